@@ -1,0 +1,66 @@
+# mulligan: `make` lists the targets.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+# stores that a run must test, and the number of test processes
+STORES ?= memory,sqlite,redis,postgres,mongo
+JOBS ?= 2
+ARGS ?=
+
+.PHONY: help setup demo test check format bench lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo "  make test ARGS='-k claim'      passes arguments to pytest (no coverage gate then)"
+	@echo "  make test STORES=memory,redis  starts and requires only these stores"
+
+setup: $(STAMP) ## create .venv with everything pinned, and the project in it
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: setup ## see it work: jobs that fail, retry and succeed, on SQLite
+	$(BIN)/mulligan demo
+
+test: setup ## run every test on real servers, with the coverage gates
+	@rm -f .coverage .coverage.*
+	$(BIN)/python -m tests.servers run --stores $(STORES) -- \
+	  $(BIN)/python -m pytest -n $(JOBS) --cov --cov-report= $(ARGS)
+ifeq ($(strip $(ARGS)),)
+	@echo "coverage of core: every line and branch"
+	$(BIN)/coverage report --include='src/mulligan/core/*' --fail-under=100
+	@echo "coverage of the rest: at least 90 %"
+	$(BIN)/coverage report --omit='src/mulligan/core/*' --fail-under=90
+endif
+
+check: setup ## lint, format, types and layers
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## let ruff rewrite what it can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: setup ## measure throughput and latency on this machine
+	$(BIN)/mulligan bench
+
+lock: ## pin every requirement anew, with hashes (needs uv; installs it into .venv-lock)
+	@test -x .venv-lock/bin/uv || { $(PYTHON) -m venv .venv-lock && .venv-lock/bin/python -m pip install -qq uv; }
+	.venv-lock/bin/uv pip compile pyproject.toml --quiet --all-extras --group dev --universal --upgrade \
+	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
+	  --custom-compile-command 'make lock' --output-file requirements/dev.txt
+
+clean: ## remove everything that the other targets made
+	rm -rf .venv .venv-lock .coverage .coverage.* htmlcov dist build
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
