@@ -1,0 +1,49 @@
+"""The retry budget of a queue: how many retries may start, counted when they start."""
+
+from msgspec import Struct
+
+from mulligan.core.durations import Seconds, check_seconds, seconds
+from mulligan.core.errors import InvalidError
+from mulligan.core.plan import Rate
+
+RATIO_FLOOR = 10
+RATIO_WINDOW = 60.0
+
+
+class Budget(Struct, frozen=True):
+    """At most `limit` retries start in any window of `per` seconds, all workers together.
+
+    With `ratio` instead, retries are at most that share of the fresh starts of the last minute,
+    and ten a minute are always allowed. The others wait; none is dropped.
+    """
+
+    limit: int | None = None
+    per: Seconds = 60.0
+    ratio: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a budget that is neither or both, or that lets no retry through."""
+        if (self.limit is None) == (self.ratio is None):
+            message = f"budget limit {self.limit!r} and ratio {self.ratio!r}: give exactly one"
+            raise InvalidError(message)
+        if self.limit is not None and self.limit < 1:
+            message = f"budget limit {self.limit!r} must be at least 1; a queue can be paused"
+            raise InvalidError(message)
+        if self.ratio is not None and not 0 < self.ratio <= 1:
+            message = f"budget ratio {self.ratio!r} must be above 0 and at most 1"
+            raise InvalidError(message)
+        check_seconds("budget per", self.per, least=0.001)
+        if self.ratio is not None and seconds(self.per) != RATIO_WINDOW:
+            message = f"budget per {self.per!r} does not go with ratio, which looks at a minute"
+            raise InvalidError(message)
+
+    def retry_gate(self, queue: str) -> Rate:
+        """The gate that each start of a retry passes."""
+        key = f"budget:{queue}"
+        if self.limit is not None:
+            return Rate(key, self.limit, seconds(self.per))
+        return Rate(key, RATIO_FLOOR, RATIO_WINDOW, self.ratio or 0.0, f"fresh:{queue}")
+
+    def fresh_gate(self, queue: str) -> Rate | None:
+        """The gate that counts fresh starts, where the budget is a share of them."""
+        return None if self.ratio is None else Rate(f"fresh:{queue}", None, RATIO_WINDOW)

@@ -1,0 +1,36 @@
+"""Durations are seconds or a timedelta, never milliseconds."""
+
+from datetime import timedelta
+from math import inf
+
+from mulligan.core.errors import InvalidError
+
+Seconds = float | timedelta
+
+# Longer than anyone waits, short enough that due times stay exact in a float.
+LONGEST = 100 * 365 * 86_400.0
+
+
+def seconds(value: Seconds) -> float:
+    """The duration as a float of seconds."""
+    return value.total_seconds() if isinstance(value, timedelta) else float(value)
+
+
+def rounded(moment: float) -> float:
+    """A moment to the microsecond: sums of floats drift, and times that are equal must meet."""
+    return round(moment, 6)
+
+
+def check_seconds(name: str, value: Seconds, *, least: float = 0.0) -> float:
+    """Return the duration in seconds, or refuse what is no duration or is below `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | float | timedelta):
+        message = f"{name} {value!r} must be a number of seconds or a timedelta"
+        raise InvalidError(message)
+    try:
+        number = seconds(value)
+    except OverflowError:
+        number = inf
+    if not least <= number <= LONGEST:  # also refuses NaN
+        message = f"{name} {number:g} must be between {least:g} s and {LONGEST:g} s"
+        raise InvalidError(message)
+    return number

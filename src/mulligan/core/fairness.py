@@ -1,0 +1,176 @@
+"""From a queue's policy to a ClaimPlan: who gets how many of the free slots, and in what order.
+
+Shares are kept exactly over time by a carry in millionths of a start. It moves only while both
+sides wait and never exceeds one start, so that nobody saves up for a burst.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from mulligan.core.facts import Facts, QueueSettings
+from mulligan.core.fetch import Balanced, Capped, Only, Weighted
+from mulligan.core.lane import ANYWHERE, Lane, Priority, away_from, towards
+from mulligan.core.plan import ONE, ClaimPlan, Gate, Group, Kind, Running, Source, Take
+
+URGENT_SHARE = 0.8
+BALANCED_SHARE = 0.5
+KINDS: tuple[Kind, ...] = ("urgent", "retry", "fresh")
+
+
+class Carry(Struct, frozen=True):
+    """What urgent work and retries are owed, in millionths of a start, from 0 to under one."""
+
+    urgent: int = ONE - 1
+    retry: int = ONE - 1
+
+
+class Tally(Struct, frozen=True):
+    """What a claim did for one queue: how many of each kind it took, and which still wait."""
+
+    urgent: int = 0
+    retry: int = 0
+    fresh: int = 0
+    left: frozenset[Kind] = frozenset()
+
+    def waited(self, kind: Kind) -> bool:
+        """Whether work of this kind was there to be taken."""
+        return kind in self.left or getattr(self, kind) > 0
+
+
+def plan_claim(
+    demand: int,
+    region: str,
+    queues: Sequence[tuple[str, Carry]],
+    facts: Facts,
+    only: Only | None = None,
+) -> ClaimPlan:
+    """Plan a claim of `demand` jobs for a worker of `region`, from these queues in turn.
+
+    Each queue gets an even part of the demand, the first ones the remainder; what a queue leaves
+    goes to the others in the same order. Paused queues are left out.
+    """
+    open_queues = [(q, carry) for q, carry in queues if q not in facts.paused]
+    groups: list[Group] = []
+    rounds: list[tuple[int, Carry, QueueSettings]] = []
+    for queue, carry in open_queues:
+        settings = facts.queue(queue)
+        rounds.append((len(groups), carry, settings))
+        groups.extend(groups_of(queue, region, settings, facts, only))
+    steps: list[Take] = []
+    if len(rounds) > 1:
+        until = 0
+        for place, (first, carry, settings) in enumerate(rounds):
+            until += demand // len(rounds) + (place < demand % len(rounds))
+            steps.extend(steps_of(until, first, carry, settings))
+    for first, carry, settings in rounds:
+        steps.extend(steps_of(demand, first, carry, settings))
+    return ClaimPlan(demand, tuple(groups), tuple(steps), facts.epoch)
+
+
+def steps_of(until: int, first: int, carry: Carry, settings: QueueSettings) -> list[Take]:
+    """The steps by which one queue takes until the claim has `until` jobs.
+
+    Its urgent, retry and fresh groups begin at index `first`. Each side with a share takes up to
+    it, the other side the rest, and either takes what the other leaves.
+    """
+    urgent, retry, fresh = first, first + 1, first + 2
+    steps = [Take(urgent, until, millionths(URGENT_SHARE), carry.urgent, (urgent, retry, fresh))]
+    share = retry_share(settings)
+    if share is not None:
+        steps += [
+            Take(retry, until, millionths(share), carry.retry, (retry, fresh)),
+            Take(fresh, until),
+        ]
+    return [*steps, Take(retry, until), Take(fresh, until), Take(urgent, until)]
+
+
+def settle(carry: Carry, tally: Tally, settings: QueueSettings) -> Carry:
+    """The carry after a claim: what each side got is set against what its share was."""
+    others = tally.retry + tally.fresh
+    urgent, retry = carry.urgent, carry.retry
+    if tally.waited("urgent") and (tally.waited("retry") or tally.waited("fresh")):
+        total = tally.urgent + others
+        urgent = clamp(urgent + total * millionths(URGENT_SHARE) - tally.urgent * ONE)
+    share = retry_share(settings)
+    if share is not None and tally.waited("retry") and tally.waited("fresh"):
+        retry = clamp(retry + others * millionths(share) - tally.retry * ONE)
+    return Carry(urgent, retry)
+
+
+def retry_share(settings: QueueSettings) -> float | None:
+    """The share of starts that retries get while both wait; None: all of them."""
+    match settings.policy:
+        case Weighted(share):
+            return share
+        case Balanced():
+            return BALANCED_SHARE
+        case _:
+            return None
+
+
+def millionths(share: float) -> int:
+    """The share as a whole number, so that sums of it are exact."""
+    return round(share * ONE)
+
+
+def clamp(carry: int) -> int:
+    """At least nothing, and less than a whole start."""
+    return max(0, min(ONE - 1, carry))
+
+
+def groups_of(
+    queue: str, region: str, settings: QueueSettings, facts: Facts, only: Only | None
+) -> tuple[Group, Group, Group]:
+    """The urgent, retry and fresh lanes that a worker of `region` looks at, `*` before its own."""
+    retry_gates, fresh_gates = gates_of(queue, settings)
+
+    def own(priority: Priority, gates: tuple[Gate, ...]) -> tuple[Source, ...]:
+        return (Source(Lane(queue, region, priority), 0.0, gates),)
+
+    def anywhere(priority: Priority, gates: tuple[Gate, ...]) -> tuple[Source, ...]:
+        if priority in (Priority.NORMAL, Priority.URGENT):
+            return (Source(Lane(queue, ANYWHERE, priority), 0.0, gates),)
+        return tuple(
+            Source(Lane(queue, scope, priority), waited, gates)
+            for scope, waited in global_scopes(region, settings.grace_seconds, facts)
+        )
+
+    wanted = (
+        () if only == "retries" else ((Priority.URGENT, fresh_gates),),
+        () if only == "fresh" else ((Priority.URGENT_RETRY, retry_gates),),
+    )
+    urgent = tuple(
+        tuple(source for part in wanted for p, gates in part for source in where(p, gates))
+        for where in (anywhere, own)
+    )
+    retry = (anywhere(Priority.RETRY, retry_gates), own(Priority.RETRY, retry_gates))
+    fresh = (anywhere(Priority.NORMAL, fresh_gates), own(Priority.NORMAL, fresh_gates))
+    return (
+        Group(queue, "urgent", urgent),
+        Group(queue, "retry", () if only == "fresh" else retry),
+        Group(queue, "fresh", () if only == "retries" else fresh),
+    )
+
+
+def global_scopes(region: str, grace: float, facts: Facts) -> list[tuple[str, float]]:
+    """The scopes of global retries, each with how long a job in it must have been due."""
+    scopes = [(ANYWHERE, 0.0)]
+    for known in facts.regions:
+        mine = known.name == region
+        scopes.append((away_from(known.name), grace if mine else 0.0))
+        scopes.append((towards(known.name), 0.0 if mine else grace))
+    return scopes
+
+
+def gates_of(queue: str, settings: QueueSettings) -> tuple[tuple[Gate, ...], tuple[Gate, ...]]:
+    """The gates that retries of the queue pass, and those that its fresh jobs pass."""
+    retry: list[Gate] = []
+    fresh: list[Gate] = []
+    if isinstance(settings.policy, Capped):
+        retry.append(Running(f"cap:{queue}", settings.policy.limit))
+    if settings.budget is not None:
+        retry.append(settings.budget.retry_gate(queue))
+        counter = settings.budget.fresh_gate(queue)
+        fresh += [counter] if counter else []
+    return tuple(retry), tuple(fresh)

@@ -1,0 +1,182 @@
+"""The job: what is enqueued, what a worker claims, and what a reader sees."""
+
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+from msgspec import Raw, Struct
+
+from mulligan.core.lane import Lane, Priority
+from mulligan.core.retry import Retry
+
+Status = Literal["pending", "processing", "done", "failed", "cancelled"]
+ENDED: frozenset[Status] = frozenset({"done", "failed", "cancelled"})
+
+
+class Lease(NamedTuple):
+    """A hold on a job: valid while the job's token is still this one."""
+
+    job: str
+    token: int
+
+
+class NewJob(Struct, frozen=True):
+    """A job as it is handed to a store: the body is encoded once and never changes."""
+
+    id: str
+    queue: str
+    task: str
+    body: bytes
+    region: str = "default"
+    priority: int = Priority.NORMAL
+    delay: float = 0.0
+    unique_key: str | None = None
+    concurrency_key: str | None = None
+    concurrency_limit: int = 1
+    expires: float | None = None
+
+    @property
+    def lane(self) -> Lane:
+        """The lane that it joins when its delay has passed."""
+        return Lane(self.queue, self.region, self.priority)
+
+
+class Enqueued(NamedTuple):
+    """What became of a NewJob: its id, or that of the job that was there before it."""
+
+    id: str
+    created: bool
+
+
+class Claim(Struct, frozen=True):
+    """A claimed job, and who runs the attempt; for a seized one, who lost it.
+
+    `scope` and `lane_priority` say which lane it came from, `due` when it could have started,
+    `started_at` when it did, in the store's time.
+    """
+
+    id: str
+    token: int
+    queue: str
+    task: str
+    body: bytes
+    region: str
+    priority: int
+    scope: str
+    lane_priority: int
+    due: float
+    retry_count: int
+    replay: int
+    snoozes: int
+    worker: str
+    worker_region: str
+    started_at: float
+
+    @property
+    def lease(self) -> Lease:
+        """The hold that a commit must show."""
+        return Lease(self.id, self.token)
+
+    @property
+    def lane(self) -> Lane:
+        """The lane it was taken from."""
+        return Lane(self.queue, self.scope, self.lane_priority)
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, from 1."""
+        return self.retry_count + 1
+
+
+class Attempt(Struct, frozen=True, omit_defaults=True):
+    """One failed or lost attempt, as the job's history keeps it.
+
+    The store stamps `ended_at`; `delay` is the wait that was chosen, None if it was the last.
+    """
+
+    number: int
+    replay: int
+    region: str
+    worker: str
+    started_at: float
+    type: str
+    message: str
+    code: str | None = None
+    delay: float | None = None
+    refused: str | None = None
+    ended_at: float | None = None
+
+
+class Job(Struct, frozen=True):
+    """A job as a reader sees it. Times are the store's, in seconds since 1970."""
+
+    id: str
+    queue: str
+    task: str
+    region: str
+    priority: int
+    status: Status
+    scope: str
+    lane_priority: int
+    due: float
+    sequence: int
+    token: int
+    retry_count: int
+    replay: int
+    snoozes: int
+    created_at: float
+    body: bytes
+    unique_key: str | None = None
+    concurrency_key: str | None = None
+    concurrency_limit: int = 1
+    held: bool = False
+    expires_at: float | None = None
+    worker: str | None = None
+    worker_region: str | None = None
+    started_at: float | None = None
+    last_retry_at: float | None = None
+    ended_at: float | None = None
+    result: bytes | None = None
+    last_failure_reason: str | None = None
+    cancel_reason: str | None = None
+
+    @property
+    def lane(self) -> Lane:
+        """The lane that it stands in, or was last taken from."""
+        return Lane(self.queue, self.scope, self.lane_priority)
+
+    def value(self) -> Any:
+        """The accepted result, decoded; None while there is none."""
+        return None if self.result is None else msgspec.json.decode(self.result)
+
+
+class Call(Struct):
+    """The part of a body that a worker needs to run the task."""
+
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    timeout: float | None = None
+
+
+class Policy(Struct):
+    """The part of a body that decides what a failure means."""
+
+    retry: Retry = Retry()
+    on_dead: str | None = None
+    on_dead_queue: str = "default"
+
+
+class Body(Struct, omit_defaults=True):
+    """The whole body, in the order in which it is written; policy is encoded once per task."""
+
+    task: str
+    args: Raw
+    kwargs: Raw
+    retry: Raw
+    timeout: float | None = None
+    on_dead: str | None = None
+    on_dead_queue: str = "default"
+
+
+encode = msgspec.json.Encoder().encode
+decode_call = msgspec.json.Decoder(Call).decode
+decode_policy = msgspec.json.Decoder(Policy).decode

@@ -1,0 +1,61 @@
+"""Lanes: the lines that claimable jobs stand in, one per queue, scope and priority."""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+ANYWHERE = "*"
+
+
+class Priority(IntEnum):
+    """What a job is, and the order in which a worker looks at lanes.
+
+    A retry of an urgent job stays urgent, yet has a lane of its own, so that a budget or a cap
+    can hold it back without holding back the fresh urgent work behind it.
+    """
+
+    NORMAL = 0
+    RETRY = 1
+    URGENT = 2
+    URGENT_RETRY = 3
+
+
+class Lane(NamedTuple):
+    """One line of jobs. Fresh work stands in order of enqueue, retries in order of due time."""
+
+    queue: str
+    scope: str
+    priority: int
+
+    @property
+    def is_retry(self) -> bool:
+        """Whether the jobs in it have failed before."""
+        return self.priority in (Priority.RETRY, Priority.URGENT_RETRY)
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether its jobs go before all others."""
+        return self.priority >= Priority.URGENT
+
+    @property
+    def is_global(self) -> bool:
+        """Whether any region may take from it, at once or after a grace."""
+        return self.scope.startswith(ANYWHERE)
+
+    @property
+    def label(self) -> str:
+        """The lane's name as people read it in logs, events and metrics."""
+        if self.priority == Priority.RETRY:
+            return "global-retry" if self.is_global else "region-retry"
+        return {Priority.NORMAL: "fresh", Priority.URGENT: "urgent"}.get(
+            Priority(self.priority), "urgent-retry"
+        )
+
+
+def away_from(region: str) -> str:
+    """The scope of retries that any region but this one may take at once."""
+    return f"*-{region}"
+
+
+def towards(region: str) -> str:
+    """The scope of retries that this region may take at once, and the others after a grace."""
+    return f"*+{region}"

@@ -1,0 +1,91 @@
+"""What an attempt gave, and what is to become of its job: two small vocabularies of values."""
+
+from msgspec import Struct
+
+from mulligan.core.job import Attempt, Lease, NewJob
+from mulligan.core.lane import Lane
+
+
+class Succeeded(Struct, frozen=True):
+    """The task returned, and its result passed the gate."""
+
+    result: bytes | None
+    next: tuple[NewJob, ...] = ()
+
+
+class Failed(Struct, frozen=True):
+    """The task raised, timed out, or its result was refused."""
+
+    type: str
+    message: str
+    code: str | None = None
+    delay: float | None = None
+    permanent: bool = False
+    refused: str | None = None
+
+
+class Lost(Struct, frozen=True):
+    """The worker stopped beating while it held the job."""
+
+    permanent: bool = False
+
+
+class Snoozed(Struct, frozen=True):
+    """The task asked to run later; no attempt is used."""
+
+    delay: float
+
+
+class Drained(Struct, frozen=True):
+    """The worker stopped before the attempt began; no attempt is used."""
+
+
+Result = Succeeded | Failed | Lost | Snoozed | Drained
+
+
+class Done(Struct, frozen=True):
+    """Finished: store the result and, in the same step, enqueue what comes next."""
+
+    lease: Lease
+    result: bytes | None = None
+    next: tuple[NewJob, ...] = ()
+
+
+class Again(Struct, frozen=True):
+    """A retry, in this lane, when the delay has passed. Raises retry_count by one."""
+
+    lease: Lease
+    lane: Lane
+    delay: float
+    failure: Attempt
+
+
+class Later(Struct, frozen=True):
+    """Back to its lane for later, at the task's own wish. Raises snoozes by one."""
+
+    lease: Lease
+    delay: float
+
+
+class Dead(Struct, frozen=True):
+    """Failed for good: a dead letter, until replayed or purged."""
+
+    lease: Lease
+    failure: Attempt
+    next: tuple[NewJob, ...] = ()
+
+
+class Returned(Struct, frozen=True):
+    """Back to the place in its lane that it was taken from, as if never claimed."""
+
+    lease: Lease
+
+
+class Cancelled(Struct, frozen=True):
+    """Ended without a result, for this reason."""
+
+    lease: Lease
+    reason: str
+
+
+Outcome = Done | Again | Later | Dead | Returned | Cancelled

@@ -1,0 +1,101 @@
+"""What a worker asks a store for: a plan is data, and a store only walks it.
+
+A plan names groups of lanes and the steps in which to take from them. Everything a fetch policy,
+a budget, a cap, a breaker or a grace means is in the plan; a store knows none of these words.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from mulligan.core.lane import Lane
+
+Kind = Literal["urgent", "retry", "fresh"]
+# Shares are counted in millionths of a start, so that sums of them are exact.
+ONE = 1_000_000
+
+
+class Running(Struct, frozen=True, tag="running"):
+    """A gate: at most `limit` claimed jobs hold a permit for `key` at a time, store-wide."""
+
+    key: str
+    limit: int
+
+
+class Rate(Struct, frozen=True, tag="rate"):
+    """A gate: at most `limit` starts for `key` in any window of `per` seconds, store-wide.
+
+    With `of`, the limit grows to `ratio` times the starts counted there in the same window.
+    A limit of None only counts.
+    """
+
+    key: str
+    limit: int | None
+    per: float
+    ratio: float = 0.0
+    of: str = ""
+
+
+Gate = Running | Rate
+
+
+class Source(Struct, frozen=True):
+    """A lane to take from: only jobs due for at least `waited` seconds, as far as gates allow."""
+
+    lane: Lane
+    waited: float = 0.0
+    gates: tuple[Gate, ...] = ()
+
+
+class Group(Struct, frozen=True):
+    """Sources of one kind of work in one queue.
+
+    Tiers are emptied in order; the sources of one tier are merged by (due, sequence).
+    """
+
+    queue: str
+    kind: Kind
+    tiers: tuple[tuple[Source, ...], ...]
+
+
+class Take(Struct, frozen=True):
+    """One step: take from the group at this index until the claim has `until` jobs in all.
+
+    A claim never takes more than its demand, whatever a step says.
+
+    With `of`, the group gets no more than its share of what those groups get in this claim, in
+    millionths, counted together with what it is owed from before (`carry`).
+    """
+
+    group: int
+    until: int
+    share: int = ONE
+    carry: int = 0
+    of: tuple[int, ...] = ()
+
+    def room(self, taken: Sequence[int], demand: int) -> int:
+        """How many jobs the step may take, given how many each group has had in this claim."""
+        room = min(self.until, demand) - sum(taken)
+        if self.of and room > 0:
+            shared = sum(taken[group] for group in self.of) + room
+            room = min(room, (self.carry + shared * self.share) // ONE - taken[self.group])
+        return max(0, room)
+
+
+class ClaimPlan(Struct, frozen=True):
+    """At most `demand` jobs, by walking the steps in order.
+
+    `epoch` says which facts the plan was made from; a store refuses a plan made from older ones,
+    so that a pause or a new policy holds from the moment it is stored.
+    """
+
+    demand: int
+    groups: tuple[Group, ...]
+    steps: tuple[Take, ...]
+    epoch: int = 0
+
+    @property
+    def lanes(self) -> tuple[Lane, ...]:
+        """Every lane that the plan takes from."""
+        return tuple(s.lane for g in self.groups for tier in g.tiers for s in tier)

@@ -1,0 +1,54 @@
+"""Every default and limit of a running system, each named once. `mulligan settings` prints them."""
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from mulligan.core.durations import check_seconds
+from mulligan.core.errors import InvalidError
+
+
+class Settings(Struct, frozen=True):
+    """How workers behave; an app may change any of these.
+
+    A lease must outlast a few beats, or a worker would lose its jobs between two of them.
+    """
+
+    lease: float = 15.0
+    beat: float = 5.0
+    concurrency: int = 100
+    drain_timeout: float = 30.0
+    keep_done: float = 3600.0
+    payload_limit: int = 256 * 1024
+    result_limit: int = 256 * 1024
+    abandoned_limit: int = 4
+    unknown_task_delay: float = 3.0
+
+    def __post_init__(self) -> None:
+        """Refuse settings under which a healthy worker would lose its leases."""
+        for name in ("lease", "beat", "drain_timeout", "keep_done", "unknown_task_delay"):
+            force_setattr(self, name, check_seconds(name, getattr(self, name)))
+        if self.beat <= 0:
+            message = f"beat {self.beat:g}s must be above 0"
+            raise InvalidError(message)
+        if self.lease <= self.beat:
+            message = (
+                f"lease {self.lease:g}s must be longer than beat {self.beat:g}s;"
+                " raise lease= or lower beat="
+            )
+            raise InvalidError(message)
+        for name in ("concurrency", "abandoned_limit", "payload_limit", "result_limit"):
+            if getattr(self, name) < 1:
+                message = f"{name} {getattr(self, name)!r} must be at least 1"
+                raise InvalidError(message)
+
+
+BATCH_LIMIT = 1000
+HISTORY_LIMIT = 50
+TEXT_LIMIT = 4000
+
+
+def check_batch(count: int) -> None:
+    """Refuse a batch over the limit."""
+    if count > BATCH_LIMIT:
+        message = f"a batch of {count} is over the limit of {BATCH_LIMIT}; send it in parts"
+        raise InvalidError(message)

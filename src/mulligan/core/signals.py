@@ -1,0 +1,32 @@
+"""What a task may return or raise to say what should happen next."""
+
+from mulligan.core.durations import Seconds, check_seconds
+from mulligan.core.errors import MulliganError
+
+
+class Signal(MulliganError):
+    """The base of the three; each may be returned or raised."""
+
+
+class RetryAfter(Signal):
+    """This attempt failed; try again after this delay instead of the policy's own."""
+
+    def __init__(self, delay: Seconds, reason: str = "") -> None:
+        super().__init__(reason or "the task asked to be retried")
+        self.delay = check_seconds("RetryAfter", delay)
+
+
+class Fail(Signal):
+    """This attempt failed, and no retry would help."""
+
+    def __init__(self, reason: str, code: str | None = None) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+class Snooze(Signal):
+    """Run this attempt later; none is used."""
+
+    def __init__(self, delay: Seconds) -> None:
+        super().__init__("the task asked to run later")
+        self.delay = check_seconds("Snooze", delay)

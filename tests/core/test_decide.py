@@ -1,0 +1,279 @@
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from mulligan.core.backoff import Adaptive, Delays, Exponential, Sessions
+from mulligan.core.decide import SNOOZE_LIMIT, decide
+from mulligan.core.facts import Facts, QueueSettings, Region
+from mulligan.core.fetch import Fifo
+from mulligan.core.job import Attempt, Claim, NewJob, decode_call, decode_policy, encode
+from mulligan.core.lane import Lane, Priority
+from mulligan.core.outcome import (
+    Again,
+    Dead,
+    Done,
+    Drained,
+    Failed,
+    Later,
+    Lost,
+    Result,
+    Returned,
+    Snoozed,
+    Succeeded,
+)
+from mulligan.core.retry import Retry
+from tests.core.strategies import draws, retries, steady
+
+EXACT = Retry(3, Exponential(2, 2, 60, "none"))
+OOPS = Failed("ValueError", "oops", code="E1", refused="null")
+ALONE = Facts(regions=(Region("US", live=True),))
+WITH_EU = Facts(regions=(Region("EU", live=True), Region("US", live=True)))
+
+
+def claimed(retry: Retry = EXACT, on_dead: str | None = None, **changes: object) -> Claim:
+    body = {"task": "ask", "args": [], "kwargs": {}, "retry": retry}
+    if on_dead is not None:
+        body |= {"on_dead": on_dead, "on_dead_queue": "graves"}
+    claim = Claim(
+        id="A-q1",
+        token=7,
+        queue="questions",
+        task="ask",
+        body=encode(body),
+        region="US",
+        priority=Priority.NORMAL,
+        scope="US",
+        lane_priority=Priority.NORMAL,
+        due=100.0,
+        retry_count=0,
+        replay=0,
+        snoozes=0,
+        worker="w1",
+        worker_region="US",
+        started_at=101.0,
+    )
+    return replace(claim, **changes)
+
+
+def decided(claim: Claim, result: Result, facts: Facts = ALONE, draw: float = 0.5, depth: int = 0):
+    outcome = decide(claim, result, facts, draw, depth)
+    assert outcome.lease == ("A-q1", 7)
+    return outcome
+
+
+def lane_of(claim: Claim, facts: Facts = ALONE) -> Lane:
+    outcome = decided(claim, OOPS, facts)
+    assert isinstance(outcome, Again)
+    return outcome.lane
+
+
+def test_a_success_is_done_with_its_result_and_what_comes_next():
+    following = (NewJob("A-q1.1", "uploads", "upload", b"{}"),)
+    outcome = decided(claimed(), Succeeded(b"42", following))
+    assert outcome == Done(claimed().lease, b"42", following)
+
+
+def test_a_failure_with_a_retry_left_runs_again_after_the_policys_delay():
+    assert decided(claimed(retry_count=1), OOPS) == Again(
+        claimed().lease,
+        Lane("questions", "*", Priority.RETRY),
+        4.0,
+        Attempt(2, 0, "US", "w1", 101.0, "ValueError", "oops", "E1", 4.0, "null"),
+    )
+
+
+@pytest.mark.parametrize(("retry_count", "delay"), [(0, 2), (1, 4), (2, 8)])
+def test_the_delay_is_that_of_the_retry_to_come(retry_count, delay):
+    assert decided(claimed(retry_count=retry_count), OOPS).delay == delay
+
+
+def test_the_last_failure_is_a_dead_letter():
+    assert decided(claimed(retry_count=3), OOPS) == Dead(
+        claimed().lease,
+        Attempt(4, 0, "US", "w1", 101.0, "ValueError", "oops", "E1", None, "null"),
+    )
+
+
+def test_without_retries_the_first_failure_is_the_last():
+    assert isinstance(decided(claimed(Retry(0)), OOPS), Dead)
+
+
+def test_without_end_no_failure_is_the_last():
+    endless = claimed(Retry(None, Sessions()), retry_count=10**6)
+    assert isinstance(decided(endless, OOPS), Again)
+
+
+def test_a_permanent_failure_is_a_dead_letter_whatever_is_left():
+    assert isinstance(decided(claimed(), replace(OOPS, permanent=True)), Dead)
+
+
+@pytest.mark.parametrize("delay", [0.0, 90.0])
+def test_a_failure_may_name_its_own_delay(delay):
+    outcome = decided(claimed(), replace(OOPS, delay=delay))
+    assert (outcome.delay, outcome.failure.delay) == (delay, delay)
+
+
+def test_a_delay_of_its_own_grants_no_retry_beyond_the_last():
+    assert isinstance(decided(claimed(retry_count=3), replace(OOPS, delay=1.0)), Dead)
+
+
+def test_jitter_comes_from_the_draw():
+    jittery = claimed(Retry(3, Exponential(2, 2, 60, "full")), retry_count=1)
+    assert decided(jittery, OOPS, draw=0.25).delay == 1
+
+
+def test_adaptive_backoff_looks_at_the_depth():
+    adaptive = claimed(Retry(3, Adaptive()))
+    assert decided(adaptive, OOPS, depth=5).delay == 3
+
+
+def test_a_lost_attempt_counts_and_its_retry_is_due_at_once():
+    outcome = decided(claimed(Retry(3, Delays((30,)))), Lost())
+    assert isinstance(outcome, Again)
+    assert outcome.delay == outcome.failure.delay == 0
+    assert (outcome.failure.number, outcome.failure.type) == (1, "Lost")
+    assert outcome.failure.message == "the worker stopped beating while it held the job"
+
+
+def test_an_attempt_lost_on_the_last_retry_is_a_dead_letter():
+    outcome = decided(claimed(retry_count=3), Lost())
+    assert isinstance(outcome, Dead)
+    assert outcome.failure.type == "Lost"
+
+
+def test_an_attempt_lost_for_good_is_a_dead_letter():
+    assert isinstance(decided(claimed(), Lost(permanent=True)), Dead)
+
+
+def test_a_snooze_uses_no_attempt():
+    assert decided(claimed(retry_count=3), Snoozed(60.0)) == Later(claimed().lease, 60.0)
+
+
+def test_a_job_may_snooze_a_hundred_times():
+    assert SNOOZE_LIMIT == 100
+    assert isinstance(decided(claimed(snoozes=99), Snoozed(60.0)), Later)
+
+
+def test_a_snooze_over_the_limit_is_a_failed_attempt():
+    outcome = decided(claimed(snoozes=100), Snoozed(60.0))
+    assert isinstance(outcome, Again)
+    assert outcome.delay == 2
+    assert outcome.failure.message == "the job was snoozed more than 100 times"
+    assert isinstance(decided(claimed(snoozes=100, retry_count=3), Snoozed(60.0)), Dead)
+
+
+def test_a_drained_job_goes_back_as_if_never_claimed():
+    assert decided(claimed(), Drained()) == Returned(claimed().lease)
+
+
+def test_a_retry_goes_anywhere_when_no_other_region_is_alive():
+    assert lane_of(claimed()) == Lane("questions", "*", Priority.RETRY)
+    asleep = Facts(regions=(Region("EU", live=False), Region("US", live=True)))
+    assert lane_of(claimed(), asleep) == Lane("questions", "*", Priority.RETRY)
+
+
+def test_a_first_retry_is_left_to_other_regions_while_one_is_alive():
+    assert lane_of(claimed(), WITH_EU) == Lane("questions", "*-US", Priority.RETRY)
+
+
+def test_it_is_the_region_that_failed_it_that_goes_last():
+    abroad = claimed(worker_region="EU", scope="*", lane_priority=Priority.RETRY)
+    assert lane_of(abroad, WITH_EU) == Lane("questions", "*-EU", Priority.RETRY)
+
+
+def test_later_retries_may_go_anywhere_at_once():
+    assert lane_of(claimed(retry_count=1), WITH_EU) == Lane("questions", "*", Priority.RETRY)
+
+
+def test_without_a_grace_a_first_retry_may_go_anywhere_at_once():
+    facts = replace(WITH_EU, queues={"questions": QueueSettings(grace=0)})
+    assert lane_of(claimed(), facts) == Lane("questions", "*", Priority.RETRY)
+
+
+def test_a_task_may_pin_its_retries_to_the_jobs_own_region():
+    pinned = claimed(replace(EXACT, scope="region"), worker_region="EU")
+    assert lane_of(pinned, WITH_EU) == Lane("questions", "US", Priority.RETRY)
+
+
+def test_a_retry_of_an_urgent_job_stays_urgent():
+    urgent = claimed(priority=Priority.URGENT, lane_priority=Priority.URGENT)
+    assert lane_of(urgent) == Lane("questions", "*", Priority.URGENT_RETRY)
+    assert lane_of(urgent, WITH_EU).scope == "*-US"
+    pinned = claimed(replace(EXACT, scope="region"), priority=Priority.URGENT)
+    assert lane_of(pinned) == Lane("questions", "US", Priority.URGENT_RETRY)
+
+
+@pytest.mark.parametrize("priority", [Priority.NORMAL, Priority.URGENT])
+def test_under_fifo_a_retry_joins_the_fresh_line_of_its_region(priority):
+    facts = replace(WITH_EU, queues={"questions": QueueSettings(Fifo())})
+    claim = claimed(priority=priority, worker_region="EU")
+    assert lane_of(claim, facts) == Lane("questions", "US", priority)
+
+
+def test_a_dead_letter_is_told_once_under_an_id_of_its_own():
+    claim = claimed(on_dead="bury", retry_count=3, replay=2)
+    outcome = decided(claim, OOPS)
+    assert outcome == decided(claim, OOPS)
+    (news,) = outcome.next
+    assert (news.id, news.queue, news.task) == ("A-q1.dead.2", "graves", "bury")
+    assert (news.region, news.priority, news.delay) == ("US", Priority.NORMAL, 0.0)
+    assert decode_policy(news.body).retry == Retry()
+    assert decode_policy(news.body).on_dead is None
+    assert decode_call(news.body).args == [
+        {
+            "id": "A-q1",
+            "queue": "questions",
+            "task": "ask",
+            "attempts": 4,
+            "type": "ValueError",
+            "message": "oops",
+        }
+    ]
+
+
+def test_each_replay_that_dies_is_told_again():
+    ids = {decided(claimed(Retry(0), "bury", replay=n), OOPS).next[0].id for n in range(3)}
+    assert len(ids) == 3
+
+
+def test_nobody_is_told_of_a_retry():
+    outcome = decided(claimed(on_dead="bury"), OOPS)
+    assert isinstance(outcome, Again)
+
+
+def test_a_body_without_a_policy_has_the_default_one():
+    bare = claimed(body=msgspec.json.encode({"task": "ask"}), retry_count=4)
+    assert isinstance(decided(bare, OOPS), Again)
+    assert isinstance(decided(replace(bare, retry_count=5), OOPS), Dead)
+
+
+results: st.SearchStrategy[Result] = st.one_of(
+    st.builds(Failed, st.just("E"), st.text(), delay=st.none() | st.floats(0, 100)),
+    st.builds(Lost),
+    st.builds(Snoozed, st.floats(0, 100)),
+    st.builds(Drained),
+)
+
+
+@steady
+@given(retries, st.lists(results, max_size=60), draws, st.integers(0, 100))
+def test_retry_count_never_exceeds_max_retries(retry, sequence, draw, snoozes):
+    claim = claimed(retry, snoozes=snoozes)
+    attempts = 0
+    for result in sequence:
+        outcome = decide(claim, result, WITH_EU, draw)
+        match outcome:
+            case Again():
+                attempts += 1
+                claim = replace(claim, retry_count=claim.retry_count + 1)
+            case Later():
+                claim = replace(claim, snoozes=claim.snoozes + 1)
+            case Dead():
+                attempts += 1
+                assert attempts == (retry.max_retries or 0) + 1
+                break
+        assert attempts == claim.retry_count
+        assert retry.max_retries is None or claim.retry_count <= retry.max_retries
+        assert claim.snoozes <= SNOOZE_LIMIT

@@ -1,0 +1,129 @@
+import pytest
+from msgspec.structs import replace
+
+from mulligan.core.budget import Budget
+from mulligan.core.explain import Surroundings, explain
+from mulligan.core.facts import Facts, QueueSettings
+from mulligan.core.fetch import Capped, RetryFirst
+from mulligan.core.lane import Priority
+from tests.core.jobs import WAITING
+
+RETRY = replace(WAITING, scope="*", lane_priority=Priority.RETRY, retry_count=2)
+AROUND = Surroundings(now=1000.0, ahead=3, facts=Facts(), live_workers=2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"status": "done", "ended_at": 995.0}, "Done 5.0 s ago, at attempt 1."),
+        ({"status": "done"}, "Done, at attempt 1."),
+        (
+            {
+                "status": "failed",
+                "ended_at": 700.0,
+                "retry_count": 3,
+                "last_failure_reason": "oops",
+            },
+            "Failed for good 5 min ago at attempt 4: oops; replay it to try again.",
+        ),
+        (
+            {"status": "cancelled", "ended_at": 1000.0, "cancel_reason": "not needed"},
+            "Cancelled 0.0 s ago: not needed.",
+        ),
+        (
+            {"status": "processing", "worker": "w1", "worker_region": "EU", "started_at": 970.0},
+            "Running attempt 1 on worker w1 in region EU since 30 s.",
+        ),
+        (
+            {"status": "processing", "worker": "w1", "worker_region": "EU"},
+            "Running attempt 1 on worker w1 in region EU since 0.0 s.",
+        ),
+    ],
+)
+def test_a_job_that_does_not_wait_is_explained_by_its_status(changes, sentence):
+    assert explain(replace(WAITING, **changes), AROUND) == sentence
+
+
+def test_a_paused_queue_explains_all_of_its_jobs():
+    around = replace(AROUND, facts=Facts(paused=frozenset({"questions"})))
+    sentence = "Waiting because queue questions is paused; resume it to go on."
+    assert explain(WAITING, around) == sentence
+    assert explain(replace(WAITING, due=2000.0), around) == sentence
+
+
+@pytest.mark.parametrize(
+    ("scope", "where"),
+    [
+        ("US", "in region US"),
+        ("*", "in any region"),
+        ("*-US", "in any region, at first not in US"),
+        ("*+ASIA", "in any region, at first in ASIA"),
+    ],
+)
+def test_a_retry_in_backoff_says_what_failed_and_when_and_where_it_runs(scope, where):
+    job = replace(RETRY, scope=scope, due=1004.0, last_failure_reason="oops")
+    assert explain(job, AROUND) == f"Waiting for retry 2 after: oops; it is due in 4.0 s, {where}."
+
+
+def test_a_delayed_job_says_when_it_is_due():
+    job = replace(WAITING, due=1000.0 + 3 * 86_400)
+    assert explain(job, AROUND) == "Delayed; it is due in 3 d, in region US."
+
+
+def test_a_held_job_names_the_key_that_holds_it():
+    job = replace(WAITING, held=True, concurrency_key="user-7", concurrency_limit=2)
+    assert explain(job, AROUND) == (
+        "Waiting for concurrency key 'user-7', of which 2 may run at a time."
+    )
+
+
+@pytest.mark.parametrize(("scope", "place"), [("US", "region US"), ("*-US", "any region")])
+def test_a_job_that_nobody_serves_says_so(scope, place):
+    job = replace(WAITING, scope=scope)
+    assert explain(job, replace(AROUND, live_workers=0)) == (
+        f"Waiting because no live worker serves queue questions in {place};"
+        " start one with: mulligan worker APP"
+    )
+
+
+def test_a_due_job_says_how_many_are_ahead_of_it_in_which_lane():
+    assert explain(WAITING, AROUND) == (
+        "Due since 10 s and next in turn: 3 ahead of it in lane fresh, in region US."
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (QueueSettings(Capped(4)), "; at most 4 retries of the queue run at a time"),
+        (
+            QueueSettings(RetryFirst(), Budget(100)),
+            "; the queue's retry budget limits how many start",
+        ),
+        (QueueSettings(), ""),
+    ],
+)
+def test_a_due_retry_names_the_cap_or_the_budget_that_may_hold_it(settings, reason):
+    around = replace(AROUND, facts=Facts(queues={"questions": settings}))
+    assert explain(RETRY, around) == (
+        "Due since 10 s and next in turn: 3 ahead of it in lane global-retry, in any region"
+        f"{reason}."
+    )
+    assert "retries" not in explain(WAITING, around)
+
+
+@pytest.mark.parametrize(
+    ("waited", "said"),
+    [
+        (-5, "0.0 s"),
+        (9.9, "9.9 s"),
+        (119, "119 s"),
+        (120, "2 min"),
+        (7199, "120 min"),
+        (7200, "2 h"),
+        (200_000, "2 d"),
+    ],
+)
+def test_a_span_is_said_as_people_say_it(waited, said):
+    job = replace(WAITING, status="done", ended_at=1000.0 - waited)
+    assert explain(job, AROUND) == f"Done {said} ago, at attempt 1."
