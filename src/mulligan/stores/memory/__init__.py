@@ -1,0 +1,3 @@
+from mulligan.stores.memory.store import MemoryStore
+
+__all__ = ["MemoryStore"]

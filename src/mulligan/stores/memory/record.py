@@ -1,0 +1,119 @@
+"""A stored job in memory, and how readers see it."""
+
+from mulligan.core.job import Attempt, Job, NewJob, Status
+from mulligan.stores.contract import Selection
+
+
+class Record:
+    """A stored job. The lane's heap holds it while it is pending and not held by a key."""
+
+    __slots__ = (
+        "cancel_reason",
+        "committed",
+        "created_at",
+        "delayed",
+        "due",
+        "ended_at",
+        "expires_at",
+        "held",
+        "history",
+        "lane",
+        "last_retry_at",
+        "leased_at",
+        "new",
+        "permits",
+        "place",
+        "replay",
+        "result",
+        "retry_count",
+        "sequence",
+        "snoozes",
+        "started_at",
+        "status",
+        "token",
+        "worker",
+        "worker_region",
+    )
+
+    def __init__(self, new: NewJob, place: int, now: float) -> None:
+        self.new = new
+        self.place = place
+        self.created_at = now
+        self.status: Status = "pending"
+        self.lane = new.lane
+        self.due = now
+        self.sequence = 0
+        self.delayed = False
+        self.held = False
+        self.token = 0
+        self.committed = 0
+        self.retry_count = 0
+        self.replay = 0
+        self.snoozes = 0
+        self.expires_at = None if new.expires is None else now + new.expires
+        self.worker: str | None = None
+        self.worker_region: str | None = None
+        self.started_at: float | None = None
+        self.leased_at: float | None = None
+        self.last_retry_at: float | None = None
+        self.ended_at: float | None = None
+        self.result: bytes | None = None
+        self.cancel_reason: str | None = None
+        self.history: list[Attempt] = []
+        self.permits: list[str] = []
+
+    @property
+    def key(self) -> str | None:
+        """The permit that its concurrency key stands for."""
+        return None if self.new.concurrency_key is None else f"key:{self.new.concurrency_key}"
+
+
+def view(record: Record) -> Job:
+    """The record as readers see it."""
+    new = record.new
+    return Job(
+        id=new.id,
+        queue=new.queue,
+        task=new.task,
+        region=new.region,
+        priority=new.priority,
+        status=record.status,
+        scope=record.lane.scope,
+        lane_priority=record.lane.priority,
+        due=record.due,
+        sequence=record.sequence,
+        token=record.token,
+        retry_count=record.retry_count,
+        replay=record.replay,
+        snoozes=record.snoozes,
+        created_at=record.created_at,
+        body=new.body,
+        unique_key=new.unique_key,
+        concurrency_key=new.concurrency_key,
+        concurrency_limit=new.concurrency_limit,
+        held=record.held,
+        expires_at=record.expires_at,
+        worker=record.worker,
+        worker_region=record.worker_region,
+        started_at=record.started_at,
+        last_retry_at=record.last_retry_at,
+        ended_at=record.ended_at,
+        result=record.result,
+        last_failure_reason=record.history[-1].message if record.history else None,
+        cancel_reason=record.cancel_reason,
+    )
+
+
+def matches(selection: Selection, record: Record) -> bool:
+    """Whether the record is selected."""
+    new = record.new
+    return (
+        selection.status in (None, record.status)
+        and selection.queue in (None, new.queue)
+        and selection.region in (None, new.region)
+        and selection.task in (None, new.task)
+        and (
+            selection.text is None
+            or any(selection.text in f"{a.type}: {a.message}" for a in record.history[-1:])
+        )
+    )
