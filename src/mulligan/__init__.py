@@ -1,0 +1,74 @@
+"""mulligan: a job queue in which retries are first-class.
+
+    from mulligan import Mulligan, Retry, Exponential
+
+    app = Mulligan("sqlite:///jobs.db")
+
+    @app.task(retry=Retry(max_retries=3, backoff=Exponential(2, max=60)))
+    async def ask(question: str) -> dict: ...
+
+    job = ask.enqueue("What is a mulligan?")
+
+and then, in a shell: `mulligan worker module:app`.
+"""
+
+import logging
+
+from mulligan.app import JobHandle, Mulligan, Prepared, Task
+from mulligan.core.backoff import Adaptive, Delays, Exponential, Sessions
+from mulligan.core.budget import Budget
+from mulligan.core.errors import (
+    InvalidError,
+    JobCancelledError,
+    JobFailedError,
+    MulliganError,
+    ResultTimeoutError,
+    StoreError,
+    StoreUnavailableError,
+    UnknownJobError,
+)
+from mulligan.core.fetch import Balanced, Capped, Fifo, RetryFirst, Separate, Weighted
+from mulligan.core.job import Attempt, Job
+from mulligan.core.retry import Retry
+from mulligan.core.settings import Settings
+from mulligan.core.signals import Fail, RetryAfter, Snooze
+from mulligan.engine import CurrentJob, current_job
+
+__version__ = "0.1.0"
+
+logging.getLogger("mulligan").addHandler(logging.NullHandler())
+
+__all__ = [
+    "Adaptive",
+    "Attempt",
+    "Balanced",
+    "Budget",
+    "Capped",
+    "CurrentJob",
+    "Delays",
+    "Exponential",
+    "Fail",
+    "Fifo",
+    "InvalidError",
+    "Job",
+    "JobCancelledError",
+    "JobFailedError",
+    "JobHandle",
+    "Mulligan",
+    "MulliganError",
+    "Prepared",
+    "ResultTimeoutError",
+    "Retry",
+    "RetryAfter",
+    "RetryFirst",
+    "Separate",
+    "Sessions",
+    "Settings",
+    "Snooze",
+    "StoreError",
+    "StoreUnavailableError",
+    "Task",
+    "UnknownJobError",
+    "Weighted",
+    "current_job",
+]

@@ -1,0 +1,117 @@
+"""How calls reach the store from anywhere: plain code, threads, other event loops, tasks."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+from mulligan.stores.contract import Store
+
+T = TypeVar("T")
+Operation = Callable[[Store], Coroutine[Any, Any, T]]
+
+
+class Access(Protocol):
+    """Runs operations on a store."""
+
+    def call(self, operation: Operation[T]) -> T:
+        """Run it and wait for its answer, from plain code."""
+        ...
+
+    async def acall(self, operation: Operation[T]) -> T:
+        """Run it from a coroutine on any loop."""
+        ...
+
+    def close(self) -> None:
+        """Let go of threads and connections."""
+        ...
+
+
+class Portal:
+    """A thread with an event loop that owns a store, started at the first call.
+
+    Inside a worker, coroutines on the worker's own loop use its store directly.
+    """
+
+    def __init__(self, make: Callable[[], Store]) -> None:
+        self._make = make
+        self._store: Store | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._home: tuple[asyncio.AbstractEventLoop, Store] | None = None
+
+    def at_home(self, store: Store) -> None:
+        """Use this open store for coroutines on the running loop."""
+        self._home = (asyncio.get_running_loop(), store)
+
+    def call(self, operation: Operation[T]) -> T:
+        """Run it on the portal's loop and wait."""
+        return asyncio.run_coroutine_threadsafe(self._run(operation), self._started()).result()
+
+    async def acall(self, operation: Operation[T]) -> T:
+        """Run it here if the store is at home on this loop, else on the portal's."""
+        running = asyncio.get_running_loop()
+        if running is self._loop:
+            return await self._run(operation)
+        if self._home is not None and self._home[0] is running:
+            return await operation(self._home[1])
+        future = asyncio.run_coroutine_threadsafe(self._run(operation), self._started())
+        return await asyncio.wrap_future(future)
+
+    async def _run(self, operation: Operation[T]) -> T:
+        if self._store is None:
+            store = self._make()
+            await store.open()
+            self._store = store
+        return await operation(self._store)
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():
+                loop = self._loop = asyncio.new_event_loop()
+                self._store = None  # after a fork the parent's connections are not ours
+                self._thread = threading.Thread(
+                    target=loop.run_forever, name="mulligan-portal", daemon=True
+                )
+                self._thread.start()
+            assert self._loop is not None  # noqa: S101 - set together with the thread
+            return self._loop
+
+    def close(self) -> None:
+        """Close the store and end the thread; a later call starts anew."""
+        with self._lock:
+            thread, loop, store = self._thread, self._loop, self._store
+            self._thread = self._loop = self._store = None
+        if thread is None or loop is None or not thread.is_alive():
+            return
+        if store is not None:
+            asyncio.run_coroutine_threadsafe(store.close(), loop).result(timeout=5)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(timeout=5)
+        loop.close()
+
+
+class Inline:
+    """Runs operations at once, where they stand: for stores that never wait, in tests."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def call(self, operation: Operation[T]) -> T:
+        """Run it to its end without a loop."""
+        coroutine = operation(self._store)
+        try:
+            coroutine.send(None)
+        except StopIteration as answer:
+            value: T = answer.value
+            return value
+        coroutine.close()
+        raise RuntimeError("the operation waited; only a store in memory can be used inline")
+
+    async def acall(self, operation: Operation[T]) -> T:
+        """Run it on the running loop."""
+        return await operation(self._store)
+
+    def close(self) -> None:
+        """Nothing to let go of."""

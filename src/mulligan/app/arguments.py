@@ -1,0 +1,166 @@
+"""A task's arguments: checked when enqueued, given back in the function's own types when run."""
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, get_type_hints
+
+import msgspec
+
+from mulligan.core.errors import InvalidError
+from mulligan.core.job import Call
+
+encode = msgspec.json.Encoder().encode
+DEPTH_LIMIT = 200
+SHOWN_LIMIT = 80
+INT_LEAST, INT_MOST = -(2**63), 2**64 - 1
+Parameter = inspect.Parameter
+
+
+class Types:
+    """The declared types of a function's parameters; None where any JSON will do."""
+
+    def __init__(self, signature: inspect.Signature, hints: Mapping[str, Any]) -> None:
+        declared: dict[str, Any] = {}
+        self.positional: list[Any] = []
+        self.rest: Any = None
+        self.extra: Any = None
+        for name, parameter in signature.parameters.items():
+            hint = hints.get(name)
+            kind = declared[name] = None if hint in (Any, object) else hint
+            match parameter.kind:
+                case Parameter.VAR_POSITIONAL:
+                    self.rest = kind
+                case Parameter.VAR_KEYWORD:
+                    self.extra = kind
+                case Parameter.KEYWORD_ONLY:
+                    pass
+                case _:
+                    self.positional.append(kind)
+        self.declared = declared
+        self.plain = all(each is None for each in declared.values())
+
+
+class Arguments:
+    """What a function takes, read once from its signature and annotations."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self._name = name
+        self._function = function
+        self._signature = inspect.signature(function)
+        self._types: Types | None = None
+
+    def pack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[bytes, bytes]:
+        """The call as JSON; refuses what the function does not take or JSON cannot carry."""
+        types = self._read()
+        if kwargs or len(args) != len(types.positional) or len(types.declared) != len(args):
+            self._bind(args, kwargs)
+        names = list(types.declared)
+        for place, value in enumerate(args):
+            known = place < len(types.positional)
+            declared = types.positional[place] if known else types.rest
+            self._check(names[place] if known else f"number {place + 1}", declared, value)
+        for name, value in kwargs.items():
+            self._check(name, types.declared.get(name, types.extra), value)
+        try:
+            return encode(args), encode(kwargs)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise InvalidError(
+                f"task {self._name}: the arguments cannot be written as JSON: {error};"
+                " pass text, numbers, lists and dicts, or an id to look up"
+            ) from error
+
+    def unpack(self, call: Call) -> tuple[list[Any], dict[str, Any]]:
+        """The stored arguments in the types that the function declares."""
+        types = self._read()
+        args, kwargs = call.args, call.kwargs
+        if types.plain:
+            return args, kwargs
+        if args:
+            declared = types.positional
+            if len(args) > len(declared):
+                declared = declared + [types.rest] * (len(args) - len(declared))
+            args = [
+                value if to is None or type(value) is to else convert(value, to)
+                for value, to in zip(args, declared, strict=False)
+            ]
+        if kwargs:
+            kwargs = {
+                name: value
+                if (to := types.declared.get(name, types.extra)) is None
+                else convert(value, to)
+                for name, value in kwargs.items()
+            }
+        return args, kwargs
+
+    def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        try:
+            self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InvalidError(
+                f"task {self._name}{self._signature} cannot be called so: {error}"
+            ) from error
+
+    def _check(self, name: str, declared: Any, value: Any) -> None:
+        if declared is str and type(value) is str:
+            return
+        if declared is None or type(value) in (int, float):
+            self._check_json(name, value)
+        if declared is None or type(value) is declared is int:
+            return
+        try:
+            convert(msgspec.to_builtins(value), declared)
+        except (msgspec.ValidationError, TypeError, ValueError, RecursionError) as error:
+            kind = getattr(declared, "__name__", None) or str(declared)
+            raise InvalidError(
+                f"task {self._name}: argument {name}={shown(value)} is not {kind}: {error}"
+            ) from error
+
+    def _check_json(self, name: str, value: Any, depth: int = 0) -> None:
+        """Without an annotation only what JSON gives back unchanged is taken."""
+        match value:
+            case None | bool() | str():
+                return
+            case int() if INT_LEAST <= value <= INT_MOST:
+                return
+            case float() if math.isfinite(value):
+                return
+            case list() | tuple() if depth < DEPTH_LIMIT:
+                for each in value:
+                    self._check_json(name, each, depth + 1)
+            case dict() if depth < DEPTH_LIMIT and all(type(key) is str for key in value):
+                for each in value.values():
+                    self._check_json(name, each, depth + 1)
+            case _:
+                raise InvalidError(
+                    f"task {self._name}: argument {name} has {type(value).__name__} {shown(value)},"
+                    " which JSON cannot carry; annotate the parameter with its type, or pass text,"
+                    " numbers of 64 bits, lists, and dicts of text keys,"
+                    f" at most {DEPTH_LIMIT} levels deep"
+                )
+
+    def _read(self) -> Types:
+        """Annotations are read late, when all the names they use are defined."""
+        if self._types is None:
+            try:
+                hints = get_type_hints(self._function)
+            except NameError as error:
+                raise InvalidError(
+                    f"task {self._name}: an annotation cannot be read: {error}"
+                ) from error
+            self._types = Types(self._signature, hints)
+        return self._types
+
+
+def convert(value: Any, to: Any) -> Any:
+    """The JSON value as the declared type."""
+    return msgspec.convert(value, to, builtin_types=())
+
+
+def shown(value: Any) -> str:
+    """The value in an error message: short, whatever it is."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        return "…"
+    return text if len(text) <= SHOWN_LIMIT else text[: SHOWN_LIMIT - 1] + "…"

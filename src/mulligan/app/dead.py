@@ -1,0 +1,66 @@
+"""Dead letters: the jobs that failed for good, to be looked at, replayed or purged."""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING
+
+from mulligan.core.job import Job
+from mulligan.stores.contract import Page, Selection
+
+if TYPE_CHECKING:
+    from mulligan.app.mulligan import Mulligan
+
+PAGE = 500
+
+
+class DeadLetters:
+    """The failed jobs of one queue or of all, read in pages."""
+
+    def __init__(self, app: "Mulligan", queue: str | None) -> None:
+        self._app = app
+        self._selection = Selection(status="failed", queue=queue)
+
+    async def _pages(self) -> AsyncIterator[Page]:
+        after: str | None = None
+        while True:
+            page = await self._page(after)
+            yield page
+            after = page.after
+            if after is None:
+                return
+
+    async def _page(self, after: str | None) -> Page:
+        return await self._app.access.acall(lambda store: store.page(self._selection, PAGE, after))
+
+    async def alist(self) -> list[Job]:
+        """All of them."""
+        return [job async for page in self._pages() for job in page.jobs]
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(self._app.run(self.alist))
+
+    def __len__(self) -> int:
+        return len(self._app.run(self.alist))
+
+    async def areplay(self) -> int:
+        """Give each of them all its retries again; how many there were."""
+        count = 0
+        async for page in self._pages():
+            ids = [job.id for job in page.jobs]
+            count += sum(await self._app.areplay(ids))
+        return count
+
+    def replay(self) -> int:
+        """Give each of them all its retries again; how many there were."""
+        return self._app.run(self.areplay)
+
+    async def apurge(self) -> int:
+        """Delete them with their history; how many there were."""
+        count = 0
+        async for page in self._pages():
+            ids = [job.id for job in page.jobs]
+            count += sum(await self._app.apurge(ids))
+        return count
+
+    def purge(self) -> int:
+        """Delete them with their history; how many there were."""
+        return self._app.run(self.apurge)

@@ -1,0 +1,110 @@
+"""A handle on a job that was enqueued: ask how it is, wait for its result, cancel it."""
+
+import asyncio
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
+
+from mulligan.core.durations import Seconds, seconds
+from mulligan.core.errors import (
+    JobCancelledError,
+    JobFailedError,
+    ResultTimeoutError,
+    UnknownJobError,
+)
+from mulligan.core.job import ENDED, Attempt, Job, Status
+
+if TYPE_CHECKING:
+    from mulligan.app.mulligan import Mulligan
+
+R = TypeVar("R")
+FIRST_LOOK, LONGEST_LOOK = 0.005, 0.25
+
+
+class JobHandle(Generic[R]):
+    """One job, by id. `created` is False if it was there before the call that returned this."""
+
+    __slots__ = ("_app", "created", "id")
+
+    def __init__(self, app: "Mulligan", job: str, *, created: bool = False) -> None:
+        self._app = app
+        self.id = job
+        self.created = created
+
+    def __repr__(self) -> str:
+        return f"<job {self.id}>"
+
+    async def ainfo(self) -> Job:
+        """The job as it is now."""
+        job = await self._app.access.acall(lambda store: store.get(self.id))
+        if job is None:
+            raise UnknownJobError(
+                f"no job {self.id!r} is stored in {self._app.shown_url}; done jobs are kept for"
+                f" {self._app.settings.keep_done:g} s"
+            )
+        return job
+
+    def info(self) -> Job:
+        """The job as it is now."""
+        return self._app.run(self.ainfo)
+
+    @property
+    def status(self) -> Status:
+        """Its status now."""
+        return self.info().status
+
+    async def aresult(self, timeout: Seconds | None = None) -> R:  # noqa: ASYNC109
+        """Wait for the accepted result; raises if the job failed, was cancelled, or is late."""
+        try:
+            async with asyncio.timeout(None if timeout is None else seconds(timeout)):
+                job = await self._ended()
+        except TimeoutError:
+            job = await self.ainfo()
+            raise ResultTimeoutError(
+                f"job {self.id} has not ended after {timeout} s: {await self.aexplain()}"
+            ) from None
+        if job.status == "failed":
+            raise JobFailedError(f"job {self.id} failed: {job.last_failure_reason}")
+        if job.status == "cancelled":
+            raise JobCancelledError(f"job {self.id} was cancelled: {job.cancel_reason}")
+        return cast("R", job.value())
+
+    def result(self, timeout: Seconds | None = None) -> R:
+        """Wait for the accepted result; raises if the job failed, was cancelled, or is late."""
+        return self._app.run(lambda: self.aresult(timeout))
+
+    async def _ended(self) -> Job:
+        look = FIRST_LOOK
+        while (job := await self.ainfo()).status not in ENDED:
+            await asyncio.sleep(look)
+            look = min(LONGEST_LOOK, look * 1.5)
+        return job
+
+    async def ahistory(self) -> list[Attempt]:
+        """Its failed and lost attempts, oldest first."""
+        return await self._app.access.acall(lambda store: store.history(self.id))
+
+    def history(self) -> list[Attempt]:
+        """Its failed and lost attempts, oldest first."""
+        return self._app.run(self.ahistory)
+
+    async def acancel(self, reason: str = "cancelled by its caller") -> bool:
+        """End the job; False if it had ended already."""
+        answers = await self._app.access.acall(lambda store: store.cancel([self.id], reason))
+        return answers[0]
+
+    def cancel(self, reason: str = "cancelled by its caller") -> bool:
+        """End the job; False if it had ended already."""
+        return self._app.run(lambda: self.acancel(reason))
+
+    async def aexplain(self) -> str:
+        """One sentence on why the job is where it is."""
+        return await self._app.aexplain(self.id)
+
+    def explain(self) -> str:
+        """One sentence on why the job is where it is."""
+        return self._app.run(self.aexplain)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JobHandle) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)

@@ -1,0 +1,244 @@
+"""The app: a store, its tasks and its queues."""
+
+import inspect
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
+
+from msgspec.structs import replace
+
+from mulligan.app.access import Access, Portal
+from mulligan.app.dead import DeadLetters
+from mulligan.app.explaining import explain_job
+from mulligan.app.handle import JobHandle
+from mulligan.app.options import Options, Placement, checked
+from mulligan.app.task import AsyncTask, PlainTask, Prepared, Task
+from mulligan.core.budget import Budget
+from mulligan.core.durations import Seconds
+from mulligan.core.errors import InvalidError
+from mulligan.core.facts import QueueSettings
+from mulligan.core.fetch import FetchPolicy, parse_policy
+from mulligan.core.job import Enqueued
+from mulligan.core.names import check_name
+from mulligan.core.settings import BATCH_LIMIT, Settings
+from mulligan.stores import make_store, redact
+from mulligan.stores.contract import Store
+
+if TYPE_CHECKING:
+    from mulligan.testing import Testing
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class TaskOptions(Options, total=False):
+    """What may be said about a task and not about a single call."""
+
+    name: str
+    accept: Callable[[Any], bool]
+    on_dead: Task[..., Any]
+
+
+class Mulligan:
+    """An application: where its jobs are stored, which tasks it has, how its queues behave.
+
+    Making one connects to nothing; the first enqueue or worker does.
+    """
+
+    def __init__(
+        self, url: str = "sqlite:///mulligan.db", *, settings: Settings | None = None
+    ) -> None:
+        self.url = url
+        self.settings = settings or Settings()
+        self.tasks: dict[str, Task[..., Any]] = {}
+        self.queues: dict[str, QueueSettings] = {}
+        self._memory: Store | None = make_store(url) if url.startswith("memory:") else None
+        self.portal = Portal(self.make_store)
+        self.access: Access = self.portal
+
+    @property
+    def shown_url(self) -> str:
+        """The store's URL without its password."""
+        return redact(self.url)
+
+    def make_store(self) -> Store:
+        """A handle on the app's store, not yet open; all handles on memory:// share one."""
+        return self._memory or make_store(self.url)
+
+    def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine of this app from plain code."""
+        return self.access.call(lambda _store: work())
+
+    # -- tasks and queues ------------------------------------------------------------------
+
+    # A coroutine function is also a plain callable; the first overload that fits is meant.
+    @overload
+    def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def task(self, function: Callable[P, R], /) -> PlainTask[P, R]: ...
+    @overload
+    def task(self, /, **options: Unpack[TaskOptions]) -> "TaskMaker": ...
+    def task(
+        self, function: Callable[..., Any] | None = None, /, **options: Unpack[TaskOptions]
+    ) -> "Task[..., Any] | TaskMaker":
+        """Make a function a task: `@app.task` or `@app.task(queue=…, retry=…, accept=…)`.
+
+        `accept` says which results are good; one that it refuses is a failed attempt. `on_dead`
+        is a task that is told of each dead letter, once.
+        """
+        maker = TaskMaker(self, options)
+        return maker if function is None else maker(function)
+
+    def queue(
+        self,
+        name: str,
+        *,
+        policy: FetchPolicy | str = "balanced",
+        budget: Budget | None = None,
+        grace: Seconds = 2.0,
+    ) -> QueueSettings:
+        """Say how a queue behaves. Workers store it when they start, so that all agree."""
+        chosen = parse_policy(policy) if isinstance(policy, str) else policy
+        self.queues[check_name("queue", name)] = QueueSettings(chosen, budget, grace)
+        return self.queues[name]
+
+    @property
+    def queue_names(self) -> tuple[str, ...]:
+        """Every queue that a task or a setting of the app mentions."""
+        named = [task.placement.queue for task in self.tasks.values()]
+        return tuple(dict.fromkeys([*named, *self.queues])) or ("default",)
+
+    # -- jobs ------------------------------------------------------------------------------
+
+    async def aenqueue_many(self, calls: Iterable[Prepared[R]]) -> list[JobHandle[R]]:
+        """Enqueue calls in batches, each batch as a whole or not at all."""
+        jobs = [call.job for call in calls]
+
+        async def send(store: Store) -> list[Enqueued]:
+            return [
+                answer
+                for start in range(0, len(jobs), BATCH_LIMIT)
+                for answer in await store.enqueue(jobs[start : start + BATCH_LIMIT])
+            ]
+
+        answers = await self.access.acall(send)
+        return [JobHandle(self, answer.id, created=answer.created) for answer in answers]
+
+    def enqueue_many(self, calls: Iterable[Prepared[R]]) -> list[JobHandle[R]]:
+        """Enqueue calls in batches, each batch as a whole or not at all."""
+        prepared = list(calls)  # so that a bad call is refused here, before anything is sent
+        return self.run(lambda: self.aenqueue_many(prepared))
+
+    def job(self, job: str) -> JobHandle[Any]:
+        """A handle on a job by its id."""
+        return JobHandle(self, job)
+
+    def dead_letters(self, queue: str | None = None) -> DeadLetters:
+        """The failed jobs of a queue, or of all."""
+        return DeadLetters(self, queue)
+
+    async def aexplain(self, job: str) -> str:
+        """One sentence on why the job is where it is."""
+        return await self.access.acall(lambda store: explain_job(store, job))
+
+    # -- operating -------------------------------------------------------------------------
+
+    async def apause(self, queue: str) -> None:
+        """Start nothing more from the queue; what runs goes on."""
+        await self.access.acall(lambda store: store.pause(queue, paused=True))
+
+    def pause(self, queue: str) -> None:
+        """Start nothing more from the queue; what runs goes on."""
+        self.run(lambda: self.apause(queue))
+
+    async def aresume(self, queue: str) -> None:
+        """Undo a pause."""
+        await self.access.acall(lambda store: store.pause(queue, paused=False))
+
+    def resume(self, queue: str) -> None:
+        """Undo a pause."""
+        self.run(lambda: self.aresume(queue))
+
+    async def areplay(self, jobs: Sequence[str]) -> list[bool]:
+        """Give failed jobs all their retries again; False where a job had not failed."""
+        return await self.access.acall(lambda store: store.replay(jobs))
+
+    def replay(self, jobs: Sequence[str]) -> list[bool]:
+        """Give failed jobs all their retries again; False where a job had not failed."""
+        return self.run(lambda: self.areplay(jobs))
+
+    async def apurge(self, jobs: Sequence[str]) -> list[bool]:
+        """Delete jobs that have ended; False where one had not."""
+        return await self.access.acall(lambda store: store.purge(jobs))
+
+    def purge(self, jobs: Sequence[str]) -> list[bool]:
+        """Delete jobs that have ended; False where one had not."""
+        return self.run(lambda: self.apurge(jobs))
+
+    async def aconfigure(self) -> None:
+        """Store the settings of every queue that the app declares."""
+
+        async def store_all(store: Store) -> None:
+            for name, settings in self.queues.items():
+                await store.configure(name, settings)
+
+        await self.access.acall(store_all)
+
+    def configure(self) -> None:
+        """Store the settings of every queue that the app declares."""
+        self.run(self.aconfigure)
+
+    def testing(
+        self,
+        *,
+        regions: Sequence[str] = ("default",),
+        concurrency: int = 1,
+        seed: int = 0,
+        hold_through_backoff: bool = False,
+    ) -> "Testing":
+        """The app's real engine on a virtual clock, with a store in memory of its own."""
+        from mulligan.testing import Testing  # noqa: PLC0415 - only tests pay for it
+
+        return Testing(
+            self,
+            regions=regions,
+            concurrency=concurrency,
+            seed=seed,
+            hold_through_backoff=hold_through_backoff,
+        )
+
+    def close(self) -> None:
+        """Let go of threads and connections."""
+        self.access.close()
+
+
+class TaskMaker:
+    """The decorator that `app.task(...)` returns."""
+
+    def __init__(self, app: Mulligan, options: TaskOptions) -> None:
+        self._app = app
+        self._name = options.pop("name", None)
+        self._accept = options.pop("accept", None)
+        on_dead = options.pop("on_dead", None)
+        placement = replace(Placement(), **checked(options))
+        if on_dead is not None:
+            if not isinstance(on_dead, Task):
+                raise InvalidError(f"on_dead {on_dead!r} must be a task of the app")
+            placement = replace(
+                placement, on_dead=on_dead.name, on_dead_queue=on_dead.placement.queue
+            )
+        self._placement = placement
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> PlainTask[P, R]: ...
+    def __call__(self, function: Callable[..., Any], /) -> Task[..., Any]:
+        """Register the function."""
+        name = check_name("task", self._name or getattr(function, "__name__", ""))
+        if name in self._app.tasks:
+            raise InvalidError(f"task {name!r} exists already; give one of them name=")
+        kind = AsyncTask if inspect.iscoroutinefunction(function) else PlainTask
+        task: Task[..., Any] = kind(self._app, function, name, self._placement, self._accept)
+        self._app.tasks[name] = task
+        return task

@@ -1,0 +1,150 @@
+"""What may be said about a job beyond its arguments, on its task or for one call."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Literal, TypedDict
+
+from msgspec import Raw, Struct
+from msgspec import json as msgjson
+
+from mulligan.core.durations import Seconds, check_seconds
+from mulligan.core.errors import InvalidError
+from mulligan.core.job import Body, NewJob, encode
+from mulligan.core.lane import Priority
+from mulligan.core.names import check_name, check_region
+from mulligan.core.retry import Retry
+
+PriorityName = Literal["normal", "urgent"]
+PRIORITIES: dict[str, Priority] = {"normal": Priority.NORMAL, "urgent": Priority.URGENT}
+
+
+class Options(TypedDict, total=False):
+    """The keywords of `using`; those of `task` are the same and more."""
+
+    queue: str
+    region: str
+    priority: PriorityName
+    retry: Retry
+    timeout: Seconds | None
+    delay: Seconds
+    run_after: datetime
+    unique_key: str | None
+    id: str | None
+    expires: Seconds | None
+    concurrency_key: str | None
+    concurrency_limit: int
+
+
+class Placement(Struct, frozen=True):
+    """Checked options, ready to make jobs from; the policy is encoded once."""
+
+    queue: str = "default"
+    region: str = "default"
+    priority: int = Priority.NORMAL
+    retry: Raw = Raw(msgjson.encode(Retry()))
+    timeout: float | None = None
+    delay: float = 0.0
+    run_after: datetime | None = None
+    unique_key: str | None = None
+    id: str | None = None
+    expires: float | None = None
+    concurrency_key: str | None = None
+    concurrency_limit: int = 1
+    on_dead: str | None = None
+    on_dead_queue: str = "default"
+
+    def job(self, job_id: str, task: str, args: bytes, kwargs: bytes, limit: int) -> NewJob:
+        """The job that these arguments make."""
+        body = encode(
+            Body(
+                task,
+                Raw(args),
+                Raw(kwargs),
+                self.retry,
+                self.timeout,
+                self.on_dead,
+                self.on_dead_queue,
+            )
+        )
+        if len(body) > limit:
+            raise InvalidError(
+                f"task {task}: the payload has {len(body)} bytes, more than the {limit} allowed;"
+                " store it elsewhere and pass its address, or raise payload_limit"
+            )
+        return NewJob(
+            self.id or job_id,
+            self.queue,
+            task,
+            body,
+            self.region,
+            self.priority,
+            self._delay(),
+            self.unique_key,
+            self.concurrency_key,
+            self.concurrency_limit,
+            self.expires,
+        )
+
+    def _delay(self) -> float:
+        if self.run_after is None:
+            return self.delay
+        return max(0.0, (self.run_after - datetime.now(UTC)).total_seconds())
+
+
+def check_priority(value: object) -> Priority:
+    """The priority that the word stands for."""
+    if value not in PRIORITIES:
+        raise InvalidError(f"priority {value!r} is not one of {', '.join(PRIORITIES)}")
+    return PRIORITIES[str(value)]
+
+
+def check_retry(value: object) -> Raw:
+    """The policy, encoded as jobs carry it."""
+    if not isinstance(value, Retry):
+        raise InvalidError(f"retry {value!r} must be a Retry; for three retries use Retry(3)")
+    return Raw(msgjson.encode(value))
+
+
+def check_moment(value: object) -> datetime:
+    """A moment that means the same everywhere."""
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise InvalidError(
+            f"run_after {value!r} must be a datetime with a time zone;"
+            " use datetime.now(UTC) + timedelta(...)"
+        )
+    return value
+
+
+def check_limit(value: object) -> int:
+    """How many jobs of one concurrency key may run at a time."""
+    if not isinstance(value, int) or value < 1:
+        raise InvalidError(f"concurrency_limit {value!r} must be at least 1")
+    return value
+
+
+CHECKS: dict[str, Callable[[Any], Any]] = {
+    "queue": lambda value: check_name("queue", value),
+    "region": check_region,
+    "priority": check_priority,
+    "retry": check_retry,
+    "timeout": lambda value: value and check_seconds("timeout", value, least=0.001),
+    "delay": lambda value: check_seconds("delay", value),
+    "run_after": check_moment,
+    "unique_key": lambda value: value and check_name("unique_key", value),
+    "id": lambda value: value and check_name("id", value),
+    "expires": lambda value: value and check_seconds("expires", value, least=0.001),
+    "concurrency_key": lambda value: value and check_name("concurrency_key", value),
+    "concurrency_limit": check_limit,
+    "on_dead": lambda value: value,
+    "on_dead_queue": lambda value: value,
+}
+
+
+def checked(options: Options | dict[str, Any]) -> dict[str, Any]:
+    """The options, each checked; refuses one that does not exist."""
+    for name in options:
+        if name not in CHECKS:
+            raise InvalidError(f"option {name!r} is not one of {', '.join(CHECKS)}")
+    if "delay" in options and "run_after" in options:
+        raise InvalidError("give delay or run_after, not both")
+    return {name: CHECKS[name](value) for name, value in options.items()}

@@ -1,0 +1,68 @@
+"""Runs a worker of an app in this process."""
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from mulligan.app.mulligan import Mulligan
+from mulligan.core.fetch import Only
+from mulligan.core.names import check_name, check_region
+from mulligan.core.worker import Worker
+from mulligan.engine import Engine
+
+
+def new_worker(
+    app: Mulligan,
+    *,
+    region: str = "default",
+    queues: Sequence[str] = (),
+    concurrency: int | None = None,
+    only: Only | None = None,
+) -> Worker:
+    """A new incarnation of a worker; its id says where it runs and is never used again."""
+    return Worker(
+        id=f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}",
+        region=check_region(region, anywhere=False),
+        queues=tuple(check_name("queue", queue) for queue in queues) or app.queue_names,
+        lease=app.settings.lease,
+        concurrency=concurrency or app.settings.concurrency,
+        only=only,
+    )
+
+
+async def work(
+    app: Mulligan, worker: Worker, ready: Callable[[Engine], None] = lambda _engine: None
+) -> Engine:
+    """Run the worker until its engine is stopped. `ready` is given the engine before it starts."""
+    store = app.make_store()
+    await store.open()
+    # A handle of its own lets the heartbeat go on while this loop is blocked.
+    heart = store if app.url.startswith(("memory:", "sqlite:")) else app.make_store()
+    settings = replace(app.settings, concurrency=worker.concurrency)
+    try:
+        app.portal.at_home(store)
+        for name, queue in app.queues.items():
+            await store.configure(name, queue)
+        engine = Engine(store, app.tasks, worker, settings, heart=heart)
+        ready(engine)
+        await engine.run()
+        return engine
+    finally:
+        await store.close()
+
+
+def run_loop(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run the coroutine on uvloop where it is installed, else on asyncio's own loop."""
+    try:
+        import uvloop  # noqa: PLC0415 - optional
+    except ImportError:
+        factory = None
+    else:
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main())

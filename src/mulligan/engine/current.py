@@ -1,0 +1,47 @@
+"""The job that is running here: what a task may ask about itself."""
+
+from contextvars import ContextVar
+
+from msgspec import Struct
+
+from mulligan.core.errors import MulliganError
+from mulligan.core.job import Claim
+
+
+class CurrentJob(Struct, frozen=True):
+    """The running attempt. `attempt` counts from 1; a `replay` above 0 is a second life."""
+
+    id: str
+    task: str
+    queue: str
+    region: str
+    worker_region: str
+    worker: str
+    attempt: int
+    retry_count: int
+    replay: int
+    lane: str
+    token: int
+
+
+RUNNING: ContextVar[Claim] = ContextVar("mulligan_running")
+
+
+def current_job() -> CurrentJob:
+    """The job whose task is running in this coroutine or thread."""
+    claim = RUNNING.get(None)
+    if claim is None:
+        raise MulliganError("current_job() was called outside a running task; call it inside one")
+    return CurrentJob(
+        id=claim.id,
+        task=claim.task,
+        queue=claim.queue,
+        region=claim.region,
+        worker_region=claim.worker_region,
+        worker=claim.worker,
+        attempt=claim.attempt,
+        retry_count=claim.retry_count,
+        replay=claim.replay,
+        lane=claim.lane.label,
+        token=claim.token,
+    )

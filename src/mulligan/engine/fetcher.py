@@ -1,0 +1,126 @@
+"""The fetcher: asks the store for as many jobs as there are free slots, and sleeps exactly."""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Awaitable
+
+from mulligan.core.fairness import KINDS, Carry, Tally, plan_claim, settle
+from mulligan.core.outcome import Returned
+from mulligan.core.plan import ClaimPlan
+from mulligan.core.settings import BATCH_LIMIT
+from mulligan.core.worker import Worker
+from mulligan.engine.committer import Committer
+from mulligan.engine.executor import Executor
+from mulligan.engine.patience import Patience
+from mulligan.stores.contract import Claimed, Store
+
+# A bell that got lost costs at most this long.
+LONGEST_SLEEP = 5.0
+STOP_WITHIN = 5.0
+# Outcomes that the store has not taken yet must not pile up without end.
+BACKLOG_LIMIT = 4 * BATCH_LIMIT
+
+
+class Fetcher:
+    """Claims for free slots only, from its queues in turn."""
+
+    def __init__(
+        self, store: Store, worker: Worker, executor: Executor, committer: Committer
+    ) -> None:
+        self._store = store
+        self._worker = worker
+        self._executor = executor
+        self._committer = committer
+        self._carries = {queue: Carry() for queue in worker.queues}
+        self._turn = list(worker.queues)
+        self._patience = Patience("claim")
+        self._task: asyncio.Task[None] | None = None
+        self._resting = False
+        self._stopping = False
+        self._ended = asyncio.Event()
+
+    async def run(self) -> None:
+        """Claim and start jobs until stopped."""
+        self._task = asyncio.current_task()
+        self._executor.facts = await self._patience.insist(self._store.facts)
+        while not self._stopping:
+            demand = min(self._executor.free, BATCH_LIMIT)
+            if demand <= 0:
+                await self._rest(self._executor.changed())
+            elif self._committer.backlog > BACKLOG_LIMIT:
+                await self._rest(self._committer.flushed())
+            else:
+                await self._fetch(demand)
+        self._ended.set()
+
+    def stop(self) -> None:
+        """Claim no more. What a claim under way brings is returned, unstarted."""
+        self._stopping = True
+        if self._resting and self._task is not None:
+            self._task.cancel()
+
+    async def stopped(self) -> None:
+        """Wait for a claim under way, for a while."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STOP_WITHIN):
+                await self._ended.wait()
+
+    async def _fetch(self, demand: int) -> None:
+        plan = self._plan(demand)
+        claimed = await self._patience.insist(lambda: self._store.claim(plan, self._worker))
+        if claimed.stale:
+            self._executor.facts = await self._patience.insist(self._store.facts)
+            return
+        self._settle(plan, claimed)
+        for claim in claimed.claims:
+            if self._stopping:
+                self._committer.add(Returned(claim.lease))
+            else:
+                self._executor.start(claim)
+        if len(claimed.claims) < demand:
+            pause = LONGEST_SLEEP if claimed.again_in is None else claimed.again_in
+            nap = min(pause, LONGEST_SLEEP)
+            await self._rest(self._patience.insist(lambda: self._store.wait(self._worker, nap)))
+        else:
+            await asyncio.sleep(0)  # let the started attempts run before asking for more
+
+    async def _rest(self, waiting: Awaitable[None]) -> None:
+        """Wait for it; only here may `stop` interrupt."""
+        self._resting = True
+        try:
+            await waiting
+        except asyncio.CancelledError:
+            if not self._stopping or self._task is None:
+                raise
+            self._task.uncancel()
+        finally:
+            self._resting = False
+
+    def _plan(self, demand: int) -> ClaimPlan:
+        self._turn.append(self._turn.pop(0))
+        queues = [(queue, self._carries[queue]) for queue in self._turn]
+        facts = self._executor.facts
+        return plan_claim(demand, self._worker.region, queues, facts, self._worker.only)
+
+    def _settle(self, plan: ClaimPlan, claimed: Claimed) -> None:
+        """Set what each kind of work got against its share."""
+        started: Counter[tuple[str, str]] = Counter()
+        for claim in claimed.claims:
+            lane = claim.lane
+            kind = "urgent" if lane.is_urgent else "retry" if lane.is_retry else "fresh"
+            started[claim.queue, kind] += 1
+        waiting = {
+            (group.queue, group.kind)
+            for group, left in zip(plan.groups, claimed.left, strict=True)
+            if left
+        }
+        for queue in {group.queue for group in plan.groups}:
+            tally = Tally(
+                started[queue, "urgent"],
+                started[queue, "retry"],
+                started[queue, "fresh"],
+                frozenset(kind for kind in KINDS if (queue, kind) in waiting),
+            )
+            settings = self._executor.facts.queue(queue)
+            self._carries[queue] = settle(self._carries[queue], tally, settings)

@@ -1,0 +1,76 @@
+"""The heartbeat: keeps all leases of a worker, from a thread that no task can block."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from mulligan.core.job import Lease
+from mulligan.core.worker import Worker
+from mulligan.engine.patience import Patience
+from mulligan.stores.contract import Beat, Store
+
+
+class Heartbeat:
+    """Beats every `every` seconds and hands each answer to `heard`."""
+
+    def __init__(
+        self,
+        store: Store,
+        worker: Worker,
+        every: float,
+        holding: Callable[[], Sequence[Lease]],
+        heard: Callable[[Beat], None],
+    ) -> None:
+        self._store = store
+        self._worker = worker
+        self._every = every
+        self._holding = holding
+        self._heard = heard
+        self._patience = Patience("heartbeat")
+
+    async def once(self) -> None:
+        """Beat until the store has answered."""
+        beat = await self._patience.insist(lambda: self._store.beat(self._worker, self._holding()))
+        self._heard(beat)
+
+    async def run(self) -> None:
+        """Beat until cancelled."""
+        while True:
+            await self.once()
+            await asyncio.sleep(self._every)
+
+
+class OwnThread:
+    """Runs a coroutine on an event loop and thread of its own until stopped."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Start the thread; returns at once."""
+        ready = threading.Event()
+
+        async def main() -> None:
+            self._loop = asyncio.get_running_loop()
+            self._task = asyncio.ensure_future(work())
+            ready.set()
+            await asyncio.wait([self._task])
+            if not self._task.cancelled():
+                self._task.result()
+
+        self._thread = threading.Thread(
+            target=asyncio.run, args=(main(),), name=self._name, daemon=True
+        )
+        self._thread.start()
+        ready.wait()
+
+    def stop(self) -> None:
+        """Cancel the coroutine and wait for the thread."""
+        if self._loop is not None and self._task is not None and self._thread is not None:
+            if self._thread.is_alive():
+                self._loop.call_soon_threadsafe(self._task.cancel)
+            self._thread.join(timeout=5)

@@ -1,0 +1,42 @@
+"""How every loop behaves when the store fails: wait a little longer each time, and go on."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from mulligan.core.errors import StoreError
+
+log = logging.getLogger("mulligan.worker")
+
+T = TypeVar("T")
+FIRST, LONGEST = 0.05, 5.0
+
+
+class Patience:
+    """Counts failures in a row and spaces the next try; one per loop."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._failures = 0
+
+    async def insist(self, operation: Callable[[], Awaitable[T]]) -> T:
+        """Run the operation until the store answers."""
+        while True:
+            try:
+                answer = await operation()
+            except (StoreError, OSError) as error:
+                await self._pause(error)
+            else:
+                if self._failures:
+                    log.info("%s: the store answers again", self._what)
+                self._failures = 0
+                return answer
+
+    async def _pause(self, error: Exception) -> None:
+        delay = min(LONGEST, FIRST * 2**self._failures) * random.uniform(0.5, 1.0)
+        if self._failures in (0, 5):
+            log.warning("%s: %s; trying again", self._what, error)
+        self._failures += 1
+        await asyncio.sleep(delay)

@@ -1,0 +1,56 @@
+"""The reaper: claims what dead workers held, and decides it like any other failure."""
+
+import asyncio
+import logging
+import random
+
+from mulligan.core.decide import decide
+from mulligan.core.outcome import Lost
+from mulligan.core.worker import Worker
+from mulligan.engine.committer import Committer
+from mulligan.engine.executor import Executor
+from mulligan.engine.patience import Patience
+from mulligan.stores.contract import Store
+
+log = logging.getLogger("mulligan.worker")
+BATCH = 100
+
+
+class Reaper:
+    """Looks every `every` seconds. If it dies with seized jobs, another one seizes them."""
+
+    def __init__(
+        self,
+        store: Store,
+        worker: Worker,
+        executor: Executor,
+        committer: Committer,
+        *,
+        every: float,
+        chance: random.Random,
+    ) -> None:
+        self._store = store
+        self._worker = worker
+        self._executor = executor
+        self._committer = committer
+        self._every = every
+        self._chance = chance
+        self._patience = Patience("seize")
+        self.seized = 0
+
+    async def run(self) -> None:
+        """Seize and decide until cancelled."""
+        while True:
+            claims = await self._patience.insist(lambda: self._store.seize(BATCH, self._worker))
+            for claim in claims:
+                log.warning(
+                    "job %s: worker %s stopped beating; attempt %d counts as failed",
+                    claim.id,
+                    claim.worker,
+                    claim.attempt,
+                )
+                outcome = decide(claim, Lost(), self._executor.facts, self._chance.random())
+                self._committer.add(outcome)
+            self.seized += len(claims)
+            if len(claims) < BATCH:
+                await asyncio.sleep(self._every)

@@ -1,0 +1,167 @@
+"""A worker: all loops of one process, started and stopped together."""
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from mulligan.core.outcome import Returned
+from mulligan.core.settings import Settings
+from mulligan.core.worker import Worker
+from mulligan.engine.committer import Committer
+from mulligan.engine.executor import Executor, Target
+from mulligan.engine.fetcher import Fetcher
+from mulligan.engine.heartbeat import Heartbeat, OwnThread
+from mulligan.engine.housekeeper import Housekeeper
+from mulligan.engine.reaper import Reaper
+from mulligan.engine.threads import Threads
+from mulligan.stores.contract import Beat, Store
+
+log = logging.getLogger("mulligan.worker")
+REAP_EVERY = 1.0
+KEEP_HOUSE_EVERY = 1.0
+
+
+class Engine:
+    """Runs tasks from a store until stopped.
+
+    With `heart`, a second handle on the same store, the heartbeat has a thread of its own;
+    without it everything stays on the one loop, as a simulation needs it. A worker that holds
+    through backoff leaves the slot of a failed attempt idle until its retry is due.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        tasks: Mapping[str, Target],
+        worker: Worker,
+        settings: Settings,
+        *,
+        heart: Store | None = None,
+        chance: random.Random | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+        hold_through_backoff: bool = False,
+    ) -> None:
+        self.worker = worker
+        self.settings = settings
+        self._store = store
+        self._heart = heart
+        self._loop = asyncio.get_running_loop()
+        chance = chance or random.Random()
+        self._threads = Threads(self._loop) if heart else None
+        self.committer = Committer(store, monotonic)
+        self.executor = Executor(
+            store,
+            tasks,
+            self.committer,
+            settings,
+            chance=chance,
+            monotonic=monotonic,
+            threads=self._threads,
+            hold_through_backoff=hold_through_backoff,
+        )
+        self.reaper = Reaper(
+            store, worker, self.executor, self.committer, every=REAP_EVERY, chance=chance
+        )
+        self._fetcher = Fetcher(store, worker, self.executor, self.committer)
+        self._housekeeper = Housekeeper(store, every=KEEP_HOUSE_EVERY, keep_done=settings.keep_done)
+        self._stop = asyncio.Event()
+        self._stop_now = asyncio.Event()
+
+    @property
+    def worn(self) -> bool:
+        """Whether so many threads were abandoned that the process should be replaced."""
+        return (
+            self._threads is not None and self._threads.abandoned >= self.settings.abandoned_limit
+        )
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it has been told to stop."""
+        return self._stop.is_set()
+
+    def stop(self) -> None:
+        """Drain: start nothing more, let what runs finish. A second call stops at once."""
+        if self._stop.is_set():
+            self._stop_now.set()
+        self._fetcher.stop()
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Work until stopped, then drain within the deadline, flush and leave."""
+        heartbeat = Heartbeat(
+            self._heart or self._store,
+            self.worker,
+            self.settings.beat,
+            lambda: self.executor.holding + self.committer.holding,
+            self._heard,
+        )
+        await heartbeat.once()
+        thread = OwnThread("mulligan-heartbeat")
+        support = [self.committer.run(), self.reaper.run(), self._housekeeper.run()]
+        if self._heart is None:
+            support.append(heartbeat.run())
+        else:
+            thread.start(heartbeat.run)
+        loops = [asyncio.ensure_future(loop) for loop in support]
+        fetching = asyncio.ensure_future(self._fetcher.run())
+        try:
+            await self._until_stopped([fetching, *loops])
+            await self._fetcher.stopped()
+            await self._drain()
+        finally:
+            await cancelled([fetching, *loops])
+            thread.stop()
+            if self._threads is not None:
+                self._threads.close()
+            with contextlib.suppress(Exception):
+                await self._store.leave(self.worker)
+
+    async def _until_stopped(self, loops: "list[asyncio.Task[None]]") -> None:
+        stopped: asyncio.Future[Any] = asyncio.ensure_future(self._stop.wait())
+        done, _ = await asyncio.wait([stopped, *loops], return_when=asyncio.FIRST_COMPLETED)
+        await cancelled([stopped])
+        for loop in done - {stopped}:
+            loop.result()  # a loop ends by itself only through a defect: let it be seen
+
+    async def _drain(self) -> None:
+        log.info("draining: %d attempts still run", len(self.executor.holding))
+        deadline = self.settings.drain_timeout
+        hurry = asyncio.ensure_future(self._stop_now.wait())
+        quiet = asyncio.ensure_future(self.executor.idle())
+        await asyncio.wait([hurry, quiet], timeout=deadline, return_when=asyncio.FIRST_COMPLETED)
+        if not quiet.done():
+            log.warning("%d attempts are cut off", len(self.executor.holding))
+            self.executor.stop()
+        await cancelled([hurry, quiet])
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(deadline):
+                await self.committer.flushed()
+
+    def _heard(self, beat: Beat) -> None:
+        """Take in a heartbeat's answer, on the loop of the worker."""
+        if asyncio.get_running_loop() is self._loop:
+            self._take_in(beat)
+        else:
+            with contextlib.suppress(RuntimeError):  # the loop may be closing
+                self._loop.call_soon_threadsafe(self._take_in, beat)
+
+    def _take_in(self, beat: Beat) -> None:
+        self.executor.facts = beat.facts
+        self.executor.abandon(beat.lost)
+        for lease in beat.forgotten:
+            log.warning("job %s: the reply to its claim was lost; returning it", lease.job)
+            self.committer.add(Returned(lease))
+        if self.worn and not self.stopping:
+            log.warning("too many plain functions outlived their timeout; draining to be replaced")
+            self.stop()
+
+
+async def cancelled(tasks: "Sequence[asyncio.Future[Any]]") -> None:
+    """Cancel the tasks and wait until they have ended."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,84 @@
+"""A real engine, with threads and a real clock, on a store in memory."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mulligan import Mulligan, Settings
+from mulligan.core.job import Job
+from mulligan.core.worker import Worker
+from mulligan.engine import Engine
+from mulligan.stores.contract import Store
+from mulligan.stores.memory import MemoryStore
+
+QUICK = Settings(lease=0.6, beat=0.1, drain_timeout=5, unknown_task_delay=0.01)
+
+
+def worker_of(app: Mulligan, settings: Settings = QUICK, name: str = "w") -> Worker:
+    return Worker(name, "default", app.queue_names, settings.lease, settings.concurrency)
+
+
+@asynccontextmanager
+async def engine(
+    app: Mulligan, store: Store, settings: Settings = QUICK, name: str = "w"
+) -> AsyncIterator[Engine]:
+    """A running engine; drained at the end if the test has not stopped it."""
+    made = Engine(store, app.tasks, worker_of(app, settings, name), settings, heart=store)
+    running = asyncio.ensure_future(made.run())
+    try:
+        yield made
+    finally:
+        if not made.stopping:
+            made.stop()
+        await running
+
+
+async def ended(store: Store, *jobs: str) -> list[str]:
+    """Wait until the jobs have ended; how."""
+    statuses: list[str] = []
+
+    async def all_ended() -> bool:
+        found = [await store.get(job) for job in jobs]
+        statuses[:] = [job.status if job else "gone" for job in found]
+        return not {"pending", "processing"} & set(statuses)
+
+    await until(all_ended)
+    return statuses
+
+
+async def found(store: Store, job: str) -> Job:
+    """The job as it is now."""
+    seen = await store.get(job)
+    assert seen is not None
+    return seen
+
+
+async def until(true: Callable[[], Awaitable[bool]]) -> None:
+    """Look until it is so; pytest's timeout is the limit."""
+    while not await true():  # noqa: ASYNC110 - the store has no event for it
+        await asyncio.sleep(0.005)
+
+
+class Faulty(MemoryStore):
+    """A store whose next replies to an operation are lost: it happened, and nobody is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lose: dict[str, int] = {}
+        self.lost: list[str] = []
+
+    def __getattribute__(self, name: str) -> Any:
+        attribute = super().__getattribute__(name)
+        if name not in ("claim", "commit", "beat", "seize", "enqueue", "wait", "facts"):
+            return attribute
+
+        async def call(*args: Any) -> Any:
+            answer = await attribute(*args)
+            if self.lose.get(name, 0) > 0:
+                self.lose[name] -= 1
+                self.lost.append(name)
+                raise ConnectionError(f"the reply to {name} was lost")
+            return answer
+
+        return call

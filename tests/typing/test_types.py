@@ -1,0 +1,74 @@
+"""A wrong call is an error for mypy, and a right one keeps the function's types."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEADER = """
+from mulligan import JobHandle, Mulligan, Retry
+
+app = Mulligan("memory://")
+
+@app.task
+def plain(question: str, times: int = 1) -> list[str]:
+    return [question] * times
+
+@app.task(queue="questions", retry=Retry(3), timeout=30)
+async def coroutine(question: str) -> dict[str, int]:
+    return {question: 1}
+
+"""
+
+
+def mypy(tmp_path: Path, code: str) -> str:
+    script = tmp_path / "script.py"
+    script.write_text(HEADER + code)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(script)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
+def test_right_calls_keep_their_types(tmp_path):
+    assert not mypy(
+        tmp_path,
+        """
+from typing import assert_type
+
+assert_type(plain("a", times=2), list[str])
+assert_type(plain.enqueue("a"), JobHandle[list[str]])
+assert_type(plain.enqueue("a").result(), list[str])
+assert_type(coroutine.enqueue("a").result(timeout=5), dict[str, int])
+assert_type(plain.using(region="US", delay=10, priority="urgent").enqueue("a", 2).id, str)
+app.enqueue_many(coroutine.call(q) for q in ("a", "b"))
+
+async def main() -> None:
+    assert_type(await coroutine("a"), dict[str, int])
+    assert_type(await coroutine.aenqueue("a"), JobHandle[dict[str, int]])
+""",
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "plain.enqueue(5)",
+        "plain.enqueue()",
+        "plain.enqueue('a', colour='red')",
+        "coroutine.enqueue('a', 2)",
+        "coroutine.call(5)",
+        "plain.using(priority='high')",
+        "plain.using(colour='red')",
+        "plain.using(delay='soon').enqueue('a')",
+        "plain.using(delay=5).enqueue(b'a')",
+        "app.task(retry=3)",
+    ],
+)
+def test_a_wrong_call_is_an_error_for_mypy(tmp_path, wrong):
+    assert "error:" in mypy(tmp_path, wrong)
