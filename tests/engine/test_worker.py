@@ -225,6 +225,17 @@ async def runs(store: MemoryStore, count: int) -> bool:
     return (await store.stats()).running.get(("default", "default")) == count
 
 
+async def test_a_worker_that_cannot_reach_its_store_stops_when_told_to(app):
+    store = Faulty()
+    store.lose["beat"] = 1_000_000
+    made = Engine(store, app.tasks, worker_of(app), QUICK, heart=store)
+    running = asyncio.ensure_future(made.run())
+    await asyncio.sleep(0)
+    made.stop()
+    await running
+    assert (await store.stats()).running == {}
+
+
 @pytest.mark.parametrize("operation", ["commit", "beat", "seize", "facts"])
 async def test_a_lost_reply_is_made_good(app, operation):
     store = Faulty()

@@ -192,6 +192,7 @@ class Mulligan:
         self,
         *,
         regions: Sequence[str] = ("default",),
+        queues: Sequence[str] = (),
         concurrency: int = 1,
         seed: int = 0,
         hold_through_backoff: bool = False,
@@ -202,6 +203,7 @@ class Mulligan:
         return Testing(
             self,
             regions=regions,
+            queues=queues,
             concurrency=concurrency,
             seed=seed,
             hold_through_backoff=hold_through_backoff,

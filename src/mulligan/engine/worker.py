@@ -99,7 +99,8 @@ class Engine:
             lambda: self.executor.holding + self.committer.holding,
             self._heard,
         )
-        await heartbeat.once()
+        if not await self._joined(heartbeat):
+            return
         thread = OwnThread("mulligan-heartbeat")
         support = [self.committer.run(), self.reaper.run(), self._housekeeper.run()]
         if self._heart is None:
@@ -119,6 +120,15 @@ class Engine:
                 self._threads.close()
             with contextlib.suppress(Exception):
                 await self._store.leave(self.worker)
+
+    async def _joined(self, heartbeat: Heartbeat) -> bool:
+        """Make the worker known to the store; False if told to stop before it answered."""
+        joining = asyncio.ensure_future(heartbeat.once())
+        stopped = asyncio.ensure_future(self._stop.wait())
+        await asyncio.wait([joining, stopped], return_when=asyncio.FIRST_COMPLETED)
+        joined = joining.done()
+        await cancelled([joining, stopped])
+        return joined
 
     async def _until_stopped(self, loops: "list[asyncio.Task[None]]") -> None:
         stopped: asyncio.Future[Any] = asyncio.ensure_future(self._stop.wait())

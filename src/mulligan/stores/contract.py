@@ -165,7 +165,10 @@ class Store(Protocol):
         """Its failed and lost attempts, the newest 50, oldest first, across replays."""
 
     async def page(self, selection: Selection, limit: int, after: str | None = None) -> Page:
-        """Jobs that match, newest first as far as the store keeps an order."""
+        """Jobs that match, newest first as far as the store keeps an order.
+
+        Refuses an `after` that no page has given.
+        """
 
     async def stats(self) -> Stats:
         """Counts of everything, at one instant."""

@@ -61,7 +61,8 @@ class Testing:
     """Runs the app's workers on a virtual clock that starts at 0.
 
     Plain functions run on the loop too, so that everything happens in one order, always the same
-    for the same `seed`. One worker per region in `regions`.
+    for the same `seed`. One worker per region in `regions`; it serves `queues`, or all that the
+    app has when testing begins.
     """
 
     def __init__(
@@ -69,12 +70,14 @@ class Testing:
         app: "Mulligan",
         *,
         regions: Sequence[str] = ("default",),
+        queues: Sequence[str] = (),
         concurrency: int = 1,
         seed: int = 0,
         hold_through_backoff: bool = False,
     ) -> None:
         self._app = app
         self._regions = regions
+        self._queues = tuple(queues) or app.queue_names
         self._concurrency = concurrency
         self._seed = seed
         self._hold = hold_through_backoff
@@ -147,7 +150,7 @@ class Testing:
             worker = Worker(
                 f"{region}-{number}",
                 region,
-                self._app.queue_names,
+                self._queues,
                 settings.lease,
                 self._concurrency,
             )

@@ -10,6 +10,7 @@ from math import inf
 from msgspec.structs import replace
 
 from mulligan.core.durations import rounded
+from mulligan.core.errors import InvalidError
 from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.job import ENDED, Attempt, Claim, Enqueued, Job, Lease, NewJob, Status
 from mulligan.core.lane import Lane
@@ -394,7 +395,7 @@ class MemoryStore:
 
     async def page(self, selection: Selection, limit: int, after: str | None = None) -> Page:
         with self._lock:
-            below = int(after) if after else self._places + 1
+            below = self._places + 1 if after is None else place_of(after)
             found = [r for r in self._jobs.values() if r.place < below and matches(selection, r)]
             found.sort(key=lambda record: -record.place)
             more = len(found) > limit
@@ -518,3 +519,10 @@ class MemoryStore:
         """Read the clock once per operation: an operation happens at one instant."""
         self._now = rounded(self._clock())
         return self._now
+
+
+def place_of(cursor: str) -> int:
+    """Where a page ended."""
+    if not cursor.isdecimal():
+        raise InvalidError(f"after {cursor!r} is not where a page ended; leave it out")
+    return int(cursor)
