@@ -1,0 +1,57 @@
+"""The command line. A command's module is imported only when the command is used."""
+
+import click
+
+from mulligan.cli.group import LazyGroup
+
+# name: (module, attribute, what `mulligan --help` says)
+COMMANDS = {
+    "demo": (
+        "demo.command",
+        "demo",
+        "Watch jobs fail, retry elsewhere and succeed, on this machine.",
+    ),
+    "worker": ("worker", "worker", "Run jobs of an app until told to stop."),
+    "status": ("status", "status", "Show queues, regions and workers."),
+    "enqueue": ("enqueue", "enqueue", "Have a task run by a worker."),
+    "job": ("jobs", "job", "Show everything about one job, with its history."),
+    "jobs": ("jobs", "jobs", "List jobs."),
+    "explain": ("jobs", "explain", "Say in one sentence why a job is where it is."),
+    "dead": ("dead", "dead", "List, replay or purge the jobs that failed for good."),
+    "cancel": ("operating", "cancel", "End pending and running jobs."),
+    "pause": ("operating", "pause", "Start nothing more from queues; what runs goes on."),
+    "resume": ("operating", "resume", "Undo a pause."),
+    "doctor": ("doctor", "doctor", "Check a store and its workers; say what to do."),
+    "migrate": ("migrate", "migrate", "Bring a store's schema up to date."),
+    "copy": ("copy", "copy", "Move all unfinished and failed jobs to another store."),
+    "settings": ("settings", "settings", "Print every default and limit, with its meaning."),
+    "bench": ("bench", "bench", "Measure throughput and latency on this machine."),
+}
+
+EPILOG = """\b
+An app is written module:attribute, such as examples.questions:app.
+MULLIGAN_APP and MULLIGAN_STORE stand in for --app and --store.
+\b
+Completion of commands and options, in ~/.bashrc (zsh and fish likewise):
+  eval "$(_MULLIGAN_COMPLETE=bash_source mulligan)"
+"""
+
+
+@click.group(
+    cls=LazyGroup,
+    package="mulligan.cli",
+    commands_by_name=COMMANDS,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="mulligan", message="mulligan %(version)s")
+def cli() -> None:
+    """A job queue in which retries are first-class."""
+
+
+def main() -> None:
+    """Run the command line on this process's arguments."""
+    cli.main(prog_name="mulligan")
+
+
+__all__ = ["cli", "main"]

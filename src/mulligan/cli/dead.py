@@ -1,0 +1,161 @@
+"""`dead`: the jobs that failed for good."""
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import click
+
+from mulligan.cli.group import RefusalError, printable
+from mulligan.cli.jobs import print_page, read_page
+from mulligan.cli.show import job_json, print_json, progress
+from mulligan.cli.target import about_a_store, find_app, json_option, with_store, yes_option
+from mulligan.core.errors import InvalidError
+from mulligan.stores.contract import Selection, Store
+
+PAGE = 500
+Change = Callable[[Store, Sequence[str]], Coroutine[Any, Any, list[bool]]]
+
+queue_option = click.option("-q", "--queue", help="Only dead letters of this queue.")
+text_option = click.option("--text", help="Only those whose last failure contains this text.")
+
+
+@click.group()
+def dead() -> None:
+    """List, replay or purge the jobs that failed for good."""
+
+
+@dead.command("list")
+@queue_option
+@text_option
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, 1000), default=50, show_default=True,
+    help="How many to list.",
+)  # fmt: skip
+@click.option("--after", metavar="CURSOR", help="Go on after this place, from the last listing.")
+@json_option
+@about_a_store
+def list_(
+    *, queue: str | None, text: str | None, limit: int, after: str | None, as_json: bool,
+    app: str | None, store: str | None,
+) -> None:  # fmt: skip
+    """List dead letters, each with its last failure."""
+    wanted = Selection(status="failed", queue=queue, text=text)
+    target = find_app(None, app, store)
+    page, now = with_store(target, lambda opened: read_page(opened, wanted, limit, after))
+    if as_json:
+        print_json({"jobs": [job_json(each) for each in page.jobs], "after": page.after})
+    elif page.jobs:
+        print_page(page, now)
+    else:
+        click.echo("No dead letters.")
+
+
+@dead.command()
+@click.argument("job_ids", metavar="[JOB]...", nargs=-1)
+@queue_option
+@text_option
+@yes_option
+@json_option
+@about_a_store
+def replay(job_ids: Sequence[str], **options: Any) -> None:
+    """Give dead letters all their retries again; their history is kept.
+
+    The given jobs, or all that match --queue and --text, or all there are. More than one is
+    asked about first.
+    """
+    change("replay", "replayed", lambda store, ids: store.replay(ids), job_ids, **options)
+
+
+@dead.command()
+@click.argument("job_ids", metavar="[JOB]...", nargs=-1)
+@queue_option
+@text_option
+@yes_option
+@json_option
+@about_a_store
+def purge(job_ids: Sequence[str], **options: Any) -> None:
+    """Delete dead letters with their history.
+
+    The given jobs, or all that match --queue and --text, or all there are. More than one is
+    asked about first.
+    """
+
+    async def only_failed(store: Store, ids: Sequence[str]) -> list[bool]:
+        """The store would delete any job that has ended; here only failed ones are meant."""
+        found = [await store.get(each) for each in ids]
+        failed = [each.id for each in found if each is not None and each.status == "failed"]
+        gone = dict(zip(failed, await store.purge(failed), strict=True))
+        return [gone.get(each, False) for each in ids]
+
+    change("purge", "purged", only_failed, job_ids, **options)
+
+
+def change(
+    verb: str,
+    past: str,
+    apply: Change,
+    job_ids: Sequence[str],
+    *,
+    queue: str | None,
+    text: str | None,
+    yes: bool,
+    as_json: bool,
+    app: str | None,
+    store: str | None,
+) -> None:
+    """Replay or purge what was asked for, in batches, after a confirmation where many are meant."""
+    target = find_app(None, app, store)
+    if job_ids and (queue is not None or text is not None):
+        raise InvalidError(f"job {job_ids[0]!r} is given with --queue or --text; give either")
+    wanted = Selection(status="failed", queue=queue, text=text)
+    ids = list(dict.fromkeys(job_ids)) or with_store(target, lambda s: matching(s, wanted))
+    if len(ids) > 1 and not yes:
+        confirm(f"{verb.capitalize()} {len(ids)} dead letters?", past)
+    said = with_store(target, lambda s: in_batches(s, ids, apply, verb)) if ids else []
+    refused = [job for job, done in zip(ids, said, strict=True) if not done]
+    if as_json:
+        print_json({past: len(ids) - len(refused), "refused": refused})
+    elif ids:
+        click.echo(f"{past.capitalize()} {len(ids) - len(refused)} of {len(ids)}.")
+    else:
+        click.echo("No dead letter matches.")
+    if refused:
+        raise RefusalError(
+            f"not {past}: {printable(', '.join(refused[:5]))}{' …' if len(refused) > 5 else ''}"  # noqa: PLR2004
+            " (not stored, not failed, or its unique key is taken by another job)",
+            1,
+        )
+
+
+def confirm(question: str, past: str) -> None:
+    """Ask; without an answer nothing is done."""
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:
+        agreed = False
+    if not agreed:
+        raise RefusalError(f"nothing was {past}; --yes skips the question", 1)
+
+
+async def matching(store: Store, wanted: Selection) -> list[str]:
+    """The ids of all jobs selected."""
+    ids: list[str] = []
+    after: str | None = None
+    while True:
+        page = await store.page(wanted, PAGE, after)
+        ids += [job.id for job in page.jobs]
+        after = page.after
+        if after is None:
+            return ids
+
+
+async def in_batches(store: Store, ids: Sequence[str], apply: Change, verb: str) -> list[bool]:
+    """Apply the change to all, a batch at a time."""
+    said: list[bool] = []
+    with progress(wanted=len(ids) > PAGE) as bar:
+        task = bar.add_task(verb, total=len(ids))
+        for start in range(0, len(ids), PAGE):
+            part = ids[start : start + PAGE]
+            said += await apply(store, part)
+            bar.advance(task, len(part))
+    return said

@@ -1,0 +1,74 @@
+"""What the demo shows: the state of the store, and what workers say, in words."""
+
+import re
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from mulligan.cli.demo.app import RETRY
+
+FAILED = re.compile(r"job (\S+): attempt (\d+) of task \S+ failed: (\w+): (.*)")
+AGAIN = re.compile(r"job (\S+): attempt (\d+) starts from lane (\S+)")
+SEIZED = re.compile(r"job (\S+): worker \S+ stopped beating")
+EVENTS_KEPT = 6
+
+
+class Event(NamedTuple):
+    """Something that happened, where, and how to colour it."""
+
+    region: str
+    text: str
+    style: str
+
+
+class Scene:
+    """The state of the demo at this moment. `told` is given each event as it happens."""
+
+    def __init__(self, regions: tuple[str, ...], total: int, told: Callable[[Event], None]) -> None:
+        self.regions = regions
+        self.total = total
+        self.status: dict[str, Any] = {}
+        self.backing_off = 0
+        self.elapsed = 0.0
+        self.retries = 0
+        self.elsewhere = 0
+        self.dead_regions: set[str] = set()
+        self.events: deque[Event] = deque(maxlen=EVENTS_KEPT)
+        self._failed_in: dict[str, str] = {}
+        self._told = told
+
+    def tell(self, region: str, text: str, style: str = "") -> None:
+        """Note an event."""
+        event = Event(region, text, style)
+        self.events.append(event)
+        self._told(event)
+
+    def hear(self, region: str, message: str) -> None:
+        """Take in what a worker logs."""
+        if match := FAILED.match(message):
+            job, attempt, kind, text = match.groups()
+            self._failed_in[job] = region
+            said = 'answered "Error": refused' if kind == "Refused" else f"failed: {text}"
+            self.tell(region, f"{job} {said} (attempt {attempt})", "red")
+            if RETRY.spent(int(attempt) - 1):
+                self.tell(region, f"{job} has no retry left: it is a dead letter now", "bold red")
+        elif match := AGAIN.match(message):
+            job, attempt, _ = match.groups()
+            self.retries += 1
+            before = self._failed_in.get(job, region)
+            self.elsewhere += before != region
+            where = f", taken over from {before}" if before != region else ""
+            self.tell(region, f"{job} is tried again (attempt {attempt}){where}", "green")
+        elif match := SEIZED.match(message):
+            self._failed_in[match[1]] = next(iter(self.dead_regions), region)
+            self.tell(region, f"{match[1]} was held by a dead worker: due at once", "yellow")
+
+    def count(self, word: str) -> int:
+        """Jobs of all queues in this state."""
+        return sum(queue[word] for queue in self.status.get("queues", {}).values())
+
+    def region(self, name: str) -> dict[str, Any]:
+        """A region's part of the status."""
+        nothing = {"queue_size": 0, "retry_queue_size": 0, "current_job": None}
+        found: dict[str, Any] = self.status.get("regions", {}).get(name, nothing)
+        return found

@@ -1,0 +1,165 @@
+"""`doctor`: is the store well, and is everything served?"""
+
+import time
+from collections.abc import AsyncIterator, Iterable
+from typing import Literal, NamedTuple
+
+import click
+
+from mulligan.app import Mulligan
+from mulligan.app.ids import new_id
+from mulligan.cli.group import printable
+from mulligan.cli.show import print_json, span
+from mulligan.cli.target import about_an_app_or_store, find_app, json_option, with_store
+from mulligan.core.facts import Facts
+from mulligan.core.job import NewJob
+from mulligan.core.lane import Lane
+from mulligan.core.status import names, warnings
+from mulligan.core.worker import Worker
+from mulligan.stores.contract import Stats, Store
+
+Level = Literal["ok", "warn", "bad"]
+MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
+# A clock that is further off than this makes `run_after` and shown times wrong for people.
+SKEW_LIMIT = 1.0
+PROBE_QUEUE = "mulligan-doctor"
+PROBE_DELAY = 86_400.0
+
+
+class Finding(NamedTuple):
+    """What was looked at, how it is, and what to do about it."""
+
+    level: Level
+    sentence: str
+    remedy: str = ""
+
+
+@click.command()
+@json_option
+@about_an_app_or_store
+def doctor(named: str | None, *, as_json: bool, app: str | None, store: str | None) -> None:
+    """Check a store and its workers; say what to do.
+
+    A probe is written, read and deleted. Exit code 1 if anything is bad.
+    """
+    target = find_app(named, app, store)
+
+    async def look(opened: Store) -> list[Finding]:
+        return [finding async for finding in findings(opened, target)]
+
+    found = [Finding("ok", f"the store {target.shown_url} opens"), *with_store(target, look)]
+    if as_json:
+        print_json({"findings": [each._asdict() for each in found]})
+    else:
+        for each in found:
+            mark, colour = MARKS[each.level]
+            click.echo(f"{click.style(mark, fg=colour)} {printable(each.sentence)}")
+            if each.remedy:
+                click.echo(f"  → {printable(each.remedy)}")
+    if any(each.level == "bad" for each in found):
+        click.get_current_context().exit(1)
+
+
+async def findings(store: Store, app: Mulligan) -> AsyncIterator[Finding]:
+    """Everything there is to say, in the order in which one would look."""
+    yield await probe(store)
+    before = time.time()
+    stats = await store.stats()
+    yield skew(stats.now, before, time.time())
+    own = getattr(store, "doctor", None)
+    if own is not None:
+        for level, sentence, remedy in await own():
+            yield Finding(level, sentence, remedy)
+    facts = await store.facts()
+    for finding in (*workers(stats), *service(stats, facts, app)):
+        yield finding
+
+
+async def probe(store: Store) -> Finding:
+    """Write a job that nobody serves, read it back and delete it."""
+    new = NewJob(f"doctor-{new_id()}", PROBE_QUEUE, "probe", b"{}", delay=PROBE_DELAY)
+    start = time.perf_counter()
+    await store.enqueue([new])
+    try:
+        read = await store.get(new.id)
+    finally:
+        await store.cancel([new.id], "it was a probe")
+        gone = await store.purge([new.id])
+    took = (time.perf_counter() - start) * 1000
+    if read is None or read.body != new.body or gone != [True]:
+        return Finding(
+            "bad",
+            "a probe that was written could not be read back and deleted",
+            "look at the store's own log; do not trust it with jobs before that",
+        )
+    return Finding("ok", f"a probe could be written, read and deleted, in {took:.1f} ms")
+
+
+def skew(now: float, before: float, after: float) -> Finding:
+    """Whether the store's clock and this machine's agree."""
+    off = now - after if now > after else min(0.0, now - before)
+    if abs(off) <= SKEW_LIMIT:
+        return Finding("ok", "the clocks of the store and of this machine agree")
+    way = "ahead of" if off > 0 else "behind"
+    return Finding(
+        "warn",
+        f"the store's clock is {span(abs(off))} {way} this machine's",
+        "set both by NTP: the store's time decides, and run_after is read on this machine",
+    )
+
+
+def workers(stats: Stats) -> Iterable[Finding]:
+    """Who is alive."""
+    live = [view for view in stats.workers if view.live]
+    regions = sorted({view.worker.region for view in live})
+    if live:
+        count = f"{len(live)} live worker{'s' if len(live) > 1 else ''}"
+        yield Finding("ok", f"{count} in {', '.join(regions)}")
+    else:
+        yield Finding("warn", "no worker is alive", "start one with: mulligan worker APP")
+    for view in stats.workers:
+        if not view.live and view.running:
+            yield Finding(
+                "warn" if live else "bad",
+                f"worker {view.worker.id} stopped beating {span(stats.now - view.beat_at)} ago"
+                f" and holds {view.running} jobs",
+                "" if live else "start a worker: any one seizes them within seconds",
+            )
+
+
+def service(stats: Stats, facts: Facts, app: Mulligan) -> Iterable[Finding]:
+    """Whether each waiting job has a worker that may take it."""
+    live = [view.worker for view in stats.workers if view.live]
+    unserved = [c.lane for c in stats.lanes if c.ready and not any(serves(w, c.lane) for w in live)]
+    open_lanes = [lane for lane in unserved if lane.queue not in facts.paused]
+    for lane in open_lanes:
+        kind = "retries" if lane.is_retry else "jobs"
+        where = "" if lane.is_global else f" --region {lane.scope}"
+        place = "any region" if lane.is_global else f"region {lane.scope}"
+        yield Finding(
+            "bad",
+            f"{kind} of queue {lane.queue} wait in {place}, and no live worker may take them",
+            f"start one with: mulligan worker APP --queues {lane.queue}{where}",
+        )
+    for queue in sorted(facts.paused & set(names(stats, facts))):
+        yield Finding("warn", f"queue {queue} is paused", f"mulligan resume {queue}")
+    for queue in app.queue_names if app.tasks else ():
+        if live and not any(queue in w.queues for w in live):
+            yield Finding(
+                "warn",
+                f"queue {queue} of the app has no live worker",
+                f"start one with: mulligan worker APP --queues {queue}",
+            )
+    one_sided = warnings(stats, facts)
+    for sentence in one_sided:
+        said, _, remedy = sentence.partition("; ")
+        yield Finding("bad", said, remedy)
+    if live and not open_lanes and not one_sided:
+        yield Finding("ok", "every waiting job has a worker that may take it")
+
+
+def serves(worker: Worker, lane: Lane) -> bool:
+    """Whether the worker takes jobs from the lane."""
+    here = lane.is_global or lane.scope == worker.region
+    kind = {None: True, "retries": lane.is_retry, "fresh": not lane.is_retry}[worker.only]
+    return lane.queue in worker.queues and here and kind

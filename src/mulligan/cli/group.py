@@ -1,0 +1,106 @@
+"""A group of commands that imports each on use, and the one place where errors become words."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import click
+
+from mulligan.core.errors import InvalidError, MulliganError
+
+
+class RefusalError(click.ClickException):
+    """A message for people on stderr, and how the process ends."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.exit_code = code  # type: ignore[misc]  # click reads the instance
+
+    def show(self, file: Any = None) -> None:
+        """Print it; a terminal sees the first word in red."""
+        click.echo(f"{click.style('error:', fg='red')} {self.message}", file=file, err=True)
+
+
+@contextmanager
+def in_words() -> Iterator[None]:
+    """Say what went wrong in a line or two, never by a traceback.
+
+    Exit code 2: the command or a value in it is wrong. 1: not found, or the store failed.
+    """
+    try:
+        yield
+    except click.UsageError as error:
+        raise RefusalError(usage_text(error), 2) from error
+    except InvalidError as error:
+        raise RefusalError(printable(str(error)), 2) from error
+    except MulliganError as error:
+        raise RefusalError(printable(str(error)), 1) from error
+
+
+def usage_text(error: click.UsageError) -> str:
+    """Click's message, and where the rule can be read."""
+    path = error.ctx.command_path if error.ctx is not None else "mulligan"
+    return f"{printable(error.format_message())}\nSee: {path} --help"
+
+
+def printable(text: str) -> str:
+    """Text of unknown origin as a terminal may show it: on one line, without control codes."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+class LazyGroup(click.Group):
+    """Commands by name: (module, attribute, short help)."""
+
+    def __init__(
+        self,
+        *args: Any,
+        package: str,
+        commands_by_name: Mapping[str, tuple[str, str, str]],
+        **options: Any,
+    ) -> None:
+        super().__init__(*args, **options)
+        self._package = package
+        self._by_name = commands_by_name
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Their names, in the order of the table."""
+        return list(self._by_name)
+
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        cmd_name: str,
+    ) -> click.Command | None:
+        """Import the command, None if there is none of that name."""
+        if cmd_name not in self._by_name:
+            return None
+        module, attribute, _ = self._by_name[cmd_name]
+        command: click.Command = getattr(import_module(f"{self._package}.{module}"), attribute)
+        return command
+
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        formatter: click.HelpFormatter,
+    ) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry[2]) for name, entry in self._by_name.items()])
+
+    def make_context(self, *args: Any, **options: Any) -> click.Context:
+        """Read the options before the command."""
+        with in_words():
+            return super().make_context(*args, **options)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse what is no text before it reaches a store."""
+        for argument in args:
+            if not argument.isascii() and argument.encode(errors="replace").decode() != argument:
+                raise InvalidError(f"argument {argument!r} is not UTF-8")
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        with in_words():
+            return super().invoke(ctx)

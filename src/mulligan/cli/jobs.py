@@ -1,0 +1,198 @@
+"""`job`, `jobs` and `explain`: looking at jobs."""
+
+from typing import Any, get_args
+
+import click
+
+from mulligan.app.explaining import explain_job
+from mulligan.cli.group import printable
+from mulligan.cli.show import (
+    as_json,
+    coloured,
+    console,
+    decoded,
+    job_json,
+    moment,
+    print_json,
+    span,
+    table,
+)
+from mulligan.cli.target import about_a_store, find_app, json_option, with_store
+from mulligan.core.errors import InvalidError, UnknownJobError
+from mulligan.core.job import Attempt, Job, Status
+from mulligan.core.lane import Priority
+from mulligan.stores import redact
+from mulligan.stores.contract import Page, Selection, Store
+
+PRIORITIES = {Priority.NORMAL: "normal", Priority.RETRY: "retry", Priority.URGENT: "urgent"}
+
+
+@click.command()
+@click.argument("job_id", metavar="JOB")
+@json_option
+@about_a_store
+def explain(job_id: str, *, as_json: bool, app: str | None, store: str | None) -> None:
+    """Say in one sentence why a job is where it is.
+
+    What it waits for and until when, how many are ahead of it in which lane, and what holds it.
+    """
+    sentence = with_store(find_app(None, app, store), lambda s: explain_job(s, job_id))
+    if as_json:
+        print_json({"job_id": job_id, "explanation": sentence})
+    else:
+        click.echo(printable(sentence))
+
+
+@click.command()
+@click.argument("job_id", metavar="JOB")
+@json_option
+@about_a_store
+def job(job_id: str, *, as_json: bool, app: str | None, store: str | None) -> None:
+    """Show everything about one job, with its history.
+
+    The history is its failed and lost attempts, oldest first, through replays.
+    """
+
+    async def read(opened: Store) -> tuple[Job, list[Attempt], str]:
+        found = await opened.get(job_id)
+        if found is None:
+            raise UnknownJobError(
+                f"no job {job_id!r} is stored in {redact(opened.url)}; done jobs are deleted after"
+                " a while; list those that are there with: mulligan jobs"
+            )
+        return found, await opened.history(job_id), await explain_job(opened, job_id)
+
+    found, history, sentence = with_store(find_app(None, app, store), read)
+    if as_json:
+        print_json(job_json(found, history) | {"explanation": sentence})
+        return
+    out = console()
+    out.print(table("", ("field", "~value"), fields(found)))
+    out.print(printable(sentence), style="bold")
+    if history:
+        out.print()
+        columns = ("#attempt", "region", "started", "#took", "#next in", "~failure")
+        out.print(table("History", columns, [attempt_row(each) for each in history]))
+
+
+def fields(job: Job) -> list[tuple[str, Any]]:
+    """What is known of a job, in the order in which one asks."""
+    body = decoded(job.body)
+    body = body if isinstance(body, dict) else {"body": body}
+    rows: list[tuple[str, Any]] = [
+        ("id", job.id),
+        ("status", coloured(job.status)),
+        ("task", job.task),
+        *((name, as_json(value)) for name, value in body.items() if name != "task"),
+        ("queue", job.queue),
+        ("region", job.region),
+        ("priority", PRIORITIES.get(Priority(job.priority), str(job.priority))),
+        ("lane", f"{job.lane.label}, scope {job.scope}"),
+        ("attempt", f"{job.retry_count + 1} (retry_count {job.retry_count})"),
+        ("created", moment(job.created_at)),
+        ("due", moment(job.due)),
+    ]
+    optional: list[tuple[str, Any]] = [
+        ("started", moment(job.started_at)),
+        ("last retry", moment(job.last_retry_at)),
+        ("ended", moment(job.ended_at)),
+        ("expires", moment(job.expires_at)),
+        ("worker", job.worker),
+        ("worker region", job.worker_region),
+        ("unique key", job.unique_key),
+        ("concurrency key", key_text(job)),
+        ("replay", job.replay or None),
+        ("snoozes", job.snoozes or None),
+        ("last failure", job.last_failure_reason),
+        ("cancelled because", job.cancel_reason),
+        ("result", None if job.result is None else as_json(decoded(job.result))),
+    ]
+    return rows + [row for row in optional if row[1] is not None]
+
+
+def key_text(job: Job) -> str | None:
+    """The concurrency key and its limit."""
+    if job.concurrency_key is None:
+        return None
+    return f"{job.concurrency_key} (at most {job.concurrency_limit} at a time)"
+
+
+def attempt_row(attempt: Attempt) -> tuple[Any, ...]:
+    """A line of the history."""
+    took = None if attempt.ended_at is None else span(attempt.ended_at - attempt.started_at)
+    number = f"{attempt.number}" + (f" (replay {attempt.replay})" if attempt.replay else "")
+    code = f" [{attempt.code}]" if attempt.code else ""
+    return (
+        number,
+        attempt.region,
+        moment(attempt.started_at),
+        took,
+        "no more" if attempt.delay is None else span(attempt.delay),
+        f"{attempt.type}{code}: {attempt.message}",
+    )
+
+
+@click.command()
+@click.option("--status", type=click.Choice(get_args(Status)), help="Only jobs with this status.")
+@click.option("-q", "--queue", help="Only jobs of this queue.")
+@click.option("--region", help="Only jobs enqueued for this region.")
+@click.option("-t", "--task", help="Only jobs of this task.")
+@click.option("--text", help="Only jobs whose last failure contains this text.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, 1000), default=50, show_default=True,
+    help="How many to list.",
+)  # fmt: skip
+@click.option("--after", metavar="CURSOR", help="Go on after this place, from the last listing.")
+@json_option
+@about_a_store
+def jobs(
+    *, limit: int, after: str | None, as_json: bool, app: str | None, store: str | None,
+    **selection: Any,
+) -> None:  # fmt: skip
+    """List jobs, newest first as far as the store keeps an order."""
+    wanted = Selection(**selection)
+    target = find_app(None, app, store)
+    page, now = with_store(target, lambda opened: read_page(opened, wanted, limit, after))
+    if as_json:
+        print_json({"jobs": [job_json(each) for each in page.jobs], "after": page.after})
+    else:
+        print_page(page, now)
+
+
+async def read_page(
+    store: Store, wanted: Selection, limit: int, after: str | None
+) -> tuple[Page, float]:
+    """A page of jobs, and the store's time."""
+    try:
+        page = await store.page(wanted, limit, after)
+    except ValueError as error:
+        if after is None:
+            raise
+        raise InvalidError(
+            f"cursor {after!r} is not one that a listing of this store gave"
+        ) from error
+    return page, (await store.stats()).now
+
+
+def print_page(page: Page, now: float) -> None:
+    """A page of jobs as a table, and how to see the next."""
+    if not page.jobs:
+        click.echo("No job matches.")
+        return
+    columns = ("=job", "task", "queue", "region", "status", "#retries", "#age", "~last failure")
+    rows = [
+        (
+            each.id,
+            each.task,
+            each.queue,
+            each.region,
+            coloured(each.status),
+            each.retry_count,
+            span(now - each.created_at),
+            each.cancel_reason or each.last_failure_reason,
+        )
+        for each in page.jobs
+    ]
+    console().print(table("", columns, rows))
+    if page.after is not None:
+        click.echo(f"There are more; go on with: --after {page.after}")

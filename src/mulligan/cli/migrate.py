@@ -1,0 +1,24 @@
+"""`migrate`: a store's schema."""
+
+import click
+
+from mulligan.cli.target import about_an_app_or_store, find_app, with_store
+from mulligan.stores.contract import Store
+
+
+@click.command()
+@about_an_app_or_store
+def migrate(named: str | None, *, app: str | None, store: str | None) -> None:
+    """Bring a store's schema up to date.
+
+    Workers do so themselves when they start; this is for those who want it done before. It is
+    safe to run again, and while workers run.
+    """
+    target = find_app(named, app, store)
+
+    async def touch(opened: Store) -> None:
+        """Opening it was all; an answer shows that it works."""
+        await opened.facts()
+
+    with_store(target, touch, create=True)
+    click.echo(f"The schema of {target.shown_url} is up to date.")

@@ -1,0 +1,93 @@
+"""`cancel`, `pause` and `resume`: intervening."""
+
+from collections.abc import Sequence
+
+import click
+
+from mulligan.cli.group import RefusalError, printable
+from mulligan.cli.show import print_json
+from mulligan.cli.target import about_a_store, find_app, json_option, with_store
+from mulligan.core.names import check_name
+from mulligan.core.settings import BATCH_LIMIT
+from mulligan.core.status import names
+from mulligan.stores.contract import Store
+
+
+@click.command()
+@click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
+@click.option(
+    "--reason", default="cancelled from the command line", show_default=True,
+    help="Kept with each job, for whoever wonders.",
+)  # fmt: skip
+@json_option
+@about_a_store
+def cancel(
+    job_ids: Sequence[str], *, reason: str, as_json: bool, app: str | None, store: str | None
+) -> None:
+    """End pending and running jobs.
+
+    A coroutine that runs is stopped at its worker's next beat; a plain function runs on, and what
+    it returns is not stored. Exit code 1 if one of the jobs had ended or is not stored.
+    """
+    ids = list(dict.fromkeys(job_ids))
+
+    async def end(opened: Store) -> dict[str, str]:
+        said = {}
+        for start in range(0, len(ids), BATCH_LIMIT):
+            part = ids[start : start + BATCH_LIMIT]
+            for job, done in zip(part, await opened.cancel(part, reason), strict=True):
+                found = None if done else await opened.get(job)
+                said[job] = (
+                    "cancelled" if done else f"already {found.status}" if found else "unknown"
+                )
+        return said
+
+    said = with_store(find_app(None, app, store), end)
+    if as_json:
+        print_json({"jobs": said})
+    wrong = [f"{job} ({what})" for job, what in said.items() if what != "cancelled"]
+    if not as_json and len(said) > len(wrong):
+        click.echo(f"Cancelled {len(said) - len(wrong)} of {len(said)}.")
+    if wrong:
+        raise RefusalError(f"not cancelled: {printable(', '.join(wrong))}", 1)
+
+
+@click.command()
+@click.argument("queues", metavar="QUEUE...", nargs=-1, required=True)
+@about_a_store
+def pause(queues: Sequence[str], *, app: str | None, store: str | None) -> None:
+    """Start nothing more from queues; what runs goes on.
+
+    The pause is kept in the store and holds for all workers until `mulligan resume`.
+    """
+    switch(queues, app, store, paused=True)
+
+
+@click.command()
+@click.argument("queues", metavar="QUEUE...", nargs=-1, required=True)
+@about_a_store
+def resume(queues: Sequence[str], *, app: str | None, store: str | None) -> None:
+    """Undo a pause."""
+    switch(queues, app, store, paused=False)
+
+
+def switch(queues: Sequence[str], app: str | None, store: str | None, *, paused: bool) -> None:
+    """Pause or resume the queues, and say so."""
+    target = find_app(None, app, store)
+    for queue in queues:
+        check_name("queue", queue)
+
+    async def apply(opened: Store) -> tuple[frozenset[str], list[str]]:
+        facts = await opened.facts()
+        known = names(await opened.stats(), facts)
+        for queue in queues:
+            await opened.pause(queue, paused=paused)
+        return facts.paused, known
+
+    before, known = with_store(target, apply)
+    word, unchanged = ("paused", "was paused already") if paused else ("resumed", "was not paused")
+    for queue in queues:
+        changed = (queue in before) != paused
+        click.echo(f"{queue}: {word if changed else unchanged}")
+        if queue not in {*known, *(target.queue_names if target.tasks else ())}:
+            click.echo(f"note: queue {queue!r} has no job, worker or setting so far", err=True)

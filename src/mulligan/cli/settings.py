@@ -1,0 +1,93 @@
+"""`settings`: every default and limit, and what it means."""
+
+from typing import Any
+
+import click
+
+from mulligan.cli.show import console, print_json, table
+from mulligan.cli.target import app_option, json_option, load_app
+from mulligan.core.decide import SNOOZE_LIMIT
+from mulligan.core.errors import InvalidError
+from mulligan.core.facts import QueueSettings
+from mulligan.core.fairness import URGENT_SHARE
+from mulligan.core.fetch import policy_text
+from mulligan.core.names import NAME_LIMIT
+from mulligan.core.settings import BATCH_LIMIT, HISTORY_LIMIT, TEXT_LIMIT, Settings
+
+MEANINGS = {
+    "lease": "seconds without a beat after which a worker's jobs are given to others",
+    "beat": "seconds between two beats of a worker",
+    "concurrency": "jobs that a worker runs at a time, unless --concurrency says otherwise",
+    "drain_timeout": "seconds that a stopping worker waits for its running jobs",
+    "keep_done": "seconds that done and cancelled jobs stay stored",
+    "payload_limit": "bytes that the arguments of a job may take",
+    "result_limit": "bytes that the result of a job may take",
+    "abandoned_limit": "plain functions past their timeout at which a worker replaces itself",
+    "unknown_task_delay": "seconds until a job whose task its worker does not know is tried again",
+}
+QUEUE_MEANINGS = {
+    "policy": "what runs next while both retries and fresh jobs wait",
+    "budget": "how many retries may start in a window of time",
+    "grace": "seconds for which a first retry is left to other regions",
+}
+LIMITS: dict[str, tuple[Any, str]] = {
+    "BATCH_LIMIT": (BATCH_LIMIT, "jobs in one operation on a store"),
+    "HISTORY_LIMIT": (HISTORY_LIMIT, "failed attempts that a job remembers, the newest"),
+    "TEXT_LIMIT": (TEXT_LIMIT, "characters of a failure's message that are kept"),
+    "NAME_LIMIT": (NAME_LIMIT, "characters in the name of a queue, task, region, key or job"),
+    "SNOOZE_LIMIT": (SNOOZE_LIMIT, "times that a job may be snoozed"),
+    "URGENT_SHARE": (URGENT_SHARE, "share of starts that urgent jobs get while others wait"),
+}
+
+
+@click.command()
+@click.argument("named", metavar="[APP]", required=False)
+@app_option
+@json_option
+def settings(named: str | None, *, as_json: bool, app: str | None) -> None:
+    """Print every default and limit, with its meaning.
+
+    With an app, the values that it sets.
+    """
+    source = click.get_current_context().get_parameter_source("app")
+    if named and source is click.core.ParameterSource.COMMANDLINE:
+        raise InvalidError(f"app {named!r} is given and --app {app!r} too; give one of them")
+    target = load_app(named or app or "") if named or app else None
+    worker = target.settings if target else Settings()
+    parts = {
+        "worker": {n: (getattr(worker, n), text) for n, text in MEANINGS.items()},
+        "queue": described(QueueSettings()),
+        "limit": LIMITS,
+    }
+    if target is not None:
+        parts |= {f"queue {name}": described(queue) for name, queue in target.queues.items()}
+    entries = [
+        {"of": part, "name": name, "value": value, "meaning": text}
+        for part, settings in parts.items()
+        for name, (value, text) in settings.items()
+    ]
+    if as_json:
+        print_json({"settings": entries})
+        return
+    rows = [[e["of"], e["name"], shown(e["value"]), e["meaning"]] for e in entries]
+    console().print(table("", ("of", "name", "#value", "~meaning"), rows))
+
+
+def described(queue: QueueSettings) -> dict[str, tuple[Any, str]]:
+    """The settings of a queue as JSON can carry them."""
+    budget = queue.budget
+    said = {
+        "policy": policy_text(queue.policy),
+        "budget": None
+        if budget is None
+        else {n: getattr(budget, n) for n in ("limit", "per", "ratio")},
+        "grace": queue.grace_seconds,
+    }
+    return {name: (said[name], text) for name, text in QUEUE_MEANINGS.items()}
+
+
+def shown(value: Any) -> Any:
+    """A value as the table shows it."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "none" if value is None else str(value)

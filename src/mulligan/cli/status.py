@@ -1,0 +1,149 @@
+"""`status`: queues, regions and workers at a glance."""
+
+import asyncio
+from contextlib import nullcontext
+from typing import Any
+
+import click
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from mulligan.cli.show import as_json as one_line
+from mulligan.cli.show import console, print_json, span, table
+from mulligan.cli.target import about_an_app_or_store, find_app, json_option, opened, with_store
+from mulligan.core.durations import check_seconds
+from mulligan.core.status import status as status_of
+from mulligan.stores.contract import Selection, Store
+
+RUNNING_LIMIT = 1000
+
+
+@click.command()
+@click.option("-w", "--watch", is_flag=True, help="Show it again and again until Ctrl-C.")
+@click.option("--every", type=click.FloatRange(min=0.1), default=1.0, show_default=True,
+              metavar="SECONDS", help="How often --watch looks.")  # fmt: skip
+@json_option
+@about_an_app_or_store
+def status(
+    named: str | None,
+    *,
+    watch: bool,
+    every: float,
+    as_json: bool,
+    app: str | None,
+    store: str | None,
+) -> None:
+    """Show queues, regions and workers.
+
+    Sizes count jobs that wait and are due. With --watch, --json prints one object a line.
+    """
+    check_seconds("every", every)
+    target = find_app(named, app, store)
+    if not watch:
+        whole = with_store(target, snapshot)
+        if as_json:
+            print_json(whole)
+        else:
+            console().print(tables(whole))
+        return
+
+    async def follow() -> None:
+        out = console()
+        async with opened(target) as open_store:
+            # A pipe gets one status after another; a terminal sees one that changes.
+            with (
+                Live(console=out, auto_refresh=False) if out.is_terminal else nullcontext() as live
+            ):
+                while True:
+                    whole = await snapshot(open_store)
+                    if as_json:
+                        click.echo(one_line(whole))
+                    elif live is not None:
+                        live.update(tables(whole), refresh=True)
+                    else:
+                        out.print(tables(whole))
+                    await asyncio.sleep(every)
+
+    try:
+        asyncio.run(follow())
+    except KeyboardInterrupt:
+        return
+
+
+async def snapshot(store: Store) -> dict[str, Any]:
+    """The whole status of a store."""
+    running = await store.page(Selection(status="processing"), RUNNING_LIMIT)
+    return status_of(await store.stats(), running.jobs, await store.facts())
+
+
+def tables(whole: dict[str, Any]) -> RenderableType:
+    """A status as people read it."""
+    parts: list[RenderableType] = [
+        queues_table(whole),
+        delayed_table(whole),
+        regions_table(whole),
+        Text.assemble(
+            "Global retry queue: ", (str(whole["global_retry_queue_size"]), "bold"), "\n"
+        ),
+        workers_table(whole),
+        *(Text(f"! {warning}", "yellow") for warning in whole["warnings"]),
+    ]
+    return Group(*parts)
+
+
+def queues_table(whole: dict[str, Any]) -> RenderableType:
+    """What waits, runs and has ended, by queue."""
+    rows = []
+    for name, queue in whole["queues"].items():
+        shown = Text(queue["policy"])
+        if queue["paused"]:
+            shown.append(", paused", "yellow")
+        failed = Text(str(queue["failed"]), "red" if queue["failed"] else "dim")
+        waiting = (queue["fresh"], queue["urgent"], queue["retry"])
+        rows.append((name, *waiting, queue["running"], queue["done"], failed, shown))
+    if not rows:
+        return Text("No queue has a job, a worker or a setting so far.\n")
+    columns = ("queue", "#fresh", "#urgent", "#retry", "#running", "#done", "#failed", "policy")
+    return table("Queues", columns, rows)
+
+
+def delayed_table(whole: dict[str, Any]) -> RenderableType:
+    """What was put off, by queue."""
+    rows = [(name, *counts.values()) for name, counts in whole["delayed"].items()]
+    if not rows:
+        return Text("Nothing is delayed.\n")
+    return table("Delayed", ("queue", "#total", "#ready now", "#ready in hour"), rows)
+
+
+def regions_table(whole: dict[str, Any]) -> RenderableType:
+    """What waits and runs, by region."""
+    rows = []
+    for name, region in whole["regions"].items():
+        current = region["current_job"]
+        jobs = region.get("current_jobs", [current] if current else [])
+        more = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
+        shown = f"{current['job_id']}{more}" if current else None
+        rows.append((name, region["queue_size"], region["retry_queue_size"], len(jobs), shown))
+    if not rows:
+        return Text("No region has a job or had a worker so far.\n")
+    columns = ("region", "#queue size", "#retry queue size", "#running", "current job")
+    return table("Regions", columns, rows)
+
+
+def workers_table(whole: dict[str, Any]) -> RenderableType:
+    """Who works where."""
+    rows = [
+        (
+            each["id"],
+            each["region"],
+            ", ".join(each["queues"]) + (f" (only {each['only']})" if each["only"] else ""),
+            Text("yes", "green") if each["live"] else Text("no", "red"),
+            f"{each['running']}/{each['concurrency']}",
+            f"{span(whole['now'] - each['beat_at'])} ago",
+        )
+        for each in whole["workers"]
+    ]
+    if not rows:
+        return Text("No worker; start one with: mulligan worker APP\n")
+    return table("Workers", ("=worker", "region", "queues", "live", "#running", "#beat"), rows)

@@ -1,0 +1,160 @@
+"""`worker`: runs jobs until told to stop."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from typing import Any
+
+import click
+from msgspec.structs import replace
+
+from mulligan.app import Mulligan
+from mulligan.app.working import new_worker, run_loop, work
+from mulligan.cli.group import RefusalError
+from mulligan.cli.logs import LEVELS, LogFormat, set_up
+from mulligan.cli.target import check_url, load_app
+from mulligan.core.durations import check_seconds
+from mulligan.core.errors import StoreUnavailableError
+from mulligan.core.fetch import Only
+from mulligan.core.worker import Worker
+from mulligan.engine import Engine
+
+log = logging.getLogger("mulligan.worker")
+# How long a worker that was told twice may take to write what it has decided.
+HURRY = 2.0
+
+
+@click.command()
+@click.argument("named", metavar="APP")
+@click.option("-r", "--region", default="default", show_default=True, help="Where it runs.")
+@click.option("-q", "--queues", metavar="A,B", help="Queues to serve; all of the app's if absent.")
+@click.option("-c", "--concurrency", type=click.IntRange(min=1), help="Jobs at a time.")
+@click.option("--only", type=click.Choice(["retries", "fresh"]),
+              help="Serve one kind of job, for queues with policy separate.")  # fmt: skip
+@click.option("--drain-timeout", type=float, metavar="SECONDS",
+              help="How long to wait for running jobs when told to stop.")  # fmt: skip
+@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True,
+              help="What to log from.")  # fmt: skip
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text",
+              show_default=True, help="How to log.")  # fmt: skip
+def worker(
+    named: str,
+    *,
+    region: str,
+    queues: str | None,
+    concurrency: int | None,
+    only: Only | None,
+    drain_timeout: float | None,
+    log_level: str,
+    log_format: LogFormat,
+) -> None:
+    """Run jobs of an app until told to stop.
+
+    SIGTERM or Ctrl-C lets running jobs finish and starts no more; a second one stops at once, and
+    the jobs cut off are run by another worker. Exit code 0 after a clean stop, 1 if jobs were cut
+    off. Any number of workers may run side by side, in any regions.
+    """
+    app = load_app(named)
+    check_url(app.url)
+    if drain_timeout is not None:
+        seconds = check_seconds("drain-timeout", drain_timeout)
+        app.settings = replace(app.settings, drain_timeout=seconds)
+    served = [name.strip() for name in queues.split(",")] if queues is not None else []
+    me = new_worker(app, region=region, queues=served, concurrency=concurrency, only=only)
+    set_up(log_level, log_format)
+    shift = Shift(app, me)
+    announce(named, app, me, log_format)
+    run_loop(shift.run)
+    if shift.worn:
+        sys.stderr.flush()
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - itself
+    if shift.cut_off:
+        raise RefusalError("stopped before all jobs had ended; they will be run elsewhere", 1)
+
+
+class Shift:
+    """A worker from its start to its stop, and what signals mean to it."""
+
+    def __init__(self, app: Mulligan, me: Worker) -> None:
+        self._app = app
+        self._me = me
+        self._engine: Engine | None = None
+        self._main: asyncio.Task[Any] | None = None
+        self._signals = 0
+        self._told_at = 0.0
+        self.worn = False
+        self.cut_off = False
+
+    async def run(self) -> None:
+        """Work until told to stop, or until worn."""
+        loop = asyncio.get_running_loop()
+        self._main = asyncio.current_task()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._told)
+        try:
+            engine = await work(self._app, self._me, self._ready)
+        except asyncio.CancelledError:
+            self.cut_off = self._engine is not None
+        except OSError as error:
+            raise StoreUnavailableError(
+                f"store {self._app.shown_url} cannot be opened: {error}"
+            ) from error
+        else:
+            late = loop.time() - self._told_at >= self._app.settings.drain_timeout
+            self.cut_off = self._signals > 1 or (self._signals == 1 and late)
+            self.worn = engine.worn and not self._signals
+            log.info("stopped")
+
+    def _ready(self, engine: Engine) -> None:
+        self._engine = engine
+        log.info("ready for jobs")
+
+    def _told(self) -> None:
+        """First: drain. Second: stop at once. Third: the store does not answer; be gone."""
+        self._signals += 1
+        loop = asyncio.get_running_loop()
+        if self._engine is None and self._main is not None:
+            self._main.cancel()
+        elif self._signals == 1 and self._engine is not None:
+            self._told_at = loop.time()
+            log.info("told to stop; once more stops at once")
+            self._engine.stop()
+        elif self._signals == 2 and self._engine is not None:  # noqa: PLR2004
+            log.warning("told twice; stopping at once")
+            self._engine.stop()
+            assert self._main is not None  # noqa: S101 - set before any signal is heard
+            loop.call_later(HURRY, self._main.cancel)
+        else:
+            os._exit(1)
+
+
+def announce(named: str, app: Mulligan, me: Worker, form: LogFormat) -> None:
+    """Say what starts, on stderr before the first line of the log."""
+    lines = {
+        "app": named,
+        "store": app.shown_url,
+        "region": me.region,
+        "queues": ", ".join(me.queues) + (f" (only {me.only})" if me.only else ""),
+        "concurrency": str(me.concurrency),
+        "tasks": ", ".join(app.tasks) or "none",
+        "loop": loop_name(),
+    }
+    if form == "json":
+        log.info("worker %s starts: %s", me.id, "; ".join(f"{k} {v}" for k, v in lines.items()))
+        return
+    click.secho(f"mulligan worker {me.id}", bold=True, err=True)
+    for name, value in lines.items():
+        click.echo(f"  {name:<12} {value}", err=True)
+    if app.url.startswith("memory:"):
+        click.echo("note: memory:// is seen by this process alone; use sqlite:///…", err=True)
+
+
+def loop_name() -> str:
+    """The event loop that `run_loop` will use."""
+    try:
+        import uvloop  # noqa: F401, PLC0415 - optional
+    except ImportError:
+        return f"asyncio (Python {sys.version.split()[0]})"
+    return f"uvloop (Python {sys.version.split()[0]})"

@@ -1,0 +1,150 @@
+"""`mulligan copy`: every unfinished and failed job, once, with its history."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from mulligan.cli.copy import BATCH, move_all
+from mulligan.cli.group import RefusalError
+from mulligan.core.facts import QueueSettings
+from mulligan.core.fetch import RetryFirst
+from mulligan.stores.contract import Selection
+from mulligan.stores.memory import MemoryStore
+from tests.cli.running import claim, do, fail, finish, gone, good, good_json, new_job, refused, run
+
+
+@pytest.fixture
+def other(tmp_path) -> str:
+    """The URL of the target."""
+    return f"sqlite:///{tmp_path}/other.db"
+
+
+async def fill(store):
+    """Jobs in every state that can be moved, and some that are not."""
+    await store.configure("mail", QueueSettings(RetryFirst()))
+    await store.enqueue([new_job(name) for name in ("dead", "done", "again")])
+    await fail(store, await claim(store, 1), "for good")
+    await finish(store, await claim(store, 1))
+    await fail(store, await claim(store, 1), "for now", permanent=False)
+    # One batch: all due at the same instant, in an order of their own.
+    await store.enqueue([new_job(f"j{number:03}") for number in range(BATCH + 20)])
+    await store.enqueue([new_job("eu", region="EU"), new_job("later", delay=900, unique_key="k")])
+    await gone(store)
+
+
+async def everything(store):
+    """Every job and its history, by id."""
+    page = await store.page(Selection(), 1000)
+    return {job.id: (job, await store.history(job.id)) for job in page.jobs}
+
+
+def test_all_that_is_not_done_is_moved_with_its_history(url, other):
+    do(url, fill)
+    before = do(url, everything)
+    moved = good_json("copy", url, other, "--yes")
+    assert moved == {"pending": BATCH + 23, "failed": 1, "left": []}
+    there, here = do(other, everything), do(url, everything)
+    assert set(there) == set(before) - {"done"}
+    for name, (job, history) in there.items():
+        then, past = before[name]
+        assert history == past
+        for field in ("status", "due", "retry_count", "body", "region", "scope", "unique_key"):
+            assert getattr(job, field) == getattr(then, field)
+    assert here["j000"][0].cancel_reason == f"moved to {other}"
+    assert {job.status for job, _ in here.values()} == {"cancelled", "done"}
+    assert do(other, lambda s: s.facts()).queues == {"mail": QueueSettings(RetryFirst())}
+    assert do(url, lambda s: s.facts()).paused == {"mail"}
+    assert do(other, lambda s: s.facts()).paused == set()
+
+
+def test_moved_jobs_keep_their_places_in_line(url, other):
+    do(url, fill)
+    good("copy", url, other, "--yes")
+    started = do(other, lambda s: claim(s, 50))
+    assert [each.id for each in started if each.id[0] == "j"] == [f"j{n:03}" for n in range(50)]
+
+
+def test_moving_again_moves_nothing_twice(url, other):
+    do(url, fill)
+    good("copy", url, other, "--yes")
+    do(url, lambda s: s.enqueue([new_job("straggler")]))
+    assert good_json("copy", url, other, "--yes")["pending"] == 1
+    assert good_json("copy", url, other, "--yes") == {"pending": 0, "failed": 0, "left": []}
+    assert len(do(other, everything)) == BATCH + 25
+    assert do(other, lambda s: s.facts()).paused == set()
+
+
+def test_a_move_that_died_between_two_steps_is_taken_up(store):
+    async def scenario():
+        source, target = MemoryStore(), MemoryStore()
+        await fill(source)
+        found = await everything(source)
+        await target.adopt([found["j003"], found["dead"]])
+        moved = await move_all(source, target, "moved")
+        assert (moved.pending, moved.failed, moved.left) == (BATCH + 23, 1, [])
+        assert len(await everything(target)) == BATCH + 24
+
+    asyncio.run(scenario())
+
+
+def test_when_interrupted_it_ends_between_two_batches():
+    class Interrupting(MemoryStore):
+        """A target in whose first batch Ctrl-C is pressed."""
+
+        async def adopt(self, jobs):
+            os.kill(os.getpid(), signal.SIGINT)
+            for _ in range(5):  # the loop hears of a signal a turn or two later
+                await asyncio.sleep(0)
+            return await super().adopt(jobs)
+
+    async def scenario():
+        source, target = MemoryStore(), Interrupting()
+        await fill(source)
+        with pytest.raises(RefusalError, match=f"interrupted after {BATCH} jobs; copy again"):
+            await move_all(source, target, "moved")
+        ended = [j for j, _ in (await everything(source)).values() if j.status == "cancelled"]
+        assert {job.id for job in ended} == set(await everything(target))
+        assert (await move_all(source, MemoryStore(), "moved")).pending == 23
+
+    asyncio.run(scenario())
+
+
+def test_jobs_that_the_target_has_already_are_left_and_named(url, other):
+    do(url, fill)
+    good("migrate", "--store", other)
+    taken = [new_job("another", unique_key="k"), new_job("j001", region="MARS")]
+    do(other, lambda s: s.enqueue(taken))
+    said = refused(1, "copy", url, other, "--yes")
+    assert "2 jobs were left where they are" in said
+    assert "j001" in said
+    assert "later" in said
+    assert do(url, lambda s: s.get("later")).status == "pending"
+
+
+def test_a_pause_of_the_source_holds_in_the_target(url, other):
+    do(url, fill)
+    good("pause", "mail", "--store", url)
+    assert "is paused in the target too" in run("copy", url, other, "--yes").stderr
+    assert do(other, lambda s: s.facts()).paused == {"mail"}
+
+
+def test_it_is_refused_while_a_worker_is_alive_and_leaves_no_trace(url, other):
+    do(url, fill)
+    do(url, lambda s: claim(s, 1))
+    assert "1 workers are alive" in refused(1, "copy", url, other, "--yes")
+    assert do(url, lambda s: s.facts()).paused == set()
+    do(url, gone)
+    assert "1 jobs of" in refused(1, "copy", url, other, "--yes")
+    assert do(other, everything) == {}
+
+
+def test_it_asks_before_it_moves(url, other):
+    do(url, fill)
+    result = run("copy", url, other, input="n\n")
+    assert result.exit_code == 1
+    assert f"Move {BATCH + 23} pending and 1 failed jobs" in result.stderr
+    assert "nothing was moved" in result.stderr
+    assert do(url, lambda s: s.facts()).paused == set()
+    assert "Moved" in good("copy", url, other, input="y\n")

@@ -1,0 +1,116 @@
+"""Bad input: a line or two in words, and an exit code; never a traceback."""
+
+import pytest
+
+from mulligan.core.errors import StoreUnavailableError
+from tests.cli.running import APP, refused, run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["status"], "no store is named; give an app (module:attribute) or --store URL"),
+        (["status", "tests.cli.apps"], "'tests.cli.apps' is not written module:attribute"),
+        (["status", ":app"], "':app' is not written module:attribute"),
+        (["status", "no.such.module:app"], "there is no module 'no'"),
+        (["status", "tests.cli.nothing:app"], "there is no module 'tests.cli.nothing'"),
+        (["status", "tests.cli.broken:app"], "No module named 'a_module_that_is_nowhere' (at "),
+        (["status", "tests.cli.apps:nothing"], "its apps are: app, filed"),
+        (["status", "tests.cli.apps:not_an_app"], "it is a str"),
+        (["status", "tests.cli.running:nothing"], "it has none"),
+        (["status", "..:app"], "app '..:app' cannot be imported: TypeError"),
+        (["status", "--store", "mysql://x"], "does not begin with one of memory://, sqlite://"),
+        (["status", "--store", "nonsense"], "store 'nonsense' does not begin"),
+        (["status", "--store", "redis://[bad"], "store 'redis://[bad' is not a URL"),
+        (["status", "--store", "sqlite:///x.db?fast=1"], "option 'fast'"),
+        (["status", APP, "--store", "memory://"], "give APP or --store, not both"),
+        (["status", APP, "--app", APP], "give one of them"),
+        (["settings", APP, "--app", APP], "give one of them"),
+        (["status", APP, "--watch", "--every", "0"], "--every"),
+        (["status", APP, "--nonsense"], "No such option"),
+        (["nonsense"], "No such command 'nonsense'"),
+        (["--nonsense"], "No such option"),
+        (["jobs", "-a", APP, "--limit", "many"], "'many' is not a valid integer"),
+        (["jobs", "-a", APP, "--limit", "0"], "0 is not in the range"),
+        (["jobs", "-a", APP, "--status", "lost"], "'lost' is not one of 'pending'"),
+        (["job", "-a", APP], "Missing argument 'JOB'"),
+        (["pause", "a\nb", "-a", APP], r"has the control character '\n'"),
+        (["pause", "x" * 129, "-a", APP], "has 129 characters; use 1 to 128"),
+        (["enqueue", APP, "nothing"], "task 'nothing' is not one of send, add"),
+        (["enqueue", APP, "add", "1"], "cannot be called so"),
+        (["enqueue", APP, "add", "1", "two"], "argument b='two' is not int"),
+        (["enqueue", APP, "send", "a", "-k", "subject"], "not written NAME=VALUE"),
+        (["enqueue", APP, "send", "a", "--delay", "-1"], "delay -1 must be between"),
+        (["enqueue", APP, "send", "a", "--region", "*x"], "must not begin with '*'"),
+        (["worker", APP, "--concurrency", "0"], "0 is not in the range"),
+        (["worker", APP, "--region", "*"], "must not begin with '*'"),
+        (["worker", APP, "--queues", "a,,b"], "has 0 characters"),
+        (["worker", APP, "--only", "some"], "'some' is not one of"),
+        (["worker", APP, "--drain-timeout", "-1"], "drain-timeout -1 must be between"),
+        (["worker"], "Missing argument 'APP'"),
+        (["copy", "memory://", "memory://"], "is given twice"),
+        (["copy", "memory://", "mysql://x"], "does not begin with one of"),
+        (["demo", "--seconds", "0"], "0.0 is not in the range"),
+        (["demo", "--seconds", "nan"], "seconds nan must be between"),
+        (["status", APP, "--watch", "--every", "inf"], "every inf must be between"),
+        (["enqueue", APP, "send", "a", "--delay", "nan"], "delay nan must be between"),
+        (["jobs", "-a", APP, "--after", "nonsense"], "cursor 'nonsense' is not one"),
+        (["job", "\udcff", "-a", APP], r"argument '\udcff' is not UTF-8"),
+    ],
+)  # fmt: skip
+def test_wrong_values_are_named_with_the_rule(arguments, words, store):
+    assert words in refused(2, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["job", "nowhere", "-a", APP], "no job 'nowhere' is stored in memory://"),
+        (["explain", "nowhere", "-a", APP], "no job 'nowhere' is stored"),
+        (["cancel", "nowhere", "-a", APP], "nowhere (unknown)"),
+        (["dead", "replay", "nowhere", "-a", APP], "not replayed: nowhere"),
+        (["status", "--store", "sqlite:///no/such.db"], "there is no file no/such.db"),
+    ],
+)  # fmt: skip
+def test_what_is_not_there_is_told(arguments, words, store):
+    assert words in refused(1, *arguments)
+
+
+def test_a_password_is_never_shown(store):
+    said = refused(2, "status", "--store", "mysql://me:secret@host/db")
+    assert "secret" not in said
+    assert "***" in said
+
+
+def test_a_store_that_cannot_read_its_url_is_told(store, monkeypatch):
+    async def confused():
+        raise ValueError("the port is no number")
+
+    monkeypatch.setattr(store, "open", confused)
+    assert "cannot be opened: the port is no number" in refused(2, "status", APP)
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError("refused"), TimeoutError()])
+def test_a_store_that_cannot_be_reached_is_told(store, monkeypatch, error):
+    async def unreachable():
+        raise error
+
+    monkeypatch.setattr(store, "open", unreachable)
+    for command in (["status", APP], ["doctor", APP], ["jobs", "-a", APP], ["migrate", APP]):
+        assert "cannot be opened" in refused(1, *command)
+
+
+def test_what_a_store_says_of_itself_is_passed_on(store, monkeypatch):
+    async def unreachable():
+        raise StoreUnavailableError("nobody\nanswers")
+
+    monkeypatch.setattr(store, "open", unreachable)
+    assert refused(1, "status", APP) == r"error: nobody\nanswers"
+
+
+def test_the_environment_stands_in_for_options(store):
+    assert run("status", MULLIGAN_APP=APP).exit_code == 0
+    assert run("status", MULLIGAN_STORE="memory://").exit_code == 0
+    assert run("status", APP, MULLIGAN_STORE="mysql://x").exit_code == 0
+    assert run("status", "--store", "memory://", MULLIGAN_APP="no:thing").exit_code == 0
+    assert refused(2, "status", MULLIGAN_STORE="mysql://x")
