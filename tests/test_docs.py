@@ -1,0 +1,59 @@
+"""The documentation is true: its examples run, and what it names exists."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mulligan.app.mulligan import Mulligan
+from mulligan.app.options import CHECKS
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
+
+
+def blocks(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_examples_of_a_page_run_in_order(page, monkeypatch, tmp_path):
+    """Tasks are defined and enqueued for real; calls that wait are made inside `testing`."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    code = "\n".join(blocks(page))
+    if not code:
+        return
+    app_made = code.split("\n\n\n", 1)
+    exec(compile(app_made[0], str(page), "exec"), names)  # noqa: S102 - our own words
+    app = names.get("app")
+    assert isinstance(app, Mulligan), f"{page.name} begins with an app"
+    queues = {"default", *re.findall(r'queue="(\w+)"', code)}
+    with app.testing(regions=("default", "US"), queues=sorted(queues)) as t:
+        rest = code[len(app_made[0]) :].replace("def test_", "def checked_")
+        rest = rest.replace("with app.testing() as t:", "if True:")
+        names["t"] = t
+        exec(compile(rest, str(page), "exec"), names)  # noqa: S102 - our own words
+        for name, value in list(names.items()):
+            if name.startswith("checked_") and callable(value):
+                value()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_guide_names_every_option():
+    guide = (ROOT / "docs/guide.md").read_text()
+    for option in CHECKS:
+        if option != "on_dead_queue":
+            assert f"`{option}`" in guide, option
+
+
+def test_the_readme_is_short_and_has_one_picture():
+    readme = (ROOT / "README.md").read_text()
+    assert len(readme.splitlines()) <= 120
+    assert readme.count("![") == 1
