@@ -1,0 +1,184 @@
+"""Waking across processes: a datagram socket per store object, in a folder beside the file.
+
+A bell only shortens a sleep. Who was picked stands in the database, so that a bell that cannot be
+rung or heard is made up for by the sleeper looking there from time to time.
+"""
+
+import asyncio
+import errno
+import os
+import secrets
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from stat import S_ISSOCK
+
+from mulligan.stores.sqlite._url import Place
+
+# The shortest limit of the systems that have Unix sockets is 104 bytes.
+ADDRESS_LIMIT = 100
+MESSAGE_LIMIT = 4096
+# Whoever is last takes the folder away, perhaps just when another has found it there.
+ATTEMPTS = 3
+DEAD = frozenset({errno.ECONNREFUSED, errno.ENOENT})
+
+
+class Bell:
+    """Where this store object hears of news, and how it tells others of theirs."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._waiters: dict[str, tuple[asyncio.AbstractEventLoop, asyncio.Event]] = {}
+        self._listening: dict[asyncio.AbstractEventLoop, int] = {}
+        self._hearing: socket.socket | None = None
+        self._telling: socket.socket | None = None
+        self._address: str | None = None
+
+    def address(self) -> str | None:
+        """Where to ring for a worker of this object; None where there are no such sockets."""
+        self._check_process()
+        if self._place.in_memory or not hasattr(socket, "AF_UNIX"):
+            return None
+        with self._lock:
+            for _ in range(ATTEMPTS):
+                if self._hearing is None:
+                    with suppress(OSError):
+                        self._bind(folder_for(self._place.path))
+        return self._address
+
+    def _bind(self, folder: Path) -> None:
+        sweep(folder)
+        address = str(folder / f"{os.getpid()}-{secrets.token_hex(4)}")
+        hearing = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            hearing.settimeout(0)
+            hearing.bind(address)
+        except OSError:
+            hearing.close()
+            raise
+        self._hearing, self._address = hearing, address
+
+    def ring(self, worker: str, address: str | None) -> bool:
+        """Wake the worker; False if nobody can ever hear it at this address."""
+        self._check_process()
+        if address is None or address == self._address:
+            self._wake(worker)
+            return True
+        if self._telling is None:
+            self._telling = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            self._telling.settimeout(0)
+        try:
+            self._telling.sendto(worker.encode(), address)
+        except OSError as error:
+            if error.errno not in DEAD:
+                return True  # it has too much to hear, and will look by itself
+            with suppress(OSError):
+                Path(address).unlink()
+            return False
+        return True
+
+    @contextmanager
+    def waiting(self, worker: str) -> Iterator[asyncio.Event]:
+        """An event of the running loop that is set when the bell is rung for the worker."""
+        self.address()
+        loop, event = asyncio.get_running_loop(), asyncio.Event()
+        with self._lock:
+            self._waiters[worker] = (loop, event)
+        self._listen(loop)
+        try:
+            yield event
+        finally:
+            self._unlisten(loop)
+            with self._lock:
+                if self._waiters.get(worker) == (loop, event):
+                    del self._waiters[worker]
+
+    def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._hearing is None:
+            return
+        count = self._listening.get(loop, 0)
+        if not count:
+            with suppress(NotImplementedError):  # then the sleeper looks by itself
+                loop.add_reader(self._hearing, self._hear)
+        self._listening[loop] = count + 1
+
+    def _unlisten(self, loop: asyncio.AbstractEventLoop) -> None:
+        count = self._listening.pop(loop, 0) - 1
+        if count > 0:
+            self._listening[loop] = count
+        elif count == 0 and self._hearing is not None:
+            with suppress(NotImplementedError):
+                loop.remove_reader(self._hearing)
+
+    def _hear(self) -> None:
+        with suppress(OSError):  # until there is nothing more to hear
+            while self._hearing is not None:
+                self._wake(self._hearing.recv(MESSAGE_LIMIT).decode(errors="replace"))
+
+    def _wake(self, worker: str) -> None:
+        with self._lock:
+            waiter = self._waiters.get(worker)
+        if waiter is not None:
+            loop, event = waiter
+            with suppress(RuntimeError):  # its loop is closed, and with it the wait
+                loop.call_soon_threadsafe(event.set)
+
+    def close(self) -> None:
+        """Stop hearing, and take the socket away."""
+        self._check_process()
+        if self._address is not None:
+            with suppress(OSError):  # others may still have their bells in the folder
+                Path(self._address).unlink()
+                Path(self._address).parent.rmdir()
+        self._drop()
+
+    def _check_process(self) -> None:
+        """In a forked process, leave the sockets to the one that made them."""
+        if self._pid != os.getpid():
+            self._pid = os.getpid()
+            self._drop()
+
+    def _drop(self) -> None:
+        for each in (self._hearing, self._telling):
+            if each is not None:
+                each.close()
+        self._hearing = self._telling = self._address = None
+        self._listening = {}
+        self._waiters = {}
+        self._lock = threading.Lock()
+
+
+def folder_for(path: str) -> Path:
+    """The folder of the bells of this database, the same for every process that opens it."""
+    real = os.path.realpath(path)
+    beside = Path(f"{real}-bells")
+    # room for a separator, a process id and eight random digits
+    if len(os.fsencode(beside)) + 20 <= ADDRESS_LIMIT:
+        beside.mkdir(exist_ok=True)
+        return beside
+    name = f"mulligan-{sha256(os.fsencode(real)).hexdigest()[:16]}"
+    elsewhere = Path(tempfile.gettempdir()) / name
+    elsewhere.mkdir(mode=0o700, exist_ok=True)
+    if elsewhere.stat().st_uid != os.getuid():
+        raise PermissionError(f"{elsewhere} belongs to another user")
+    return elsewhere
+
+
+def sweep(folder: Path) -> None:
+    """Remove the sockets of processes that were killed."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
+        probe.settimeout(0)
+        for each in folder.iterdir():
+            try:
+                if S_ISSOCK(each.stat().st_mode):
+                    probe.connect(str(each))
+            except ConnectionRefusedError:
+                each.unlink(missing_ok=True)
+            except OSError:
+                continue

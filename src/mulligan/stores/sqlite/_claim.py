@@ -1,0 +1,164 @@
+"""Claim: the walk of `core.walk` over the database, in runs of rows instead of single jobs."""
+
+from collections.abc import Callable
+
+from mulligan.core.job import Claim
+from mulligan.core.plan import ClaimPlan, Rate, Running, Source
+from mulligan.core.settings import check_batch
+from mulligan.core.walk import group_waits, next_yield
+from mulligan.core.worker import Worker
+from mulligan.stores.contract import Claimed
+from mulligan.stores.sqlite._lines import A_MOMENT, PLACE, SPECIAL, Lines, Row, started_at
+from mulligan.stores.sqlite._sql import as_json, load
+from mulligan.stores.sqlite._transaction import Transaction
+from mulligan.stores.sqlite._waiting import Sleep, sleep, wake
+from mulligan.stores.sqlite._workers import join
+
+_BEGIN = load("claim_begin")
+_LEASE = load("claim_lease")
+_CHARGE = load("permits_charge")
+_COUNT = load("starts_count")
+_PRUNE_STARTS = load("starts_prune")
+
+NO_GATE = 1 << 30
+
+
+def claim(
+    tx: Transaction, plan: ClaimPlan, worker: Worker, address: Callable[[], str | None]
+) -> Claimed:
+    """Walk the plan and hand its jobs to the worker; who gets too few is noted as waiting."""
+    check_batch(plan.demand)
+    epoch, lapses_at, *sleeping = tx.db.execute(_BEGIN, (worker.id,)).fetchone()
+    if lapses_at is None or lapses_at <= tx.now:
+        epoch += join(tx, worker, anew=True)
+    if plan.epoch != epoch:
+        return Claimed([], stale=True)
+    tx.myself = worker.id
+    lines = Lines(tx, plan.groups, plan.demand)
+    walk(plan, lines)
+    write(tx, lines, worker)
+    left = tuple(group_waits(group, lines, tx.now) for group in plan.groups)
+    again_in = None
+    if len(lines.taken) < plan.demand:
+        lines.look_ahead()
+        again_in = next_yield(plan, lines, tx.now)
+        until = float("inf") if again_in is None else tx.now + again_in
+        sleep(tx, worker.id, plan, Sleep(*sleeping), address(), until=until)
+    else:
+        wake(tx, worker.id, plan, Sleep(*sleeping))
+    return Claimed(claims_of(lines.taken, worker, tx.now), left, again_in)
+
+
+def walk(plan: ClaimPlan, lines: Lines) -> None:
+    """Take what `core.walk.walk` would take, in the same order."""
+    counts = [0] * len(plan.groups)
+    for step in plan.steps:
+        room = step.room(counts, plan.demand)
+        for tier in plan.groups[step.group].tiers:
+            if room <= 0:
+                break
+            took = drain(tier, lines, room)
+            counts[step.group] += took
+            room -= took
+
+
+def drain(tier: tuple[Source, ...], lines: Lines, room: int) -> int:
+    """Take up to `room` jobs from the tier, whose sources are merged by (due, sequence)."""
+    before = len(lines.taken)
+    # A start at one source may open a gate that counts a share of starts at another.
+    one_by_one = any(isinstance(g, Rate) and g.of for source in tier for g in source.gates)
+    while (rest := room - (len(lines.taken) - before)) > 0:
+        ready = [
+            (row, source, allowed)
+            for source in tier
+            if (row := lines.first(source.lane, source.waited)) is not None
+            and (allowed := allowance(source, lines)) > 0
+        ]
+        if not ready:
+            break
+        row, source, allowed = min(ready, key=lambda each: each[0][:2])
+        if row[SPECIAL]:
+            taken = [each] if (each := lines.take_special(source.lane)) is not None else []
+        else:
+            others = [r for r, s, _ in ready if s.lane != source.lane]
+            most = 1 if one_by_one else min(rest, allowed)
+            bound = min(others, default=None)
+            taken = lines.take_plain(source.lane, most, bound, source.waited)
+        charge(source, lines, taken)
+    return len(lines.taken) - before
+
+
+def allowance(source: Source, lines: Lines) -> int:
+    """How many jobs the gates of the source let through now."""
+    if not source.gates:
+        return NO_GATE
+    return min(
+        NO_GATE if isinstance(gate, Rate) and gate.limit is None else lines.room(gate)
+        for gate in source.gates
+    )
+
+
+def charge(source: Source, lines: Lines, taken: list[Row]) -> None:
+    """Charge the gates of the source for these rows."""
+    for gate in source.gates:
+        if isinstance(gate, Running):
+            for row in taken:
+                lines.charge(gate.key, row)
+        elif taken:
+            lines.count(gate, len(taken))
+
+
+def write(tx: Transaction, lines: Lines, worker: Worker) -> None:
+    """Lease what was taken to the worker, and store what the gates were charged."""
+    if not lines.taken:
+        return
+    places = as_json([row[PLACE] for row in lines.taken])
+    tx.db.execute(_LEASE, (worker.id, worker.region, tx.now, places))
+    if lines.charges:
+        tx.db.executemany(_CHARGE, lines.charges)
+    for gate, count in lines.counts.items():
+        tx.db.execute(_PRUNE_STARTS, (gate.key, tx.now - gate.per - A_MOMENT))
+        tx.db.execute(_COUNT, (gate.key, started_at(gate, tx.now), count))
+
+
+def claims_of(rows: list[Row], worker: Worker, now: float) -> list[Claim]:
+    """The rows as claims of the worker."""
+    me, region = worker.id, worker.region
+    return [
+        Claim(
+            id_,
+            token + 1,
+            queue,
+            task,
+            body,
+            own,
+            priority,
+            scope,
+            lane_priority,
+            due,
+            retry_count,
+            replay,
+            snoozes,
+            me,
+            region,
+            now,
+        )
+        for (
+            due,
+            _,
+            _,
+            id_,
+            token,
+            queue,
+            task,
+            body,
+            own,
+            priority,
+            scope,
+            lane_priority,
+            retry_count,
+            replay,
+            snoozes,
+            *_,
+        ) in rows
+    ]

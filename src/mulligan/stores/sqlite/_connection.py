@@ -1,0 +1,168 @@
+"""The connection: how it is opened, how a transaction is run, and what its errors mean."""
+
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from mulligan.core.durations import rounded
+from mulligan.core.errors import StoreError, StoreUnavailableError
+from mulligan.stores.sqlite._schema import check_library, migrate
+from mulligan.stores.sqlite._transaction import Call, Transaction
+from mulligan.stores.sqlite._url import Place
+from mulligan.stores.sqlite._waiting import pick
+
+# Longer than any transaction of ours takes, so that who waits this long waits for a stuck program.
+PATIENCE = 30.0
+FIRST_NAP = 0.0001
+LONGEST_NAP = 0.002
+STATEMENTS = 256
+CACHE_KIB = 16 * 1024
+
+T = TypeVar("T")
+_BUSY = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL"})
+
+
+class Work(NamedTuple):
+    """An operation: what to do inside its transaction, and whether it writes."""
+
+    call: Callable[[Transaction], Any]
+    writes: bool
+
+
+class Reply(NamedTuple):
+    """What became of an operation."""
+
+    value: Any
+    error: BaseException | None = None
+
+
+class Connection:
+    """One SQLite connection, for one thread at a time."""
+
+    def __init__(self, place: Place, clock: Callable[[], float]) -> None:
+        self._place = place
+        self._clock = clock
+        self._db = patiently(lambda: connect(place), place.path)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    def run(self, works: Sequence[Work]) -> tuple[list[Reply], list[Call]]:
+        """Do the operations, several in one transaction where that is possible.
+
+        Each is answered on its own: where one fails, the others are done without it.
+        """
+        if len(works) > 1:
+            try:
+                return self._together(works)
+            except Exception:  # noqa: BLE001, S110 - whose it is shows when each is done alone
+                pass
+        replies: list[Reply] = []
+        calls: list[Call] = []
+        for work in works:
+            try:
+                done, heard = self._together((work,))
+            except Exception as error:  # noqa: BLE001 - belongs to the one who asked
+                replies.append(Reply(None, error))
+            else:
+                replies += done
+                calls += heard
+        return replies, calls
+
+    def _together(self, works: Sequence[Work]) -> tuple[list[Reply], list[Call]]:
+        return patiently(lambda: self._transact(works), self._place.path)
+
+    def _transact(self, works: Sequence[Work]) -> tuple[list[Reply], list[Call]]:
+        db = self._db
+        writes = works[0].writes
+        replies: list[Reply] = []
+        calls: list[Call] = []
+        db.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+        try:
+            for work in works:
+                tx = Transaction(db, rounded(self._clock()))
+                replies.append(Reply(work.call(tx)))
+                if writes:
+                    pick(tx)
+                    calls += tx.calls
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+        return replies, calls
+
+
+def connect(place: Place) -> sqlite3.Connection:
+    """Open the file and bring its schema up to date."""
+    check_library()
+    db = sqlite3.connect(
+        place.path,
+        timeout=0,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=STATEMENTS,
+    )
+    try:
+        if not place.in_memory:
+            db.execute("PRAGMA journal_mode = WAL")
+        db.execute(f"PRAGMA synchronous = {place.durability}")
+        db.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        db.execute("PRAGMA temp_store = MEMORY")
+        migrate(db, place.path)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def patiently(attempt: Callable[[], T], path: str) -> T:
+    """Try until the file is not locked by another; SQLite's own naps are too long for us."""
+    deadline = nap = 0.0
+    while True:
+        try:
+            return attempt()
+        except sqlite3.OperationalError as error:
+            if not is_busy(error):
+                raise meaning(error, path) from error
+            now = time.monotonic()
+            deadline = deadline or now + PATIENCE
+            if now >= deadline:
+                raise meaning(error, path) from error
+        except sqlite3.Error as error:
+            raise meaning(error, path) from error
+        nap = min(LONGEST_NAP, nap * 2 or FIRST_NAP)
+        time.sleep(nap)
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether it only says that another is at work."""
+    return primary(error) in _BUSY
+
+
+def primary(error: sqlite3.Error) -> str:
+    """The name of the error without its extension: SQLITE_IOERR for SQLITE_IOERR_READ."""
+    return "_".join(getattr(error, "sqlite_errorname", "").split("_")[:2])
+
+
+def meaning(error: sqlite3.Error, path: str) -> StoreError:
+    """The error in words that say what to do."""
+    name = primary(error)
+    if name in _BUSY:
+        return StoreUnavailableError(f"{path} has been locked by another for {PATIENCE:g} s")
+    if name == "SQLITE_CANTOPEN":
+        folder = Path(path).parent
+        hint = "check its permissions" if folder.is_dir() else f"create the folder {folder}"
+        return StoreUnavailableError(f"{path} cannot be opened; {hint}")
+    return StoreError(f"{path}{_REMEDIES.get(name, f': {error}')}")
+
+
+_REMEDIES = {
+    "SQLITE_FULL": ": the disk is full, and nothing was written; make room",
+    "SQLITE_NOTADB": " is not a SQLite database; name another file",
+    "SQLITE_CORRUPT": " is damaged; restore it from a backup",
+    "SQLITE_READONLY": " cannot be written; check the permissions of the file and its folder",
+}

@@ -1,0 +1,69 @@
+"""Enqueue: every job or none, each answered with its id or that of the job before it."""
+
+from collections.abc import Sequence
+
+from mulligan.core.job import Enqueued, NewJob
+from mulligan.core.settings import check_batch
+from mulligan.stores.sqlite._sql import load
+from mulligan.stores.sqlite._transaction import Transaction
+
+_INSERT = load("enqueue")
+_CREATED = load("created")
+_IS_STORED = load("is_stored")
+_HOLDER = load("unique_holder")
+
+
+def enqueue(tx: Transaction, jobs: Sequence[NewJob]) -> list[Enqueued]:
+    """Add the jobs, unless they are there already."""
+    check_batch(len(jobs))
+    if not jobs:
+        return []
+    first = tx.reserve(len(jobs))
+    return add(tx, jobs, range(first, first + len(jobs)))
+
+
+def add(tx: Transaction, jobs: Sequence[NewJob], places: Sequence[int]) -> list[Enqueued]:
+    """Add the jobs under these sequence numbers, which grow."""
+    now = tx.now
+    dues = [tx.due(job.delay) for job in jobs]
+    rows = [
+        (
+            place,
+            job.id,
+            job.queue,
+            job.task,
+            job.region,
+            job.priority,
+            due,
+            due > now,
+            now,
+            None if job.expires is None else now + job.expires,
+            job.unique_key,
+            job.concurrency_key,
+            job.concurrency_limit,
+            job.body,
+        )
+        for place, job, due in zip(places, jobs, dues, strict=True)
+    ]
+    if tx.db.executemany(_INSERT, rows).rowcount == len(jobs):
+        answers = [Enqueued(job.id, created=True) for job in jobs]
+    else:
+        created = {place for (place,) in tx.db.execute(_CREATED, (places[0], places[-1]))}
+        answers = [
+            Enqueued(job.id, created=True) if place in created else existing(tx, job, place)
+            for place, job in zip(places, jobs, strict=True)
+        ]
+    if tx.anyone_asleep:
+        for job, due, answer in zip(jobs, dues, answers, strict=True):
+            if answer.created:
+                tx.join(job.lane, due)
+    return answers
+
+
+def existing(tx: Transaction, job: NewJob, place: int) -> Enqueued:
+    """The job that was there before this one, which would have had this place."""
+    if tx.db.execute(_IS_STORED, (job.id, place)).fetchone():
+        return Enqueued(job.id, created=False)
+    return Enqueued(
+        tx.db.execute(_HOLDER, (job.queue, job.unique_key)).fetchone()[0], created=False
+    )

@@ -1,0 +1,135 @@
+"""Readers: jobs, their history, lists and counts."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.json import Decoder
+
+from mulligan.core.errors import UnknownJobError
+from mulligan.core.job import Attempt, Job
+from mulligan.core.lane import Lane
+from mulligan.core.settings import HISTORY_LIMIT
+from mulligan.core.worker import Worker, WorkerView
+from mulligan.stores.contract import DelayedStats, LaneStats, Page, Selection, Stats
+from mulligan.stores.sqlite._sql import as_json, load
+from mulligan.stores.sqlite._transaction import Transaction
+
+_GET = load("get")
+_HISTORY = load("attempt_list")
+_PAGE = load("page")
+_PAGE_ENDED = load("page_ended")
+_PAGE_RUNNING = load("page_running")
+_LANES = load("stats_lanes")
+_HELD = load("stats_held")
+_RUNNING = load("stats_running")
+_ENDED = load("stats_ended")
+_DELAYED = load("stats_delayed")
+_WORKERS = load("worker_list")
+_ENDED_GROUP = load("ended_group")
+_DEPTH = load("depth")
+_AHEAD = load("ahead")
+
+HELD_FIELD = 19
+TOP = 2**63 - 1
+
+decode_worker = Decoder(Worker).decode
+
+
+def get(tx: Transaction, job: str) -> Job | None:
+    """The job as it is now."""
+    row = tx.db.execute(_GET, (job,)).fetchone()
+    return None if row is None else view(row)
+
+
+def view(row: tuple[Any, ...]) -> Job:
+    """The row as readers see it."""
+    fields = list(row)
+    fields[HELD_FIELD] = bool(fields[HELD_FIELD])
+    return Job(*fields)
+
+
+def history(tx: Transaction, job: str) -> list[Attempt]:
+    """The job's newest failed attempts, oldest first."""
+    rows = tx.db.execute(_HISTORY, (job, HISTORY_LIMIT)).fetchall()
+    return [Attempt(*row) for row in reversed(rows)]
+
+
+def page(tx: Transaction, selection: Selection, limit: int, after: str | None) -> Page:
+    """Jobs that match, newest first."""
+    wanted = (
+        selection.status,
+        selection.queue,
+        selection.region,
+        selection.task,
+        selection.text,
+        int(after) if after else TOP,
+        limit + 1,
+    )
+    match selection.status:
+        case "failed" | "cancelled":
+            queues = {queue for queue, _ in ended_groups(tx)}
+            found = tx.db.execute(_PAGE_ENDED, (*wanted, as_json(sorted(queues))))
+        case "processing":
+            found = tx.db.execute(_PAGE_RUNNING, wanted)
+        case _:
+            found = tx.db.execute(_PAGE, wanted)
+    rows = found.fetchall()
+    jobs = [view(row[1:]) for row in rows[:limit]]
+    return Page(jobs, str(rows[limit - 1][0]) if len(rows) > limit else None)
+
+
+def ended_groups(tx: Transaction) -> Iterator[tuple[str, str]]:
+    """Each (queue, status) of which jobs have ended, found without going over the jobs."""
+    group = ("", "")
+    while found := tx.db.execute(_ENDED_GROUP, group).fetchone():
+        group = found
+        yield group
+
+
+def stats(tx: Transaction) -> Stats:
+    """Counts of everything, from the indexes alone but for what runs."""
+    now = tx.now
+    return Stats(
+        now,
+        lanes(tx),
+        {(queue, region): number for queue, region, number in tx.db.execute(_RUNNING)},
+        {(queue, status): number for queue, status, number in tx.db.execute(_ENDED)},
+        {queue: DelayedStats(*numbers) for queue, *numbers in tx.db.execute(_DELAYED, (now,))},
+        [
+            WorkerView(decode_worker(body), beat_at, joined_at, beat_at + lease > now, running)
+            for body, beat_at, joined_at, lease, running in tx.db.execute(_WORKERS)
+        ],
+    )
+
+
+def lanes(tx: Transaction) -> list[LaneStats]:
+    """The lanes that are not empty, with those whose jobs wait for a key."""
+    parts: dict[Lane, list[tuple[int, int, float]]] = defaultdict(list)
+    for statement in (_LANES, _HELD):
+        for queue, scope, priority, *numbers in tx.db.execute(statement, (tx.now,)):
+            parts[Lane(queue, scope, priority)].append((numbers[0], numbers[1], numbers[2]))
+    return [
+        LaneStats(
+            lane,
+            ready := sum(part[0] for part in found),
+            sum(part[1] for part in found) - ready,
+            min(part[2] for part in found),
+        )
+        for lane, found in sorted(parts.items())
+    ]
+
+
+def depth(tx: Transaction, lane: Lane, limit: int) -> int:
+    """How many jobs of the lane could start now, counted up to the limit."""
+    number: int = tx.db.execute(_DEPTH, (*lane, tx.now, limit)).fetchone()[0]
+    return number
+
+
+def ahead(tx: Transaction, job: str) -> int:
+    """How many jobs stand before this one in its lane."""
+    row = tx.db.execute(_AHEAD, (job,)).fetchone()
+    if row is None:
+        raise UnknownJobError(f"job {job!r} is not stored")
+    number: int = row[0]
+    return number

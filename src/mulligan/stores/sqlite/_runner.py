@@ -1,0 +1,212 @@
+"""Where the SQL runs: on a thread of its own for a file, at once for a database in memory."""
+
+import asyncio
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple
+
+from mulligan.core.errors import StoreError
+from mulligan.stores.sqlite._connection import Connection, Reply, Work
+from mulligan.stores.sqlite._transaction import Call
+from mulligan.stores.sqlite._url import Place
+
+# So many small operations share a transaction, and with it one wait for the disk.
+GROUP = 128
+
+
+class Task(NamedTuple):
+    """An operation that someone on an event loop waits for."""
+
+    work: Work
+    future: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop
+
+
+class Runner:
+    """Runs operations on a connection of its own, opened when needed.
+
+    A file is let go of before a fork, because SQLite's locks do not survive one, and opened again
+    by whoever uses it next, on either side.
+    """
+
+    def __init__(
+        self, place: Place, clock: Callable[[], float], ring: Callable[[list[Call]], list[Work]]
+    ) -> None:
+        self._place = place
+        self._clock = clock
+        self._ring = ring
+        self._lock = threading.RLock()
+        self._connection: Connection | None = None
+        self._queue: SimpleQueue[Task | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._pid = os.getpid()
+        self._opened = False
+        if not place.in_memory:
+            _FILES.add(self)
+
+    async def open(self) -> None:
+        """Connect, and from now on accept operations."""
+        self._opened = True
+        try:
+            await self.run(lambda _: None, writes=False)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Finish what was asked for, then let go of the file and the thread."""
+        self._opened = False
+        thread, self._thread = self._thread, None
+        if thread is not None and thread.is_alive():
+            self._queue.put(None)
+            await asyncio.get_running_loop().run_in_executor(None, thread.join)
+        with self._lock:
+            self.release()
+        with suppress(Empty):
+            while (late := self._queue.get_nowait()) is not None:
+                deliver([late], [Reply(None, self._closed())])
+
+    def release(self) -> None:
+        """Close the connection; the next operation opens another."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    async def run(self, call: Callable[[Any], Any], *, writes: bool = True) -> Any:
+        """Do the operation in a transaction of its own, or raise what it raised."""
+        if not self._opened:
+            raise self._closed()
+        work = Work(call, writes)
+        if self._place.in_memory:
+            return self._inline(work)
+        if self._thread is None:
+            self._start()
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        self._queue.put(Task(work, future, loop))
+        return await future
+
+    def _closed(self) -> StoreError:
+        return StoreError(f"the store {self._place.path} is not open; call open() first")
+
+    def _inline(self, work: Work) -> Any:
+        if self._pid != os.getpid():
+            raise StoreError("a store in memory is not shared with a forked process; use a file")
+        with self._lock:
+            reply = self._do([work])[0]
+        if reply.error is not None:
+            raise reply.error
+        return reply.value
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._serve, args=(self._queue,), name="mulligan-sqlite", daemon=True
+                )
+                self._thread.start()
+
+    def _serve(self, queue: SimpleQueue[Task | None]) -> None:
+        """Answer tasks until told to stop; those that wait together go to the disk together."""
+        following: Task | None = None
+        while (task := following or queue.get()) is not None:
+            following, stop = None, False
+            group = [task]
+            with suppress(Empty):
+                while task.work.writes and len(group) < GROUP and not (following or stop):
+                    other = queue.get_nowait()
+                    if other is None:
+                        stop = True
+                    elif other.work.writes:
+                        group.append(other)
+                    else:
+                        following = other
+            with self._lock:
+                replies = self._do([each.work for each in group])
+            deliver(group, replies)
+            if stop:
+                return
+
+    def _do(self, works: list[Work]) -> list[Reply]:
+        try:
+            if self._connection is None:
+                self._connection = Connection(self._place, self._clock)
+            replies, calls = self._connection.run(works)
+        except (StoreError, sqlite3.Error) as error:
+            return [Reply(None, error)] * len(works)
+        while calls:
+            # Someone who died in his sleep had news that is another's now.
+            passed_on = [self._connection.run([work]) for work in self._ring(calls)]
+            calls = [call for _, more in passed_on for call in more]
+        return replies
+
+    def before_fork(self) -> None:
+        """Hold still and let go of the file."""
+        self._lock.acquire()
+        self.release()
+
+    def after_fork(self) -> None:
+        """Go on, in the process that forked."""
+        self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew: the thread and those who waited for it are in the other process."""
+        self._lock = threading.RLock()
+        self._queue = SimpleQueue()
+        self._thread = None
+
+
+def deliver(tasks: list[Task], replies: list[Reply]) -> None:
+    """Hand the replies to the loops that wait for them, waking each loop once."""
+    waiting: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Reply]]] = {}
+    for task, reply in zip(tasks, replies, strict=True):
+        waiting.setdefault(task.loop, []).append((task.future, reply))
+    for loop, answers in waiting.items():
+        with suppress(RuntimeError):  # nobody waits on a loop that is closed
+            loop.call_soon_threadsafe(answer, answers)
+
+
+def answer(answers: list[tuple[asyncio.Future[Any], Reply]]) -> None:
+    """Hand each reply over, unless whoever asked is gone."""
+    for future, reply in answers:
+        if future.done():
+            continue
+        if reply.error is not None:
+            future.set_exception(reply.error)
+        else:
+            future.set_result(reply.value)
+
+
+_FILES: weakref.WeakSet[Runner] = weakref.WeakSet()
+_forking: list[Runner] = []
+
+
+def _before_fork() -> None:
+    _forking[:] = _FILES
+    for runner in _forking:
+        runner.before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    for runner in _forking:
+        runner.after_fork()
+    _forking.clear()
+
+
+def _after_fork_in_child() -> None:
+    for runner in _forking:
+        runner.after_fork_in_child()
+    _forking.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )

@@ -1,0 +1,178 @@
+"""The store: each operation of the contract is one transaction, run by a function of its own."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import inf
+
+from mulligan.core.facts import Facts, QueueSettings
+from mulligan.core.job import Attempt, Claim, Enqueued, Job, Lease, NewJob
+from mulligan.core.lane import Lane
+from mulligan.core.outcome import Outcome
+from mulligan.core.plan import ClaimPlan
+from mulligan.core.worker import Worker
+from mulligan.stores.contract import Beat, Claimed, Page, Selection, Stats, Verdict
+from mulligan.stores.sqlite import _operate as operate
+from mulligan.stores.sqlite import _read as read
+from mulligan.stores.sqlite import _waiting as waiting
+from mulligan.stores.sqlite import _workers as workers
+from mulligan.stores.sqlite._bell import Bell
+from mulligan.stores.sqlite._claim import claim
+from mulligan.stores.sqlite._commit import commit
+from mulligan.stores.sqlite._connection import Work
+from mulligan.stores.sqlite._enqueue import enqueue
+from mulligan.stores.sqlite._runner import Runner
+from mulligan.stores.sqlite._transaction import Call, Transaction
+from mulligan.stores.sqlite._url import parse
+
+# How often a sleeper looks by itself, for news that no bell can bring.
+LOOK_EVERY = 0.25
+
+
+class SqliteStore:
+    """One file, many processes; `clock` may be injected.
+
+    Threads and event loops may share one object.
+    """
+
+    def __init__(self, url: str = "sqlite://", clock: Callable[[], float] = time.time) -> None:
+        self.url = url
+        self._place = parse(url)
+        self._bell = Bell(self._place)
+        self._runner = Runner(self._place, clock, self._ring)
+        self._look_every = inf if self._place.in_memory else LOOK_EVERY
+        self._heard: set[str] = set()
+
+    async def open(self) -> None:
+        """Open the file, or make it, and bring its schema up to date."""
+        await self._runner.open()
+
+    async def close(self) -> None:
+        """Let go of the file, the thread and the bell."""
+        await self._runner.close()
+        self._bell.close()
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        answers: list[Enqueued] = await self._runner.run(partial(enqueue, jobs=jobs))
+        return answers
+
+    async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
+        work = partial(claim, plan=plan, worker=worker, address=self._bell.address)
+        claimed: Claimed = await self._runner.run(work)
+        if not claimed.stale:
+            self._heard.discard(worker.id)
+        return claimed
+
+    async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
+        verdicts: list[Verdict] = await self._runner.run(partial(commit, outcomes=outcomes))
+        return verdicts
+
+    async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
+        work = partial(workers.beat, worker=worker, holding=holding)
+        answer: Beat = await self._runner.run(work)
+        return answer
+
+    async def leave(self, worker: Worker) -> None:
+        await self._runner.run(partial(workers.leave, worker=worker))
+
+    async def seize(self, limit: int, worker: Worker) -> list[Claim]:
+        work = partial(workers.seize, limit=limit, worker=worker)
+        claims: list[Claim] = await self._runner.run(work)
+        return claims
+
+    async def promote(self, limit: int) -> int:
+        number: int = await self._runner.run(partial(operate.promote, limit=limit))
+        return number
+
+    async def prune(self, keep_done: float, limit: int) -> int:
+        work = partial(operate.prune, keep_done=keep_done, limit=limit)
+        number: int = await self._runner.run(work)
+        return number
+
+    async def wait(self, worker: Worker, seconds: float) -> None:
+        deadline = asyncio.get_running_loop().time() + seconds
+        with self._bell.waiting(worker.id) as event:
+            version, rung = await self._look(worker.id)
+            while not rung and (rest := deadline - asyncio.get_running_loop().time()) > 0:
+                try:
+                    async with asyncio.timeout(min(rest, self._look_every)):
+                        await event.wait()
+                    rung = True
+                except TimeoutError:
+                    version, rung = await self._look(worker.id, version)
+        if rung:
+            # Until the next claim the database says that it was rung, but that is no news.
+            self._heard.add(worker.id)
+
+    async def _look(self, worker: str, before: int | None = None) -> tuple[int, bool]:
+        """A number that changes when others write, and whether the worker was rung."""
+
+        def look(tx: Transaction) -> tuple[int, bool]:
+            version = waiting.data_version(tx)
+            return version, version != before and waiting.is_rung(tx, worker)
+
+        version, rung = await self._runner.run(look, writes=False)
+        return version, rung and worker not in self._heard
+
+    def _ring(self, calls: list[Call]) -> list[Work]:
+        """Ring the bell for each call; gives what is to be done about those who are dead."""
+        return [
+            Work(partial(waiting.ring_another, call=call), writes=True)
+            for call in calls
+            if not self._bell.ring(call.worker, call.address)
+        ]
+
+    async def facts(self) -> Facts:
+        facts: Facts = await self._runner.run(workers.facts, writes=False)
+        return facts
+
+    async def configure(self, queue: str, settings: QueueSettings) -> None:
+        await self._runner.run(partial(workers.configure, queue=queue, settings=settings))
+
+    async def pause(self, queue: str, *, paused: bool) -> None:
+        await self._runner.run(partial(workers.pause, queue=queue, paused=paused))
+
+    async def get(self, job: str) -> Job | None:
+        found: Job | None = await self._runner.run(partial(read.get, job=job), writes=False)
+        return found
+
+    async def history(self, job: str) -> list[Attempt]:
+        work = partial(read.history, job=job)
+        attempts: list[Attempt] = await self._runner.run(work, writes=False)
+        return attempts
+
+    async def page(self, selection: Selection, limit: int, after: str | None = None) -> Page:
+        work = partial(read.page, selection=selection, limit=limit, after=after)
+        page: Page = await self._runner.run(work, writes=False)
+        return page
+
+    async def stats(self) -> Stats:
+        stats: Stats = await self._runner.run(read.stats, writes=False)
+        return stats
+
+    async def depth(self, lane: Lane, limit: int) -> int:
+        work = partial(read.depth, lane=lane, limit=limit)
+        number: int = await self._runner.run(work, writes=False)
+        return number
+
+    async def ahead(self, job: str) -> int:
+        number: int = await self._runner.run(partial(read.ahead, job=job), writes=False)
+        return number
+
+    async def replay(self, jobs: Sequence[str]) -> list[bool]:
+        answers: list[bool] = await self._runner.run(partial(operate.replay, jobs=jobs))
+        return answers
+
+    async def cancel(self, jobs: Sequence[str], reason: str) -> list[bool]:
+        work = partial(operate.cancel, jobs=jobs, reason=reason)
+        answers: list[bool] = await self._runner.run(work)
+        return answers
+
+    async def adopt(self, jobs: Sequence[tuple[Job, Sequence[Attempt]]]) -> list[bool]:
+        answers: list[bool] = await self._runner.run(partial(operate.adopt, jobs=jobs))
+        return answers
+
+    async def purge(self, jobs: Sequence[str]) -> list[bool]:
+        answers: list[bool] = await self._runner.run(partial(operate.purge, jobs=jobs))
+        return answers

@@ -1,0 +1,43 @@
+"""What a sqlite:// URL may say."""
+
+from pathlib import Path
+from typing import Literal
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from msgspec import Struct
+
+from mulligan.core.errors import InvalidError
+
+Durability = Literal["full", "normal"]
+MEMORY = ":memory:"
+FORMS = "sqlite:///relative.db, sqlite:////absolute/path.db or sqlite:// for memory"
+
+
+class Place(Struct, frozen=True):
+    """Where the database is, and how hard a commit is pressed onto the disk."""
+
+    path: str
+    durability: Durability = "full"
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether it lives and ends with this process."""
+        return self.path == MEMORY
+
+
+def parse(url: str) -> Place:
+    """Read the URL; a relative path is taken from the working directory of this moment."""
+    parts = urlsplit(url)
+    if parts.scheme != "sqlite" or parts.netloc or parts.fragment:
+        raise InvalidError(f"store {url!r} is not a SQLite URL; write {FORMS}")
+    durability: Durability = "full"
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if name != "durability":
+            raise InvalidError(f"option {name!r} of {url!r} is unknown; there is only durability=")
+        if value not in ("full", "normal"):
+            raise InvalidError(f"durability {value!r} of {url!r} is not one of full, normal")
+        durability = "full" if value == "full" else "normal"
+    path = unquote(parts.path).removeprefix("/")
+    if path in ("", MEMORY):
+        return Place(MEMORY, durability)
+    return Place(str(Path(path).absolute()), durability)

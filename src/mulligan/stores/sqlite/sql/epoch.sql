@@ -1,0 +1,2 @@
+-- gives the epoch
+SELECT value FROM meta WHERE name = 'epoch'

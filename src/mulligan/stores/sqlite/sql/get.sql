@@ -1,0 +1,14 @@
+-- ?1 id
+-- gives the job in the order of the fields of Job
+SELECT
+    id, queue, task, region, priority, status, scope, lane_priority, due, sequence, token, retry_count,
+    replay, snoozes, created_at, CAST(body AS BLOB), unique_key, concurrency_key, concurrency_limit,
+    held, expires_at, worker, worker_region, started_at, last_retry_at, ended_at,
+    CAST(result AS BLOB),
+    (
+        SELECT attempt.message FROM attempt
+        WHERE attempt.job = job.id ORDER BY attempt.place DESC LIMIT 1
+    ),
+    cancel_reason
+FROM job
+WHERE id = ?1

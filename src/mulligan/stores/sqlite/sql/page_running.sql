@@ -1,0 +1,29 @@
+-- ?1 'processing', ?2 queue, ?3 region, ?4 task, ?5 text, each but the first NULL for any,
+-- ?6 below this place, ?7 limit
+-- as page.sql, for the few that run
+SELECT
+    place,
+    id, queue, task, region, priority, status, scope, lane_priority, due, sequence, token, retry_count,
+    replay, snoozes, created_at, CAST(body AS BLOB), unique_key, concurrency_key, concurrency_limit,
+    held, expires_at, worker, worker_region, started_at, last_retry_at, ended_at,
+    CAST(result AS BLOB),
+    (
+        SELECT attempt.message FROM attempt
+        WHERE attempt.job = job.id ORDER BY attempt.place DESC LIMIT 1
+    ),
+    cancel_reason
+FROM job INDEXED BY job_running
+WHERE status = 'processing' AND ?1 = 'processing'
+    AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR region = ?3)
+    AND (?4 IS NULL OR task = ?4) AND place < ?6
+    AND (
+        ?5 IS NULL
+        OR instr(
+            (
+                SELECT attempt.type || ': ' || attempt.message FROM attempt
+                WHERE attempt.job = job.id ORDER BY attempt.place DESC LIMIT 1
+            ), ?5
+        ) > 0
+    )
+ORDER BY place DESC
+LIMIT ?7

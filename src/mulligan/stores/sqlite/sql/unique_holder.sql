@@ -1,0 +1,4 @@
+-- ?1 queue, ?2 unique_key
+-- gives the id of the job that has the key and has not ended
+SELECT id FROM job
+WHERE queue = ?1 AND unique_key = ?2 AND (status = 'pending' OR status = 'processing')

@@ -1,0 +1,2 @@
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 worker, ?5 waited
+INSERT INTO waiting_lane (queue, scope, lane_priority, worker, waited) VALUES (?1, ?2, ?3, ?4, ?5)

@@ -1,0 +1,632 @@
+"""What only the SQLite store does: plans of its queries, its file, its bells, its inbox."""
+
+import asyncio
+import os
+import re
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from mulligan.core.errors import InvalidError, StoreError, StoreUnavailableError
+from mulligan.core.job import decode_call, decode_policy
+from mulligan.core.lane import Lane, Priority
+from mulligan.core.retry import Retry
+from mulligan.core.worker import Worker
+from mulligan.stores.contract import Selection
+from mulligan.stores.sqlite import SqliteStore, _connection, _schema
+from mulligan.stores.sqlite._sql import load
+from tests.contract.making import ANN, BOB, body, claim, done, job, jobs, names, start
+from tests.stores import handle
+
+STATEMENTS = sorted(
+    each.name.removesuffix(".sql")
+    for each in files("mulligan.stores.sqlite").joinpath("sql").iterdir()
+)
+
+
+@pytest.fixture
+def path():
+    # Short enough that a socket fits beside it, however long the names of tests are.
+    with tempfile.TemporaryDirectory(prefix="m") as folder:
+        yield Path(folder) / "jobs.db"
+
+
+@pytest.fixture
+def url(path):
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
+async def store(url, clock):
+    async with handle(url, clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def db(store, path):
+    connection = sqlite3.connect(path, isolation_level=None)
+    yield connection
+    connection.close()
+
+
+# -- the URL -----------------------------------------------------------------------------------
+
+
+async def test_a_relative_path_is_taken_from_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store = SqliteStore("sqlite:///here.db")
+    monkeypatch.chdir("/")
+    await store.open()
+    await store.close()
+    assert (tmp_path / "here.db").exists()
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "sqlite://?durability=normal"])
+async def test_a_database_in_memory_needs_no_thread(url, clock):
+    store = SqliteStore(url, clock)
+    await store.open()
+    await store.enqueue(jobs("a"))
+    assert names(await claim(store)) == ["a"]
+    assert store._runner._thread is None
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("sqlite://jobs.db", "is not a SQLite URL; write sqlite:///relative.db"),
+        ("sqlite:///jobs.db?speed=high", "option 'speed' .* is unknown"),
+        ("sqlite:///jobs.db?durability=none", "durability 'none' .* is not one of full, normal"),
+    ],
+)
+def test_a_url_that_means_nothing_is_refused(url, message):
+    with pytest.raises(InvalidError, match=message):
+        SqliteStore(url)
+
+
+@pytest.mark.parametrize(
+    ("option", "level"), [("", 2), ("?durability=full", 2), ("?durability=normal", 1)]
+)
+async def test_durability_says_how_hard_a_commit_is_pressed_onto_the_disk(url, option, level):
+    async with handle(f"{url}{option}", lambda: 1.0) as store:
+        assert await pragma(store, "synchronous") == level
+        assert await pragma(store, "journal_mode") == "wal"
+
+
+async def pragma(store, name):
+    return await store._runner.run(
+        lambda tx: tx.db.execute(f"PRAGMA {name}").fetchone()[0], writes=False
+    )
+
+
+# -- the plans of its queries ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("statement", "index"),
+    [
+        ("claim_heads", "job_lane"),
+        ("claim_rows", "job_lane"),
+        ("held_next", "job_held"),
+        ("seize_worker", "job_running"),
+        ("seize_rows", "job_running"),
+        ("running", "job_running"),
+        ("promote", "job_expires"),
+        ("ended_group", "job_ended"),
+        ("prune", "job_ended"),
+        ("unique_holder", "job_unique"),
+        ("depth", "job_lane"),
+        ("attempt_list", "attempt_job"),
+        ("attempt_trim", "attempt_job"),
+        ("permits_of", "permit_job"),
+    ],
+)
+def test_a_query_uses_its_index_and_sorts_nothing(db, statement, index):
+    plan = explain(db, statement)
+    assert index in plan
+    assert not re.search(r"SCAN (job|attempt|permit)\b(?! USING)", plan), plan
+    assert "TEMP B-TREE" not in plan
+
+
+@pytest.mark.parametrize("statement", ["claim_lease", "seize_lease", "commit_done_if_held"])
+def test_jobs_are_changed_by_key(db, statement):
+    plan = explain(db, statement)
+    assert re.search(r"SEARCH job USING (INTEGER PRIMARY KEY|INDEX sqlite_autoindex_job_1)", plan)
+    assert "SCAN job" not in plan
+
+
+@pytest.mark.parametrize(
+    ("statement", "index"),
+    [
+        ("stats_lanes", "job_lane"),
+        ("stats_ended", "job_ended"),
+        ("stats_delayed", "job_delayed"),
+        ("stats_held", "job_held"),
+    ],
+)
+def test_counts_read_indexes_and_no_bodies(db, statement, index):
+    assert f"USING COVERING INDEX {index}" in explain(db, statement)
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_every_statement_is_valid_and_described(db, name):
+    text = files("mulligan.stores.sqlite").joinpath("sql", f"{name}.sql").read_text("utf-8")
+    for number in set(re.findall(r"\?(\d+)", load(name))):
+        assert f"?{number}" in text.split(load(name)[:6])[0], "the header names each parameter"
+    explain(db, name)
+
+
+def explain(db, name):
+    statement = load(name)
+    parameters = max((int(number) for number in re.findall(r"\?(\d+)", statement)), default=0)
+    rows = db.execute(f"EXPLAIN QUERY PLAN {statement}", [None] * parameters)
+    return "\n".join(row[3] for row in rows)
+
+
+# -- the file ----------------------------------------------------------------------------------
+
+
+async def test_an_older_file_is_brought_up_to_date_in_place(path, url, clock):
+    old = sqlite3.connect(path, isolation_level=None)
+    _schema.migrate(old, str(path), upto=1)
+    old.execute(
+        "INSERT INTO job (place, id, queue, task, region, priority, status, scope, lane_priority,"
+        " due, sequence, created_at, body)"
+        " VALUES (1, 'old', 'default', 'ask', 'default', 0, 'pending', 'default', 0, 1, 1, 1, '{}')"
+    )
+    old.execute("UPDATE meta SET value = 1 WHERE name = 'sequence'")
+    old.close()
+    async with handle(url, clock) as store:
+        assert names(await claim(store)) == ["old"]
+        foreign(path, "INSERT INTO inbox (task) VALUES ('ask')")
+        assert len((await store.page(Selection(), 10)).jobs) == 2
+        assert await pragma(store, "user_version") == len(_schema.migrations())
+
+
+async def test_many_may_open_an_older_file_at_once(path, url, clock):
+    old = sqlite3.connect(path, isolation_level=None)
+    _schema.migrate(old, str(path), upto=1)
+    old.close()
+    stores = [SqliteStore(url, clock) for _ in range(8)]
+    await asyncio.gather(*(store.open() for store in stores))
+    await asyncio.gather(*(store.enqueue(jobs(f"j{i}")) for i, store in enumerate(stores)))
+    assert len((await stores[0].page(Selection(), 10)).jobs) == 8
+    for store in stores:
+        await store.close()
+
+
+async def test_a_file_of_a_newer_release_is_refused(path, url, clock):
+    newer = sqlite3.connect(path)
+    newer.execute("PRAGMA user_version = 99")
+    newer.close()
+    with pytest.raises(StoreError, match=r"has schema version 99.*upgrade mulligan"):
+        await SqliteStore(url, clock).open()
+
+
+async def test_a_file_that_is_no_database_is_refused(path, url, clock):
+    path.write_bytes(b"the quick brown fox jumps over the lazy dog" * 100)
+    with pytest.raises(StoreError, match="is not a SQLite database"):
+        await SqliteStore(url, clock).open()
+
+
+async def test_a_damaged_file_is_named(path, url, clock):
+    async with handle(url, clock) as store:
+        await store.enqueue(jobs(*"abcdefgh"))
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match="is damaged; restore it from a backup"):
+        async with handle(url, clock) as store:
+            await store.enqueue(jobs("i"))
+
+
+async def test_a_missing_folder_is_named(tmp_path, clock):
+    store = SqliteStore(f"sqlite:///{tmp_path}/nowhere/jobs.db", clock)
+    with pytest.raises(StoreUnavailableError, match=r"create the folder .*nowhere"):
+        await store.open()
+
+
+async def test_an_old_library_is_refused(url, clock, monkeypatch):
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
+    with pytest.raises(StoreError, match=r"RETURNING needs 3\.35\.0"):
+        await SqliteStore(url, clock).open()
+
+
+async def test_a_store_is_used_only_while_it_is_open(url, clock):
+    store = SqliteStore(url, clock)
+    with pytest.raises(StoreError, match=r"is not open; call open\(\) first"):
+        await store.enqueue(jobs("a"))
+    await store.open()
+    await store.enqueue(jobs("a"))
+    await store.close()
+    with pytest.raises(StoreError, match="is not open"):
+        await store.get("a")
+    await store.open()
+    assert await store.get("a") is not None
+    await store.close()
+
+
+async def test_a_full_disk_writes_nothing_and_the_store_goes_on(store):
+    await store.enqueue(jobs("small"))
+    pages = await pragma(store, "page_count")
+    await pragma(store, f"max_page_count = {pages + 2}")
+    large = [job(f"large {i}", body=body(notes="x" * 5_000)) for i in range(100)]
+    with pytest.raises(StoreError, match="the disk is full, and nothing was written; make room"):
+        await store.enqueue(large)
+    [claimed] = (await claim(store, demand=10)).claims
+    assert await store.commit([done(claimed)]) == ["written"]
+    await pragma(store, "max_page_count = 1000000")
+    assert all(each.created for each in await store.enqueue(large))
+
+
+async def test_operations_that_wait_together_are_answered_each_on_its_own(store):
+    too_many = jobs(*map(str, range(1001)))
+    answers = await asyncio.gather(
+        *(store.enqueue(jobs(f"j{i}")) for i in range(40)),
+        store.enqueue(too_many),
+        store.enqueue([job("j0"), job("last")]),
+        return_exceptions=True,
+    )
+    assert answers[:40] == [[(f"j{i}", True)] for i in range(40)]
+    assert isinstance(answers[40], InvalidError)
+    assert answers[41] == [("j0", False), ("last", True)]
+
+
+async def test_a_locked_file_is_waited_for_and_not_for_ever(store, db, monkeypatch):
+    monkeypatch.setattr(_connection, "PATIENCE", 0.01)
+    db.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreUnavailableError, match="has been locked by another"):
+        await store.enqueue(jobs("a"))
+    monkeypatch.setattr(_connection, "PATIENCE", 30.0)
+    waiting = asyncio.create_task(store.enqueue(jobs("a")))
+    db.execute("COMMIT")
+    assert await waiting == [("a", True)]
+
+
+# -- processes ---------------------------------------------------------------------------------
+
+WORK = """
+import asyncio, sys
+from mulligan.core.worker import Worker
+from mulligan.stores.sqlite import SqliteStore
+from tests.contract.making import claim, done, jobs
+
+async def main(url, name):
+    store = SqliteStore(url)
+    await store.open()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    me = Worker(name)
+    for batch in range(10):
+        await store.enqueue(jobs(*(f"{name}-{batch}-{i}" for i in range(20))))
+        claimed = await claim(store, demand=15, worker=me)
+        verdicts = await store.commit([done(each) for each in claimed.claims])
+        for each, verdict in zip(claimed.claims, verdicts):
+            print(each.id, each.token, verdict)
+    await store.close()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+SLEEP = """
+import asyncio, sys
+from mulligan.core.worker import Worker
+from mulligan.stores.sqlite import SqliteStore, _store
+from tests.contract.making import claim, names
+
+async def main(url, name):
+    _store.LOOK_EVERY = 600.0  # only a bell can wake it
+    store = SqliteStore(url)
+    await store.open()
+    me = Worker(name)
+    await claim(store, worker=me)
+    print("asleep", flush=True)
+    await store.wait(me, 60.0)
+    print(*names(await claim(store, worker=me)), flush=True)
+    await store.close()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def run():
+    started = []
+
+    def start_process(script, *arguments):
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parent.parent,
+        )
+        started.append(process)
+        return process
+
+    yield start_process
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+def bells_folder(path):
+    folder = Path(f"{path}-bells")
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def exists(path):
+    return path.exists()
+
+
+def bells(path):
+    return {each.name for each in bells_folder(path).iterdir()}
+
+
+async def heard(process):
+    return (await asyncio.to_thread(process.stdout.readline)).strip()
+
+
+async def ended(process):
+    rest, _ = await asyncio.to_thread(process.communicate, "go\n")
+    assert process.returncode == 0
+    return rest
+
+
+async def test_processes_share_a_file_and_never_a_job(run, url):
+    processes = [run(WORK, url, f"w{i}") for i in range(3)]
+    assert [await heard(process) for process in processes] == ["ready"] * 3
+    output = "".join(await asyncio.gather(*(ended(process) for process in processes)))
+    lines = [line.split() for line in output.splitlines()]
+    assert len(lines) == 450
+    assert len({name for name, *_ in lines}) == 450
+    assert {(token, verdict) for _, token, verdict in lines} == {("1", "written")}
+
+
+async def test_a_sleeper_in_another_process_is_woken_by_its_bell(run, url, path):
+    process = run(SLEEP, url, "sleeper")
+    assert await heard(process) == "asleep"
+    assert len(bells(path)) == 1
+    async with handle(url, time.time) as store:
+        await store.enqueue(jobs("a"))
+        assert await heard(process) == "a"
+    await ended(process)
+    assert not exists(path.with_name("jobs.db-bells"))
+
+
+async def test_a_sleeper_that_was_killed_does_not_keep_the_news_from_others(run, url, monkeypatch):
+    monkeypatch.setattr("mulligan.stores.sqlite._store.LOOK_EVERY", 600.0)
+    process = run(SLEEP, url, "killed")
+    assert await heard(process) == "asleep"
+    process.kill()
+    await asyncio.to_thread(process.communicate)
+    async with (
+        handle(url, time.time) as sleeping,
+        handle(url, time.time) as store,
+    ):
+        await claim(sleeping, worker=BOB)
+        waiting = asyncio.create_task(sleeping.wait(BOB, 60.0))
+        await store.enqueue(jobs("a"))
+        await waiting
+        assert names(await claim(sleeping, worker=BOB)) == ["a"]
+        assert await rows(store, "SELECT worker FROM waiting") == [(BOB.id,)]
+
+
+async def rows(store, statement):
+    return await store._runner.run(lambda tx: tx.db.execute(statement).fetchall(), writes=False)
+
+
+async def test_the_socket_of_a_dead_process_is_swept_away(store, path):
+    folder = bells_folder(path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stale:
+        stale.bind(str(folder / "stale"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as alive:
+        alive.bind(str(folder / "alive"))
+        await claim(store)
+    assert "stale" not in bells(path)
+    assert "alive" in bells(path)
+
+
+async def test_a_path_too_long_for_a_socket_has_its_bells_elsewhere(tmp_path, clock, monkeypatch):
+    monkeypatch.setattr("tempfile.gettempdir", lambda: "/tmp")  # noqa: S108 - as most have
+    long = tmp_path / ("long" * 30)
+    long.mkdir()
+    async with handle(f"sqlite:///{long}/jobs.db", clock) as store:
+        await claim(store)
+        [(address,)] = await rows(store, "SELECT address FROM waiting")
+        assert address.startswith("/tmp/mulligan-")  # noqa: S108
+    assert not exists(Path(address).parent)
+
+
+async def test_without_sockets_a_sleeper_looks_by_itself(url, clock, monkeypatch):
+    monkeypatch.delattr("socket.AF_UNIX")
+    async with handle(url, clock) as sleeping, handle(url, clock) as store:
+        await claim(sleeping, worker=ANN)
+        waiting = asyncio.create_task(sleeping.wait(ANN, 60.0))
+        await store.enqueue(jobs("a"))
+        await waiting
+
+
+async def test_several_loops_may_share_one_store(url, clock):
+    async with handle(url, clock) as store:
+        await claim(store, worker=ANN)
+        other = asyncio.create_task(
+            asyncio.to_thread(asyncio.run, wait_and_claim(store, Worker("thread")))
+        )
+        waiting = asyncio.create_task(store.wait(ANN, 60.0))
+        while await rows(store, "SELECT count(*) FROM waiting WHERE asleep") != [(2,)]:
+            pass
+        await store.enqueue(jobs("a", "b"))
+        await waiting
+        assert len(await other) == 1
+
+
+async def wait_and_claim(store, worker):
+    await claim(store, worker=worker)
+    await store.wait(worker, 60.0)
+    return names(await claim(store, worker=worker))
+
+
+async def test_after_a_fork_each_side_has_a_connection_of_its_own(store):
+    await store.enqueue(jobs("before"))
+    await claim(store, Lane("other", "default", Priority.NORMAL))
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            asyncio.set_event_loop(None)
+            answer = asyncio.new_event_loop().run_until_complete(in_child(store))
+            os.write(write, answer.encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    assert await store.enqueue(jobs("parent")) == [("parent", True)]
+    with os.fdopen(read) as pipe:
+        assert await asyncio.to_thread(pipe.read) == "before created"
+    await asyncio.to_thread(os.waitpid, child, 0)
+    assert sorted(each.id for each in (await store.page(Selection(), 10)).jobs) == [
+        "before",
+        "child",
+        "parent",
+    ]
+
+
+async def in_child(store):
+    seen = await store.get("before")
+    [answer] = await store.enqueue(jobs("child"))
+    await claim(store, Lane("other", "default", Priority.NORMAL), worker=Worker("child"))
+    await store.close()
+    return f"{seen.id} {'created' if answer.created else 'not created'}"
+
+
+async def test_a_store_in_memory_is_not_shared_with_a_fork(clock, monkeypatch):
+    async with handle("sqlite://", clock) as store:
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+        with pytest.raises(StoreError, match="is not shared with a forked process"):
+            await store.facts()
+
+
+# -- producers in other languages --------------------------------------------------------------
+
+
+def foreign(path, statement, *parameters):
+    with sqlite3.connect(path, isolation_level=None) as connection:
+        connection.execute(statement, parameters)
+    connection.close()
+
+
+async def test_an_insert_into_the_inbox_is_a_job(store, path, clock):
+    clock.now = 4_000_000_000.0
+    foreign(path, "INSERT INTO inbox (task) VALUES ('ask')")
+    claimed = await start(store)
+    assert (claimed.task, claimed.queue, claimed.region, claimed.priority) == (
+        "ask",
+        "default",
+        "default",
+        0,
+    )
+    assert decode_call(claimed.body).args == []
+    assert decode_policy(claimed.body).retry == Retry()
+
+
+async def test_an_insert_into_the_inbox_may_say_everything(store, path):
+    foreign(
+        path,
+        "INSERT INTO inbox (task, args, kwargs, queue, region, delay, priority, id, unique_key,"
+        " retry) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "ask",
+        '["why?"]',
+        '{"loud": true}',
+        "questions",
+        "EU",
+        1.5,
+        "urgent",
+        "q-1",
+        "why",
+        '{"max_retries":7,"backoff":{"type":"delays","seconds":[1,2]},"scope":"region"}',
+    )
+    found = await store.get("q-1")
+    assert found is not None
+    assert found.lane == Lane("questions", "EU", Priority.URGENT)
+    assert found.unique_key == "why"
+    assert found.due == pytest.approx(found.created_at + 1.5)
+    assert (await store.stats()).delayed["questions"].total == 1
+    call = decode_call(found.body)
+    assert (call.args, call.kwargs) == (["why?"], {"loud": True})
+    retry = decode_policy(found.body).retry
+    assert (retry.max_retries, retry.scope, retry.backoff.delay(2, 0)) == (7, "region", 2.0)
+
+
+async def test_a_foreign_job_that_is_there_already_changes_nothing(store, path):
+    await store.enqueue([job("a", unique_key="k")])
+    foreign(path, "INSERT INTO inbox (task, id) VALUES ('other', 'a')")
+    foreign(path, "INSERT INTO inbox (task, unique_key) VALUES ('other', 'k')")
+    [stored] = (await store.page(Selection(), 10)).jobs
+    assert stored.task == "ask"
+    assert await rows(store, "SELECT * FROM refused") == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "values", "reason"),
+    [
+        ("args", ["[]"], "task is missing"),
+        ("task, args", ["ask", "[1,"], "args is not JSON"),
+        ("task, args", ["ask", "{}"], "args is not a JSON array"),
+        ("task, kwargs", ["ask", "nope"], "kwargs is not JSON"),
+        ("task, kwargs", ["ask", "[]"], "kwargs is not a JSON object"),
+        ("task, retry", ["ask", "{"], "retry is not JSON"),
+        ("task, retry", ["ask", "3"], "retry is not a JSON object"),
+        ("task, retry", ["ask", '{"max_retries":-1}'], "retry.max_retries -1 is not valid"),
+        ("task, retry", ["ask", '{"scope":"moon"}'], "retry.scope moon is not valid"),
+        ("task, retry", ["ask", '{"backoff":{"type":"none"}}'], "retry.backoff null is not valid"),
+        (
+            "task, retry",
+            ["ask", '{"backoff":{"type":"exponential","jitter":"wild"}}'],
+            "retry.backoff.jitter wild is not valid",
+        ),
+        (
+            "task, retry",
+            ["ask", '{"backoff":{"type":"delays","seconds":[1,"two"]}}'],
+            "retry.backoff.seconds[1] two is not valid",
+        ),
+        ("task, priority", ["ask", "soon"], "priority is not one of normal, urgent"),
+        ("task, priority", ["ask", 1], "priority is not one of normal, urgent"),
+        ("task, delay", ["ask", "soon"], "delay is not a number of seconds"),
+        ("task, delay", ["ask", -1], "delay is not a number of seconds"),
+        ("task, region", ["ask", "*-EU"], "region must not begin with *"),
+        ("task", ["x" * 129], "task is not text of 1 to 128 characters"),
+        ("task, queue", ["ask", "a\nb"], "queue is not text of 1 to 128 characters"),
+        ("task, id", ["ask", ""], "id is not text of 1 to 128 characters"),
+        ("task, unique_key", ["ask", 7], "unique_key is not text of 1 to 128 characters"),
+    ],
+)
+async def test_what_cannot_be_a_job_is_set_aside_with_the_reason(
+    store, path, columns, values, reason
+):
+    marks = ", ".join("?" * len(values))
+    foreign(path, f"INSERT INTO inbox ({columns}) VALUES ({marks})", *values)  # noqa: S608
+    foreign(path, "INSERT INTO inbox (task, id) VALUES ('ask', 'good')")
+    assert [each.id for each in (await store.page(Selection(), 10)).jobs] == ["good"]
+    [(said,)] = await rows(store, "SELECT reason FROM refused")
+    assert said.startswith(reason)
+
+
+async def test_a_sleeper_soon_learns_of_a_foreign_job(url, path):
+    async with handle(url, time.time) as store:
+        await claim(store, worker=ANN)
+        await claim(store, worker=BOB)
+        waiting = asyncio.create_task(store.wait(ANN, 60.0))
+        foreign(path, "INSERT INTO inbox (task, id) VALUES ('ask', 'a')")
+        await waiting
+        assert names(await claim(store, worker=ANN)) == ["a"]
+        assert await rows(store, "SELECT worker FROM waiting WHERE rung") == []
+        assert await rows(store, "SELECT worker FROM waiting WHERE asleep") == [(BOB.id,)]
