@@ -139,6 +139,7 @@ class Bench:
         process = subprocess.Popen(  # noqa: S603 - our own command
             [*WORKER, "--log-level", "error", *options],
             stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             text=True,
         )
         try:
@@ -152,7 +153,7 @@ class Bench:
 
 def spread(seconds: list[float]) -> dict[str, float]:
     """The median, the 99th percentile and the largest, in milliseconds."""
-    marks = quantiles(seconds, n=100)
+    marks = quantiles(seconds, n=100, method="inclusive")
     return {
         "p50": round(1000 * marks[49], 2),
         "p99": round(1000 * marks[98], 2),

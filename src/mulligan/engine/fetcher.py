@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Awaitable
 
 from mulligan.core.fairness import KINDS, Carry, Tally, plan_claim, settle
+from mulligan.core.lane import Priority
 from mulligan.core.outcome import Returned
-from mulligan.core.plan import ClaimPlan
+from mulligan.core.plan import ClaimPlan, Kind
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.core.worker import Worker
 from mulligan.engine.committer import Committer
@@ -20,6 +21,14 @@ LONGEST_SLEEP = 5.0
 STOP_WITHIN = 5.0
 # Outcomes that the store has not taken yet must not pile up without end.
 BACKLOG_LIMIT = 4 * BATCH_LIMIT
+
+
+KIND_OF: dict[int, Kind] = {
+    Priority.NORMAL: "fresh",
+    Priority.RETRY: "retry",
+    Priority.URGENT: "urgent",
+    Priority.URGENT_RETRY: "urgent",
+}
 
 
 class Fetcher:
@@ -105,11 +114,7 @@ class Fetcher:
 
     def _settle(self, plan: ClaimPlan, claimed: Claimed) -> None:
         """Set what each kind of work got against its share."""
-        started: Counter[tuple[str, str]] = Counter()
-        for claim in claimed.claims:
-            lane = claim.lane
-            kind = "urgent" if lane.is_urgent else "retry" if lane.is_retry else "fresh"
-            started[claim.queue, kind] += 1
+        started = Counter((claim.queue, KIND_OF[claim.lane_priority]) for claim in claimed.claims)
         waiting = {
             (group.queue, group.kind)
             for group, left in zip(plan.groups, claimed.left, strict=True)

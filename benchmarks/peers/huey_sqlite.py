@@ -1,0 +1,78 @@
+"""Huey on SQLite, as fast as its settings allow: no result store, threads, no periodic tasks.
+
+Run by `benchmarks/compare.py` with the Python of Huey's own venv; prints its figures as JSON.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from huey import SqliteHuey
+
+PATH = os.environ.get("HUEY_BENCH_FILE", "")
+CONSUMER = ("huey_sqlite.huey", "-k", "thread", "-n", "-q", "-d", "0.001", "-m", "0.01")
+huey = SqliteHuey(filename=PATH or ":memory:", results=False)
+
+
+@huey.task()
+def noop(_number):
+    """Do nothing."""
+
+
+def consumer(workers):
+    """A consumer process with so many threads."""
+    command = Path(sys.executable).parent / "huey_consumer.py"
+    return subprocess.Popen(
+        [str(command), *CONSUMER, "-w", str(workers)],
+        cwd=Path(__file__).parent,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def drain(count, workers):
+    """Tasks per second from the first to the last, counted in the queue's table."""
+    for number in range(count):
+        noop(number)
+    process = consumer(workers)
+    try:
+        while huey.pending_count() == count:
+            time.sleep(0.002)
+        first_left, begin = huey.pending_count(), time.perf_counter()
+        while huey.pending_count():
+            time.sleep(0.005)
+        return first_left / (time.perf_counter() - begin)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def main():
+    """Measure, and print."""
+    count = int(sys.argv[1])
+    begin = time.perf_counter()
+    for number in range(1000):
+        noop(number)
+    rate = 1000 / (time.perf_counter() - begin)
+    huey.storage.flush_all()
+    print(
+        json.dumps(
+            {
+                "enqueue_one_per_s": rate,
+                "drain_per_s": max(drain(count, workers) for workers in (1, 4)),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    if PATH:
+        main()
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ["HUEY_BENCH_FILE"] = str(Path(folder) / "huey.db")
+            os.execv(sys.executable, [sys.executable, *sys.argv])
