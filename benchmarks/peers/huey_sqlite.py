@@ -1,4 +1,4 @@
-"""Huey on SQLite, as fast as its settings allow: no result store, threads, no periodic tasks.
+"""Huey on SQLite, as fast as its settings allow: no result store, no fsync, no periodic tasks.
 
 Run by `benchmarks/compare.py` with the Python of Huey's own venv; prints its figures as JSON.
 """
@@ -14,8 +14,11 @@ from pathlib import Path
 from huey import SqliteHuey
 
 PATH = os.environ.get("HUEY_BENCH_FILE", "")
-CONSUMER = ("huey_sqlite.huey", "-k", "thread", "-n", "-q", "-d", "0.001", "-m", "0.01")
-huey = SqliteHuey(filename=PATH or ":memory:", results=False)
+CONSUMER = (
+    *(sys.executable, "-m", "huey.bin.huey_consumer", "huey_sqlite.huey"),
+    *("-k", "thread", "-n", "-q", "-d", "0.001", "-m", "0.01"),
+)
+huey = SqliteHuey(filename=PATH or ":memory:", results=False, fsync=False)
 
 
 @huey.task()
@@ -25,9 +28,8 @@ def noop(_number):
 
 def consumer(workers):
     """A consumer process with so many threads."""
-    command = Path(sys.executable).parent / "huey_consumer.py"
     return subprocess.Popen(
-        [str(command), *CONSUMER, "-w", str(workers)],
+        [*CONSUMER, "-w", str(workers)],
         cwd=Path(__file__).parent,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

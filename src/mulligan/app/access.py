@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
@@ -9,6 +10,7 @@ from mulligan.stores.contract import Store
 
 T = TypeVar("T")
 Operation = Callable[[Store], Coroutine[Any, Any, T]]
+Home = tuple[asyncio.AbstractEventLoop, Store]
 
 
 class Access(Protocol):
@@ -20,6 +22,14 @@ class Access(Protocol):
 
     async def acall(self, operation: Operation[T]) -> T:
         """Run it from a coroutine on any loop."""
+        ...
+
+    async def nap(self, seconds: float) -> None:
+        """Sleep between two looks at the store."""
+        ...
+
+    def at_home(self, store: Store) -> None:
+        """Use this open store for coroutines on the running loop."""
         ...
 
     def close(self) -> None:
@@ -39,7 +49,7 @@ class Portal:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
-        self._home: tuple[asyncio.AbstractEventLoop, Store] | None = None
+        self._home: Home | None = None
 
     def at_home(self, store: Store) -> None:
         """Use this open store for coroutines on the running loop."""
@@ -58,6 +68,10 @@ class Portal:
             return await operation(self._home[1])
         future = asyncio.run_coroutine_threadsafe(self._run(operation), self._started())
         return await asyncio.wrap_future(future)
+
+    async def nap(self, seconds: float) -> None:
+        """Sleep on the running loop."""
+        await asyncio.sleep(seconds)
 
     async def _run(self, operation: Operation[T]) -> T:
         if self._store is None:
@@ -92,26 +106,69 @@ class Portal:
         loop.close()
 
 
-class Inline:
-    """Runs operations at once, where they stand: for stores that never wait, in tests."""
+class Direct:
+    """For embedded stores: plain code does its operations itself, without a thread or a loop."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, make: Callable[[], Store]) -> None:
+        self._make = make
+        self._store: Store | None = None
+        self._lock = threading.Lock()
+        self._home: Home | None = None
+
+    def at_home(self, store: Store) -> None:
+        """Use this open store for coroutines on the running loop."""
+        self._home = (asyncio.get_running_loop(), store)
 
     def call(self, operation: Operation[T]) -> T:
-        """Run it to its end without a loop."""
-        coroutine = operation(self._store)
-        try:
-            coroutine.send(None)
-        except StopIteration as answer:
-            value: T = answer.value
-            return value
-        coroutine.close()
-        raise RuntimeError("the operation waited; only a store in memory can be used inline")
+        """Run it to its end, here."""
+        return at_once(operation(self._opened()))
 
     async def acall(self, operation: Operation[T]) -> T:
-        """Run it on the running loop."""
-        return await operation(self._store)
+        """Run it here if plain code asks or the store is at home, else beside the loop."""
+        running = running_loop()
+        if running is None:
+            return await operation(self._opened())
+        if self._home is not None and self._home[0] is running:
+            return await operation(self._home[1])
+        return await asyncio.to_thread(self.call, operation)
+
+    async def nap(self, seconds: float) -> None:
+        """Sleep: on the loop, or where there is none, plainly."""
+        if running_loop() is None:
+            time.sleep(seconds)  # noqa: ASYNC251 - no loop is running
+        else:
+            await asyncio.sleep(seconds)
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Close the store; a later call opens it anew."""
+        with self._lock:
+            store, self._store = self._store, None
+        if store is not None:
+            at_once(store.close())
+
+    def _opened(self) -> Store:
+        with self._lock:
+            if self._store is None:
+                store = self._make()
+                at_once(store.open())
+                self._store = store
+            return self._store
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The loop that is running in this thread, if any."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never waits to its end, without a loop."""
+    try:
+        coroutine.send(None)
+    except StopIteration as answer:
+        value: T = answer.value
+        return value
+    coroutine.close()
+    raise RuntimeError("the operation waited, and there is no event loop to wait on")

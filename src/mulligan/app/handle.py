@@ -1,6 +1,6 @@
 """A handle on a job that was enqueued: ask how it is, wait for its result, cancel it."""
 
-import asyncio
+from math import inf
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from mulligan.core.durations import Seconds, seconds
@@ -53,14 +53,7 @@ class JobHandle(Generic[R]):
 
     async def aresult(self, timeout: Seconds | None = None) -> R:  # noqa: ASYNC109
         """Wait for the accepted result; raises if the job failed, was cancelled, or is late."""
-        try:
-            async with asyncio.timeout(None if timeout is None else seconds(timeout)):
-                job = await self._ended()
-        except TimeoutError:
-            job = await self.ainfo()
-            raise ResultTimeoutError(
-                f"job {self.id} has not ended after {timeout} s: {await self.aexplain()}"
-            ) from None
+        job = await self._ended(inf if timeout is None else seconds(timeout))
         if job.status == "failed":
             raise JobFailedError(f"job {self.id} failed: {job.last_failure_reason}")
         if job.status == "cancelled":
@@ -71,10 +64,15 @@ class JobHandle(Generic[R]):
         """Wait for the accepted result; raises if the job failed, was cancelled, or is late."""
         return self._app.run(lambda: self.aresult(timeout))
 
-    async def _ended(self) -> Job:
-        look = FIRST_LOOK
+    async def _ended(self, within: float) -> Job:
+        look, waited = FIRST_LOOK, 0.0
         while (job := await self.ainfo()).status not in ENDED:
-            await asyncio.sleep(look)
+            if waited >= within:
+                raise ResultTimeoutError(
+                    f"job {self.id} has not ended after {within:g} s: {await self.aexplain()}"
+                )
+            await self._app.access.nap(min(look, within - waited))
+            waited += look
             look = min(LONGEST_LOOK, look * 1.5)
         return job
 

@@ -2,11 +2,12 @@
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 from msgspec.structs import replace
 
-from mulligan.app.access import Access, Portal
+from mulligan.app.access import Access, Direct, Portal
 from mulligan.app.dead import DeadLetters
 from mulligan.app.explaining import explain_job
 from mulligan.app.handle import JobHandle
@@ -20,7 +21,7 @@ from mulligan.core.fetch import FetchPolicy, parse_policy
 from mulligan.core.job import Enqueued
 from mulligan.core.names import check_name
 from mulligan.core.settings import BATCH_LIMIT, Settings
-from mulligan.stores import make_store, redact
+from mulligan.stores import is_embedded, make_store, redact
 from mulligan.stores.contract import Store
 
 if TYPE_CHECKING:
@@ -53,17 +54,20 @@ class Mulligan:
         self.tasks: dict[str, Task[..., Any]] = {}
         self.queues: dict[str, QueueSettings] = {}
         self._memory: Store | None = make_store(url) if url.startswith("memory:") else None
-        self.portal = Portal(self.make_store)
-        self.access: Access = self.portal
+        self.access: Access = (
+            Direct(partial(self.make_store, inline=True))
+            if is_embedded(url)
+            else Portal(self.make_store)
+        )
 
     @property
     def shown_url(self) -> str:
         """The store's URL without its password."""
         return redact(self.url)
 
-    def make_store(self) -> Store:
+    def make_store(self, *, inline: bool = False) -> Store:
         """A handle on the app's store, not yet open; all handles on memory:// share one."""
-        return self._memory or make_store(self.url)
+        return self._memory or make_store(self.url, inline=inline)
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine of this app from plain code."""

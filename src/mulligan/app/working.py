@@ -14,6 +14,7 @@ from mulligan.core.fetch import Only
 from mulligan.core.names import check_name, check_region
 from mulligan.core.worker import Worker
 from mulligan.engine import Engine
+from mulligan.stores import is_embedded
 
 
 def new_worker(
@@ -42,10 +43,10 @@ async def work(
     store = app.make_store()
     await store.open()
     # A handle of its own lets the heartbeat go on while this loop is blocked.
-    heart = store if app.url.startswith(("memory:", "sqlite:")) else app.make_store()
+    heart = store if is_embedded(app.url) else app.make_store()
     settings = replace(app.settings, concurrency=worker.concurrency)
     try:
-        app.portal.at_home(store)
+        app.access.at_home(store)
         for name, queue in app.queues.items():
             await store.configure(name, queue)
         engine = Engine(store, app.tasks, worker, settings, heart=heart)

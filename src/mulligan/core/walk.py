@@ -14,20 +14,24 @@ Entry = TypeVar("Entry")
 Entry_co = TypeVar("Entry_co", covariant=True)
 
 
-class Lines(Protocol[Entry_co]):
-    """The lanes of a store, as the walk sees them."""
+class Lanes(Protocol):
+    """The lanes and gates of a store, to be looked at."""
 
     def head(self, lane: Lane) -> tuple[float, int] | None:
         """(due, sequence) of the first job in the lane, due or not."""
-
-    def take(self, lane: Lane, gates: tuple[Gate, ...]) -> Entry_co | None:
-        """Take the first job out and charge the gates; None if it had to be set aside."""
 
     def room(self, gate: Gate) -> int:
         """How many more starts the gate allows now."""
 
     def reopens_in(self, gate: Gate) -> float | None:
         """Seconds until a closed gate opens by itself; None if only another's end opens it."""
+
+
+class Lines(Lanes, Protocol[Entry_co]):
+    """The lanes of a store, to be taken from."""
+
+    def take(self, lane: Lane, gates: tuple[Gate, ...]) -> Entry_co | None:
+        """Take the first job out and charge the gates; None if it had to be set aside."""
 
 
 class Walked(NamedTuple, Generic[Entry]):
@@ -59,7 +63,7 @@ def walk(plan: ClaimPlan, lines: Lines[Entry], now: float) -> Walked[Entry]:
     return Walked(taken, left, None if met else next_yield(plan, lines, now))
 
 
-def first_due(tier: tuple[Source, ...], lines: Lines[object], now: float) -> Source | None:
+def first_due(tier: tuple[Source, ...], lines: Lanes, now: float) -> Source | None:
     """The source of the tier whose first job is next by (due, sequence), if any may start now."""
     best: Source | None = None
     best_key: tuple[float, int] | None = None
@@ -72,12 +76,12 @@ def first_due(tier: tuple[Source, ...], lines: Lines[object], now: float) -> Sou
     return best
 
 
-def group_waits(group: Group, lines: Lines[object], now: float) -> bool:
+def group_waits(group: Group, lines: Lanes, now: float) -> bool:
     """Whether a job of the group could start now."""
     return any(first_due(tier, lines, now) is not None for tier in group.tiers)
 
 
-def next_yield(plan: ClaimPlan, lines: Lines[object], now: float) -> float | None:
+def next_yield(plan: ClaimPlan, lines: Lanes, now: float) -> float | None:
     """Seconds until the plan could yield a job if nothing else happens; None: not by itself."""
     return min(
         (wait for source in sources(plan) if (wait := yields_in(source, lines, now)) is not None),
@@ -85,7 +89,7 @@ def next_yield(plan: ClaimPlan, lines: Lines[object], now: float) -> float | Non
     )
 
 
-def yields_in(source: Source, lines: Lines[object], now: float) -> float | None:
+def yields_in(source: Source, lines: Lanes, now: float) -> float | None:
     """Seconds until the source could yield a job; None if it is empty or waits for a permit."""
     head = lines.head(source.lane)
     if head is None:

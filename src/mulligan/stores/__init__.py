@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from importlib import import_module
+from typing import Any
 from urllib.parse import urlsplit
 
 from mulligan.core.errors import InvalidError
@@ -21,10 +22,22 @@ ENGINES: dict[str, tuple[str, str, str]] = {
 }
 
 
-def make_store(url: str, clock: Callable[[], float] | None = None) -> Store:
+# Engines whose operations can be done at once, without an event loop.
+EMBEDDED = ("memory", "sqlite")
+
+
+def is_embedded(url: str) -> bool:
+    """Whether the store lives in this process or a file, so that no event loop is needed."""
+    return urlsplit(url).scheme in EMBEDDED
+
+
+def make_store(
+    url: str, clock: Callable[[], float] | None = None, *, inline: bool = False
+) -> Store:
     """The store that the URL names, not yet open.
 
-    `clock` replaces the store's own clock, for tests and simulations.
+    `clock` replaces the store's own clock, for tests and simulations. With `inline` the operations
+    of an embedded store do not wait for a thread: plain code may run them to their end itself.
     """
     scheme = urlsplit(url).scheme
     if scheme not in ENGINES:
@@ -40,7 +53,10 @@ def make_store(url: str, clock: Callable[[], float] | None = None) -> Store:
             f"{scheme}:// needs the driver {error.name!r}, which is not installed;"
             f" run: pip install 'mulligan[{extra}]'"
         ) from error
-    store: Store = engine(url, clock) if clock else engine(url)
+    options: dict[str, Any] = {"clock": clock} if clock else {}
+    if inline and scheme == "sqlite":
+        options["inline"] = True
+    store: Store = engine(url, **options)
     return store
 
 

@@ -137,7 +137,8 @@ class Store(Protocol):
     async def seize(self, limit: int, worker: Worker) -> list[Claim]:
         """Claim jobs whose worker stopped beating or is unknown, with a new token.
 
-        The seizing worker holds them until it commits what losing the attempt means.
+        The seizing worker holds them until it commits what losing the attempt means. What a
+        dead worker was woken for, another is woken for now.
         """
 
     async def promote(self, limit: int) -> int:
@@ -177,7 +178,7 @@ class Store(Protocol):
         """How many jobs of the lane could start now, counted up to `limit`."""
 
     async def ahead(self, job: str) -> int:
-        """How many jobs stand before this one in its lane."""
+        """How many jobs stand before this one in its lane; refuses an unknown one."""
 
     async def replay(self, jobs: Sequence[str]) -> list[bool]:
         """Make failed jobs pending again, retry_count 0, history kept; False where not failed."""

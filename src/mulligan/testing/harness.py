@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from msgspec.structs import replace
 
-from mulligan.app.access import Access, Inline, Operation
+from mulligan.app.access import Access, Operation, at_once
 from mulligan.core.durations import Seconds, seconds
 from mulligan.core.job import ENDED, Job
 from mulligan.core.outcome import Outcome
 from mulligan.core.worker import Worker
 from mulligan.engine import Engine
-from mulligan.stores.contract import Selection, Verdict
+from mulligan.stores.contract import Selection, Store, Verdict
 from mulligan.stores.memory import MemoryStore
 from mulligan.testing.virtual import VirtualLoop
 
@@ -43,18 +43,32 @@ class Watched(MemoryStore):
         return [id_ for id_, record in self._jobs.items() if record.status not in ENDED]
 
 
-class OnVirtualLoop(Inline):
+class OnVirtualLoop:
     """Calls from plain code; those that wait, such as `result`, let virtual time pass."""
 
     def __init__(self, store: MemoryStore, loop: VirtualLoop) -> None:
-        super().__init__(store)
+        self._store = store
         self._loop = loop
 
     def call(self, operation: Operation[T]) -> T:
         """Run it at once inside a task, else let the loop run until it is through."""
         if self._loop.is_running():
-            return super().call(operation)
+            return at_once(operation(self._store))
         return self._loop.run_until_complete(operation(self._store))
+
+    async def acall(self, operation: Operation[T]) -> T:
+        """Run it on the virtual loop."""
+        return await operation(self._store)
+
+    async def nap(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        await asyncio.sleep(seconds)
+
+    def at_home(self, store: Store) -> None:
+        """There is one store and one loop."""
+
+    def close(self) -> None:
+        """Nothing to let go of."""
 
 
 class Testing:

@@ -48,6 +48,10 @@ class Bells:
         sleeper = self._sleepers.pop(worker, None)
         return () if sleeper is None else sleeper.lanes
 
+    def dead(self) -> list[str]:
+        """Those who waited and have stopped beating."""
+        return [worker for worker in self._sleepers if not self._live(worker)]
+
     def ring_for(self, lane: Lane, due: float) -> None:
         """Wake one sleeper for a job in this lane, due then, unless one will wake in time."""
         chosen: Sleeper | None = None

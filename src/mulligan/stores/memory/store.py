@@ -10,7 +10,7 @@ from math import inf
 from msgspec.structs import replace
 
 from mulligan.core.durations import rounded
-from mulligan.core.errors import InvalidError
+from mulligan.core.errors import InvalidError, UnknownJobError
 from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.job import ENDED, Attempt, Claim, Enqueued, Job, Lease, NewJob, Status
 from mulligan.core.lane import Lane
@@ -314,6 +314,8 @@ class MemoryStore:
         with self._lock:
             self._tick()
             self._keep(worker)
+            for dead in self._bells.dead():
+                self._pass_on(self._bells.forget(dead))
             lost = [r for r in self._running.values() if not self._live(r.worker)]
             lost.sort(key=lambda record: (record.started_at, record.sequence))
             claims = []
@@ -421,7 +423,9 @@ class MemoryStore:
 
     async def ahead(self, job: str) -> int:
         with self._lock:
-            record = self._jobs[job]
+            record = self._jobs.get(job)
+            if record is None:
+                raise UnknownJobError(f"no job {job!r} is stored")
             return sum(
                 r.status == "pending"
                 and r.lane == record.lane

@@ -217,10 +217,6 @@ class Lines:
                 return row[DUE], row[SEQUENCE]
         return None if line.head is None else (line.head, 0)
 
-    def take(self, lane: Lane, gates: tuple[Gate, ...]) -> Row | None:
-        """Not called: the walk over a database takes whole runs of rows."""
-        raise NotImplementedError
-
     def look_ahead(self) -> None:
         """See when the lanes that were emptied have their next job; after the claim is written."""
         emptied = [

@@ -1,4 +1,4 @@
-"""Where the SQL runs: on a thread of its own for a file, at once for a database in memory."""
+"""Where the SQL runs: on a thread of its own, or at once, where the caller stands."""
 
 import asyncio
 import os
@@ -35,9 +35,15 @@ class Runner:
     """
 
     def __init__(
-        self, place: Place, clock: Callable[[], float], ring: Callable[[list[Call]], list[Work]]
+        self,
+        place: Place,
+        clock: Callable[[], float],
+        ring: Callable[[list[Call]], list[Work]],
+        *,
+        inline: bool = False,
     ) -> None:
         self._place = place
+        self._at_once = inline or place.in_memory
         self._clock = clock
         self._ring = ring
         self._lock = threading.RLock()
@@ -82,7 +88,7 @@ class Runner:
         if not self._opened:
             raise self._closed()
         work = Work(call, writes)
-        if self._place.in_memory:
+        if self._at_once:
             return self._inline(work)
         if self._thread is None:
             self._start()
@@ -95,7 +101,7 @@ class Runner:
         return StoreError(f"the store {self._place.path} is not open; call open() first")
 
     def _inline(self, work: Work) -> Any:
-        if self._pid != os.getpid():
+        if self._place.in_memory and self._pid != os.getpid():
             raise StoreError("a store in memory is not shared with a forked process; use a file")
         with self._lock:
             reply = self._do([work])[0]

@@ -33,14 +33,21 @@ LOOK_EVERY = 0.25
 class SqliteStore:
     """One file, many processes; `clock` may be injected.
 
-    Threads and event loops may share one object.
+    Threads and event loops may share one object. With `inline` each operation is done at once by
+    whoever asks, without an event loop: right for plain code, which waits for it anyway.
     """
 
-    def __init__(self, url: str = "sqlite://", clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        url: str = "sqlite://",
+        clock: Callable[[], float] = time.time,
+        *,
+        inline: bool = False,
+    ) -> None:
         self.url = url
         self._place = parse(url)
         self._bell = Bell(self._place)
-        self._runner = Runner(self._place, clock, self._ring)
+        self._runner = Runner(self._place, clock, self._ring, inline=inline)
         self._look_every = inf if self._place.in_memory else LOOK_EVERY
         self._heard: set[str] = set()
 
