@@ -1,0 +1,222 @@
+"""What every part of the store stands on: collections, the clock, the counter, fenced writes."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from bson import ObjectId, encode
+from bson.codec_options import CodecOptions
+from msgspec import Struct
+from pymongo import AsyncMongoClient, ReturnDocument, UpdateMany, UpdateOne
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.asynchronous.cursor import AsyncCursor
+from pymongo.errors import BulkWriteError
+
+from mulligan.core.lane import Lane
+from mulligan.stores.mongo.address import Address
+from mulligan.stores.mongo.times import micros, of_date
+
+Doc = dict[str, Any]
+Collection = AsyncCollection[Doc]
+
+DUPLICATE = 11000
+CLOCK_AGE = 30.0
+CLOCK_SAMPLES = 3
+HEX_ID = 24
+PAGE = 10_000
+
+
+class Change(Struct):
+    """One fenced write: it happens only if the document still matches."""
+
+    key: Any
+    match: Doc
+    update: Doc
+
+
+class Base:
+    """A connection to one database, used from one event loop."""
+
+    def __init__(self, address: Address, clock: Callable[[], float] | None) -> None:
+        self.address = address
+        self._clock = clock
+        self._offset = 0.0
+        self._measured = float("-inf")
+        self._measuring = asyncio.Lock()
+        self.lines: set[str] = set()
+        self.client: AsyncMongoClient[Doc] = AsyncMongoClient(
+            address.url, tz_aware=True, appname="mulligan"
+        )
+        database = self.client[address.database]
+
+        def named(suffix: str = "") -> Collection:
+            options: CodecOptions[Doc] = CodecOptions(tz_aware=True)
+            return database.get_collection(address.collection + suffix, codec_options=options)
+
+        self.tasks = named()
+        self.dlq = named("_dlq")
+        self.gates = named("_gates")
+        self.workers = named("_workers")
+        self.sleepers = named("_sleepers")
+        self.meta = named("_meta")
+
+    @property
+    def places(self) -> tuple[Collection, ...]:
+        """Where jobs may be: among the tasks, and with `move_dead` among the dead letters."""
+        return (self.tasks, self.dlq) if self.address.move_dead else (self.tasks,)
+
+    # -- time ------------------------------------------------------------------------------
+
+    async def now(self) -> int:
+        """The store's time in microseconds: the server's, measured now and then."""
+        if self._clock is not None:
+            return micros(self._clock())
+        if time.monotonic() - self._measured > CLOCK_AGE:
+            async with self._measuring:
+                if time.monotonic() - self._measured > CLOCK_AGE:
+                    await self.measure()
+        return micros(time.monotonic() + self._offset)
+
+    async def measure(self) -> float:
+        """Ask the server for its time; returns by how many seconds this machine's differs."""
+        best: tuple[float, float] | None = None
+        for _ in range(CLOCK_SAMPLES):
+            before = time.monotonic()
+            reply = await self.meta.find_one_and_update(
+                {"_id": "clock"},
+                {"$currentDate": {"at": True}},
+                upsert=True,
+                return_document=ReturnDocument.AFTER,
+            )
+            after = time.monotonic()
+            # A date is cut to the millisecond, so on average it is half of one behind.
+            at = of_date((reply or {})["at"]) / 1e6 + 0.0005
+            sample = (after - before, at - (before + after) / 2)
+            best = min(best, sample) if best else sample
+        self._offset = best[1] if best else 0.0
+        self._measured = time.monotonic()
+        return time.time() - (time.monotonic() + self._offset)
+
+    # -- numbers and lanes -----------------------------------------------------------------
+
+    async def numbers(self, count: int) -> int:
+        """Draw this many numbers from the store's counter; returns the first."""
+        if not count:
+            return 0
+        counter = await self.meta.find_one_and_update(
+            {"_id": "sequence"},
+            {"$inc": {"value": count}},
+            upsert=True,
+            return_document=ReturnDocument.AFTER,
+        )
+        return int((counter or {})["value"]) - count + 1
+
+    async def facts_document(self) -> Doc:
+        """Settings, pauses, regions and every lane that was ever used, in one read."""
+        facts = await self.meta.find_one({"_id": "facts"}) or {}
+        self.lines.update(facts.get("lines", ()))
+        return facts
+
+    async def know(self, lines: Iterable[str]) -> None:
+        """Enter lanes that jobs are about to join, so that every claim looks there."""
+        new = sorted(set(lines) - self.lines)
+        if new:
+            await self.meta.update_one(
+                {"_id": "facts"}, {"$addToSet": {"lines": {"$each": new}}}, upsert=True
+            )
+            self.lines.update(new)
+
+    # -- writing ---------------------------------------------------------------------------
+
+    async def apply(self, changes: Sequence[Change], stamp: str | None = None) -> set[Any]:
+        """Write what still matches, in one command; returns the keys of what was written.
+
+        Changes that are alike but for the key become one statement. Each written document
+        carries the stamp, by which those are told from the others when not all matched.
+        """
+        if not changes:
+            return set()
+        stamp = stamp or new_stamp()
+        alike: dict[bytes, list[Change]] = {}
+        for change in changes:
+            fields = change.update.setdefault("$set", {})
+            if "mulligan" in fields:
+                fields["mulligan"]["stamp"] = stamp
+            else:
+                fields["mulligan.stamp"] = stamp
+            alike.setdefault(encode({"m": change.match, "u": change.update}), []).append(change)
+        statements: list[UpdateOne | UpdateMany] = []
+        for group in alike.values():
+            first, keys = group[0], [change.key for change in group]
+            if len(keys) == 1:
+                statements.append(UpdateOne({"_id": keys[0], **first.match}, first.update))
+            else:
+                statements.append(UpdateMany({"_id": {"$in": keys}, **first.match}, first.update))
+        every = {change.key for change in changes}
+        try:
+            reply = await self.tasks.bulk_write(statements, ordered=False)
+            if reply.matched_count == len(every):
+                return every
+        except BulkWriteError as error:
+            only_duplicates(error)
+        found = self.tasks.find({"_id": {"$in": list(every)}, "mulligan.stamp": stamp}, {"_id": 1})
+        return {doc["_id"] for doc in await rows(found)}
+
+    async def find(self, jobs: Sequence[str], fields: Doc | None = None) -> dict[str, Doc]:
+        """The documents of these jobs among the tasks, by job id."""
+        keys = [key for job in jobs for key in keys_of(job)]
+        return await by_id(self.tasks, keys, fields)
+
+    async def find_anywhere(self, jobs: Sequence[str]) -> dict[str, Doc]:
+        """The documents of these jobs wherever they are; the tasks' own copy is the true one."""
+        keys = [key for job in jobs for key in keys_of(job)]
+        found: dict[str, Doc] = {}
+        for place in reversed(self.places):
+            found |= await by_id(place, keys, None)
+        return found
+
+
+async def rows(cursor: AsyncCursor[Doc]) -> list[Doc]:
+    """All that a query finds, in one reply unless it is huge."""
+    return await cursor.batch_size(PAGE).to_list()
+
+
+async def by_id(collection: Collection, keys: Sequence[Any], fields: Doc | None) -> dict[str, Doc]:
+    """Documents by the text of their key."""
+    if not keys:
+        return {}
+    found = await rows(collection.find({"_id": {"$in": keys}}, fields))
+    found.sort(key=lambda doc: isinstance(doc["_id"], str))  # text wins over an ObjectId
+    return {str(doc["_id"]): doc for doc in found}
+
+
+def keys_of(job: str) -> list[Any]:
+    """The keys that a job id may stand for: another program's documents have ObjectIds."""
+    if len(job) == HEX_ID and ObjectId.is_valid(job):
+        return [job, ObjectId(job)]
+    return [job]
+
+
+def only_duplicates(error: BulkWriteError) -> list[int]:
+    """Which statements broke a unique index; anything else that failed is raised."""
+    failed = error.details["writeErrors"]
+    if any(each["code"] != DUPLICATE for each in failed) or error.details["writeConcernErrors"]:
+        raise error
+    return [each["index"] for each in failed]
+
+
+def new_stamp(now: int = 0) -> str:
+    """A name for one write that no other has; it tells its age where that matters."""
+    return f"{now:x}.{secrets.token_hex(8)}"
+
+
+def stamped_at(stamp: str) -> int:
+    """When a stamp was made, in microseconds."""
+    return int(stamp.partition(".")[0], 16)
+
+
+def line_of(lane: Lane) -> str:
+    """The lane in one word; names have no control characters, so it is never ambiguous."""
+    return f"{lane.priority}\x1f{lane.queue}\x1f{lane.scope}"

@@ -1,0 +1,328 @@
+"""Claims: a trial walk over what was read, then fenced writes, then a look at what they gave."""
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mulligan.core.job import Claim
+from mulligan.core.lane import Lane
+from mulligan.core.plan import ONE, ClaimPlan, Group, Rate
+from mulligan.core.walk import sources, walk
+from mulligan.core.worker import Worker
+from mulligan.stores.contract import Claimed
+from mulligan.stores.mongo import foreign, gates
+from mulligan.stores.mongo.base import PAGE, Change, Doc, line_of, new_stamp, rows
+from mulligan.stores.mongo.bells import News, until
+from mulligan.stores.mongo.documents import claim_of, untouched
+from mulligan.stores.mongo.keys import Keys
+from mulligan.stores.mongo.snapshot import (
+    FIELDS,
+    Candidate,
+    MissingError,
+    Snapshot,
+    Taken,
+    Trial,
+    candidate,
+)
+from mulligan.stores.mongo.times import date, date_after, seconds
+from mulligan.stores.mongo.workers import Workers
+
+LOOKS = 50
+EXPIRED = "expired before it could start"
+
+
+class Round(Struct, frozen=True):
+    """One look: what it claimed, what it saw of the rest, and whether others were quicker."""
+
+    claims: list[Claim]
+    left: tuple[bool, ...]
+    again_in: float | None
+    standing: list[News]
+    contested: bool = False
+    stale: bool = False
+
+
+class Claiming:
+    """How a plan becomes claims."""
+
+    def __init__(self, workers: Workers, keys: Keys) -> None:
+        self.base = workers.base
+        self.bells = workers.bells
+        self.workers = workers
+        self.keys = keys
+
+    async def claim(self, plan: ClaimPlan, worker: Worker) -> tuple[Claimed, list[Claim]]:
+        """Claim by the plan; the second value is what must be given back, as the plan was stale.
+
+        A worker that goes away with less is registered first and looks once more after, so that
+        what came between is not missed.
+        """
+        now = await self.base.now()
+        facts = await self.workers.keep(worker, now)
+        if plan.epoch != facts.get("epoch", 0):
+            return Claimed([], stale=True), []
+        claims: list[Claim] = []
+        registered: float | None = None
+        for _ in range(LOOKS):
+            seen = await self.look(rest_of(plan, claims), worker, now)
+            claims += seen.claims
+            if seen.stale:
+                return Claimed([], stale=True), claims
+            if len(claims) >= plan.demand:
+                await self.bells.forget(worker.id)
+                await self.bells.ring(seen.standing)
+                break
+            if seen.contested:
+                continue
+            wakes = until(now, seen.again_in)
+            if registered == wakes and not seen.claims:
+                break
+            await self.bells.expect(worker, plan, wakes)
+            registered = wakes
+            facts = await self.base.facts_document()
+            if facts.get("epoch", 0) != plan.epoch:
+                return Claimed([], stale=True), claims
+        return Claimed(claims, seen.left, seen.again_in), []
+
+    async def look(self, plan: ClaimPlan, worker: Worker, now: int) -> Round:
+        """Read, walk on a copy, and write what the walk took."""
+        snapshot = await self.read(plan, now)
+        while True:
+            trial = Trial(snapshot)
+            try:
+                walked = walk(plan, trial, seconds(now))
+                break
+            except MissingError as missing:
+                await self.read_more(snapshot, missing, plan.demand)
+        await self.set_aside(trial)
+        seen = Round([], walked.left, walked.again_in, trial.fronts(plan.lanes))
+        if not trial.taken:
+            await self.look_after_held(trial)
+            return seen
+        stamp = new_stamp(now)
+        epoch, docs, gated = await self.take(trial, worker, stamp)
+        await self.look_after_held(trial)
+        claims = [
+            claim_of(docs[taken.candidate.key])
+            for taken in trial.taken
+            if taken.candidate.key in docs
+        ]
+        if plan.epoch != epoch or (gated and await self.is_doomed(gated, docs, stamp)):
+            return replace(seen, claims=claims, stale=True)
+        return replace(seen, claims=claims, contested=len(claims) < len(trial.taken))
+
+    # -- reading ---------------------------------------------------------------------------
+
+    async def read(self, plan: ClaimPlan, now: int) -> Snapshot:
+        """The lanes and gates of the plan as they are now."""
+        lines = {line_of(s.lane) for s in sources(plan)}
+        keys = {g.key for s in sources(plan) for g in s.gates}
+        keys |= {g.of for s in sources(plan) for g in s.gates if isinstance(g, Rate) and g.of}
+        while True:
+            snapshot = Snapshot(now)
+            limit = plan.demand + 1
+            used = sorted(lines & self.base.lines)
+            strays, fronts, snapshot.gates = await asyncio.gather(
+                foreign.strays(self.base),
+                self.fronts(used, limit),
+                gates.read(self.base, sorted(keys)),
+            )
+            moved = [doc["_id"] for doc in fronts if not untouched(doc)]
+            if not strays and not moved:
+                break
+            if moved:
+                strays += await rows(self.base.tasks.find({"_id": {"$in": moved}}))
+            joined = await foreign.take_in(self.base, strays, now)
+            await self.bells.ring([News(line, due) for line, due in joined])
+        snapshot.lines = {line: [] for line in lines}
+        for doc in fronts:
+            snapshot.lines[doc["mulligan"]["line"]].append(candidate(doc))
+        snapshot.open_ended = {line for line in used if len(snapshot.lines[line]) >= limit}
+        await self.read_keys(snapshot)
+        return snapshot
+
+    async def fronts(self, lines: list[str], limit: int) -> list[Doc]:
+        """The first jobs of each lane, in one command."""
+        if not lines:
+            return []
+        pipelines: list[list[Doc]] = [
+            [
+                {"$match": {"status": "pending", "mulligan.line": line}},
+                {"$sort": {"mulligan.due": 1, "mulligan.sequence": 1}},
+                {"$limit": limit},
+                {"$project": FIELDS},
+            ]
+            for line in lines
+        ]
+        first, *others = pipelines
+        union: list[Doc] = [
+            {"$unionWith": {"coll": self.base.tasks.name, "pipeline": each}} for each in others
+        ]
+        cursor = await self.base.tasks.aggregate([*first, *union], batchSize=PAGE)
+        return await cursor.to_list()
+
+    async def read_more(self, snapshot: Snapshot, missing: MissingError, demand: int) -> None:
+        """Read on where the walk came to the end of what was read."""
+        if missing.held is not None:
+            snapshot.held[missing.held] = await self.keys.held(missing.held)
+            return
+        line = missing.line or ""
+        limit = 2 * max(len(snapshot.lines[line]), demand + 1)
+        docs = [doc for doc in await self.fronts([line], limit) if untouched(doc)]
+        snapshot.lines[line] = [candidate(doc) for doc in docs]
+        if len(docs) < limit:
+            snapshot.open_ended.discard(line)
+        await self.read_keys(snapshot)
+
+    async def read_keys(self, snapshot: Snapshot) -> None:
+        """Read the permits of every concurrency key that a candidate has."""
+        new = {c.permit for stand in snapshot.lines.values() for c in stand if c.permit}
+        new -= snapshot.gates.keys()
+        if new:
+            snapshot.gates |= await gates.read(self.base, sorted(new))
+
+    # -- writing ---------------------------------------------------------------------------
+
+    async def set_aside(self, trial: Trial) -> None:
+        """Write what the walk met and did not take: held by a key, expired, or let go."""
+        changes = [
+            Change(c.key, standing_still(c), {"$set": {"mulligan.held": True, "mulligan.line": ""}})
+            for c in trial.held
+        ]
+        changes += [
+            Change(c.key, standing_still(c), {"$set": ended("cancelled", trial.now, EXPIRED)})
+            for c in trial.expired
+        ]
+        await self.base.apply(changes)
+        await self.bells.ring(await self.keys.stand(trial.let_go))
+
+    async def look_after_held(self, trial: Trial) -> None:
+        """A permit may have been freed while a job was being set aside for want of one.
+
+        Only after the claim's own permits are charged is it known whether there is room.
+        """
+        for key in sorted({c.limit_key for c in trial.held if c.limit_key is not None}):
+            await self.keys.let_go_if_stuck(key)
+
+    async def take(
+        self, trial: Trial, worker: Worker, stamp: str
+    ) -> tuple[int, dict[Any, Doc], list[Taken]]:
+        """Charge the gates and claim; returns the epoch after, what was got, what has permits."""
+        now = trial.now
+        contested = await gates.charge(self.base, trial, stamp)
+        wanted = [t for t in trial.taken if not needs_any(t, contested)]
+        changes = [
+            Change(t.candidate.key, ready(t.candidate, now), leased(t, worker, stamp, now))
+            for t in wanted
+        ]
+        await self.base.apply(changes, stamp)
+        found, facts = await asyncio.gather(
+            rows(
+                self.base.tasks.find(
+                    {"_id": {"$in": [t.candidate.key for t in wanted]}, "mulligan.stamp": stamp}
+                )
+            ),
+            self.base.facts_document(),
+        )
+        docs = {doc["_id"]: doc for doc in found}
+        lost = [t for t in trial.taken if t.candidate.key not in docs]
+        if any(t.gates or t.permits for t in lost):
+            await gates.give_up(self.base, lost, stamp, now, contested)
+            await self.make_good(lost)
+        gated = [t for t in wanted if t.candidate.key in docs and t.permits]
+        return int(facts.get("epoch", 0)), docs, gated
+
+    async def make_good(self, lost: list[Taken]) -> None:
+        """Others may have found a gate closed by permits that were given up again."""
+        await self.bells.ring(
+            [News(gate=key) for key in sorted({k for t in lost for k in t.permits})]
+        )
+        for key in sorted({t.candidate.limit_key for t in lost if t.candidate.limit_key}):
+            await self.keys.let_go_if_stuck(key)
+
+    async def is_doomed(self, gated: list[Taken], docs: dict[Any, Doc], stamp: str) -> bool:
+        """Whether a sweep freed a permit of these before its job was claimed."""
+        keys = {key for taken in gated for key in taken.permits}
+        words = {gates.permit_of(stamp, str(key)) for key in docs}
+        return await gates.doomed(self.base, keys, words)
+
+
+def rest_of(plan: ClaimPlan, claims: list[Claim]) -> ClaimPlan:
+    """The plan as it goes on after these claims: every step knows what was taken before."""
+    if not claims:
+        return plan
+    groups = {lane: at for at, g in reversed(list(enumerate(plan.groups))) for lane in lanes_of(g)}
+    taken = Counter(groups[claim.lane] for claim in claims)
+    steps = tuple(
+        replace(
+            step,
+            until=step.until - len(claims),
+            carry=step.carry
+            + step.share * sum(taken[group] for group in step.of)
+            - ONE * taken[step.group] * bool(step.of),
+        )
+        for step in plan.steps
+    )
+    return replace(plan, demand=plan.demand - len(claims), steps=steps)
+
+
+def lanes_of(group: Group) -> list[Lane]:
+    """The lanes that a group takes from."""
+    return [source.lane for tier in group.tiers for source in tier]
+
+
+def needs_any(taken: Taken, keys: set[str]) -> bool:
+    """Whether the job passes one of these gates."""
+    return bool(keys) and not keys.isdisjoint({*taken.permits, *(gate.key for gate in taken.gates)})
+
+
+def standing_still(job: Candidate) -> Doc:
+    """Nobody has touched the pending job since it was read."""
+    return {"status": "pending", "mulligan.token": job.token, "mulligan.line": line_of(job.lane)}
+
+
+def ready(job: Candidate, now: int) -> Doc:
+    """The job is still pending and due, whoever may have popped it or put it back meanwhile."""
+    return {
+        "status": "pending",
+        "mulligan.token": job.token,
+        "next_retry_at": {"$not": {"$gt": date_after(now)}},
+    }
+
+
+def leased(taken: Taken, worker: Worker, stamp: str, now: int) -> Doc:
+    """The update that hands a job to the worker."""
+    fields: Doc = {
+        "status": "processing",
+        "updated_at": date(now),
+        "mulligan.touched": date(now),
+        "mulligan.worker": worker.id,
+        "mulligan.worker_region": worker.region,
+        "mulligan.started": now,
+        "mulligan.leased": now,
+        "mulligan.held": False,
+    }
+    if taken.permits:
+        fields |= {"mulligan.permits": list(taken.permits), "mulligan.permit": stamp}
+    if taken.candidate.retried:
+        fields["mulligan.last_retry"] = now
+    return {"$set": fields, "$inc": {"mulligan.token": 1}, "$unset": {"mulligan.line": ""}}
+
+
+def ended(status: str, now: int, reason: str | None = None) -> Doc:
+    """The fields of a job that has ended."""
+    fields: Doc = {
+        "status": status,
+        "updated_at": date(now),
+        "next_retry_at": None,
+        "mulligan.ended": now,
+        "mulligan.worker": None,
+        "mulligan.held": False,
+        "mulligan.permits": [],
+    }
+    if reason is not None:
+        fields["mulligan.cancel_reason"] = reason
+    return fields

@@ -1,0 +1,53 @@
+"""Dead letters in a collection of their own, for those who ask for it with `move_dead`.
+
+A letter is copied before it is removed, and what stands among the tasks is the true one: a crash
+between leaves two copies of which readers see one, and the upkeep finishes the move.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pymongo import DeleteOne, ReplaceOne
+from pymongo.errors import DuplicateKeyError
+
+from mulligan.stores.mongo.base import Base, Change, Doc, rows
+
+
+async def move_dead(base: Base, keys: Sequence[Any]) -> int:
+    """Move these failed jobs from the tasks to the dead letters."""
+    query = {"_id": {"$in": list(keys)}, "status": "failed", "mulligan.outbox": None}
+    letters = await rows(base.tasks.find(query))
+    if not letters:
+        return 0
+    copies = [ReplaceOne({"_id": doc["_id"]}, doc, upsert=True) for doc in letters]
+    await base.dlq.bulk_write(copies, ordered=False)
+    same = [
+        DeleteOne({"_id": doc["_id"], "status": "failed", "updated_at": doc["updated_at"]})
+        for doc in letters
+    ]
+    await base.tasks.bulk_write(same, ordered=False)
+    return len(letters)
+
+
+async def bring_back(base: Base, change: Change) -> bool:
+    """Replay a letter: change it where it lies, then move it; False if its key is taken."""
+    match = {"_id": change.key, **change.match}
+    before = await base.dlq.find_one_and_update(match, change.update)
+    if before is None:
+        return False
+    letter = await base.dlq.find_one({"_id": change.key})
+    if letter is None or await return_letter(base, letter):
+        return letter is not None
+    await base.dlq.replace_one({"_id": change.key}, before)
+    return False
+
+
+async def return_letter(base: Base, letter: Doc) -> bool:
+    """Put a replayed letter among the tasks; False if another job has its unique key."""
+    try:
+        await base.tasks.insert_one(letter)
+    except DuplicateKeyError:
+        if await base.tasks.find_one({"_id": letter["_id"]}, {"_id": 1}) is None:
+            return False
+    await base.dlq.delete_one({"_id": letter["_id"], "status": "pending"})
+    return True

@@ -1,0 +1,275 @@
+"""Workers: who is alive, what they hold, whose jobs may be seized; and the facts for plans."""
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+from pymongo import ReturnDocument
+
+from mulligan.core.facts import Facts, QueueSettings, Region
+from mulligan.core.job import Claim, Lease
+from mulligan.core.worker import Worker
+from mulligan.stores.contract import Beat
+from mulligan.stores.mongo import foreign
+from mulligan.stores.mongo.base import Base, Change, Doc, rows
+from mulligan.stores.mongo.bells import Bells, News
+from mulligan.stores.mongo.documents import claim_of, held_by_us
+from mulligan.stores.mongo.keys import Keys
+from mulligan.stores.mongo.times import SECOND, date, micros, of_date
+
+# Another program that popped a document and was not heard of for so long has lost it.
+ABANDONED = 600 * SECOND
+# Half of the minute within which `updated_at` of a running job must move.
+BUMP = 30 * SECOND
+
+decode_settings = msgspec.json.Decoder(QueueSettings).decode
+decode_worker = msgspec.json.Decoder(Worker).decode
+encode = msgspec.json.encode
+
+
+class Workers:
+    """Heartbeats, seizing and facts."""
+
+    def __init__(self, base: Base, bells: Bells, keys: Keys) -> None:
+        self.base = base
+        self.bells = bells
+        self.keys = keys
+
+    # -- who is there ----------------------------------------------------------------------
+
+    async def keep(self, worker: Worker, now: int) -> Doc:
+        """A worker that claims is alive, even before its first beat; returns the facts after."""
+        known, facts = await asyncio.gather(
+            self.base.workers.find_one({"_id": worker.id}, {"expires": 1}),
+            self.base.facts_document(),
+        )
+        if known is not None and known["expires"] > now:
+            return facts
+        fields = alive(worker, now) | {"joined": now, "bumped": now}
+        await self.base.workers.update_one({"_id": worker.id}, {"$set": fields}, upsert=True)
+        await self.settle_region(worker)
+        return await self.base.facts_document()
+
+    async def settle_region(self, worker: Worker) -> None:
+        """The first worker ever of a region changes every plan."""
+        reply = await self.base.meta.update_one(
+            {"_id": "facts", "regions": {"$ne": worker.region}},
+            {"$addToSet": {"regions": worker.region}, "$inc": {"epoch": 1}},
+        )
+        if reply.modified_count:
+            await self.bells.ring_all()
+
+    async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
+        """Keep all leases of the worker; say which of those it shows are lost."""
+        now = await self.base.now()
+        before = await self.base.workers.find_one_and_update(
+            {"_id": worker.id},
+            {"$set": alive(worker, now), "$setOnInsert": {"joined": now, "bumped": now}},
+            upsert=True,
+            return_document=ReturnDocument.BEFORE,
+        )
+        if before is None or before["region"] != worker.region:
+            await self.settle_region(worker)
+        if before is not None and now - before.get("bumped", 0) >= BUMP:
+            await self.bump(worker, now)
+        fields = {
+            "status": 1,
+            "updated_at": 1,
+            "mulligan.token": 1,
+            "mulligan.worker": 1,
+            "mulligan.touched": 1,
+        }
+        docs = await self.base.find([lease.job for lease in holding], fields)
+        lost = [lease for lease in holding if not holds(docs.get(lease.job), lease, worker)]
+        forgotten = await self.forgotten(worker, set(holding), now)
+        return Beat(lost, await self.facts(now), forgotten)
+
+    async def forgotten(self, worker: Worker, shown: set[Lease], now: int) -> list[Lease]:
+        """Leases that the worker has had for a while and does not know of."""
+        query = {
+            "status": "processing",
+            "mulligan.worker": worker.id,
+            "mulligan.leased": {"$lt": now - micros(worker.lease)},
+        }
+        found = self.base.tasks.find(query, {"mulligan.token": 1})
+        leases = [Lease(str(doc["_id"]), doc["mulligan"]["token"]) for doc in await rows(found)]
+        return [lease for lease in leases if lease not in shown]
+
+    async def bump(self, worker: Worker, now: int) -> None:
+        """Show other programs that what this worker runs is not abandoned."""
+        await self.base.tasks.update_many(
+            {
+                "status": "processing",
+                "mulligan.worker": worker.id,
+                "$expr": {"$eq": ["$updated_at", "$mulligan.touched"]},
+            },
+            {"$set": {"updated_at": date(now), "mulligan.touched": date(now)}},
+        )
+        await self.base.workers.update_one({"_id": worker.id}, {"$set": {"bumped": now}})
+
+    async def leave(self, worker: Worker) -> None:
+        """Forget the worker."""
+        await self.base.workers.delete_one({"_id": worker.id})
+        await self.pass_on(await self.bells.forget(worker.id))
+
+    async def pass_on(self, lines: Sequence[str]) -> None:
+        """What stands in these lanes is for another sleeper now."""
+        news = [await self.front(line) for line in lines if line in self.base.lines]
+        await self.bells.ring([each for each in news if each is not None])
+
+    async def bury(self, now: int) -> None:
+        """Pass on what workers were told that died before they came for it."""
+        asleep = [doc["_id"] for doc in await rows(self.base.sleepers.find({}, {"_id": 1}))]
+        if not asleep:
+            return
+        living = {doc["_id"] for doc in await self.live(now)}
+        for worker in [each for each in asleep if each not in living]:
+            await self.pass_on(await self.bells.forget(worker))
+
+    async def front(self, line: str) -> News | None:
+        """The first job that stands in the lane."""
+        query = {"status": "pending", "mulligan.line": line}
+        order = [("mulligan.due", 1), ("mulligan.sequence", 1)]
+        doc = await self.base.tasks.find_one(query, {"mulligan.due": 1}, sort=order)
+        return None if doc is None else News(line, doc["mulligan"]["due"])
+
+    async def live(self, now: int) -> list[Doc]:
+        """Workers whose lease has not run out."""
+        return await rows(self.base.workers.find({"expires": {"$gt": now}}, {"region": 1}))
+
+    # -- seizing ---------------------------------------------------------------------------
+
+    async def seize(self, limit: int, worker: Worker) -> list[Claim]:
+        """Claim what nobody alive holds, each by a write that only one reaper can win."""
+        now = await self.base.now()
+        await self.keep(worker, now)
+        await self.bury(now)
+        claims: list[Claim] = []
+        while len(claims) < limit:
+            lost = await self.lost(limit - len(claims), now)
+            written = await self.base.apply([seized(doc, worker, now) for doc in lost])
+            won = [doc for doc in lost if doc["_id"] in written]
+            freed = await self.keys.release(won)
+            await self.bells.ring([each for news in freed for each in news])
+            claims += [replace(claim_of(doc), token=doc["mulligan"]["token"] + 1) for doc in won]
+            # Where another reaper was quicker there may be more that it left.
+            if len(won) == len(lost):
+                break
+        return claims
+
+    async def lost(self, limit: int, now: int) -> list[Doc]:
+        """The first documents that whoever had them has lost."""
+        living = [doc["_id"] for doc in await self.live(now)]
+        query = {
+            "status": "processing",
+            "$or": [
+                {"mulligan.worker": {"$nin": [*living, None]}},
+                {"updated_at": {"$lte": date(now - ABANDONED)}},
+            ],
+        }
+        order = [("mulligan.started", 1), ("mulligan.sequence", 1)]
+        found = await rows(self.base.tasks.find(query).sort(order).limit(2 * limit))
+        lost = [doc for doc in found if is_lost(doc, living, now)]
+        unknown = [doc for doc in lost if "body" not in (doc.get("mulligan") or {})]
+        if unknown:
+            await foreign.take_in(self.base, unknown, now)
+            return await self.lost(limit, now)
+        return lost[:limit]
+
+    # -- facts -----------------------------------------------------------------------------
+
+    async def facts(self, now: int) -> Facts:
+        """What plans are made from."""
+        doc = await self.base.facts_document()
+        live = {worker["region"] for worker in await self.live(now)}
+        return Facts(
+            doc.get("epoch", 0),
+            {each["queue"]: decode_settings(each["settings"]) for each in doc.get("queues", ())},
+            tuple(Region(name, live=name in live) for name in sorted(doc.get("regions", ()))),
+            frozenset(doc.get("paused", ())),
+        )
+
+    async def configure(self, queue: str, settings: QueueSettings) -> None:
+        """Store the settings; the epoch grows if they are others than before."""
+        text = encode(settings).decode()
+        while True:
+            doc = await self.base.facts_document()
+            queues = {each["queue"]: each["settings"] for each in doc["queues"]}
+            if queues.get(queue) == text:
+                return
+            queues[queue] = text
+            listed = [{"queue": name, "settings": each} for name, each in queues.items()]
+            if await self.change(doc["epoch"], {"queues": listed}):
+                return
+
+    async def pause(self, queue: str, *, paused: bool) -> None:
+        """Store the pause; the epoch grows if it is news."""
+        while True:
+            doc = await self.base.facts_document()
+            now = set(doc["paused"])
+            if (queue in now) == paused:
+                return
+            listed = sorted(now | {queue} if paused else now - {queue})
+            if await self.change(doc["epoch"], {"paused": listed}):
+                return
+
+    async def change(self, epoch: int, fields: Doc) -> bool:
+        """Change facts that were read at this epoch, and wake all; False if others were first."""
+        reply = await self.base.meta.update_one(
+            {"_id": "facts", "epoch": epoch}, {"$set": {**fields, "epoch": epoch + 1}}
+        )
+        if reply.modified_count:
+            await self.bells.ring_all()
+        return bool(reply.modified_count)
+
+
+def alive(worker: Worker, now: int) -> Doc:
+    """The fields of a worker that is alive now."""
+    return {
+        "worker": encode(worker).decode(),
+        "region": worker.region,
+        "beat": now,
+        "expires": now + micros(worker.lease),
+    }
+
+
+def holds(doc: Doc | None, lease: Lease, worker: Worker) -> bool:
+    """Whether the worker still holds the lease."""
+    return (
+        doc is not None
+        and held_by_us(doc)
+        and doc["mulligan"]["token"] == lease.token
+        and doc["mulligan"]["worker"] == worker.id
+    )
+
+
+def is_lost(doc: Doc, living: list[str], now: int) -> bool:
+    """Whether whoever has the document, a worker or another program, is gone."""
+    if held_by_us(doc):
+        return doc["mulligan"]["worker"] not in living
+    updated = doc.get("updated_at")
+    return updated is None or of_date(updated) <= now - ABANDONED
+
+
+def seized(doc: Doc, worker: Worker, now: int) -> Change:
+    """The write that hands a lost job to the reaper; the attempt stays that of who lost it."""
+    private = doc["mulligan"]
+    fields: Doc = {
+        "updated_at": date(now),
+        "mulligan.touched": date(now),
+        "mulligan.worker": worker.id,
+        "mulligan.leased": now,
+        "mulligan.permits": [],
+        "mulligan.worker_region": private.get("worker_region") or private["region"],
+    }
+    if private.get("started") is None:
+        fields["mulligan.started"] = of_date(doc["updated_at"]) if doc.get("updated_at") else now
+    match = {
+        "status": "processing",
+        "mulligan.token": private["token"],
+        "mulligan.worker": private.get("worker"),
+        "updated_at": doc.get("updated_at"),
+    }
+    update = {"$set": fields, "$inc": {"mulligan.token": 1}, "$unset": {"mulligan.line": ""}}
+    return Change(doc["_id"], match, update)
