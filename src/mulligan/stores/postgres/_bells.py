@@ -1,0 +1,128 @@
+"""Waiting: one LISTEN connection per store where there can be one, polling where not."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import Protocol
+from uuid import uuid4
+
+import psycopg
+from psycopg import sql
+
+from mulligan.core.errors import StoreError
+from mulligan.stores.postgres._connections import Connection, Connections
+
+log = logging.getLogger("mulligan.store")
+
+# A ring may be missed while its transaction commits; these looks find what it was for.
+FIRST_LOOK = 0.05
+LATER_LOOKS = 1.0
+# without LISTEN: how soon the first look comes, and the longest pause that looks grow to
+POLL_FIRST, POLL_LONGEST, POLL_GROWTH = 0.02, 0.25, 1.5
+SELF_TEST = 1.0
+
+
+class Look(Protocol):
+    """Ask the store whether there is something for the worker."""
+
+    def __call__(self, *, heard: bool) -> Awaitable[bool]:
+        """`heard`: its last ring has ended a wait already."""
+
+
+class Bells:
+    """The bells of the workers of one store. `channel` is where the server rings them."""
+
+    def __init__(self, connections: Connections, *, listen: bool) -> None:
+        self.channel = f"mulligan_{uuid4().hex}"
+        self.listen = listen
+        self._connections = connections
+        self._bells: dict[str, asyncio.Event] = {}
+        self._heard: set[str] = set()
+        self._listener: asyncio.Task[None] | None = None
+        self._ready = asyncio.Event()
+        self._starting = asyncio.Lock()
+
+    async def wait(self, worker: str, seconds: float, look: Look) -> None:
+        """Sleep until the worker's bell rings, a look finds something, or the time is up."""
+        clock = asyncio.get_running_loop().time
+        until = clock() + seconds
+        bell = self.bell(worker)
+        if self.listen:
+            await self._hear()
+        # A ring is noted in the store too, until the next claim; one that has ended a wait already
+        # is forgotten there without ending this one.
+        heard = worker in self._heard
+        self._heard.discard(worker)
+        bell.clear()
+        if await look(heard=heard):
+            return
+        pause = FIRST_LOOK if self.listen else POLL_FIRST
+        while (left := until - clock()) > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(left, pause)):
+                    await bell.wait()
+            if bell.is_set():
+                self._heard.add(worker)
+                return
+            if clock() < until and await look(heard=False):
+                return
+            pause = LATER_LOOKS if self.listen else min(pause * POLL_GROWTH, POLL_LONGEST)
+
+    def bell(self, worker: str) -> asyncio.Event:
+        """The worker's bell."""
+        return self._bells.setdefault(worker, asyncio.Event())
+
+    def claimed(self, worker: str) -> None:
+        """The worker's claim has made the store forget its ring."""
+        self._heard.discard(worker)
+
+    def forget(self, worker: str) -> None:
+        """The worker is gone."""
+        self._bells.pop(worker, None)
+        self._heard.discard(worker)
+
+    async def test(self) -> bool:
+        """Whether a notification from one connection reaches another that listens."""
+        listener = await self._connections.connect()
+        try:
+            await listener.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.channel)))
+            sender = await self._connections.connect()
+            try:
+                await sender.execute("SELECT pg_notify(%s, '')", (self.channel,))
+            finally:
+                await sender.close()
+            return bool([n async for n in listener.notifies(timeout=SELF_TEST, stop_after=1)])
+        except psycopg.Error:
+            return False
+        finally:
+            await listener.close()
+
+    async def close(self) -> None:
+        """Stop listening."""
+        if self._listener is not None:
+            self._listener.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._listener
+            self._listener = None
+
+    async def _hear(self) -> None:
+        """Return when the listener listens; start it if it does not run."""
+        async with self._starting:
+            if self._listener is None or self._listener.done():
+                connection = await self._connections.connect()
+                self._ready.clear()
+                self._listener = asyncio.create_task(self._relay(connection))
+        await self._ready.wait()
+
+    async def _relay(self, connection: Connection) -> None:
+        try:
+            await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.channel)))
+            self._ready.set()
+            async for notification in connection.notifies():
+                self.bell(notification.payload).set()
+        except (psycopg.Error, StoreError) as error:
+            log.warning("wake-ups stopped, starting anew: %s", type(error).__name__)
+        finally:
+            self._ready.set()
+            await connection.close()

@@ -1,0 +1,106 @@
+"""Committing: batches of outcomes, cut where their order could matter to the result."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mulligan.core.outcome import Again, Dead, Done, Later, Outcome
+from mulligan.core.settings import HISTORY_LIMIT
+from mulligan.stores.contract import Verdict
+from mulligan.stores.postgres._arrays import bytestrings, numbers, texts
+from mulligan.stores.postgres._connections import Connection, Connections
+from mulligan.stores.postgres._encode import outcome_arrays
+from mulligan.stores.postgres._statements import Statements
+from mulligan.stores.postgres._sweep import Sweeper
+
+VERDICTS: dict[int, Verdict] = {1: "written", 2: "already", 3: "stale"}
+
+
+class Committer:
+    """Writes outcomes: those that are plainly done in one quick statement, others in a full one."""
+
+    def __init__(self, connections: Connections, statements: Statements, sweeper: Sweeper) -> None:
+        self._connections = connections
+        self._finish = statements["finish"]
+        self._commit = statements["commit"]
+        self._sweeper = sweeper
+
+    async def commit(self, outcomes: Sequence[Outcome], now: int | None) -> list[Verdict]:
+        """Write each outcome whose lease is still held, and say what became of each."""
+        if not outcomes:
+            return []
+        if plainly_done(outcomes):
+            verdicts = await self._finish_all(outcomes, now)
+        else:
+            verdicts = await self._commit_all(outcomes, now)
+        self._sweeper.killed("job", 2 * verdicts.count("written"))
+        return verdicts
+
+    async def _finish_all(self, outcomes: Sequence[Any], now: int | None) -> list[Verdict]:
+        order = sorted(range(len(outcomes)), key=lambda at: outcomes[at].lease.job)
+        ordered = [outcomes[at] for at in order]
+        [[answers]] = await self._connections.run(
+            self._finish,
+            (
+                now,
+                texts([outcome.lease.job for outcome in ordered]),
+                numbers([outcome.lease.token for outcome in ordered]),
+                bytestrings([outcome.result for outcome in ordered]),
+            ),
+        )
+        verdicts: list[Verdict] = ["written"] * len(outcomes)
+        if answers is not None:
+            for at, answer in zip(order, answers, strict=True):
+                verdicts[at] = VERDICTS[answer]
+        return verdicts
+
+    async def _commit_all(self, outcomes: Sequence[Outcome], now: int | None) -> list[Verdict]:
+        parts = [outcome_arrays(part, HISTORY_LIMIT) for part in in_parts(outcomes)]
+
+        async def write(connection: Connection) -> list[Verdict]:
+            verdicts: list[Verdict] = []
+            async with connection.transaction():
+                for part in parts:
+                    cursor = await connection.execute(self._commit.encode(), (now, *part))
+                    row = await cursor.fetchone()
+                    verdicts += [VERDICTS[answer] for answer in (row or [()])[0]]
+            return verdicts
+
+        if len(parts) > 1:
+            return await self._connections.attempt(write)
+        [[answers]] = await self._connections.run(self._commit, (now, *parts[0]))
+        return [VERDICTS[answer] for answer in answers]
+
+
+def plainly_done(outcomes: Sequence[Outcome]) -> bool:
+    """Whether all are Done of different jobs, with nothing to follow."""
+    for outcome in outcomes:
+        if type(outcome) is not Done or outcome.next:
+            return False
+    return len({outcome.lease.job for outcome in outcomes}) == len(outcomes)
+
+
+def in_parts(outcomes: Sequence[Outcome]) -> Iterator[list[Outcome]]:
+    """Cut a batch so that writing each part at once is the same as writing one by one.
+
+    In a part jobs end and are put back first, then next jobs are enqueued. So a job that is put
+    back must not come after a next job, a unique key must not be freed before or after a next job
+    asks for it, and a job occurs once.
+    """
+    part: list[Outcome] = []
+    seen: set[str] = set()
+    following = False
+    for outcome in outcomes:
+        more = outcome.next if isinstance(outcome, Done | Dead) else ()
+        unique = any(job.unique_key is not None for job in more)
+        late = following and isinstance(outcome, Again | Later)
+        if part and (unique or late or outcome.lease.job in seen):
+            yield part
+            part, seen, following = [], set(), False
+        part.append(outcome)
+        seen.add(outcome.lease.job)
+        following = following or bool(more)
+        if unique:
+            yield part
+            part, seen, following = [], set(), False
+    if part:
+        yield part

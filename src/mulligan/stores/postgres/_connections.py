@@ -1,0 +1,126 @@
+"""Connections: a few, made when needed, thrown away when in doubt, and never waited on twice."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import TransactionStatus
+
+from mulligan.core.errors import InvalidError, StoreError, StoreUnavailableError
+from mulligan.stores.postgres._url import Place
+
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+Answer = TypeVar("Answer")
+
+MOST = 8
+CONNECT_TIMEOUT = 10
+# serialization failure and deadlock: nothing was written, and the next try may well succeed
+PASSING = frozenset({"40001", "40P01"})
+TRIES = 6
+FIRST_PAUSE = 0.005
+
+
+class Connections:
+    """Up to eight connections of one store in one event loop.
+
+    `pooled` is set when something like PgBouncer stands in between and hands each transaction to
+    another server process: statements are not prepared then.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.pooled = False
+        self._idle: list[Connection] = []
+        self._room = asyncio.Semaphore(MOST)
+
+    async def connect(self) -> Connection:
+        """A new connection of the caller's own. Raises StoreUnavailableError."""
+        try:
+            given = conninfo_to_dict(self.place.conninfo)
+            defaults: dict[str, Any] = {
+                "connect_timeout": CONNECT_TIMEOUT,
+                "application_name": "mulligan",
+            }
+            connection = await psycopg.AsyncConnection.connect(
+                make_conninfo("", **(defaults | given)), autocommit=True, prepare_threshold=None
+            )
+        except psycopg.ProgrammingError as error:
+            raise InvalidError(self._words("cannot be used: check the store URL", error)) from None
+        except (psycopg.Error, OSError) as error:
+            raise StoreUnavailableError(self._words("cannot be reached", error)) from None
+        if not self.pooled:
+            connection.prepare_threshold = 0
+        return connection
+
+    async def close(self) -> None:
+        """Close what is idle."""
+        while self._idle:
+            await self._idle.pop().close()
+
+    @asynccontextmanager
+    async def use(self) -> AsyncIterator[Connection]:
+        """A connection for a while; it is kept for the next user only if it is as good as new."""
+        async with self._room:
+            connection = self._idle.pop() if self._idle else await self.connect()
+            try:
+                yield connection
+            finally:
+                await self._keep(connection)
+
+    async def run(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """The rows of one statement, which is a transaction of its own."""
+
+        async def ask(connection: Connection) -> list[tuple[Any, ...]]:
+            cursor = connection.cursor(binary=True)
+            await cursor.execute(query.encode(), values)
+            return await cursor.fetchall()
+
+        return await self.attempt(ask)
+
+    async def attempt(self, work: Callable[[Connection], Awaitable[Answer]]) -> Answer:
+        """Do the work on a connection, again if it met a deadlock or a serialization failure.
+
+        The work must be one transaction. Raises StoreUnavailableError when the connection is
+        lost, and StoreError when the server refuses.
+        """
+        pause = FIRST_PAUSE
+        for left in reversed(range(TRIES)):
+            try:
+                async with self.use() as connection:
+                    return await work(connection)
+            except psycopg.Error as error:
+                if error.sqlstate not in PASSING or not left:
+                    raise self.translated(error) from None
+            await asyncio.sleep(pause * (1 + random.random()))
+            pause *= 2
+        raise AssertionError("the last try returns or raises")
+
+    def translated(self, error: psycopg.Error) -> StoreError:
+        """The error in mulligan's words, without credentials."""
+        state = error.sqlstate or ""
+        lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+        # 53 out of resources, 57 shutdown, 08 connection; no state at all: the socket broke
+        if lost and (not state or state[:2] in ("53", "57", "08")):
+            return StoreUnavailableError(self._words("is not available", error))
+        return StoreError(self._words("refused", error))
+
+    def _words(self, what: str, error: Exception) -> str:
+        reason = str(error).strip().partition("\n")[0]
+        if self.place.password:
+            reason = reason.replace(self.place.password, "***")
+        if "://" in reason:  # a URL that libpq could not read, as it stood
+            reason = type(error).__name__
+        return f"PostgreSQL at {self.place.shown} {what}: {reason}"
+
+    async def _keep(self, connection: Connection) -> None:
+        if connection.closed:
+            # its siblings have most likely met the same end
+            await self.close()
+        elif connection.info.transaction_status == TransactionStatus.IDLE:
+            self._idle.append(connection)
+        else:
+            await connection.close()

@@ -1,0 +1,158 @@
+"""What comes back from PostgreSQL: rows as the values of the contract."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from mulligan.core.facts import Facts, QueueSettings, Region
+from mulligan.core.job import Attempt, Claim, Job
+from mulligan.core.lane import Lane
+from mulligan.core.plan import Source
+from mulligan.core.worker import Worker, WorkerView
+from mulligan.stores.contract import Claimed, DelayedStats, LaneStats, Stats
+
+Row = tuple[Any, ...]
+
+decode_settings = msgspec.json.Decoder(QueueSettings).decode
+
+
+def claimed(rows: list[Row], sources: Sequence[Source], worker: Worker) -> Claimed:
+    """The rows of `claim`: the first speaks of the whole, the others are jobs."""
+    _, stale, _, _, more, _, _, _, again, _, _, _, now = rows[0]
+    if stale:
+        return Claimed([], stale=True)
+    rows.sort(key=_ordinal)
+    started, who, where = now / 1e6, worker.id, worker.region
+    lanes = [source.lane for source in sources]
+    claims = []
+    for (
+        _,
+        source,
+        job,
+        token,
+        task,
+        body,
+        region,
+        priority,
+        due,
+        retries,
+        replay,
+        snoozes,
+        _,
+    ) in rows[1:]:
+        queue, scope, level = lanes[source - 1]
+        at = due / 1e6
+        claims.append(
+            Claim(
+                job, token, queue, task, body, region, priority, scope, int(level), at, retries,
+                replay, snoozes, who, where, started,
+            )
+        )  # fmt: skip
+    left = tuple(letter == "t" for letter in more)
+    return Claimed(claims, left, None if again is None else again / 1e6)
+
+
+def _ordinal(row: Row) -> int:
+    number: int = row[0]
+    return number
+
+
+def seized(row: Row) -> Claim:
+    """A row of `seize`."""
+    job, token, queue, task, body, region, priority, scope, level, due, *counts = row
+    retries, replay, snoozes, worker, worker_region, started_at = counts
+    at, started = due / 1e6, started_at / 1e6
+    return Claim(
+        job, token, queue, task, body, region, priority, scope, level, at, retries, replay,
+        snoozes, worker, worker_region, started,
+    )  # fmt: skip
+
+
+def facts(epoch: int, queues: dict[str, str], regions: list[str], *rest: list[str]) -> Facts:
+    """The facts as `facts` and `beat` give them: `rest` is the live regions and paused queues."""
+    live, paused = rest
+    return Facts(
+        epoch,
+        {name: decode_settings(settings) for name, settings in queues.items()},
+        tuple(Region(name, live=name in live) for name in sorted(regions)),
+        frozenset(paused),
+    )
+
+
+def job(row: Row) -> Job:
+    """A row of `every_job`."""
+    id_, queue, task, region, priority, status, scope, lane_priority, due, sequence, token = row[
+        :11
+    ]
+    retry_count, replay, snoozes, created_at, body, unique_key, concurrency_key = row[11:18]
+    limit, held, expires_at, worker, worker_region, started_at, last_retry_at = row[18:25]
+    ended_at, result, cancel_reason, _place, _failures, last_failure = row[25:]
+    return Job(
+        id=id_,
+        queue=queue,
+        task=task,
+        region=region,
+        priority=priority,
+        status=status,
+        scope=scope,
+        lane_priority=lane_priority,
+        due=due / 1e6,
+        sequence=sequence,
+        token=token,
+        retry_count=retry_count,
+        replay=replay,
+        snoozes=snoozes,
+        created_at=created_at / 1e6,
+        body=body,
+        unique_key=unique_key,
+        concurrency_key=concurrency_key,
+        concurrency_limit=limit,
+        held=held,
+        expires_at=seconds(expires_at),
+        worker=worker,
+        worker_region=worker_region,
+        started_at=seconds(started_at),
+        last_retry_at=seconds(last_retry_at),
+        ended_at=seconds(ended_at),
+        result=result,
+        last_failure_reason=None if last_failure is None else last_failure["message"],
+        cancel_reason=cancel_reason,
+    )
+
+
+def place(row: Row) -> int:
+    """The place of a row of `every_job` among all jobs."""
+    number: int = row[28]
+    return number
+
+
+def attempt(failure: dict[str, Any]) -> Attempt:
+    """A stored attempt."""
+    return msgspec.convert(failure, Attempt)
+
+
+def stats(document: dict[str, Any]) -> Stats:
+    """The document of `stats`."""
+    return Stats(
+        document["now"] / 1e6,
+        sorted(
+            (
+                LaneStats(Lane(queue, scope, priority), ready, delayed, oldest / 1e6)
+                for queue, scope, priority, ready, delayed, oldest in document["lanes"]
+            ),
+            key=lambda lane: lane.lane,
+        ),
+        {(queue, region): many for queue, region, many in document["running"]},
+        {(queue, status): many for queue, status, many in document["ended"]},
+        {queue: DelayedStats(*counts) for queue, *counts in document["delayed"]},
+        [
+            WorkerView(msgspec.convert(me, Worker), beat / 1e6, joined / 1e6, live, int(running))
+            for me, beat, joined, live, running in document["workers"]
+        ],
+    )
+
+
+def seconds(micros: int | None) -> float | None:
+    """Microseconds as seconds, where there is a time."""
+    return None if micros is None else micros / 1e6

@@ -1,0 +1,138 @@
+"""The doctor: what could go wrong on this server, and what to do about it."""
+
+import time
+from typing import Any, Literal
+
+from mulligan.core.errors import StoreError
+from mulligan.stores.postgres._bells import Bells
+from mulligan.stores.postgres._connections import Connections
+
+Grade = Literal["ok", "warn", "bad"]
+Finding = tuple[Grade, str, str]
+
+OLDEST = 130000
+SKEW = 1.0
+DEAD_SHARE = 0.5
+DEAD_FEW = 50_000
+INDEXES = {
+    *("job_pkey", "job_lane", "job_running", "job_unique", "job_held", "job_expires"),
+    *("ended_pkey", "ended_prune", "ended_failed", "attempt_pkey", "start_pkey"),
+}
+
+SERVER = """
+SELECT current_setting('server_version_num')::integer, current_setting('server_version'),
+       current_setting('synchronous_commit'), current_setting('autovacuum'),
+       extract(epoch FROM clock_timestamp())::float8,
+       has_schema_privilege(%s::text, 'USAGE'),
+       (SELECT coalesce(bool_and(
+            has_table_privilege(c.oid, 'SELECT, INSERT, UPDATE, DELETE')), false)
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = %s::text AND c.relkind = 'r'),
+       (SELECT coalesce(bool_and(pg_has_role(c.relowner, 'USAGE')), false)
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = %s::text AND c.relkind = 'r')
+"""
+VALID = """
+SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s::text AND i.indisvalid
+"""
+DEAD = """
+SELECT relname, n_live_tup, n_dead_tup FROM pg_stat_user_tables
+WHERE schemaname = %s::text AND relname IN ('job', 'ended', 'attempt')
+"""
+OLDEST_TRANSACTION = """
+SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)), 0)::float8
+FROM pg_stat_activity WHERE state <> 'idle' AND pid <> pg_backend_pid()
+"""
+
+
+async def examine(connections: Connections, bells: Bells) -> list[Finding]:
+    """Look at everything once; raises StoreUnavailableError if the server cannot be reached."""
+    schema = connections.place.schema
+    before = time.time()
+    [row] = await connections.run(SERVER, (schema,) * 3)
+    clock = (before + time.time()) / 2
+    findings = list(_server(*row, clock=clock))
+    valid = {name for [name] in await connections.run(VALID, (schema,))}
+    findings.append(_indexes(INDEXES - valid))
+    findings += [_dead(*table) for table in await connections.run(DEAD, (schema,))]
+    findings.append(_transactions(*(await connections.run(OLDEST_TRANSACTION))[0]))
+    findings.append(await _listens(connections, bells))
+    return findings
+
+
+def _server(*facts: Any, clock: float) -> list[Finding]:
+    number, version, sync, autovacuum, now, usage, tables, owner = facts
+    skew = abs(now - clock)
+    return [
+        ("ok", f"PostgreSQL {version}", "")
+        if number >= OLDEST
+        else ("bad", f"PostgreSQL {version} is too old", "upgrade to 13 or later"),
+        ("ok", "the role may read and write every table", "")
+        if usage and tables
+        else ("bad", "the role may not use every table", "GRANT USAGE and table privileges to it"),
+        ("ok", "the role owns the tables", "")
+        if owner
+        else (
+            "warn",
+            "the role does not own the tables: it can neither migrate nor sweep them",
+            "let the owner run `mulligan migrate`, and autovacuum do the sweeping",
+        ),
+        ("ok", f"clocks differ by {skew:.3f} s", "")
+        if skew < SKEW
+        else ("warn", f"clocks differ by {skew:.1f} s", "run NTP on both; the server's decides"),
+        ("ok", "synchronous_commit is on: what was committed survives a crash", "")
+        if sync != "off"
+        else (
+            "warn",
+            "synchronous_commit is off: the last moments before a crash may be lost",
+            "set synchronous_commit = on",
+        ),
+        ("ok", "autovacuum is on", "")
+        if autovacuum == "on"
+        else ("bad", "autovacuum is off: tables will grow", "set autovacuum = on"),
+    ]
+
+
+def _indexes(missing: set[str]) -> Finding:
+    if not missing:
+        return ("ok", "every index is there and valid", "")
+    names = ", ".join(sorted(missing))
+    return ("bad", f"missing or invalid: {names}", "REINDEX them, or restore them from the schema")
+
+
+def _dead(table: str, live: int, dead: int) -> Finding:
+    if dead > DEAD_FEW and dead > DEAD_SHARE * (live + dead):
+        share = dead / (live + dead)
+        return (
+            "warn",
+            f"{share:.0%} of the rows of {table} are dead",
+            "look for old transactions that keep VACUUM from removing them",
+        )
+    return ("ok", f"{table}: {live} rows, {dead} dead", "")
+
+
+def _transactions(age: float) -> Finding:
+    if age > 3600:  # noqa: PLR2004 - an hour
+        return (
+            "warn",
+            f"a transaction has been open for {age / 60:.0f} minutes: no dead row can go",
+            "end it; see pg_stat_activity",
+        )
+    return ("ok", "no transaction has been open for long", "")
+
+
+async def _listens(connections: Connections, bells: Bells) -> Finding:
+    if not connections.place.listen:
+        return ("warn", "listen=off: workers poll", "drop listen=off where there is no pooler")
+    try:
+        works = await bells.test()
+    except StoreError:
+        works = False
+    if works:
+        return ("ok", "LISTEN works: workers are woken at once", "")
+    return (
+        "warn",
+        "notifications do not arrive: a pooler in transaction mode? Workers poll",
+        "connect workers directly, or through a pool in session mode",
+    )

@@ -1,0 +1,163 @@
+"""What crosses to PostgreSQL: plans, new jobs and outcomes as arrays, times as microseconds."""
+
+from base64 import b64encode
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import asdict, replace
+
+from mulligan.core.job import Attempt, Job, NewJob
+from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome, Returned
+from mulligan.core.plan import ClaimPlan, Gate, Running, Source
+from mulligan.stores.postgres._arrays import bytestrings, flags, numbers, texts
+
+KINDS: dict[type, int] = {Done: 1, Again: 2, Later: 3, Dead: 4, Returned: 5, Cancelled: 6}
+
+
+def micros(seconds: float) -> int:
+    """Seconds as whole microseconds."""
+    return round(seconds * 1e6)
+
+
+def micros_or_none(seconds: float | None) -> int | None:
+    """As `micros`, where there may be no time."""
+    return None if seconds is None else round(seconds * 1e6)
+
+
+def plain(text: str) -> str:
+    """The text without NUL, which PostgreSQL cannot store."""
+    return text.replace("\0", "\ufffd")
+
+
+def job_columns(jobs: Sequence[NewJob]) -> tuple[str, ...]:
+    """New jobs as the columns that `add` takes."""
+    return (
+        texts([job.id for job in jobs]),
+        texts([job.queue for job in jobs]),
+        texts([job.task for job in jobs]),
+        bytestrings([job.body for job in jobs]),
+        texts([job.region for job in jobs]),
+        numbers([int(job.priority) for job in jobs]),
+        numbers([micros(job.delay) for job in jobs]),
+        texts([job.unique_key for job in jobs]),
+        texts([job.concurrency_key for job in jobs]),
+        numbers([job.concurrency_limit for job in jobs]),
+        numbers([micros_or_none(job.expires) for job in jobs]),
+    )
+
+
+def plan_sources(plan: ClaimPlan) -> list[Source]:
+    """Every source of the plan, in the order in which SQL numbers them from 1."""
+    return [source for group in plan.groups for tier in group.tiers for source in tier]
+
+
+def plan_arrays(plan: ClaimPlan, sources: Sequence[Source]) -> tuple[Any, ...]:
+    """A plan as the arrays that `claim` takes, from `queues` on."""
+    tier_ends: list[tuple[int, int]] = []
+    group_ends: list[tuple[int, int]] = []
+    seen = 0
+    for group in plan.groups:
+        first = len(tier_ends) + 1
+        for tier in group.tiers:
+            tier_ends.append((seen + 1, seen + len(tier)))
+            seen += len(tier)
+        group_ends.append((first, len(tier_ends)))
+    lanes = [source.lane for source in sources]
+    return (
+        texts([lane.queue for lane in lanes]),
+        texts([lane.scope for lane in lanes]),
+        numbers([int(lane.priority) for lane in lanes]),
+        numbers([micros(source.waited) for source in sources]),
+        numbers([first for first, _ in tier_ends]),
+        numbers([last for _, last in tier_ends]),
+        numbers([first for first, _ in group_ends]),
+        numbers([last for _, last in group_ends]),
+        numbers([step.group + 1 for step in plan.steps]),
+        numbers([step.until for step in plan.steps]),
+        numbers([step.share for step in plan.steps]),
+        numbers([step.carry for step in plan.steps]),
+        texts([",".join(str(g + 1) for g in step.of) if step.of else None for step in plan.steps]),
+        len(set(lanes)) < len(lanes),
+        *gate_arrays(sources),
+    )
+
+
+def gate_arrays(sources: Sequence[Source]) -> tuple[str | None, ...]:
+    """The gates of a plan as the arrays that `claim` takes, all None where there are none."""
+    pairs = [(at, gate) for at, source in enumerate(sources, 1) for gate in source.gates]
+    if not pairs:
+        return (None,) * 9
+    gates: dict[Gate, int] = {}
+    keys: dict[str, int] = {}
+    for _, gate in pairs:
+        gates.setdefault(gate, len(gates) + 1)
+        for key in (gate.key,) if isinstance(gate, Running) else (gate.key, gate.of):
+            if key:
+                keys.setdefault(key, len(keys) + 1)
+    rates = [None if isinstance(gate, Running) else gate for gate in gates]
+    return (
+        numbers([at for at, _ in pairs]),
+        numbers([gates[gate] for _, gate in pairs]),
+        numbers([keys[gate.key] for gate in gates]),
+        flags([rate is None for rate in rates]),
+        numbers([gate.limit for gate in gates]),
+        numbers([None if rate is None else micros(rate.per) for rate in rates]),
+        numbers([0.0 if rate is None else rate.ratio for rate in rates]),
+        numbers([None if rate is None or not rate.of else keys[rate.of] for rate in rates]),
+        texts(list(keys)),
+    )
+
+
+def outcome_arrays(outcomes: Sequence[Outcome], history_limit: int) -> tuple[Any, ...]:
+    """Outcomes as the arrays that `commit` takes, from `kinds` on."""
+    lanes = [o.lane if isinstance(o, Again) else None for o in outcomes]
+    following = [
+        (at, job)
+        for at, outcome in enumerate(outcomes, 1)
+        if isinstance(outcome, Done | Dead)
+        for job in outcome.next
+    ]
+    return (
+        numbers([KINDS[type(o)] for o in outcomes]),
+        texts([o.lease.job for o in outcomes]),
+        numbers([o.lease.token for o in outcomes]),
+        bytestrings([o.result if isinstance(o, Done) else None for o in outcomes]),
+        numbers([micros(o.delay) if isinstance(o, Again | Later) else None for o in outcomes]),
+        texts([None if lane is None else lane.scope for lane in lanes]),
+        numbers([None if lane is None else int(lane.priority) for lane in lanes]),
+        texts([failure_json(o.failure) if isinstance(o, Again | Dead) else None for o in outcomes]),
+        texts([plain(o.reason) if isinstance(o, Cancelled) else None for o in outcomes]),
+        history_limit,
+        numbers([at for at, _ in following]) if following else None,
+        *(job_columns([job for _, job in following]) if following else (None,) * 11),
+    )
+
+
+def failure_json(failure: Attempt) -> str:
+    """An attempt as history keeps it."""
+    encoded = msgspec.json.encode(failure)
+    if b"\\u0000" in encoded:
+        words = {k: plain(v) for k, v in asdict(failure).items() if isinstance(v, str)}
+        encoded = msgspec.json.encode(replace(failure, **words))
+    return encoded.decode()
+
+
+def adopted_json(jobs: Sequence[tuple[Job, Sequence[Attempt]]]) -> str:
+    """Jobs of another store as `adopt` takes them."""
+    return msgspec.json.encode([_adopted(job, history) for job, history in jobs]).decode()
+
+
+def _adopted(job: Job, history: Sequence[Attempt]) -> dict[str, Any]:
+    times = ("due", "created_at", "expires_at", "started_at", "last_retry_at", "ended_at")
+    kept = {
+        name: getattr(job, name)
+        for name in (
+            *("id", "queue", "task", "region", "priority", "status", "scope", "lane_priority"),
+            *("token", "retry_count", "replay", "snoozes"),
+            *("unique_key", "concurrency_key", "concurrency_limit"),
+        )
+    }
+    stamps = {name: micros_or_none(getattr(job, name)) for name in times}
+    attempts = [msgspec.Raw(failure_json(attempt).encode()) for attempt in history]
+    return kept | stamps | {"body64": b64encode(job.body).decode(), "history": attempts}

@@ -1,0 +1,67 @@
+"""The calls that the store makes, each written once, with the type of every parameter."""
+
+from psycopg import sql
+
+NOW = ("bigint",)
+JOBS = (
+    *("text[]", "text[]", "text[]", "bytea[]", "text[]", "smallint[]", "bigint[]", "text[]"),
+    *("text[]", "integer[]", "bigint[]"),
+)
+PLAN = (
+    *("text[]", "text[]", "smallint[]", "bigint[]"),
+    *("integer[]",) * 6,
+    *("bigint[]", "bigint[]", "text[]", "boolean"),
+    *("integer[]", "integer[]", "integer[]", "boolean[]", "integer[]", "bigint[]", "float8[]"),
+    *("integer[]", "text[]"),
+)
+OUTCOMES = (
+    *("smallint[]", "text[]", "integer[]", "bytea[]", "bigint[]", "text[]", "smallint[]"),
+    *("jsonb[]", "text[]", "integer", "integer[]"),
+)
+
+CALLS: dict[str, tuple[str, ...]] = {
+    "accept": (*NOW, *JOBS),
+    "accept_within": (*NOW, *JOBS),
+    "claim": (*NOW, "jsonb", "text", "integer", "integer", *PLAN),
+    "finish": (*NOW, "text[]", "integer[]", "bytea[]"),
+    "commit": (*NOW, *OUTCOMES, *JOBS),
+    "beat": (*NOW, "jsonb", "text[]", "integer[]"),
+    "leave": (*NOW, "text"),
+    "seize": (*NOW, "jsonb", "integer"),
+    "promote": (*NOW, "integer"),
+    "prune": (*NOW, "bigint", "integer"),
+    "look": (*NOW, "text", "boolean", "bigint"),
+    "facts": NOW,
+    "configure": ("text", "text"),
+    "pause": ("text", "boolean"),
+    "get": ("text",),
+    "history": ("text",),
+    "page": ("text", "text", "text", "text", "text", "bigint", "integer"),
+    "stats": NOW,
+    "depth": (*NOW, "text", "text", "smallint", "integer"),
+    "ahead": ("text",),
+    "replay": (*NOW, "text[]"),
+    "cancel": (*NOW, "text[]", "text"),
+    "adopt": (*NOW, "jsonb"),
+    "purge": ("text[]",),
+}
+
+
+def places(kinds: tuple[str, ...]) -> str:
+    """A typed placeholder for each parameter."""
+    return ", ".join(f"%s::{kind}" for kind in kinds)
+
+
+class Statements(dict[str, str]):
+    """Every call in one schema, by the function's name."""
+
+    def __init__(self, schema: str) -> None:
+        name = sql.Identifier(schema).as_string().replace("%", "%%")
+        super().__init__(
+            (
+                function,
+                # the schema is quoted, all else is from the table above
+                f"SELECT * FROM {name}.{function}({places(kinds)})",  # noqa: S608
+            )
+            for function, kinds in CALLS.items()
+        )

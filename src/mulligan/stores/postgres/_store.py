@@ -1,0 +1,230 @@
+"""The store itself: each operation is one call of a function in the database."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from mulligan.core.errors import UnknownJobError
+from mulligan.core.facts import Facts, QueueSettings
+from mulligan.core.job import Attempt, Claim, Enqueued, Job, Lease, NewJob
+from mulligan.core.lane import Lane
+from mulligan.core.outcome import Outcome
+from mulligan.core.plan import ClaimPlan
+from mulligan.core.settings import check_batch
+from mulligan.core.worker import Worker
+from mulligan.stores.contract import Beat, Claimed, Page, Selection, Stats, Verdict
+from mulligan.stores.postgres import _decode, _doctor, _encode, _transaction
+from mulligan.stores.postgres._arrays import numbers, texts
+from mulligan.stores.postgres._bells import Bells
+from mulligan.stores.postgres._commit import Committer
+from mulligan.stores.postgres._connections import Connection, Connections
+from mulligan.stores.postgres._encode import micros
+from mulligan.stores.postgres._migrate import migrate
+from mulligan.stores.postgres._statements import Statements
+from mulligan.stores.postgres._sweep import Sweeper
+from mulligan.stores.postgres._url import read_url
+
+log = logging.getLogger("mulligan.store")
+
+# how long a job may lie there after someone was called for it, before a sleeper comes unasked
+PATIENCE = 1_000_000
+LAST_PLACE = 2**63 - 1
+
+
+class PostgresStore:
+    """All state in one schema of a PostgreSQL database; `clock` may be injected.
+
+    A store belongs to one event loop. The server's clock decides unless one is injected.
+    """
+
+    def __init__(self, url: str, clock: Callable[[], float] | None = None) -> None:
+        self.url = url
+        self._clock = clock
+        self._place = read_url(url)
+        self._connections = Connections(self._place)
+        self._statements = Statements(self._place.schema)
+        self._bells = Bells(self._connections, listen=self._place.listen)
+        self._sweeper = Sweeper(self._connections)
+        self._committer = Committer(self._connections, self._statements, self._sweeper)
+
+    async def open(self) -> None:
+        """Connect, look what stands in between, and bring the schema up to date."""
+
+        async def prepare(connection: Connection) -> bool:
+            await migrate(connection, self._place.schema)
+            row = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
+            return row is not None and row[0] == connection.info.backend_pid
+
+        # until it is known what stands in between, nothing is prepared
+        self._connections.pooled = True
+        try:
+            direct = await self._connections.attempt(prepare)
+        finally:
+            await self._connections.close()
+        self._connections.pooled = False
+        if not direct and not (self._place.listen and await self._bells.test()):
+            self._connections.pooled = True
+            self._bells.listen = False
+            log.warning(
+                "a connection pooler hands transactions of %s to changing server processes: no"
+                " LISTEN and no prepared statements; workers poll instead",
+                self._place.shown,
+            )
+        elif not self._place.listen:
+            log.info("listen=off: workers poll %s instead of being woken", self._place.shown)
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        await self._sweeper.close()
+        await self._bells.close()
+        await self._connections.close()
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        check_batch(len(jobs))
+        if not jobs:
+            return []
+        [[before]] = await self._call("accept", *_encode.job_columns(jobs))
+        return _transaction.enqueued(jobs, before)
+
+    def enqueue_in(self, connection: Any, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """Enqueue in the caller's own transaction: a psycopg or SQLAlchemy connection or session.
+
+        Committed, the jobs run; rolled back, they never were. A statement that fails makes the
+        transaction fail, as any other would.
+        """
+        return _transaction.enqueue_in(connection, self._place.schema, self._now(), jobs)
+
+    async def aenqueue_in(self, connection: Any, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """As `enqueue_in`, for the asynchronous connections of psycopg and SQLAlchemy."""
+        return await _transaction.aenqueue_in(connection, self._place.schema, self._now(), jobs)
+
+    async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
+        check_batch(plan.demand)
+        sources = _encode.plan_sources(plan)
+        rows = await self._call(
+            "claim",
+            *(_me(worker), self._bells.channel, plan.epoch, plan.demand),
+            *_encode.plan_arrays(plan, sources),
+        )
+        answer = _decode.claimed(rows, sources, worker)
+        if not answer.stale:
+            self._bells.claimed(worker.id)
+        return answer
+
+    async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
+        check_batch(len(outcomes))
+        return await self._committer.commit(outcomes, self._now())
+
+    async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
+        [[lost, ids, tokens, *facts]] = await self._call(
+            "beat",
+            _me(worker),
+            texts([lease.job for lease in holding]),
+            numbers([lease.token for lease in holding]),
+        )
+        forgotten = [Lease(*pair) for pair in zip(ids or (), tokens or (), strict=True)]
+        return Beat([holding[at - 1] for at in lost or ()], _decode.facts(*facts), forgotten)
+
+    async def leave(self, worker: Worker) -> None:
+        await self._call("leave", worker.id)
+        self._bells.forget(worker.id)
+
+    async def seize(self, limit: int, worker: Worker) -> list[Claim]:
+        return [_decode.seized(row) for row in await self._call("seize", _me(worker), limit)]
+
+    async def promote(self, limit: int) -> int:
+        [[many]] = await self._call("promote", limit)
+        return int(many)
+
+    async def prune(self, keep_done: float, limit: int) -> int:
+        [[many]] = await self._call("prune", micros(keep_done), limit)
+        self._sweeper.killed("ended", many)
+        return int(many)
+
+    async def wait(self, worker: Worker, seconds: float) -> None:
+        async def look(*, heard: bool) -> bool:
+            [[found]] = await self._call("look", worker.id, heard, PATIENCE)
+            return bool(found)
+
+        await self._bells.wait(worker.id, seconds, look)
+
+    async def facts(self) -> Facts:
+        [row] = await self._call("facts")
+        return _decode.facts(*row)
+
+    async def configure(self, queue: str, settings: QueueSettings) -> None:
+        encoded = msgspec.json.encode(settings).decode()
+        await self._connections.run(self._statements["configure"], (queue, encoded))
+
+    async def pause(self, queue: str, *, paused: bool) -> None:
+        await self._connections.run(self._statements["pause"], (queue, paused))
+
+    async def get(self, job: str) -> Job | None:
+        rows = await self._connections.run(self._statements["get"], (job,))
+        return _decode.job(rows[0]) if rows else None
+
+    async def history(self, job: str) -> list[Attempt]:
+        rows = await self._connections.run(self._statements["history"], (job,))
+        return [_decode.attempt(failure) for [failure] in rows]
+
+    async def page(self, selection: Selection, limit: int, after: str | None = None) -> Page:
+        rows = await self._connections.run(
+            self._statements["page"],
+            (
+                *(selection.status, selection.queue, selection.region, selection.task),
+                *(selection.text, int(after) if after else LAST_PLACE, limit + 1),
+            ),
+        )
+        more = str(_decode.place(rows[limit - 1])) if len(rows) > limit else None
+        return Page([_decode.job(row) for row in rows[:limit]], more)
+
+    async def stats(self) -> Stats:
+        [[document]] = await self._call("stats")
+        return _decode.stats(document)
+
+    async def depth(self, lane: Lane, limit: int) -> int:
+        [[many]] = await self._call("depth", lane.queue, lane.scope, int(lane.priority), limit)
+        return int(many)
+
+    async def ahead(self, job: str) -> int:
+        rows = await self._connections.run(self._statements["ahead"], (job,))
+        if not rows:
+            raise UnknownJobError(f"no job {job!r} is stored")
+        return int(rows[0][0])
+
+    async def replay(self, jobs: Sequence[str]) -> list[bool]:
+        check_batch(len(jobs))
+        [[answers]] = await self._call("replay", texts(jobs))
+        return list(answers)
+
+    async def cancel(self, jobs: Sequence[str], reason: str) -> list[bool]:
+        check_batch(len(jobs))
+        [[answers]] = await self._call("cancel", texts(jobs), _encode.plain(reason))
+        return list(answers)
+
+    async def adopt(self, jobs: Sequence[tuple[Job, Sequence[Attempt]]]) -> list[bool]:
+        check_batch(len(jobs))
+        [[answers]] = await self._call("adopt", _encode.adopted_json(jobs))
+        return list(answers)
+
+    async def purge(self, jobs: Sequence[str]) -> list[bool]:
+        check_batch(len(jobs))
+        [[answers]] = await self._connections.run(self._statements["purge"], (texts(jobs),))
+        return list(answers)
+
+    async def doctor(self) -> list[_doctor.Finding]:
+        """What is well and what is not, each with what to do about it; see docs/stores."""
+        return await _doctor.examine(self._connections, self._bells)
+
+    async def _call(self, function: str, *values: Any) -> list[tuple[Any, ...]]:
+        """The rows of a function whose first argument is the time."""
+        return await self._connections.run(self._statements[function], (self._now(), *values))
+
+    def _now(self) -> int | None:
+        return None if self._clock is None else micros(self._clock())
+
+
+def _me(worker: Worker) -> str:
+    return msgspec.json.encode(worker).decode()

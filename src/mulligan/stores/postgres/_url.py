@@ -1,0 +1,42 @@
+"""What a store's URL says: where the server is, and which options are ours."""
+
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from msgspec import Struct
+
+from mulligan.core.errors import InvalidError
+
+SCHEMA_LIMIT = 63
+
+
+class Place(Struct, frozen=True):
+    """Where a store lives. `conninfo` is for the driver and may hold a password."""
+
+    conninfo: str
+    shown: str
+    schema: str
+    listen: bool
+    password: str | None
+
+
+def read_url(url: str) -> Place:
+    """Read `postgresql://…?schema=mulligan&listen=on`; all other options go to the driver."""
+    parts = urlsplit(url)
+    options = parse_qsl(parts.query, keep_blank_values=True)
+    own = {name: value for name, value in options if name in ("schema", "listen")}
+    rest = [(name, value) for name, value in options if name not in own]
+    schema = own.get("schema", "mulligan")
+    if not schema or len(schema.encode()) > SCHEMA_LIMIT or not schema.isprintable():
+        raise InvalidError(f"schema {schema!r} must have 1 to {SCHEMA_LIMIT} printable characters")
+    listen = own.get("listen", "on")
+    if listen not in ("on", "off"):
+        raise InvalidError(f"listen {listen!r} must be on or off")
+    host = parts.netloc.rpartition("@")[2] or "the default socket"
+    secrets = [value for name, value in rest if name == "password"]
+    return Place(
+        parts._replace(query=urlencode(rest)).geturl(),
+        f"{host}{parts.path}",
+        schema,
+        listen == "on",
+        parts.password or (secrets[0] if secrets else None),
+    )

@@ -1,0 +1,80 @@
+-- Waking sleepers. NOTIFY is sent only to a worker that is registered as asleep and still beats,
+-- and only when the transaction commits. A sleeper that another transaction is ringing is passed
+-- over. Whoever puts a job into a lane rings first, and notes on the job whether someone was
+-- called for it: a sleeper that finds a job for which nobody was called takes it for its own.
+
+-- any_asleep(): whether ringing could matter at all.
+CREATE FUNCTION any_asleep() RETURNS boolean
+LANGUAGE sql VOLATILE AS $$
+    SELECT EXISTS (SELECT FROM sleeper WHERE asleep)
+$$;
+
+-- ring_lane(now, lane, due, many): wake up to `many` sleepers, the longest asleep first, to whom
+-- a job in this lane, due then, is news. Result: how many.
+CREATE FUNCTION ring_lane(now bigint, in_lane text, in_due bigint, many bigint) RETURNS bigint
+LANGUAGE sql VOLATILE AS $$
+    WITH chosen AS (
+        SELECT s.worker FROM sleeper s
+        WHERE s.asleep AND in_lane = ANY (s.lanes)
+          AND in_due + s.waits[array_position(s.lanes, in_lane)] < s.until
+          AND EXISTS (SELECT FROM worker w WHERE w.id = s.worker AND w.beat_at + w.lease > now)
+        ORDER BY s.place LIMIT many FOR UPDATE SKIP LOCKED
+    ), rung AS (
+        UPDATE sleeper s SET asleep = false, rung = true
+        FROM chosen c WHERE s.worker = c.worker RETURNING s.channel, s.worker
+    )
+    SELECT count(pg_notify(channel, worker)) FROM rung
+$$;
+
+-- ring_gate(now, key): wake one sleeper that waits on this gate.
+CREATE FUNCTION ring_gate(now bigint, in_key text) RETURNS bigint
+LANGUAGE sql VOLATILE AS $$
+    WITH chosen AS (
+        SELECT s.worker FROM sleeper s
+        WHERE s.asleep AND in_key = ANY (s.gates)
+          AND EXISTS (SELECT FROM worker w WHERE w.id = s.worker AND w.beat_at + w.lease > now)
+        ORDER BY s.place LIMIT 1 FOR UPDATE SKIP LOCKED
+    ), rung AS (
+        UPDATE sleeper s SET asleep = false, rung = true
+        FROM chosen c WHERE s.worker = c.worker RETURNING s.channel, s.worker
+    )
+    SELECT count(pg_notify(channel, worker)) FROM rung
+$$;
+
+-- ring_all(): wake everyone.
+CREATE FUNCTION ring_all() RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    WITH rung AS (
+        UPDATE sleeper SET asleep = false, rung = true WHERE asleep RETURNING channel, worker
+    )
+    SELECT count(pg_notify(channel, worker)) FROM rung
+$$;
+
+-- ring_heads(now, lanes, due_only): what a sleeper knew of these lanes is told to another: one is
+-- rung for the first job of each, due or not.
+CREATE FUNCTION ring_heads(now bigint, in_lanes text[], due_only boolean) RETURNS void
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    head record;
+BEGIN
+    FOR head IN
+        SELECT l.lane, h.due FROM unnest(in_lanes) AS l (lane)
+        CROSS JOIN LATERAL (
+            SELECT j.due FROM job j
+            WHERE j.queue = split_part(l.lane, chr(31), 1)
+              AND j.scope = split_part(l.lane, chr(31), 2)
+              AND j.lane_priority = split_part(l.lane, chr(31), 3)::smallint
+              AND j.status = 'pending' AND NOT j.held
+            ORDER BY j.due, j.sequence LIMIT 1
+        ) h WHERE h.due <= now OR NOT due_only
+    LOOP
+        PERFORM ring_lane(now, head.lane, head.due, 1);
+    END LOOP;
+END
+$$;
+
+-- lane_name(queue, scope, priority): the lane as `sleeper.lanes` holds it.
+CREATE FUNCTION lane_name(queue text, scope text, priority integer) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT queue || chr(31) || scope || chr(31) || priority
+$$;

@@ -1,0 +1,50 @@
+-- ring_new(now, queues, regions, priorities, delays, before): ring for new jobs, one sleeper each;
+-- before: what `add` said, or NULL. Result: for each job whether one was rung, NULL if for none.
+CREATE FUNCTION ring_new(
+    now bigint, queues text[], regions text[], priorities smallint[], delays bigint[],
+    before text[]
+) RETURNS boolean[]
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    called boolean[];
+    put record;
+BEGIN
+    IF NOT any_asleep() THEN
+        RETURN NULL;
+    END IF;
+    FOR put IN
+        SELECT lane_name(u.queue, u.region, u.priority) AS lane, now + u.delay AS due,
+               count(*) AS many, array_agg(u.ord::integer ORDER BY u.ord) AS ords
+        FROM unnest(queues, regions, priorities, delays) WITH ORDINALITY
+          AS u (queue, region, priority, delay, ord)
+        WHERE before[u.ord] IS NULL
+        GROUP BY 1, 2 ORDER BY min(u.ord)
+    LOOP
+        FOR i IN 1 .. ring_lane(now, put.lane, put.due, put.many) LOOP
+            called[put.ords[i]] := true;
+        END LOOP;
+    END LOOP;
+    RETURN called;
+END
+$$;
+
+-- accept(given, columns of the new jobs): ring and store, as an operation of its own.
+-- A job that turns out to be there already has rung in vain: harmless.
+CREATE FUNCTION accept(
+    given bigint, ids text[], queues text[], tasks text[], bodies bytea[], regions text[],
+    priorities smallint[], delays bigint[], unique_keys text[], concurrency_keys text[],
+    concurrency_limits integer[], expire bigint[]
+) RETURNS text[]
+LANGUAGE plpgsql
+SET search_path FROM CURRENT SET enable_seqscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off
+AS $$
+DECLARE
+    now bigint := instant(given);
+    called boolean[] := ring_new(now, queues, regions, priorities, delays, NULL);
+BEGIN
+    RETURN add(now, called, ids, queues, tasks, bodies, regions, priorities, delays, unique_keys,
+               concurrency_keys, concurrency_limits, expire);
+END
+$$;

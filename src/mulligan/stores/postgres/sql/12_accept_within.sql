@@ -1,0 +1,32 @@
+-- accept_within(columns of the new jobs): store in the caller's own transaction, which may commit
+-- much later: sleepers are rung then, by a deferred trigger, and only if it commits.
+CREATE FUNCTION accept_within(
+    given bigint, ids text[], queues text[], tasks text[], bodies bytea[], regions text[],
+    priorities smallint[], delays bigint[], unique_keys text[], concurrency_keys text[],
+    concurrency_limits integer[], expire bigint[]
+) RETURNS text[]
+LANGUAGE plpgsql
+SET search_path FROM CURRENT SET enable_seqscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off
+AS $$
+DECLARE
+    now bigint := instant(given);
+    before text[] := add(now, NULL, ids, queues, tasks, bodies, regions, priorities, delays,
+                         unique_keys, concurrency_keys, concurrency_limits, expire);
+BEGIN
+    INSERT INTO arrival (at, queues, regions, priorities, delays, before)
+    VALUES (now, queues, regions, priorities, delays, before);
+    RETURN before;
+END
+$$;
+
+CREATE FUNCTION arrive() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    PERFORM ring_new(NEW.at, NEW.queues, NEW.regions, NEW.priorities, NEW.delays, NEW.before);
+    DELETE FROM arrival WHERE id = NEW.id;
+    RETURN NULL;
+END
+$$;
+
+CREATE CONSTRAINT TRIGGER arrive AFTER INSERT ON arrival DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION arrive();

@@ -1,0 +1,25 @@
+-- look(given, worker, heard, patience): whether the worker has been rung, or a job is there that
+-- nobody was called for, or that the one called has not come for within `patience`. Forgets the
+-- ring. heard: the ring has ended a wait already.
+CREATE FUNCTION look(given bigint, in_worker text, heard boolean, patience bigint) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path FROM CURRENT SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+AS $$
+BEGIN
+    UPDATE sleeper SET rung = false WHERE worker = in_worker AND rung;
+    RETURN (FOUND AND NOT heard) OR EXISTS (
+        SELECT FROM sleeper s
+        CROSS JOIN LATERAL unnest(s.lanes, s.waits, s.watched) AS l (lane, wait, watched)
+        CROSS JOIN LATERAL (
+            SELECT j.due, j.called FROM job j
+            WHERE j.queue = split_part(l.lane, chr(31), 1)
+              AND j.scope = split_part(l.lane, chr(31), 2)
+              AND j.lane_priority = split_part(l.lane, chr(31), 3)::smallint
+              AND j.status = 'pending' AND NOT j.held
+            ORDER BY j.due, j.sequence LIMIT 1
+        ) h
+        WHERE s.worker = in_worker AND s.asleep AND l.watched AND h.due + l.wait < s.until
+          AND (NOT h.called OR h.due + l.wait + patience <= instant(given))
+    );
+END
+$$;

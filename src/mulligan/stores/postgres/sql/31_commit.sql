@@ -1,0 +1,170 @@
+-- commit(given, outcomes, next jobs): write each outcome whose lease is still held.
+-- kinds: 1 Done, 2 Again, 3 Later, 4 Dead, 5 Returned, 6 Cancelled. failures: an attempt as JSON
+-- for Again and Dead. delays in microseconds. parents: the outcome that each next job follows.
+-- Result: for each outcome 1 written, 2 already written, 3 stale. Ids are different.
+CREATE FUNCTION commit(
+    given bigint, kinds smallint[], ids text[], tokens integer[], results bytea[],
+    delays bigint[], to_scopes text[], to_priorities smallint[], failures jsonb[],
+    reasons text[], history_limit integer, parents integer[], next_ids text[], next_queues text[],
+    next_tasks text[], next_bodies bytea[], next_regions text[], next_priorities smallint[],
+    next_delays bigint[], next_unique_keys text[], next_concurrency_keys text[],
+    next_concurrency_limits integer[], next_expire bigint[]
+) RETURNS smallint[]
+LANGUAGE plpgsql
+SET search_path FROM CURRENT SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET enable_material = off SET jit = off
+SET plan_cache_mode = force_generic_plan
+AS $$
+#variable_conflict use_column
+<<writing>>
+DECLARE
+    now bigint := instant(given);
+    kept bigint[];            -- ordinals of the outcomes whose lease is held
+    rows tid[];               -- their jobs
+    failed integer[];         -- how often these have failed
+    keys text[];
+    permits text[];
+    verdicts smallint[];
+    lanes text[];             -- where each is put, in the order of `kept`
+    dues bigint[];
+    called boolean[];         -- by ordinal: whether a sleeper was rung for it
+    following record;
+BEGIN
+    SELECT array_agg(l.ord ORDER BY l.ord), array_agg(l.at ORDER BY l.ord),
+           array_agg(l.failures ORDER BY l.ord),
+           array_agg(l.concurrency_key ORDER BY l.ord) FILTER (WHERE l.holds),
+           array_agg(l.permits ORDER BY l.ord) FILTER (WHERE l.holds),
+           array_agg(l.lane ORDER BY l.ord), array_agg(l.due ORDER BY l.ord)
+    INTO kept, rows, failed, keys, permits, lanes, dues
+    FROM (
+        SELECT u.ord, j.at, j.failures, j.concurrency_key, j.permits,
+               coalesce(j.concurrency_key, j.permits) IS NOT NULL AS holds,
+               CASE WHEN u.kind = 2 THEN lane_name(j.queue, u.scope, u.priority)
+                    ELSE lane_name(j.queue, j.scope, j.lane_priority) END AS lane,
+               CASE WHEN u.kind = 5 THEN j.due ELSE now + u.delay END AS due
+        FROM (
+            SELECT * FROM unnest(ids, tokens, kinds, delays, to_scopes, to_priorities)
+            WITH ORDINALITY AS u (id, token, kind, delay, scope, priority, ord)
+            ORDER BY u.id  -- commits lock jobs in one order
+        ) u
+        CROSS JOIN LATERAL (
+            SELECT h.ctid AS at, h.* FROM job h
+            WHERE h.id = u.id AND h.token = u.token AND h.status <> 'pending'
+            LIMIT 1 FOR UPDATE
+        ) j
+    ) l;
+    kept := coalesce(kept, '{}');
+    verdicts := ARRAY(
+        SELECT CASE WHEN u.ord = ANY (kept) THEN 1 ELSE verdict(u.id, u.token) END::smallint
+        FROM unnest(ids, tokens) WITH ORDINALITY AS u (id, token, ord) ORDER BY u.ord);
+
+    PERFORM remember(now, kept, failed, ids, failures, history_limit);
+    PERFORM end_batch(now, kept, rows, kinds, results, reasons);
+    IF any_asleep() THEN
+        FOR i IN 1 .. cardinality(kept) LOOP
+            IF kinds[kept[i]] IN (2, 3, 5) THEN
+                called[kept[i]] := ring_lane(now, lanes[i], dues[i], 1) > 0;
+            END IF;
+        END LOOP;
+    END IF;
+    UPDATE job j SET
+        status = 'pending', worker = NULL, permits = NULL, committed = j.token,
+        retry_count = j.retry_count + (u.kind = 2)::integer,
+        snoozes = j.snoozes + (u.kind = 3)::integer,
+        failures = j.failures + (u.kind = 2)::integer,
+        scope = CASE WHEN u.kind = 2 THEN u.scope ELSE j.scope END,
+        lane_priority = CASE WHEN u.kind = 2 THEN u.priority ELSE j.lane_priority END,
+        due = CASE WHEN u.kind = 5 THEN j.due ELSE now + u.delay END,
+        delayed = CASE WHEN u.kind = 5 THEN j.delayed ELSE u.delay > 0 END,
+        called = coalesce(writing.called[u.ord], false),
+        sequence = CASE WHEN u.kind = 5 THEN j.sequence ELSE nextval('counter') END
+    FROM (
+        SELECT k.at, k.ord, kinds[k.ord] AS kind, delays[k.ord] AS delay,
+               to_scopes[k.ord] AS scope, to_priorities[k.ord] AS priority
+        FROM unnest(kept, rows) AS k (ord, at) WHERE kinds[k.ord] IN (2, 3, 5)
+    ) u
+    WHERE j.ctid = u.at;
+    IF parents IS NOT NULL THEN
+        SELECT array_agg(n.id ORDER BY n.ord) AS ids, array_agg(n.queue ORDER BY n.ord) AS queues,
+               array_agg(n.task ORDER BY n.ord) AS tasks,
+               array_agg(n.body ORDER BY n.ord) AS bodies,
+               array_agg(n.region ORDER BY n.ord) AS regions,
+               array_agg(n.priority ORDER BY n.ord) AS priorities,
+               array_agg(n.delay ORDER BY n.ord) AS delays,
+               array_agg(n.unique_key ORDER BY n.ord) AS unique_keys,
+               array_agg(n.concurrency_key ORDER BY n.ord) AS concurrency_keys,
+               array_agg(n.concurrency_limit ORDER BY n.ord) AS concurrency_limits,
+               array_agg(n.expires ORDER BY n.ord) AS expire
+        INTO following
+        FROM unnest(parents, next_ids, next_queues, next_tasks, next_bodies, next_regions,
+                    next_priorities, next_delays, next_unique_keys, next_concurrency_keys,
+                    next_concurrency_limits, next_expire) WITH ORDINALITY
+          AS n (parent, id, queue, task, body, region, priority, delay, unique_key,
+                concurrency_key, concurrency_limit, expires, ord)
+        WHERE n.parent = ANY (kept);
+        IF following.ids IS NOT NULL THEN
+            called := ring_new(now, following.queues, following.regions, following.priorities,
+                               following.delays, NULL);
+            PERFORM add(now, called, following.ids, following.queues, following.tasks,
+                        following.bodies, following.regions, following.priorities,
+                        following.delays, following.unique_keys, following.concurrency_keys,
+                        following.concurrency_limits, following.expire);
+        END IF;
+    END IF;
+    IF keys IS NOT NULL THEN
+        PERFORM hold_gates();
+        FOR i IN 1 .. cardinality(keys) LOOP
+            PERFORM release(now, keys[i], writing.permits[i]);
+        END LOOP;
+    END IF;
+    RETURN verdicts;
+END
+$$;
+
+-- remember(now, kept, failed, ids, failures, limit): append failed attempts to their jobs'
+-- histories, which keep the newest `limit`.
+CREATE FUNCTION remember(
+    now bigint, kept bigint[], failed integer[], ids text[], failures jsonb[],
+    history_limit integer
+) RETURNS void
+LANGUAGE sql VOLATILE AS $$
+    WITH added AS (
+        INSERT INTO attempt (job, ordinal, failure)
+        SELECT ids[k.ord], k.failed + 1,
+               failures[k.ord] || jsonb_build_object('ended_at', now / 1e6)
+        FROM unnest(kept, failed) AS k (ord, failed)
+        WHERE failures[k.ord] IS NOT NULL
+        RETURNING job, ordinal
+    )
+    DELETE FROM attempt a
+    USING added n CROSS JOIN LATERAL (
+        SELECT o.ctid AS at FROM attempt o
+        WHERE o.job = n.job AND o.ordinal <= n.ordinal - history_limit OFFSET 0
+    ) old
+    WHERE n.ordinal > history_limit AND a.ctid = old.at
+$$;
+
+-- end_batch(now, kept, rows, kinds, results, reasons): move what is done, dead or cancelled.
+CREATE FUNCTION end_batch(
+    now bigint, kept bigint[], rows tid[], kinds smallint[], results bytea[], reasons text[]
+) RETURNS void
+LANGUAGE sql VOLATILE AS $$
+    WITH gone AS (
+        DELETE FROM job j
+        USING unnest(kept, rows) AS k (ord, at)
+        WHERE j.ctid = k.at AND kinds[k.ord] IN (1, 4, 6)
+        RETURNING j.*, kinds[k.ord] AS kind, results[k.ord] AS result, reasons[k.ord] AS reason
+    )
+    INSERT INTO ended (
+        place, sequence, due, created_at, expires_at, started_at, last_retry_at, ended_at,
+        token, committed, retry_count, replay, snoozes, failures, concurrency_limit, priority,
+        lane_priority, status, id, queue, scope, region, task, worker_region, unique_key,
+        concurrency_key, cancel_reason, body, result)
+    SELECT place, sequence, due, created_at, expires_at, started_at, last_retry_at, now,
+           token, token, retry_count, replay, snoozes, failures + (kind = 4)::integer,
+           concurrency_limit, priority, lane_priority,
+           CASE kind WHEN 1 THEN 'done' WHEN 4 THEN 'failed' ELSE 'cancelled' END,
+           id, queue, scope, region, task, worker_region, unique_key, concurrency_key, reason,
+           body, result
+    FROM gone
+$$;

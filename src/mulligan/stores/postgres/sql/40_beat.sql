@@ -1,0 +1,39 @@
+-- beat(given, worker, ids, tokens): keep all leases of a worker for another lease time.
+-- Result: the ordinals of the leases that it does not hold any more, those that it holds for
+-- longer than a lease without showing them, and the facts.
+CREATE FUNCTION beat(
+    given bigint, self jsonb, ids text[], tokens integer[],
+    OUT lost integer[], OUT forgotten_ids text[], OUT forgotten_tokens integer[],
+    OUT epoch integer, OUT queues jsonb, OUT regions text[], OUT live text[],
+    OUT paused text[]
+)
+LANGUAGE plpgsql
+SET search_path FROM CURRENT SET enable_seqscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    now bigint := instant(given);
+BEGIN
+    PERFORM join_worker(now, self, false);
+    SELECT array_agg(u.ord::integer ORDER BY u.ord) INTO lost
+    FROM unnest(ids, tokens) WITH ORDINALITY AS u (id, token, ord)
+    LEFT JOIN LATERAL (
+        SELECT true AS held FROM job j
+        WHERE j.id = u.id AND j.token = u.token AND j.status <> 'pending'
+          AND j.worker = self ->> 'id' LIMIT 1
+    ) h ON true
+    WHERE h.held IS NULL;
+    SELECT array_agg(f.id), array_agg(f.token) INTO forgotten_ids, forgotten_tokens
+    FROM (
+        SELECT j.id, j.token FROM job j
+        WHERE j.status = 'processing' AND j.worker = self ->> 'id'
+          AND j.leased_at + round((self ->> 'lease')::float8 * 1000000)::bigint < now
+          AND NOT EXISTS (SELECT FROM unnest(ids, tokens) AS u (id, token)
+                          WHERE u.id = j.id AND u.token = j.token)
+        ORDER BY j.leased_at, j.due, j.sequence
+    ) f;
+    SELECT f.epoch, f.queues, f.regions, f.live, f.paused
+    INTO epoch, queues, regions, live, paused FROM facts(now) f;
+END
+$$;

@@ -1,0 +1,54 @@
+-- adopt(given, jobs): take over jobs of another store as they stand, each a row of `job` as JSON
+-- with its status, ended_at, history (attempts, oldest first) and body64.
+-- Result: for each whether neither its id nor its unique key was stored before.
+CREATE FUNCTION adopt(given bigint, jobs jsonb) RETURNS boolean[]
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    now bigint := instant(given);
+    answers boolean[] := '{}';
+    adopted jsonb;
+BEGIN
+    FOR adopted IN SELECT * FROM jsonb_array_elements(jobs) LOOP
+        answers := answers || adopt_one(now, adopted);
+    END LOOP;
+    RETURN answers;
+END
+$$;
+
+CREATE FUNCTION adopt_one(now bigint, adopted jsonb) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    new job := jsonb_populate_record(NULL::job, adopted);
+    failed boolean := adopted ->> 'status' = 'failed';
+BEGIN
+    IF EXISTS (SELECT FROM ended WHERE id = new.id) THEN
+        RETURN false;
+    END IF;
+    new.body := decode(adopted ->> 'body64', 'base64');
+    new.place := nextval('counter');
+    new.sequence := new.place;
+    new.delayed := new.due > now;
+    new.held := false;
+    new.called := false;
+    new.committed := new.token;
+    new.failures := jsonb_array_length(adopted -> 'history');
+    new.status := 'pending';
+    IF failed THEN
+        new.unique_key := NULL;  -- a dead letter does not hold its key
+    END IF;
+    INSERT INTO job SELECT new.* ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    INSERT INTO attempt (job, ordinal, failure)
+    SELECT new.id, a.ord, a.failure
+    FROM jsonb_array_elements(adopted -> 'history') WITH ORDINALITY AS a (failure, ord);
+    IF failed THEN
+        PERFORM end_job((adopted ->> 'ended_at')::bigint, new.id, new.token, 'failed', NULL);
+        UPDATE ended SET unique_key = adopted ->> 'unique_key' WHERE id = new.id;
+    ELSE
+        PERFORM ring_lane(now, lane_name(new.queue, new.scope, new.lane_priority), new.due, 1);
+    END IF;
+    RETURN true;
+END
+$$;

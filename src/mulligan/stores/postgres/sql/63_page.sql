@@ -1,0 +1,17 @@
+-- page(status, queue, region, task, text, below, limit): jobs that match and came before the
+-- place `below`, newest first. NULLs match everything; text is sought in the last failure.
+CREATE FUNCTION page(
+    in_status text, in_queue text, in_region text, in_task text, sought text, below bigint,
+    most integer
+) RETURNS SETOF every_job
+LANGUAGE sql STABLE SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan AS $$
+    SELECT * FROM every_job
+    WHERE place < below
+      AND (in_status IS NULL OR status = in_status)
+      AND (in_queue IS NULL OR queue = in_queue)
+      AND (in_region IS NULL OR region = in_region)
+      AND (in_task IS NULL OR task = in_task)
+      AND (sought IS NULL OR position(
+          sought IN (last_failure ->> 'type') || ': ' || (last_failure ->> 'message')) > 0)
+    ORDER BY place DESC LIMIT most
+$$;

@@ -1,0 +1,81 @@
+-- enqueue(task, args, kwargs, …): enqueue one job from any language, in the caller's transaction.
+-- Result: its id, or that of the job with the same id or unique key. Raises
+-- invalid_parameter_value for what is no valid job. delay, expires and timeout are in seconds;
+-- retry is the policy as JSON.
+CREATE FUNCTION enqueue(
+    task text, args jsonb DEFAULT '[]', kwargs jsonb DEFAULT '{}', queue text DEFAULT 'default',
+    region text DEFAULT 'default', priority integer DEFAULT 0, delay float8 DEFAULT 0,
+    unique_key text DEFAULT NULL, concurrency_key text DEFAULT NULL,
+    concurrency_limit integer DEFAULT 1, expires float8 DEFAULT NULL, retry jsonb DEFAULT NULL,
+    timeout float8 DEFAULT NULL, id text DEFAULT NULL
+) RETURNS text
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    new_id text := coalesce(id, gen_random_uuid()::text);
+    body bytea;
+    before text[];
+    century constant float8 := 3153600000;
+BEGIN
+    PERFORM check_name('task', task), check_name('queue', queue), check_name('region', region),
+            check_name('id', new_id);
+    IF region LIKE '*_%' THEN
+        PERFORM refuse(format('region %s must not begin with ''*''', region));
+    END IF;
+    IF unique_key IS NOT NULL THEN
+        PERFORM check_name('unique_key', unique_key);
+    END IF;
+    IF concurrency_key IS NOT NULL THEN
+        PERFORM check_name('concurrency_key', concurrency_key);
+    END IF;
+    IF jsonb_typeof(args) IS DISTINCT FROM 'array' THEN
+        PERFORM refuse(format('args %s must be a JSON array', left(args::text, 40)));
+    ELSIF jsonb_typeof(kwargs) IS DISTINCT FROM 'object' THEN
+        PERFORM refuse(format('kwargs %s must be a JSON object', left(kwargs::text, 40)));
+    ELSIF retry IS NOT NULL AND jsonb_typeof(retry) <> 'object' THEN
+        PERFORM refuse(format('retry %s must be a JSON object', left(retry::text, 40)));
+    ELSIF priority IS NULL OR priority NOT IN (0, 2) THEN
+        PERFORM refuse(format('priority %s must be 0 (normal) or 2 (urgent)', priority));
+    ELSIF NOT coalesce(delay >= 0 AND delay <= century, false) THEN
+        PERFORM refuse(format('delay %s must be between 0 and %s s', delay, century));
+    ELSIF NOT coalesce(expires >= 0 AND expires <= century, expires IS NULL) THEN
+        PERFORM refuse(format('expires %s must be between 0 and %s s', expires, century));
+    ELSIF NOT coalesce(timeout > 0 AND timeout <= century, timeout IS NULL) THEN
+        PERFORM refuse(format('timeout %s must be above 0 and at most %s s', timeout, century));
+    ELSIF coalesce(concurrency_limit, 0) < 1 THEN
+        PERFORM refuse(format('concurrency_limit %s must be at least 1', concurrency_limit));
+    END IF;
+    body := convert_to((
+        jsonb_build_object('task', task, 'args', args, 'kwargs', kwargs)
+        || CASE WHEN retry IS NULL THEN '{}' ELSE jsonb_build_object('retry', retry) END
+        || CASE WHEN timeout IS NULL THEN '{}' ELSE jsonb_build_object('timeout', timeout) END
+    )::text, 'UTF8');
+    IF length(body) > 262144 THEN
+        PERFORM refuse(format('a body of %s bytes is over the limit of 262144', length(body)));
+    END IF;
+    before := accept_within(
+        NULL, ARRAY[new_id], ARRAY[queue], ARRAY[task], ARRAY[body], ARRAY[region],
+        ARRAY[priority::smallint], ARRAY[round(delay * 1000000)::bigint], ARRAY[unique_key],
+        ARRAY[concurrency_key], ARRAY[concurrency_limit], ARRAY[round(expires * 1000000)::bigint]);
+    RETURN coalesce(before[1], new_id);
+END
+$$;
+
+-- check_name(kind, name): refuse a name that is empty, too long or has control characters.
+CREATE FUNCTION check_name(kind text, name text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF name IS NULL OR length(name) NOT BETWEEN 1 AND 128 THEN
+        PERFORM refuse(format('%s %s must have 1 to 128 characters', kind,
+                              coalesce(quote_literal(left(name, 40)), 'NULL')));
+    ELSIF name ~ '[\x01-\x1f\x7f-\x9f]' THEN
+        PERFORM refuse(format('%s %L has a control character; remove it', kind, name));
+    END IF;
+END
+$$;
+
+-- refuse(reason): raise what `inbox` catches.
+CREATE FUNCTION refuse(reason text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION USING MESSAGE = reason, ERRCODE = 'invalid_parameter_value';
+END
+$$;

@@ -1,0 +1,629 @@
+"""What only the PostgreSQL store does: its schema, its transactions, its wake-ups, its poolers."""
+
+import asyncio
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+import sqlalchemy
+from psycopg.rows import dict_row
+from sqlalchemy.orm import Session
+
+from mulligan.core.errors import InvalidError, StoreError, StoreUnavailableError
+from mulligan.core.job import Lease, decode_call, decode_policy
+from mulligan.core.outcome import Done
+from mulligan.core.retry import Retry
+from mulligan.core.worker import Worker
+from mulligan.stores.postgres import PostgresStore, _sweep
+from mulligan.stores.postgres._arrays import texts
+from tests.contract.making import (
+    ANN,
+    BOB,
+    FRESH,
+    again,
+    begin,
+    claim,
+    dead,
+    done,
+    group,
+    in_turn,
+    job,
+    jobs,
+    names,
+    walk,
+)
+from tests.contract.sleeping import woken
+from tests.servers import PostgresServer, Unavailable, _debian
+from tests.servers._server import LOOPBACK, accepts, free_port, until
+from tests.stores import VirtualClock, fresh_url, handle, with_query
+
+AWAY = "postgresql://me:hunter2@127.0.0.1:1/nowhere"
+
+
+@pytest.fixture
+async def url(tmp_path) -> AsyncIterator[str]:
+    async with fresh_url("postgres", tmp_path) as fresh:
+        yield fresh
+
+
+@pytest.fixture
+async def store(url) -> AsyncIterator[PostgresStore]:
+    async with opened(url) as fresh:
+        yield fresh
+
+
+class opened:  # noqa: N801 - reads as a word
+    """An open store on the server's own clock."""
+
+    def __init__(self, url: str) -> None:
+        self.store = PostgresStore(url)
+
+    async def __aenter__(self) -> PostgresStore:
+        await self.store.open()
+        return self.store
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.store.close()
+
+
+def server_of(url: str) -> str:
+    return urlsplit(url)._replace(query="").geturl()
+
+
+def schema_of(url: str) -> str:
+    return PostgresStore(url)._place.schema
+
+
+@contextmanager
+def connected(url: str, **options) -> Iterator[psycopg.Connection]:
+    """A plain connection whose search path is the store's schema."""
+    with psycopg.connect(server_of(url), autocommit=True, **options) as connection:
+        path = psycopg.sql.Identifier(schema_of(url))
+        connection.execute(psycopg.sql.SQL("SET search_path TO {}").format(path))
+        yield connection
+
+
+# -- the schema --------------------------------------------------------------------------------
+
+
+async def test_eight_clients_migrate_a_new_schema_at_once(url):
+    stores = [PostgresStore(url) for _ in range(8)]
+    await asyncio.gather(*(each.open() for each in stores))
+    with connected(url) as connection:
+        rows = connection.execute("SELECT version FROM migration").fetchall()
+    assert rows == [(1,)]
+    await asyncio.gather(*(each.close() for each in stores))
+
+
+async def test_a_schema_of_a_newer_release_is_refused(store, url):
+    with connected(url) as connection:
+        connection.execute("INSERT INTO migration (version) VALUES (999)")
+    with pytest.raises(StoreError, match=r"version 999, made by a newer mulligan.*upgrade"):
+        await PostgresStore(url).open()
+
+
+async def test_functions_are_made_anew_with_a_migration(store, url):
+    await store.enqueue(jobs("a"))
+    with connected(url) as connection:
+        connection.execute("DELETE FROM migration")
+        connection.execute("CREATE OR REPLACE FUNCTION purge(ids text[]) RETURNS boolean[]"
+                           " LANGUAGE sql AS 'SELECT NULL::boolean[]'")  # fmt: skip
+        connection.execute("ALTER TABLE state RENAME TO kept_aside")
+    with pytest.raises(StoreError, match="already exists"):
+        await PostgresStore(url).open()
+    assert await store.get("a") is not None, "a migration that fails changes nothing"
+
+
+@pytest.mark.parametrize(
+    ("query", "message"), [("listen=maybe", "must be on or off"), ("schema=", "1 to 63")]
+)
+def test_an_option_that_makes_no_sense_is_refused(query, message):
+    with pytest.raises(InvalidError, match=message):
+        PostgresStore(f"postgresql://localhost/x?{query}")
+
+
+async def test_other_options_go_to_the_driver(url):
+    async with opened(with_query(url, application_name="mine")) as store:
+        [[name]] = await store._connections.run("SELECT current_setting('application_name')")
+    assert name == "mine"
+
+
+async def test_a_schema_may_have_an_odd_name(url):
+    odd = with_query(server_of(url), schema=f'{schema_of(url)}_"%s: é')
+    async with opened(odd) as store:
+        await store.enqueue(jobs("a"))
+        [first] = (await claim(store)).claims
+        assert await store.commit([done(first)]) == ["written"]
+        with psycopg.connect(server_of(url)) as connection:
+            assert store.enqueue_in(connection, jobs("b")) == [("b", True)]
+        with sqlalchemy_engine(url).begin() as connection:
+            assert store.enqueue_in(connection, jobs("c")) == [("c", True)]
+        assert names(await claim(store, demand=5)) == ["b", "c"]
+    with psycopg.connect(server_of(url), autocommit=True) as connection:
+        name = psycopg.sql.Identifier(schema_of(odd))
+        connection.execute(psycopg.sql.SQL("DROP SCHEMA {} CASCADE").format(name))
+
+
+@pytest.mark.parametrize(
+    "values", [[], ["a"], ['"', "\\", ",", "{}", "NULL", " ", ""], [None, "a"], [None], ['a","b']]
+)
+def test_arrays_arrive_as_they_were(url, values):
+    with psycopg.connect(server_of(url)) as connection:
+        row = connection.execute("SELECT %s::text[]", (texts(values),)).fetchone()
+    assert row == (values,)
+
+
+# -- the cost of a claim -----------------------------------------------------------------------
+
+
+async def test_a_claim_touches_only_what_it_takes(url):
+    clock = VirtualClock()
+    async with handle(url, clock) as store:
+        for name in range(5):
+            first = await begin(store, *jobs(*(f"{name}-{n}" for n in range(200))))
+            ends = [dead(each) if each.id.endswith("7") else done(each) for each in first]
+            await store.commit(ends)
+        await store.enqueue(jobs(*(f"later {n}" for n in range(900)), delay=60.0))
+        await store.enqueue(jobs(*(f"now {n}" for n in range(900))))
+        plan = in_turn(10, group(FRESH))
+        epoch = (await store.facts()).epoch
+        with connected(url) as connection:
+            plans = explained(connection, store, plan, epoch)
+    lanes = [text for text in plans if "job_lane" in text]
+    assert any("Index Scan using job_lane" in text and "rows=10 " in text for text in lanes)
+    assert not any("Seq Scan on job" in text or "Seq Scan on ended" in text for text in plans)
+
+
+def explained(connection, store, plan, epoch) -> list[str]:
+    """The plans of everything that a claim of this plan runs on the server."""
+    from mulligan.core.plan import ClaimPlan  # noqa: PLC0415
+    from mulligan.stores.postgres import _encode  # noqa: PLC0415
+    from mulligan.stores.postgres._store import _me  # noqa: PLC0415
+
+    current = ClaimPlan(plan.demand, plan.groups, plan.steps, epoch)
+    sources = _encode.plan_sources(current)
+    found: list[str] = []
+    connection.add_notice_handler(lambda notice: found.append(notice.message_primary or ""))
+    connection.execute("LOAD 'auto_explain'")
+    for option in ("log_min_duration = 0", "log_nested_statements = on", "log_analyze = on"):
+        connection.execute(f"SET auto_explain.{option}")
+    connection.execute("SET client_min_messages = log")
+    rows = connection.execute(
+        store._statements["claim"],
+        (
+            *(1_000_000_000_000, _me(ANN), "channel", epoch, current.demand),
+            *_encode.plan_arrays(current, sources),
+        ),
+    ).fetchall()
+    assert len(rows) == 11
+    return found
+
+
+async def test_tables_do_not_grow_at_a_constant_backlog(url, monkeypatch):
+    monkeypatch.setattr(_sweep, "EVERY", 1000)
+    sizes = []
+    async with opened(url) as store:
+        await store.enqueue(jobs(*(f"first {n}" for n in range(100))))
+        for turn in range(80):
+            await store.enqueue(jobs(*(f"{turn}-{n}" for n in range(100))))
+            claimed = await claim(store, demand=100)
+            await store.commit([Done(each.lease) for each in claimed.claims])
+            await store.prune(0.0, 1000)
+            if turn in (19, 79):
+                await store._sweeper.close()
+                with connected(url) as connection:
+                    size = "SELECT sum(pg_total_relation_size(x::regclass))"
+                    row = connection.execute(
+                        f"{size} FROM unnest(ARRAY['job', 'ended']) AS x"
+                    ).fetchone()
+                    assert row is not None
+                    sizes.append(row[0])
+    assert sizes[1] <= 2 * sizes[0]
+
+
+# -- many at once ------------------------------------------------------------------------------
+
+
+async def test_eight_clients_never_claim_a_job_twice(store, url):
+    await store.enqueue(jobs(*(f"j{n}" for n in range(800))))
+    seen: list[Lease] = []
+
+    async def drain(number: int) -> None:
+        worker = Worker(f"w{number}")
+        async with opened(url) as mine:
+            while True:
+                claimed = (await walk(mine, in_turn(7, group(FRESH)), worker)).claims
+                if not claimed:
+                    return
+                seen.extend(each.lease for each in claimed)
+                assert set(await mine.commit([Done(each.lease) for each in claimed])) == {"written"}
+
+    await asyncio.gather(*(drain(number) for number in range(8)))
+    left = (await claim(store, demand=800)).claims
+    seen += [each.lease for each in left]
+    assert len(seen) == len(set(seen)) == 800
+
+
+async def test_a_cap_holds_for_clients_at_once(store, url):
+    from mulligan.core.plan import Running  # noqa: PLC0415
+    from tests.contract.making import source  # noqa: PLC0415
+
+    await store.enqueue(jobs(*(f"j{n}" for n in range(50))))
+    plan = in_turn(5, group(source(FRESH, Running("cap", 12))))
+    stores = [PostgresStore(url) for _ in range(6)]
+    await asyncio.gather(*(each.open() for each in stores))
+    got = await asyncio.gather(
+        *(walk(each, plan, Worker(f"w{n}")) for n, each in enumerate(stores))
+    )
+    assert sum(len(each.claims) for each in got) == 12
+    await asyncio.gather(*(each.close() for each in stores))
+
+
+async def test_a_deadlock_is_tried_again(store, url):
+    await store.enqueue(jobs("a", "b"))
+    other = await psycopg.AsyncConnection.connect(server_of(url))
+    async with other:
+        lock = f'SELECT FROM "{schema_of(url)}".job WHERE id = %s FOR UPDATE'
+        await other.execute("SET deadlock_timeout = '20s'")
+        await other.execute(lock.encode(), ("b",))
+        cancelling = asyncio.create_task(store.cancel(["a", "b"], "enough"))
+        await until_waiting(url)
+        await other.execute(lock.encode(), ("a",))  # now each waits for the other
+    assert await cancelling == [True, True]
+
+
+async def until_waiting(url: str) -> None:
+    """Return when someone waits for a row lock."""
+    waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE %s"
+
+    def waits() -> bool:
+        return connection.execute(waiting, (f"%{schema_of(url)}%",)).fetchone() is not None
+
+    with connected(url) as connection:
+        assert await asyncio.to_thread(until, waits, 10)
+
+
+# -- a transaction of the caller's own ---------------------------------------------------------
+
+
+def sqlalchemy_engine(url: str) -> sqlalchemy.Engine:
+    return sqlalchemy.create_engine(
+        server_of(url).replace("postgresql://", "postgresql+psycopg://"),
+        poolclass=sqlalchemy.NullPool,
+    )
+
+
+@contextmanager
+def psycopg_transaction(url: str):
+    with psycopg.connect(server_of(url), row_factory=dict_row) as connection:
+        yield connection
+
+
+@contextmanager
+def sqlalchemy_transaction(url: str):
+    with sqlalchemy_engine(url).connect() as connection:
+        yield connection
+
+
+@contextmanager
+def session_transaction(url: str):
+    with Session(sqlalchemy_engine(url)) as session:
+        yield session
+
+
+TRANSACTIONS = [psycopg_transaction, sqlalchemy_transaction, session_transaction]
+
+
+@pytest.mark.parametrize("begun", TRANSACTIONS)
+async def test_a_job_runs_only_if_the_callers_transaction_commits(store, url, begun):
+    new = [job("a", unique_key="k"), job("b", unique_key="k")]
+    with begun(url) as connection:
+        assert store.enqueue_in(connection, new) == [("a", True), ("a", False)]
+        assert names(await claim(store, demand=5)) == []
+        connection.rollback()
+    assert await store.get("a") is None
+    with begun(url) as connection:
+        store.enqueue_in(connection, new)
+        connection.commit()
+    assert names(await claim(store, demand=5)) == ["a"]
+
+
+@pytest.mark.parametrize("begun", TRANSACTIONS)
+async def test_a_commit_wakes_and_a_rollback_does_not(store, url, begun):
+    with begun(url) as connection:
+        store.enqueue_in(connection, jobs("a"))  # nobody sleeps yet
+        await claim(store)
+        sleeping = asyncio.create_task(store.wait(ANN, 30))
+        connection.rollback()
+        store.enqueue_in(connection, jobs("b"))
+        connection.commit()
+        await asyncio.wait_for(sleeping, 5)
+    assert names(await claim(store)) == ["b"]
+
+
+async def test_an_asynchronous_transaction_may_be_used_too(store, url):
+    async with await psycopg.AsyncConnection.connect(server_of(url)) as connection:
+        await store.aenqueue_in(connection, jobs("undone"))
+        await connection.rollback()
+        assert await store.aenqueue_in(connection, jobs("a")) == [("a", True)]
+    assert names(await claim(store, demand=9)) == ["a"]
+
+
+async def test_an_asynchronous_transaction_of_sqlalchemy_may_be_used_too(store, url):
+    pytest.importorskip("greenlet", reason="SQLAlchemy's asyncio needs greenlet")
+    from sqlalchemy.ext import asyncio as extension  # noqa: PLC0415
+
+    engine = extension.create_async_engine(
+        server_of(url).replace("postgresql://", "postgresql+psycopg://"),
+        poolclass=sqlalchemy.NullPool,
+    )
+    async with engine.begin() as connection:
+        assert await store.aenqueue_in(connection, jobs("b")) == [("b", True)]
+    async with extension.AsyncSession(engine) as session:
+        await store.aenqueue_in(session, jobs("c"))
+        await session.commit()
+        await store.aenqueue_in(session, jobs("undone"))
+        await session.rollback()
+    await engine.dispose()
+    assert names(await claim(store, demand=9)) == ["b", "c"]
+
+
+async def test_a_connection_of_the_wrong_kind_is_refused(store, url):
+    with pytest.raises(InvalidError, match="enqueue_in cannot use object"):
+        store.enqueue_in(object(), jobs("a"))
+    async with await psycopg.AsyncConnection.connect(server_of(url)) as connection:
+        with pytest.raises(InvalidError, match="await aenqueue_in"):
+            store.enqueue_in(connection, jobs("a"))
+    with connected(url) as plain, pytest.raises(InvalidError, match="call enqueue_in"):
+        await store.aenqueue_in(plain, jobs("a"))
+    assert store.enqueue_in(None, []) == await store.aenqueue_in(None, []) == []
+
+
+# -- producers in any language -----------------------------------------------------------------
+
+
+async def test_a_function_call_enqueues(store, url):
+    with connected(url) as connection:
+        row = connection.execute(
+            "SELECT enqueue('ask', '[1, \"é\"]', '{\"k\": null}', queue => 'mail', delay => 5,"
+            " retry => '{\"max_retries\": 1}', timeout => 3, unique_key => 'u')"
+        ).fetchone()
+        again_ = connection.execute("SELECT enqueue('ask', queue => 'mail', unique_key => 'u')")
+        assert again_.fetchone() == row
+    assert row is not None
+    stored = await store.get(row[0])
+    assert stored is not None
+    assert (stored.task, stored.queue, stored.due - stored.created_at) == ("ask", "mail", 5.0)
+    call = decode_call(stored.body)
+    assert (call.args, call.kwargs, call.timeout) == ([1, "é"], {"k": None}, 3.0)
+    assert decode_policy(stored.body).retry.max_retries == 1
+
+
+async def test_an_insert_enqueues_and_says_which_job(store, url):
+    with connected(url) as connection:
+        rows = connection.execute(
+            "INSERT INTO inbox (task, id) VALUES ('ask', 'a'), ('ask', 'b') RETURNING id"
+        ).fetchall()
+    assert rows == [("a",), ("b",)]
+    claimed = await claim(store, demand=5)
+    assert names(claimed) == ["a", "b"]
+    assert decode_policy(claimed.claims[0].body).retry == Retry()
+
+
+BAD = {
+    "task => ''": "task '' must have 1 to 128 characters",
+    "task => NULL": "task NULL must have",
+    "task => E'a\\x01'": "control character",
+    "task => 'ask', queue => repeat('q', 129)": "queue 'q",
+    "task => 'ask', region => '*-US'": "must not begin with",
+    "task => 'ask', args => '{}'": "args {} must be a JSON array",
+    "task => 'ask', kwargs => '[]'": "kwargs [] must be a JSON object",
+    "task => 'ask', retry => '3'": "retry 3 must be a JSON object",
+    "task => 'ask', priority => 1": "priority 1 must be 0",
+    "task => 'ask', delay => -1": "delay -1 must be between",
+    "task => 'ask', delay => 'NaN'": "delay NaN must be between",
+    "task => 'ask', expires => -1": "expires -1 must be",
+    "task => 'ask', timeout => 0": "timeout 0 must be",
+    "task => 'ask', concurrency_limit => 0": "concurrency_limit 0 must be",
+    "task => 'ask', args => jsonb_build_array(repeat('x', 300000))": "over the limit",
+}
+
+
+@pytest.mark.parametrize(("arguments", "reason"), BAD.items())
+async def test_what_is_no_valid_job_is_refused(store, url, arguments, reason):
+    with connected(url) as connection:
+        with pytest.raises(psycopg.errors.InvalidParameterValue) as refused:
+            connection.execute(f"SELECT enqueue({arguments})".encode())
+        assert reason in str(refused.value)
+        columns, values = zip(
+            *(pair.split(" => ") for pair in arguments.split(", ", 1)), strict=True
+        )
+        insert = f"INSERT INTO inbox ({', '.join(columns)}) VALUES ({', '.join(values)})"  # noqa: S608
+        connection.execute(insert.encode())
+        rows = connection.execute("SELECT reason, job FROM refused").fetchall()
+    assert len(rows) == 1
+    assert reason in rows[0][0]
+    assert (await store.stats()).lanes == []
+
+
+async def test_one_bad_row_does_not_hold_up_the_others(store, url):
+    with connected(url) as connection:
+        connection.execute(
+            "INSERT INTO inbox (task, id, priority)"
+            " VALUES ('ask', 'a', 0), ('ask', 'b', 7), ('ask', 'c', 2)"
+        )
+        assert connection.execute("SELECT job ->> 'id' FROM refused").fetchall() == [("b",)]
+    assert await store.get("a")
+    assert await store.get("c")
+
+
+# -- waking ------------------------------------------------------------------------------------
+
+
+async def test_notify_is_sent_only_when_a_waiter_is_registered(store, url):
+    with connected(url) as connection:
+        connection.execute(f'LISTEN "{store._bells.channel}"'.encode())
+
+        def heard() -> list[str]:
+            return [each.payload for each in connection.notifies(timeout=0.05)]
+
+        await store.enqueue(jobs("a"))
+        assert heard() == []
+        assert names(await claim(store, demand=2)) == ["a"]
+        await store.enqueue([job("elsewhere", region="EU")])
+        assert heard() == []
+        await store.enqueue(jobs("b"))
+        assert heard() == [ANN.id]
+        await store.enqueue(jobs("c"))
+        assert heard() == []
+
+
+async def test_without_listen_workers_poll(url, caplog):
+    quiet = with_query(url, listen="off")
+    with caplog.at_level("INFO", "mulligan.store"):
+        async with opened(quiet) as store, opened(url) as other:
+            await claim(store)
+            sleeping = asyncio.create_task(woken(store, ANN))
+            await asyncio.sleep(0)
+            await other.enqueue(jobs("a"))
+            assert await sleeping
+            assert names(await claim(store)) == ["a"]
+            assert store._bells._listener is None
+    assert caplog.text.count("listen=off") == 1
+
+
+async def test_a_job_that_nobody_came_for_is_found_by_another(store, url):
+    for worker in (ANN, BOB):
+        await claim(store, worker=worker)
+    await store.enqueue(jobs("a"))  # rings ann, who has died
+    assert await woken(store, BOB)
+    assert names(await claim(store, worker=BOB)) == ["a"]
+
+
+# -- losing the server -------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(180)
+async def test_a_restart_of_the_server_is_survived():
+    try:
+        server = PostgresServer()
+        await asyncio.to_thread(server.start)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    try:
+        async with opened(server.url) as store:
+            [first] = await begin(store, job("a"))
+            await claim(store)
+            sleeping = asyncio.create_task(store.wait(ANN, 60))
+            await asyncio.sleep(0)
+            server.kill()
+            with pytest.raises(StoreUnavailableError):
+                await sleeping
+            for _ in range(3):
+                with pytest.raises(StoreUnavailableError):
+                    await store.enqueue(jobs("b"))
+            server.start()
+            assert await store.commit([again(first)]) == ["written"]
+            await store.enqueue(jobs("b"))
+            assert sorted(names(await claim(store, demand=5))) == ["a", "b"]
+            sleeping = asyncio.create_task(store.wait(ANN, 60))
+            await asyncio.sleep(0)
+            await store.enqueue(jobs("c"))
+            await asyncio.wait_for(sleeping, 5)
+    finally:
+        server.stop()
+
+
+async def test_credentials_are_not_in_errors():
+    for away in (AWAY, f"{AWAY}?connect_timeout=1", AWAY.replace("127.0.0.1:1", "[half")):
+        try:
+            await PostgresStore(away).open()
+        except (StoreUnavailableError, InvalidError, ValueError) as error:
+            shown = f"{error!r} {error.__cause__!r}"
+            assert "hunter2" not in shown
+        else:
+            pytest.fail("there is no server there")
+
+
+async def test_a_server_that_is_away_is_named():
+    with pytest.raises(StoreUnavailableError, match=r"127\.0\.0\.1:1/nowhere cannot be reached"):
+        await PostgresStore(AWAY).open()
+
+
+# -- the doctor --------------------------------------------------------------------------------
+
+
+async def test_the_doctor_finds_a_healthy_store_healthy(store):
+    findings = await store.doctor()
+    assert {grade for grade, *_ in findings} == {"ok"}
+    assert any("LISTEN works" in sentence for _, sentence, _ in findings)
+
+
+async def test_the_doctor_names_what_is_wrong_and_what_to_do(store, url):
+    with connected(url) as connection:
+        connection.execute("DROP INDEX job_lane")
+    [bad] = [each for each in await store.doctor() if each[0] == "bad"]
+    assert "job_lane" in bad[1]
+    assert "REINDEX" in bad[2]
+    async with opened(with_query(url, listen="off")) as quiet:
+        assert any("listen=off" in sentence for _, sentence, _ in await quiet.doctor())
+
+
+# -- a pooler in between -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def bouncer(url, tmp_path) -> Iterator[str]:
+    """The store's URL through PgBouncer in transaction mode."""
+    if shutil.which("pgbouncer") is None:
+        try:
+            _debian.install("pgbouncer")
+        except Unavailable as reason:
+            pytest.skip(f"PgBouncer: {reason}")
+    port, there = free_port(), urlsplit(url)
+    settings = tmp_path / "pgbouncer.ini"
+    users = tmp_path / "users.txt"
+    users.write_text(f'"{there.username}" ""\n')
+    settings.write_text(
+        "[databases]\n"
+        f"* = host={there.hostname} port={there.port}\n"
+        "[pgbouncer]\n"
+        f"listen_addr = {LOOPBACK}\nlisten_port = {port}\nunix_socket_dir =\n"
+        f"auth_type = trust\nauth_file = {users}\npool_mode = transaction\n"
+        "ignore_startup_parameters = extra_float_digits,options\n"
+    )
+    for path in (tmp_path, *tmp_path.parents):
+        if path.is_relative_to(Path("/tmp")) and path != Path("/tmp"):  # noqa: S108
+            path.chmod(0o755)
+    command = ["setpriv", "--reuid", "postgres", "--regid", "postgres", "--init-groups"]
+    program = ["pgbouncer", str(settings)]
+    with subprocess.Popen([*command, *program], stderr=subprocess.DEVNULL) as process:
+        try:
+            assert until(lambda: accepts(port), 10), "pgbouncer did not start"
+            yield there._replace(netloc=f"{there.username}@{LOOPBACK}:{port}").geturl()
+        finally:
+            process.terminate()
+
+
+async def test_behind_a_pooler_in_transaction_mode_everything_but_listen_works(bouncer, caplog):
+    with caplog.at_level("WARNING", "mulligan.store"):
+        async with opened(bouncer) as store, opened(bouncer) as other:
+            for turn in range(12):  # more often than it takes to prepare a statement
+                await store.enqueue(jobs(f"a{turn}", f"b{turn}"))
+                both = (await claim(store, demand=2)).claims
+                assert len(both) == 2
+                assert await store.commit([done(both[0]), again(both[1])]) == ["written"] * 2
+                rest = (await claim(other, demand=1, worker=BOB)).claims
+                assert await other.commit([Done(each.lease) for each in rest]) == ["written"]
+            await claim(store)
+            sleeping = asyncio.create_task(woken(store, ANN))
+            await asyncio.sleep(0)
+            await other.enqueue(jobs("last"))
+            assert await sleeping
+            assert any("pooler" in sentence for _, sentence, _ in await store.doctor())
+    assert caplog.text.count("a connection pooler") == 2, "said once by each store"
