@@ -1,0 +1,40 @@
+"""What every test may ask for: a clock that the test moves, and each store in turn."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from mulligan.stores.contract import Store
+from tests.stores import STORES, VirtualClock, fresh_url, handle
+
+pytest_plugins = ("tests.servers.plugin", "tests.contract.steps")
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    """The time in the store; it passes only when the test says so."""
+    return VirtualClock()
+
+
+@pytest.fixture(params=STORES)
+async def store_url(request, tmp_path) -> AsyncIterator[str]:
+    """The URL of an empty store, of each engine in turn."""
+    async with fresh_url(request.param, tmp_path) as url:
+        yield url
+
+
+@pytest.fixture
+async def store(store_url, clock) -> AsyncIterator[Store]:
+    """An open, empty store, of each engine in turn, on the virtual clock."""
+    async with handle(store_url, clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def another(store, store_url, clock) -> AsyncIterator[Store]:
+    """A second handle on the data of `store`, as another process has it."""
+    if store_url.startswith("memory:"):
+        yield store
+        return
+    async with handle(store_url, clock) as opened:
+        yield opened

@@ -1,0 +1,239 @@
+"""Everything that can be done to a store, in any order, on the memory store and another at once."""
+
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from mulligan.core.decide import decide
+from mulligan.core.fairness import plan_claim
+from mulligan.core.job import ENDED, Claim, NewJob, Status
+from mulligan.core.outcome import Cancelled, Outcome, Succeeded
+from mulligan.core.retry import Retry
+from mulligan.core.worker import Worker
+from mulligan.stores.contract import Selection
+from tests.contract import drawing
+from tests.contract.making import body, job
+from tests.contract.pair import Pair
+
+MOSTLY = 75  # of a hundred
+
+
+class Comparison:
+    """Commands whose answers must be the same, and what must hold whatever was done before."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.pair = Pair(name, folder)
+        self.ids: list[str] = ["never enqueued"]
+        self.tokens: dict[str, int] = {}
+        self.claims: list[Claim] = []
+        self.incarnations = [0, 0, 0, 0]
+        for number in range(4):
+            self.pair.ask("beat", self.worker(number), [])
+        self.facts = self.first_facts = self.pair.facts()
+
+    def run(self, program):
+        """Do all that the program says, and compare all there is in the end."""
+        try:
+            for name, arguments in program:
+                getattr(self, name)(**arguments)
+            self.count()
+            self.facts = self.pair.facts()
+            for each in self.pair.stored():
+                if each.last_failure_reason is not None:
+                    self.pair.ask("history", each.id)
+        finally:
+            self.pair.close()
+
+    def worker(self, number: int) -> Worker:
+        """One of four workers in two regions, in its present incarnation."""
+        name = f"w{number}"
+        region = drawing.REGIONS[number % 2]
+        return Worker(f"{name}-{self.incarnations[number]}", region, ("a", "b"), name=name)
+
+    def job(self, number: int, *wanted: Status) -> str:
+        """The id of some job, mostly one of the wanted status, now and then one never stored."""
+        stored = self.pair.stored(*wanted) if number < MOSTLY else []
+        ids = [each.id for each in stored] or self.ids
+        return ids[number % len(ids)]
+
+    def enqueue(self, batch):
+        """Enqueue jobs, new ones and now and then one that was there before."""
+        new = []
+        for fields, old in batch:
+            name = f"j{len(self.ids)}" if old is None else self.job(old)
+            self.ids += [name] if name not in self.ids else []
+            new.append(made(name, **fields))
+        self.pair.ask("enqueue", new)
+
+    def claim(self, *, number, demand, names, carry, only, facts):
+        """Claim as an engine does, now and then from facts that may be long out of date."""
+        worker = self.worker(number)
+        if facts == "newest":
+            self.facts = self.pair.facts()
+        known = self.first_facts if facts == "first" else self.facts
+        queues = [(name, carry) for name in names]
+        ours, theirs = (plan_claim(demand, worker.region, queues, f, only) for f in known)
+        self.take(self.pair.ask_each("claim", (ours, worker), (theirs, worker)).claims)
+
+    def claim_oddly(self, number, plan):
+        """Claim by a plan that no policy would make."""
+        worker = self.worker(number)
+        self.facts = self.pair.facts()
+        ours, theirs = (replace(plan, epoch=f.epoch) for f in self.facts)
+        self.take(self.pair.ask_each("claim", (ours, worker), (theirs, worker)).claims)
+
+    def take(self, claims):
+        """Remember claims, and hold them to what every claim promises."""
+        for claim in claims:
+            assert claim.token > self.tokens.get(claim.id, 0), "tokens only grow"
+            assert claim.due <= self.pair.clock.now, "nothing starts before its time"
+            self.tokens[claim.id] = claim.token
+        assert len({claim.id for claim in claims}) == len(claims), "one job is claimed once"
+        self.claims += claims
+
+    def commit(self, chosen, draw, following):
+        """Commit results of claims, the newest and old ones, some of them again."""
+        claims = [(self.claim_of(number), result) for number, result in chosen]
+        self.commit_all([self.outcome(*each, draw, following) for each in claims if each[0]])
+
+    def commit_cancelled(self, number):
+        """Commit that a job ended without a result."""
+        claim = self.claim_of(number)
+        if claim is not None:
+            self.commit_all([Cancelled(claim.lease, "asked to stop")])
+
+    def claim_of(self, number):
+        """Some claim, mostly one that is still held, now and then any there has ever been."""
+        claims = self.claims
+        if number < MOSTLY:
+            running = {(each.id, each.token) for each in self.pair.stored("processing")}
+            claims = [each for each in claims if each.lease in running]
+        return claims[number % len(claims)] if claims else None
+
+    def outcome(self, claim, result, draw, following) -> Outcome:
+        """What the result means for the claim, with next jobs where it succeeded."""
+        if isinstance(result, Succeeded):
+            names = [f"{claim.id}.{claim.replay}.{place}" for place in range(len(following))]
+            self.ids += [name for name in names if name not in self.ids]
+            pairs = zip(names, following, strict=True)
+            result = replace(result, next=tuple(made(name, **each) for name, each in pairs))
+        outcome = decide(claim, result, self.facts[0], draw)
+        told = getattr(outcome, "next", ())
+        self.ids += [each.id for each in told if each.id not in self.ids]
+        return outcome
+
+    def commit_all(self, outcomes):
+        """Commit, and hold the verdicts and the jobs to the reference."""
+        ended = {each.id for each in self.pair.stored(*ENDED)}
+        verdicts = self.pair.ask("commit", outcomes)
+        for outcome, verdict in zip(outcomes, verdicts, strict=True):
+            name = outcome.lease.job
+            assert verdict != "written" or name not in ended, "what has ended has ended"
+            self.pair.ask("get", name)
+
+    def beat(self, number, shown):
+        """Beat, showing some leases that are held and some that are not."""
+        claims = [self.claim_of(each) for each in shown]
+        leases = dict.fromkeys(each.lease for each in claims if each is not None)
+        self.pair.ask("beat", self.worker(number), list(leases))
+
+    def leave(self, number):
+        """Stop on purpose."""
+        self.pair.ask("leave", self.worker(number))
+
+    def die(self, number):
+        """Come back as a new incarnation; nobody beats for the old one."""
+        self.incarnations[number] += 1
+
+    def seize(self, number, limit):
+        """Take over what dead workers hold."""
+        self.take(self.pair.ask("seize", limit, self.worker(number)))
+
+    def promote(self):
+        """Do the housekeeping."""
+        self.pair.tell("promote", 1000)
+
+    def advance(self, seconds):
+        """Let time pass."""
+        self.pair.clock.advance(seconds)
+
+    def advance_far(self):
+        """Let more time pass than any window, lease or grace lasts."""
+        self.pair.clock.advance(61.0)
+
+    def replay(self, numbers):
+        """Make failed jobs pending again."""
+        self.operate("replay", [self.job(each, "failed") for each in numbers])
+
+    def cancel(self, numbers):
+        """End jobs by hand."""
+        names = [self.job(each, "processing" if each % 2 else "pending") for each in numbers]
+        self.operate("cancel", names, "by hand")
+
+    def purge(self, numbers):
+        """Delete jobs that have ended."""
+        self.operate("purge", [self.job(each, *ENDED) for each in numbers])
+        self.forget()
+
+    def operate(self, command, names, *more):
+        """Give a command about some jobs, and look at them."""
+        self.pair.ask(command, names, *more)
+        for name in dict.fromkeys(names):
+            self.pair.ask("get", name)
+
+    def prune(self, keep):
+        """Delete what ended long ago."""
+        self.pair.ask("prune", keep, 1000)
+        self.forget()
+
+    def forget(self):
+        """A job that is deleted may come again, from its first token on."""
+        stored = {each.id for each in self.pair.stored()}
+        self.tokens = {name: token for name, token in self.tokens.items() if name in stored}
+
+    def adopt(self, number):
+        """Take over a copy of a job as if it came from another store."""
+        name = self.job(number, "pending", "processing", "failed")
+        stored, history = self.pair.ask("get", name), self.pair.ask("history", name)
+        if stored is not None and stored.status not in ("done", "cancelled"):
+            copy = replace(stored, id=f"copy {len(self.ids)} of {stored.id}"[:60])
+            self.ids.append(copy.id)
+            self.tokens[copy.id] = copy.token
+            self.pair.ask("adopt", [(copy, history)])
+            self.pair.ask("get", copy.id)
+
+    def pause(self, queue, paused):
+        """Stop or resume a queue."""
+        self.pair.ask("pause", queue, paused=paused)
+
+    def configure(self, a, b):
+        """Change the settings of both queues."""
+        self.pair.ask("configure", "a", a)
+        self.pair.ask("configure", "b", b)
+
+    def read(self, lane, limit, number):
+        """Look at a lane, and at one job's place in its own."""
+        self.pair.ask("depth", lane, limit)
+        if self.pair.stored("pending"):
+            self.pair.ask("ahead", self.job(number % MOSTLY, "pending"))
+
+    def page(self, selection, limit):
+        """Walk all pages of a selection."""
+        self.pair.pages(selection, limit)
+
+    def count(self):
+        """Count everything, and hold the counts to a recount."""
+        stats = self.pair.ask("stats")
+        stored = self.pair.pages(Selection(), 500).values()
+        pending = sum(each.ready + each.delayed for each in stats.lanes)
+        counts = pending, sum(stats.running.values()), sum(stats.ended.values())
+        statuses = [each.status for each in stored]
+        running = statuses.count("processing")
+        ended = sum(status in ENDED for status in statuses)
+        assert counts == (statuses.count("pending"), running, ended), "each job is in one place"
+
+
+def made(name: str, retry: Retry, on_dead: str | None = None, **fields: Any) -> NewJob:
+    """A new job of these fields."""
+    return job(name, body=body(retry, on_dead=on_dead), **fields)

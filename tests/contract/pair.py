@@ -1,0 +1,119 @@
+"""Two stores side by side: the same commands, and the same answers or an error."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from mulligan.core.job import Job, Status
+from mulligan.stores.contract import Selection, Store
+from mulligan.stores.memory import MemoryStore
+from tests.contract.steps import step
+from tests.stores import VirtualClock, fresh_url, handle
+
+# Numbers by which a store tells before from after; which numbers they are is its own business.
+PRIVATE = ("sequence", "epoch")
+
+
+class Pair:
+    """The memory store and another on one clock, in an event loop of their own."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.clock = VirtualClock()
+        self.memory = MemoryStore(clock=self.clock)
+        self._runner = asyncio.Runner()
+        self._stack = AsyncExitStack()
+        self.other = self._runner.run(self._open(folder))
+
+    async def _open(self, folder: Path) -> Store:
+        url = await self._stack.enter_async_context(fresh_url(self.name, folder))
+        return await self._stack.enter_async_context(handle(url, self.clock))
+
+    def close(self) -> None:
+        """Close the stores and remove what they left."""
+        self._runner.run(self._stack.aclose())
+        self._runner.close()
+
+    def ask(self, command: str, *arguments: Any, **options: Any) -> Any:
+        """Give both the command, and return the answer that they share."""
+        return self.ask_each(command, arguments, arguments, **options)
+
+    def ask_each(
+        self, command: str, ours: tuple[Any, ...], theirs: tuple[Any, ...], **options: Any
+    ) -> Any:
+        """Give each the command in its own words, where an epoch or a cursor is part of it."""
+        expected, answer = self._tell(command, ours, theirs, **options)
+        assert plain(answer) == plain(expected), f"{command} answered {answer}, not {expected}"
+        return expected
+
+    def tell(self, command: str, *arguments: Any, **options: Any) -> None:
+        """Give both the command, whatever they answer."""
+        self._tell(command, arguments, arguments, **options)
+
+    def _tell(
+        self, command: str, ours: tuple[Any, ...], theirs: tuple[Any, ...], **options: Any
+    ) -> tuple[Any, Any]:
+        expected = self._runner.run(getattr(self.memory, command)(*ours, **options))
+        answer = self._runner.run(getattr(self.other, command)(*theirs, **options))
+        step(self.name)
+        return expected, answer
+
+    def facts(self) -> tuple[Any, Any]:
+        """The facts of each, alike but for their epochs."""
+        both = self._tell("facts", (), ())
+        assert plain(both[1]) == plain(both[0])
+        return both
+
+    def stored(self, *statuses: Status) -> list[Job]:
+        """Every job of these statuses, or all, as the memory store has it."""
+        jobs = self._runner.run(self.memory.page(Selection(), 1_000_000)).jobs
+        return [each for each in jobs if not statuses or each.status in statuses]
+
+    def pages(self, selection: Selection, limit: int) -> dict[str, Job]:
+        """Every job that is selected, walked page by page in each."""
+        ours = self._walk(self.memory.page, selection, limit)
+        theirs = self._walk(self.other.page, selection, limit)
+        assert plain(theirs) == plain(ours)
+        return ours
+
+    def _walk(self, page: Callable[..., Any], selection: Selection, limit: int) -> dict[str, Job]:
+        found: dict[str, Job] = {}
+        after = None
+        while True:
+            part = self._runner.run(page(selection, limit, after))
+            assert len(part.jobs) <= limit
+            for job in part.jobs:
+                assert job.id not in found, f"{job.id} is on two pages"
+                found[job.id] = job
+            after = part.after
+            if after is None:
+                return found
+
+
+def plain(value: Any) -> Any:
+    """The value as it is compared: times to a tenth of a millisecond, no private numbers."""
+    if isinstance(value, Struct):
+        names = [name for name in value.__struct_fields__ if name not in PRIVATE]
+        return {name: plain(in_order(name, getattr(value, name))) for name in names}
+    if isinstance(value, dict):
+        return {key: plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def in_order(name: str, value: Any) -> Any:
+    """The value, sorted where a store may answer in any order."""
+    match name:
+        case "lanes":
+            return sorted(value, key=lambda each: each.lane)
+        case "workers":
+            return sorted(value, key=lambda each: each.worker.id)
+        case "forgotten":
+            return sorted(value)
+        case _:
+            return value

@@ -1,0 +1,44 @@
+"""Every store answers as the memory store does, whatever is asked of it and in whatever order.
+
+Each example is a program of 80 commands on an empty store. MULLIGAN_EXAMPLES=500 tries more.
+"""
+
+import os
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import strategies as st
+
+from tests.contract.comparison import Comparison
+from tests.contract.drawing import program
+from tests.stores import STORES, require
+
+LENGTH = 80
+SETTINGS = settings(
+    max_examples=int(os.environ.get("MULLIGAN_EXAMPLES", "60")),
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    phases=(Phase.reuse, Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+)
+# Which program it is, and which commands of it are done: an example is made smaller by doing fewer.
+seeds = st.integers(0, 2**32)
+masks = st.lists(st.sampled_from([False] + [True] * 19), min_size=LENGTH, max_size=LENGTH)
+
+
+@pytest.mark.timeout(900)  # a failure is made smaller before it is shown, which takes a while
+@pytest.mark.parametrize("name", STORES)
+def test_a_store_answers_as_the_memory_store_does(name, tmp_path):
+    require(name)
+
+    @SETTINGS
+    @given(seed=seeds, mask=masks)
+    def compare(seed, mask):
+        drawn = program(Random(seed), LENGTH)
+        commands = [command for command, done in zip(drawn, mask, strict=True) if done]
+        for command in commands:
+            note(f"{command.name} {command.arguments}")
+        Comparison(name, tmp_path).run(commands)
+
+    compare()

@@ -1,0 +1,250 @@
+"""Leases: how long a worker holds its jobs, and who takes them over."""
+
+from msgspec.structs import replace
+
+from mulligan.core.outcome import Later, Returned
+from tests.contract.making import (
+    ANN,
+    BOB,
+    REAPER,
+    RETRY,
+    again,
+    begin,
+    claim,
+    dead,
+    done,
+    job,
+    jobs,
+    names,
+    start,
+)
+
+
+async def test_a_live_workers_jobs_are_not_seized(store, clock):
+    await store.beat(ANN, [])
+    await begin(store, *jobs("a", "b"))
+    clock.advance(ANN.lease - 0.125)
+    assert await store.seize(10, REAPER) == []
+
+
+async def test_a_job_ten_times_longer_than_its_lease_is_not_seized_while_its_worker_beats(
+    store, clock
+):
+    [first] = await begin(store, job("a"))
+    for _ in range(30):
+        clock.advance(ANN.lease / 3)
+        assert (await store.beat(ANN, [first.lease])).lost == []
+        assert await store.seize(10, REAPER) == []
+    assert await store.commit([done(first)]) == ["written"]
+
+
+async def test_a_claim_alone_makes_a_worker_alive(store, clock):
+    await begin(store, job("a"))
+    clock.advance(ANN.lease - 1)
+    assert await store.seize(10, REAPER) == []
+    clock.advance(1)
+    assert [each.id for each in await store.seize(10, REAPER)] == ["a"]
+
+
+async def test_the_jobs_of_a_worker_that_stopped_beating_are_seized_with_a_new_token(store, clock):
+    us = replace(ANN, region="US")
+    await begin(store, job("a", region="EU"), worker=us)
+    started = clock.now
+    clock.advance(us.lease)
+    [seized] = await store.seize(10, REAPER)
+    assert (seized.id, seized.token, seized.attempt) == ("a", 2, 1)
+    assert (seized.worker, seized.worker_region, seized.started_at) == ("ann-1", "US", started)
+    stored = await store.get("a")
+    assert (stored.status, stored.token, stored.worker) == ("processing", 2, "reaper-1")
+    assert (stored.worker_region, stored.retry_count) == ("US", 0)
+
+
+async def test_a_seized_job_is_committed_by_the_reaper_like_any_other(store, clock):
+    [first] = await begin(store, job("a"))
+    clock.advance(100)
+    [seized] = await store.seize(10, REAPER)
+    assert await store.commit([again(seized, message="lost")]) == ["written"]
+    stored = await store.get("a")
+    assert (stored.status, stored.retry_count) == ("pending", 1)
+    [kept] = await store.history("a")
+    assert (kept.worker, kept.started_at, kept.ended_at) == ("ann-1", first.started_at, clock.now)
+    second = await start(store, RETRY, worker=BOB)
+    assert (second.token, second.attempt) == (3, 2)
+
+
+async def test_an_expired_lease_that_nobody_has_seized_may_still_commit(store, clock):
+    [first] = await begin(store, job("a"))
+    clock.advance(10 * ANN.lease)
+    assert await store.commit([done(first)]) == ["written"]
+    assert await store.seize(10, REAPER) == []
+
+
+async def test_a_late_beat_keeps_what_nobody_has_seized(store, clock):
+    [first] = await begin(store, job("a"))
+    clock.advance(10 * ANN.lease)
+    assert (await store.beat(ANN, [first.lease])).lost == []
+    assert await store.seize(10, REAPER) == []
+
+
+async def test_a_beat_names_the_leases_that_are_no_longer_held(store, clock):
+    first, second, third = await begin(store, *jobs("a", "b", "c"))
+    clock.advance(100)
+    [seized] = await store.seize(1, REAPER)
+    assert seized.id == "a"
+    await store.commit([done(third)])
+    beat = await store.beat(ANN, [first.lease, second.lease, third.lease])
+    assert beat.lost == [first.lease, third.lease]
+
+
+async def test_a_lease_held_by_another_is_lost(store):
+    [first] = await begin(store, job("a"))
+    assert (await store.beat(BOB, [first.lease])).lost == [first.lease]
+    assert (await store.beat(ANN, [first.lease])).lost == []
+
+
+async def test_a_beat_reports_an_unknown_job_as_lost(store):
+    [first] = await begin(store, job("a"))
+    await store.commit([done(first)])
+    await store.purge(["a"])
+    assert (await store.beat(ANN, [first.lease])).lost == [first.lease]
+
+
+async def test_a_beat_names_the_leases_that_a_worker_holds_and_never_shows(store, clock):
+    first, second = await begin(store, *jobs("a", "b"))
+    clock.advance(10)
+    await store.beat(ANN, [first.lease])
+    clock.advance(ANN.lease - 10)
+    assert (await store.beat(ANN, [first.lease])).forgotten == []
+    clock.advance(0.125)
+    beat = await store.beat(ANN, [first.lease])
+    assert (beat.lost, beat.forgotten) == ([], [second.lease])
+    await store.commit([Returned(second.lease)])
+    assert (await store.beat(ANN, [first.lease])).forgotten == []
+
+
+async def test_what_another_holds_is_not_forgotten(store, clock):
+    await store.beat(BOB, [])
+    [first] = await begin(store, job("a"))
+    clock.advance(10)
+    await store.beat(ANN, [first.lease])
+    clock.advance(10)
+    assert (await store.beat(BOB, [])).forgotten == []
+
+
+async def test_what_was_seized_just_now_is_not_yet_forgotten(store, clock):
+    await begin(store, job("a"))
+    clock.advance(100)
+    [seized] = await store.seize(10, REAPER)
+    assert (await store.beat(REAPER, [])).forgotten == []
+    clock.advance(REAPER.lease)
+    await store.beat(REAPER, [])
+    clock.advance(0.125)
+    assert (await store.beat(REAPER, [])).forgotten == [seized.lease]
+
+
+async def test_two_reapers_racing_seize_once(store, another, clock):
+    await begin(store, *jobs("a", "b"))
+    clock.advance(100)
+    first = await store.seize(10, REAPER)
+    second = await another.seize(10, replace(REAPER, id="reaper-2"))
+    assert sorted(each.id for each in first) == ["a", "b"]
+    assert second == []
+
+
+async def test_a_reaper_that_dies_is_itself_reclaimed(store, clock):
+    await begin(store, job("a"))
+    clock.advance(100)
+    [first] = await store.seize(10, REAPER)
+    clock.advance(REAPER.lease)
+    [second] = await store.seize(10, BOB)
+    assert (second.id, second.token) == ("a", first.token + 1)
+    assert await store.commit([again(first)]) == ["stale"]
+    assert await store.commit([again(second)]) == ["written"]
+    assert (await store.get("a")).retry_count == 1
+
+
+async def test_a_reaper_is_alive_by_seizing(store, clock):
+    await begin(store, job("a"))
+    clock.advance(100)
+    await store.seize(10, REAPER)
+    clock.advance(REAPER.lease - 1)
+    assert await store.seize(10, BOB) == []
+
+
+async def test_a_worker_that_comes_back_under_its_name_does_not_hide_its_old_jobs(store, clock):
+    await begin(store, job("a"))
+    clock.advance(ANN.lease)
+    reborn = replace(ANN, id="ann-2")
+    await store.beat(reborn, [])
+    await begin(store, job("b"), worker=reborn)
+    assert [each.id for each in await store.seize(10, REAPER)] == ["a"]
+
+
+async def test_a_processing_job_whose_worker_is_unknown_is_found(store):
+    [first] = await begin(store, job("a"))
+    await store.leave(ANN)
+    [seized] = await store.seize(10, REAPER)
+    assert (seized.id, seized.worker, seized.token) == ("a", "ann-1", first.token + 1)
+
+
+async def test_what_a_worker_gave_back_before_it_left_is_not_seized(store):
+    first, second = await begin(store, *jobs("a", "b"))
+    await store.commit([Returned(first.lease), done(second)])
+    await store.leave(ANN)
+    assert await store.seize(10, REAPER) == []
+    assert names(await claim(store, worker=BOB, demand=5)) == ["a"]
+
+
+async def test_leaving_without_having_come_is_no_error(store):
+    await store.leave(ANN)
+
+
+async def test_a_worker_that_left_may_come_back(store):
+    [first] = await begin(store, job("a"))
+    await store.leave(ANN)
+    assert (await store.beat(ANN, [first.lease])).lost == []
+    assert await store.seize(10, REAPER) == []
+
+
+async def test_the_longest_running_are_seized_first_and_no_more_than_asked_for(store, clock):
+    for name in ("a", "b", "c"):
+        await begin(store, job(name))
+        clock.advance(1)
+    clock.advance(100)
+    assert [each.id for each in await store.seize(2, REAPER)] == ["a", "b"]
+    assert [each.id for each in await store.seize(2, REAPER)] == ["c"]
+    assert await store.seize(2, REAPER) == []
+
+
+async def test_each_worker_has_a_lease_of_its_own_length(store, clock):
+    await begin(store, job("a"), worker=replace(ANN, lease=5.0))
+    await begin(store, job("b"), worker=replace(BOB, lease=50.0))
+    clock.advance(10)
+    assert [each.id for each in await store.seize(10, REAPER)] == ["a"]
+
+
+async def test_pending_and_delayed_jobs_of_a_dead_worker_are_not_seized(store, clock):
+    first, second, third = await begin(store, *jobs("a", "b", "c"))
+    await store.commit([again(first, 1000), Later(second.lease, 1000), dead(third)])
+    clock.advance(500)
+    assert await store.seize(10, REAPER) == []
+
+
+async def test_a_crash_loop_ends_like_any_other_failure(store, clock):
+    await store.enqueue(jobs("a"))
+    for n in range(3):
+        worker = replace(ANN, id=f"ann-{n}")
+        await start(store, worker=worker)
+        clock.advance(worker.lease)
+        [seized] = await store.seize(10, REAPER)
+        await store.commit([again(seized) if n < 2 else dead(seized)])
+    stored = await store.get("a")
+    assert (stored.status, stored.retry_count, len(await store.history("a"))) == ("failed", 2, 3)
+
+
+async def test_a_job_seized_and_returned_by_the_reaper_runs_again(store, clock):
+    await begin(store, job("a"))
+    clock.advance(100)
+    [seized] = await store.seize(1, REAPER)
+    assert await store.commit([Returned(seized.lease)]) == ["written"]
+    assert (await start(store)).token == seized.token + 1
