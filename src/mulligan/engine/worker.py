@@ -23,6 +23,7 @@ from mulligan.stores.contract import Beat, Store
 log = logging.getLogger("mulligan.worker")
 REAP_EVERY = 1.0
 KEEP_HOUSE_EVERY = 1.0
+LEAVE_WITHIN = 2.0
 
 
 class Engine:
@@ -100,6 +101,7 @@ class Engine:
             self._heard,
         )
         if not await self._joined(heartbeat):
+            await self._leave()
             return
         thread = OwnThread("mulligan-heartbeat")
         support = [self.committer.run(), self.reaper.run(), self._housekeeper.run()]
@@ -118,8 +120,7 @@ class Engine:
             thread.stop()
             if self._threads is not None:
                 self._threads.close()
-            with contextlib.suppress(Exception):
-                await self._store.leave(self.worker)
+            await self._leave()
 
     async def _joined(self, heartbeat: Heartbeat) -> bool:
         """Make the worker known to the store; False if told to stop before it answered."""
@@ -129,6 +130,12 @@ class Engine:
         joined = joining.done()
         await cancelled([joining, stopped])
         return joined
+
+    async def _leave(self) -> None:
+        """Say goodbye; a store that is away finds out by the lease."""
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(LEAVE_WITHIN):
+                await self._store.leave(self.worker)
 
     async def _until_stopped(self, loops: "list[asyncio.Task[None]]") -> None:
         stopped: asyncio.Future[Any] = asyncio.ensure_future(self._stop.wait())
