@@ -11,7 +11,7 @@ STORES ?= memory,sqlite,redis,postgres,mongo
 JOBS ?= 2
 ARGS ?=
 
-.PHONY: help setup demo test check format bench lock clean
+.PHONY: help setup demo test check format chaos docs bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,13 @@ check: setup ## lint, format, types and layers
 format: setup ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+chaos: setup ## kill and pause workers and servers while they work, on every store
+	@for store in sqlite redis postgres mongo; do \
+	  $(BIN)/python -m tests.chaos --store $$store --jobs 20000 || exit 1; done
+
+docs: setup ## check that the documentation is true: run its examples, follow its links
+	$(BIN)/python -m pytest -q tests/test_docs.py tests/cli -k 'docs or documented'
 
 bench: setup ## measure throughput and latency on this machine
 	$(BIN)/mulligan bench

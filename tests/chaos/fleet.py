@@ -41,21 +41,23 @@ class Fleet:
             )
 
     def kill_one(self) -> None:
-        """SIGKILL a random worker."""
-        worker = self._chance.choice(self._workers)
+        """SIGKILL a random worker, but none that is paused: it is to come back and be refused."""
+        worker = self._chance.choice(self._awake())
         worker.kill()
         worker.wait()
-        self._paused.pop(worker.pid, None)
         self.kills += 1
 
     def pause_one(self, seconds: float) -> None:
         """SIGSTOP a random worker for longer than its lease; `wake` lets it go on."""
-        awake = [worker for worker in self._workers if worker.pid not in self._paused]
+        awake = self._awake()
         if len(awake) > 1:
             worker = self._chance.choice(awake)
             worker.send_signal(signal.SIGSTOP)
             self._paused[worker.pid] = time.monotonic() + seconds
             self.pauses += 1
+
+    def _awake(self) -> "list[subprocess.Popen[bytes]]":
+        return [worker for worker in self._workers if worker.pid not in self._paused]
 
     def wake(self) -> None:
         """SIGCONT those whose pause is over."""
