@@ -7,7 +7,7 @@ import os
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 from hypothesis import strategies as st
 
 from tests.contract.comparison import Comparison
@@ -21,6 +21,7 @@ SETTINGS = settings(
     derandomize=bool(os.environ.get("CI")),
     phases=(Phase.reuse, Phase.generate, Phase.shrink),
     suppress_health_check=list(HealthCheck),
+    verbosity=Verbosity.quiet,  # the commands say more than the seed and the mask
 )
 # Which program it is, and which commands of it are done: an example is made smaller by doing fewer.
 seeds = st.integers(0, 2**32)
@@ -37,8 +38,10 @@ def test_a_store_answers_as_the_memory_store_does(name, tmp_path):
     def compare(seed, mask):
         drawn = program(Random(seed), LENGTH)
         commands = [command for command, done in zip(drawn, mask, strict=True) if done]
-        for command in commands:
-            note(f"{command.name} {command.arguments}")
-        Comparison(name, tmp_path).run(commands)
+        try:
+            Comparison(name, tmp_path).run(commands)
+        except Exception as error:
+            error.add_note("\n".join(f"{each.name} {each.arguments}" for each in commands))
+            raise
 
     compare()

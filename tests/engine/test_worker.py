@@ -352,3 +352,13 @@ async def test_a_retry_held_by_a_cap_does_not_make_the_fetcher_spin(app, store):
 def test_a_plan_for_no_queue_takes_nothing():
     plan = plan_claim(5, "default", [("a", Carry())], Facts(paused=frozenset({"a"})))
     assert plan.steps == ()
+
+
+async def test_a_worker_whose_heartbeat_breaks_ends_and_is_seen_to(app, store):
+    class Broken(MemoryStore):
+        async def beat(self, worker, holding):
+            raise AttributeError("a defect")
+
+    made = Engine(store, app.tasks, worker_of(app), QUICK, heart=Broken())
+    with pytest.raises(AttributeError, match="a defect"):
+        await made.run()

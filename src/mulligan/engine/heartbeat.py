@@ -1,6 +1,7 @@
 """The heartbeat: keeps all leases of a worker, from a thread that no task can block."""
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
@@ -40,6 +41,14 @@ class Heartbeat:
             await self.once()
             await asyncio.sleep(self._every)
 
+    async def run_apart(self) -> None:
+        """Beat until cancelled, on a handle of its own that is opened and closed here."""
+        await self._patience.insist(self._store.open)
+        try:
+            await self.run()
+        finally:
+            await self._store.close()
+
 
 class OwnThread:
     """Runs a coroutine on an event loop and thread of its own until stopped."""
@@ -50,8 +59,12 @@ class OwnThread:
         self._task: asyncio.Task[None] | None = None
         self._thread: threading.Thread | None = None
 
-    def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Start the thread; returns at once."""
+    def start(
+        self,
+        work: Callable[[], Coroutine[Any, Any, None]],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        """Start the thread; returns at once. An error that ends the coroutine goes to `failed`."""
         ready = threading.Event()
 
         async def main() -> None:
@@ -59,8 +72,9 @@ class OwnThread:
             self._task = asyncio.ensure_future(work())
             ready.set()
             await asyncio.wait([self._task])
-            if not self._task.cancelled():
-                self._task.result()
+            error = None if self._task.cancelled() else self._task.exception()
+            if error is not None:
+                failed(error)
 
         self._thread = threading.Thread(
             target=asyncio.run, args=(main(),), name=self._name, daemon=True
@@ -71,6 +85,6 @@ class OwnThread:
     def stop(self) -> None:
         """Cancel the coroutine and wait for the thread."""
         if self._loop is not None and self._task is not None and self._thread is not None:
-            if self._thread.is_alive():
+            with contextlib.suppress(RuntimeError):  # it may have ended by itself
                 self._loop.call_soon_threadsafe(self._task.cancel)
             self._thread.join(timeout=5)

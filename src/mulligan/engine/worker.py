@@ -71,6 +71,7 @@ class Engine:
         self._housekeeper = Housekeeper(store, every=KEEP_HOUSE_EVERY, keep_done=settings.keep_done)
         self._stop = asyncio.Event()
         self._stop_now = asyncio.Event()
+        self._crashed: asyncio.Future[None] = self._loop.create_future()
 
     @property
     def worn(self) -> bool:
@@ -93,38 +94,47 @@ class Engine:
 
     async def run(self) -> None:
         """Work until stopped, then drain within the deadline, flush and leave."""
-        heartbeat = Heartbeat(
-            self._heart or self._store,
-            self.worker,
-            self.settings.beat,
-            lambda: self.executor.holding + self.committer.holding,
-            self._heard,
-        )
-        if not await self._joined(heartbeat):
+        if not await self._joined():
             await self._leave()
             return
         thread = OwnThread("mulligan-heartbeat")
         support = [self.committer.run(), self.reaper.run(), self._housekeeper.run()]
         if self._heart is None:
-            support.append(heartbeat.run())
+            support.append(self._heartbeat(self._store).run())
         else:
-            thread.start(heartbeat.run)
+            heartbeat = self._heartbeat(self._heart)
+            shared = self._heart is self._store
+            thread.start(heartbeat.run if shared else heartbeat.run_apart, self._heart_failed)
         loops = [asyncio.ensure_future(loop) for loop in support]
         fetching = asyncio.ensure_future(self._fetcher.run())
         try:
-            await self._until_stopped([fetching, *loops])
+            await self._until_stopped([fetching, *loops, self._crashed])
             await self._fetcher.stopped()
             await self._drain()
         finally:
-            await cancelled([fetching, *loops])
+            await cancelled([fetching, *loops, self._crashed])
             thread.stop()
             if self._threads is not None:
                 self._threads.close()
             await self._leave()
 
-    async def _joined(self, heartbeat: Heartbeat) -> bool:
+    def _heartbeat(self, store: Store) -> Heartbeat:
+        return Heartbeat(
+            store,
+            self.worker,
+            self.settings.beat,
+            lambda: self.executor.holding + self.committer.holding,
+            self._heard,
+        )
+
+    def _heart_failed(self, error: BaseException) -> None:
+        """A worker without a heartbeat would lose its jobs: it must end, and be seen to."""
+        with contextlib.suppress(RuntimeError):  # the loop may be closing
+            self._loop.call_soon_threadsafe(self._crashed.set_exception, error)
+
+    async def _joined(self) -> bool:
         """Make the worker known to the store; False if told to stop before it answered."""
-        joining = asyncio.ensure_future(heartbeat.once())
+        joining = asyncio.ensure_future(self._heartbeat(self._store).once())
         stopped = asyncio.ensure_future(self._stop.wait())
         await asyncio.wait([joining, stopped], return_when=asyncio.FIRST_COMPLETED)
         joined = joining.done()
@@ -137,7 +147,7 @@ class Engine:
             async with asyncio.timeout(LEAVE_WITHIN):
                 await self._store.leave(self.worker)
 
-    async def _until_stopped(self, loops: "list[asyncio.Task[None]]") -> None:
+    async def _until_stopped(self, loops: "list[asyncio.Future[None]]") -> None:
         stopped: asyncio.Future[Any] = asyncio.ensure_future(self._stop.wait())
         done, _ = await asyncio.wait([stopped, *loops], return_when=asyncio.FIRST_COMPLETED)
         await cancelled([stopped])

@@ -1,0 +1,208 @@
+"""From answers of scripts to values of the contract."""
+
+from functools import lru_cache
+from typing import Any, Literal, cast
+from urllib.parse import unquote
+
+import msgspec
+from msgspec.structs import replace
+
+from mulligan.core.facts import Facts, QueueSettings, Region
+from mulligan.core.job import Attempt, Claim, Job, Status
+from mulligan.core.lane import Lane
+from mulligan.core.worker import Worker, WorkerView
+from mulligan.stores.contract import Claimed, DelayedStats, LaneStats, Stats, Verdict
+from mulligan.stores.redis.encoding import lane_of
+
+UNPACK = msgspec.msgpack.Decoder()
+ATTEMPT = msgspec.json.Decoder(Attempt)
+SETTINGS = msgspec.json.Decoder(QueueSettings)
+WORKER = msgspec.json.Decoder(Worker)
+VERDICTS: dict[str, Verdict] = {"w": "written", "a": "already", "s": "stale"}
+CLAIM_HEAD, CLAIM_WIDTH, LEASE_WIDTH = 3, 5, 8
+
+
+def claimed_of(answer: list[Any], lanes: tuple[Lane, ...], worker: Worker) -> Claimed:
+    """What claim.lua gave."""
+    started, again_in, left = float(answer[0]), answer[1], answer[2]
+    holder, region = worker.id, worker.region
+    cells = iter(answer[CLAIM_HEAD:])
+    claims = []
+    # Zipping one iterator with itself cuts the flat answer into rows without copying it.
+    for id_, number, text, due, counts in zip(*[cells] * CLAIM_WIDTH, strict=True):
+        queue, scope, lane_priority = lanes[number - 1]
+        _, created_at, _, home, priority, task, body = text.split(b"\t", 6)
+        token, retry_count, replay, snoozes = read_counts(counts)
+        claims.append(
+            Claim(
+                id_.decode(),
+                token,
+                queue,
+                name_of(task),
+                body,
+                name_of(home),
+                int(priority),
+                scope,
+                lane_priority,
+                float(due or created_at),
+                retry_count,
+                replay,
+                snoozes,
+                holder,
+                region,
+                started,
+            )
+        )
+    flags = tuple(flag == ord("1") for flag in left)
+    return Claimed(claims, flags, float(again_in) if again_in else None)
+
+
+def leases_of(answer: list[Any]) -> list[Claim]:
+    """What seize.lua gave."""
+    return [lease_of(answer[at : at + LEASE_WIDTH]) for at in range(0, len(answer), LEASE_WIDTH)]
+
+
+def lease_of(row: list[Any]) -> Claim:
+    """One lease that was handed over apart from a plan."""
+    id_, name, text, due, counts, worker, region, started = row
+    lane = lane_of(name.decode())
+    _, created_at, _, home, priority, task, body = text.split(b"\t", 6)
+    token, retry_count, replay, snoozes = read_counts(counts)
+    return Claim(
+        id_.decode(),
+        token,
+        lane.queue,
+        name_of(task),
+        body,
+        name_of(home),
+        int(priority),
+        lane.scope,
+        lane.priority,
+        float(due or created_at),
+        retry_count,
+        replay,
+        snoozes,
+        worker.decode(),
+        region.decode(),
+        float(started),
+    )
+
+
+@lru_cache(maxsize=4096)
+def name_of(text: bytes) -> str:
+    """A name that many jobs share, read once."""
+    return text.decode()
+
+
+@lru_cache(maxsize=4096)
+def read_counts(text: bytes) -> tuple[int, int, int, int]:
+    """Token, retries, replays and snoozes of a job."""
+    token, retry_count, replay, snoozes = map(int, text.split())
+    return token, retry_count, replay, snoozes
+
+
+def attempt_of(entry: bytes) -> Attempt:
+    """An attempt as its job's history keeps it."""
+    ended_at, _, rest = entry.partition(b" ")
+    return replace(
+        ATTEMPT.decode(rest), ended_at=None if ended_at == b"-" else float(ended_at)
+    )
+
+
+def job_of(id_: str, text_: bytes, cells: list[bytes], lease: bytes, failure: bytes) -> Job:
+    """A job from its text, its state, the lease that it runs under, and its last failure."""
+    sequence, created_at, queue, home, priority, task, body = text_.split(b"\t", 6)
+    known = {key.decode(): value for key, value in zip(cells[::2], cells[1::2], strict=True)}
+
+    def text(name: str) -> str | None:
+        return known[name].decode() if name in known else None
+
+    def time(name: str) -> float | None:
+        return float(known[name]) if name in known else None
+
+    own_lane = Lane(queue.decode(), home.decode(), int(priority))
+    lane = lane_of(known["lane"].decode()) if "lane" in known else own_lane
+    status = cast("Status", text("ended") or "pending")
+    counts, worker = known.get("counts", b"0 0 0 0"), None
+    started, _, region = known.get("ran", b"").partition(b" ")
+    last_retry_at = time("last_retry_at")
+    if lease:
+        # The state learns of an attempt when it is over; until then the lease knows.
+        counts, _, flags, _, started, region, _, holder = lease.split(b"\t")
+        status, worker = "processing", holder.decode()
+        last_retry_at = float(started) if b"r" in flags else last_retry_at
+    token, retry_count, replay, snoozes = read_counts(counts)
+    return Job(
+        id=id_,
+        queue=own_lane.queue,
+        task=task.decode(),
+        region=own_lane.scope,
+        priority=own_lane.priority,
+        status=status,
+        scope=lane.scope,
+        lane_priority=lane.priority,
+        due=float(known.get("due", created_at)),
+        sequence=int(known.get("sequence", sequence)),
+        token=token,
+        retry_count=retry_count,
+        replay=replay,
+        snoozes=snoozes,
+        created_at=float(created_at),
+        body=body,
+        unique_key=text("unique_key"),
+        concurrency_key=text("concurrency_key"),
+        concurrency_limit=int(known.get("concurrency_limit", 1)),
+        held="held" in known,
+        expires_at=time("expires_at"),
+        worker=worker,
+        worker_region=region.decode() or None,
+        started_at=float(started) if started else None,
+        last_retry_at=last_retry_at,
+        ended_at=time("ended_at"),
+        result=known.get("result"),
+        last_failure_reason=attempt_of(failure).message if failure else None,
+        cancel_reason=text("cancel_reason"),
+    )
+
+
+def facts_of(packed: bytes) -> Facts:
+    """What plans are made from."""
+    epoch, settings, regions, paused = UNPACK.decode(packed)
+    return Facts(
+        epoch,
+        {queue: SETTINGS.decode(text) for queue, text in settings},
+        tuple(Region(name, live=live) for name, live in sorted(regions)),
+        frozenset(paused),
+    )
+
+
+def stats_of(packed: bytes) -> Stats:
+    """What stats.lua counted."""
+    now, lanes, running, ended, delayed, workers = UNPACK.decode(packed)
+    counts: dict[tuple[str, str], int] = {}
+    for name, region, count in running:
+        where = (lane_of(name).queue, region)
+        counts[where] = counts.get(where, 0) + count
+    return Stats(
+        float(now),
+        sorted(
+            (
+                LaneStats(lane_of(name), ready, later, float(oldest))
+                for name, ready, later, oldest in lanes
+            ),
+            key=lambda each: each.lane,
+        ),
+        counts,
+        {ended_key(name): count for name, count in ended},
+        {unquote(queue): DelayedStats(*numbers) for queue, *numbers in delayed},
+        [
+            WorkerView(WORKER.decode(about), float(beat), float(joined), live, held)
+            for about, beat, joined, live, held in workers
+        ],
+    )
+
+
+def ended_key(name: str) -> tuple[str, Status]:
+    """Queue and status from the name of a count."""
+    status, _, queue = name.partition(":")
+    return unquote(queue), cast("Literal['done', 'failed', 'cancelled']", status)

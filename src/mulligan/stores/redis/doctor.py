@@ -1,0 +1,121 @@
+"""What an operator should know of a server before trusting jobs to it."""
+
+import re
+import time
+from typing import Any, Literal
+
+from mulligan.core.errors import StoreError
+from mulligan.stores.redis.server import Server
+
+Finding = tuple[Literal["ok", "warn", "bad"], str, str]
+
+OLDEST = (6, 2)
+SKEW_SECONDS = 1.0
+
+
+async def examine(server: Server) -> list[Finding]:
+    """Look at version, memory, persistence, clock and permissions; (level, sentence, remedy)."""
+    info = parse_info(await server.command("INFO"))
+    return [
+        version_finding(info),
+        memory_finding(info),
+        *persistence_findings(info, await setting(server, "appendfsync")),
+        await clock_finding(server),
+        await permission_finding(server),
+    ]
+
+
+def version_of(info: dict[str, str]) -> tuple[int, ...]:
+    """The version that the server is compatible with; Valkey counts as Redis 7.2."""
+    return tuple(int(part) for part in re.findall(r"\d+", info.get("redis_version", "0"))[:2])
+
+
+def version_finding(info: dict[str, str]) -> Finding:
+    """Whether the server has the commands that the scripts use."""
+    shown = info.get("redis_version", "unknown")
+    if version_of(info) < OLDEST:
+        return ("bad", f"the server's version is {shown}", "use Redis 6.2 or later, or Valkey")
+    return ("ok", f"the server's version is {shown}", "")
+
+
+def memory_finding(info: dict[str, str]) -> Finding:
+    """Whether the server would rather refuse a job than drop one."""
+    policy = info.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction":
+        return (
+            "bad",
+            f"maxmemory-policy is {policy}: a full server drops jobs without a word",
+            "CONFIG SET maxmemory-policy noeviction",
+        )
+    if info.get("maxmemory", "0") == "0":
+        return (
+            "warn",
+            "maxmemory is not set: a full server is killed by its system",
+            "CONFIG SET maxmemory to what the machine can spare",
+        )
+    return ("ok", "a full server refuses new jobs and keeps those it has", "")
+
+
+def persistence_findings(info: dict[str, str], fsync: str | None) -> list[Finding]:
+    """What a crash of the server would cost."""
+    if info.get("aof_enabled") != "1":
+        return [
+            (
+                "warn",
+                "appendonly is off: a crash loses what came after the last snapshot",
+                "CONFIG SET appendonly yes",
+            )
+        ]
+    if fsync == "no":
+        remedy = "CONFIG SET appendfsync everysec"
+        return [("warn", "appendfsync is no: a power cut may lose half a minute", remedy)]
+    lost = "nothing" if fsync == "always" else "up to a second"
+    return [("ok", f"the append-only file is on: a power cut loses {lost}", "")]
+
+
+async def clock_finding(server: Server) -> Finding:
+    """Whether the server's clock, which decides, agrees with this machine's."""
+    before = time.time()
+    seconds, micros = await server.command("TIME")
+    here = (before + time.time()) / 2
+    skew = int(seconds) + int(micros) / 1e6 - here
+    if abs(skew) > SKEW_SECONDS:
+        return (
+            "warn",
+            f"the server's clock is {skew:+.1f} s from this machine's; the server's decides",
+            "let both follow the same time server",
+        )
+    return ("ok", "the server's clock agrees with this machine's", "")
+
+
+async def permission_finding(server: Server) -> Finding:
+    """Whether this user may run the scripts on these keys."""
+    try:
+        await server.run("facts", "", writes=False)
+        await server.run("leave", "", "doctor", "doctor")
+    except StoreError as error:
+        return (
+            "bad",
+            f"this user may not run mulligan's scripts: {error}",
+            f"ACL SETUSER … ~{server.address.tag}:* +@all -@admin -@dangerous +info",
+        )
+    return ("ok", "this user may run mulligan's scripts", "")
+
+
+async def setting(server: Server, name: str) -> str | None:
+    """A setting of the server, None where it may not be read."""
+    try:
+        answer: Any = await server.command("CONFIG", "GET", name)
+    except StoreError:
+        return None
+    if isinstance(answer, dict):
+        return str(answer.get(name))
+    return answer[1].decode() if answer else None
+
+
+def parse_info(answer: Any) -> dict[str, str]:
+    """The fields of INFO, whether or not the driver has read them already."""
+    if isinstance(answer, dict):
+        return {key: str(value) for key, value in answer.items()}
+    lines = answer.decode().splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line)

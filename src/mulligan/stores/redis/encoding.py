@@ -1,0 +1,247 @@
+"""From values of the contract to arguments of scripts."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from urllib.parse import unquote
+
+import msgspec
+from msgspec import Struct
+
+from mulligan.core.errors import InvalidError
+from mulligan.core.job import Attempt, Job, NewJob
+from mulligan.core.lane import Lane, Priority
+from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome, Returned
+from mulligan.core.plan import Gate, Group, Running, Source, Take
+from mulligan.stores.redis.server import Value
+
+KINDS = {
+    int(Priority.NORMAL): "fresh",
+    int(Priority.RETRY): "retry",
+    int(Priority.URGENT): "urgent",
+    int(Priority.URGENT_RETRY): "urgent-retry",
+}
+PRIORITIES = {kind: priority for priority, kind in KINDS.items()}
+JSON = msgspec.json.Encoder()
+PACK = msgspec.msgpack.Encoder()
+
+
+def escape(name: str) -> str:
+    """The name without the colon that separates the parts of a key."""
+    return name.replace("%", "%25").replace(":", "%3A")
+
+
+@lru_cache(maxsize=4096)
+def lane_name(lane: Lane) -> str:
+    """The lane as its key spells it: kind, queue, scope."""
+    kind = KINDS.get(lane.priority, str(lane.priority))
+    return f"{kind}:{escape(lane.queue)}:{escape(lane.scope)}"
+
+
+@lru_cache(maxsize=4096)
+def lane_of(name: str) -> Lane:
+    """The lane that a key spells."""
+    kind, queue, scope = name.split(":")
+    priority = PRIORITIES[kind] if kind in PRIORITIES else int(kind)
+    return Lane(unquote(queue), unquote(scope), priority)
+
+
+class Lanes:
+    """The lanes that the jobs of one batch join, numbered from 1."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, str, int], int] = {}
+
+    def number(self, job: NewJob) -> int:
+        """The number of the job's lane."""
+        return self._numbers.setdefault(
+            (job.queue, job.region, job.priority), len(self._numbers) + 1
+        )
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @property
+    def values(self) -> list[Value]:
+        """The names of the lanes."""
+        return [lane_name(Lane(*lane)) for lane in self._numbers]
+
+
+def job_values(job: NewJob, lanes: Lanes) -> tuple[Value, ...]:
+    """Five values for a new job."""
+    options = {
+        name: value
+        for name, value, usual in (
+            ("unique_key", job.unique_key, None),
+            ("concurrency_key", job.concurrency_key, None),
+            ("concurrency_limit", job.concurrency_limit, 1),
+            ("expires", job.expires, None),
+        )
+        if value != usual
+    }
+    more = JSON.encode(options) if options else b""
+    delay = repr(float(job.delay)) if job.delay else "0"
+    return (job.id, lanes.number(job), job_text(job), delay, more)
+
+
+def job_text(job: NewJob | Job) -> bytes:
+    """A job as it is kept, without the sequence and the time that the store puts before it."""
+    return heading(job.queue, job.region, job.priority, job.task) + job.body
+
+
+@lru_cache(maxsize=4096)
+def heading(queue: str, region: str, priority: int, task: str) -> bytes:
+    """What stands before the body; a tab in a name would end it too soon."""
+    for name in (queue, region, task):
+        if "\t" in name:
+            raise InvalidError(f"name {name!r} has a tab; remove it")
+    return f"{queue}\t{region}\t{int(priority)}\t{task}\t".encode()
+
+
+def jobs_values(jobs: Iterable[NewJob], lanes: Lanes) -> list[Value]:
+    """Five values for each new job."""
+    values: list[Value] = []
+    for job in jobs:
+        values += job_values(job, lanes)
+    return values
+
+
+def commit_values(outcomes: Sequence[Outcome]) -> list[Value]:
+    """What commit.lua reads after the time."""
+    lanes = Lanes()
+    data: list[Value] = []
+    for outcome in outcomes:
+        if type(outcome) is Done and outcome.result is None and not outcome.next:
+            data.append("done")
+        else:
+            data += outcome_values(outcome, lanes)
+    ids: list[Value] = [outcome.lease[0] for outcome in outcomes]
+    tokens: list[Value] = [outcome.lease[1] for outcome in outcomes]
+    return [len(outcomes), len(lanes), *lanes.values, *ids, *tokens, *data]
+
+
+def outcome_values(outcome: Outcome, lanes: Lanes) -> list[Value]:
+    """The word for an outcome, and what goes with it."""
+    match outcome:
+        case Done(_, result, following):
+            some = 0 if result is None else 1
+            following_values = jobs_values(following, lanes)
+            return ["done+", result or b"", some, len(following), *following_values]
+        case Again(_, lane, delay, failure):
+            return ["again", lane_name(Lane(*lane)), repr(float(delay)), JSON.encode(failure)]
+        case Later(_, delay):
+            return ["later", repr(float(delay))]
+        case Dead(_, failure, following):
+            return ["dead", JSON.encode(failure), len(following), *jobs_values(following, lanes)]
+        case Returned():
+            return ["returned"]
+        case Cancelled(_, reason):
+            return ["cancelled", reason]
+
+
+class Shape(Struct, frozen=True):
+    """What plans that differ only in numbers have in common, as the claim script reads it."""
+
+    name: str
+    packed: bytes
+    waits: bytes
+    lanes: tuple[Lane, ...]
+
+
+@lru_cache(maxsize=256)
+def shape_of(groups: tuple[Group, ...]) -> Shape:
+    """The shape of a plan with these groups; workers of one shape wait for the same things."""
+    lanes: dict[Lane, int] = {}
+    gates: dict[Gate, int] = {}
+    waits: dict[Lane, float] = {}
+
+    def packed_source(source: Source) -> tuple[int, float, list[int]]:
+        waits[source.lane] = source.waited
+        return (
+            lanes.setdefault(source.lane, len(lanes) + 1),
+            source.waited,
+            [gates.setdefault(gate, len(gates) + 1) for gate in source.gates],
+        )
+
+    packed_groups = [
+        [[packed_source(source) for source in tier] for tier in group.tiers] for group in groups
+    ]
+    packed = PACK.encode(
+        ([lane_name(lane) for lane in lanes], [packed_gate(gate) for gate in gates], packed_groups)
+    )
+    sleeps = JSON.encode(
+        {
+            "lanes": [(lane_name(lane), waited) for lane, waited in waits.items()],
+            "gates": sorted({gate.key for gate in gates}),
+        }
+    )
+    name = hashlib.sha1(sleeps, usedforsecurity=False).hexdigest()[:16]
+    return Shape(name, packed, sleeps, tuple(lanes))
+
+
+def packed_gate(gate: Gate) -> tuple[str, str, int, float, float, str]:
+    """A gate as the script reads it; a limit of -1 only counts."""
+    if isinstance(gate, Running):
+        return ("running", gate.key, gate.limit, 0.0, 0.0, "")
+    limit = -1 if gate.limit is None else gate.limit
+    return ("rate", gate.key, limit, gate.per, gate.ratio, gate.of)
+
+
+def packed_steps(steps: tuple[Take, ...]) -> bytes:
+    """The steps of a plan, groups numbered from 1."""
+    return PACK.encode(
+        [
+            (step.group + 1, step.until, step.share, step.carry, [each + 1 for each in step.of])
+            for step in steps
+        ]
+    )
+
+
+def adopt_values(job: Job, history: Sequence[Attempt]) -> list[Value]:
+    """What adopt.lua reads of a job."""
+    known: dict[str, str | None] = {
+        "counts": f"{job.token} {job.retry_count} {job.replay} {job.snoozes}",
+        "unique_key": job.unique_key,
+        "concurrency_key": job.concurrency_key,
+        "concurrency_limit": None if job.concurrency_limit == 1 else str(job.concurrency_limit),
+        "expires_at": text_of(job.expires_at),
+        "ran": None if job.started_at is None else f"{job.started_at!r} ",
+        "last_retry_at": text_of(job.last_retry_at),
+        "ended_at": text_of(job.ended_at) if job.status == "failed" else None,
+    }
+    state = [part for name, value in known.items() if value is not None for part in (name, value)]
+    marks = "".join(
+        letter
+        for letter, value in (
+            ("u", job.unique_key),
+            ("k", job.concurrency_key),
+            ("e", job.expires_at),
+        )
+        if value is not None
+    )
+    past = [past_text(attempt) for attempt in history]
+    head: list[Value] = [
+        job.id,
+        lane_name(job.lane),
+        repr(job.due),
+        int(job.status == "failed"),
+        job.unique_key or "",
+        marks,
+        text_of(job.expires_at) or "",
+        int(job.token == 0),
+        repr(float(job.created_at)).encode() + b"\t" + job_text(job),
+        len(past),
+        len(state),
+    ]
+    return [*head, *past, *state]
+
+
+def text_of(time: float | None) -> str | None:
+    """A time as a hash keeps it."""
+    return None if time is None else repr(float(time))
+
+
+def past_text(attempt: Attempt) -> bytes:
+    """An attempt as its job's history keeps it: when it ended, then the rest as JSON."""
+    ended_at = text_of(attempt.ended_at) or "-"
+    return b"%s %s" % (ended_at.encode(), JSON.encode(attempt))

@@ -1,0 +1,150 @@
+"""Jobs from producers in any language: JSON documents pushed to the inbox, accepted by workers.
+
+Documents are checked here, in Python; the scripts only move them. An idle worker blocks on the
+inbox, so that a document is a job a moment after it was pushed.
+"""
+
+import asyncio
+import logging
+import uuid
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Raw, Struct
+
+from mulligan.core.durations import check_seconds
+from mulligan.core.errors import InvalidError, StoreError
+from mulligan.core.job import Body, NewJob, encode
+from mulligan.core.lane import Priority
+from mulligan.core.names import check_name, check_region
+from mulligan.core.retry import PRESETS, Retry
+from mulligan.core.settings import Settings
+from mulligan.stores.redis.encoding import JSON, Lanes, job_values
+from mulligan.stores.redis.server import Server, Value, end
+
+BATCH = 100
+REFUSALS_KEPT = 1000
+BLOCK_SECONDS = 30.0
+RETRY_SECONDS = 1.0
+PRIORITIES = {"normal": Priority.NORMAL, "urgent": Priority.URGENT, 0: 0, 2: 2}
+
+log = logging.getLogger("mulligan")
+
+
+class Document(Struct, forbid_unknown_fields=True):
+    """A job as another program writes it; only the task is required."""
+
+    task: str
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    queue: str = "default"
+    region: str = "default"
+    delay: float = 0.0
+    priority: Literal["normal", "urgent", 0, 2] = "normal"
+    id: str | None = None
+    unique_key: str | None = None
+    retry: Retry | str | None = None
+
+
+DOCUMENT = msgspec.json.Decoder(Document)
+
+
+def read_document(text: bytes) -> NewJob:
+    """The job that a document asks for; InvalidError says what is wrong with it."""
+    try:
+        document = DOCUMENT.decode(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        message = f"the document is no job: {error}"
+        raise InvalidError(message) from error
+    check_name("task", document.task)
+    if document.unique_key is not None:
+        check_name("unique_key", document.unique_key)
+    body = encode(
+        Body(
+            document.task,
+            Raw(encode(document.args)),
+            Raw(encode(document.kwargs)),
+            Raw(encode(retry_of(document.retry))),
+        )
+    )
+    limit = Settings().payload_limit
+    if len(body) > limit:
+        message = f"the payload has {len(body)} bytes; at most {limit} are taken"
+        raise InvalidError(message)
+    return NewJob(
+        id=uuid.uuid4().hex if document.id is None else check_name("id", document.id),
+        queue=check_name("queue", document.queue),
+        task=document.task,
+        body=body,
+        region=check_region(document.region),
+        priority=int(PRIORITIES[document.priority]),
+        delay=check_seconds("delay", document.delay),
+        unique_key=document.unique_key,
+    )
+
+
+def retry_of(given: Retry | str | None) -> Retry:
+    """The policy that is meant: given in full, by the name of a preset, or the default one."""
+    if isinstance(given, Retry):
+        return given
+    if given is not None and given not in PRESETS:
+        message = f"retry {given!r} is not one of {', '.join(PRESETS)}"
+        raise InvalidError(message)
+    return PRESETS[given or "default"]
+
+
+class Inbox:
+    """The listener that turns documents into jobs, in the background of a worker's store."""
+
+    def __init__(self, server: Server, now: Any) -> None:
+        self._server = server
+        self._now = now
+        self._listener: asyncio.Task[None] | None = None
+
+    def listen(self) -> None:
+        """Begin to listen, unless that has begun."""
+        if self._listener is None or self._listener.done():
+            self._listener = asyncio.create_task(self._listen(), name="mulligan-redis-inbox")
+
+    async def close(self) -> None:
+        """Stop listening. What was taken and not accepted is accepted by the next listener."""
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            await end(listener)
+
+    async def _listen(self) -> None:
+        tag = self._server.address.tag
+        words = ("BLMOVE", f"{tag}:inbox", f"{tag}:inbox:taken", "LEFT", "RIGHT")
+        while True:
+            try:
+                while await self.drain():
+                    pass
+                await self._server.block(BLOCK_SECONDS, *words)
+            except StoreError as error:
+                log.debug("the inbox waits: %s", error)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def drain(self) -> int:
+        """Accept or refuse what waits in the inbox, up to a batch; how many entries that were."""
+        entries: list[bytes] = await self._server.run("take_inbox", self._now(), BATCH)
+        if not entries:
+            return 0
+        lanes = Lanes()
+        values: list[Value] = []
+        for entry in entries:
+            try:
+                job = job_values(read_document(entry), lanes)
+            except InvalidError as error:
+                values += (entry, refusal(entry, str(error)))
+            else:
+                values += (entry, "", *job)
+        await self._server.run(
+            "accept", self._now(), len(lanes), REFUSALS_KEPT, *lanes.values, *values
+        )
+        return len(entries)
+
+
+def refusal(entry: bytes, reason: str) -> bytes:
+    """What is noted of an entry that was refused."""
+    log.warning("refused an entry of the inbox: %s", reason)
+    return JSON.encode({"reason": reason, "entry": entry.decode(errors="replace")})

@@ -1,0 +1,50 @@
+-- Count the jobs that stand before this one in its lane.
+-- KEYS[1]  prefix
+-- ARGV     now, id
+-- Result   how many, or -1 if the job is unknown
+-- include: permits
+
+local job = call('HMGET', p .. 'state:' .. ARGV[2], 'lane', 'due', 'sequence')
+local lane, due, place = whereabouts(ARGV[2], job[1], job[2], job[3])
+if not lane then return -1 end
+
+-- The first index at or after `low`, below `high`, at which `before` no longer holds.
+local function search(low, high, before)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if before(middle) then low = middle + 1 else high = middle end
+  end
+  return low
+end
+
+local function in_sorted(key)
+  local score = format('%.17g', due)
+  local earlier = call('ZCOUNT', key, '-inf', '(' .. score)
+  return search(earlier, earlier + call('ZCOUNT', key, score, score), function(rank)
+    return sequence_of(call('ZRANGE', key, rank, rank)[1]) < place
+  end)
+end
+
+local function is_before(member)
+  local id = id_of(member)
+  local _, other = whereabouts(id, true, call('HGET', p .. 'state:' .. id, 'due'), true)
+  return other < due or (other == due and sequence_of(member) < place)
+end
+
+local function in_line()
+  local gone = p .. 'gone:' .. lane
+  local last
+  local count = search(0, call('LLEN', p .. lane), function(index)
+    local member = call('LINDEX', p .. lane, index)
+    -- The hash of one that is gone may be gone too; its line is in order of sequence all the same.
+    local before = call('ZSCORE', gone, sub(member, 1, 16)) and sequence_of(member) < place or is_before(member)
+    if before then last = member end
+    return before
+  end)
+  if last then count = count - call('ZCOUNT', gone, '-inf', sequence_of(last)) end
+  return count
+end
+
+local count = in_sorted(sorted_key(lane)) + in_sorted(held_key(lane))
+if has_line(lane) then count = count + in_line() end
+return count

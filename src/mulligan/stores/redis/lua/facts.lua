@@ -1,0 +1,7 @@
+-- Read what plans are made from.
+-- KEYS[1]  prefix
+-- ARGV     now
+-- Result   the facts, packed
+-- include: facts
+
+return facts()

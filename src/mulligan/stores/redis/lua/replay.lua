@@ -1,0 +1,30 @@
+-- Make failed jobs pending again.
+-- KEYS[1]  prefix
+-- ARGV     now, ids
+-- Result   for each 1, or 0 if it is not failed or another job has its unique key now
+-- include: ending, leases
+
+stop_when_full()
+local function replay(id)
+  local key = p .. 'state:' .. id
+  local job = call('HMGET', key, 'ended', 'unique_key', 'marks', 'counts')
+  if job[1] ~= 'failed' then return 0 end
+  local _, _, name, region, priority = read_header(id)
+  local lane = home_lane(name, region, priority)
+  local queue = queue_of(lane)
+  if job[2] and call('HSETNX', p .. 'unique:' .. queue, job[2], id) == 0 then return 0 end
+  local token, _, replays = read_counts(job[4] or nil)
+  local due, place, delayed = join(id, lane, 0)
+  call('HSET', key, 'lane', lane, 'due', number_text(due), 'sequence', place,
+    'counts', counts_text(token, 0, replays + 1, 0), 'marks', with_delayed(job[3], delayed))
+  call('HDEL', key, 'ended', 'ended_at')
+  call('ZREM', p .. 'failed:' .. queue, id)
+  count_ended('failed', queue, -1)
+  return 1
+end
+
+local result = {}
+for at = 2, #ARGV do result[at - 1] = replay(ARGV[at]) end
+finish_lanes()
+finish_ending()
+return result

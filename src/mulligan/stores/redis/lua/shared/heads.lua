@@ -1,0 +1,33 @@
+-- The head of a lane outside of a claim.
+-- include: lanes
+
+local function earlier(one, other)
+  if one and other then return math.min(one, other) end
+  return one or other
+end
+
+local function first_of_line(lane)
+  local gone, at = p .. 'gone:' .. lane, 0
+  while true do
+    local member = call('LINDEX', p .. lane, at)
+    if not member then return nil end
+    if not call('ZSCORE', gone, sub(member, 1, 16)) then
+      local id = id_of(member)
+      local _, due = whereabouts(id, true, call('HGET', p .. 'state:' .. id, 'due'), true)
+      return due
+    end
+    at = at + 1
+  end
+end
+
+-- When the first job of the lane that no key holds back is due; nil if there is none.
+local function first_due_in(lane)
+  local due = tonumber(call('ZRANGE', sorted_key(lane), 0, 0, 'WITHSCORES')[2])
+  return has_line(lane) and earlier(due, first_of_line(lane)) or due
+end
+
+-- What stands in these lanes is for another sleeper now.
+local function pass_on(lane)
+  local due = first_due_in(lane)
+  if due then ring_for(lane, due) end
+end

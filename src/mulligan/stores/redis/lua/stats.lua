@@ -1,0 +1,62 @@
+-- Count everything, at one instant.
+-- KEYS[1]  prefix
+-- ARGV     now
+-- Result   packed: now, lanes {lane, ready, delayed, oldest due}, running {lane, region, count},
+--          ended {status:queue, count}, delayed {queue, total, ready now, ready in an hour},
+--          workers {about, beat_at, joined_at, live, running}
+-- include: permits, leases, heads
+
+local lanes, running, ended, delayed, workers = {}, {}, {}, {}, {}
+local seen = {}
+
+local function count_lane(lane)
+  local sorted, held = sorted_key(lane), held_key(lane)
+  local ready, later = call('ZCOUNT', sorted, '-inf', now), call('ZCOUNT', sorted, '(' .. format('%.17g', now), '+inf')
+  local oldest = first_due_in(lane)
+  if has_line(lane) then
+    ready = ready + call('LLEN', p .. lane) - call('ZCARD', p .. 'gone:' .. lane)
+  end
+  ready = ready + call('ZCARD', held)
+  oldest = earlier(oldest, tonumber(call('ZRANGE', held, 0, 0, 'WITHSCORES')[2]))
+  if ready + later > 0 then lanes[#lanes + 1] = { lane, ready, later, oldest } end
+end
+
+local function count_delayed(queue)
+  local key = p .. 'delayed:' .. queue
+  local total = call('ZCARD', key)
+  if total > 0 then
+    delayed[#delayed + 1] = { queue, total, call('ZCOUNT', key, '-inf', now),
+      call('ZCOUNT', key, '-inf', now + 3600) }
+  end
+end
+
+for _, lane in ipairs(call('SMEMBERS', p .. 'lanes')) do
+  count_lane(lane)
+  local queue = queue_of(lane)
+  if not seen[queue] then
+    seen[queue] = true
+    count_delayed(queue)
+  end
+end
+
+local places = {}
+for _, text in ipairs(call('HVALS', p .. 'running')) do
+  local _, _, _, _, part = read_lease(text)
+  local where = part.lane .. '\t' .. part.region
+  if not places[where] then
+    places[where] = { part.lane, part.region, 0 }
+    running[#running + 1] = places[where]
+  end
+  places[where][3] = places[where][3] + 1
+end
+
+local counts = call('HGETALL', p .. 'ended')
+for at = 1, #counts, 2 do ended[#ended + 1] = { counts[at], tonumber(counts[at + 1]) } end
+
+local known = call('ZRANGE', p .. 'workers', 0, -1, 'WITHSCORES')
+for at = 1, #known, 2 do
+  local about = call('HMGET', p .. 'worker:' .. known[at], 'about', 'beat_at', 'joined_at')
+  workers[#workers + 1] = { about[1], tonumber(about[2]), tonumber(about[3]),
+    tonumber(known[at + 1]) > now, call('ZCARD', p .. 'running:' .. known[at]) }
+end
+return cmsgpack.pack({ now, lanes, running, ended, delayed, workers })

@@ -1,0 +1,49 @@
+"""Listing jobs: the index is looked through piece by piece until the page is full."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mulligan.core.errors import InvalidError
+from mulligan.core.job import Job
+from mulligan.stores.contract import Page, Selection
+from mulligan.stores.redis.decoding import attempt_of, job_of
+from mulligan.stores.redis.encoding import escape
+
+PIECE = 200
+
+Read = Callable[..., Awaitable[Any]]
+
+
+async def read_page(read: Read, selection: Selection, limit: int, after: str | None) -> Page:
+    """The newest `limit` jobs that match, below the place `after`."""
+    found: list[tuple[str, Job]] = []
+    # A lone failed queue has an index of its own, however many jobs there are beside.
+    index = "jobs"
+    if selection.status == "failed" and selection.queue is not None:
+        index = f"failed:{escape(selection.queue)}"
+    if after is not None and not after.isdecimal():
+        raise InvalidError(f"after {after!r} is not where a page ended; leave it out")
+    below = "+inf" if after is None else f"({after}"
+    wanted = [
+        value or ""
+        for value in (selection.status, selection.queue, selection.region, selection.task)
+    ]
+    while below and len(found) <= limit:
+        following, *rows = await read("page", index, below, PIECE, *wanted)
+        for id_, place, *parts, failure in rows:
+            if says(failure, selection.text):
+                found.append((place.decode(), job_of(id_.decode(), *parts, failure)))
+        below = f"({following.decode()}" if following else ""
+    page = found[:limit]
+    more = len(found) > limit and page
+    return Page([job for _, job in page], page[-1][0] if more else None)
+
+
+def says(failure: bytes, text: str | None) -> bool:
+    """Whether the last failure contains the text that is sought."""
+    if text is None:
+        return True
+    if not failure:
+        return False
+    attempt = attempt_of(failure)
+    return text in f"{attempt.type}: {attempt.message}"

@@ -1,0 +1,43 @@
+"""The Lua scripts, each put together once with the shared files that it includes."""
+
+import hashlib
+import re
+from functools import cache
+from importlib.resources import files
+
+from msgspec import Struct
+
+INCLUDE = re.compile(r"^-- include: (.+)$", re.MULTILINE)
+
+
+class Script(Struct, frozen=True):
+    """A script as it is sent, and the name by which the server remembers it."""
+
+    name: str
+    source: bytes
+    sha: str
+
+
+@cache
+def script(name: str) -> Script:
+    """The script of this operation, with what it includes before it, each part once."""
+    parts: dict[str, str] = {}
+    text = read(f"{name}.lua")
+    include(text, parts)
+    source = "\n".join([*parts.values(), text]).encode()
+    return Script(name, source, hashlib.sha1(source, usedforsecurity=False).hexdigest())
+
+
+def include(text: str, parts: dict[str, str]) -> None:
+    """Add what the text includes, and what that includes, before it."""
+    for found in INCLUDE.finditer(text):
+        for name in found[1].split(", "):
+            if name not in parts:
+                shared = read(f"shared/{name}.lua")
+                include(shared, parts)
+                parts[name] = shared
+
+
+def read(path: str) -> str:
+    """The text of a Lua file of this package."""
+    return files(__package__).joinpath("lua", *path.split("/")).read_text(encoding="utf-8")

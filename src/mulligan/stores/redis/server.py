@@ -1,0 +1,190 @@
+"""Talking to the server: scripts by their hash, blocking reads, and errors in our own words."""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from typing import Any, TypeVar, cast
+
+from hiredis import pack_command
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import (
+    AuthenticationError,
+    ConnectionError as DriverConnectionError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TimeoutError as DriverTimeoutError,
+)
+
+from mulligan.core.errors import MulliganError, StoreError, StoreUnavailableError
+from mulligan.stores.redis.address import Address
+from mulligan.stores.redis.scripts import script
+
+Value = str | bytes | int | float
+T = TypeVar("T")
+
+# Beyond this a blocking read is taken up anew by its caller.
+LONGEST_BLOCK = 3600.0
+# How long after its time a blocking read may still be answered before the server counts as gone.
+GRACE = 5.0
+# The first word of an answer that says: not now.
+PASSING = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MISCONF", "NOREPLICAS")
+
+
+class Server:
+    """Connections to one server, made when needed and made anew when lost."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._commands: Redis | None = None
+        self._blocking: Redis | None = None
+
+    async def run(self, name: str, *values: Value, writes: bool = True) -> Any:
+        """Run a script, in one round trip unless the server has to be sent its text first.
+
+        Nothing is sent twice here: whether the server ran a script whose answer was lost is for
+        the caller to find out.
+        """
+        made = script(name)
+        words: list[Value] = ["EVALSHA", made.sha, 1, self.address.tag, *values]
+        try:
+            return await self._send(words, writes=writes)
+        except NoScriptError:
+            words[:2] = ["EVAL", made.source]
+            return await self._answer(self._send(words, writes=writes))
+        except (RedisError, OSError) as error:
+            raise self.explained(error) from error
+
+    async def _send(self, words: Sequence[Value], *, writes: bool) -> Any:
+        # The driver puts a command together in Python, word by word; hiredis does it in C.
+        packed = [pack_command(tuple(words))]
+        replicas = self.address.wait_replicas if writes else 0
+        if replicas:
+            milliseconds = int(self.address.wait_timeout * 1000)
+            packed.append(pack_command(("WAIT", replicas, milliseconds)))
+        answer, *reached = await self._exchange(packed)
+        if replicas and reached[0] < replicas:
+            message = (
+                f"{self.address.shown} wrote, but {reached[0]} of {replicas} replicas acknowledged"
+                f" within {self.address.wait_timeout:g} s: the write may be lost in a failover."
+                " Sending it again is safe"
+            )
+            raise StoreUnavailableError(message)
+        return answer
+
+    async def _exchange(self, packed: list[bytes]) -> list[Any]:
+        pool = self.client.connection_pool
+        connection = await pool.get_connection()
+        answers: list[Any] = []
+        try:
+            await connection.send_packed_command(packed)
+            for _ in packed:
+                try:
+                    answers.append(await connection.read_response())
+                except ResponseError as error:
+                    answers.append(error)
+        finally:
+            await pool.release(connection)
+        for answer in answers:
+            if isinstance(answer, ResponseError):
+                raise answer
+        return answers
+
+    async def command(self, *words: Value) -> Any:
+        """Send one plain command."""
+        return await self._answer(self.client.execute_command(*words))
+
+    async def block(self, seconds: float, *words: Value) -> Any:
+        """Send a command that blocks for up to this long, on a connection of its own.
+
+        The time is added as the last word. Gives None when it is up.
+        """
+        patience = min(seconds, LONGEST_BLOCK)
+        words = (*words, f"{max(patience, 0.001):.3f}")
+        reading = asyncio.create_task(self._answer(self.blocking.execute_command(*words)))
+        try:
+            await asyncio.wait({reading}, timeout=patience + GRACE)
+            if reading.done():
+                return reading.result()
+        finally:
+            await end(reading)
+        raise StoreUnavailableError(f"{self.address.shown} does not answer")
+
+    async def _answer(self, answer: Awaitable[T]) -> T:
+        try:
+            return await answer
+        except (RedisError, OSError) as error:
+            raise self.explained(error) from error
+
+    @property
+    def client(self) -> Redis:
+        """The connections for commands that are answered at once."""
+        if self._commands is None:
+            self._commands = self._connect()
+        return self._commands
+
+    @property
+    def blocking(self) -> Redis:
+        """The connections on which a read may take as long as it likes."""
+        if self._blocking is None:
+            self._blocking = self._connect(socket_timeout=None)
+        return self._blocking
+
+    def _connect(self, **options: Any) -> Redis:
+        never_twice = Retry(NoBackoff(), 0)
+        client = Redis.from_url(
+            self.address.url, **({"protocol": 2, "retry": never_twice, **options})
+        )
+        return cast("Redis", client)
+
+    async def close(self) -> None:
+        """Close every connection; the next command opens new ones."""
+        clients = [client for client in (self._commands, self._blocking) if client is not None]
+        self._commands = self._blocking = None
+        for client in clients:
+            await client.aclose()
+
+    def explained(self, error: Exception) -> MulliganError:
+        """The driver's error in our own words, which never hold a password."""
+        shown = self.address.shown
+        match error:
+            case AuthenticationError():
+                return StoreError(f"{shown} refused the user or password; check the store's URL")
+            case OutOfMemoryError():
+                return StoreError(
+                    f"{shown} is out of memory and took none of this batch; raise maxmemory,"
+                    " or let workers finish and prune"
+                )
+            case ReadOnlyError():
+                return StoreUnavailableError(f"{shown} is a replica that takes no writes")
+            case DriverTimeoutError() | TimeoutError():
+                return StoreUnavailableError(f"{shown} did not answer in time")
+            case DriverConnectionError() | OSError():
+                return StoreUnavailableError(f"{shown} cannot be reached: {reason(error)}")
+            case ResponseError() if str(error).startswith(PASSING):
+                return StoreUnavailableError(f"{shown} cannot answer now: {error}")
+            case _:
+                return StoreError(f"{shown} refused: {error}")
+
+
+async def end(task: asyncio.Task[Any]) -> None:
+    """Cancel a task that talks to the server until it has ended.
+
+    The driver may swallow a cancellation that meets it while it connects.
+    """
+    while not task.done():
+        task.cancel()
+        await asyncio.wait({task}, timeout=0.1)
+    if not task.cancelled():
+        task.exception()
+
+
+def reason(error: Exception) -> str:
+    """What the system said, without what the driver puts around it."""
+    cause = error.__cause__ or error.__context__
+    if isinstance(cause, OSError) and cause.strerror:
+        return cause.strerror
+    return type(error).__name__

@@ -1,0 +1,220 @@
+"""The Redis store: the contract's operations, each one script and one round trip."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mulligan.core.errors import InvalidError, StoreError, UnknownJobError
+from mulligan.core.facts import Facts, QueueSettings
+from mulligan.core.job import Attempt, Claim, Enqueued, Job, Lease, NewJob
+from mulligan.core.lane import Lane
+from mulligan.core.outcome import Outcome
+from mulligan.core.plan import ClaimPlan
+from mulligan.core.settings import check_batch
+from mulligan.core.worker import Worker
+from mulligan.stores.contract import Beat, Claimed, Page, Selection, Stats, Verdict
+from mulligan.stores.redis import decoding, doctor
+from mulligan.stores.redis.address import read_address
+from mulligan.stores.redis.encoding import (
+    JSON,
+    Lanes,
+    adopt_values,
+    commit_values,
+    jobs_values,
+    lane_name,
+    packed_steps,
+    shape_of,
+)
+from mulligan.stores.redis.inbox import Inbox
+from mulligan.stores.redis.paging import read_page
+from mulligan.stores.redis.server import Server, Value
+
+LAYOUT = "1"
+KEEP_DEAD_WORKERS = 86_400.0
+
+
+class RedisStore:
+    """Jobs in Redis or Valkey, under one prefix. A store object belongs to one event loop.
+
+    The server's clock decides unless another is given. A lost connection raises
+    StoreUnavailableError, and the next call makes a new one.
+    """
+
+    def __init__(self, url: str, clock: Callable[[], float] | None = None) -> None:
+        self.url = url
+        self._clock = clock
+        self._server = Server(read_address(url))
+        self._inbox = Inbox(self._server, self._now)
+
+    async def open(self) -> None:
+        info = doctor.parse_info(await self._server.command("INFO"))
+        level, sentence, remedy = doctor.version_finding(info)
+        if level == "bad":
+            raise StoreError(f"{self._server.address.shown}: {sentence}; {remedy}")
+        key = f"{self._server.address.tag}:layout"
+        await self._server.command("SETNX", key, LAYOUT)
+        layout = (await self._server.command("GET", key)).decode()
+        if layout != LAYOUT:
+            raise StoreError(
+                f"{self._server.address.shown} has keys of layout {layout}, and this release"
+                f" knows {LAYOUT}; use the newest mulligan everywhere, or another prefix"
+            )
+
+    async def close(self) -> None:
+        await self._inbox.close()
+        await self._server.close()
+
+    async def doctor(self) -> list[doctor.Finding]:
+        """What an operator should know of the server: (ok, warn or bad; sentence; remedy)."""
+        return await doctor.examine(self._server)
+
+    # -- jobs ------------------------------------------------------------------------------
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        check_batch(len(jobs))
+        if not jobs:
+            return []
+        lanes = Lanes()
+        values = jobs_values(jobs, lanes)
+        answer = await self._run("enqueue", len(lanes), *lanes.values, *values)
+        created = zip(answer[::2], answer[1::2], strict=True)
+        return [Enqueued(id_.decode(), created=is_new == 1) for id_, is_new in created]
+
+    async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
+        check_batch(plan.demand)
+        self._inbox.listen()
+        shape = shape_of(plan.groups)
+        answer = await self._run(
+            "claim",
+            *presented(worker),
+            plan.epoch,
+            plan.demand,
+            shape.name,
+            shape.packed,
+            packed_steps(plan.steps),
+            shape.waits,
+        )
+        if answer is None:
+            return Claimed([], stale=True)
+        return decoding.claimed_of(answer, shape.lanes, worker)
+
+    async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
+        check_batch(len(outcomes))
+        if not outcomes:
+            return []
+        answer = await self._run("commit", *commit_values(outcomes))
+        return [decoding.VERDICTS[letter] for letter in answer.decode()]
+
+    # -- workers ---------------------------------------------------------------------------
+
+    async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
+        ids = [lease.job for lease in holding]
+        tokens = [lease.token for lease in holding]
+        packed, lost, forgotten = await self._run(
+            "beat", *presented(worker), len(ids), *ids, *tokens
+        )
+        return Beat(
+            [holding[number] for number in lost],
+            decoding.facts_of(packed),
+            [
+                Lease(id_.decode(), token)
+                for id_, token in zip(forgotten[::2], forgotten[1::2], strict=True)
+            ],
+        )
+
+    async def leave(self, worker: Worker) -> None:
+        await self._run("leave", worker.id, worker.region)
+
+    async def seize(self, limit: int, worker: Worker) -> list[Claim]:
+        if limit <= 0:
+            return []
+        return decoding.leases_of(await self._run("seize", *presented(worker), limit))
+
+    async def promote(self, limit: int) -> int:
+        await self._inbox.drain()
+        return int(await self._run("promote", limit))
+
+    async def prune(self, keep_done: float, limit: int) -> int:
+        return int(await self._run("prune", repr(float(keep_done)), limit, KEEP_DEAD_WORKERS))
+
+    async def wait(self, worker: Worker, seconds: float) -> None:
+        self._inbox.listen()
+        await self._server.block(seconds, "BLPOP", f"{self._server.address.tag}:bell:{worker.id}")
+
+    # -- facts -----------------------------------------------------------------------------
+
+    async def facts(self) -> Facts:
+        return decoding.facts_of(await self._read("facts"))
+
+    async def configure(self, queue: str, settings: QueueSettings) -> None:
+        # As they read when they come back, so that 2 and 2.0 are the same settings.
+        stored = JSON.encode(decoding.SETTINGS.decode(JSON.encode(settings)))
+        await self._run("configure", queue, stored)
+
+    async def pause(self, queue: str, *, paused: bool) -> None:
+        await self._run("pause", queue, int(paused))
+
+    # -- reading ---------------------------------------------------------------------------
+
+    async def get(self, job: str) -> Job | None:
+        found = await self._read("get", job)
+        return None if found is None else decoding.job_of(job, *found)
+
+    async def history(self, job: str) -> list[Attempt]:
+        key = f"{self._server.address.tag}:history:{job}"
+        return [
+            decoding.attempt_of(entry)
+            for entry in await self._server.command("LRANGE", key, 0, -1)
+        ]
+
+    async def page(self, selection: Selection, limit: int, after: str | None = None) -> Page:
+        return await read_page(self._read, selection, limit, after)
+
+    async def stats(self) -> Stats:
+        return decoding.stats_of(await self._read("stats"))
+
+    async def depth(self, lane: Lane, limit: int) -> int:
+        return int(await self._read("depth", lane_name(lane), limit))
+
+    async def ahead(self, job: str) -> int:
+        count = int(await self._read("ahead", job))
+        if count < 0:
+            raise UnknownJobError(f"no job {job!r} is stored")
+        return count
+
+    # -- operating -------------------------------------------------------------------------
+
+    async def replay(self, jobs: Sequence[str]) -> list[bool]:
+        return await self._each("replay", jobs)
+
+    async def cancel(self, jobs: Sequence[str], reason: str) -> list[bool]:
+        return await self._each("cancel", jobs, reason)
+
+    async def adopt(self, jobs: Sequence[tuple[Job, Sequence[Attempt]]]) -> list[bool]:
+        check_batch(len(jobs))
+        values = [value for job, history in jobs for value in adopt_values(job, history)]
+        return [taken == 1 for taken in await self._run("adopt", *values)]
+
+    async def purge(self, jobs: Sequence[str]) -> list[bool]:
+        return await self._each("purge", jobs)
+
+    async def _each(self, name: str, jobs: Sequence[str], *values: Value) -> list[bool]:
+        check_batch(len(jobs))
+        return [done == 1 for done in await self._run(name, *values, *jobs)]
+
+    async def _read(self, name: str, *values: Value) -> Any:
+        return await self._run(name, *values, writes=False)
+
+    async def _run(self, name: str, *values: Value, writes: bool = True) -> Any:
+        return await self._server.run(name, self._now(), *values, writes=writes)
+
+    def _now(self) -> str:
+        """The time of an injected clock; nothing where the server's own decides."""
+        return "" if self._clock is None else repr(round(self._clock(), 6))
+
+
+def presented(worker: Worker) -> tuple[Value, ...]:
+    """A worker as scripts know it."""
+    for name, value in (("id", worker.id), ("region", worker.region)):
+        if "\t" in value:
+            raise InvalidError(f"worker {name} {value!r} has a tab; remove it")
+    return (worker.id, JSON.encode(worker), worker.region, repr(float(worker.lease)))
