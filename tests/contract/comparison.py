@@ -60,7 +60,8 @@ class Comparison:
     def enqueue(self, batch):
         """Enqueue jobs, new ones and now and then one that was there before."""
         new = []
-        for fields, old in batch:
+        for fields in batch:
+            old = fields["old"]
             name = f"j{len(self.ids)}" if old is None else self.job(old)
             self.ids += [name] if name not in self.ids else []
             new.append(made(name, **fields))
@@ -234,6 +235,7 @@ class Comparison:
         assert counts == (statuses.count("pending"), running, ended), "each job is in one place"
 
 
-def made(name: str, retry: Retry, on_dead: str | None = None, **fields: Any) -> NewJob:
-    """A new job of these fields."""
+def made(name: str, retry: Retry, on_dead: str | None, old: object = None, **fields: Any) -> NewJob:
+    """A new job of these fields; that its name is an old one is known already."""
+    del old
     return job(name, body=body(retry, on_dead=on_dead), **fields)

@@ -38,6 +38,16 @@ class Command(NamedTuple):
     name: str
     arguments: dict[str, Any]
 
+    def __str__(self) -> str:
+        return f"{self.name} {told(self.arguments)}"
+
+
+def told(value: Any) -> Any:
+    """The value as it is shown: without what says nothing."""
+    if isinstance(value, dict):
+        return {key: told(each) for key, each in value.items() if each is not None}
+    return [told(each) for each in value] if isinstance(value, list) else value
+
 
 def program(chance: Random, length: int) -> list[Command]:
     """So many commands, the work of every day far more often than the rest."""
@@ -164,7 +174,7 @@ def enqueue(chance: Random) -> dict[str, Any]:
     """New jobs, now and then under an old id."""
     count = chance.choice((2, 4, 8))
     old = [some(chance) if chance.random() < 0.1 else None for _ in range(count)]
-    return {"batch": [(new_job(chance), each) for each in old]}
+    return {"batch": [{**new_job(chance), "old": each} for each in old]}
 
 
 def claim(chance: Random) -> dict[str, Any]:

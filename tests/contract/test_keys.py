@@ -38,6 +38,17 @@ async def test_a_held_job_is_not_claimable_work(store):
     assert (names(claimed), claimed.left, claimed.again_in) == (["k1"], (False,), None)
 
 
+async def test_a_held_job_keeps_its_place_in_the_lane_for_those_who_ask(store):
+    await store.enqueue([*keyed("k1", "k2", "k3"), job("free")])
+    await start(store)
+    assert names(await claim(store, demand=0)) == []
+    assert [await store.ahead(each) for each in ("k2", "k3", "free")] == [0, 1, 2]
+    assert names(await claim(store, demand=9)) == ["free"]
+    await store.enqueue([job("last")])
+    assert [await store.ahead(each) for each in ("k2", "k3", "last")] == [0, 1, 2]
+    assert await store.depth(FRESH, 9) == 1
+
+
 async def test_the_end_of_one_lets_the_next_go_in_its_old_place(store, clock):
     await store.enqueue(keyed("k1", "k2", "k3"))
     first = (await claim(store, demand=9)).claims[0]

@@ -224,6 +224,17 @@ async def test_ahead_counts_those_before_it_in_its_lane(store, clock):
     assert [await store.ahead(each) for each in ("late", "z")] == [1, 2]
 
 
+async def test_jobs_that_were_cancelled_and_purged_are_ahead_of_nobody(store):
+    await store.enqueue(jobs(*(f"j{n}" for n in range(9))))
+    gone = ["j0", "j3", "j5", "j7", "j8"]
+    await store.cancel(gone, "enough")
+    assert [await store.ahead(each) for each in ("j1", "j2", "j4", "j6")] == [0, 1, 2, 3]
+    await store.purge(gone)
+    assert [await store.ahead(each) for each in ("j1", "j2", "j4", "j6")] == [0, 1, 2, 3]
+    assert await store.depth(FRESH, 9) == 4
+    assert names(await claim(store, demand=9)) == ["j1", "j2", "j4", "j6"]
+
+
 async def test_asking_who_is_ahead_of_an_unknown_job_is_an_error(store):
     with pytest.raises(LookupError, match="nobody"):
         await store.ahead("nobody")

@@ -4,12 +4,15 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
 from mulligan.stores.contract import Store
 
 T = TypeVar("T")
 Operation = Callable[[Store], Coroutine[Any, Any, T]]
+# Whether plain code drives this coroutine, perhaps inside another one that runs on a loop.
+PLAIN: ContextVar[bool] = ContextVar("mulligan_plain", default=False)
 Home = tuple[asyncio.AbstractEventLoop, Store]
 
 
@@ -121,21 +124,24 @@ class Direct:
 
     def call(self, operation: Operation[T]) -> T:
         """Run it to its end, here."""
-        return at_once(operation(self._opened()))
+        plain = PLAIN.set(True)
+        try:
+            return at_once(operation(self._opened()))
+        finally:
+            PLAIN.reset(plain)
 
     async def acall(self, operation: Operation[T]) -> T:
         """Run it here if plain code asks or the store is at home, else beside the loop."""
-        running = running_loop()
-        if running is None:
+        if PLAIN.get():
             return await operation(self._opened())
-        if self._home is not None and self._home[0] is running:
+        if self._home is not None and self._home[0] is asyncio.get_running_loop():
             return await operation(self._home[1])
         return await asyncio.to_thread(self.call, operation)
 
     async def nap(self, seconds: float) -> None:
         """Sleep: on the loop, or where there is none, plainly."""
-        if running_loop() is None:
-            time.sleep(seconds)  # noqa: ASYNC251 - no loop is running
+        if PLAIN.get():
+            time.sleep(seconds)  # noqa: ASYNC251 - plain code has no loop to wait on
         else:
             await asyncio.sleep(seconds)
 
@@ -153,14 +159,6 @@ class Direct:
                 at_once(store.open())
                 self._store = store
             return self._store
-
-
-def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The loop that is running in this thread, if any."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 def at_once(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -53,17 +53,20 @@ class Bells:
         return [worker for worker in self._sleepers if not self._live(worker)]
 
     def ring_for(self, lane: Lane, due: float) -> None:
-        """Wake one sleeper for a job in this lane, due then, unless one will wake in time."""
-        chosen: Sleeper | None = None
-        for sleeper in self._sleepers.values():
-            waited = sleeper.lanes.get(lane)
-            if waited is None or sleeper.rung or not self._live(sleeper.worker):
-                continue
-            if sleeper.until <= due + waited:
-                return
-            chosen = chosen or sleeper
-        if chosen is not None:
-            self._ring(chosen)
+        """Wake one sleeper for a job in this lane, due then, unless one will wake in time.
+
+        It is one of those that may take the job soonest: at once rather than after a grace.
+        """
+        able = [
+            sleeper
+            for sleeper in self._sleepers.values()
+            if lane in sleeper.lanes and not sleeper.rung and self._live(sleeper.worker)
+        ]
+        if able:
+            soonest = min(sleeper.lanes[lane] for sleeper in able)
+            first = [sleeper for sleeper in able if sleeper.lanes[lane] == soonest]
+            if all(sleeper.until > due + soonest for sleeper in first):
+                self._ring(first[0])
 
     def ring_gate(self, key: str) -> None:
         """Wake one sleeper that a permit of this key may help."""

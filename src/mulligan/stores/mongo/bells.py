@@ -50,11 +50,15 @@ class Bells:
     async def expect(self, worker: Worker, plan: ClaimPlan, until: float) -> None:
         """Remember that the worker waits for this plan, and sleeps by itself until then."""
         every = list(sources(plan))
-        before = {line_of(s.lane): until - s.waited for s in every}
+        waited = {line_of(s.lane): s.waited for s in every}
         fields: Doc = {
             "lanes": [
-                {"line": line, "before": None if at == FOREVER else micros(at)}
-                for line, at in before.items()
+                {
+                    "line": line,
+                    "waited": wait,
+                    "before": None if until == FOREVER else micros(until - wait),
+                }
+                for line, wait in waited.items()
             ],
             "gates": sorted({gate.key for s in every for gate in s.gates}),
             "rung": False,
@@ -87,10 +91,15 @@ class Bells:
             left = await self._match(left, sleepers)
 
     async def _match(self, news: Sequence[News], sleepers: list[Doc]) -> list[News]:
-        """Ring the first sleeper for each; returns the news whose sleeper was rung before."""
+        """Ring the first sleeper for each; returns the news whose sleeper was rung before.
+
+        It is one of those that may take the job soonest: at once rather than after a grace.
+        """
         again: list[News] = []
         for each in news:
             caring = [sleeper for sleeper in sleepers if cares(sleeper, each)]
+            soonest = min((grace(sleeper, each) for sleeper in caring), default=0.0)
+            caring = [sleeper for sleeper in caring if grace(sleeper, each) == soonest]
             if not caring or any(wakes_in_time(sleeper, each) for sleeper in caring):
                 continue
             sleepers.remove(caring[0])
@@ -201,6 +210,11 @@ def cares(sleeper: Doc, news: News) -> bool:
     if news.gate:
         return news.gate in sleeper["gates"]
     return any(lane["line"] == news.line for lane in sleeper["lanes"])
+
+
+def grace(sleeper: Doc, news: News) -> float:
+    """How long a job in the lane must have been due before the sleeper may take it."""
+    return next((lane["waited"] for lane in sleeper["lanes"] if lane["line"] == news.line), 0.0)
 
 
 def wakes_in_time(sleeper: Doc, news: News) -> bool:

@@ -130,14 +130,19 @@ def pick(tx: Transaction) -> None:
 
 
 def for_lanes(tx: Transaction, chosen: dict[str, Call]) -> None:
-    """One sleeper for each job that joined a lane, unless one will wake in time by itself."""
+    """One sleeper for each job that joined a lane, unless one will wake in time by itself.
+
+    It is one of those that may take the job soonest: at once rather than after a grace.
+    """
     sleepers: dict[Lane, Sleepers] = {}
     for lane, due in tx.joined:
         if lane not in sleepers:
             sleepers[lane] = tx.db.execute(_IN_LANE, (*lane, tx.now, tx.myself)).fetchall()
         free = [each for each in sleepers[lane] if each[0] not in chosen]
-        if free and all(due + waited < until for _, _, waited, until in free):
-            worker, address, *_ = free[0]
+        if not free:
+            continue
+        worker, address, soonest, _ = free[0]
+        if all(due + waited < until for _, _, waited, until in free if waited == soonest):
             chosen[worker] = Call(worker, address, joined=(lane, due))
 
 

@@ -9,8 +9,8 @@ LANGUAGE sql VOLATILE AS $$
     SELECT EXISTS (SELECT FROM sleeper WHERE asleep)
 $$;
 
--- ring_lane(now, lane, due, many): wake up to `many` sleepers, the longest asleep first, to whom
--- a job in this lane, due then, is news. Result: how many.
+-- ring_lane(now, lane, due, many): wake up to `many` sleepers to whom a job in this lane, due then,
+-- is news: who may take it soonest, and of these the longest asleep, first. Result: how many.
 CREATE FUNCTION ring_lane(now bigint, in_lane text, in_due bigint, many bigint) RETURNS bigint
 LANGUAGE sql VOLATILE AS $$
     WITH chosen AS (
@@ -18,7 +18,8 @@ LANGUAGE sql VOLATILE AS $$
         WHERE s.asleep AND in_lane = ANY (s.lanes)
           AND in_due + s.waits[array_position(s.lanes, in_lane)] < s.until
           AND EXISTS (SELECT FROM worker w WHERE w.id = s.worker AND w.beat_at + w.lease > now)
-        ORDER BY s.place LIMIT many FOR UPDATE SKIP LOCKED
+        ORDER BY s.waits[array_position(s.lanes, in_lane)], s.place
+        LIMIT many FOR UPDATE SKIP LOCKED
     ), rung AS (
         UPDATE sleeper s SET asleep = false, rung = true
         FROM chosen c WHERE s.worker = c.worker RETURNING s.channel, s.worker

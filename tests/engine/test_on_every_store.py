@@ -1,0 +1,112 @@
+"""A whole worker, as `mulligan worker` runs it, on every store and in real time."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import pairwise
+
+import pytest
+
+from mulligan import Delays, Mulligan, Retry, Settings, current_job
+from mulligan.app.working import new_worker, work
+from mulligan.engine import Engine
+from tests.engine.running import until
+
+LEASE = 0.3
+
+
+@pytest.fixture
+def app(store_url):
+    made = Mulligan(store_url, settings=Settings(lease=LEASE, beat=0.1, concurrency=5))
+    yield made
+    made.close()
+
+
+@asynccontextmanager
+async def working(app: Mulligan, region: str = "default") -> AsyncIterator[Engine]:
+    """A worker of the app, drained at the end."""
+    ready: asyncio.Future[Engine] = asyncio.get_running_loop().create_future()
+    running = asyncio.ensure_future(work(app, new_worker(app, region=region), ready.set_result))
+    engine = await ready
+    try:
+        yield engine
+    finally:
+        engine.stop()
+        await running
+
+
+async def test_a_job_ten_times_longer_than_its_lease_runs_once(app):
+    runs = []
+
+    @app.task(retry=Retry(3, Delays((0,))))
+    async def long() -> int:
+        runs.append(current_job().token)
+        await asyncio.sleep(10 * LEASE)
+        return current_job().token
+
+    async with working(app), working(app):
+        job = await long.aenqueue()
+        assert await job.aresult(timeout=30) == 1
+    assert runs == [1]
+
+
+async def test_a_retry_starts_when_its_backoff_ends_and_not_before(app):
+    starts = []
+
+    @app.task(retry=Retry(3, Delays((0.2,))))
+    async def flaky() -> int:
+        starts.append((asyncio.get_running_loop().time(), current_job().lane))
+        if len(starts) < 3:
+            raise ConnectionError("not yet")
+        return len(starts)
+
+    async with working(app):
+        job = await flaky.aenqueue()
+        assert await job.aresult(timeout=30) == 3
+        assert [attempt.message for attempt in await job.ahistory()] == ["not yet"] * 2
+    assert [lane for _, lane in starts] == ["fresh", "global-retry", "global-retry"]
+    # A store's clock may count whole milliseconds.
+    assert all(after - before >= 0.198 for (before, _), (after, _) in pairwise(starts))
+
+
+async def test_plain_functions_and_coroutines_enqueue_more_from_inside(app):
+    @app.task
+    def leaf(number: int) -> int:
+        return number
+
+    @app.task
+    def plain() -> str:
+        child: str = leaf.enqueue(1).id
+        return child
+
+    @app.task
+    async def coroutine() -> list[str]:
+        # Plain code inside a coroutine blocks the loop for a moment, and works.
+        return [leaf.enqueue(2).id, (await leaf.aenqueue(3)).id]
+
+    async with working(app):
+        first = await (await plain.aenqueue()).aresult(timeout=30)
+        others = await (await coroutine.aenqueue()).aresult(timeout=30)
+        results = [await app.job(job).aresult(timeout=30) for job in (first, *others)]
+    assert results == [1, 2, 3]
+
+
+async def lives(engine: Engine, region: str) -> bool:
+    return region in {r.name for r in engine.executor.facts.regions if r.live}
+
+
+async def test_another_region_takes_the_first_retry(app):
+    ran_in = []
+
+    @app.task(region="US", retry=Retry(1, Delays((0.05,))))
+    async def ask() -> str:
+        ran_in.append(current_job().worker_region)
+        if len(ran_in) == 1:
+            raise TimeoutError
+        return current_job().worker_region
+
+    async with working(app, "US") as us, working(app, "EU"):
+        await until(lambda: lives(us, "EU"))
+        job = await ask.aenqueue()
+        assert await job.aresult(timeout=30) == "EU"
+    assert ran_in == ["US", "EU"]
