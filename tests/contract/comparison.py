@@ -140,8 +140,9 @@ class Comparison:
         self.pair.ask("beat", self.worker(number), list(leases))
 
     def leave(self, number):
-        """Stop on purpose."""
+        """Stop on purpose, and come back as a new incarnation."""
         self.pair.ask("leave", self.worker(number))
+        self.die(number)
 
     def die(self, number):
         """Come back as a new incarnation; nobody beats for the old one."""

@@ -22,6 +22,7 @@ QUEUES = ("a", "b")
 REGIONS = ("EU", "US")
 SCOPES = ("EU", "US", "*", "*-EU")
 LANES = [Lane("a", scope, priority) for scope in SCOPES for priority in range(4)]
+SPANS = (0.125, 0.5, 1.0, 1.0, 2.0, 2.0, 4.0, 16.0, 16.0)
 MILLIONTHS = (0, 500_000, 999_999)
 GATES: tuple[Gate, ...] = (
     Running("x", 1),
@@ -136,7 +137,7 @@ def odd_plan(chance: Random) -> ClaimPlan:
 
 def odd_source(chance: Random, lane: Lane) -> Source:
     """The lane, behind some gates."""
-    gates = tuple(chance.sample(GATES, chance.choice((0, 0, 1, 1, 2))))
+    gates = tuple(chance.sample(GATES, chance.choice((0, 1, 1, 2))))
     return Source(lane, chance.choice((0.0, 0.0, 0.0, 1.0, 2.5)), gates)
 
 
@@ -201,11 +202,14 @@ def commit(chance: Random) -> dict[str, Any]:
 # Every command: how often it is drawn, and what it is drawn with.
 COMMANDS: dict[str, tuple[int, Callable[[Random], dict[str, Any]]]] = {
     "enqueue": (16, enqueue),
-    "claim": (22, claim),
-    "claim_oddly": (12, lambda c: {"number": worker(c), "plan": odd_plan(c)}),
+    "claim": (20, claim),
+    "claim_oddly": (16, lambda c: {"number": worker(c), "plan": odd_plan(c)}),
     "commit": (26, commit),
     "commit_cancelled": (2, lambda c: {"number": some(c)}),
-    "advance": (16, lambda c: {"seconds": c.choice((0.125, 0.5, 1.0, 1.0, 2.0, 2.0, 4.0, 16.0))}),
+    "advance": (
+        16,
+        lambda c: {"seconds": c.choice((0.125, 0.5, 1.0, 1.0, 2.0, 2.0, 4.0, 16.0, 16.0))},
+    ),
     "advance_far": (1, lambda _: {}),
     "beat": (3, lambda c: {"number": worker(c), "shown": several(c)}),
     "leave": (3, lambda c: {"number": worker(c)}),

@@ -15,8 +15,9 @@ from tests.contract.drawing import program
 from tests.stores import STORES, require
 
 LENGTH = 80
+# As many as each store answers in half a minute.
+EXAMPLES = {"memory": 150, "sqlite": 150, "redis": 150, "postgres": 90, "mongo": 45}
 SETTINGS = settings(
-    max_examples=int(os.environ.get("MULLIGAN_EXAMPLES", "60")),
     deadline=None,
     derandomize=bool(os.environ.get("CI")),
     phases=(Phase.reuse, Phase.generate, Phase.shrink),
@@ -33,7 +34,7 @@ masks = st.lists(st.sampled_from([False] + [True] * 19), min_size=LENGTH, max_si
 def test_a_store_answers_as_the_memory_store_does(name, tmp_path):
     require(name)
 
-    @SETTINGS
+    @settings(SETTINGS, max_examples=int(os.environ.get("MULLIGAN_EXAMPLES", EXAMPLES[name])))
     @given(seed=seeds, mask=masks)
     def compare(seed, mask):
         drawn = program(Random(seed), LENGTH)
