@@ -19,7 +19,7 @@ ATTEMPT = msgspec.json.Decoder(Attempt)
 SETTINGS = msgspec.json.Decoder(QueueSettings)
 WORKER = msgspec.json.Decoder(Worker)
 VERDICTS: dict[str, Verdict] = {"w": "written", "a": "already", "s": "stale"}
-CLAIM_HEAD, CLAIM_WIDTH, LEASE_WIDTH = 3, 5, 8
+CLAIM_HEAD, CLAIM_WIDTH, LEASE_WIDTH = 3, 3, 8
 
 
 def claimed_of(answer: list[Any], lanes: tuple[Lane, ...], worker: Worker) -> Claimed:
@@ -29,10 +29,14 @@ def claimed_of(answer: list[Any], lanes: tuple[Lane, ...], worker: Worker) -> Cl
     cells = iter(answer[CLAIM_HEAD:])
     claims = []
     # Zipping one iterator with itself cuts the flat answer into rows without copying it.
-    for id_, number, text, due, counts in zip(*[cells] * CLAIM_WIDTH, strict=True):
-        queue, scope, lane_priority = lanes[number - 1]
+    last = None
+    for id_, text, about in zip(*[cells] * CLAIM_WIDTH, strict=True):
+        if about != last:
+            last = about
+            number, due, counts = about.split(b"\t")
+            queue, scope, lane_priority = lanes[int(number) - 1]
+            token, retry_count, replay, snoozes = read_counts(counts)
         _, created_at, _, home, priority, task, body = text.split(b"\t", 6)
-        token, retry_count, replay, snoozes = read_counts(counts)
         claims.append(
             Claim(
                 id_.decode(),
@@ -104,9 +108,7 @@ def read_counts(text: bytes) -> tuple[int, int, int, int]:
 def attempt_of(entry: bytes) -> Attempt:
     """An attempt as its job's history keeps it."""
     ended_at, _, rest = entry.partition(b" ")
-    return replace(
-        ATTEMPT.decode(rest), ended_at=None if ended_at == b"-" else float(ended_at)
-    )
+    return replace(ATTEMPT.decode(rest), ended_at=None if ended_at == b"-" else float(ended_at))
 
 
 def job_of(id_: str, text_: bytes, cells: list[bytes], lease: bytes, failure: bytes) -> Job:
@@ -128,7 +130,7 @@ def job_of(id_: str, text_: bytes, cells: list[bytes], lease: bytes, failure: by
     last_retry_at = time("last_retry_at")
     if lease:
         # The state learns of an attempt when it is over; until then the lease knows.
-        counts, _, flags, _, started, region, _, holder = lease.split(b"\t")
+        counts, flags, _, started, region, _, holder = lease.split(b"\t")
         status, worker = "processing", holder.decode()
         last_retry_at = float(started) if b"r" in flags else last_retry_at
     token, retry_count, replay, snoozes = read_counts(counts)

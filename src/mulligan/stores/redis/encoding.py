@@ -12,7 +12,7 @@ from mulligan.core.errors import InvalidError
 from mulligan.core.job import Attempt, Job, NewJob
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome, Returned
-from mulligan.core.plan import Gate, Group, Running, Source, Take
+from mulligan.core.plan import Gate, Group, Rate, Running, Source, Take
 from mulligan.stores.redis.server import Value
 
 KINDS = {
@@ -109,34 +109,36 @@ def jobs_values(jobs: Iterable[NewJob], lanes: Lanes) -> list[Value]:
 def commit_values(outcomes: Sequence[Outcome]) -> list[Value]:
     """What commit.lua reads after the time."""
     lanes = Lanes()
+    letters: list[str] = []
     data: list[Value] = []
     for outcome in outcomes:
         if type(outcome) is Done and outcome.result is None and not outcome.next:
-            data.append("done")
+            letters.append("d")
         else:
-            data += outcome_values(outcome, lanes)
+            letter, *values = outcome_values(outcome, lanes)
+            letters.append(str(letter))
+            data += values
     ids: list[Value] = [outcome.lease[0] for outcome in outcomes]
     tokens: list[Value] = [outcome.lease[1] for outcome in outcomes]
-    return [len(outcomes), len(lanes), *lanes.values, *ids, *tokens, *data]
+    return ["".join(letters), len(lanes), *lanes.values, *ids, *tokens, *data]
 
 
 def outcome_values(outcome: Outcome, lanes: Lanes) -> list[Value]:
-    """The word for an outcome, and what goes with it."""
+    """The letter for an outcome, and what goes with it."""
     match outcome:
         case Done(_, result, following):
             some = 0 if result is None else 1
-            following_values = jobs_values(following, lanes)
-            return ["done+", result or b"", some, len(following), *following_values]
+            return ["f", result or b"", some, len(following), *jobs_values(following, lanes)]
         case Again(_, lane, delay, failure):
-            return ["again", lane_name(Lane(*lane)), repr(float(delay)), JSON.encode(failure)]
+            return ["a", lane_name(Lane(*lane)), repr(float(delay)), JSON.encode(failure)]
         case Later(_, delay):
-            return ["later", repr(float(delay))]
+            return ["l", repr(float(delay))]
         case Dead(_, failure, following):
-            return ["dead", JSON.encode(failure), len(following), *jobs_values(following, lanes)]
+            return ["x", JSON.encode(failure), len(following), *jobs_values(following, lanes)]
         case Returned():
-            return ["returned"]
+            return ["r"]
         case Cancelled(_, reason):
-            return ["cancelled", reason]
+            return ["c", reason]
 
 
 class Shape(Struct, frozen=True):
@@ -172,7 +174,17 @@ def shape_of(groups: tuple[Group, ...]) -> Shape:
     sleeps = JSON.encode(
         {
             "lanes": [(lane_name(lane), waited) for lane, waited in waits.items()],
-            "gates": sorted({gate.key for gate in gates}),
+            "gates": sorted({gate.key for gate in gates if isinstance(gate, Running)}),
+            "shares": sorted(
+                {
+                    (gate.of, lane_name(source.lane))
+                    for group in groups
+                    for tier in group.tiers
+                    for source in tier
+                    for gate in source.gates
+                    if isinstance(gate, Rate) and gate.of
+                }
+            ),
         }
     )
     name = hashlib.sha1(sleeps, usedforsecurity=False).hexdigest()[:16]

@@ -115,7 +115,9 @@ class Inbox:
     async def _listen(self) -> None:
         tag = self._server.address.tag
         words = ("BLMOVE", f"{tag}:inbox", f"{tag}:inbox:taken", "LEFT", "RIGHT")
-        while True:
+        task = asyncio.current_task()
+        # The driver may swallow a cancellation; the task remembers that there was one.
+        while task is None or not task.cancelling():
             try:
                 while await self.drain():
                     pass

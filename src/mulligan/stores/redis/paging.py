@@ -1,13 +1,15 @@
 """Listing jobs: the index is looked through piece by piece until the page is full."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mulligan.core.errors import InvalidError
-from mulligan.core.job import Job
 from mulligan.stores.contract import Page, Selection
 from mulligan.stores.redis.decoding import attempt_of, job_of
 from mulligan.stores.redis.encoding import escape
+
+if TYPE_CHECKING:
+    from mulligan.core.job import Job
 
 PIECE = 200
 
@@ -30,9 +32,10 @@ async def read_page(read: Read, selection: Selection, limit: int, after: str | N
     ]
     while below and len(found) <= limit:
         following, *rows = await read("page", index, below, PIECE, *wanted)
-        for id_, place, *parts, failure in rows:
+        for id_, place, text, state, lease, failure in rows:
             if says(failure, selection.text):
-                found.append((place.decode(), job_of(id_.decode(), *parts, failure)))
+                job = job_of(id_.decode(), text, state, lease, failure)
+                found.append((place.decode(), job))
         below = f"({following.decode()}" if following else ""
     page = found[:limit]
     more = len(found) > limit and page

@@ -2,22 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from hiredis import pack_command
+from redis import exceptions as driver
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import (
-    AuthenticationError,
-    ConnectionError as DriverConnectionError,
-    NoScriptError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    RedisError,
-    ResponseError,
-    TimeoutError as DriverTimeoutError,
-)
+from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from mulligan.core.errors import MulliganError, StoreError, StoreUnavailableError
 from mulligan.stores.redis.address import Address
@@ -32,6 +24,23 @@ LONGEST_BLOCK = 3600.0
 GRACE = 5.0
 # The first word of an answer that says: not now.
 PASSING = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MISCONF", "NOREPLICAS")
+
+# What an error of the driver means, the special before the general.
+MEANINGS: tuple[tuple[type[Exception], type[StoreError], str], ...] = (
+    (
+        driver.AuthenticationError,
+        StoreError,
+        "refused the user or password; check the store's URL",
+    ),
+    (
+        driver.OutOfMemoryError,
+        StoreError,
+        "is out of memory and took none of this batch; raise maxmemory, or let workers finish",
+    ),
+    (driver.ReadOnlyError, StoreUnavailableError, "is a replica that takes no writes"),
+    (driver.TimeoutError, StoreUnavailableError, "did not answer in time"),
+    (TimeoutError, StoreUnavailableError, "did not answer in time"),
+)
 
 
 class Server:
@@ -59,13 +68,12 @@ class Server:
             raise self.explained(error) from error
 
     async def _send(self, words: Sequence[Value], *, writes: bool) -> Any:
-        # The driver puts a command together in Python, word by word; hiredis does it in C.
-        packed = [pack_command(tuple(words))]
+        packed = [pack(words)]
         replicas = self.address.wait_replicas if writes else 0
         if replicas:
             milliseconds = int(self.address.wait_timeout * 1000)
-            packed.append(pack_command(("WAIT", replicas, milliseconds)))
-        answer, *reached = await self._exchange(packed)
+            packed.append(pack(("WAIT", replicas, milliseconds)))
+        answer, *reached = await self._exchange(packed, self.client)
         if replicas and reached[0] < replicas:
             message = (
                 f"{self.address.shown} wrote, but {reached[0]} of {replicas} replicas acknowledged"
@@ -75,9 +83,9 @@ class Server:
             raise StoreUnavailableError(message)
         return answer
 
-    async def _exchange(self, packed: list[bytes]) -> list[Any]:
-        pool = self.client.connection_pool
-        connection = await pool.get_connection()
+    async def _exchange(self, packed: list[bytes], client: Redis) -> list[Any]:
+        pool = client.connection_pool
+        connection = await pool.get_connection()  # type: ignore[no-untyped-call]
         answers: list[Any] = []
         try:
             await connection.send_packed_command(packed)
@@ -95,7 +103,7 @@ class Server:
 
     async def command(self, *words: Value) -> Any:
         """Send one plain command."""
-        return await self._answer(self.client.execute_command(*words))
+        return await self._answer(self._send(words, writes=False))
 
     async def block(self, seconds: float, *words: Value) -> Any:
         """Send a command that blocks for up to this long, on a connection of its own.
@@ -104,14 +112,31 @@ class Server:
         """
         patience = min(seconds, LONGEST_BLOCK)
         words = (*words, f"{max(patience, 0.001):.3f}")
-        reading = asyncio.create_task(self._answer(self.blocking.execute_command(*words)))
+        answer = self._exchange([pack(words)], self.blocking)
+        reading = asyncio.create_task(self._answer(answer))
         try:
             await asyncio.wait({reading}, timeout=patience + GRACE)
             if reading.done():
-                return reading.result()
+                return reading.result()[0]
         finally:
             await end(reading)
         raise StoreUnavailableError(f"{self.address.shown} does not answer")
+
+    async def listen(self, seconds: float, *words: Value) -> None:
+        """Send a command that blocks until something happens, for exactly this long at the most.
+
+        The server keeps such times to a tenth of a second only, so the time is kept here, and the
+        connection is dropped when it is up: the answer must be one that may be lost.
+        """
+        until = f"{min(seconds, LONGEST_BLOCK) + GRACE:.3f}"
+        answer = self._exchange([pack((*words, until))], self.blocking)
+        reading = asyncio.create_task(self._answer(answer))
+        try:
+            await asyncio.wait({reading}, timeout=seconds)
+            if reading.done():
+                reading.result()
+        finally:
+            await end(reading)
 
     async def _answer(self, answer: Awaitable[T]) -> T:
         try:
@@ -134,11 +159,9 @@ class Server:
         return self._blocking
 
     def _connect(self, **options: Any) -> Redis:
-        never_twice = Retry(NoBackoff(), 0)
-        client = Redis.from_url(
-            self.address.url, **({"protocol": 2, "retry": never_twice, **options})
-        )
-        return cast("Redis", client)
+        # A command that is sent again by the driver would claim twice: its caller decides.
+        defaults: dict[str, Any] = {"protocol": 2, "retry": Retry(NoBackoff(), 0)}
+        return Redis.from_url(self.address.url, **defaults, **options)
 
     async def close(self) -> None:
         """Close every connection; the next command opens new ones."""
@@ -150,24 +173,20 @@ class Server:
     def explained(self, error: Exception) -> MulliganError:
         """The driver's error in our own words, which never hold a password."""
         shown = self.address.shown
-        match error:
-            case AuthenticationError():
-                return StoreError(f"{shown} refused the user or password; check the store's URL")
-            case OutOfMemoryError():
-                return StoreError(
-                    f"{shown} is out of memory and took none of this batch; raise maxmemory,"
-                    " or let workers finish and prune"
-                )
-            case ReadOnlyError():
-                return StoreUnavailableError(f"{shown} is a replica that takes no writes")
-            case DriverTimeoutError() | TimeoutError():
-                return StoreUnavailableError(f"{shown} did not answer in time")
-            case DriverConnectionError() | OSError():
-                return StoreUnavailableError(f"{shown} cannot be reached: {reason(error)}")
-            case ResponseError() if str(error).startswith(PASSING):
-                return StoreUnavailableError(f"{shown} cannot answer now: {error}")
-            case _:
-                return StoreError(f"{shown} refused: {error}")
+        for kind, make, sentence in MEANINGS:
+            if isinstance(error, kind):
+                return make(f"{shown} {sentence}")
+        if isinstance(error, driver.ConnectionError | OSError):
+            return StoreUnavailableError(f"{shown} cannot be reached: {reason(error)}")
+        if str(error).startswith(PASSING):
+            return StoreUnavailableError(f"{shown} cannot answer now: {error}")
+        return StoreError(f"{shown} refused: {error}")
+
+
+def pack(words: Sequence[Value]) -> bytes:
+    """A command as it is sent. The driver would do this in Python, word by word."""
+    packed: bytes = pack_command(tuple(words))  # type: ignore[arg-type]  # its stub: one word only
+    return packed
 
 
 async def end(task: asyncio.Task[Any]) -> None:

@@ -138,7 +138,8 @@ class RedisStore:
 
     async def wait(self, worker: Worker, seconds: float) -> None:
         self._inbox.listen()
-        await self._server.block(seconds, "BLPOP", f"{self._server.address.tag}:bell:{worker.id}")
+        # A ring that is lost as the time runs out costs nothing: a claim follows every wait.
+        await self._server.listen(seconds, "BLPOP", f"{self._server.address.tag}:bell:{worker.id}")
 
     # -- facts -----------------------------------------------------------------------------
 
@@ -162,8 +163,7 @@ class RedisStore:
     async def history(self, job: str) -> list[Attempt]:
         key = f"{self._server.address.tag}:history:{job}"
         return [
-            decoding.attempt_of(entry)
-            for entry in await self._server.command("LRANGE", key, 0, -1)
+            decoding.attempt_of(entry) for entry in await self._server.command("LRANGE", key, 0, -1)
         ]
 
     async def page(self, selection: Selection, limit: int, after: str | None = None) -> Page:

@@ -1,9 +1,9 @@
 -- Take over jobs of another store as they stand.
 -- KEYS[1]  prefix
 -- ARGV     now, and for each job: id, lane, due, 1 if it has failed, unique key or '', marks,
---          expires_at or '', 1 if it has never run, text without sequence, number of attempts in its
---          history, number of values in its state, the history, the fields of its state with their
---          values
+--          expires_at or '', 1 if it has never run, text without sequence, number of attempts in
+--          its history, number of values in its state, the history, the fields of its state with
+--          their values
 -- Result   for each 1, or 0 if its id or unique key is already stored
 -- include: adding, ending
 
@@ -35,7 +35,9 @@ local function adopt(at, history, state)
   else
     local _
     due, _, delayed = join(id, lane, due - now)
-    if expires_at ~= '' and ARGV[at + 7] == '1' then call('ZADD', p .. 'expires', expires_at, id) end
+    if expires_at ~= '' and ARGV[at + 7] == '1' then
+      call('ZADD', p .. 'expires', expires_at, id)
+    end
   end
   call('SET', p .. 'job:' .. id, sequence .. '\t' .. ARGV[at + 8])
   call('HSET', key, 'lane', lane, 'due', number_text(due), 'marks', with_delayed(marks, delayed))

@@ -33,12 +33,22 @@ end
 
 local function in_line()
   local gone = p .. 'gone:' .. lane
+  local length = call('LLEN', p .. lane)
   local last
-  local count = search(0, call('LLEN', p .. lane), function(index)
-    local member = call('LINDEX', p .. lane, index)
-    -- The hash of one that is gone may be gone too; its line is in order of sequence all the same.
-    local before = call('ZSCORE', gone, sub(member, 1, 16)) and sequence_of(member) < place or is_before(member)
-    if before then last = member end
+
+  -- What is known of one that is gone may be gone too: it goes with the next that is not, and
+  -- those at the end count for nobody.
+  local function stands_before(index)
+    for at = index, length - 1 do
+      local member = call('LINDEX', p .. lane, at)
+      if not call('ZSCORE', gone, sub(member, 1, 16)) then return is_before(member) end
+    end
+    return false
+  end
+
+  local count = search(0, length, function(index)
+    local before = stands_before(index)
+    if before then last = call('LINDEX', p .. lane, index) end
     return before
   end)
   if last then count = count - call('ZCOUNT', gone, '-inf', sequence_of(last)) end

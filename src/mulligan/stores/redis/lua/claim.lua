@@ -2,11 +2,12 @@
 -- KEYS[1]  prefix
 -- ARGV     now, worker, worker as JSON, region, lease seconds, epoch, demand, name of the shape,
 --          shape (msgpack: lanes; gates {kind, key, limit, per, ratio, of}; groups of tiers of
---          sources {lane, waited, gates}), steps (msgpack: {group, until, share, carry, of}), what a
---          sleeper waits for (JSON: lanes {lane, waited}, gates)
+--          sources {lane, waited, gates}), steps (msgpack: {group, until, share, carry, of}), what
+--          a sleeper waits for (JSON: lanes {lane, waited}, gates, shares {key, lane})
 -- Result   false if the plan is of another epoch; otherwise now, seconds until the plan could
 --          yield more or '', a 0 or 1 for each group that says whether a job of it could start,
---          and for each job: id, number of its lane in the shape, its text, due or '', counts
+--          and for each job: id, its text, and number of its lane in the shape, due or '' and
+--          counts with tabs between
 -- include: permits, ending, leases, workers, reading_ahead, gates
 
 go_on_when_full()
@@ -33,54 +34,53 @@ end
 local gates = open_gates(shape[2])
 
 local claimed, taken = { stamp, '', '' }, 0
-local leases, members = {}, {}
+local leases, ids = {}, {}
 
-local function expire(line, member, key)
-  local id = id_of(member)
+local function expire(line, id, key)
   local queue = queue_of(line.lane)
   local unique = call('HGET', p .. 'state:' .. id, 'unique_key')
   call('HSET', p .. 'state:' .. id, 'ended', 'cancelled', 'ended_at', stamp,
     'cancel_reason', 'expired before it could start')
   call('ZREM', p .. 'expires', id)
   list_ended(id, 'cancelled', queue)
-  free_unique(id, queue, unique or nil)
+  free_unique(id, queue, unique)
   if key then let_go(key) end
 end
 
 -- What only a job out of the ordinary needs: whether it may start, and the permit of its key.
-local function admit(line, member, due, marks, token)
-  local id = id_of(member)
-  local more = call('HMGET', p .. 'state:' .. id, 'expires_at', 'concurrency_key', 'concurrency_limit')
+local function admit(line, id, text, state, member, token)
+  local marks, delayed = state[3], p .. 'delayed:' .. queue_of(line.lane)
+  local more = call('HMGET', p .. 'state:' .. id, 'expires_at', 'concurrency_key',
+    'concurrency_limit')
   local key, limit = more[2], more[3] or '1'
-  if has(marks, 'd') then call('ZREM', p .. 'delayed:' .. queue_of(line.lane), member) end
-  if has(marks, 'e') and token == 0 then
-    if tonumber(more[1]) <= now then
-      expire(line, member, key)
-      return false
-    end
+  member = sub(member, 1, 16) .. ':' .. id
+  if has(marks, 'e') and token == 1 and tonumber(more[1]) <= now then
+    if has(marks, 'd') then call('ZREM', delayed, member) end
+    expire(line, id, key)
+    return false
   end
   if key and permits_used('key:' .. key) >= tonumber(limit) then
-    if has(marks, 'd') then call('ZADD', p .. 'delayed:' .. queue_of(line.lane), due, member) end
+    local due = tonumber(state[1] or match(text, '^%d+\t([^\t]*)'))
     hold(member, line.lane, due, key, limit)
     return false
   end
+  if has(marks, 'd') then call('ZREM', delayed, member) end
   if has(marks, 'e') then call('ZREM', p .. 'expires', id) end
-  return true, key
+  return true, key and charge('key:' .. key, id)
 end
 
 -- Take the first job of the line and charge the gates; false if it had to be set aside.
 local function take(line, lane_number, gate_numbers)
-  local member, due, text, state = take_head(line)
+  local id, text, state, member = take_head(line)
   if not text then return false end
-  local id, marks = id_of(member), state[3]
   local token, counts = next_counts(state[2])
   local flags, permits = '', nil
   if state[2] and not find(counts, '^%d+ 0 ') then flags = 'r' end
-  if marks then
-    local admitted, key = admit(line, member, due, marks, token - 1)
+  if state[3] then
+    local admitted
+    admitted, permits = admit(line, id, text, state, member, token)
     if not admitted then return false end
-    if has(marks, 'u') then flags = flags .. 's' end
-    if key then permits = charge('key:' .. key, id) end
+    if has(state[3], 'u') then flags = flags .. 's' end
   end
   for at = 1, #gate_numbers do
     permits = pass(gates[gate_numbers[at]], id, permits)
@@ -89,20 +89,26 @@ local function take(line, lane_number, gate_numbers)
     flags = flags .. 's'
     call('HSET', p .. 'state:' .. id, 'permits', permits)
   end
-  line.part = line.part or shared_part(stamp, stamp, region, line.lane, worker)
-  leases[2 * taken + 1] = id
-  leases[2 * taken + 2] = counts .. '\t' .. sub(member, 1, 16) .. '\t' .. flags .. line.part
-  -- Last first: a short sorted set is searched from its front for the place of each member.
-  members[2 * (demand - taken) - 1] = stamp
-  members[2 * (demand - taken)] = member
-  local at = 5 * taken + 3
-  claimed[at + 1], claimed[at + 2], claimed[at + 3] = id, lane_number, text
-  claimed[at + 4], claimed[at + 5] = state[1] or '', counts
+  local lease, about = line.lease, line.about
+  if flags ~= '' or state[2] or not lease then
+    lease = lease_text(counts, flags, stamp, stamp, region, line.lane, worker)
+    if flags == '' and not state[2] then line.lease = lease end
+  end
+  if state ~= NO_STATE or not about then
+    about = lane_number .. '\t' .. (state[1] or '') .. '\t' .. counts
+    if state == NO_STATE then line.about = about end
+  end
+  ids[taken + 1] = id
+  leases[2 * taken + 1], leases[2 * taken + 2] = id, lease
+  local at = 3 * taken + 3
+  claimed[at + 1], claimed[at + 2], claimed[at + 3] = id, text, about
   return true
 end
 
 -- The source of the tier whose first job is next by (due, sequence), if any may start now.
 local function first_due(tier)
+  local only = #tier == 1 and tier[1]
+  if only and only[2] == 0 and #only[3] == 0 and has_listed(lines[only[1]]) then return only end
   local best, best_due, best_member
   for at = 1, #tier do
     local source = tier[at]
@@ -190,8 +196,13 @@ if taken < demand then
   if call('SADD', p .. 'shapes', shape_name) == 1 then
     local known = cjson.decode(waits)
     call('SET', p .. 'shape:' .. shape_name, waits)
-    for _, lane in ipairs(known.lanes) do call('HSET', p .. 'waiting:' .. lane[1], shape_name, lane[2]) end
+    for _, lane in ipairs(known.lanes) do
+      call('HSET', p .. 'waiting:' .. lane[1], shape_name, lane[2])
+    end
     for _, key in ipairs(known.gates) do call('SADD', p .. 'gated:' .. key, shape_name) end
+    for _, share in ipairs(known.shares) do
+      call('SADD', p .. 'sharing:' .. share[1], shape_name .. '\t' .. share[2])
+    end
   end
   call('HSET', p .. 'sleepers', worker, shape_name)
   call('ZADD', p .. 'sleeping:' .. shape_name, again_in and now + again_in or '+inf', worker)
@@ -207,7 +218,7 @@ close_lines(lines)
 close_gates()
 if taken > 0 then
   call_many('HSET', p .. 'running', leases)
-  call_many('ZADD', p .. 'running:' .. worker, members, 2 * (demand - taken) + 1, 2 * demand)
+  call_many('SADD', p .. 'running:' .. worker, ids)
   call('SADD', p .. 'holders', worker)
 end
 finish_ending()

@@ -1,15 +1,16 @@
 -- Write the outcomes whose leases are still held.
 -- KEYS[1]  prefix
--- ARGV     now, number of outcomes, number of lanes, the lanes of new jobs, the ids of all
---          outcomes, their tokens, and for each its word and what goes with it:
---            done                         |  done+ result, has result, count, new jobs
---            again lane, delay, failure   |  later delay  |  dead failure, count, new jobs
---            returned                     |  cancelled reason
+-- ARGV     now, a letter for each outcome, number of lanes, the lanes of new jobs, the ids of all
+--          outcomes, their tokens, and for each what goes with its letter:
+--            d done   |  f done and followed: result, has result, count, new jobs
+--            a again: lane, delay, failure   |  l later: delay   |  r returned
+--            x dead: failure, count, new jobs   |  c cancelled: reason
 -- Result   for each outcome a letter: w written, a already written, s stale
 -- include: adding, ending, leases
 
 go_on_when_full()
-local count = tonumber(ARGV[2])
+local letters = ARGV[2]
+local count = #letters
 local ids_at = read_lanes(4, tonumber(ARGV[3]))
 local tokens_at = ids_at + count
 local data_at = tokens_at + count
@@ -30,114 +31,113 @@ local function remember(id, failure)
   if call('RPUSH', key, stamp .. ' ' .. failure) > 50 then call('LTRIM', key, -50, -1) end
 end
 
-local function put_back(key, id, lane, delay, counts, part)
+local function put_back(key, id, lane, delay, counts, lease)
   local due, place, delayed = join(id, lane, delay)
   call('HSET', key, 'lane', lane, 'due', number_text(due), 'sequence', place,
-    'marks', with_delayed(call('HGET', key, 'marks'), delayed), 'counts', counts, 'ran', part.ran)
+    'marks', with_delayed(call('HGET', key, 'marks'), delayed), 'counts', counts, 'ran', lease.ran)
 end
 
 local writers = {}
 
-function writers.done(key, id, counts, part)
-  call('HSET', key, 'ended', 'done', 'ended_at', stamp, 'counts', counts, 'ran', part.ran)
-  list_ended(id, 'done', queue_of(part.lane))
+function writers.d(key, id, lease)
+  call('HSET', key, 'ended', 'done', 'ended_at', stamp, 'counts', lease.counts, 'ran', lease.ran)
+  list_ended(id, 'done', queue_of(lease.lane))
 end
 
-writers['done+'] = function(key, id, counts, part, at)
+function writers.f(key, id, lease, at)
   if ARGV[at + 1] == '1' then
-    call('HSET', key, 'ended', 'done', 'ended_at', stamp, 'counts', counts, 'ran', part.ran,
+    call('HSET', key, 'ended', 'done', 'ended_at', stamp, 'counts', lease.counts, 'ran', lease.ran,
       'result', ARGV[at])
-    list_ended(id, 'done', queue_of(part.lane))
+    list_ended(id, 'done', queue_of(lease.lane))
   else
-    writers.done(key, id, counts, part)
+    writers.d(key, id, lease)
   end
 end
 
-function writers.again(key, id, counts, part, at)
+function writers.a(key, id, lease, at)
   remember(id, ARGV[at + 2])
-  local token, retries, replays, snoozes = read_counts(counts)
+  local token, retries, replays, snoozes = read_counts(lease.counts)
   put_back(key, id, ARGV[at], tonumber(ARGV[at + 1]),
-    counts_text(token, retries + 1, replays, snoozes), part)
+    counts_text(token, retries + 1, replays, snoozes), lease)
 end
 
-function writers.later(key, id, counts, part, at)
-  local token, retries, replays, snoozes = read_counts(counts)
-  put_back(key, id, part.lane, tonumber(ARGV[at]),
-    counts_text(token, retries, replays, snoozes + 1), part)
+function writers.l(key, id, lease, at)
+  local token, retries, replays, snoozes = read_counts(lease.counts)
+  put_back(key, id, lease.lane, tonumber(ARGV[at]),
+    counts_text(token, retries, replays, snoozes + 1), lease)
 end
 
-function writers.dead(key, id, counts, part, at)
+function writers.x(key, id, lease, at)
   remember(id, ARGV[at])
-  call('HSET', key, 'ended', 'failed', 'ended_at', stamp, 'counts', counts, 'ran', part.ran)
-  list_ended(id, 'failed', queue_of(part.lane))
+  call('HSET', key, 'ended', 'failed', 'ended_at', stamp, 'counts', lease.counts, 'ran', lease.ran)
+  list_ended(id, 'failed', queue_of(lease.lane))
 end
 
-function writers.returned(key, id, counts, part)
+function writers.r(key, id, lease)
   local job = call('HMGET', key, 'lane', 'due', 'sequence', 'marks')
   local _, due, place = whereabouts(id, job[1], job[2], job[3])
   local member = member_of(place, id)
-  call('HSET', key, 'counts', counts, 'ran', part.ran)
-  if has(job[4], 'd') then call('ZADD', p .. 'delayed:' .. queue_of(part.lane), due, member) end
-  stand(member, part.lane, due)
+  call('HSET', key, 'counts', lease.counts, 'ran', lease.ran)
+  if has(job[4], 'd') then call('ZADD', p .. 'delayed:' .. queue_of(lease.lane), due, member) end
+  stand(member, lease.lane, due)
 end
 
-function writers.cancelled(key, id, counts, part, at)
-  call('HSET', key, 'ended', 'cancelled', 'ended_at', stamp, 'counts', counts, 'ran', part.ran,
-    'cancel_reason', ARGV[at])
-  list_ended(id, 'cancelled', queue_of(part.lane))
+function writers.c(key, id, lease, at)
+  call('HSET', key, 'ended', 'cancelled', 'ended_at', stamp, 'cancel_reason', ARGV[at],
+    'counts', lease.counts, 'ran', lease.ran)
+  list_ended(id, 'cancelled', queue_of(lease.lane))
 end
 
--- Whether the word ends the job, where its new jobs begin, and how many values it has besides.
-local ENDS = { done = true, ['done+'] = true, dead = true, cancelled = true }
-local NEXT_AT = { ['done+'] = 2, dead = 1 }
-local VALUES = { done = 0, again = 3, later = 1, returned = 0, cancelled = 1 }
+-- Whether the outcome ends the job, where its new jobs begin, and how many values it has besides.
+local ENDS = { d = true, f = true, x = true, c = true }
+local NEXT_AT = { f = 2, x = 1 }
+local VALUES = { d = 0, a = 3, l = 1, r = 0, c = 1 }
 
-local function write(word, id, counts, place, flags, part, at)
+local function write(letter, id, lease, at)
   local key = p .. 'state:' .. id
-  local special = flags ~= '' and find(flags, 's', 1, true)
-  local job = special and call('HMGET', key, 'unique_key', 'permits', 'concurrency_key')
-  writers[word](key, id, counts, part, at)
-  if flags ~= '' and find(flags, 'r', 1, true) then call('HSET', key, 'last_retry_at', part.started) end
-  if special and ENDS[word] then free_unique(id, queue_of(part.lane), job[1]) end
-  if NEXT_AT[word] then add_next(at + NEXT_AT[word]) end
-  if special then release(id, job[2], job[3]) end
+  local job = lease.is_special and call('HMGET', key, 'unique_key', 'permits', 'concurrency_key')
+  writers[letter](key, id, lease, at)
+  if lease.is_retry then call('HSET', key, 'last_retry_at', lease.started) end
+  if job and ENDS[letter] then free_unique(id, queue_of(lease.lane), job[1]) end
+  if NEXT_AT[letter] then add_next(at + NEXT_AT[letter]) end
+  if job then release(id, job[2], job[3]) end
   freed[#freed + 1] = id
-  local holding = holdings[part.worker]
+  local holding = holdings[lease.worker]
   if not holding then
     holding = {}
-    holdings[part.worker] = holding
+    holdings[lease.worker] = holding
   end
-  holding[#holding + 1] = place .. ':' .. id
+  holding[#holding + 1] = id
 end
 
 local function verdict_of(id, token)
   local job = call('HMGET', p .. 'state:' .. id, 'counts', 'committed')
-  return tonumber(job[2] or (read_counts(job[1] or nil))) == token and 'a' or 's'
+  local committed = job[2] or match(job[1] or '0', '^%d+')
+  return committed == token and 'a' or 's'
 end
 
 for at = 1, count do
-  local id, token, word = ARGV[ids_at + at - 1], tonumber(ARGV[tokens_at + at - 1]), ARGV[data_at]
+  local id, token, letter = ARGV[ids_at + at - 1], ARGV[tokens_at + at - 1], sub(letters, at, at)
   local text = texts[at]
-  local held, counts, place, flags, part
-  if text and not written[id] then held, counts, place, flags, part = read_lease(text) end
-  if held == token then
-    write(word, id, counts, place, flags, part, data_at + 1)
+  local lease = text and not written[id] and read_lease(text)
+  if lease and lease.token_text == token then
+    write(letter, id, lease, data_at)
     written[id] = true
     verdicts[at] = 'w'
   else
     verdicts[at] = verdict_of(id, token)
   end
-  local values = VALUES[word]
+  local values = VALUES[letter]
   if not values then
-    local counted_at = NEXT_AT[word]
-    values = counted_at + 1 + JOB_WIDTH * tonumber(ARGV[data_at + 1 + counted_at])
+    local counted_at = NEXT_AT[letter]
+    values = counted_at + 1 + JOB_WIDTH * tonumber(ARGV[data_at + counted_at])
   end
-  data_at = data_at + 1 + values
+  data_at = data_at + values
 end
 
 call_many('HDEL', p .. 'running', freed)
 for worker, holding in pairs(holdings) do
-  call_many('ZREM', p .. 'running:' .. worker, holding)
+  call_many('SREM', p .. 'running:' .. worker, holding)
 end
 finish_adding()
 finish_ending()

@@ -1,12 +1,13 @@
 -- Look through some jobs, newest first, for those that match.
 -- KEYS[1]  prefix
--- ARGV     now, index to look through (jobs, or failed: and a queue), place to begin below, how many
---          to look at, and what must match or '': status, queue, region, task
+-- ARGV     now, index to look through (jobs, or failed: and a queue), place to begin below, how
+--          many to look at, and what must match or '': status, queue, region, task
 -- Result   place to go on below, or '' after the last; then for each match: id, place, and what
 --          get.lua gives
 -- include: lanes
 
-local found = call('ZREVRANGEBYSCORE', p .. ARGV[2], ARGV[3], '-inf', 'WITHSCORES', 'LIMIT', 0, ARGV[4])
+local found = call('ZREVRANGEBYSCORE', p .. ARGV[2], ARGV[3], '-inf', 'WITHSCORES', 'LIMIT', 0,
+  ARGV[4])
 local result = { #found < 2 * tonumber(ARGV[4]) and '' or found[#found] }
 
 local function is(wanted, value)

@@ -7,12 +7,11 @@
 
 go_on_when_full()
 
-local function give(result, id, counts, part, worker)
-  local job, due = call('GET', p .. 'job:' .. id), call('HGET', p .. 'state:' .. id, 'due')
+local function give(result, id, counts, lease)
   local at = #result
-  result[at + 1], result[at + 2] = id, part.lane
-  result[at + 3], result[at + 4], result[at + 5] = job, due or '', counts
-  result[at + 6], result[at + 7], result[at + 8] = worker, part.region, part.started
+  result[at + 1], result[at + 2], result[at + 3] = id, lease.lane, call('GET', p .. 'job:' .. id)
+  result[at + 4], result[at + 5] = call('HGET', p .. 'state:' .. id, 'due') or '', counts
+  result[at + 6], result[at + 7], result[at + 8] = lease.worker, lease.region, lease.started
 end
 
 local worker, limit = ARGV[2], tonumber(ARGV[6])
@@ -21,10 +20,17 @@ keep(worker, ARGV[3], ARGV[4], tonumber(ARGV[5]))
 local lost = {}
 for _, holder in ipairs(call('SMEMBERS', p .. 'holders')) do
   if not is_live(holder) then
-    local held = call('ZRANGE', p .. 'running:' .. holder, 0, limit - 1, 'WITHSCORES')
+    local held = call('SMEMBERS', p .. 'running:' .. holder)
     if #held == 0 then call('SREM', p .. 'holders', holder) end
-    for at = 1, #held, 2 do
-      lost[#lost + 1] = { tonumber(held[at + 1]), sequence_of(held[at]), held[at], holder }
+    for at, text in ipairs(read_many(p .. 'running', held, 1, #held)) do
+      local id = held[at]
+      local lease = text and read_lease(text)
+      local _, _, place = whereabouts(id, true, true, call('HGET', p .. 'state:' .. id, 'sequence'))
+      if lease and place then
+        lost[#lost + 1] = { tonumber(lease.started), place, id, lease }
+      else
+        call('SREM', p .. 'running:' .. holder, id)
+      end
     end
   end
 end
@@ -35,22 +41,17 @@ end)
 
 local result = {}
 for at = 1, math.min(limit, #lost) do
-  local started, member, holder = lost[at][1], lost[at][3], lost[at][4]
-  local id = id_of(member)
-  local text = call('HGET', p .. 'running', id)
-  call('ZREM', p .. 'running:' .. holder, member)
-  if text then
-    local _, counts, place, flags, part = read_lease(text)
-    _, counts = next_counts(counts)
-    -- The attempt stays that of the worker that lost it: only the holder changes.
-    local kept = shared_part(stamp, part.started, part.region, part.lane, worker)
-    call('HSET', p .. 'running', id, counts .. '\t' .. place .. '\t' .. flags .. kept)
-    call('ZADD', p .. 'running:' .. worker, started, member)
-    give(result, id, counts, part, holder)
-    if find(flags, 's', 1, true) then
-      local job = call('HMGET', p .. 'state:' .. id, 'permits', 'concurrency_key')
-      release(id, job[1], job[2])
-    end
+  local id, lease = lost[at][3], lost[at][4]
+  local _, counts = next_counts(lease.counts)
+  -- The attempt stays that of the worker that lost it: only the holder changes.
+  call('HSET', p .. 'running', id, lease_text(counts, lease.flags, stamp, lease.started,
+    lease.region, lease.lane, worker))
+  call('SREM', p .. 'running:' .. lease.worker, id)
+  call('SADD', p .. 'running:' .. worker, id)
+  give(result, id, counts, lease)
+  if lease.is_special then
+    local job = call('HMGET', p .. 'state:' .. id, 'permits', 'concurrency_key')
+    release(id, job[1], job[2])
   end
 end
 if #result > 0 then call('SADD', p .. 'holders', worker) end

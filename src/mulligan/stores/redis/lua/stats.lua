@@ -11,7 +11,8 @@ local seen = {}
 
 local function count_lane(lane)
   local sorted, held = sorted_key(lane), held_key(lane)
-  local ready, later = call('ZCOUNT', sorted, '-inf', now), call('ZCOUNT', sorted, '(' .. format('%.17g', now), '+inf')
+  local ready = call('ZCOUNT', sorted, '-inf', now)
+  local later = call('ZCARD', sorted) - ready
   local oldest = first_due_in(lane)
   if has_line(lane) then
     ready = ready + call('LLEN', p .. lane) - call('ZCARD', p .. 'gone:' .. lane)
@@ -41,10 +42,10 @@ end
 
 local places = {}
 for _, text in ipairs(call('HVALS', p .. 'running')) do
-  local _, _, _, _, part = read_lease(text)
-  local where = part.lane .. '\t' .. part.region
+  local lease = read_lease(text)
+  local where = lease.lane .. '\t' .. lease.region
   if not places[where] then
-    places[where] = { part.lane, part.region, 0 }
+    places[where] = { lease.lane, lease.region, 0 }
     running[#running + 1] = places[where]
   end
   places[where][3] = places[where][3] + 1
@@ -57,6 +58,6 @@ local known = call('ZRANGE', p .. 'workers', 0, -1, 'WITHSCORES')
 for at = 1, #known, 2 do
   local about = call('HMGET', p .. 'worker:' .. known[at], 'about', 'beat_at', 'joined_at')
   workers[#workers + 1] = { about[1], tonumber(about[2]), tonumber(about[3]),
-    tonumber(known[at + 1]) > now, call('ZCARD', p .. 'running:' .. known[at]) }
+    tonumber(known[at + 1]) > now, call('SCARD', p .. 'running:' .. known[at]) }
 end
 return cmsgpack.pack({ now, lanes, running, ended, delayed, workers })

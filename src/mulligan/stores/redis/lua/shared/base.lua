@@ -2,7 +2,8 @@
 -- live in one slot of a cluster. ARGV[1] is the time in seconds, or '' for the server's own.
 
 local p = KEYS[1] .. ':'
-local call, format, match, find, sub = redis.call, string.format, string.match, string.find, string.sub
+local call, format, match = redis.call, string.format, string.match
+local find, sub = string.find, string.sub
 
 -- Lua takes a few thousand arguments to a call at most; batches are cut below that.
 local CHUNK = 2000
@@ -29,10 +30,9 @@ local function rounded(moment)
 end
 
 -- One command with any number of values.
-local function call_many(command, key, values, from, to)
-  to = to or #values
-  for first = from or 1, to, CHUNK do
-    call(command, key, unpack(values, first, math.min(first + CHUNK - 1, to)))
+local function call_many(command, key, values)
+  for first = 1, #values, CHUNK do
+    call(command, key, unpack(values, first, math.min(first + CHUNK - 1, #values)))
   end
 end
 
@@ -44,7 +44,8 @@ local function read_many(key, fields, first, last)
   end
   local values = {}
   for from = first, last, CHUNK do
-    for _, value in ipairs(call('HMGET', key, unpack(fields, from, math.min(from + CHUNK - 1, last)))) do
+    local part = call('HMGET', key, unpack(fields, from, math.min(from + CHUNK - 1, last)))
+    for _, value in ipairs(part) do
       values[#values + 1] = value
     end
   end

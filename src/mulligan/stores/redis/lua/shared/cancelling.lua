@@ -22,14 +22,14 @@ local function cancel(id, reason)
   if not lane or job[2] then return false end
   local queue, counts = queue_of(lane), job[5] or nil
   local committed = job[11] or (read_counts(counts))
-  local lease = call('HGET', p .. 'running', id)
-  if lease then
-    local flags, part
-    _, counts, place, flags, part = read_lease(lease)
+  local text = call('HGET', p .. 'running', id)
+  if text then
+    local lease = read_lease(text)
+    counts = lease.counts
     call('HDEL', p .. 'running', id)
-    call('ZREM', p .. 'running:' .. part.worker, place .. ':' .. id)
-    call('HSET', key, 'ran', part.ran)
-    if find(flags, 'r', 1, true) then call('HSET', key, 'last_retry_at', part.started) end
+    call('SREM', p .. 'running:' .. lease.worker, id)
+    call('HSET', key, 'ran', lease.ran)
+    if lease.is_retry then call('HSET', key, 'last_retry_at', lease.started) end
   else
     local member = member_of(place, id)
     if job[9] then

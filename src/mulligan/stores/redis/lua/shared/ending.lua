@@ -1,11 +1,12 @@
 -- Ending jobs: done, failed or cancelled, with the indexes and counts that go with it.
 -- include: permits
 
-local ended_counts, ended_ids = {}, {}
+local ended_counts = { done = {}, failed = {}, cancelled = {} }
+local ended_ids = {}
 
 local function count_ended(status, queue, by)
-  local field = status .. ':' .. queue
-  ended_counts[field] = (ended_counts[field] or 0) + by
+  local counts = ended_counts[status]
+  counts[queue] = (counts[queue] or 0) + by
 end
 
 -- Enter an ended job into what lists it: dead letters by queue, all others by when they ended.
@@ -36,7 +37,10 @@ end
 
 local function finish_ending()
   call_many('ZADD', p .. 'done', ended_ids)
-  for field, by in pairs(ended_counts) do
-    if call('HINCRBY', p .. 'ended', field, by) <= 0 then call('HDEL', p .. 'ended', field) end
+  for status, counts in pairs(ended_counts) do
+    for queue, by in pairs(counts) do
+      local field = status .. ':' .. queue
+      if call('HINCRBY', p .. 'ended', field, by) <= 0 then call('HDEL', p .. 'ended', field) end
+    end
   end
 end

@@ -95,6 +95,7 @@ local function close_gates()
       else
         call('RPUSH', list, number_text(known.at) .. ' ' .. known.added)
       end
+      ring_share(key)
     end
     if known.changed then call('HSET', p .. 'started', key, known.total) end
   end

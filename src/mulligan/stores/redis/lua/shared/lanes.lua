@@ -88,7 +88,7 @@ end
 -- Write what was put off to be written once: counters, and arrivals at the ends of lines.
 local function finish_lanes()
   if counted then
-    call('HSET', p .. 'counters', 'sequence', format('%.0f', sequence), 'places', format('%.0f', places))
+    call('HSET', p .. 'counters', 'sequence', sequence, 'places', places)
   end
   for lane, members in pairs(arrivals) do
     call_many('RPUSH', p .. lane, members)

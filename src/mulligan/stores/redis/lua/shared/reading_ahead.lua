@@ -5,27 +5,31 @@
 local lines_by_lane = {}
 local most
 
--- The texts of many jobs, in their order; false where there is none.
+-- The ids of members, every `step`th of a list, and the texts of their jobs, false for none.
 local function read_texts(members, step)
-  local keys, texts = {}, {}
-  for at = 1, #members, step do keys[#keys + 1] = p .. 'job:' .. id_of(members[at]) end
+  local ids, keys, texts = {}, {}, {}
+  for at = 1, #members, step do
+    local id = id_of(members[at])
+    ids[#ids + 1], keys[#keys + 1] = id, p .. 'job:' .. id
+  end
   for first = 1, #keys, CHUNK do
     local part = call('MGET', unpack(keys, first, math.min(first + CHUNK - 1, #keys)))
-    if #keys <= CHUNK then return part end
+    if #keys <= CHUNK then return ids, part end
     for _, text in ipairs(part) do texts[#texts + 1] = text end
   end
-  return texts
+  return ids, texts
 end
 
 -- What a claim needs of a job's state, where it has any.
-local function read_state(member)
-  return call('HMGET', p .. 'state:' .. id_of(member), 'due', 'counts', 'marks')
+local function read_state(id)
+  return call('HMGET', p .. 'state:' .. id, 'due', 'counts', 'marks')
 end
 
 local function forget_ahead(line)
   line.list, line.list_from, line.list_at, line.list_over = {}, 0, 0, not line.has_list
   line.sorted, line.sorted_from, line.sorted_at, line.sorted_over = {}, 0, 0, false
-  line.member, line.text, line.due, line.last, line.fills, line.unsorted = nil, nil, nil, nil, 0, false
+  line.member, line.text, line.due, line.last = nil, nil, nil, nil
+  line.fills, line.unsorted = 0, false
 end
 
 -- The lanes of a plan that have jobs, by their number in it.
@@ -33,7 +37,8 @@ local function open_lines(lanes, demand)
   local lines = {}
   most = math.max(demand, 1) + 1
   for first = 1, #lanes, CHUNK do
-    local known = call('SMISMEMBER', p .. 'lanes', unpack(lanes, first, math.min(first + CHUNK - 1, #lanes)))
+    local last = math.min(first + CHUNK - 1, #lanes)
+    local known = call('SMISMEMBER', p .. 'lanes', unpack(lanes, first, last))
     for offset, member in ipairs(known) do
       if member == 1 then
         local lane = lanes[first + offset - 1]
@@ -53,7 +58,8 @@ local function read_list(line)
   line.list_from, line.list_at = line.list_from + #line.list, 0
   line.list = call('LRANGE', p .. line.lane, line.list_from, line.list_from + most - 1)
   line.list_over = #line.list < most
-  line.texts, line.passed = read_texts(line.list, 1), {}
+  line.ids, line.texts = read_texts(line.list, 1)
+  line.passed = {}
   if line.gone and #line.list > 0 then
     local from, to = sequence_of(line.list[1]), sequence_of(line.list[#line.list])
     for _, place in ipairs(call('ZRANGEBYSCORE', p .. 'gone:' .. line.lane, from, to)) do
@@ -64,29 +70,32 @@ end
 
 local ORDINARY, NO_STATE = 58, {}
 
--- Bring the first job of the list that is still pending to the front, with its state read.
+-- Bring the first job of the list that is still pending to the front, with its state read; whether
+-- there is one.
 local function list_head(line)
   while not line.member do
-    if line.list_at < #line.list then
-      local at = line.list_at + 1
+    local at = line.list_at + 1
+    if at <= #line.list then
       line.list_at = at
-      local member, text = line.list[at], line.texts[at]
-      if text and not (line.gone and line.passed[sub(member, 1, 16)]) then
-        local state = NO_STATE
-        if string.byte(member, 17) ~= ORDINARY then
-          state = read_state(member)
-          member = sub(member, 1, 16) .. ':' .. id_of(member)
-        end
-        line.member, line.text, line.state = member, text, state
-        line.due = tonumber(state[1] or match(text, '^%d+\t([^\t]*)'))
+      local member = line.list[at]
+      if line.texts[at] and not (line.gone and line.passed[sub(member, 1, 16)]) then
+        line.member, line.id, line.text, line.due = member, line.ids[at], line.texts[at], nil
+        line.state = NO_STATE
+        if string.byte(member, 17) ~= ORDINARY then line.state = read_state(line.id) end
       end
     elseif line.list_over then
-      return nil
+      return false
     else
       read_list(line)
     end
   end
-  return line.due, line.member
+  return true
+end
+
+-- When the job at the front of the list is due.
+local function list_due(line)
+  line.due = line.due or tonumber(line.state[1] or match(line.text, '^%d+\t([^\t]*)'))
+  return line.due
 end
 
 local function sorted_head(line)
@@ -98,7 +107,7 @@ local function sorted_head(line)
       line.sorted_from + count - 1, 'WITHSCORES')
     line.sorted_over, line.fills = #line.sorted < 2 * count, line.fills + 1
     line.unsorted = line.has_list and #line.sorted == 0
-    line.sorted_texts = read_texts(line.sorted, 2)
+    line.sorted_ids, line.sorted_texts = read_texts(line.sorted, 2)
   end
   local at = 2 * line.sorted_at
   if at >= #line.sorted then return nil end
@@ -107,26 +116,36 @@ end
 
 -- Due time and member of the first job in the lane, due or not, and whether it is in the list.
 local function head(line)
-  local list_due, list_member
-  if line.has_list then list_due, list_member = list_head(line) end
-  if line.unsorted then return list_due, list_member, true end
+  local listed = line.has_list and list_head(line)
+  if line.unsorted and not listed then return nil end
+  if line.unsorted then return list_due(line), line.member, true end
   local due, member = sorted_head(line)
-  if not list_due then return due, member, false end
-  if due and (due < list_due or (due == list_due and sequence_of(member) < sequence_of(list_member))) then
+  if not listed then return due, member, false end
+  local first = list_due(line)
+  if due and (due < first or (due == first and sequence_of(member) < sequence_of(line.member))) then
     return due, member, false
   end
-  return list_due, list_member, true
+  return first, line.member, true
 end
 
--- Take the first job out: its member, due time, text and state; no text if it is not stored.
+-- Whether the lane is but a list that has a job, which then is due: who joins a list is due.
+local function has_listed(line)
+  return line.unsorted and list_head(line)
+end
+
+-- Take the first job out: its id, text and state, and where it stood.
 local function take_head(line)
-  local due, member, in_list = head(line)
+  local in_list = line.unsorted and list_head(line)
+  local _, member
+  if not in_list then _, member, in_list = head(line) end
   if in_list then
+    member = line.member
     line.member = nil
-    return member, due, line.text, line.state
+    return line.id, line.text, line.state, member
   end
   line.sorted_at = line.sorted_at + 1
-  return member, due, line.sorted_texts[line.sorted_at], read_state(member)
+  local id = line.sorted_ids[line.sorted_at]
+  return id, line.sorted_texts[line.sorted_at], read_state(id), member
 end
 
 -- Remove what was taken from the lane, and read it anew from now on.
@@ -154,6 +173,8 @@ local function close_lines(lines)
   for _, line in pairs(lines) do
     local empty = not head(line)
     write_taken(line)
-    if empty and call('EXISTS', held_key(line.lane)) == 0 then call('SREM', p .. 'lanes', line.lane) end
+    if empty and call('EXISTS', held_key(line.lane)) == 0 then
+      call('SREM', p .. 'lanes', line.lane)
+    end
   end
 end

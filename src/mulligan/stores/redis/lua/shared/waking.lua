@@ -44,28 +44,42 @@ local function rouse(shape, worker)
   ring(worker)
 end
 
--- Wake one sleeper for a job in this lane, due then, unless one will wake in time.
+-- Wake one sleeper for a job in this lane, due then, unless one will wake in time: one of those
+-- that may take it soonest, at once rather than after a grace.
 local function ring_for(lane, due)
   local shapes = waiting[lane]
   if not shapes then
     shapes = call('HGETALL', p .. 'waiting:' .. lane)
     waiting[lane] = shapes
   end
-  local chosen, chosen_shape
+  local chosen, chosen_shape, soonest, known
   for at = 1, #shapes, 2 do
     local worker, wakes = first_sleeper(shapes[at])
-    if worker then
-      if wakes <= due + tonumber(shapes[at + 1]) then return end
-      if not chosen then chosen, chosen_shape = worker, shapes[at] end
+    local waited = tonumber(shapes[at + 1])
+    if worker and (not soonest or waited < soonest) then
+      chosen, chosen_shape, soonest, known = worker, shapes[at], waited, false
     end
+    if worker and waited == soonest and wakes <= due + waited then known = true end
   end
-  if chosen then rouse(chosen_shape, chosen) end
+  if chosen and not known then rouse(chosen_shape, chosen) end
 end
 
 -- Wake one sleeper that a permit of this gate may help.
 local function ring_gate(key)
   for _, shape in ipairs(call('SMEMBERS', p .. 'gated:' .. key)) do
     local worker = first_sleeper(shape)
+    if worker then
+      rouse(shape, worker)
+      return
+    end
+  end
+end
+
+-- Starts were counted that widen a share: wake one sleeper that has work behind it.
+local function ring_share(key)
+  for _, entry in ipairs(call('SMEMBERS', p .. 'sharing:' .. key)) do
+    local shape, lane = match(entry, '^([^\t]*)\t(.*)$')
+    local worker = call('SISMEMBER', p .. 'lanes', lane) == 1 and first_sleeper(shape)
     if worker then
       rouse(shape, worker)
       return
@@ -86,6 +100,9 @@ local function change()
     end
     for _, key in ipairs(known.gates) do
       call('SREM', p .. 'gated:' .. key, shape)
+    end
+    for _, share in ipairs(known.shares) do
+      call('SREM', p .. 'sharing:' .. share[1], shape .. '\t' .. share[2])
     end
     call('DEL', p .. 'sleeping:' .. shape, p .. 'shape:' .. shape)
   end

@@ -1,0 +1,449 @@
+"""What only the Redis store does: its keys, its inbox, its options, and a server that goes away."""
+
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from mulligan.core.budget import Budget
+from mulligan.core.errors import InvalidError, StoreError, StoreUnavailableError
+from mulligan.core.facts import QueueSettings
+from mulligan.core.fetch import RetryFirst
+from mulligan.core.job import Call, Policy, decode_call, decode_policy
+from mulligan.core.lane import Lane
+from mulligan.core.outcome import Returned
+from mulligan.core.plan import Running
+from mulligan.core.retry import PRESETS, Retry
+from mulligan.stores.contract import Selection, Store
+from mulligan.stores.redis import RedisStore
+from tests.contract.making import (
+    ANN,
+    BOB,
+    FRESH,
+    RETRY,
+    again,
+    begin,
+    claim,
+    dead,
+    done,
+    job,
+    jobs,
+    names,
+    run_by_policy,
+    source,
+    start,
+)
+from tests.contract.sleeping import woken
+from tests.servers import RedisServer
+from tests.stores import fresh_url, with_query
+
+PAGE = Path(__file__).parents[1] / "docs/stores/redis.md"
+AWAY = "redis://me:hunter2@127.0.0.1:1/0"
+
+
+@pytest.fixture
+async def url(tmp_path) -> AsyncIterator[str]:
+    async with fresh_url("redis", tmp_path) as fresh:
+        yield fresh
+
+
+@pytest.fixture
+async def store(url) -> AsyncIterator[RedisStore]:
+    async with opened(url) as fresh:
+        yield fresh
+
+
+@pytest.fixture
+async def client(store) -> AsyncIterator[Redis]:
+    """A plain connection to the server, as another program has it."""
+    async with Redis.from_url(store._server.address.url, decode_responses=True) as plain:
+        yield plain
+
+
+@pytest.fixture
+def own_server() -> Iterator[RedisServer]:
+    """A server that the test may kill or starve."""
+    with RedisServer() as server:
+        yield server
+
+
+class opened:  # noqa: N801 - reads as a word
+    """An open store on the server's own clock, closed afterwards."""
+
+    def __init__(self, url: str) -> None:
+        self.store = RedisStore(url)
+
+    async def __aenter__(self) -> RedisStore:
+        await self.store.open()
+        return self.store
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.store.close()
+
+
+def key(store: RedisStore, name: str) -> str:
+    return f"{store._server.address.tag}:{name}"
+
+
+async def keys_of(client: Redis, store: RedisStore) -> dict[str, str]:
+    """Every key of the store without its prefix, and its type."""
+    pattern = key(store, "*")
+    found = [str(name) async for name in client.scan_iter(pattern, count=1000)]
+    types = [str(await client.type(name)) for name in found]
+    plain = [name[len(pattern) - 1 :] for name in found]
+    return dict(zip(plain, types, strict=True))
+
+
+# -- the server goes away --------------------------------------------------------------------
+
+
+async def test_a_restart_keeps_everything_and_the_store_object_goes_on(own_server):
+    async with opened(own_server.url) as store:
+        first, second = await begin(store, *jobs("a", "b"))
+        await store.commit([again(first, 3600.0)])
+        await store.enqueue([job("c"), job("later", delay=60.0)])
+        before = (await store.stats()).lanes
+        own_server.kill()
+        with pytest.raises(StoreUnavailableError, match=r"127\.0\.0\.1"):
+            await store.enqueue(jobs("d"))
+        own_server.start()
+        assert (await store.stats()).lanes == before
+        assert await store.commit([done(second)]) == ["written"]
+        assert len(await store.history("a")) == 1
+        assert names(await claim(store, demand=9)) == ["c"]
+
+
+async def test_a_worker_that_waits_is_told_when_the_server_goes(own_server):
+    async with opened(own_server.url) as store:
+        await claim(store)
+        sleeper = asyncio.create_task(store.wait(ANN, 60.0))
+        async with Redis.from_url(own_server.url) as client:
+            while not (await client.info("clients"))["blocked_clients"]:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        own_server.kill()
+        with pytest.raises(StoreUnavailableError):
+            await sleeper
+
+
+async def test_a_flush_of_the_servers_scripts_is_not_noticed(store, client):
+    await store.enqueue(jobs("a"))
+    await client.script_flush()
+    first = await start(store)
+    await client.script_flush()
+    assert await store.commit([done(first)]) == ["written"]
+
+
+async def test_a_full_server_refuses_new_jobs_whole_and_lets_work_finish(own_server):
+    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as client:
+        await store.enqueue(jobs("a", "b", "c"))
+        first = await start(store)
+        size = await client.dbsize()
+        await client.config_set("maxmemory", 1)
+        with pytest.raises(StoreError, match="out of memory and took none of this batch"):
+            await store.enqueue([job("d"), job("e", unique_key="u", delay=5.0)])
+        assert await client.dbsize() == size
+        assert await store.get("d") is None
+        assert await store.commit([done(first, None, job("next"))]) == ["written"]
+        second = await start(store)
+        assert await store.commit([again(second)]) == ["written"]
+        assert await store.cancel(["c"], "enough") == [True]
+        assert (await store.beat(ANN, [])).lost == []
+        assert await store.prune(-1.0, 10) == 2
+        await client.config_set("maxmemory", 0)
+        assert (await store.enqueue(jobs("d")))[0].created
+
+
+async def test_errors_show_no_credentials():
+    store = RedisStore(AWAY)
+    with pytest.raises(StoreUnavailableError) as caught:
+        await store.open()
+    assert "hunter2" not in str(caught.value)
+    assert "redis at 127.0.0.1:1 cannot be reached" in str(caught.value)
+    await store.close()
+
+
+async def test_a_wrong_password_is_named_without_showing_it(own_server):
+    wrong = own_server.url.replace("redis://", "redis://me:hunter2@")
+    store = RedisStore(wrong)
+    with pytest.raises(StoreError, match="refused the user or password") as caught:
+        await store.open()
+    assert "hunter2" not in str(caught.value)
+    await store.close()
+
+
+async def test_a_write_that_too_few_replicas_acknowledged_is_reported(url):
+    async with opened(with_query(url, wait_replicas="1", wait_timeout="0.01")) as store:
+        with pytest.raises(StoreUnavailableError, match=r"0 of 1 replicas .* again is safe"):
+            await store.enqueue(jobs("a"))
+        assert await store.get("a") is not None
+
+
+# -- the URL ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("prefx=a", "'prefx' is no option of a redis store; use prefix"),
+        ("prefix=a{b}", "must not contain braces"),
+        ("wait_replicas=many", "wait_replicas 'many' must be a whole number"),
+        ("wait_timeout=soon", "wait_timeout 'soon' must be a number of seconds"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused(query, reason):
+    with pytest.raises(InvalidError, match=reason):
+        RedisStore(f"redis://127.0.0.1/0?{query}")
+
+
+async def test_options_of_the_driver_are_passed_on(url, tmp_path):
+    async with opened(with_query(url, client_name="mulligan-test")) as store:
+        assert await store._server.command("CLIENT", "GETNAME") == b"mulligan-test"
+
+
+async def test_a_layout_of_a_later_release_is_refused(store, client):
+    await client.set(key(store, "layout"), "2")
+    with pytest.raises(StoreError, match="has keys of layout 2, and this release knows 1"):
+        await store.open()
+
+
+async def test_prefixes_do_not_see_each_other(url, tmp_path):
+    async with (
+        fresh_url("redis", tmp_path) as other_url,
+        opened(url) as store,
+        opened(other_url) as other,
+    ):
+        await store.enqueue(jobs("a"))
+        await other.pause("default", paused=True)
+        assert await other.get("a") is None
+        assert names(await claim(other)) == []
+        assert names(await claim(store)) == ["a"]
+        assert (await store.facts()).paused == frozenset()
+
+
+# -- keys ------------------------------------------------------------------------------------
+
+
+def documented() -> dict[str, tuple[re.Pattern[str], str]]:
+    """The table of keys in the documentation: for each a pattern, and the type."""
+    row = re.compile(r"^\| `([^`]+)` \| (string|hash|list|set|zset) \|", re.MULTILINE)
+    return {
+        name: (re.compile("[^:]+:[^:]+:[^:]+".join(map(named, name.split("LANE")))), kind)
+        for name, kind in row.findall(PAGE.read_text())
+    }
+
+
+def named(part: str) -> str:
+    return re.sub(r"[A-Z]+", ".+", re.escape(part))
+
+
+async def live_through(store: Store) -> AsyncIterator[None]:
+    """Do a little of everything, so that every kind of key is there at one time or another."""
+    kept = jobs("k1", "k2", concurrency_key="k")
+    new = [*jobs(*"abcdefgh"), *kept, job("u", priority=2, unique_key="u", expires=9.0)]
+    await store.enqueue([*new, job("later", delay=60.0), *jobs("x", "y", "z")])
+    yield
+    taken = (await claim(store, demand=10)).claims
+    await store.commit([again(taken[0]), dead(taken[1]), done(taken[2]), Returned(taken[3].lease)])
+    urgent = Lane("default", "*", 3)
+    await store.commit([again(taken[4], lane=urgent), again(taken[5], 50.0), again(taken[6])])
+    await store.cancel(["y"], "enough")
+    yield
+    await store.pause("mail", paused=True)
+    await claim(store, source(Lane("mail", "default", 0), Running("one", 1)))
+    yield
+    await claim(store, source(FRESH, Running("one", 1)))
+    share = QueueSettings(RetryFirst(), Budget(ratio=0.5))
+    await run_by_policy(store, 20, BOB, share)
+    yield
+
+
+async def test_every_key_is_documented_with_its_type_and_has_the_hash_tag(store, client):
+    table = documented()
+    seen = set()
+    async for _ in live_through(store):
+        for name, kind in (await keys_of(client, store)).items():
+            fitting = {row for row, (p, of) in table.items() if p.fullmatch(name) and of == kind}
+            assert fitting, f"{name} is a {kind}"
+            seen |= fitting
+    unseen = set(table) - seen
+    assert unseen <= {"bell:WORKER", "inbox", "inbox:taken", "inbox:refused"}
+
+
+async def test_no_key_is_without_the_hash_tag(own_server):
+    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as client:
+        async for _ in live_through(store):
+            keys = [name async for name in client.scan_iter(count=1000)]
+            assert all(name.startswith(b"{mulligan}:") for name in keys)
+
+
+async def test_nothing_is_left_of_jobs_that_are_pruned_and_purged(store, client):
+    await store.beat(ANN, [])
+    await claim(store)
+    before = Counter((await keys_of(client, store)).keys())
+    new = [*jobs("a", "b", unique_key=None), *jobs("k1", "k2", "k3", concurrency_key="k")]
+    await store.enqueue([*new, job("d", delay=60.0, unique_key="u", expires=90.0)])
+    taken = (await claim(store, demand=9)).claims
+    await store.commit([done(taken[0]), dead(taken[1]), done(taken[2])])
+    await store.cancel(["d", "k2", "k3"], "enough")
+    assert await store.purge(["b"]) == [True]
+    assert await store.prune(-1.0, 100) == 5
+    await claim(store)
+    left = Counter((await keys_of(client, store)).keys()) - before
+    assert set(left) <= {"counters", "holders", "lanes"}
+
+
+async def test_a_claim_costs_the_same_however_many_jobs_have_ended_or_wait(store, client):
+    async def commands() -> int:
+        await client.config_resetstat()
+        assert len((await claim(store, demand=10)).claims) == 10
+        stats = await client.info("commandstats")
+        return sum(each["calls"] for name, each in stats.items() if name.startswith("cmdstat_"))
+
+    await store.enqueue(jobs(*(f"first{n}" for n in range(11))))
+    few = await commands()
+    taken = await begin(store, *jobs(*(f"old{n}" for n in range(400))))
+    await store.commit([done(each) if n % 2 else dead(each) for n, each in enumerate(taken)])
+    await store.enqueue(jobs(*(f"later{n}" for n in range(500)), delay=600.0))
+    await store.enqueue(jobs(*(f"now{n}" for n in range(500))))
+    # Other tests may share the server; a claim's own commands do not grow with hundreds of jobs.
+    assert await commands() < few + 100
+
+
+@pytest.mark.slow
+async def test_a_hundred_thousand_jobs_meet_no_limit_of_lua(store):
+    for at in range(0, 100_000, 1000):
+        await store.enqueue(jobs(*(f"j{n}" for n in range(at, at + 1000))))
+    assert await store.depth(FRESH, 200_000) == 100_000
+    for at in range(0, 98_000, 1000):
+        gone = [f"j{n}" for n in range(at, at + 1000)]
+        assert all(await store.cancel(gone, "enough"))
+    assert await store.depth(FRESH, 200_000) == 2000
+    assert await store.ahead("j99000") == 1000
+    claimed = await claim(store, demand=1000)
+    assert [each.id for each in claimed.claims] == [f"j{n}" for n in range(98_000, 99_000)]
+    assert set(await store.commit([again(each) for each in claimed.claims])) == {"written"}
+    retried = await claim(store, RETRY, demand=1000)
+    assert set(await store.commit([done(each) for each in retried.claims])) == {"written"}
+    while await store.prune(-1.0, 10_000):
+        pass
+    assert len((await store.page(Selection(), 2000)).jobs) == 1000
+
+
+# -- the inbox -------------------------------------------------------------------------------
+
+
+async def test_a_document_of_another_program_becomes_a_job_and_wakes_a_worker(store, client):
+    await claim(store, Lane("mail", "EU", 2))
+    sleeper = asyncio.create_task(woken(store, ANN))
+    document = {
+        "task": "send",
+        "args": [1],
+        "kwargs": {"to": "ann"},
+        "queue": "mail",
+        "region": "EU",
+        "priority": "urgent",
+        "id": "m1",
+        "unique_key": "u",
+        "retry": {"max_retries": 7},
+    }
+    await client.rpush(key(store, "inbox"), json.dumps(document))
+    assert await sleeper
+    first = await start(store, Lane("mail", "EU", 2))
+    assert (first.id, first.task, first.queue, first.region) == ("m1", "send", "mail", "EU")
+    assert decode_call(first.body) == Call([1], {"to": "ann"})
+    assert decode_policy(first.body) == Policy(Retry(7))
+    stored = await store.get("m1")
+    assert stored is not None
+    assert stored.unique_key == "u"
+
+
+async def test_a_document_needs_no_more_than_a_task(store, client):
+    await client.rpush(key(store, "inbox"), '{"task": "ask"}', '{"task": "ask", "retry": "quick"}')
+    await client.rpush(key(store, "inbox"), '{"task": "ask", "delay": 60}')
+    await store.promote(100)
+    first, second = (await claim(store, demand=9)).claims
+    assert first.lane == FRESH
+    assert decode_policy(first.body).retry == Retry()
+    assert decode_policy(second.body).retry == PRESETS["quick"]
+    assert (await store.stats()).delayed["default"].total == 1
+
+
+REFUSED = {
+    "no JSON": ("{", "the document is no job"),
+    "no task": ('{"args": []}', "missing required field `task`"),
+    "a word too many": ('{"task": "a", "color": 1}', "unknown field `color`"),
+    "a wrong type": ('{"task": "a", "args": {}}', "Expected `array`"),
+    "an empty name": ('{"task": ""}', "has 0 characters"),
+    "a control character": ('{"task": "a\\tb"}', "control character"),
+    "a region that is a pattern": ('{"task": "a", "region": "*-US"}', "must not begin with"),
+    "a delay before now": ('{"task": "a", "delay": -1}', "must be between"),
+    "an unknown priority": ('{"task": "a", "priority": "high"}', "Invalid enum value"),
+    "an unknown preset": ('{"task": "a", "retry": "never"}', "is not one of default, quick"),
+    "a policy of nonsense": ('{"task": "a", "retry": {"max_retries": -1}}', "must be 0 or more"),
+    "too much": (json.dumps({"task": "a", "args": ["x" * 300_000]}), "at most 262144 are taken"),
+    "no text": (b"\xff\xfe", "the document is no job"),
+}
+
+
+@pytest.mark.parametrize(("entry", "reason"), REFUSED.values(), ids=REFUSED)
+async def test_what_is_no_job_is_refused_with_the_reason_and_holds_up_nothing(
+    store, client, entry, reason
+):
+    await client.rpush(key(store, "inbox"), entry, '{"task": "ask", "id": "good"}')
+    await store.promote(100)
+    assert names(await claim(store, demand=9)) == ["good"]
+    [noted] = await client.lrange(key(store, "inbox:refused"), 0, -1)
+    assert reason in json.loads(noted)["reason"]
+    assert "inbox:taken" not in await keys_of(client, store)
+
+
+async def test_what_a_process_took_and_died_with_is_accepted_by_the_next(store, client):
+    await client.rpush(key(store, "inbox:taken"), '{"task": "ask", "id": "a"}')
+    await store.promote(100)
+    assert names(await claim(store)) == ["a"]
+
+
+async def test_a_document_that_two_processes_look_at_becomes_one_job(url, client):
+    async with opened(url) as store, opened(url) as other:
+        documents = ['{"task": "ask"}'] * 50
+        await client.rpush(key(store, "inbox"), *documents)
+        await asyncio.gather(store.promote(100), other.promote(100))
+        assert len((await claim(store, demand=100)).claims) == 50
+
+
+# -- the doctor ------------------------------------------------------------------------------
+
+
+async def test_the_doctor_finds_nothing_wrong_with_a_server_that_is_set_up_well(own_server):
+    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as client:
+        await client.config_set("maxmemory", "1gb")
+        findings = await store.doctor()
+        assert {level for level, *_ in findings} == {"ok"}, findings
+
+
+async def test_the_doctor_names_what_would_lose_jobs_and_the_remedy(own_server):
+    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as client:
+        await client.config_set("maxmemory-policy", "allkeys-lru")
+        await client.config_set("appendonly", "no")
+        findings = [each for each in await store.doctor() if each[0] != "ok"]
+        assert [(level, remedy) for level, _, remedy in findings] == [
+            ("bad", "CONFIG SET maxmemory-policy noeviction"),
+            ("warn", "CONFIG SET appendonly yes"),
+        ]
+
+
+async def test_the_doctor_says_what_a_user_may_not_do(own_server):
+    async with Redis.from_url(own_server.url) as client:
+        await client.execute_command("ACL SETUSER app on >pw ~{other}:* +@all")
+    async with opened(own_server.url):
+        store = RedisStore(own_server.url.replace("redis://", "redis://app:pw@"))
+        findings = await store.doctor()
+        [(_, sentence, remedy)] = [each for each in findings if each[0] == "bad"]
+        assert "may not run mulligan's scripts" in sentence
+        assert "~{mulligan}:*" in remedy
+        await store.close()
