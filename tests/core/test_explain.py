@@ -48,7 +48,9 @@ def test_a_paused_queue_explains_all_of_its_jobs():
     around = replace(AROUND, facts=Facts(paused=frozenset({"questions"})))
     sentence = "Waiting because queue questions is paused; resume it to go on."
     assert explain(WAITING, around) == sentence
-    assert explain(replace(WAITING, due=2000.0), around) == sentence
+    assert explain(replace(WAITING, due=2000.0), around) == (
+        "Waiting because queue questions is paused, and it is due in 17 min; resume it to go on."
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ def test_a_job_that_nobody_serves_says_so(scope, place):
 
 def test_a_due_job_says_how_many_are_ahead_of_it_in_which_lane():
     assert explain(WAITING, AROUND) == (
-        "Due since 10 s and next in turn: 3 ahead of it in lane fresh, in region US."
+        "Due since 10 s: 3 ahead of it in lane fresh, in region US."
     )
 
 
@@ -106,8 +108,7 @@ def test_a_due_job_says_how_many_are_ahead_of_it_in_which_lane():
 def test_a_due_retry_names_the_cap_or_the_budget_that_may_hold_it(settings, reason):
     around = replace(AROUND, facts=Facts(queues={"questions": settings}))
     assert explain(RETRY, around) == (
-        "Due since 10 s and next in turn: 3 ahead of it in lane global-retry, in any region"
-        f"{reason}."
+        f"Due since 10 s: 3 ahead of it in lane global-retry, in any region{reason}."
     )
     assert "retries" not in explain(WAITING, around)
 

@@ -1,5 +1,6 @@
 """What a result means for its job: the one place where a failure becomes a retry or an end."""
 
+from msgspec import MsgspecError
 from msgspec.structs import replace
 
 from mulligan.core.facts import Facts
@@ -52,7 +53,10 @@ def decide(claim: Claim, result: Result, facts: Facts, draw: float, depth: int =
 
 def after_failure(claim: Claim, failed: Failed, facts: Facts, draw: float, depth: int) -> Outcome:
     """A retry while one is left and the failure is not permanent; otherwise a dead letter."""
-    policy = decode_policy(claim.body)
+    policy = policy_of(claim.body)
+    if policy is None:
+        policy = Policy(Retry(0))
+        failed = replace(failed, message=f"{failed.message}; its retry policy cannot be read")
     failure = Attempt(
         number=claim.attempt,
         replay=claim.replay,
@@ -71,6 +75,14 @@ def after_failure(claim: Claim, failed: Failed, facts: Facts, draw: float, depth
         delay = policy.retry.backoff.delay(claim.attempt, draw, depth)
     lane = route(claim, policy.retry, facts)
     return Again(claim.lease, lane, delay, replace(failure, delay=delay))
+
+
+def policy_of(body: bytes) -> Policy | None:
+    """The policy that a job carries; None if it is of a kind that this release does not know."""
+    try:
+        return decode_policy(body)
+    except MsgspecError:
+        return None
 
 
 def route(claim: Claim, retry: Retry, facts: Facts) -> Lane:
@@ -105,7 +117,7 @@ def told(claim: Claim, policy: Policy, failure: Attempt) -> tuple[NewJob, ...]:
         "type": failure.type,
         "message": failure.message,
     }
-    body = {"task": policy.on_dead, "args": [letter], "kwargs": {}, "retry": Retry()}
+    body = {"task": policy.on_dead, "args": [letter], "kwargs": {}, "retry": policy.on_dead_retry}
     return (
         NewJob(
             id=f"{claim.id}.dead.{claim.replay}",

@@ -44,7 +44,8 @@ def explain(job: Job, around: Surroundings) -> str:
 def _waiting(job: Job, around: Surroundings) -> str:
     lane = job.lane
     if job.queue in around.facts.paused:
-        return f"Waiting because queue {job.queue} is paused; resume it to go on."
+        due = f", and it is due in {_span(job.due - around.now)}" if job.due > around.now else ""
+        return f"Waiting because queue {job.queue} is paused{due}; resume it to go on."
     if job.due > around.now:
         what = (
             f"Waiting for retry {job.retry_count} after: {job.last_failure_reason};"
@@ -69,7 +70,7 @@ def _waiting(job: Job, around: Surroundings) -> str:
         reasons.append(f"at most {settings.policy.limit} retries of the queue run at a time")
     if lane.is_retry and settings.budget is not None:
         reasons.append("the queue's retry budget limits how many start")
-    return f"Due since {_span(around.now - job.due)} and next in turn: {'; '.join(reasons)}."
+    return f"Due since {_span(around.now - job.due)}: {'; '.join(reasons)}."
 
 
 def _where(job: Job) -> str:

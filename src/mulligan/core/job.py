@@ -163,6 +163,7 @@ class Policy(Struct):
     retry: Retry = Retry()
     on_dead: str | None = None
     on_dead_queue: str = "default"
+    on_dead_retry: Retry = Retry()
 
 
 class Body(Struct, omit_defaults=True):
@@ -175,6 +176,7 @@ class Body(Struct, omit_defaults=True):
     timeout: float | None = None
     on_dead: str | None = None
     on_dead_queue: str = "default"
+    on_dead_retry: Raw = Raw(b"{}")
 
 
 encode = msgspec.json.Encoder().encode

@@ -7,12 +7,14 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from mulligan.core.errors import StoreError, StoreUnavailableError
 from mulligan.core.job import Lease
-from mulligan.core.outcome import Again, Later, Outcome
+from mulligan.core.outcome import Again, Cancelled, Later, Outcome
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.engine.patience import Patience
 from mulligan.stores.contract import Store, Verdict
 
+AWAY = (StoreUnavailableError, OSError)
 log = logging.getLogger("mulligan.worker")
 
 
@@ -27,6 +29,7 @@ class Committer:
         self._flushed = asyncio.Event()
         self._flushed.set()
         self._patience = Patience("commit")
+        self._size = BATCH_LIMIT
         self.written = 0
         self.stale = 0
 
@@ -50,9 +53,14 @@ class Committer:
         """Send batches until cancelled."""
         while True:
             await self._wake.wait()
-            batch = self._waiting[:BATCH_LIMIT]
-            verdicts = await self._patience.insist(partial(self._send, batch))
+            batch = self._waiting[: self._size]
+            try:
+                verdicts = await self._patience.insist(partial(self._send, batch), AWAY)
+            except Exception as error:  # noqa: BLE001 - one bad outcome must not hold up the rest
+                await self._put_aside(batch, error)
+                continue
             del self._waiting[: len(batch)]
+            self._size = min(BATCH_LIMIT, 2 * self._size)
             stale = verdicts.count("stale")
             self.written += len(verdicts) - stale
             self.stale += stale
@@ -64,6 +72,28 @@ class Committer:
 
     async def _send(self, batch: list[tuple[Outcome, float]]) -> list[Verdict]:
         return await self._store.commit(self._aged(batch))
+
+    async def _put_aside(self, batch: list[tuple[Outcome, float]], error: Exception) -> None:
+        """The store refuses something in the batch: find out what.
+
+        What it refuses for now, because its disk is full perhaps, goes to the end of the line.
+        What it can make nothing of ends its job, with the reason.
+        """
+        if len(batch) > 1:
+            self._size = 1
+            return
+        outcome, added = self._waiting.pop(0)
+        if isinstance(error, StoreError):
+            self._waiting.append((outcome, added))
+            await self._patience.pause(error)
+            return
+        log.error("job %s: its outcome cannot be stored: %r", outcome.lease.job, error)
+        if not isinstance(outcome, Cancelled):
+            reason = f"its outcome could not be stored: {type(error).__name__}"
+            self._waiting.insert(0, (Cancelled(outcome.lease, reason), added))
+        elif not self._waiting:
+            self._wake.clear()
+            self._flushed.set()
 
     async def flushed(self) -> None:
         """Wait until everything added so far has been answered."""

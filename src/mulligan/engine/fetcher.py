@@ -5,6 +5,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Awaitable
 
+from mulligan.core.errors import StoreError
 from mulligan.core.fairness import KINDS, Carry, Tally, plan_claim, settle
 from mulligan.core.lane import Priority
 from mulligan.core.outcome import Returned
@@ -47,6 +48,7 @@ class Fetcher:
         self._task: asyncio.Task[None] | None = None
         self._resting = False
         self._stopping = False
+        self.asking = False
         self._ended = asyncio.Event()
 
     async def run(self) -> None:
@@ -61,7 +63,13 @@ class Fetcher:
                 await self._rest(self._committer.flushed())
             else:
                 await self._fetch(demand)
+        await self._resign()
         self._ended.set()
+
+    async def _resign(self) -> None:
+        """Wait for nothing more: what stands in our lanes wakes another worker instead."""
+        with contextlib.suppress(StoreError, OSError):
+            await self._store.claim(self._plan(0), self._worker)
 
     def stop(self) -> None:
         """Claim no more. What a claim under way brings is returned, unstarted."""
@@ -77,7 +85,11 @@ class Fetcher:
 
     async def _fetch(self, demand: int) -> None:
         plan = self._plan(demand)
-        claimed = await self._patience.insist(lambda: self._store.claim(plan, self._worker))
+        self.asking = True
+        try:
+            claimed = await self._patience.insist(lambda: self._store.claim(plan, self._worker))
+        finally:
+            self.asking = False
         if claimed.stale:
             self._executor.facts = await self._patience.insist(self._store.facts)
             return

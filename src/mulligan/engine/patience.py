@@ -21,22 +21,27 @@ class Patience:
         self._what = what
         self._failures = 0
 
-    async def insist(self, operation: Callable[[], Awaitable[T]]) -> T:
-        """Run the operation until the store answers."""
+    async def insist(
+        self,
+        operation: Callable[[], Awaitable[T]],
+        through: tuple[type[Exception], ...] = (StoreError, OSError),
+    ) -> T:
+        """Run the operation until the store answers, through errors of these kinds."""
         while True:
             try:
                 answer = await operation()
-            except (StoreError, OSError) as error:
-                await self._pause(error)
+            except through as error:
+                await self.pause(error)
             else:
                 if self._failures:
                     log.info("%s: the store answers again", self._what)
                 self._failures = 0
                 return answer
 
-    async def _pause(self, error: Exception) -> None:
+    async def pause(self, error: Exception) -> None:
+        """Wait a little longer than the last time."""
         delay = min(LONGEST, FIRST * 2**self._failures) * random.uniform(0.5, 1.0)
-        if self._failures in (0, 5):
+        if self._failures in (0, 5) or self._failures % 60 == 0:
             log.warning("%s: %s; trying again", self._what, error)
         self._failures += 1
         await asyncio.sleep(delay)

@@ -36,12 +36,15 @@ class Reaper:
         self._every = every
         self._chance = chance
         self._patience = Patience("seize")
+        self.asking = False
         self.seized = 0
 
     async def run(self) -> None:
         """Seize and decide until cancelled."""
         while True:
+            self.asking = True
             claims = await self._patience.insist(lambda: self._store.seize(BATCH, self._worker))
+            self.asking = False
             for claim in claims:
                 log.warning(
                     "job %s: worker %s stopped beating; attempt %d counts as failed",

@@ -9,6 +9,10 @@ from queue import SimpleQueue
 from typing import Any
 
 
+class OutlivedError(Exception):
+    """The function was still running when its time was up."""
+
+
 class Work:
     """One call on its way through a thread."""
 
@@ -41,7 +45,7 @@ class Threads:
         self.abandoned = 0
 
     async def run(self, call: Callable[[], Any], timeout: float | None) -> Any:  # noqa: ASYNC109
-        """Run the call in a thread; after `timeout` give up on it and raise TimeoutError."""
+        """Run the call in a thread; after `timeout` give up on it and raise OutlivedError."""
         work = Work(call, self._loop.create_future())
         with self._lock:
             if self._idle:
@@ -51,13 +55,16 @@ class Threads:
                 name = f"mulligan-{self._started}"
                 threading.Thread(target=self._serve, name=name, daemon=True).start()
         self._work.put(work)
+        timer = asyncio.timeout(timeout)
         try:
-            async with asyncio.timeout(timeout):
+            async with timer:
                 return await work.future
-        except (TimeoutError, asyncio.CancelledError):
+        except (TimeoutError, asyncio.CancelledError) as error:
             if work.future.cancelled():  # the thread is still at it
                 work.abandoned = True
                 self.abandoned += 1
+            if timer.expired():
+                raise OutlivedError from error
             raise
 
     def close(self) -> None:
@@ -69,6 +76,8 @@ class Threads:
         while (work := self._work.get()) is not None:
             try:
                 work.value = work.context.run(work.call)
+            except StopIteration as error:  # a future cannot carry it
+                work.error = RuntimeError(f"the function raised StopIteration: {error}")
             except BaseException as error:  # noqa: BLE001 - handed to the caller
                 work.error = error
             with self._lock:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from mulligan.core.job import Lease
 from mulligan.core.outcome import Returned
 from mulligan.core.settings import Settings
 from mulligan.core.worker import Worker
@@ -118,6 +119,13 @@ class Engine:
                 self._threads.close()
             await self._leave()
 
+    def _return(self, forgotten: Sequence[Lease]) -> None:
+        known = {*self.executor.holding, *self.committer.holding}
+        for lease in forgotten:
+            if lease not in known:
+                log.warning("job %s: the reply to its claim was lost; returning it", lease.job)
+                self.committer.add(Returned(lease))
+
     def _heartbeat(self, store: Store) -> Heartbeat:
         return Heartbeat(
             store,
@@ -138,6 +146,8 @@ class Engine:
         stopped = asyncio.ensure_future(self._stop.wait())
         await asyncio.wait([joining, stopped], return_when=asyncio.FIRST_COMPLETED)
         joined = joining.done()
+        if joined:
+            joining.result()
         await cancelled([joining, stopped])
         return joined
 
@@ -179,9 +189,9 @@ class Engine:
     def _take_in(self, beat: Beat) -> None:
         self.executor.facts = beat.facts
         self.executor.abandon(beat.lost)
-        for lease in beat.forgotten:
-            log.warning("job %s: the reply to its claim was lost; returning it", lease.job)
-            self.committer.add(Returned(lease))
+        if not (self._fetcher.asking or self.reaper.asking):
+            # While a reply is on its way, what looks forgotten may be in it.
+            self._return(beat.forgotten)
         if self.worn and not self.stopping:
             log.warning("too many plain functions outlived their timeout; draining to be replaced")
             self.stop()

@@ -1,0 +1,233 @@
+"""Whatever goes wrong around one job ends with an outcome for it, and touches no other."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from msgspec.structs import replace
+
+from mulligan import Adaptive, Delays, Fail, Mulligan, Retry, StoreError
+from mulligan.core.job import NewJob
+from mulligan.core.outcome import Outcome
+from mulligan.engine import Engine
+from mulligan.stores.contract import Verdict
+from mulligan.stores.memory import MemoryStore
+from tests.engine.running import QUICK, ended, engine, found, until, worker_of
+
+AT_ONCE = Retry(1, Delays((0,)))
+
+
+class UnshowableError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.fixture
+def app():
+    return Mulligan("memory://")
+
+
+def test_a_task_that_is_cancelled_from_inside_has_failed(app):
+    @app.task(retry=AT_ONCE)
+    async def cancels() -> None:
+        raise asyncio.CancelledError
+
+    with app.testing() as t:
+        job = cancels.enqueue()
+        t.drain()
+        assert [a.type for a in job.history()] == ["CancelledError"] * 2
+
+
+def test_an_exception_that_cannot_be_shown_is_still_a_failure(app):
+    @app.task(retry=AT_ONCE)
+    async def odd() -> None:
+        raise UnshowableError
+
+    with app.testing() as t:
+        job = odd.enqueue()
+        t.drain()
+        assert job.history()[0].message == "UnshowableError, which cannot be shown"
+
+
+def test_a_code_that_no_store_can_keep_is_cleaned(app):
+    @app.task
+    async def odd() -> None:
+        raise Fail("x", code="\ud800\0" + "9" * 200)
+
+    with app.testing() as t:
+        job = odd.enqueue()
+        t.drain()
+        assert job.history()[0].code == "?" + "9" * 99
+
+
+async def test_a_plain_function_that_raises_stop_iteration_has_failed(app):
+    store = MemoryStore()
+
+    @app.task(retry=Retry(0))
+    def exhausted() -> None:
+        next(iter([]))
+
+    jobs = [exhausted.call().job for _ in range(3)]
+    await store.enqueue(jobs)
+    async with engine(app, store):
+        assert await ended(store, *(job.id for job in jobs)) == ["failed"] * 3
+    assert (await store.history(jobs[0].id))[0].type == "RuntimeError"
+
+
+async def test_a_plain_functions_own_timeout_error_is_reported_as_such(app):
+    store = MemoryStore()
+
+    @app.task(retry=Retry(0), timeout=30)
+    def slow() -> None:
+        raise TimeoutError("the socket timed out")
+
+    job = slow.call().job
+    await store.enqueue([job])
+    async with engine(app, store):
+        await ended(store, job.id)
+    assert (await store.history(job.id))[0].message == "the socket timed out"
+
+
+def test_a_job_whose_policy_cannot_be_read_is_a_dead_letter_when_it_fails(app):
+    @app.task
+    async def broken() -> None:
+        raise ValueError("no")
+
+    body = b'{"task":"broken","retry":{"backoff":{"type":"of a newer release"}}}'
+    with app.testing() as t:
+        t.run(t.store.enqueue([NewJob("odd", "default", "broken", body)]))
+        t.drain()
+        job = app.job("odd")
+        assert job.info().last_failure_reason == "no; its retry policy cannot be read"
+
+
+async def test_a_lost_job_whose_policy_cannot_be_read_stops_no_worker(app):
+    store = MemoryStore()
+    body = b'{"task":"gone","retry":{"backoff":{"type":"of a newer release"}}}'
+
+    @app.task
+    async def quick() -> None: ...
+
+    async with engine(app, store, name="first") as first:
+        await store.enqueue([NewJob("odd", "default", "gone", body)])
+        await until(lambda: is_known(store, "odd"))
+        first.stop()
+        first.stop()
+    other = quick.call().job
+    async with engine(app, store, name="second"):
+        await store.enqueue([other])
+        assert await ended(store, other.id) == ["done"]
+
+
+async def is_known(store: MemoryStore, job: str) -> bool:
+    return (await found(store, job)).token > 0
+
+
+class Choosy(MemoryStore):
+    """A store that refuses the outcomes of some jobs."""
+
+    error: Exception = ValueError("what is this?")
+    refuses = "bad"
+
+    async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
+        if any(o.lease.job == self.refuses and type(o).__name__ == "Done" for o in outcomes):
+            raise self.error
+        return await super().commit(outcomes)
+
+
+@pytest.mark.parametrize("error", [ValueError("what is this?"), StoreError("the disk is full")])
+async def test_an_outcome_that_cannot_be_stored_does_not_hold_up_the_others(app, error):
+    store = Choosy()
+    store.error = error
+
+    @app.task
+    async def work() -> None: ...
+
+    bad = work.using(id="bad").call().job
+    others = [work.call().job for _ in range(20)]
+    await store.enqueue([bad, *others])
+    async with engine(app, store):
+        assert await ended(store, *(job.id for job in others)) == ["done"] * 20
+        store.refuses = ""  # there is room again
+        assert (await ended(store, "bad"))[0] in ("cancelled", "done")
+
+
+def test_a_store_that_cannot_tell_the_depth_does_not_cost_an_attempt(app):
+    @app.task(retry=Retry(1, Adaptive(base=1)))
+    async def flaky() -> None:
+        raise ValueError("no")
+
+    with app.testing() as t:
+
+        async def depth(*_: object) -> int:
+            raise StoreError("not now")
+
+        t.store.depth = depth
+        job = flaky.enqueue()
+        t.drain()
+        assert [a.number for a in job.history()] == [1, 2]
+
+
+async def test_a_worker_that_drains_leaves_its_wake_ups_to_others(app):
+    store = MemoryStore()
+    finish = asyncio.Event()
+
+    @app.task
+    async def long() -> None:
+        await finish.wait()
+
+    @app.task
+    async def quick() -> None: ...
+
+    first, second = long.call().job, quick.call().job
+    await store.enqueue([first])
+    one = replace(QUICK, concurrency=2)
+    draining = Engine(store, app.tasks, worker_of(app, one, "draining"), one, heart=store)
+    running = asyncio.ensure_future(draining.run())
+    await until(lambda: is_known(store, first.id))
+    async with engine(app, store, one, name="other"):
+        await until(lambda: both_wait(store))
+        draining.stop()
+        await until(lambda: resigned(store))
+        await store.enqueue([second])
+        assert await ended(store, second.id) == ["done"]
+        finish.set()
+        await running
+
+
+async def both_wait(store: MemoryStore) -> bool:
+    return set(store._bells._sleepers) == {"draining", "other"}
+
+
+async def resigned(store: MemoryStore) -> bool:
+    return "draining" not in store._bells._sleepers
+
+
+async def test_what_is_on_its_way_is_not_taken_for_forgotten(app):
+    class Slow(MemoryStore):
+        def __init__(self) -> None:
+            super().__init__()
+            self.arrived = asyncio.Event()
+
+        async def claim(self, plan, worker):
+            answer = await super().claim(plan, worker)
+            if answer.claims:
+                await self.arrived.wait()
+            return answer
+
+    store = Slow()
+    runs = []
+
+    @app.task
+    async def work() -> None:
+        runs.append(1)
+
+    job = work.call().job
+    await store.enqueue([job])
+    async with engine(app, store):
+        await until(lambda: is_known(store, job.id))
+        await asyncio.sleep(2 * QUICK.lease)  # beats go on meanwhile, and must return nothing
+        assert (await found(store, job.id)).status == "processing"
+        store.arrived.set()
+        assert await ended(store, job.id) == ["done"]
+    assert runs == [1]
