@@ -201,8 +201,8 @@ class Comparison:
         if stored is not None and stored.status not in ("done", "cancelled"):
             copy = replace(stored, id=f"copy {len(self.ids)} of {stored.id}"[:60])
             self.ids.append(copy.id)
-            self.tokens[copy.id] = copy.token
-            self.pair.ask("adopt", [(copy, history)])
+            if self.pair.ask("adopt", [(copy, history)]) == [True]:
+                self.tokens[copy.id] = copy.token
             self.pair.ask("get", copy.id)
 
     def pause(self, queue, paused):

@@ -84,3 +84,12 @@ async def test_a_job_whose_hearer_died_before_it_came_is_told_to_another(store, 
     await store.seize(10, BOB)
     await store.promote(100)
     assert await woken(store, BOB)
+
+
+async def test_a_worker_that_asks_for_nothing_waits_no_more_and_passes_on(store):
+    await claim(store, worker=ANN)
+    await claim(store, worker=BOB)
+    await store.enqueue(jobs("a"))
+    assert names(await claim(store, demand=0, worker=ANN)) == []
+    assert await woken(store, BOB)
+    assert names(await claim(store, worker=BOB)) == ["a"]

@@ -31,8 +31,8 @@ class Access(Protocol):
         """Sleep between two looks at the store."""
         ...
 
-    def at_home(self, store: Store) -> None:
-        """Use this open store for coroutines on the running loop."""
+    def at_home(self, store: Store | None) -> None:
+        """Use this open store for coroutines on the running loop; None: no longer."""
         ...
 
     def close(self) -> None:
@@ -52,11 +52,12 @@ class Portal:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
+        self._opening = asyncio.Lock()
         self._home: Home | None = None
 
-    def at_home(self, store: Store) -> None:
-        """Use this open store for coroutines on the running loop."""
-        self._home = (asyncio.get_running_loop(), store)
+    def at_home(self, store: Store | None) -> None:
+        """Use this open store for coroutines on the running loop; None: no longer."""
+        self._home = store and (asyncio.get_running_loop(), store)
 
     def call(self, operation: Operation[T]) -> T:
         """Run it on the portal's loop and wait."""
@@ -78,9 +79,11 @@ class Portal:
 
     async def _run(self, operation: Operation[T]) -> T:
         if self._store is None:
-            store = self._make()
-            await store.open()
-            self._store = store
+            async with self._opening:
+                if self._store is None:
+                    store = self._make()
+                    await store.open()
+                    self._store = store
         return await operation(self._store)
 
     def _started(self) -> asyncio.AbstractEventLoop:
@@ -88,6 +91,7 @@ class Portal:
             if self._thread is None or not self._thread.is_alive():
                 loop = self._loop = asyncio.new_event_loop()
                 self._store = None  # after a fork the parent's connections are not ours
+                self._opening = asyncio.Lock()
                 self._thread = threading.Thread(
                     target=loop.run_forever, name="mulligan-portal", daemon=True
                 )
@@ -118,9 +122,9 @@ class Direct:
         self._lock = threading.Lock()
         self._home: Home | None = None
 
-    def at_home(self, store: Store) -> None:
-        """Use this open store for coroutines on the running loop."""
-        self._home = (asyncio.get_running_loop(), store)
+    def at_home(self, store: Store | None) -> None:
+        """Use this open store for coroutines on the running loop; None: no longer."""
+        self._home = store and (asyncio.get_running_loop(), store)
 
     def call(self, operation: Operation[T]) -> T:
         """Run it to its end, here."""

@@ -149,6 +149,7 @@ class Mulligan:
 
     async def apause(self, queue: str) -> None:
         """Start nothing more from the queue; what runs goes on."""
+        check_name("queue", queue)
         await self.access.acall(lambda store: store.pause(queue, paused=True))
 
     def pause(self, queue: str) -> None:
@@ -157,6 +158,7 @@ class Mulligan:
 
     async def aresume(self, queue: str) -> None:
         """Undo a pause."""
+        check_name("queue", queue)
         await self.access.acall(lambda store: store.pause(queue, paused=False))
 
     def resume(self, queue: str) -> None:
@@ -231,7 +233,10 @@ class TaskMaker:
             if not isinstance(on_dead, Task):
                 raise InvalidError(f"on_dead {on_dead!r} must be a task of the app")
             placement = replace(
-                placement, on_dead=on_dead.name, on_dead_queue=on_dead.placement.queue
+                placement,
+                on_dead=on_dead.name,
+                on_dead_queue=on_dead.placement.queue,
+                on_dead_retry=on_dead.placement.retry,
             )
         self._placement = placement
 

@@ -52,6 +52,7 @@ class Placement(Struct, frozen=True):
     concurrency_limit: int = 1
     on_dead: str | None = None
     on_dead_queue: str = "default"
+    on_dead_retry: Raw = Raw(b"{}")
 
     def job(self, job_id: str, task: str, args: bytes, kwargs: bytes, limit: int) -> NewJob:
         """The job that these arguments make."""
@@ -64,6 +65,7 @@ class Placement(Struct, frozen=True):
                 self.timeout,
                 self.on_dead,
                 self.on_dead_queue,
+                self.on_dead_retry,
             )
         )
         if len(body) > limit:
@@ -122,21 +124,24 @@ def check_limit(value: object) -> int:
     return value
 
 
+def optional(value: Any, check: Callable[[Any], Any]) -> Any:
+    """Check what is given; None is not."""
+    return None if value is None else check(value)
+
+
 CHECKS: dict[str, Callable[[Any], Any]] = {
     "queue": lambda value: check_name("queue", value),
     "region": check_region,
     "priority": check_priority,
     "retry": check_retry,
-    "timeout": lambda value: value and check_seconds("timeout", value, least=0.001),
+    "timeout": lambda value: optional(value, lambda v: check_seconds("timeout", v, least=0.001)),
     "delay": lambda value: check_seconds("delay", value),
     "run_after": check_moment,
-    "unique_key": lambda value: value and check_name("unique_key", value),
-    "id": lambda value: value and check_name("id", value),
-    "expires": lambda value: value and check_seconds("expires", value, least=0.001),
-    "concurrency_key": lambda value: value and check_name("concurrency_key", value),
+    "unique_key": lambda value: optional(value, lambda v: check_name("unique_key", v)),
+    "id": lambda value: optional(value, lambda v: check_name("id", v)),
+    "expires": lambda value: optional(value, lambda v: check_seconds("expires", v, least=0.001)),
+    "concurrency_key": lambda value: optional(value, lambda v: check_name("concurrency_key", v)),
     "concurrency_limit": check_limit,
-    "on_dead": lambda value: value,
-    "on_dead_queue": lambda value: value,
 }
 
 

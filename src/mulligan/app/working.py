@@ -54,6 +54,7 @@ async def work(
         await engine.run()
         return engine
     finally:
+        app.access.at_home(None)
         await store.close()
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import click
+from msgspec.structs import replace
 
 from mulligan.cli.dead import confirm
 from mulligan.cli.group import RefusalError, printable
@@ -14,6 +15,7 @@ from mulligan.cli.show import print_json, progress
 from mulligan.cli.target import bare_app, json_option, opened, yes_option
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import Attempt, Job, Status
+from mulligan.core.lane import ANYWHERE
 from mulligan.core.status import names
 from mulligan.stores import redact
 from mulligan.stores.contract import Selection, Store
@@ -179,12 +181,21 @@ async def move_all(source: Store, target: Store, reason: str) -> Moved:
     return Moved(counts["pending"], counts["failed"], left)
 
 
+def anywhere(job: Job) -> Job:
+    """A retry that was meant for certain regions first is for any: the target has others."""
+    return replace(job, scope=ANYWHERE) if job.lane.is_global else job
+
+
 async def move(
     source: Store, target: Store, status: Status, ids: Sequence[str], reason: str
 ) -> tuple[int, list[str]]:
     """Store a batch in the target, then end it in the source; how many, and which could not."""
     read = await asyncio.gather(*(with_history(source, each) for each in ids))
-    here = [(job, history) for job, history in read if job is not None and job.status == status]
+    here = [
+        (anywhere(job), history)
+        for job, history in read
+        if job is not None and job.status == status
+    ]
     adopted = await target.adopt(here)
     safe = [
         job.id

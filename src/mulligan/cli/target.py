@@ -96,7 +96,8 @@ def check_url(url: str) -> None:
     except ValueError as error:
         if isinstance(error, MulliganError):
             raise
-        raise InvalidError(f"store {url!r} is not a URL: {error}") from error
+        scheme = url.partition(":")[0]
+        raise InvalidError(f"the store URL that begins with {scheme!r} is not a URL") from error
 
 
 def load_app(name: str) -> Mulligan:

@@ -1,5 +1,6 @@
 """Stores: where jobs live. A URL names the engine; its driver is imported only when used."""
 
+import re
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -63,7 +64,9 @@ def make_store(
 def redact(url: str) -> str:
     """The URL as it may be shown: without its password."""
     parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    host = parts.netloc.rpartition("@")[2]
-    return parts._replace(netloc=f"{parts.username or ''}:***@{host}").geturl()
+    query = re.sub(r"(?i)(\w*(?:password|secret|token)\w*=)[^&]*", r"\1***", parts.query)
+    parts = parts._replace(query=query)
+    if parts.password is not None:
+        host = parts.netloc.rpartition("@")[2]
+        parts = parts._replace(netloc=f"{parts.username or ''}:***@{host}")
+    return url if parts == urlsplit(url) else parts.geturl()

@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from mulligan.core.errors import InvalidError
 from mulligan.core.facts import Facts, QueueSettings
 from mulligan.core.job import Attempt, Claim, Enqueued, Job, Lease, NewJob, Status
 from mulligan.core.lane import Lane
@@ -92,6 +93,13 @@ class Page(Struct, frozen=True):
 
     jobs: list[Job]
     after: str | None
+
+
+def place_after(cursor: str) -> int:
+    """The place at which a page ended, for stores whose cursors are numbers."""
+    if not (cursor.isascii() and cursor.isdecimal()):
+        raise InvalidError(f"after {cursor!r} is not where a page ended; leave it out")
+    return int(cursor)
 
 
 class Store(Protocol):

@@ -64,7 +64,7 @@ class OnVirtualLoop:
         """Let virtual time pass."""
         await asyncio.sleep(seconds)
 
-    def at_home(self, store: Store) -> None:
+    def at_home(self, store: Store | None) -> None:
         """There is one store and one loop."""
 
     def close(self) -> None:
@@ -142,7 +142,11 @@ class Testing:
     def jobs(self) -> list[Job]:
         """Every job in the store, oldest first."""
         page = self.run(self.store.page(Selection(), PAGE))
-        return list(reversed(page.jobs))
+        jobs = page.jobs
+        while page.after is not None:
+            page = self.run(self.store.page(Selection(), PAGE, page.after))
+            jobs = jobs + page.jobs
+        return list(reversed(jobs))
 
     async def _drained(self, within: float) -> None:
         try:

@@ -10,7 +10,7 @@ from math import inf
 from msgspec.structs import replace
 
 from mulligan.core.durations import rounded
-from mulligan.core.errors import InvalidError, UnknownJobError
+from mulligan.core.errors import UnknownJobError
 from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.job import ENDED, Attempt, Claim, Enqueued, Job, Lease, NewJob, Status
 from mulligan.core.lane import Lane
@@ -19,7 +19,15 @@ from mulligan.core.plan import ClaimPlan, Gate, Running
 from mulligan.core.settings import HISTORY_LIMIT, check_batch
 from mulligan.core.walk import walk
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Beat, Claimed, Page, Selection, Stats, Verdict
+from mulligan.stores.contract import (
+    Beat,
+    Claimed,
+    Page,
+    Selection,
+    Stats,
+    Verdict,
+    place_after,
+)
 from mulligan.stores.memory.bells import Bells
 from mulligan.stores.memory.counting import count
 from mulligan.stores.memory.gates import Gates
@@ -397,7 +405,7 @@ class MemoryStore:
 
     async def page(self, selection: Selection, limit: int, after: str | None = None) -> Page:
         with self._lock:
-            below = self._places + 1 if after is None else place_of(after)
+            below = self._places + 1 if after is None else place_after(after)
             found = [r for r in self._jobs.values() if r.place < below and matches(selection, r)]
             found.sort(key=lambda record: -record.place)
             more = len(found) > limit
@@ -523,10 +531,3 @@ class MemoryStore:
         """Read the clock once per operation: an operation happens at one instant."""
         self._now = rounded(self._clock())
         return self._now
-
-
-def place_of(cursor: str) -> int:
-    """Where a page ended."""
-    if not cursor.isdecimal():
-        raise InvalidError(f"after {cursor!r} is not where a page ended; leave it out")
-    return int(cursor)

@@ -14,7 +14,15 @@ from mulligan.core.outcome import Outcome
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.settings import check_batch
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Beat, Claimed, Page, Selection, Stats, Verdict
+from mulligan.stores.contract import (
+    Beat,
+    Claimed,
+    Page,
+    Selection,
+    Stats,
+    Verdict,
+    place_after,
+)
 from mulligan.stores.postgres import _decode, _doctor, _encode, _transaction
 from mulligan.stores.postgres._arrays import numbers, texts
 from mulligan.stores.postgres._bells import Bells
@@ -174,7 +182,7 @@ class PostgresStore:
             self._statements["page"],
             (
                 *(selection.status, selection.queue, selection.region, selection.task),
-                *(selection.text, int(after) if after else LAST_PLACE, limit + 1),
+                *(selection.text, LAST_PLACE if after is None else place_after(after), limit + 1),
             ),
         )
         more = str(_decode.place(rows[limit - 1])) if len(rows) > limit else None

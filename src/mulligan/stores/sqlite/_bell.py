@@ -70,10 +70,10 @@ class Bell:
         if address is None or address == self._address:
             self._wake(worker)
             return True
-        if self._telling is None:
-            self._telling = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            self._telling.settimeout(0)
         try:
+            if self._telling is None:
+                self._telling = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+                self._telling.settimeout(0)
             self._telling.sendto(worker.encode(), address)
         except OSError as error:
             if error.errno not in DEAD:

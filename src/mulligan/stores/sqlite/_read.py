@@ -11,7 +11,14 @@ from mulligan.core.job import Attempt, Job
 from mulligan.core.lane import Lane
 from mulligan.core.settings import HISTORY_LIMIT
 from mulligan.core.worker import Worker, WorkerView
-from mulligan.stores.contract import DelayedStats, LaneStats, Page, Selection, Stats
+from mulligan.stores.contract import (
+    DelayedStats,
+    LaneStats,
+    Page,
+    Selection,
+    Stats,
+    place_after,
+)
 from mulligan.stores.sqlite._sql import as_json, load
 from mulligan.stores.sqlite._transaction import Transaction
 
@@ -63,7 +70,7 @@ def page(tx: Transaction, selection: Selection, limit: int, after: str | None) -
         selection.region,
         selection.task,
         selection.text,
-        int(after) if after else TOP,
+        TOP if after is None else place_after(after),
         limit + 1,
     )
     match selection.status:

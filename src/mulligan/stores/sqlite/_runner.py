@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sqlite3
 import threading
 import weakref
 from collections.abc import Callable
@@ -143,7 +142,7 @@ class Runner:
             if self._connection is None:
                 self._connection = Connection(self._place, self._clock)
             replies, calls = self._connection.run(works)
-        except (StoreError, sqlite3.Error) as error:
+        except Exception as error:  # noqa: BLE001 - belongs to those who asked
             return [Reply(None, error)] * len(works)
         while calls:
             # Someone who died in his sleep had news that is another's now.
