@@ -32,29 +32,38 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     console = Console()
-    runs: dict[str, list[dict[str, float]]] = {"mulligan": [], "huey": []}
+    runs: dict[str, list[dict[str, float]]] = {"mulligan": [], "huey": [], "huey, no fsync": []}
     with Progress(console=console, transient=True) as progress:
-        bar = progress.add_task("measuring", total=2 * options.rounds + 1)
+        bar = progress.add_task("measuring", total=3 * options.rounds + 1)
         python = peer_python("huey")
         progress.advance(bar)
         for _ in range(options.rounds):
             runs["mulligan"].append(run([sys.executable, "-m", "mulligan", "bench", "--json"]))
             progress.advance(bar)
             script = HERE / "peers" / "huey_sqlite.py"
-            runs["huey"].append(run([python, str(script), str(options.jobs // 4)]))
-            progress.advance(bar)
+            for name, fsync in (("huey", "on"), ("huey, no fsync", "off")):
+                os.environ["HUEY_BENCH_FSYNC"] = fsync
+                runs[name].append(run([python, str(script), str(options.jobs // 4)]))
+                progress.advance(bar)
     found = {
         name: {f: median(r[f] for r in each) for f in FIGURES if f in each[0]}
         for name, each in runs.items()
     }
-    table = Table("SQLite, per second", *found, "ratio")
+    peers = [name for name in found if name != "mulligan"]
+    table = Table("SQLite, per second", "mulligan", *peers)
     for figure in FIGURES:
-        ours, theirs = (found[name].get(figure) for name in ("mulligan", "huey"))
-        ratio = f"{ours / theirs:.1f} x" if ours and theirs else "-"
-        table.add_row(figure, *(f"{v:,.0f}" if v else "-" for v in (ours, theirs)), ratio)
+        ours = found["mulligan"][figure]
+        table.add_row(
+            figure, f"{ours:,.0f}", *(beside(ours, found[peer].get(figure)) for peer in peers)
+        )
     console.print(table)
     if options.json:
         options.json.write_text(json.dumps({"medians": found, "runs": runs}, indent=2))
+
+
+def beside(ours: float, theirs: float | None) -> str:
+    """A peer's figure, and how many times as fast mulligan is."""
+    return "-" if theirs is None else f"{theirs:,.0f} ({ours / theirs:.1f} x)"
 
 
 def peer_python(peer: str) -> str:

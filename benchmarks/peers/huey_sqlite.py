@@ -1,4 +1,4 @@
-"""Huey on SQLite, as fast as its settings allow: no result store, no fsync, no periodic tasks.
+"""Huey on SQLite, as fast as its settings allow: no result store, no periodic tasks.
 
 Run by `benchmarks/compare.py` with the Python of Huey's own venv; prints its figures as JSON.
 """
@@ -16,9 +16,11 @@ from huey import SqliteHuey
 PATH = os.environ.get("HUEY_BENCH_FILE", "")
 CONSUMER = (
     *(sys.executable, "-m", "huey.bin.huey_consumer", "huey_sqlite.huey"),
-    *("-k", "thread", "-n", "-q", "-d", "0.001", "-m", "0.01"),
+    *("-k", "thread", "-n", "-q"),
 )
-huey = SqliteHuey(filename=PATH or ":memory:", results=False, fsync=False)
+# As durable as mulligan is by default, unless told otherwise.
+FSYNC = os.environ.get("HUEY_BENCH_FSYNC") != "off"
+huey = SqliteHuey(filename=PATH or ":memory:", results=False, fsync=FSYNC)
 
 
 @huey.task()
@@ -42,11 +44,12 @@ def drain(count, workers):
         noop(number)
     process = consumer(workers)
     try:
+        # Looking more often than this slows the consumer down.
         while huey.pending_count() == count:
-            time.sleep(0.002)
+            time.sleep(0.02)
         first_left, begin = huey.pending_count(), time.perf_counter()
         while huey.pending_count():
-            time.sleep(0.005)
+            time.sleep(0.05)
         return first_left / (time.perf_counter() - begin)
     finally:
         process.terminate()
