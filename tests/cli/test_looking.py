@@ -6,7 +6,7 @@ import signal
 import msgspec
 import pytest
 
-from mulligan.cli.settings import LIMITS, MEANINGS, QUEUE_MEANINGS
+from mulligan.cli.settings import LIMITS, MEANINGS, QUEUE_MEANINGS, RETRY_MEANINGS
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Separate
 from mulligan.core.settings import Settings
@@ -153,7 +153,8 @@ def test_settings_names_every_default_with_its_meaning(store):
     assert set(MEANINGS) == set(Settings.__struct_fields__)
     assert set(QUEUE_MEANINGS) == set(QueueSettings.__struct_fields__)
     entries = good_json("settings")["settings"]
-    assert {each["name"] for each in entries} == {*MEANINGS, *QUEUE_MEANINGS, *LIMITS}
+    every = {*MEANINGS, *RETRY_MEANINGS, *QUEUE_MEANINGS, *LIMITS}
+    assert {each["name"] for each in entries} == every
     values = {each["name"]: each["value"] for each in entries}
     assert values["lease"] == 15
     assert values["policy"] == "balanced"

@@ -57,7 +57,7 @@ class Portal:
 
     def at_home(self, store: Store | None) -> None:
         """Use this open store for coroutines on the running loop; None: no longer."""
-        self._home = store and (asyncio.get_running_loop(), store)
+        self._home = None if store is None else (asyncio.get_running_loop(), store)
 
     def call(self, operation: Operation[T]) -> T:
         """Run it on the portal's loop and wait."""
@@ -124,7 +124,7 @@ class Direct:
 
     def at_home(self, store: Store | None) -> None:
         """Use this open store for coroutines on the running loop; None: no longer."""
-        self._home = store and (asyncio.get_running_loop(), store)
+        self._home = None if store is None else (asyncio.get_running_loop(), store)
 
     def call(self, operation: Operation[T]) -> T:
         """Run it to its end, here."""

@@ -3,16 +3,21 @@
 from typing import Any
 
 import click
+from msgspec.structs import asdict
 
 from mulligan.cli.show import console, print_json, table
 from mulligan.cli.target import app_option, json_option, load_app
+from mulligan.core.budget import RATIO_FLOOR
 from mulligan.core.decide import SNOOZE_LIMIT
 from mulligan.core.errors import InvalidError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fairness import URGENT_SHARE
 from mulligan.core.fetch import policy_text
 from mulligan.core.names import NAME_LIMIT
+from mulligan.core.retry import Retry
 from mulligan.core.settings import BATCH_LIMIT, HISTORY_LIMIT, TEXT_LIMIT, Settings
+from mulligan.engine.fetcher import LONGEST_SLEEP
+from mulligan.engine.worker import REAP_EVERY
 
 MEANINGS = {
     "lease": "seconds without a beat after which a worker's jobs are given to others",
@@ -30,12 +35,23 @@ QUEUE_MEANINGS = {
     "budget": "how many retries may start in a window of time",
     "grace": "seconds for which a first retry is left to other regions",
 }
+RETRY_MEANINGS = {
+    "max_retries": "retries after the first attempt",
+    "base": "seconds before the first retry, before jitter",
+    "factor": "by which the wait grows with each retry",
+    "max": "seconds that a wait is at most",
+    "jitter": "how waits are spread: none, full or decorrelated",
+    "scope": "which regions may take a retry: global or region",
+}
 LIMITS: dict[str, tuple[Any, str]] = {
     "BATCH_LIMIT": (BATCH_LIMIT, "jobs in one operation on a store"),
     "HISTORY_LIMIT": (HISTORY_LIMIT, "failed attempts that a job remembers, the newest"),
     "TEXT_LIMIT": (TEXT_LIMIT, "characters of a failure's message that are kept"),
     "NAME_LIMIT": (NAME_LIMIT, "characters in the name of a queue, task, region, key or job"),
     "SNOOZE_LIMIT": (SNOOZE_LIMIT, "times that a job may be snoozed"),
+    "RATIO_FLOOR": (RATIO_FLOOR, "retries a minute that a budget by ratio always allows"),
+    "REAP_EVERY": (REAP_EVERY, "seconds between two looks for the jobs of dead workers"),
+    "LONGEST_SLEEP": (LONGEST_SLEEP, "seconds after which an idle worker looks by itself"),
     "URGENT_SHARE": (URGENT_SHARE, "share of starts that urgent jobs get while others wait"),
 }
 
@@ -56,6 +72,7 @@ def settings(named: str | None, *, as_json: bool, app: str | None) -> None:
     worker = target.settings if target else Settings()
     parts = {
         "worker": {n: (getattr(worker, n), text) for n, text in MEANINGS.items()},
+        "retry": default_retry(),
         "queue": described(QueueSettings()),
         "limit": LIMITS,
     }
@@ -71,6 +88,13 @@ def settings(named: str | None, *, as_json: bool, app: str | None) -> None:
         return
     rows = [[e["of"], e["name"], shown(e["value"]), e["meaning"]] for e in entries]
     console().print(table("", ("of", "name", "#value", "~meaning"), rows))
+
+
+def default_retry() -> dict[str, tuple[Any, str]]:
+    """The policy of a task that names none."""
+    policy = Retry()
+    fields = {**asdict(policy.backoff), **asdict(policy)}
+    return {name: (fields[name], text) for name, text in RETRY_MEANINGS.items()}
 
 
 def described(queue: QueueSettings) -> dict[str, tuple[Any, str]]:
