@@ -2,7 +2,7 @@
 
     python benchmarks/postgres_growth.py URL [--jobs 1000000]
 
-Jobs go through a backlog of 10,000 in batches of 1,000, ended ones are pruned at once, and the sizes
+Jobs go through a backlog of 10,000 in batches of 1,000, ended ones are pruned at once. The sizes
 of the tables are read after 50,000 jobs and at the end. Then 32 clients enqueue single jobs, with
 nobody waiting (no NOTIFY is sent) and with a worker waiting each time (one is).
 """

@@ -70,6 +70,12 @@ def test_a_worker_that_holds_through_backoff(policy, expected):
     assert ", ".join(f"{name} {at:g}" for name, at in names_and_times(starts)) == expected
 
 
+def test_a_slot_is_held_through_a_backoff_that_is_longer_than_a_beat():
+    slow = Retry(1, Exponential(20, 2, 60, "none"))
+    starts, _ = play(["a", "b"], fails={"a": [1]}, retry=slow, hold=True)
+    assert names_and_times(starts) == [("a", 0), ("a", 50), ("b", 80)]
+
+
 @pytest.mark.parametrize(("policy", "retried_at"), [("retry-first", 60), ("fifo", 180)])
 def test_a_worker_that_does_not_hold_starts_the_next_job_meanwhile(policy, retried_at):
     starts, _ = play(QUESTIONS, fails={"A-q1": [1]}, policy=policy)

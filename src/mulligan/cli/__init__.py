@@ -25,6 +25,11 @@ COMMANDS = {
     "migrate": ("migrate", "migrate", "Bring a store's schema up to date."),
     "copy": ("copy", "copy", "Move all unfinished and failed jobs to another store."),
     "settings": ("settings", "settings", "Print every default and limit, with its meaning."),
+    "simulate": (
+        "simulate",
+        "simulate",
+        "Play a scenario in virtual time: who waits how long under which policy.",
+    ),
     "bench": ("bench", "bench", "Measure throughput and latency on this machine."),
 }
 

@@ -68,6 +68,7 @@ class Executor:
         self._loop = asyncio.get_running_loop()
         self._running: dict[Lease, asyncio.Task[None]] = {}
         self._cut_off: set[Lease] = set()
+        self._sitting = 0
         self._depths: dict[tuple[str, str], tuple[float, int]] = {}
         self._changed = asyncio.Event()
         self.facts = Facts()
@@ -76,7 +77,7 @@ class Executor:
     @property
     def free(self) -> int:
         """How many more attempts may start."""
-        return self._settings.concurrency - len(self._running)
+        return self._settings.concurrency - len(self._running) - self._sitting
 
     @property
     def holding(self) -> list[Lease]:
@@ -133,11 +134,20 @@ class Executor:
             outcome = decide(claim, result, self.facts, self._chance.random(), depth)
             self._committer.add(outcome)
             if self._hold and isinstance(outcome, Again):
-                await asyncio.sleep(outcome.delay)
+                await self._sit_through(claim.lease, outcome.delay)
         finally:
-            del self._running[claim.lease]
+            self._running.pop(claim.lease, None)
             self._cut_off.discard(claim.lease)
             self._changed.set()
+
+    async def _sit_through(self, lease: Lease, delay: float) -> None:
+        """Keep the slot without the lease, which is committed."""
+        del self._running[lease]
+        self._sitting += 1
+        try:
+            await asyncio.sleep(delay)
+        finally:
+            self._sitting -= 1
 
     async def _result(self, claim: Claim) -> Result:
         target = self._tasks.get(claim.task)

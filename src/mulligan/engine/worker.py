@@ -159,8 +159,10 @@ class Engine:
 
     async def _until_stopped(self, loops: "list[asyncio.Future[None]]") -> None:
         stopped: asyncio.Future[Any] = asyncio.ensure_future(self._stop.wait())
-        done, _ = await asyncio.wait([stopped, *loops], return_when=asyncio.FIRST_COMPLETED)
-        await cancelled([stopped])
+        try:
+            done, _ = await asyncio.wait([stopped, *loops], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await cancelled([stopped])
         for loop in done - {stopped}:
             loop.result()  # a loop ends by itself only through a defect: let it be seen
 

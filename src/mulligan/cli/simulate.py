@@ -1,0 +1,220 @@
+"""`mulligan simulate`: what would happen, by the real engine on a clock that jumps."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+from msgspec.structs import replace
+from rich.progress import Progress, TaskID
+from rich.table import Table
+
+from mulligan.cli.show import as_json as in_json
+from mulligan.cli.show import console, print_json, progress, table
+from mulligan.cli.target import json_option
+from mulligan.core.errors import InvalidError
+from mulligan.core.fetch import policy_text
+from mulligan.sim import (
+    Run,
+    Scenario,
+    builtin_names,
+    builtin_titles,
+    chart,
+    load_scenario,
+    page,
+    summary,
+    with_policy,
+)
+from mulligan.sim import simulate as play
+
+FEW_ATTEMPTS = 40
+SUFFIXES = (".svg", ".html")
+
+
+def names_like(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+    """Built-in scenarios whose name begins so, for completion."""
+    return [name for name in builtin_names() if name.startswith(begun)]
+
+
+@click.command()
+@click.argument("scenario", required=False, shell_complete=names_like)
+@json_option
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    metavar="P",
+    help="Fetch policy instead of the scenario's, such as weighted(retry=0.2); several compare.",
+)
+@click.option(
+    "--chart",
+    "drawing",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Draw timelines and backlogs into this .svg or .html file.",
+)
+@click.option("--seed", type=click.IntRange(0, 2**63), help="Seed instead of the scenario's.")
+@click.option(
+    "--hold/--no-hold",
+    "hold",
+    default=None,
+    help="Whether workers sit idle through the backoff of what they failed.",
+)
+@click.option("--list", "listing", is_flag=True, help="List the built-in scenarios.")
+def simulate(
+    scenario: str | None,
+    policies: Sequence[str],
+    drawing: Path | None,
+    seed: int | None,
+    *,
+    hold: bool | None,
+    as_json: bool,
+    listing: bool,
+) -> None:
+    """Play a scenario in virtual time: who waits how long under which policy.
+
+    SCENARIO is a TOML file or the name of a built-in scenario. The same seed gives the same output.
+    """
+    if listing:
+        show_list(as_json=as_json)
+        return
+    if scenario is None:
+        raise InvalidError(
+            f"no scenario is named; give a TOML file or one of {', '.join(builtin_names())}"
+        )
+    if drawing is not None and drawing.suffix not in SUFFIXES:
+        raise InvalidError(f"chart {str(drawing)!r} must end in {' or '.join(SUFFIXES)}")
+    loaded = load_scenario(scenario)
+    if seed is not None:
+        loaded = replace(loaded, seed=seed)
+    if hold is not None:
+        loaded = replace(loaded, hold_through_backoff=hold)
+    runs = run_all([with_policy(loaded, word) for word in policies] or [loaded])
+    if drawing is not None:
+        save(runs, drawing)
+    if as_json:
+        click.echo(documents(runs, listed=len(policies) > 1))
+    else:
+        show(runs)
+
+
+def show_list(*, as_json: bool) -> None:
+    """The built-in scenarios."""
+    titles = builtin_titles()
+    if as_json:
+        print_json(titles)
+    else:
+        console().print(table("", ("=scenario", "~what happens"), titles.items()))
+
+
+def run_all(scenarios: Sequence[Scenario]) -> list[Run]:
+    """Play each, with a bar for those who wait at a terminal."""
+    runs = []
+    with progress() as bar:
+        for scenario in scenarios:
+            row = bar.add_task(policy_text(scenario.queue.policy), total=None)
+            runs.append(play(scenario, partial(advance, bar, row)))
+    return runs
+
+
+def advance(bar: Progress, row: TaskID, ended: int, jobs: int) -> None:
+    """Move the bar."""
+    bar.update(row, completed=ended, total=jobs)
+
+
+def save(runs: Sequence[Run], drawing: Path) -> None:
+    """Write the chart."""
+    picture = chart(runs)
+    if drawing.suffix == ".html":
+        picture = page(picture, runs[0].scenario.title or runs[0].scenario.name)
+    try:
+        drawing.write_text(picture, encoding="utf-8")
+    except OSError as error:
+        raise InvalidError(f"chart {str(drawing)!r} cannot be written: {error.strerror}") from error
+
+
+def documents(runs: Sequence[Run], *, listed: bool) -> str:
+    """The runs as one JSON document, with an event a line."""
+    each = [document(run) for run in runs]
+    return "[" + ",\n".join(each) + "]" if listed else each[0]
+
+
+def document(run: Run) -> str:
+    """One run as JSON."""
+    events = ",\n".join(in_json(event._asdict()) for event in run.log.events)
+    parts = {
+        "scenario": in_json(run.scenario.name),
+        "policy": in_json(policy_text(run.policy)),
+        "seed": in_json(run.scenario.seed),
+        "events": f"[\n{events}\n]",
+        "summary": in_json(summary(run)),
+    }
+    return "{" + ",\n".join(f'"{name}": {value}' for name, value in parts.items()) + "}"
+
+
+def show(runs: Sequence[Run]) -> None:
+    """Tables for people: the few attempts of a small run, and what each run came to."""
+    shown = console()
+    scenario = runs[0].scenario
+    if len(runs) == 1 and len(runs[0].log.attempts) <= FEW_ATTEMPTS:
+        shown.print(attempts_table(runs[0]))
+    columns = ("what", *(f"#{policy_text(run.policy)}" for run in runs))
+    sums = [summary(run) for run in runs]
+    speeds = [f"{len(run.log.attempts) / run.machine_seconds:,.0f}" for run in runs]
+    rows = [
+        *rows_of(sums),
+        ("attempts simulated per second here", *speeds),
+    ]
+    shown.print(table(scenario.title or scenario.name, columns, rows))
+
+
+def attempts_table(run: Run) -> Table:
+    """Every attempt in the order of start."""
+    rows = [
+        (f"{a.started:g}", a.job, a.number, a.region, a.lane, a.ending, f"{a.ended:g}")
+        for a in run.log.attempts
+    ]
+    columns = ("#start", "job", "#attempt", "region", "lane", "ending", "#end")
+    return table("", columns, rows)
+
+
+def rows_of(sums: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """A row for each number, a column for each run."""
+    rows: list[tuple[Any, ...]] = [
+        ("jobs done", *(each["done"] for each in sums)),
+        ("jobs failed", *(each["failed"] for each in sums)),
+    ]
+    if any(each["unfinished"] for each in sums):
+        rows.append(("jobs unfinished", *(each["unfinished"] for each in sums)))
+    rows.append(("attempts", *(each["attempts"] for each in sums)))
+    if any(each["seized"] for each in sums):
+        rows.append(("attempts lost and seized", *(each["seized"] for each in sums)))
+    rows.append(("makespan, s", *(number(each["makespan"]) for each in sums)))
+    for kind, words in (("fresh", "wait of fresh jobs"), ("retry", "wait of due retries")):
+        rows += [
+            (f"{words}, {mark}, s", *(number(each["wait"][kind][mark]) for each in sums))
+            for mark in ("p50", "p99", "max")
+        ]
+    lanes = sorted({lane for each in sums for lane in each["starts_by_lane"]})
+    rows += [
+        (f"starts from {lane}", *(each["starts_by_lane"].get(lane, 0) for each in sums))
+        for lane in lanes
+    ]
+    return [
+        *rows,
+        ("largest retry backlog", *(each["largest_retry_backlog"] for each in sums)),
+        ("retries in another region", *(share(each["cross_region_share"]) for each in sums)),
+        ("time saved by priority, s", *(number(each["time_saved"]["total"]) for each in sums)),
+        ("  for each retry", *(number(each["time_saved"]["mean"]) for each in sums)),
+    ]
+
+
+def number(value: float | None) -> str | None:
+    """A number of seconds as people compare it."""
+    return None if value is None else f"{value:,.2f}".rstrip("0").rstrip(".")
+
+
+def share(value: float | None) -> str | None:
+    """A share as people read it."""
+    return None if value is None else f"{value:.0%}"

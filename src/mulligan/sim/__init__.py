@@ -1,0 +1,23 @@
+"""The simulator: a scenario, played by the real engine on a clock that jumps."""
+
+from mulligan.sim.builtin import builtin_names, builtin_titles, load_scenario
+from mulligan.sim.chart import chart, page
+from mulligan.sim.policies import with_policy
+from mulligan.sim.reading import read_scenario
+from mulligan.sim.run import Run, simulate
+from mulligan.sim.scenario import Scenario
+from mulligan.sim.summary import summary
+
+__all__ = [
+    "Run",
+    "Scenario",
+    "builtin_names",
+    "builtin_titles",
+    "chart",
+    "load_scenario",
+    "page",
+    "read_scenario",
+    "simulate",
+    "summary",
+    "with_policy",
+]

@@ -1,0 +1,169 @@
+"""The chart of one or several runs: timelines over backlogs, on one scale of time."""
+
+from collections.abc import Sequence
+from html import escape
+from itertools import groupby
+
+from mulligan.core.fetch import policy_text
+from mulligan.sim.drawing import (
+    LEFT,
+    RIGHT,
+    WIDTH,
+    Scale,
+    area,
+    count_ticks,
+    line,
+    rect,
+    svg,
+    text,
+    time_scale,
+    time_ticks,
+)
+from mulligan.sim.record import Ending
+from mulligan.sim.run import Run
+from mulligan.sim.summary import backlog
+from mulligan.sim.timeline import MOST_BARS, timeline
+
+BACKLOG = 84
+GAP = 14
+LANES = ("fresh", "urgent", "global-retry", "region-retry", "urgent-retry")
+LETTER = 6.6
+MANY_STEPS = 500
+ENDINGS: list[tuple[Ending, str]] = [
+    ("done", "done"),
+    ("failed", "failed"),
+    ("crashed", "worker died"),
+    ("running", "running"),
+]
+
+
+def chart(runs: Sequence[Run]) -> str:
+    """The picture as SVG."""
+    scenario = runs[0].scenario
+    scale = time_scale(max(run.ended_at for run in runs))
+    title = scenario.title or scenario.name
+    parts = [text(16, 26, title, "title"), *legend(runs, 48)]
+    y = 64.0
+    backlogs = [backlog(run) for run in runs]
+    most = max(
+        (count for lanes in backlogs for steps in lanes.values() for _, count in steps), default=0
+    )
+    for run, lanes in zip(runs, backlogs, strict=True):
+        drawn, y = panel(run, lanes, scale, Scale(max(1, most), 0, BACKLOG), y)
+        parts += drawn
+    return svg(parts, y)
+
+
+def page(picture: str, title: str) -> str:
+    """The picture in a page of its own."""
+    return (
+        f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{escape(title)}</title>'
+        '\n<meta name="color-scheme" content="light dark">\n'
+        "<style>body { margin: 1rem; } svg { max-width: 100%; height: auto; }</style>\n"
+        f"{picture}</html>\n"
+    )
+
+
+def panel(
+    run: Run,
+    lanes: dict[str, list[tuple[float, int]]],
+    scale: Scale,
+    counts: Scale,
+    top: float,
+) -> tuple[list[str], float]:
+    """One run: its policy, its timeline, the backlog of its lanes and the axis of time."""
+    parts = [text(16, top + 14, policy_text(run.policy), "title"), *remarks(run, top + 14)]
+    drawn, below = timeline(run, scale, top + 26)
+    floor = below + GAP + BACKLOG
+    grid = [
+        line(scale(at), top + 22, scale(at), floor, "grid") for at in time_ticks(scale.most) if at
+    ]
+    parts += [*grid, *drawn, *areas(lanes, scale, counts, floor, run.ended_at)]
+    parts.append(line(LEFT, floor, WIDTH - RIGHT, floor, "axis"))
+    for at in time_ticks(scale.most):
+        parts.append(text(scale(at), floor + 15, f"{at:g}", "quiet", "middle"))
+    parts.append(text(WIDTH - RIGHT, floor + 28, "seconds", "quiet small", "end"))
+    return parts, floor + 38
+
+
+def remarks(run: Run, y: float) -> list[str]:
+    """What the run came to, at the right."""
+    log = run.log
+    words = f"{len(log.attempts):,} attempts, {log.done:,} jobs done, {log.dead:,} failed"
+    words += f", ended at {run.ended_at:,.2f}".rstrip("0").rstrip(".") + " s"
+    return [text(WIDTH - RIGHT, y, words, "quiet", "end")]
+
+
+def areas(
+    lanes: dict[str, list[tuple[float, int]]],
+    scale: Scale,
+    counts: Scale,
+    floor: float,
+    now: float,
+) -> list[str]:
+    """How many wait in each lane, as areas over each other."""
+    parts = [text(LEFT - 8, floor - BACKLOG - 5, "waiting", "quiet small", "end")]
+    for count in count_ticks(counts.most):
+        y = floor - counts(count)
+        parts.append(line(LEFT, y, WIDTH - RIGHT, y, "grid"))
+        parts.append(text(LEFT - 8, y + 4, f"{count:g}", "quiet", "end"))
+    for lane in LANES:
+        steps = lanes.get(lane)
+        if steps:
+            points = outline(steps, scale, now)
+            parts.append(area([(x, floor - counts(n)) for x, n in points], floor, f"area {lane}"))
+    return parts
+
+
+def outline(
+    steps: Sequence[tuple[float, int]], scale: Scale, now: float
+) -> list[tuple[float, float]]:
+    """The corners of the steps; of many, each pixel shows its highest and its last."""
+    places = [(scale(at), count) for at, count in steps]
+    if len(places) > MANY_STEPS:
+        places = thinned(places)
+    points: list[tuple[float, float]] = []
+    level = 0
+    for x, count in places:
+        points += [(x, level), (x, count)]
+        level = count
+    return [*points, (scale(now), level)]
+
+
+def thinned(places: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
+    """At most two places a pixel."""
+    kept: list[tuple[float, int]] = []
+    for pixel, group in groupby(places, key=lambda place: round(place[0])):
+        counts = [count for _, count in group]
+        kept += [(pixel, max(counts)), (pixel, counts[-1])]
+    return kept
+
+
+def legend(runs: Sequence[Run], y: float) -> list[str]:
+    """What the colours mean; only those that occur."""
+    many = any(len(run.log.attempts) > MOST_BARS for run in runs)
+    endings = {attempt.ending for run in runs for attempt in run.log.attempts}
+    lanes = {attempt.lane for run in runs for attempt in run.log.attempts}
+    words: dict[Ending, str] = {
+        "done": "done",
+        "failed": "failed",
+        "crashed": "worker died",
+        "running": "running",
+    }
+    entries: list[tuple[str, str]] = [
+        (kind, word) for kind, word in words.items() if kind in endings
+    ]
+    if any(attempt.is_retry for run in runs for attempt in run.log.attempts):
+        entries.append(("again", "done by a retry") if many else ("retry", "a retry, its number"))
+    entries += [(f"area {lane}", f"waiting: {lane}") for lane in LANES if lane in lanes]
+    parts: list[str] = []
+    x = 16.0
+    for kind, word in entries:
+        if kind == "retry":
+            parts.append(rect(x, y - 10, 14, 11, "done retry", round_by=2))
+            parts.append(f'<rect fill="url(#hatch)" x="{x}" y="{y - 10}" width="14" height="11"/>')
+        else:
+            parts.append(rect(x, y - 10, 14, 11, kind, round_by=2))
+        parts.append(text(x + 20, y, word))
+        x += 20 + len(word) * LETTER + 22
+    return parts

@@ -1,0 +1,142 @@
+"""Runs a scenario: the real engine, one per worker, on a clock that jumps."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from mulligan.core.job import NewJob, encode
+from mulligan.core.retry import Retry
+from mulligan.core.settings import BATCH_LIMIT
+from mulligan.sim.fleet import QUEUE, Fleet
+from mulligan.sim.loop import OrderedLoop
+from mulligan.sim.record import Log
+from mulligan.sim.scenario import Planned, Scenario, arrivals
+from mulligan.sim.store import Recorder
+from mulligan.sim.work import TASK, Work
+
+if TYPE_CHECKING:
+    from mulligan.core.fetch import FetchPolicy
+
+Progress = Callable[[int, int], None]
+PROGRESS_EVERY = 500
+
+
+class Run:
+    """A scenario under one fetch policy, and what came of it."""
+
+    def __init__(self, scenario: Scenario, jobs: Sequence[Planned]) -> None:
+        self.scenario = scenario
+        self.policy: FetchPolicy = scenario.queue.policy
+        self.jobs = len(jobs)
+        self.first_arrival = jobs[0].at if jobs else 0.0
+        self.log = Log()
+        self.ended_at = 0.0
+        self.machine_seconds = 0.0
+
+
+def simulate(
+    scenario: Scenario,
+    progress: Progress = lambda _ended, _jobs: None,
+    *,
+    sleepy: bool = True,
+) -> Run:
+    """Run the scenario until every job has ended or its time is up.
+
+    The same scenario gives the same run, to the last event. `progress` is told how many jobs have
+    ended, of how many. Without `sleepy` workers do every chore on time, if there is cause or not.
+    """
+    jobs = arrivals(scenario)
+    run = Run(scenario, jobs)
+    loop = OrderedLoop()
+    before = time.perf_counter()
+    try:
+        with silence():
+            loop.run_until_complete(Stage(run, jobs, loop, progress).play(sleepy=sleepy))
+    finally:
+        loop.close()
+    run.machine_seconds = time.perf_counter() - before
+    return run
+
+
+class Stage:
+    """The store, the workers and the arrivals of one run."""
+
+    def __init__(
+        self, run: Run, jobs: Sequence[Planned], loop: OrderedLoop, progress: Progress
+    ) -> None:
+        self._run = run
+        self._jobs = jobs
+        self._loop = loop
+        self._progress = progress
+        self._ended = 0
+        self._over: asyncio.Future[None] = loop.create_future()
+
+    async def play(self, *, sleepy: bool) -> None:
+        """Let it happen, until all is over or the time is up."""
+        scenario = self._run.scenario
+        store = Recorder(self._loop, self._job_ended, sleepy=sleepy)
+        self._run.log = store.log
+        await store.configure(QUEUE, scenario.queue)
+        fleet = Fleet(scenario, store, self._task_ended)
+        regions = {region.name: region for region in scenario.regions}
+        by_id = {job.id: job for job in self._jobs}
+        fleet.start(Work(by_id, regions, scenario.seed, fleet.crash))
+        await self._loop.quiet()
+        feeding = self._loop.create_task(self._feed(store))
+        feeding.add_done_callback(self._task_ended)
+        await asyncio.wait([self._over], timeout=scenario.until)
+        await fleet.stop()
+        feeding.cancel()
+        self._run.ended_at = self._loop.time()
+        if self._over.done():
+            self._over.result()
+
+    async def _feed(self, store: Recorder) -> None:
+        """Enqueue each job at its time."""
+        bodies: dict[Retry, bytes] = {}
+        for at, together in groupby(self._jobs, key=lambda job: job.at):
+            if at > self._loop.time():
+                await asyncio.sleep(at - self._loop.time())
+            batch = [new_job(job, bodies) for job in together]
+            for begin in range(0, len(batch), BATCH_LIMIT):
+                await store.enqueue(batch[begin : begin + BATCH_LIMIT])
+        if not self._jobs:
+            self._over.set_result(None)
+
+    def _job_ended(self) -> None:
+        self._ended += 1
+        if self._ended % PROGRESS_EVERY == 0:
+            self._progress(self._ended, len(self._jobs))
+        if self._ended == len(self._jobs):
+            self._over.set_result(None)
+
+    def _task_ended(self, task: "asyncio.Task[None]") -> None:
+        """Workers and arrivals end with an error only through a defect: let it be seen."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not self._over.done():
+            self._over.set_exception(error)
+
+
+def new_job(job: Planned, bodies: dict[Retry, bytes]) -> NewJob:
+    """The job as it is enqueued; jobs of one retry policy share a body."""
+    body = bodies.get(job.retry)
+    if body is None:
+        said = {"task": TASK, "args": [], "kwargs": {}, "retry": job.retry}
+        body = bodies[job.retry] = encode(said)
+    return NewJob(job.id, QUEUE, TASK, body, job.region, job.priority)
+
+
+@contextlib.contextmanager
+def silence() -> Iterator[None]:
+    """Workers log each failure; of a simulated one there is nothing to be said."""
+    log = logging.getLogger("mulligan.worker")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(before)

@@ -1,0 +1,150 @@
+"""A scenario: which jobs come when, who works on them, and what goes wrong."""
+
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from math import log
+from random import Random
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from mulligan.core.facts import QueueSettings
+from mulligan.core.lane import Priority
+from mulligan.core.retry import Retry
+
+EVERY: frozenset[int] = frozenset({0})  # stands for every attempt; none has number 0
+
+
+class Duration(Struct, frozen=True):
+    """How long attempts take: a constant, or drawn once per job from a distribution."""
+
+    kind: str = "constant"
+    mean: float = 1.0
+    sigma: float = 0.5
+    low: float = 0.0
+    high: float = 0.0
+
+    def draw(self, chance: Random) -> float:
+        """A duration in seconds, to the millisecond so that charts and people can compare."""
+        match self.kind:
+            case "exponential":
+                drawn = chance.expovariate(1 / self.mean)
+            case "lognormal":
+                drawn = chance.lognormvariate(log(self.mean) - self.sigma**2 / 2, self.sigma)
+            case "uniform":
+                drawn = chance.uniform(self.low, self.high)
+            case _:
+                return self.mean
+        return round(drawn, 3)
+
+
+class Region(Struct, frozen=True):
+    """Where work is done. `slowdown` stretches every attempt; an outage fails those begun in it."""
+
+    name: str
+    workers: int = 1
+    concurrency: int = 1
+    failure_rate: float = 0.0
+    slowdown: float = 1.0
+    outage: tuple[tuple[float, float], ...] = ()
+
+    def down(self, at: float) -> bool:
+        """Whether an attempt that starts then fails for certain."""
+        return any(begin <= at < end for begin, end in self.outage)
+
+
+class Jobs(Struct, frozen=True):
+    """`count` jobs alike, enqueued at one time; `fail` and `crash` are numbers of attempts."""
+
+    id: str
+    region: str
+    at: float
+    duration: Duration
+    retry: Retry
+    count: int = 1
+    priority: int = Priority.NORMAL
+    fail: frozenset[int] = frozenset()
+    crash: frozenset[int] = frozenset()
+
+
+class Stream(Struct, frozen=True):
+    """Jobs that arrive by chance, `rate` a second, of which a share fails its first attempt."""
+
+    id: str
+    region: str
+    rate: float
+    begin: float
+    until: float
+    duration: Duration
+    retry: Retry
+    priority: int = Priority.NORMAL
+    fail_first: float = 0.0
+
+
+class Scenario(Struct, frozen=True):
+    """All of it. The simulation ends when every job has, or `until` is reached."""
+
+    name: str
+    regions: tuple[Region, ...]
+    jobs: tuple[Jobs, ...] = ()
+    streams: tuple[Stream, ...] = ()
+    queue: QueueSettings = QueueSettings()
+    seed: int = 0
+    until: float = 86_400.0
+    hold_through_backoff: bool = False
+    title: str = ""
+
+
+class Planned(NamedTuple):
+    """One job to come."""
+
+    at: float
+    id: str
+    region: str
+    duration: float
+    retry: Retry
+    priority: int
+    fail: frozenset[int]
+    crash: frozenset[int]
+
+
+FIRST = frozenset({1})
+NONE: frozenset[int] = frozenset()
+
+
+def arrivals(scenario: Scenario) -> list[Planned]:
+    """Every job of the scenario in order of time; at one time, in the order of the file.
+
+    They depend on the seed alone, so that two policies are given the same work.
+    """
+    parts: Sequence[Iterator[Planned]] = [
+        *(alike(jobs, scenario.seed) for jobs in sorted(scenario.jobs, key=lambda jobs: jobs.at)),
+        *(streamed(stream, scenario.seed) for stream in scenario.streams),
+    ]
+    return list(merge(*parts, key=lambda job: job.at))
+
+
+def alike(jobs: Jobs, seed: int) -> Iterator[Planned]:
+    """The jobs of one entry."""
+    chance = Random(f"{seed}/{jobs.id}")
+    for number in range(1, jobs.count + 1):
+        id_ = jobs.id if jobs.count == 1 else f"{jobs.id}-{number}"
+        duration = jobs.duration.draw(chance)
+        yield Planned(
+            jobs.at, id_, jobs.region, duration, jobs.retry, jobs.priority, jobs.fail, jobs.crash
+        )
+
+
+def streamed(stream: Stream, seed: int) -> Iterator[Planned]:
+    """The jobs of one stream."""
+    chance = Random(f"{seed}/{stream.id}")
+    at = stream.begin
+    number = 0
+    while (at := at + chance.expovariate(stream.rate)) < stream.until:
+        number += 1
+        duration = stream.duration.draw(chance)
+        fail = FIRST if chance.random() < stream.fail_first else NONE
+        yield Planned(
+            round(at, 6), f"{stream.id}-{number}", stream.region, duration, stream.retry,
+            stream.priority, fail, NONE,
+        )  # fmt: skip

@@ -1,0 +1,129 @@
+"""The store of a simulation: the memory store, with a log of what passes through it."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from mulligan.core.decide import LOST
+from mulligan.core.job import Claim, Enqueued, Lease, NewJob
+from mulligan.core.outcome import Again, Dead, Done, Outcome
+from mulligan.core.plan import ClaimPlan
+from mulligan.core.worker import Worker
+from mulligan.engine.worker import REAP_EVERY
+from mulligan.sim.loop import OrderedLoop
+from mulligan.sim.record import Log
+from mulligan.stores.contract import Beat, Claimed, Verdict
+from mulligan.stores.memory import MemoryStore
+from mulligan.stores.memory.bells import Bells
+
+
+class Recorder(MemoryStore):
+    """The memory store; what its operations did is written down. `ranks` orders the workers.
+
+    `ended` is called for each job that is done or dead.
+
+    Chores that have nothing to do sleep, unless told otherwise: jobs of a scenario do not expire,
+    and no lease is lost while every worker is alive.
+    """
+
+    def __init__(
+        self, loop: OrderedLoop, ended: Callable[[], None], *, sleepy: bool = True
+    ) -> None:
+        super().__init__(clock=loop.time)
+        self.ranks: dict[str, int] = {}
+        self._bells = RankedBells(self, self.ranks)
+        self._ended = ended
+        self._sleepy = sleepy
+        self._mourned: dict[str, float] = {}
+        self._death = asyncio.Event()
+        self.log = Log()
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """Add the jobs, and write down that they came."""
+        for job in jobs:
+            self.log.joined(job.id, job.lane, self._clock())
+        return await super().enqueue(jobs)
+
+    async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
+        """Walk the plan, and write down what started."""
+        claimed = await super().claim(plan, worker)
+        for claim in claimed.claims:
+            self.log.started(claim, self._jobs[claim.id].sequence)
+        return claimed
+
+    async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
+        """Write the outcomes, and write down what became of the jobs."""
+        verdicts = await super().commit(outcomes)
+        for outcome, verdict in zip(outcomes, verdicts, strict=True):
+            if verdict == "written":
+                self._written(outcome)
+        return verdicts
+
+    def _written(self, outcome: Outcome) -> None:
+        job = outcome.lease.job
+        if isinstance(outcome, Done):
+            self.log.succeeded(job, self._now)
+            self._ended()
+        elif isinstance(outcome, Again | Dead):
+            if outcome.failure.type != LOST.type:
+                self.log.failed(job, self._now)
+            if isinstance(outcome, Again):
+                self.log.again(job, outcome.lane, self._jobs[job].due)
+            else:
+                self.log.gave_up(job, self._now)
+                self._ended()
+
+    async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
+        """Keep the worker's leases."""
+        # A slot that is held through a backoff still shows the lease of the failed attempt. It
+        # is not lost, it was committed; a worker that is alive never loses one here.
+        return await super().beat(worker, [each for each in holding if self._holds(worker, each)])
+
+    def crash(self, worker: Worker) -> None:
+        """The worker's process has died: it says no goodbye, and its leases will run out."""
+        self._mourned[worker.id] = self._workers[worker.id][1] + worker.lease
+        self._death.set()
+        self.log.crashed(worker.id, self._clock())
+
+    async def leave(self, worker: Worker) -> None:
+        """Forget the worker; one that died says no goodbye."""
+        if worker.id not in self._mourned:
+            await super().leave(worker)
+
+    async def seize(self, limit: int, worker: Worker) -> list[Claim]:
+        """Claim what dead workers held; with none dead, not before one dies."""
+        if self._sleepy and not self._mourned:
+            await self._death.wait()
+            # As if it had looked every second all the while.
+            joined = self._workers[worker.id][2]
+            await asyncio.sleep((joined - self._clock()) % REAP_EVERY)
+        claims = await super().seize(limit, worker)
+        for claim in claims:
+            self.log.seized(claim.id, self._now)
+        held = {record.worker for record in self._running.values()}
+        for dead, until in list(self._mourned.items()):
+            if until <= self._now and dead not in held:
+                del self._mourned[dead]
+                self._death.clear()
+        return claims
+
+    async def promote(self, limit: int) -> int:
+        """Keep house; with nothing that could expire, never."""
+        if self._sleepy:
+            await asyncio.get_running_loop().create_future()
+        return await super().promote(limit)
+
+
+class RankedBells(Bells):
+    """Of several sleepers that a bell could wake, the first in the scenario's order is woken."""
+
+    def __init__(self, store: MemoryStore, ranks: Mapping[str, int]) -> None:
+        super().__init__(store._lock, store._live)  # noqa: SLF001 - a part of it
+        self._ranks = ranks
+
+    def expect(self, worker: str, plan: ClaimPlan, until: float) -> None:
+        """Keep the sleepers in order."""
+        new = worker not in self._sleepers
+        super().expect(worker, plan, until)
+        if new:
+            ranks = self._ranks
+            self._sleepers = dict(sorted(self._sleepers.items(), key=lambda e: ranks[e[0]]))

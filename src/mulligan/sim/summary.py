@@ -1,0 +1,127 @@
+"""What a run comes to, in numbers; all of them are measured from its attempts."""
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from math import ceil, inf
+from typing import Any
+
+from mulligan.core.durations import rounded
+from mulligan.core.fetch import Fifo
+from mulligan.sim.record import Attempt
+from mulligan.sim.run import Run
+
+FRESH = "fresh"
+
+
+def summary(run: Run) -> dict[str, Any]:
+    """The numbers of a run: all of it depends on the scenario alone, not on the machine."""
+    log = run.log
+    retries = [attempt for attempt in log.attempts if attempt.is_retry]
+    fresh = [attempt for attempt in log.attempts if not attempt.is_retry]
+    elsewhere = sum(attempt.region != attempt.before for attempt in retries)
+    return {
+        "jobs": run.jobs,
+        "done": log.done,
+        "failed": log.dead,
+        "unfinished": run.jobs - log.done - log.dead,
+        "attempts": len(log.attempts),
+        "retries": len(retries),
+        "seized": log.seizures,
+        "makespan": makespan(run),
+        "wait": {"fresh": spread(waits(fresh)), "retry": spread(waits(retries))},
+        "cross_region_share": rounded(elsewhere / len(retries)) if retries else None,
+        "time_saved": time_saved(run, retries),
+        "starts_by_lane": dict(sorted(Counter(a.lane for a in log.attempts).items())),
+        "largest_retry_backlog": largest_backlog(run),
+    }
+
+
+def makespan(run: Run) -> float:
+    """From the first arrival to the end of the last job; to the end of all if one is unfinished."""
+    log = run.log
+    last = log.last_end if log.done + log.dead == run.jobs else run.ended_at
+    return rounded(last - run.first_arrival)
+
+
+def waits(attempts: Iterable[Attempt]) -> list[float]:
+    """How long each stood in line, from when it was due to its start."""
+    return [rounded(attempt.started - attempt.due) for attempt in attempts]
+
+
+def spread(values: Sequence[float]) -> dict[str, float | None]:
+    """Median, 99th percentile and largest; by rank, so that each is one of the values."""
+    ranked = sorted(values)
+
+    def at(share: float) -> float | None:
+        return ranked[max(0, ceil(share * len(ranked)) - 1)] if ranked else None
+
+    return {"p50": at(0.5), "p99": at(0.99), "max": at(1.0)}
+
+
+def time_saved(run: Run, retries: Sequence[Attempt]) -> dict[str, float | int | None]:
+    """How much earlier each retry started than the last of the line it would have joined.
+
+    That is the job which was last in the fresh line of the retry's own region when the retry fell
+    due. Where it started before the retry, the difference is negative. Retries that fell due when
+    nobody stood in line, or behind one that never started, are left out.
+    """
+    lines = fresh_lines(run.log.attempts)
+    joins = isinstance(run.policy, Fifo)  # the retry itself stands in the line, and others do
+    saved = []
+    for retry in retries:
+        line = lines.get(retry.home, [])
+        place = bisect_left(line, (retry.due, retry.sequence if joins else inf, 0.0)) - 1
+        if place >= 0 and line[place][2] >= retry.due:
+            saved.append(line[place][2] - retry.started)
+    total = rounded(sum(saved))
+    mean = rounded(total / len(saved)) if saved else None
+    return {"total": total, "mean": mean, "retries": len(saved)}
+
+
+def fresh_lines(attempts: Iterable[Attempt]) -> dict[str, list[tuple[float, float, float]]]:
+    """The fresh line of each region: (due, sequence, start) of all who ever stood in it."""
+    lines: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
+    for attempt in attempts:
+        if attempt.lane == FRESH:
+            lines[attempt.home].append((attempt.due, attempt.sequence, attempt.started))
+    for line in lines.values():
+        line.sort()
+    return lines
+
+
+def backlog(run: Run, wanted: Sequence[str] | None = None) -> dict[str, list[tuple[float, int]]]:
+    """How many stood in each lane over time: (time, how many from then on), due jobs only."""
+    changes: dict[str, list[tuple[float, int]]] = defaultdict(list)
+    for attempt in run.log.attempts:
+        if attempt.started > attempt.due:
+            changes[attempt.lane] += [(attempt.due, 1), (attempt.started, -1)]
+    for waiting in run.log.waiting.values():
+        if waiting.due < run.ended_at:
+            changes[waiting.lane].append((waiting.due, 1))
+    lanes = changes if wanted is None else wanted
+    return {lane: steps(changes.get(lane, ())) for lane in sorted(lanes)}
+
+
+def largest_backlog(run: Run) -> int:
+    """The most retries that were due and had not started, at any time, in whatever lane."""
+    due = [a for a in run.log.attempts if a.is_retry and a.started > a.due]
+    left = [w.due for w in run.log.waiting.values() if w.is_retry and w.due < run.ended_at]
+    changes = chain(
+        ((a.due, 1) for a in due), ((a.started, -1) for a in due), ((at, 1) for at in left)
+    )
+    return max((count for _, count in steps(changes)), default=0)
+
+
+def steps(changes: Iterable[tuple[float, int]]) -> list[tuple[float, int]]:
+    """Sums of changes over time, one for each time; those who leave go before those who come."""
+    level = 0
+    found: list[tuple[float, int]] = []
+    for at, change in sorted(changes):
+        level += change
+        if found and found[-1][0] == at:
+            found[-1] = (at, level)
+        else:
+            found.append((at, level))
+    return found
