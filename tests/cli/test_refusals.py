@@ -21,7 +21,7 @@ from tests.cli.running import APP, refused, run
         (["status", "..:app"], "app '..:app' cannot be imported: TypeError"),
         (["status", "--store", "mysql://x"], "does not begin with one of memory://, sqlite://"),
         (["status", "--store", "nonsense"], "store 'nonsense' does not begin"),
-        (["status", "--store", "redis://[bad"], "the store URL that begins with 'redis' is not a URL"),
+        (["status", "--store", "redis://[bad"], "begins with 'redis' is not a URL"),
         (["status", "--store", "sqlite:///x.db?fast=1"], "option 'fast'"),
         (["status", APP, "--store", "memory://"], "give APP or --store, not both"),
         (["status", APP, "--app", APP], "give one of them"),
