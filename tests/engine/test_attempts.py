@@ -266,6 +266,33 @@ def test_a_cancelled_job_stops_running_at_the_next_beat(app):
     assert [at <= 7 for at in ended] == [True]
 
 
+def test_a_job_ten_times_longer_than_its_lease_runs_once(app):
+    runs = []
+
+    @app.task
+    async def long() -> None:
+        runs.append(current_job().token)
+        await asyncio.sleep(10 * app.settings.lease)
+
+    with app.testing(regions=("US", "EU")) as t:
+        long.using(region="*").enqueue()
+        t.drain()
+    assert runs == [1]
+
+
+def test_a_delay_far_longer_than_the_lease_starts_once(app):
+    runs = []
+
+    @app.task
+    async def later() -> None:
+        runs.append(current_job().token)
+
+    with app.testing(regions=("US", "EU")) as t:
+        later.using(region="*", delay=1000 * app.settings.lease).enqueue()
+        t.drain()
+    assert runs == [1]
+
+
 def test_a_paused_queue_starts_nothing_until_resumed(app):
     @app.task
     async def quick() -> int:

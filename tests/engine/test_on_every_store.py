@@ -12,12 +12,13 @@ from mulligan.app.working import new_worker, work
 from mulligan.engine import Engine
 from tests.engine.running import until
 
-LEASE = 0.3
+# Long enough that a busy machine is not mistaken for a dead one.
+LEASE = 2.0
 
 
 @pytest.fixture
 def app(store_url):
-    made = Mulligan(store_url, settings=Settings(lease=LEASE, beat=0.1, concurrency=5))
+    made = Mulligan(store_url, settings=Settings(lease=LEASE, beat=0.2, concurrency=5))
     yield made
     made.close()
 
@@ -35,13 +36,13 @@ async def working(app: Mulligan, region: str = "default") -> AsyncIterator[Engin
         await running
 
 
-async def test_a_job_ten_times_longer_than_its_lease_runs_once(app):
+async def test_a_job_that_outlasts_its_lease_runs_once(app):
     runs = []
 
     @app.task(retry=Retry(3, Delays((0,))))
     async def long() -> int:
         runs.append(current_job().token)
-        await asyncio.sleep(10 * LEASE)
+        await asyncio.sleep(2 * LEASE)
         return current_job().token
 
     async with working(app), working(app):
