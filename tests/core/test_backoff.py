@@ -220,3 +220,8 @@ def test_a_larger_draw_never_shortens_a_delay(curve: Curve, n, one, other):
 def test_more_waiting_work_never_shortens_an_adaptive_delay(curve, n, draw, one, other):
     low, high = sorted((one, other))
     assert curve.delay(n, draw, low) <= curve.delay(n, draw, high)
+
+
+def test_a_power_too_large_for_a_float_may_still_give_a_delay_that_is_not():
+    tiny = Exponential(1e-299, 2.0, None, "none")
+    assert tiny.delay(1025, 0.0) == pytest.approx(1e-299 * 2.0**1000 * 2.0**24)
