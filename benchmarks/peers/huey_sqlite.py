@@ -76,7 +76,10 @@ def main():
 
 if __name__ == "__main__":
     if PATH:
-        main()
+        # Under its own name, so that the consumer knows the task by the same one.
+        import huey_sqlite
+
+        huey_sqlite.main()
     else:
         with tempfile.TemporaryDirectory() as folder:
             os.environ["HUEY_BENCH_FILE"] = str(Path(folder) / "huey.db")

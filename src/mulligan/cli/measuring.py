@@ -16,7 +16,7 @@ from msgspec import Struct
 from mulligan.app import JobHandle, Mulligan
 from mulligan.core.job import Job
 
-LOOK_EVERY = 0.01
+LOOK_EVERY = 0.05
 GIVE_UP_AFTER = 300.0
 # Jobs whose lateness is measured are so far apart that the worker is idle in between.
 APART = 0.03
