@@ -7,7 +7,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pymongo
 import pytest
+from bson import Regex
 
 from mulligan.core.backoff import Exponential
 from mulligan.core.decide import decide
@@ -19,6 +21,7 @@ from mulligan.core.plan import Running
 from mulligan.core.worker import Worker
 from mulligan.stores import make_store
 from mulligan.stores.contract import Selection
+from mulligan.stores.mongo import MongoStore
 from tests.contract.making import (
     ANN,
     BOB,
@@ -37,10 +40,6 @@ from tests.contract.making import (
 )
 from tests.stores import fresh_url, handle
 
-pymongo = pytest.importorskip("pymongo")
-Regex = pytest.importorskip("bson").Regex
-MongoStore = pytest.importorskip("mulligan.stores.mongo").MongoStore
-
 TEN_MINUTES = 600
 DOCUMENTATION = Path(__file__).parent.parent / "docs" / "stores" / "mongodb.md"
 
@@ -54,7 +53,10 @@ async def store_url(tmp_path):
 @pytest.fixture
 def database(store_url):
     """The same database as another program sees it."""
-    with pymongo.MongoClient(store_url, tz_aware=True) as client:
+    connected: pymongo.MongoClient[dict[str, object]] = pymongo.MongoClient(
+        store_url, tz_aware=True
+    )
+    with connected as client:
         yield client[urlsplit(store_url).path.strip("/")]
 
 

@@ -9,6 +9,8 @@ from mulligan.core.lane import Lane, Priority
 from mulligan.core.retry import Retry
 
 Status = Literal["pending", "processing", "done", "failed", "cancelled"]
+# Why a job that did not start in time is cancelled.
+EXPIRED = "expired before it could start"
 ENDED: frozenset[Status] = frozenset({"done", "failed", "cancelled"})
 
 

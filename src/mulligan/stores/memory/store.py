@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from mulligan.core.durations import rounded
 from mulligan.core.errors import UnknownJobError
 from mulligan.core.facts import Facts, QueueSettings, Region
-from mulligan.core.job import ENDED, Attempt, Claim, Enqueued, Job, Lease, NewJob, Status
+from mulligan.core.job import ENDED, EXPIRED, Attempt, Claim, Enqueued, Job, Lease, NewJob, Status
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome, Returned
 from mulligan.core.plan import ClaimPlan, Gate, Running
@@ -140,7 +140,7 @@ class MemoryStore:
         record = heappop(self._lanes[lane])[2]
         if record.token == 0 and record.expires_at is not None and record.expires_at <= self._now:
             self._end(record, "cancelled")
-            record.cancel_reason = "expired before it could start"
+            record.cancel_reason = EXPIRED
             self._release(record)
             return None
         key = record.key
@@ -348,7 +348,7 @@ class MemoryStore:
                 and r.expires_at <= now
             ]
             for record in late[:limit]:
-                self._cancel(record, "expired before it could start")
+                self._cancel(record, EXPIRED)
             return len(late[:limit])
 
     async def prune(self, keep_done: float, limit: int) -> int:

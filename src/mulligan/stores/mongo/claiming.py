@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mulligan.core.job import Claim
+from mulligan.core.job import EXPIRED, Claim
 from mulligan.core.lane import Lane
 from mulligan.core.plan import ONE, ClaimPlan, Group, Rate
 from mulligan.core.walk import sources, walk
@@ -31,7 +31,6 @@ from mulligan.stores.mongo.times import date, date_after, seconds
 from mulligan.stores.mongo.workers import Workers
 
 LOOKS = 50
-EXPIRED = "expired before it could start"
 
 
 class Round(Struct, frozen=True):

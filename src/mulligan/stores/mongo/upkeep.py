@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from mulligan.core.job import EXPIRED
 from mulligan.stores.mongo import foreign, gates
 from mulligan.stores.mongo.base import Base, Doc, rows
 from mulligan.stores.mongo.bells import Bells, News
-from mulligan.stores.mongo.claiming import EXPIRED
 from mulligan.stores.mongo.committing import deliver
 from mulligan.stores.mongo.dead import move_dead, return_letter
 from mulligan.stores.mongo.documents import ended_of

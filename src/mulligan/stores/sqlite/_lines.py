@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from mulligan.core.durations import rounded
+from mulligan.core.job import EXPIRED
 from mulligan.core.lane import Lane
 from mulligan.core.plan import Gate, Group, Rate, Running
 from mulligan.stores.sqlite._keys import let_go
@@ -26,7 +27,6 @@ SPECIAL, KEY, LIMIT, EXPIRES = -4, -3, -2, -1
 FIRST: tuple[float, int] = (float("-inf"), 0)
 # More than rounding can move a time, so that a range read from an index is wide enough.
 A_MOMENT = 0.001
-EXPIRED = "expired before it could start"
 
 
 class Line:

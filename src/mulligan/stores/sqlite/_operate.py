@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from mulligan.core.durations import rounded
-from mulligan.core.job import ENDED, Attempt, Job
+from mulligan.core.job import ENDED, EXPIRED, Attempt, Job
 from mulligan.core.lane import Lane
 from mulligan.core.settings import check_batch
 from mulligan.stores.sqlite._commit import attempt_row
 from mulligan.stores.sqlite._keys import release
-from mulligan.stores.sqlite._lines import EXPIRED
 from mulligan.stores.sqlite._read import ended_groups
 from mulligan.stores.sqlite._sql import as_json, load
 from mulligan.stores.sqlite._transaction import Transaction
