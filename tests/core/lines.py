@@ -9,7 +9,7 @@ from mulligan.core.facts import Facts, QueueSettings
 from mulligan.core.fairness import KINDS, Carry, Tally, plan_claim, settle
 from mulligan.core.fetch import Only
 from mulligan.core.lane import Lane, Priority
-from mulligan.core.plan import Gate, Kind, Rate, Running
+from mulligan.core.plan import Gate, Kind, Rate, Running, Source
 from mulligan.core.walk import walk
 
 HERE = "here"
@@ -44,6 +44,7 @@ class ListLines:
         self.permits: dict[str, int] = defaultdict(int)
         self.starts: dict[str, deque[float]] = defaultdict(deque)
         self.saturated: set[int] = set()
+        self.awaited: set[Lane] = set()
         self.aside: list[int] = []
         self._sequence = 0
 
@@ -68,6 +69,9 @@ class ListLines:
             else:
                 self.starts[gate.key].append(self.now)
         return Start(lane, due, sequence)
+
+    def waits(self, source: Source) -> float:
+        return 0.0 if source.yields and source.lane not in self.awaited else source.waited
 
     def room(self, gate: Gate) -> int:
         if isinstance(gate, Running):

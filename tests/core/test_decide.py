@@ -5,10 +5,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mulligan.core.backoff import Adaptive, Delays, Exponential, Sessions
-from mulligan.core.decide import SNOOZE_LIMIT, decide
+from mulligan.core.decide import SNOOZE_LIMIT, blames_region, decide
 from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.fetch import Fifo
-from mulligan.core.job import Attempt, Claim, NewJob, decode_call, decode_policy, encode
+from mulligan.core.health import Breaker, Health
+from mulligan.core.job import Attempt, Claim, decode_call, decode_policy, encode
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.outcome import (
     Again,
@@ -24,12 +25,14 @@ from mulligan.core.outcome import (
     Succeeded,
 )
 from mulligan.core.retry import Retry
+from mulligan.core.trail import Trail, read_trail
 from tests.core.strategies import draws, retries, steady
 
 EXACT = Retry(3, Exponential(2, 2, 60, "none"))
 OOPS = Failed("ValueError", "oops", code="E1", refused="null")
-ALONE = Facts(regions=(Region("US", live=True),))
-WITH_EU = Facts(regions=(Region("EU", live=True), Region("US", live=True)))
+SERVED = frozenset({"questions"})
+ALONE = Facts(regions=(Region("US", SERVED),))
+WITH_EU = Facts(regions=(Region("EU", SERVED), Region("US", SERVED)))
 
 
 def claimed(retry: Retry = EXACT, on_dead: str | None = None, **changes: object) -> Claim:
@@ -69,10 +72,8 @@ def lane_of(claim: Claim, facts: Facts = ALONE) -> Lane:
     return outcome.lane
 
 
-def test_a_success_is_done_with_its_result_and_what_comes_next():
-    following = (NewJob("A-q1.1", "uploads", "upload", b"{}"),)
-    outcome = decided(claimed(), Succeeded(b"42", following))
-    assert outcome == Done(claimed().lease, b"42", following)
+def test_a_success_is_done_with_its_result():
+    assert decided(claimed(), Succeeded(b"42")) == Done(claimed().lease, b"42")
 
 
 def test_a_failure_with_a_retry_left_runs_again_after_the_policys_delay():
@@ -81,6 +82,7 @@ def test_a_failure_with_a_retry_left_runs_again_after_the_policys_delay():
         Lane("questions", "*", Priority.RETRY),
         4.0,
         Attempt(2, 0, "US", "w1", 101.0, "ValueError", "oops", "E1", 4.0, "null"),
+        '[["US"],4.0]',
     )
 
 
@@ -170,7 +172,7 @@ def test_a_drained_job_goes_back_as_if_never_claimed():
 
 def test_a_retry_goes_anywhere_when_no_other_region_is_alive():
     assert lane_of(claimed()) == Lane("questions", "*", Priority.RETRY)
-    asleep = Facts(regions=(Region("EU", live=False), Region("US", live=True)))
+    asleep = Facts(regions=(Region("EU"), Region("US", SERVED)))
     assert lane_of(claimed(), asleep) == Lane("questions", "*", Priority.RETRY)
 
 
@@ -183,8 +185,97 @@ def test_it_is_the_region_that_failed_it_that_goes_last():
     assert lane_of(abroad, WITH_EU) == Lane("questions", "*-EU", Priority.RETRY)
 
 
-def test_later_retries_may_go_anywhere_at_once():
-    assert lane_of(claimed(retry_count=1), WITH_EU) == Lane("questions", "*", Priority.RETRY)
+ASIA_TOO = Facts(regions=(Region("ASIA", SERVED), *WITH_EU.regions))
+
+
+def scope_of(facts: Facts, *failed_in: str, retry_count: int = 1) -> str:
+    """Where a later retry goes that these regions have failed; the last one just now."""
+    trail = Trail()
+    for region in failed_in[:-1]:
+        trail = trail.after(region, 2.0)
+    last = claimed(retry_count=retry_count, worker_region=failed_in[-1], trail=trail.write())
+    return lane_of(last, facts).scope
+
+
+def rated(**rates: float) -> dict[tuple[str, str], Health]:
+    """Regions that succeeded in this share of a hundred attempts."""
+    return {
+        ("questions", region): Health(round(rate * 100), 100 - round(rate * 100))
+        for region, rate in rates.items()
+    }
+
+
+def test_a_second_retry_goes_first_to_a_region_that_has_not_failed_it():
+    assert scope_of(ASIA_TOO, "US", "EU") == "*+ASIA"
+    assert scope_of(ASIA_TOO, "ASIA", "EU") == "*+US"
+
+
+def test_of_those_the_one_that_succeeds_most_is_first():
+    facts = replace(ASIA_TOO, health=rated(ASIA=0.7, US=0.9))
+    assert scope_of(facts, "EU") == "*+US"
+    assert scope_of(replace(facts, health=rated(ASIA=0.7)), "EU") == "*+US"
+
+
+def test_a_region_of_which_little_is_known_counts_as_reliable():
+    few = {("questions", "ASIA"): Health(0, 19)}
+    assert scope_of(replace(ASIA_TOO, health=few), "EU") == "*+ASIA"
+    enough = {("questions", "ASIA"): Health(0, 20)}
+    assert scope_of(replace(ASIA_TOO, health=enough), "EU") == "*+US"
+
+
+def test_where_every_region_has_failed_it_the_best_of_all_is_first():
+    facts = replace(ASIA_TOO, health=rated(EU=0.9, ASIA=0.8, US=0.8))
+    assert scope_of(facts, "EU", "ASIA", "US", retry_count=2) == "*+EU"
+
+
+def test_of_equals_the_one_whose_failure_is_longest_ago_is_first():
+    assert scope_of(ASIA_TOO, "EU", "ASIA", "US", retry_count=2) == "*+EU"
+    assert scope_of(ASIA_TOO, "EU", "ASIA", "EU", "US", retry_count=2) == "*+ASIA"
+
+
+def test_a_region_whose_breaker_is_open_is_not_asked_first():
+    tripped = {("questions", "ASIA"): Health(breaker=Breaker(open=True))}
+    assert scope_of(replace(ASIA_TOO, health=tripped), "EU") == "*+US"
+
+
+def test_where_every_breaker_is_open_all_are_asked():
+    tripped = {("questions", r): Health(breaker=Breaker(open=True)) for r in ("ASIA", "EU", "US")}
+    assert scope_of(replace(ASIA_TOO, health=tripped), "EU") == "*+ASIA"
+
+
+def test_a_region_alone_needs_no_first_chance():
+    assert scope_of(ALONE, "US") == "*"
+
+
+def test_a_first_retry_is_not_left_to_others_that_are_all_open():
+    tripped = {("questions", "EU"): Health(breaker=Breaker(open=True))}
+    assert lane_of(claimed(), replace(WITH_EU, health=tripped)).scope == "*"
+
+
+def test_regions_that_do_not_serve_the_queue_are_not_waited_for():
+    elsewhere = Facts(regions=(Region("EU", frozenset({"other"})), Region("US", SERVED)))
+    assert lane_of(claimed(), elsewhere).scope == "*"
+
+
+def test_a_retry_leaves_a_trail_of_where_it_failed_and_how_long_it_pauses():
+    first = decided(claimed(worker_region="US"), OOPS)
+    assert read_trail(first.trail) == Trail(("US",), first.delay)
+    again = decided(claimed(worker_region="EU", retry_count=1, trail=first.trail), OOPS)
+    assert read_trail(again.trail) == Trail(("US", "EU"), again.delay)
+    back = decided(claimed(worker_region="US", retry_count=2, trail=again.trail), OOPS)
+    assert read_trail(back.trail).regions == ("EU", "US")
+
+
+def test_a_trail_that_cannot_be_read_is_none():
+    assert read_trail("{") == read_trail("") == Trail()
+
+
+def test_what_a_failure_says_about_its_region():
+    assert blames_region(Failed("E", "m"))
+    assert blames_region(Lost())
+    assert not blames_region(Failed("E", "m", permanent=True))
+    assert not blames_region(Failed("Refused", "m", refused="x"))
+    assert not blames_region(Succeeded(None))
 
 
 def test_without_a_grace_a_first_retry_may_go_anywhere_at_once():

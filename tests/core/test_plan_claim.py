@@ -10,7 +10,9 @@ from mulligan.core.lane import Lane, Priority
 from mulligan.core.plan import ClaimPlan, Group, Rate, Running, Source
 from tests.core.lines import Fetch
 
-REGIONS = (Region("EU", live=True), Region("US", live=False))
+SERVED = frozenset({"default"})
+
+REGIONS = (Region("EU", SERVED), Region("US"))
 
 
 def planned(settings: QueueSettings | None = None, demand: int = 1, only=None) -> ClaimPlan:

@@ -133,9 +133,8 @@ def test_settings_of_a_queue_survive_json(policy, budget, grace):
     assert msgspec.json.decode(msgspec.json.encode(settings), type=QueueSettings) == settings
 
 
-def test_a_region_is_live_elsewhere_only_if_it_is_another_and_live():
-    facts = Facts(regions=(Region("US", live=True), Region("EU", live=False)))
-    assert not facts.live_elsewhere("US")
-    assert facts.live_elsewhere("EU")
-    assert facts.live_elsewhere("ASIA")
-    assert not Facts().live_elsewhere("US")
+def test_a_region_serves_the_queues_of_its_live_workers():
+    facts = Facts(regions=(Region("EU"), Region("US", frozenset({"a", "b"}))))
+    assert facts.serving("a") == ["US"]
+    assert facts.serving("c") == []
+    assert [region.live for region in facts.regions] == [False, True]

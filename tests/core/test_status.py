@@ -97,7 +97,7 @@ def test_one_region_also_says_its_name_and_whether_it_runs_a_retry():
 
 
 def test_a_region_that_runs_nothing_has_no_current_job():
-    facts = Facts(regions=(Region("US", live=False),))
+    facts = Facts(regions=(Region("US"),))
     whole = status(replace(NOTHING, lanes=[lane("US", Priority.RETRY, 4)]), [], facts)
     assert region_status(whole, "US") == {
         "region": "US",

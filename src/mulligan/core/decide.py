@@ -5,8 +5,9 @@ from msgspec.structs import replace
 
 from mulligan.core.facts import Facts
 from mulligan.core.fetch import Fifo
-from mulligan.core.job import Attempt, Claim, NewJob, Policy, decode_policy, encode
-from mulligan.core.lane import ANYWHERE, Lane, Priority, away_from
+from mulligan.core.flow import FlowError, following
+from mulligan.core.job import Attempt, Claim, NewJob, Policy, decode_policy, encode, traced
+from mulligan.core.lane import ANYWHERE, Lane, Priority, away_from, towards
 from mulligan.core.outcome import (
     Again,
     Dead,
@@ -22,6 +23,7 @@ from mulligan.core.outcome import (
     Succeeded,
 )
 from mulligan.core.retry import Retry
+from mulligan.core.trail import Trail, read_trail
 
 SNOOZE_LIMIT = 100
 LOST = Failed("Lost", "the worker stopped beating while it held the job")
@@ -35,8 +37,8 @@ def decide(claim: Claim, result: Result, facts: Facts, draw: float, depth: int =
     job's queue and region, for adaptive backoff.
     """
     match result:
-        case Succeeded(value, following):
-            return Done(claim.lease, value, following)
+        case Succeeded(value):
+            return after_success(claim, value, facts)
         case Drained():
             return Returned(claim.lease)
         case Snoozed(delay) if claim.snoozes < SNOOZE_LIMIT:
@@ -49,6 +51,15 @@ def decide(claim: Claim, result: Result, facts: Facts, draw: float, depth: int =
             return after_failure(claim, lost, facts, draw, depth)
         case failure:
             return after_failure(claim, failure, facts, draw, depth)
+
+
+def after_success(claim: Claim, value: bytes | None, facts: Facts) -> Outcome:
+    """Done, with what comes next; a dead letter if that cannot be made from the result."""
+    try:
+        return Done(claim.lease, value, following(claim, value))
+    except FlowError as error:
+        wrong = Failed("Flow", str(error), permanent=True)
+        return after_failure(claim, wrong, facts, draw=0.0, depth=0)
 
 
 def after_failure(claim: Claim, failed: Failed, facts: Facts, draw: float, depth: int) -> Outcome:
@@ -73,8 +84,9 @@ def after_failure(claim: Claim, failed: Failed, facts: Facts, draw: float, depth
     delay = failed.delay
     if delay is None:
         delay = policy.retry.backoff.delay(claim.attempt, draw, depth)
-    lane = route(claim, policy.retry, facts)
-    return Again(claim.lease, lane, delay, replace(failure, delay=delay))
+    trail = read_trail(claim.trail).after(claim.worker_region, delay)
+    lane = route(claim, policy.retry, facts, trail)
+    return Again(claim.lease, lane, delay, replace(failure, delay=delay), trail.write())
 
 
 def policy_of(body: bytes) -> Policy | None:
@@ -85,12 +97,19 @@ def policy_of(body: bytes) -> Policy | None:
         return None
 
 
-def route(claim: Claim, retry: Retry, facts: Facts) -> Lane:
-    """The lane of a job's next retry.
+def blames_region(result: Result) -> bool:
+    """Whether a failure says something about where it happened, and not just about its job."""
+    match result:
+        case Failed():
+            return not result.permanent and result.refused is None
+        case Lost():
+            return True
+        case _:
+            return False
 
-    A first retry is left to other regions than the one that failed it, for a grace, while
-    another one is alive.
-    """
+
+def route(claim: Claim, retry: Retry, facts: Facts, trail: Trail) -> Lane:
+    """The lane of a job's next retry: global unless its policy pins it to its own region."""
     urgent = claim.priority == Priority.URGENT
     settings = facts.queue(claim.queue)
     if isinstance(settings.policy, Fifo):
@@ -98,11 +117,35 @@ def route(claim: Claim, retry: Retry, facts: Facts) -> Lane:
     priority = Priority.URGENT_RETRY if urgent else Priority.RETRY
     if retry.scope == "region":
         return Lane(claim.queue, claim.region, priority)
+    scope = ANYWHERE
+    if settings.grace_seconds > 0:
+        scope = elsewhere(claim, facts) if claim.retry_count == 0 else reliable(claim, facts, trail)
+    return Lane(claim.queue, scope, priority)
+
+
+def elsewhere(claim: Claim, facts: Facts) -> str:
+    """A first retry is left to others than the region that failed it, while one is healthy."""
     failed_in = claim.worker_region
-    elsewhere = (
-        claim.retry_count == 0 and settings.grace_seconds > 0 and facts.live_elsewhere(failed_in)
-    )
-    return Lane(claim.queue, away_from(failed_in) if elsewhere else ANYWHERE, priority)
+    others = any(region != failed_in for region in facts.healthy(claim.queue))
+    return away_from(failed_in) if others else ANYWHERE
+
+
+def reliable(claim: Claim, facts: Facts, trail: Trail) -> str:
+    """A later retry goes first to the region that succeeds most, of those that did not fail it.
+
+    Where every one has failed it, the best of all is asked; of equals the one whose failure is
+    longest ago.
+    """
+    able = facts.healthy(claim.queue) or facts.serving(claim.queue)
+    if len(able) < 2:  # noqa: PLR2004 - one alone needs no first chance
+        return ANYWHERE
+    untried = [region for region in able if region not in trail.regions]
+
+    def rank(region: str) -> tuple[float, int]:
+        ago = trail.regions.index(region) if region in trail.regions else -1
+        return -facts.health_of(claim.queue, region).success_rate, ago
+
+    return towards(min(untried or able, key=rank))
 
 
 def told(claim: Claim, policy: Policy, failure: Attempt) -> tuple[NewJob, ...]:
@@ -118,12 +161,11 @@ def told(claim: Claim, policy: Policy, failure: Attempt) -> tuple[NewJob, ...]:
         "message": failure.message,
     }
     body = {"task": policy.on_dead, "args": [letter], "kwargs": {}, "retry": policy.on_dead_retry}
-    return (
-        NewJob(
-            id=f"{claim.id}.dead.{claim.replay}",
-            queue=policy.on_dead_queue,
-            task=policy.on_dead,
-            body=encode(body),
-            region=claim.region,
-        ),
+    job = NewJob(
+        id=f"{claim.id}.dead.{claim.replay}",
+        queue=policy.on_dead_queue,
+        task=policy.on_dead,
+        body=encode(body),
+        region=claim.region,
     )
+    return (traced(job, policy.trace),)

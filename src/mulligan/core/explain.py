@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from mulligan.core.facts import Facts
 from mulligan.core.fetch import Capped
+from mulligan.core.flow import flow_of
 from mulligan.core.job import Job
 from mulligan.core.lane import ANYWHERE
 
@@ -46,6 +47,13 @@ def _waiting(job: Job, around: Surroundings) -> str:
     if job.queue in around.facts.paused:
         due = f", and it is due in {_span(job.due - around.now)}" if job.due > around.now else ""
         return f"Waiting because queue {job.queue} is paused{due}; resume it to go on."
+    if job.awaits:
+        flow = flow_of(job.body)
+        of = f" of {flow.members}" if flow is not None and flow.members else ""
+        return (
+            f"Waiting for {job.awaits}{of} jobs whose results it gathers;"
+            " those that failed arrive when they are replayed and succeed."
+        )
     if job.due > around.now:
         what = (
             f"Waiting for retry {job.retry_count} after: {job.last_failure_reason};"
@@ -65,6 +73,8 @@ def _waiting(job: Job, around: Surroundings) -> str:
             " start one with: mulligan worker APP"
         )
     reasons = [f"{around.ahead} ahead of it in lane {lane.label}{_where(job)}"]
+    if not lane.is_global and around.facts.is_open(job.queue, lane.scope):
+        reasons.append(f"the breaker of region {lane.scope} is open: it takes one job at a time")
     settings = around.facts.queue(job.queue)
     if lane.is_retry and isinstance(settings.policy, Capped):
         reasons.append(f"at most {settings.policy.limit} retries of the queue run at a time")

@@ -6,6 +6,7 @@ from mulligan.core.budget import Budget
 from mulligan.core.durations import Seconds, check_seconds, seconds
 from mulligan.core.errors import InvalidError
 from mulligan.core.fetch import Balanced, FetchPolicy, Fifo
+from mulligan.core.health import UNKNOWN, Health
 
 
 class QueueSettings(Struct, frozen=True):
@@ -32,24 +33,51 @@ DEFAULT_QUEUE = QueueSettings()
 
 
 class Region(Struct, frozen=True):
-    """A region that has had a worker, and whether one is alive now."""
+    """A region that has had a worker, and the queues that its live workers serve."""
 
     name: str
-    live: bool
+    serves: frozenset[str] = frozenset()
+
+    @property
+    def live(self) -> bool:
+        """Whether a worker of it is alive."""
+        return bool(self.serves)
 
 
 class Facts(Struct, frozen=True):
-    """What a store says about itself; `epoch` grows with every change that alters plans."""
+    """What a store says about itself; `epoch` grows with every change that alters plans.
+
+    `health` is by queue and region; where nothing was counted lately, there is none. `now` is the
+    store's time.
+    """
 
     epoch: int = 0
     queues: dict[str, QueueSettings] = {}
     regions: tuple[Region, ...] = ()
     paused: frozenset[str] = frozenset()
+    health: dict[tuple[str, str], Health] = {}
+    now: float = 0.0
 
     def queue(self, name: str) -> QueueSettings:
         """The settings stored for the queue, or the default ones."""
         return self.queues.get(name, DEFAULT_QUEUE)
 
-    def live_elsewhere(self, region: str) -> bool:
-        """Whether a region other than this one has a live worker."""
-        return any(r.live and r.name != region for r in self.regions)
+    def health_of(self, queue: str, region: str) -> Health:
+        """How attempts at the queue went in the region lately."""
+        return self.health.get((queue, region), UNKNOWN)
+
+    def serving(self, queue: str) -> list[str]:
+        """The regions with a live worker for the queue, in order of name."""
+        return [region.name for region in self.regions if queue in region.serves]
+
+    def is_open(self, queue: str, region: str) -> bool:
+        """Whether its breaker is open; where every serving region's is, all serve."""
+        return self.health_of(queue, region).breaker.open and bool(self.healthy(queue))
+
+    def ailing(self, queue: str) -> tuple[str, ...]:
+        """The regions whose breaker is open while another serves; live workers or none."""
+        return tuple(region.name for region in self.regions if self.is_open(queue, region.name))
+
+    def healthy(self, queue: str) -> list[str]:
+        """The regions with a live worker for the queue whose breaker is closed."""
+        return [r for r in self.serving(queue) if not self.health_of(queue, r).breaker.open]

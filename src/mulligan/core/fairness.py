@@ -122,18 +122,35 @@ def clamp(carry: int) -> int:
 def groups_of(
     queue: str, region: str, settings: QueueSettings, facts: Facts, only: Only | None
 ) -> tuple[Group, Group, Group]:
-    """The urgent, retry and fresh lanes that a worker of `region` looks at, `*` before its own."""
+    """The urgent, retry and fresh lanes that a worker of `region` looks at, `*` before its own.
+
+    Where its breaker is open the region takes one job at a time, and global retries only when
+    others leave them. Its fresh lanes are then the last that healthy regions look at.
+    """
     retry_gates, fresh_gates = gates_of(queue, settings)
+    grace = settings.grace_seconds
+    tripped = facts.is_open(queue, region)
+    if tripped:
+        probe = Running(f"probe:{queue}:{region}", 1)
+        retry_gates, fresh_gates = (*retry_gates, probe), (*fresh_gates, probe)
+    down = () if tripped else facts.ailing(queue)
 
     def own(priority: Priority, gates: tuple[Gate, ...]) -> tuple[Source, ...]:
         return (Source(Lane(queue, region, priority), 0.0, gates),)
+
+    def ailing(priority: Priority, gates: tuple[Gate, ...]) -> tuple[Source, ...]:
+        if priority not in (Priority.NORMAL, Priority.URGENT):
+            return ()
+        return tuple(Source(Lane(queue, each, priority), 0.0, gates) for each in down)
 
     def anywhere(priority: Priority, gates: tuple[Gate, ...]) -> tuple[Source, ...]:
         if priority in (Priority.NORMAL, Priority.URGENT):
             return (Source(Lane(queue, ANYWHERE, priority), 0.0, gates),)
         return tuple(
-            Source(Lane(queue, scope, priority), waited, gates)
-            for scope, waited in global_scopes(region, settings.grace_seconds, facts)
+            Source(Lane(queue, scope, priority), grace, gates)
+            if tripped
+            else Source(Lane(queue, scope, priority), waited, gates, yields)
+            for scope, waited, yields in global_scopes(region, grace, facts)
         )
 
     wanted = (
@@ -142,10 +159,14 @@ def groups_of(
     )
     urgent = tuple(
         tuple(source for part in wanted for p, gates in part for source in where(p, gates))
-        for where in (anywhere, own)
+        for where in (anywhere, own, *((ailing,) if down else ()))
     )
     retry = (anywhere(Priority.RETRY, retry_gates), own(Priority.RETRY, retry_gates))
-    fresh = (anywhere(Priority.NORMAL, fresh_gates), own(Priority.NORMAL, fresh_gates))
+    fresh = (
+        anywhere(Priority.NORMAL, fresh_gates),
+        own(Priority.NORMAL, fresh_gates),
+        *((ailing(Priority.NORMAL, fresh_gates),) if down else ()),
+    )
     return (
         Group(queue, "urgent", urgent),
         Group(queue, "retry", () if only == "fresh" else retry),
@@ -153,13 +174,17 @@ def groups_of(
     )
 
 
-def global_scopes(region: str, grace: float, facts: Facts) -> list[tuple[str, float]]:
-    """The scopes of global retries, each with how long a job in it must have been due."""
-    scopes = [(ANYWHERE, 0.0)]
+def global_scopes(region: str, grace: float, facts: Facts) -> list[tuple[str, float, bool]]:
+    """The scopes of global retries, each with how long a job in it must have been due.
+
+    And whether that is only while a worker sleeps who need not wait: what is meant for another
+    region first is not kept from us when that one has no free slot.
+    """
+    scopes = [(ANYWHERE, 0.0, False)]
     for known in facts.regions:
         mine = known.name == region
-        scopes.append((away_from(known.name), grace if mine else 0.0))
-        scopes.append((towards(known.name), 0.0 if mine else grace))
+        scopes.append((away_from(known.name), grace if mine else 0.0, False))
+        scopes.append((towards(known.name), 0.0 if mine else grace, not mine))
     return scopes
 
 

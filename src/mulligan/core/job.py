@@ -4,6 +4,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.retry import Retry
@@ -11,6 +12,13 @@ from mulligan.core.retry import Retry
 Status = Literal["pending", "processing", "done", "failed", "cancelled"]
 # Why a job that did not start in time is cancelled.
 EXPIRED = "expired before it could start"
+
+
+def never_arrives(job: str, how: str) -> str:
+    """Why a gathering job is cancelled: one that it awaits was cancelled, or purged."""
+    return f"job {job}, which it awaits, was {how}"
+
+
 ENDED: frozenset[Status] = frozenset({"done", "failed", "cancelled"})
 
 
@@ -22,7 +30,11 @@ class Lease(NamedTuple):
 
 
 class NewJob(Struct, frozen=True):
-    """A job as it is handed to a store: the body is encoded once and never changes."""
+    """A job as it is handed to a store: the body is encoded once and never changes.
+
+    One that `awaits` others stands in no lane before so many have arrived: a job with `gather`
+    arrives there when it is done, at its `place`, with its result.
+    """
 
     id: str
     queue: str
@@ -35,6 +47,15 @@ class NewJob(Struct, frozen=True):
     concurrency_key: str | None = None
     concurrency_limit: int = 1
     expires: float | None = None
+    unique_in: str | None = None
+    awaits: int = 0
+    gather: str | None = None
+    place: int = 0
+
+    @property
+    def key_queue(self) -> str:
+        """The queue whose unique key it holds: a later stage keeps that of the first."""
+        return self.unique_in or self.queue
 
     @property
     def lane(self) -> Lane:
@@ -53,7 +74,7 @@ class Claim(Struct, frozen=True):
     """A claimed job, and who runs the attempt; for a seized one, who lost it.
 
     `scope` and `lane_priority` say which lane it came from, `due` when it could have started,
-    `started_at` when it did, in the store's time.
+    `started_at` when it did, in the store's time. `trail` is what its last failure left behind.
     """
 
     id: str
@@ -72,6 +93,7 @@ class Claim(Struct, frozen=True):
     worker: str
     worker_region: str
     started_at: float
+    trail: str = ""
 
     @property
     def lease(self) -> Lease:
@@ -109,7 +131,10 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
 
 
 class Job(Struct, frozen=True):
-    """A job as a reader sees it. Times are the store's, in seconds since 1970."""
+    """A job as a reader sees it. Times are the store's, in seconds since 1970.
+
+    `awaits` is how many have yet to arrive before it may start.
+    """
 
     id: str
     queue: str
@@ -140,6 +165,11 @@ class Job(Struct, frozen=True):
     result: bytes | None = None
     last_failure_reason: str | None = None
     cancel_reason: str | None = None
+    trail: str = ""
+    unique_in: str | None = None
+    awaits: int = 0
+    gather: str | None = None
+    place: int = 0
 
     @property
     def lane(self) -> Lane:
@@ -151,12 +181,26 @@ class Job(Struct, frozen=True):
         return None if self.result is None else msgspec.json.decode(self.result)
 
 
+class Arrivals(Struct, frozen=True):
+    """Whether a job's argument is what has arrived at it."""
+
+    gathers: bool = False
+
+
+NONE_ARRIVE = Arrivals()
+
+
 class Call(Struct):
     """The part of a body that a worker needs to run the task."""
 
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     timeout: float | None = None
+    flow: Arrivals = NONE_ARRIVE
+
+
+# A body without a trace.
+NO_TRACE = Raw(b"")
 
 
 class Policy(Struct):
@@ -166,6 +210,7 @@ class Policy(Struct):
     on_dead: str | None = None
     on_dead_queue: str = "default"
     on_dead_retry: Retry = Retry()
+    trace: Raw = NO_TRACE
 
 
 class Body(Struct, omit_defaults=True):
@@ -179,8 +224,18 @@ class Body(Struct, omit_defaults=True):
     on_dead: str | None = None
     on_dead_queue: str = "default"
     on_dead_retry: Raw = Raw(b"{}")
+    judged: bool = False  # the app alone can say whether a result is good
+    sink: Any = None
+    flow: Any = None
 
 
 encode = msgspec.json.Encoder().encode
 decode_call = msgspec.json.Decoder(Call).decode
 decode_policy = msgspec.json.Decoder(Policy).decode
+
+
+def traced(job: NewJob, trace: Raw) -> NewJob:
+    """The job as part of a trace, which its body carries on to all that follows from it."""
+    if not trace:
+        return job
+    return replace(job, body=b'%b,"trace":%b}' % (job.body[:-1], trace))

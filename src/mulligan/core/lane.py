@@ -19,6 +19,13 @@ class Priority(IntEnum):
     URGENT_RETRY = 3
 
 
+LABELS: dict[int, str] = {
+    Priority.NORMAL: "fresh",
+    Priority.URGENT: "urgent",
+    Priority.URGENT_RETRY: "urgent-retry",
+}
+
+
 class Lane(NamedTuple):
     """One line of jobs. Fresh work stands in order of enqueue, retries in order of due time."""
 
@@ -46,9 +53,7 @@ class Lane(NamedTuple):
         """The lane's name as people read it in logs, events and metrics."""
         if self.priority == Priority.RETRY:
             return "global-retry" if self.is_global else "region-retry"
-        return {Priority.NORMAL: "fresh", Priority.URGENT: "urgent"}.get(
-            Priority(self.priority), "urgent-retry"
-        )
+        return LABELS[self.priority]
 
 
 def away_from(region: str) -> str:

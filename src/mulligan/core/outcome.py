@@ -10,7 +10,6 @@ class Succeeded(Struct, frozen=True):
     """The task returned, and its result passed the gate."""
 
     result: bytes | None
-    next: tuple[NewJob, ...] = ()
 
 
 class Failed(Struct, frozen=True):
@@ -52,12 +51,13 @@ class Done(Struct, frozen=True):
 
 
 class Again(Struct, frozen=True):
-    """A retry, in this lane, when the delay has passed. Raises retry_count by one."""
+    """A retry, in this lane, when the delay has passed; `trail` is kept. Raises retry_count."""
 
     lease: Lease
     lane: Lane
     delay: float
     failure: Attempt
+    trail: str = ""
 
 
 class Later(Struct, frozen=True):

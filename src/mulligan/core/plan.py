@@ -5,6 +5,7 @@ a budget, a cap, a breaker or a grace means is in the plan; a store knows none o
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Literal
 
 from msgspec import Struct
@@ -41,11 +42,15 @@ Gate = Running | Rate
 
 
 class Source(Struct, frozen=True):
-    """A lane to take from: only jobs due for at least `waited` seconds, as far as gates allow."""
+    """A lane to take from: only jobs due for at least `waited` seconds, as far as gates allow.
+
+    One that yields waits only while another live worker sleeps that may take from the lane sooner.
+    """
 
     lane: Lane
     waited: float = 0.0
     gates: tuple[Gate, ...] = ()
+    yields: bool = False
 
 
 class Group(Struct, frozen=True):
@@ -83,7 +88,7 @@ class Take(Struct, frozen=True):
         return max(0, room)
 
 
-class ClaimPlan(Struct, frozen=True):
+class ClaimPlan(Struct, frozen=True, dict=True):
     """At most `demand` jobs, by walking the steps in order.
 
     `epoch` says which facts the plan was made from; a store refuses a plan made from older ones,
@@ -95,7 +100,32 @@ class ClaimPlan(Struct, frozen=True):
     steps: tuple[Take, ...]
     epoch: int = 0
 
-    @property
+    @cached_property
+    def sources(self) -> tuple[Source, ...]:
+        """Every source of the plan."""
+        return tuple(s for group in self.groups for tier in group.tiers for s in tier)
+
+    @cached_property
     def lanes(self) -> tuple[Lane, ...]:
         """Every lane that the plan takes from."""
-        return tuple(s.lane for g in self.groups for tier in g.tiers for s in tier)
+        return tuple(source.lane for source in self.sources)
+
+    @cached_property
+    def spots(self) -> dict[Lane, list[tuple[int, int, Source]]]:
+        """Where each lane stands in the plan: in which group and tier, and as which source."""
+        spots: dict[Lane, list[tuple[int, int, Source]]] = {}
+        for number, group in enumerate(self.groups):
+            for tier, sources in enumerate(group.tiers):
+                for source in sources:
+                    spots.setdefault(source.lane, []).append((number, tier, source))
+        return spots
+
+    @cached_property
+    def by_lane(self) -> dict[Lane, Source]:
+        """The source that takes from each lane."""
+        return {source.lane: source for source in self.sources}
+
+    @cached_property
+    def gate_keys(self) -> frozenset[str]:
+        """The keys of all gates."""
+        return frozenset(gate.key for source in self.sources for gate in source.gates)

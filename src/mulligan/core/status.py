@@ -25,6 +25,11 @@ class LaneCount(Protocol):
         """Jobs in it that are due."""
         ...
 
+    @property
+    def oldest_due(self) -> float:
+        """When the first of its jobs fell due, or will."""
+        ...
+
 
 class DelayedCount(Protocol):
     """The delayed set of a queue."""

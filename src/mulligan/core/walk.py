@@ -3,7 +3,7 @@
 The memory store is built on it, and every other store is held to it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, KeysView, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from mulligan.core.durations import rounded
@@ -12,6 +12,7 @@ from mulligan.core.plan import ClaimPlan, Gate, Group, Source
 
 Entry = TypeVar("Entry")
 Entry_co = TypeVar("Entry_co", covariant=True)
+Tiers = Sequence[Sequence[Source]]
 
 
 class Lanes(Protocol):
@@ -19,6 +20,9 @@ class Lanes(Protocol):
 
     def head(self, lane: Lane) -> tuple[float, int] | None:
         """(due, sequence) of the first job in the lane, due or not."""
+
+    def waits(self, source: Source) -> float:
+        """How long a job must have been due; nothing where the source yields and nobody sleeps."""
 
     def room(self, gate: Gate) -> int:
         """How many more starts the gate allows now."""
@@ -42,34 +46,63 @@ class Walked(NamedTuple, Generic[Entry]):
     again_in: float | None
 
 
-def walk(plan: ClaimPlan, lines: Lines[Entry], now: float) -> Walked[Entry]:
-    """Take up to `plan.demand` jobs by walking its steps in order."""
+def walk(
+    plan: ClaimPlan, lines: Lines[Entry], now: float, among: KeysView[Lane] | None = None
+) -> Walked[Entry]:
+    """Take up to `plan.demand` jobs by walking its steps in order.
+
+    A store that knows it says `among` which lanes there may be jobs; all others are empty.
+    """
     taken: list[Entry] = []
     counts = [0] * len(plan.groups)
+    standing: Sequence[Tiers] = occupied(plan, lines, among)
     for step in plan.steps:
-        room = step.room(counts, plan.demand)
-        for tier in plan.groups[step.group].tiers:
+        if len(taken) >= plan.demand:
+            break
+        tiers = standing[step.group]
+        room = step.room(counts, plan.demand) if tiers else 0
+        for place in range(len(tiers)):
             while room > 0:
-                source = first_due(tier, lines, now)
+                source = first_due(standing[step.group][place], lines, now)
                 if source is None:
                     break
                 entry = lines.take(source.lane, source.gates)
-                if entry is not None:
-                    taken.append(entry)
-                    counts[step.group] += 1
-                    room -= 1
-    left = tuple(group_waits(group, lines, now) for group in plan.groups)
+                if entry is None:
+                    # What was set aside may have let others into lanes that were empty.
+                    standing = [group.tiers for group in plan.groups]
+                    continue
+                taken.append(entry)
+                counts[step.group] += 1
+                room -= 1
+    left = tuple([could_start(tiers, lines, now) for tiers in standing])
     met = len(taken) >= plan.demand
-    return Walked(taken, left, None if met else next_yield(plan, lines, now))
+    return Walked(taken, left, None if met else soonest(standing, lines, now))
 
 
-def first_due(tier: tuple[Source, ...], lines: Lanes, now: float) -> Source | None:
+def occupied(
+    plan: ClaimPlan, lines: Lanes, among: KeysView[Lane] | None
+) -> list[list[list[Source]]]:
+    """The tiers of each group without their empty lanes, which are most; none of an empty group."""
+    standing: list[list[list[Source]]] = [[] for _ in plan.groups]
+    spots = plan.spots
+    for lane in spots if among is None else spots.keys() & among:
+        if lines.head(lane) is not None:
+            for group, tier, source in spots[lane]:
+                if not standing[group]:
+                    standing[group] = [[] for _ in plan.groups[group].tiers]
+                standing[group][tier].append(source)
+    return standing
+
+
+def first_due(tier: Sequence[Source], lines: Lanes, now: float) -> Source | None:
     """The source of the tier whose first job is next by (due, sequence), if any may start now."""
     best: Source | None = None
     best_key: tuple[float, int] | None = None
     for source in tier:
         key = lines.head(source.lane)
-        if key is None or rounded(key[0] + source.waited) > now or (best_key and key >= best_key):
+        if key is None or (best_key and key >= best_key):
+            continue
+        if rounded(key[0] + lines.waits(source)) > now:
             continue
         if all(lines.room(gate) > 0 for gate in source.gates):
             best, best_key = source, key
@@ -78,15 +111,23 @@ def first_due(tier: tuple[Source, ...], lines: Lanes, now: float) -> Source | No
 
 def group_waits(group: Group, lines: Lanes, now: float) -> bool:
     """Whether a job of the group could start now."""
-    return any(first_due(tier, lines, now) is not None for tier in group.tiers)
+    return could_start(group.tiers, lines, now)
+
+
+def could_start(tiers: Tiers, lines: Lanes, now: float) -> bool:
+    """Whether a job in one of the tiers could start now."""
+    return bool(tiers) and any(first_due(tier, lines, now) is not None for tier in tiers)
 
 
 def next_yield(plan: ClaimPlan, lines: Lanes, now: float) -> float | None:
     """Seconds until the plan could yield a job if nothing else happens; None: not by itself."""
-    return min(
-        (wait for source in sources(plan) if (wait := yields_in(source, lines, now)) is not None),
-        default=None,
-    )
+    return soonest([group.tiers for group in plan.groups], lines, now)
+
+
+def soonest(groups: Iterable[Tiers], lines: Lanes, now: float) -> float | None:
+    """Seconds until one of the groups could yield a job; None if none could by itself."""
+    waits = [yields_in(source, lines, now) for tiers in groups for tier in tiers for source in tier]
+    return min((wait for wait in waits if wait is not None), default=None)
 
 
 def yields_in(source: Source, lines: Lanes, now: float) -> float | None:
@@ -94,7 +135,7 @@ def yields_in(source: Source, lines: Lanes, now: float) -> float | None:
     head = lines.head(source.lane)
     if head is None:
         return None
-    wait = max(0.0, rounded(head[0] + source.waited) - now)
+    wait = max(0.0, rounded(head[0] + lines.waits(source)) - now)
     for gate in source.gates:
         if lines.room(gate) <= 0:
             opens = lines.reopens_in(gate)
@@ -104,6 +145,6 @@ def yields_in(source: Source, lines: Lanes, now: float) -> float | None:
     return wait
 
 
-def sources(plan: ClaimPlan) -> Iterator[Source]:
+def sources(plan: ClaimPlan) -> tuple[Source, ...]:
     """Every source of the plan."""
-    return (source for group in plan.groups for tier in group.tiers for source in tier)
+    return plan.sources

@@ -1,0 +1,36 @@
+"""What someone should look at now: the alerts, as the command line and the API tell them."""
+
+from mulligan.core.facts import Facts
+from mulligan.core.health import PROBES_TO_CLOSE
+from mulligan.core.status import Snapshot, is_global_retry
+
+GLOBAL_DEPTH_LIMIT = 10
+RETRY_WAIT_LIMIT = 30.0
+
+
+def alerts(snapshot: Snapshot, facts: Facts) -> list[str]:
+    """What someone should look at now, one sentence each."""
+    said = []
+    waiting = [count for count in snapshot.lanes if count.lane.is_retry and count.ready]
+    depth = sum(count.ready for count in waiting if is_global_retry(count.lane))
+    if depth > GLOBAL_DEPTH_LIMIT:
+        said.append(f"{depth} global retries wait, more than {GLOBAL_DEPTH_LIMIT}")
+    oldest = {(count.lane.queue, count.lane.label): snapshot.now for count in waiting}
+    for count in waiting:
+        place = count.lane.queue, count.lane.label
+        oldest[place] = min(oldest[place], count.oldest_due)
+    for (queue, lane), due in oldest.items():
+        wait = snapshot.now - due
+        if wait > RETRY_WAIT_LIMIT:
+            said.append(
+                f"a retry of queue {queue} has waited {wait:.0f} s in lane"
+                f" {lane}, longer than {RETRY_WAIT_LIMIT:.0f} s"
+            )
+    for (queue, region), health in sorted(facts.health.items()):
+        if health.breaker.open:
+            open_for = snapshot.now - health.breaker.since
+            said.append(
+                f"the breaker of queue {queue} in region {region} has been open for"
+                f" {open_for:.0f} s, {health.breaker.probes} of {PROBES_TO_CLOSE} probes"
+            )
+    return said

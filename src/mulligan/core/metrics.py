@@ -1,0 +1,313 @@
+"""The metrics: what follows from the counts in a store and from what waits there now.
+
+Computed here once, for the command line, the API and Prometheus alike.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from math import inf
+from typing import Any, Literal, NamedTuple, Protocol
+
+from mulligan.core.budget import Budget
+from mulligan.core.facts import Facts
+from mulligan.core.status import Snapshot
+from mulligan.core.tallying import (
+    BOUNDS,
+    DEAD,
+    ELSEWHERE,
+    EXCUSED,
+    FAILED,
+    RETRY_FAILED,
+    RETRY_RETURN,
+    RETRY_SUCCEEDED,
+    RETRY_WAIT,
+    SAVED,
+    SAVED_SECONDS,
+    SEIZED,
+    STALE,
+    STARTED,
+    SUCCEEDED,
+    SUM,
+)
+
+Key = tuple[str, str, str]
+
+Kind = Literal["counter", "gauge", "histogram"]
+
+
+class Sums(Protocol):
+    """What was counted, ever and in the last minute."""
+
+    @property
+    def ever(self) -> Mapping[Key, float]:
+        """Since the store was made."""
+        ...
+
+    @property
+    def recent(self) -> Mapping[Key, float]:
+        """In the last minute."""
+        ...
+
+
+class Sample(NamedTuple):
+    """One value, or for a histogram the count in each bucket and the sum."""
+
+    labels: dict[str, str]
+    value: float
+    buckets: tuple[float, ...] = ()
+
+
+class Metric(NamedTuple):
+    """A metric, what it means, and its values."""
+
+    name: str
+    kind: Kind
+    help: str
+    samples: list[Sample]
+
+
+def metrics(snapshot: Snapshot, sums: Sums, facts: Facts) -> list[Metric]:
+    """Every metric, with a value for each queue and region that it is known of."""
+    return [
+        gauge("mulligan_lane_depth", "due jobs waiting", lane_depths(snapshot)),
+        gauge("mulligan_oldest_wait_seconds", "of the first due job", oldest_waits(snapshot)),
+        gauge("mulligan_delayed_jobs", "jobs put off and not yet due", delayed(snapshot)),
+        gauge("mulligan_running_jobs", "jobs that run", running(snapshot)),
+        gauge("mulligan_live_workers", "workers that beat", live_workers(snapshot, facts)),
+        gauge("mulligan_dead_letters_stored", "failed jobs that are stored", ended(snapshot)),
+        counted("mulligan_starts_total", "attempts started, by lane", sums, STARTED, "lane"),
+        Metric(
+            "mulligan_attempts_total",
+            "counter",
+            "attempts ended, by outcome",
+            [*outcomes(sums, (SUCCEEDED, FAILED, EXCUSED))],
+        ),
+        Metric(
+            "mulligan_retries_total",
+            "counter",
+            "retries ended, by outcome",
+            [*outcomes(sums, (RETRY_SUCCEEDED, RETRY_FAILED), prefix="retry-")],
+        ),
+        plain("mulligan_retries_elsewhere_total", ELSEWHERE, "taken by another region", sums),
+        plain(
+            "mulligan_leases_seized_total", SEIZED, "leases of workers that stopped beating", sums
+        ),
+        plain("mulligan_stale_commits_total", STALE, "outcomes refused as stale", sums),
+        plain("mulligan_dead_letters_total", DEAD, "jobs that failed for good", sums),
+        plain("mulligan_time_saved_seconds_total", SAVED_SECONDS, "by priority, measured", sums),
+        plain("mulligan_time_saved_retries_total", SAVED, "retries it was measured for", sums),
+        histogram("mulligan_retry_wait_seconds", "from due to start", sums, RETRY_WAIT),
+        histogram("mulligan_retry_return_seconds", "from failure to start", sums, RETRY_RETURN),
+        gauge("mulligan_success_rate", "of attempts in the last minute", success_rates(sums)),
+        gauge("mulligan_retry_success_rate", "of retries in the last minute", retry_rates(sums)),
+        gauge("mulligan_retries_per_minute", "retries started in the last minute", retries(sums)),
+        gauge("mulligan_retry_budget", "retries allowed a minute", budgets(facts, sums)),
+        gauge("mulligan_breaker_open", "1 while the region is probed only", breakers(facts)),
+    ]
+
+
+def summary(sums: Sums, facts: Facts) -> dict[str, dict[str, Any]]:
+    """The last minute in a few numbers for each queue and region, as people look at them."""
+    found: dict[str, dict[str, Any]] = {}
+    for queue, region in sorted({(q, r) for q, r, _ in sums.recent} | set(facts.health)):
+        recent = {
+            name: value for (q, r, name), value in sums.recent.items() if (q, r) == (queue, region)
+        }
+        health = facts.health_of(queue, region)
+        started = sum(v for name, v in recent.items() if name.startswith(STARTED))
+        begun = sum(v for name, v in recent.items() if is_retry_start(name))
+        found.setdefault(queue, {})[region] = {
+            "started": int(started),
+            "succeeded": int(recent.get(SUCCEEDED, 0)),
+            "failed": int(recent.get(FAILED, 0) + recent.get(EXCUSED, 0)),
+            "success_rate": share(recent.get(SUCCEEDED, 0), recent.get(FAILED, 0)),
+            "retries_started": int(begun),
+            "retry_success_rate": share(
+                recent.get(RETRY_SUCCEEDED, 0), recent.get(RETRY_FAILED, 0)
+            ),
+            "retries_elsewhere": share_of(recent.get(ELSEWHERE, 0), begun),
+            "retry_wait_p99": quantile(recent, RETRY_WAIT, 0.99),
+            "retry_return_p50": quantile(recent, RETRY_RETURN, 0.5),
+            "time_saved_mean": share_of(recent.get(SAVED_SECONDS, 0), recent.get(SAVED, 0)),
+            "dead": int(recent.get(DEAD, 0)),
+            "seized": int(recent.get(SEIZED, 0)),
+            "stale": int(recent.get(STALE, 0)),
+            "breaker": "open" if health.breaker.open else "closed",
+        }
+    return found
+
+
+def quantile(recent: Mapping[str, float], prefix: str, share: float) -> float | None:
+    """The bound that this share of the waits stays under; None where nothing waited."""
+    below = [*accumulate(recent.get(f"{prefix}{bound:g}", 0.0) for bound in BOUNDS)]
+    if not below[-1]:
+        return None
+    bound = BOUNDS[bisect_left(below, share * below[-1])]
+    return bound if bound < inf else BOUNDS[-2]
+
+
+def share(good: float, bad: float) -> float | None:
+    """The share of the good ones; None where there are none of either."""
+    return share_of(good, good + bad)
+
+
+def share_of(part: float, whole: float) -> float | None:
+    """The part as a share of the whole; None where there is nothing."""
+    return round(part / whole, 4) if whole else None
+
+
+def is_retry_start(name: str) -> bool:
+    """Whether it counts starts from a lane of retries."""
+    return name.startswith(STARTED) and name.endswith("retry")
+
+
+def gauge(name: str, meaning: str, samples: Iterator[Sample]) -> Metric:
+    """A metric that may go up and down."""
+    return Metric(name, "gauge", meaning, list(samples))
+
+
+def labels(queue: str, region: str, **more: str) -> dict[str, str]:
+    """The labels that nearly every metric has."""
+    return {"queue": queue, "region": region, **more}
+
+
+def plain(name: str, key: str, meaning: str, sums: Sums) -> Metric:
+    """A counter that is counted under one name."""
+    samples = [
+        Sample(labels(q, r), v) for (q, r, each), v in sorted(sums.ever.items()) if each == key
+    ]
+    return Metric(name, "counter", meaning, samples)
+
+
+def counted(name: str, meaning: str, sums: Sums, prefix: str, label: str) -> Metric:
+    """A counter whose names differ in one label."""
+    samples = [
+        Sample(labels(q, r, **{label: each.removeprefix(prefix)}), value)
+        for (q, r, each), value in sorted(sums.ever.items())
+        if each.startswith(prefix)
+    ]
+    return Metric(name, "counter", meaning, samples)
+
+
+def outcomes(sums: Sums, names: Sequence[str], prefix: str = "") -> Iterator[Sample]:
+    """Counters of outcomes."""
+    for (queue, region, name), value in sorted(sums.ever.items()):
+        if name in names:
+            yield Sample(labels(queue, region, outcome=name.removeprefix(prefix)), value)
+
+
+def histogram(name: str, meaning: str, sums: Sums, prefix: str) -> Metric:
+    """Counts in buckets."""
+    found: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for (queue, region, each), value in sums.ever.items():
+        if each.startswith(prefix):
+            found[queue, region][each.removeprefix(prefix)] = value
+    samples = [
+        Sample(
+            labels(queue, region),
+            counts.get(SUM, 0.0),
+            tuple(counts.get(f"{bound:g}", 0.0) for bound in BOUNDS),
+        )
+        for (queue, region), counts in sorted(found.items())
+    ]
+    return Metric(name, "histogram", meaning, samples)
+
+
+def lane_depths(snapshot: Snapshot) -> Iterator[Sample]:
+    """Due, waiting jobs of each lane."""
+    for count in snapshot.lanes:
+        lane = count.lane
+        yield Sample({"queue": lane.queue, "scope": lane.scope, "lane": lane.label}, count.ready)
+
+
+def oldest_waits(snapshot: Snapshot) -> Iterator[Sample]:
+    """How long the first due job of each lane has waited."""
+    for count in snapshot.lanes:
+        if count.ready:
+            lane = count.lane
+            wait = max(0.0, snapshot.now - count.oldest_due)
+            yield Sample({"queue": lane.queue, "scope": lane.scope, "lane": lane.label}, wait)
+
+
+def delayed(snapshot: Snapshot) -> Iterator[Sample]:
+    """Jobs whose time has not come."""
+    for queue, counts in sorted(snapshot.delayed.items()):
+        yield Sample({"queue": queue}, counts.total - counts.ready_now)
+
+
+def running(snapshot: Snapshot) -> Iterator[Sample]:
+    """Jobs that run, by the region that runs them."""
+    for (queue, region), count in sorted(snapshot.running.items()):
+        yield Sample(labels(queue, region), count)
+
+
+def live_workers(snapshot: Snapshot, facts: Facts) -> Iterator[Sample]:
+    """How many workers live in each region that ever had one."""
+    found = dict.fromkeys((region.name for region in facts.regions), 0)
+    for view in snapshot.workers:
+        found[view.worker.region] = found.get(view.worker.region, 0) + int(view.live)
+    for region, count in sorted(found.items()):
+        yield Sample({"region": region}, count)
+
+
+def ended(snapshot: Snapshot) -> Iterator[Sample]:
+    """Failed jobs that wait to be replayed or purged."""
+    for (queue, status), count in sorted(snapshot.ended.items()):
+        if status == "failed":
+            yield Sample({"queue": queue}, count)
+
+
+def success_rates(sums: Sums) -> Iterator[Sample]:
+    """How attempts went lately, by region."""
+    return rates(sums, SUCCEEDED, FAILED)
+
+
+def retry_rates(sums: Sums) -> Iterator[Sample]:
+    """How retries went lately, by region."""
+    return rates(sums, RETRY_SUCCEEDED, RETRY_FAILED)
+
+
+def rates(sums: Sums, good: str, bad: str) -> Iterator[Sample]:
+    """The share of the good ones in the last minute."""
+    for queue, region in sorted({(q, r) for q, r, _ in sums.recent}):
+        ok = sums.recent.get((queue, region, good), 0.0)
+        rate = share(ok, sums.recent.get((queue, region, bad), 0.0))
+        if rate is not None:
+            yield Sample(labels(queue, region), rate)
+
+
+def retries(sums: Sums) -> Iterator[Sample]:
+    """Retries started in the last minute, by queue."""
+    found: dict[str, float] = defaultdict(float)
+    for (queue, _, name), value in sums.recent.items():
+        if is_retry_start(name):
+            found[queue] += value
+    for queue, value in sorted(found.items()):
+        yield Sample({"queue": queue}, value)
+
+
+def budgets(facts: Facts, sums: Sums) -> Iterator[Sample]:
+    """How many retries a minute the budget of each queue allows, where it has one."""
+    for queue, settings in sorted(facts.queues.items()):
+        if settings.budget is not None:
+            fresh = sum(
+                value
+                for (q, _, name), value in sums.recent.items()
+                if q == queue and name.startswith(STARTED) and not is_retry_start(name)
+            )
+            yield Sample({"queue": queue}, allowance(settings.budget, fresh))
+
+
+def allowance(budget: Budget, fresh: float) -> float:
+    """Retries a minute that a budget allows beside so many fresh starts."""
+    gate = budget.retry_gate("")
+    limit = max(gate.limit or 0, int(gate.ratio * fresh))
+    return limit * 60.0 / gate.per
+
+
+def breakers(facts: Facts) -> Iterator[Sample]:
+    """Whether each breaker is open."""
+    for (queue, region), health in sorted(facts.health.items()):
+        yield Sample(labels(queue, region), float(health.breaker.open))

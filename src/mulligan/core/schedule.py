@@ -1,0 +1,92 @@
+"""When a periodic task runs: ticks, by the store's clock."""
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Protocol
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from mulligan.core.durations import Seconds, check_seconds, rounded
+from mulligan.core.errors import InvalidError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LEAST_EVERY = 1.0
+SOME_DAY = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+class Schedule(Protocol):
+    """Something that ticks; another schedule has other words."""
+
+    words: str
+
+    def after(self, moment: float) -> float:
+        """The first tick later than this moment, in seconds since 1970."""
+        ...
+
+    def last(self, moment: float) -> float:
+        """The newest tick that is not later than this moment."""
+        ...
+
+
+class Every:
+    """A tick every so many seconds, counted from 1970, so that all processes agree."""
+
+    def __init__(self, period: Seconds) -> None:
+        self._period = check_seconds("every", period, least=LEAST_EVERY)
+        self.words = f"every {self._period!r}"
+
+    def after(self, moment: float) -> float:
+        """The first tick later than this moment."""
+        return self._tick(self._number(moment) + 1)
+
+    def last(self, moment: float) -> float:
+        """The newest tick that is not later."""
+        return self._tick(self._number(moment))
+
+    def _tick(self, number: int) -> float:
+        # From its number alone: a sum of periods would drift, and one tick have two times.
+        return rounded(number * self._period)
+
+    def _number(self, moment: float) -> int:
+        number = int(moment // self._period) + 1  # which may be one too many, or by rounding two
+        while self._tick(number) > moment:
+            number -= 1
+        return number
+
+
+class Cron:
+    """Ticks of a cron expression, in a time zone, UTC unless it is said."""
+
+    def __init__(self, expression: str, timezone: str = "UTC") -> None:
+        from cronsim import CronSim, CronSimError  # noqa: PLC0415 - who has no cron pays nothing
+
+        self.words = f"cron {expression} {timezone}"
+        self._expression = expression
+        self._make = CronSim
+        try:
+            self._zone = ZoneInfo(timezone)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise InvalidError(
+                f"timezone {timezone!r} is not known; use a name such as Europe/Berlin"
+            ) from error
+        try:
+            next(self._ticks(SOME_DAY))
+        except (CronSimError, StopIteration, AttributeError, TypeError) as error:
+            raise InvalidError(
+                f"cron {expression!r} cannot be read ({str(error) or 'it never ticks'});"
+                " write five fields such as '*/5 * * * *'"
+            ) from error
+
+    def after(self, moment: float) -> float:
+        """The first tick later than this moment."""
+        return next(self._ticks(datetime.fromtimestamp(moment, UTC))).timestamp()
+
+    def last(self, moment: float) -> float:
+        """The newest tick that is not later."""
+        # Backwards from a second later, which finds a tick that is right now, or still to come.
+        late = datetime.fromtimestamp(moment, UTC) + timedelta(seconds=1)
+        ticks = self._make(self._expression, late.astimezone(self._zone), reverse=True)
+        return next(at for tick in ticks if (at := tick.timestamp()) <= moment)
+
+    def _ticks(self, start: datetime) -> "Iterator[datetime]":
+        return self._make(self._expression, start.astimezone(self._zone))

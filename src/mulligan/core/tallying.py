@@ -1,0 +1,73 @@
+"""What workers count, by queue and region, and under which names."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from math import inf
+
+from mulligan.core.decide import blames_region
+from mulligan.core.job import Claim
+from mulligan.core.lane import Priority
+from mulligan.core.outcome import Again, Dead, Done, Lost, Outcome, Result
+from mulligan.core.trail import read_trail
+
+SUCCEEDED = "succeeded"
+FAILED = "failed"
+EXCUSED = "excused"  # failed for a reason of its own: permanent or refused, no fault of the region
+LOST = "lost"
+RETRY_SUCCEEDED = "retry-succeeded"
+RETRY_FAILED = "retry-failed"
+ELSEWHERE = "retry-elsewhere"
+SEIZED = "seized"
+STALE = "stale"
+DEAD = "dead"
+SAVED = "saved"
+SAVED_SECONDS = "saved-seconds"
+STARTED = "started."
+RETRY_WAIT = "retry-wait."
+RETRY_RETURN = "retry-return."
+SUM = "sum"
+
+# What nearly every start counts as, made once.
+FRESH_START = ((f"{STARTED}fresh", 1.0),)
+
+# Upper bounds in seconds of the buckets that waits are counted in.
+BOUNDS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, inf)
+
+
+def bucket(seconds: float) -> str:
+    """The name of the bucket that a wait falls into."""
+    return f"{BOUNDS[bisect_left(BOUNDS, seconds)]:g}"
+
+
+def at_start(claim: Claim) -> Sequence[tuple[str, float]]:
+    """What the start of an attempt counts as."""
+    if not claim.retry_count and claim.lane_priority == Priority.NORMAL:
+        return FRESH_START
+    counts = [(STARTED + claim.lane.label, 1.0)]
+    if claim.retry_count:
+        trail = read_trail(claim.trail)
+        wait = max(0.0, claim.started_at - claim.due)
+        counts += [
+            (RETRY_WAIT + bucket(wait), 1.0),
+            (RETRY_WAIT + SUM, wait),
+            (RETRY_RETURN + bucket(trail.delay + wait), 1.0),
+            (RETRY_RETURN + SUM, trail.delay + wait),
+        ]
+        if trail.regions and trail.regions[-1] != claim.worker_region:
+            counts.append((ELSEWHERE, 1.0))
+    return counts
+
+
+def at_end(claim: Claim, result: Result, outcome: Outcome) -> tuple[str, ...]:
+    """What the end of an attempt counts as, once it is written."""
+    match outcome:
+        case Done():
+            return (SUCCEEDED, RETRY_SUCCEEDED) if claim.retry_count else (SUCCEEDED,)
+        case Again() | Dead():
+            names = [FAILED if blames_region(result) else EXCUSED]
+            names += [RETRY_FAILED] if claim.retry_count else []
+            names += [LOST, SEIZED] if isinstance(result, Lost) else []
+            names += [DEAD] if isinstance(outcome, Dead) else []
+            return tuple(names)
+        case _:
+            return ()

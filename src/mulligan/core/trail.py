@@ -1,0 +1,42 @@
+"""What the failures of a job leave for its next attempt: where they were, how long it paused.
+
+A store keeps a trail with the job and hands it out with each claim; it does not look inside.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+encode = msgspec.json.Encoder().encode
+
+
+class Trail(NamedTuple):
+    """The regions that failed the job since it was enqueued or replayed, the last one last.
+
+    `delay` is the pause that was chosen after the last failure.
+    """
+
+    regions: tuple[str, ...] = ()
+    delay: float = 0.0
+
+    def after(self, region: str, delay: float) -> "Trail":
+        """The trail after one more failure."""
+        return Trail((*(each for each in self.regions if each != region), region), delay)
+
+    def write(self) -> str:
+        """As a store keeps it."""
+        return encode(self).decode()
+
+
+NOWHERE = Trail()
+_decode = msgspec.json.Decoder(Trail).decode
+
+
+def read_trail(written: str) -> Trail:
+    """The trail of a job; one that cannot be read is none."""
+    if not written:
+        return NOWHERE
+    try:
+        return _decode(written)
+    except msgspec.MsgspecError:
+        return NOWHERE

@@ -1,0 +1,215 @@
+"""What is enqueued when a job is done: made from its body and its result, nothing else."""
+
+import msgspec
+import pytest
+from msgspec import Raw
+from msgspec.structs import replace
+
+from mulligan.core.decide import decide
+from mulligan.core.explain import Surroundings, explain
+from mulligan.core.facts import Facts
+from mulligan.core.flow import (
+    MOST_MEMBERS,
+    ROOT_LIMIT,
+    Flow,
+    FlowError,
+    Stage,
+    check_root,
+    flow_of,
+    following,
+)
+from mulligan.core.job import Claim, NewJob, encode, never_arrives
+from mulligan.core.lane import Priority
+from mulligan.core.outcome import Dead, Done, Succeeded
+from tests.core.jobs import WAITING
+from tests.core.refusal import refused
+from tests.core.test_decide import claimed
+
+UPLOAD = Stage("upload", queue="uploads")
+REPORT = Stage("report", queue="reports", region="EU", delay=5.0)
+SAVE = Stage("save", queue="sinks")
+PATH = ("classify", "upload", "report")
+
+
+def finished(flow: Flow | None = None, sink: Stage | None = None, **changes: object) -> Claim:
+    body: dict[str, object] = {"task": "classify", "args": ["a"], "kwargs": {}}
+    body |= {"flow": flow} if flow else {}
+    body |= {"sink": sink} if sink else {}
+    return replace(claimed(), id="root", body=encode(body), **changes)
+
+
+def said(job: NewJob) -> list[object]:
+    args: list[object] = msgspec.json.decode(job.body)["args"]
+    return args
+
+
+def test_a_job_that_stands_alone_is_followed_by_nothing():
+    assert following(claimed(), b"1") == ()
+    assert flow_of(claimed().body) is None
+
+
+def test_the_next_stage_takes_the_result_and_knows_the_rest():
+    [job] = following(finished(Flow("root", PATH, then=(UPLOAD, REPORT))), b'{"a":1}')
+    assert (job.id, job.queue, job.task, said(job)) == ("root.2", "uploads", "upload", [{"a": 1}])
+    assert flow_of(job.body) == Flow("root", PATH, 2, (REPORT,))
+
+
+def test_a_stage_goes_to_its_own_region_or_stays_in_that_of_the_job_before():
+    flow = Flow("root", PATH, then=(UPLOAD, REPORT))
+    [here] = following(finished(flow, region="US"), b"1")
+    [there] = following(finished(replace(flow, number=2, then=(REPORT,)), region="US"), b"1")
+    assert (here.region, there.region, there.delay) == ("US", "EU", 5.0)
+    assert there.id == "root.3"
+
+
+def test_everything_that_was_said_of_a_stage_reaches_its_job():
+    stage = Stage(
+        "upload",
+        queue="uploads",
+        priority=Priority.URGENT,
+        retry=Raw(b'{"max_retries":7}'),
+        timeout=30.0,
+        expires=60.0,
+        concurrency_key="api",
+        concurrency_limit=3,
+        on_dead="mourn",
+        on_dead_queue="graves",
+        on_dead_retry=Raw(b'{"max_retries":1}'),
+        judged=True,
+        sink=SAVE,
+    )
+    [job] = following(finished(Flow("root", PATH, then=(stage,))), b"1")
+    assert (job.priority, job.expires, job.concurrency_key, job.concurrency_limit) == (
+        Priority.URGENT,
+        60.0,
+        "api",
+        3,
+    )
+    assert msgspec.json.decode(job.body) == {
+        "task": "upload",
+        "args": [1],
+        "kwargs": {},
+        "retry": {"max_retries": 7},
+        "timeout": 30.0,
+        "on_dead": "mourn",
+        "on_dead_queue": "graves",
+        "on_dead_retry": {"max_retries": 1},
+        "judged": True,
+        "sink": {"task": "save", "queue": "sinks"},
+        "flow": {"root": "root", "path": list(PATH), "number": 2},
+    }
+
+
+def test_the_last_stage_is_followed_by_nothing():
+    assert following(finished(Flow("root", PATH, 3)), b"1") == ()
+
+
+def test_a_result_of_none_is_passed_on_as_none():
+    [job] = following(finished(Flow("root", PATH, then=(UPLOAD,))), None)
+    assert said(job) == [None]
+
+
+def test_the_key_of_a_chain_is_held_by_each_of_its_jobs_in_turn():
+    flow = Flow("root", PATH, then=(UPLOAD,), key=("questions", "monday"))
+    [job] = following(finished(flow), b"1")
+    assert (job.key_queue, job.unique_key, job.queue) == ("questions", "monday", "uploads")
+
+
+def test_a_sink_is_called_with_the_result_and_a_key_of_job_and_replay():
+    [job] = following(finished(sink=SAVE, replay=2, region="EU"), b'"news"')
+    assert (job.id, job.queue, job.region) == ("root.sink.2", "sinks", "EU")
+    body = msgspec.json.decode(job.body)
+    assert (body["args"], body["kwargs"]) == (["news"], {"key": "root.2"})
+
+
+def test_a_stage_may_have_a_sink_and_a_stage_after_it():
+    jobs = following(finished(Flow("root", PATH, then=(UPLOAD,)), SAVE), b"1")
+    assert [job.id for job in jobs] == ["root.sink.0", "root.2"]
+
+
+EACH = Stage("upload", queue="uploads", each=True)
+
+
+def test_a_fan_out_has_a_job_for_each_element_and_one_that_gathers_them():
+    flow = Flow("root", PATH, then=(EACH, REPORT), key=("questions", "monday"))
+    gather, *members = following(finished(flow), b'["x",{"y":2},null]')
+    assert (gather.id, gather.awaits, gather.unique_key) == ("root.3", 3, "monday")
+    assert flow_of(gather.body) == Flow("root", PATH, 3, (), flow.key, 3, gathers=True)
+    assert [job.id for job in members] == ["root.2.0", "root.2.1", "root.2.2"]
+    assert [said(job) for job in members] == [["x"], [{"y": 2}], [None]]
+    assert [(job.gather, job.place, job.unique_key) for job in members] == [
+        ("root.3", place, None) for place in range(3)
+    ]
+
+
+def test_a_fan_out_that_ends_the_chain_gathers_nothing():
+    jobs = following(finished(Flow("root", PATH, then=(EACH,))), b"[1,2]")
+    assert [(job.id, job.gather) for job in jobs] == [("root.2.0", None), ("root.2.1", None)]
+
+
+def test_a_fan_out_over_nothing_goes_straight_on():
+    [gather] = following(finished(Flow("root", PATH, then=(EACH, REPORT))), b"[]")
+    assert (gather.id, gather.awaits) == ("root.3", 0)
+    assert following(finished(Flow("root", PATH, then=(EACH,))), b"[]") == ()
+
+
+@pytest.mark.parametrize("result", [b'"text"', b'{"a":1}', b"7", None])
+def test_what_is_no_list_cannot_be_spread(result):
+    with pytest.raises(FlowError, match=r"each\(upload\) needs a list, and the result is none"):
+        following(finished(Flow("root", PATH, then=(EACH,))), result)
+
+
+def test_a_fan_out_has_a_limit():
+    most = encode([0] * MOST_MEMBERS)
+    flow = Flow("root", PATH, then=(EACH,))
+    assert len(following(finished(flow), most)) == MOST_MEMBERS
+    with pytest.raises(FlowError, match="takes at most 10000 elements, not 10001; put several"):
+        following(finished(flow), encode([0] * (MOST_MEMBERS + 1)))
+
+
+def test_a_result_that_the_next_stage_cannot_be_made_from_is_a_dead_letter():
+    claim = finished(Flow("root", PATH, then=(EACH,)))
+    outcome = decide(claim, Succeeded(b"7"), Facts(), 0.0)
+    assert isinstance(outcome, Dead)
+    assert (outcome.failure.type, outcome.next) == ("Flow", ())
+
+
+@pytest.mark.parametrize("field", ["flow", "sink"])
+def test_what_cannot_be_read_is_a_dead_letter_and_no_defect(field):
+    body = encode({"task": "a", "args": [], "kwargs": {}, field: {"root": 5, "task": 5}})
+    claim = replace(claimed(), body=body)
+    outcome = decide(claim, Succeeded(b"1"), Facts(), 0.0)
+    assert isinstance(outcome, Dead)
+    assert "what comes after the job cannot be read" in outcome.failure.message
+    assert flow_of(body) is None
+
+
+def test_an_argument_named_flow_is_no_flow():
+    body = encode({"task": "a", "args": [{"flow": {"root": 1}, "sink": 2}], "kwargs": {}})
+    claim = replace(claimed(), body=body)
+    assert flow_of(body) is None
+    assert decide(claim, Succeeded(b"1"), Facts(), 0.0) == Done(claim.lease, b"1")
+
+
+def test_explain_says_how_many_have_yet_to_arrive():
+    around = Surroundings(now=1000.0, ahead=0, facts=Facts(), live_workers=1)
+    body = encode({"flow": Flow("root", PATH, 3, members=5, gathers=True)})
+    assert explain(replace(WAITING, awaits=2, body=body), around) == (
+        "Waiting for 2 of 5 jobs whose results it gathers;"
+        " those that failed arrive when they are replayed and succeed."
+    )
+    assert explain(replace(WAITING, awaits=2), around).startswith("Waiting for 2 jobs")
+
+
+def test_why_a_gathering_job_is_cancelled_names_who_never_arrives():
+    assert never_arrives("m0", "purged") == "job m0, which it awaits, was purged"
+
+
+def test_the_id_of_a_chain_leaves_room_for_those_of_its_jobs():
+    assert check_root("x" * ROOT_LIMIT) == "x" * ROOT_LIMIT
+    long = "x" * 101
+    with refused(
+        f"id {'x' * 40!r} has 101 characters; that of a chain has at most 100,"
+        " because its jobs are named after it"
+    ):
+        check_root(long)

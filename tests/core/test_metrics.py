@@ -1,0 +1,253 @@
+"""The numbers that people and monitors look at, from counts and a snapshot."""
+
+from math import inf
+
+import pytest
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mulligan.core.alerts import alerts
+from mulligan.core.budget import Budget
+from mulligan.core.facts import Facts, QueueSettings, Region
+from mulligan.core.fetch import RetryFirst
+from mulligan.core.health import Breaker, Health
+from mulligan.core.lane import Lane, Priority
+from mulligan.core.metrics import Metric, Sample, metrics, quantile, summary
+from mulligan.core.tallying import BOUNDS
+from mulligan.core.worker import Worker, WorkerView
+from mulligan.stores.contract import DelayedStats, LaneStats, Stats, Tallies
+
+Key = tuple[str, str, str]
+NOTHING = Stats(1000.0, [], {}, {}, {}, [])
+OPEN = Health(2, 18, Breaker(open=True, since=970.0, probes=2))
+
+
+def of(region: str, **counts: float) -> dict[Key, float]:
+    """Counts of queue q, their names written with underscores."""
+    return {("q", region, name.replace("_", "-")): value for name, value in counts.items()}
+
+
+def tallies(*parts: dict[Key, float]) -> Tallies:
+    whole = {key: value for part in parts for key, value in part.items()}
+    return Tallies({key: 10 * value for key, value in whole.items()}, whole)
+
+
+def started(region: str, **lanes: float) -> dict[Key, float]:
+    return {("q", region, f"started.{name.replace('_', '-')}"): n for name, n in lanes.items()}
+
+
+class Quiet(Struct):
+    """Nothing was counted."""
+
+    ever: dict[Key, float] = {}
+    recent: dict[Key, float] = {}
+
+
+def found(
+    name: str,
+    stats: Stats = NOTHING,
+    sums: Tallies | Quiet | None = None,
+    facts: Facts | None = None,
+) -> Metric:
+    every = {metric.name: metric for metric in metrics(stats, sums or Quiet(), facts or Facts())}
+    return every[name]
+
+
+def values(metric: Metric) -> list[tuple[str, float]]:
+    return [("/".join(sample.labels.values()), sample.value) for sample in metric.samples]
+
+
+def test_an_empty_store_has_every_metric_and_no_sample():
+    every = metrics(NOTHING, Quiet(), Facts())
+    # OpenMetrics knows a counter by its name without the ending.
+    assert len({metric.name.removesuffix("_total") for metric in every}) == len(every)
+    assert all(metric.samples == [] and metric.help for metric in every)
+    assert summary(Quiet(), Facts()) == {}
+    assert alerts(NOTHING, Facts()) == []
+
+
+def lane(scope: str, priority: Priority, ready: int, oldest: float = 999.0) -> LaneStats:
+    return LaneStats(Lane("q", scope, priority), ready, 0, oldest)
+
+
+BUSY = replace(
+    NOTHING,
+    lanes=[lane("*-US", Priority.RETRY, 3), lane("US", Priority.NORMAL, 7)],
+    running={("q", "EU"): 2},
+    ended={("q", "failed"): 4, ("q", "done"): 9},
+    delayed={"q": DelayedStats(5, 2, 4)},
+)
+
+
+def test_what_waits_runs_and_lies_dead_is_counted_now():
+    assert values(found("mulligan_lane_depth", BUSY)) == [
+        ("q/*-US/global-retry", 3),
+        ("q/US/fresh", 7),
+    ]
+    assert values(found("mulligan_oldest_wait_seconds", BUSY)) == [
+        ("q/*-US/global-retry", 1.0),
+        ("q/US/fresh", 1.0),
+    ]
+    assert values(found("mulligan_delayed_jobs", BUSY)) == [("q", 3)]
+    assert values(found("mulligan_running_jobs", BUSY)) == [("q/EU", 2)]
+    assert values(found("mulligan_dead_letters_stored", BUSY)) == [("q", 4)]
+
+
+def test_a_lane_in_which_nothing_is_due_has_no_wait():
+    later = replace(NOTHING, lanes=[lane("US", Priority.RETRY, 0, oldest=2000.0)])
+    assert values(found("mulligan_oldest_wait_seconds", later)) == []
+
+
+def test_live_workers_are_counted_in_every_region_that_ever_had_one():
+    workers = [
+        WorkerView(Worker(name, region), 999.0, 900.0, live, 0)
+        for name, region, live in (("a", "EU", True), ("b", "EU", True), ("c", "MARS", False))
+    ]
+    facts = Facts(regions=(Region("EU"), Region("US")))
+    assert values(
+        found("mulligan_live_workers", replace(NOTHING, workers=workers), facts=facts)
+    ) == [("EU", 2), ("MARS", 0), ("US", 0)]
+
+
+COUNTS = tallies(
+    started("US", fresh=8, global_retry=1, region_retry=1),
+    started("EU", fresh=4, urgent_retry=2, urgent=1),
+    of("US", succeeded=6, failed=2, excused=1, seized=1, stale=2, dead=1),
+    of("EU", succeeded=5, retry_succeeded=1, retry_failed=1, retry_elsewhere=1),
+    of("EU", saved=2, saved_seconds=240.0),
+)
+
+
+def test_counters_say_what_was_counted_ever():
+    assert values(found("mulligan_starts_total", sums=COUNTS)) == [
+        ("q/EU/fresh", 40),
+        ("q/EU/urgent", 10),
+        ("q/EU/urgent-retry", 20),
+        ("q/US/fresh", 80),
+        ("q/US/global-retry", 10),
+        ("q/US/region-retry", 10),
+    ]
+    assert values(found("mulligan_attempts_total", sums=COUNTS)) == [
+        ("q/EU/succeeded", 50),
+        ("q/US/excused", 10),
+        ("q/US/failed", 20),
+        ("q/US/succeeded", 60),
+    ]
+    assert values(found("mulligan_retries_total", sums=COUNTS)) == [
+        ("q/EU/failed", 10),
+        ("q/EU/succeeded", 10),
+    ]
+    assert values(found("mulligan_retries_elsewhere_total", sums=COUNTS)) == [("q/EU", 10)]
+    assert values(found("mulligan_leases_seized_total", sums=COUNTS)) == [("q/US", 10)]
+    assert values(found("mulligan_stale_commits_total", sums=COUNTS)) == [("q/US", 20)]
+    assert values(found("mulligan_dead_letters_total", sums=COUNTS)) == [("q/US", 10)]
+    assert values(found("mulligan_time_saved_seconds_total", sums=COUNTS)) == [("q/EU", 2400)]
+    assert values(found("mulligan_time_saved_retries_total", sums=COUNTS)) == [("q/EU", 20)]
+
+
+def test_rates_say_how_the_last_minute_went():
+    assert values(found("mulligan_success_rate", sums=COUNTS)) == [("q/EU", 1.0), ("q/US", 0.75)]
+    assert values(found("mulligan_retry_success_rate", sums=COUNTS)) == [("q/EU", 0.5)]
+    assert values(found("mulligan_retries_per_minute", sums=COUNTS)) == [("q", 4)]
+
+
+def test_a_histogram_has_a_count_for_each_bucket_and_the_sum():
+    waits = {("q", "US", "retry-wait.0.005"): 3.0, ("q", "US", "retry-wait.inf"): 1.0}
+    sums = Tallies({**waits, ("q", "US", "retry-wait.sum"): 400.0}, {})
+    [sample] = found("mulligan_retry_wait_seconds", sums=sums).samples
+    assert sample == Sample(
+        {"queue": "q", "region": "US"}, 400.0, (3.0, *[0.0] * (len(BOUNDS) - 2), 1.0)
+    )
+    assert found("mulligan_retry_return_seconds", sums=sums).samples == []
+
+
+@pytest.mark.parametrize(
+    ("budget", "allowed"),
+    [(Budget(100), 100), (Budget(5, per=10), 30), (Budget(ratio=0.5), 10), (Budget(ratio=1), 13)],
+)
+def test_a_budget_is_told_in_retries_a_minute(budget, allowed):
+    facts = Facts(queues={"q": QueueSettings(RetryFirst(), budget), "other": QueueSettings()})
+    assert values(found("mulligan_retry_budget", sums=COUNTS, facts=facts)) == [("q", allowed)]
+
+
+def test_a_breaker_is_one_while_it_is_open():
+    facts = Facts(health={("q", "US"): OPEN, ("q", "EU"): Health(20, 0)})
+    assert values(found("mulligan_breaker_open", facts=facts)) == [("q/EU", 0), ("q/US", 1)]
+
+
+def test_more_than_ten_global_retries_in_all_their_lanes_are_an_alert():
+    lanes = [lane("*", Priority.RETRY, 5), lane("*+EU", Priority.URGENT_RETRY, 5)]
+    assert alerts(replace(NOTHING, lanes=lanes), Facts()) == []
+    lanes += [lane("*-US", Priority.RETRY, 1), lane("US", Priority.RETRY, 50)]
+    assert alerts(replace(NOTHING, lanes=lanes), Facts()) == [
+        "11 global retries wait, more than 10"
+    ]
+
+
+def test_a_retry_that_waits_longer_than_thirty_seconds_is_an_alert():
+    assert alerts(replace(NOTHING, lanes=[lane("US", Priority.RETRY, 1, 970.0)]), Facts()) == []
+    lanes = [
+        lane("US", Priority.RETRY, 1, 960.0),
+        lane("EU", Priority.RETRY, 0, 900.0),
+        lane("US", Priority.NORMAL, 9, 0.0),
+    ]
+    assert alerts(replace(NOTHING, lanes=lanes), Facts()) == [
+        "a retry of queue q has waited 40 s in lane region-retry, longer than 30 s"
+    ]
+
+
+def test_lanes_of_one_name_raise_one_alert_for_the_longest_wait():
+    scopes = {"*": 955.0, "*-US": 940.0, "*+EU": 950.0}
+    lanes = [lane(scope, Priority.RETRY, 1, due) for scope, due in scopes.items()]
+    assert alerts(replace(NOTHING, lanes=lanes), Facts()) == [
+        "a retry of queue q has waited 60 s in lane global-retry, longer than 30 s"
+    ]
+
+
+def test_an_open_breaker_is_an_alert():
+    facts = Facts(health={("q", "US"): OPEN, ("q", "EU"): Health()})
+    assert alerts(NOTHING, facts) == [
+        "the breaker of queue q in region US has been open for 30 s, 2 of 3 probes"
+    ]
+
+
+def test_the_summary_has_a_few_numbers_for_each_queue_and_region():
+    whole = summary(COUNTS, Facts(health={("q", "US"): OPEN, ("q", "ASIA"): Health()}))
+    assert whole["q"]["US"] == {
+        "started": 10,
+        "succeeded": 6,
+        "failed": 3,
+        "success_rate": 0.75,
+        "retries_started": 2,
+        "retry_success_rate": None,
+        "retries_elsewhere": 0.0,
+        "retry_wait_p99": None,
+        "retry_return_p50": None,
+        "time_saved_mean": None,
+        "dead": 1,
+        "seized": 1,
+        "stale": 2,
+        "breaker": "open",
+    }
+    assert whole["q"]["EU"]["retries_elsewhere"] == 0.5
+    assert whole["q"]["EU"]["retry_success_rate"] == 0.5
+    assert whole["q"]["EU"]["time_saved_mean"] == 120.0
+    assert whole["q"]["ASIA"]["started"] == 0
+    assert whole["q"]["ASIA"]["success_rate"] is None
+    assert whole["q"]["ASIA"]["breaker"] == "closed"
+
+
+@pytest.mark.parametrize(
+    ("counts", "share", "bound"),
+    [
+        ({}, 0.99, None),
+        ({"w.0.005": 1}, 0.99, 0.005),
+        ({"w.0.005": 99, "w.10": 1}, 0.99, 0.005),
+        ({"w.0.005": 98, "w.10": 2}, 0.99, 10.0),
+        ({"w.0.005": 1, "w.1": 1}, 0.5, 0.005),
+        ({"w.inf": 5}, 0.5, 300.0),
+    ],
+)
+def test_a_quantile_is_the_bound_that_so_many_waits_stay_under(counts, share, bound):
+    assert quantile(counts, "w.", share) == bound
+    assert bound is None or bound < inf

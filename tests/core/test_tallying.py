@@ -1,0 +1,100 @@
+"""What the start and the end of an attempt count as."""
+
+import pytest
+from msgspec.structs import replace
+
+from mulligan.core.decide import SNOOZE_LIMIT, decide
+from mulligan.core.facts import Facts
+from mulligan.core.flow import Flow, Stage
+from mulligan.core.job import encode
+from mulligan.core.lane import Priority
+from mulligan.core.outcome import Drained, Failed, Lost, Result, Snoozed, Succeeded
+from mulligan.core.tallying import BOUNDS, at_end, at_start, bucket
+from mulligan.core.trail import Trail
+from tests.core.test_decide import EXACT, claimed
+
+OOPS = Failed("TimeoutError", "late")
+FAIL = Failed("Fail", "hopeless", permanent=True)
+REFUSED = Failed("Refused", "no", refused='"Error"')
+GOOD = Succeeded(b"1")
+
+
+def counted(result: Result, retry_count: int = 0, **changes: object) -> tuple[str, ...]:
+    claim = replace(claimed(), retry_count=retry_count, **changes)
+    return at_end(claim, result, decide(claim, result, Facts(), 0.0))
+
+
+@pytest.mark.parametrize(
+    ("result", "retry_count", "names"),
+    [
+        (GOOD, 0, ("succeeded",)),
+        (GOOD, 2, ("succeeded", "retry-succeeded")),
+        (OOPS, 0, ("failed",)),
+        (OOPS, 1, ("failed", "retry-failed")),
+        (OOPS, 3, ("failed", "retry-failed", "dead")),
+        (FAIL, 0, ("excused", "dead")),
+        (REFUSED, 0, ("excused",)),
+        (REFUSED, 3, ("excused", "retry-failed", "dead")),
+        (Lost(), 0, ("failed", "lost", "seized")),
+        (Lost(), 3, ("failed", "retry-failed", "lost", "seized", "dead")),
+        (Snoozed(5), 0, ()),
+        (Drained(), 0, ()),
+    ],
+)
+def test_an_end_counts_by_what_becomes_of_the_job(result, retry_count, names):
+    assert counted(result, retry_count) == names
+
+
+def test_a_good_result_that_the_next_stage_cannot_take_counts_as_dead_and_blames_no_region():
+    flow = Flow("A-q1", ("a", "each(b)"), then=(Stage("b", each=True),))
+    body = encode({"task": "a", "args": [], "kwargs": {}, "retry": EXACT, "flow": flow})
+    assert counted(GOOD, body=body) == ("excused", "dead")
+
+
+def test_a_job_that_was_snoozed_too_often_failed_for_a_reason_of_its_own():
+    assert counted(Snoozed(5), snoozes=SNOOZE_LIMIT) == ("excused",)
+
+
+def test_the_start_of_a_fresh_job_counts_by_its_lane():
+    assert [*at_start(claimed())] == [("started.fresh", 1.0)]
+    assert [*at_start(claimed(lane_priority=Priority.URGENT))] == [("started.urgent", 1.0)]
+
+
+RETRY = claimed(
+    retry_count=1,
+    scope="*-EU",
+    lane_priority=Priority.RETRY,
+    due=100.0,
+    started_at=100.2,
+    trail=Trail(("US", "EU"), 4.0).write(),
+)
+
+
+def test_the_start_of_a_retry_counts_its_wait_its_return_and_whether_it_is_elsewhere():
+    counts = dict(at_start(RETRY))
+    assert counts["started.global-retry"] == counts["retry-elsewhere"] == 1.0
+    assert counts["retry-wait.0.5"] == counts["retry-return.5"] == 1.0
+    assert counts["retry-wait.sum"] == pytest.approx(0.2)
+    assert counts["retry-return.sum"] == pytest.approx(4.2)
+
+
+def test_a_retry_where_it_failed_last_is_not_elsewhere():
+    assert "retry-elsewhere" not in dict(at_start(replace(RETRY, worker_region="EU")))
+    assert "retry-elsewhere" not in dict(at_start(replace(RETRY, trail="")))
+
+
+def test_a_clock_that_is_behind_makes_no_negative_wait():
+    counts = dict(at_start(replace(RETRY, started_at=99.0)))
+    assert (counts["retry-wait.sum"], counts["retry-wait.0.005"]) == (0.0, 1.0)
+
+
+def test_a_wait_falls_into_the_first_bucket_that_holds_it():
+    assert [bucket(seconds) for seconds in (0.0, 0.005, 0.006, 2.0, 300.0, 301.0)] == [
+        "0.005",
+        "0.005",
+        "0.01",
+        "2",
+        "300",
+        "inf",
+    ]
+    assert bucket(BOUNDS[-1]) == "inf"
