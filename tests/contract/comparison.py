@@ -7,11 +7,12 @@ from msgspec.structs import replace
 
 from mulligan.core.decide import decide
 from mulligan.core.fairness import plan_claim
+from mulligan.core.health import Breaker
 from mulligan.core.job import ENDED, Claim, NewJob, Status
-from mulligan.core.outcome import Cancelled, Outcome, Succeeded
+from mulligan.core.outcome import Cancelled, Done, Outcome
 from mulligan.core.retry import Retry
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Selection
+from mulligan.stores.contract import Adopted, Selection
 from tests.contract import drawing
 from tests.contract.making import body, job
 from tests.contract.pair import Pair
@@ -42,6 +43,7 @@ class Comparison:
             for each in self.pair.stored():
                 if each.last_failure_reason is not None:
                     self.pair.ask("history", each.id)
+                self.pair.ask("arrivals", each.id)
         finally:
             self.pair.close()
 
@@ -64,7 +66,7 @@ class Comparison:
             old = fields["old"]
             name = f"j{len(self.ids)}" if old is None else self.job(old)
             self.ids += [name] if name not in self.ids else []
-            new.append(made(name, **fields))
+            new.append(self.made(name, **fields))
         self.pair.ask("enqueue", new)
 
     def claim(self, *, number, demand, names, carry, only, facts):
@@ -114,12 +116,13 @@ class Comparison:
 
     def outcome(self, claim, result, draw, following) -> Outcome:
         """What the result means for the claim, with next jobs where it succeeded."""
-        if isinstance(result, Succeeded):
+        outcome = decide(claim, result, self.facts[0], draw)
+        if isinstance(outcome, Done):
             names = [f"{claim.id}.{claim.replay}.{place}" for place in range(len(following))]
             self.ids += [name for name in names if name not in self.ids]
             pairs = zip(names, following, strict=True)
-            result = replace(result, next=tuple(made(name, **each) for name, each in pairs))
-        outcome = decide(claim, result, self.facts[0], draw)
+            more = tuple(self.made(name, **each) for name, each in pairs)
+            outcome = replace(outcome, next=more)
         told = getattr(outcome, "next", ())
         self.ids += [each.id for each in told if each.id not in self.ids]
         return outcome
@@ -201,7 +204,8 @@ class Comparison:
         if stored is not None and stored.status not in ("done", "cancelled"):
             copy = replace(stored, id=f"copy {len(self.ids)} of {stored.id}"[:60])
             self.ids.append(copy.id)
-            if self.pair.ask("adopt", [(copy, history)]) == [True]:
+            arrived = self.pair.ask("arrivals", name)
+            if self.pair.ask("adopt", [Adopted(copy, history, arrived)]) == [True]:
                 self.tokens[copy.id] = copy.token
             self.pair.ask("get", copy.id)
 
@@ -214,9 +218,29 @@ class Comparison:
         self.pair.ask("configure", "a", a)
         self.pair.ask("configure", "b", b)
 
+    def tally(self, counts):
+        """Count what happened in some regions."""
+        self.pair.ask("count", counts)
+
+    def switch(self, queue, region, after, *, current):
+        """Switch a breaker, mostly from what it is."""
+        health = self.pair.facts()[0].health_of(queue, region)
+        before = health.breaker if current else Breaker(open=after.open, since=1.0)
+        self.pair.ask("switch", queue, region, before, after)
+
+    def note(self, key, value, keep):
+        """Keep a note, and look at those that begin alike."""
+        self.pair.ask("note", key, value, keep)
+        self.pair.ask("notes", key[:1])
+
+    def tallies(self):
+        """Look at all that was counted."""
+        self.pair.ask("tallies")
+
     def read(self, lane, limit, number):
         """Look at a lane, and at one job's place in its own."""
         self.pair.ask("depth", lane, limit)
+        self.pair.ask("tail", lane, self.pair.clock.now - number % 4)
         if self.pair.stored("pending"):
             self.pair.ask("ahead", self.job(number % MOSTLY, "pending"))
 
@@ -229,14 +253,19 @@ class Comparison:
         stats = self.pair.ask("stats")
         stored = self.pair.pages(Selection(), 500).values()
         pending = sum(each.ready + each.delayed for each in stats.lanes)
+        pending += sum(stats.gathering.values())
         counts = pending, sum(stats.running.values()), sum(stats.ended.values())
         statuses = [each.status for each in stored]
         running = statuses.count("processing")
         ended = sum(status in ENDED for status in statuses)
         assert counts == (statuses.count("pending"), running, ended), "each job is in one place"
 
-
-def made(name: str, retry: Retry, on_dead: str | None, old: object = None, **fields: Any) -> NewJob:
-    """A new job of these fields; that its name is an old one is known already."""
-    del old
-    return job(name, body=body(retry, on_dead=on_dead), **fields)
+    def made(
+        self, name: str, retry: Retry, on_dead: str | None, gather: int | None, **fields: Any
+    ) -> NewJob:
+        """A new job of these fields, now and then one that another awaits."""
+        fields.pop("old", None)
+        awaiting = [each.id for each in self.pair.stored("pending") if each.awaits]
+        if gather is not None and awaiting:
+            fields["gather"] = awaiting[gather % len(awaiting)]
+        return job(name, body=body(retry, on_dead=on_dead), **fields)

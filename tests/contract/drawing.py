@@ -12,15 +12,16 @@ from mulligan.core.budget import Budget
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fairness import Carry
 from mulligan.core.fetch import Balanced, Capped, Fifo, RetryFirst, Separate, Weighted
+from mulligan.core.health import Breaker
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Drained, Failed, Lost, Result, Snoozed, Succeeded
 from mulligan.core.plan import ClaimPlan, Gate, Group, Rate, Running, Source, Take
 from mulligan.core.retry import Retry
-from mulligan.stores.contract import Selection
+from mulligan.stores.contract import Count, Selection
 
 QUEUES = ("a", "b")
 REGIONS = ("EU", "US")
-SCOPES = ("EU", "US", "*", "*-EU")
+SCOPES = ("EU", "US", "*", "*-EU", "*+US")
 LANES = [Lane("a", scope, priority) for scope in SCOPES for priority in range(4)]
 SPANS = (0.125, 0.5, 1.0, 1.0, 2.0, 2.0, 4.0, 16.0, 16.0)
 MILLIONTHS = (0, 500_000, 999_999)
@@ -69,6 +70,10 @@ def new_job(chance: Random) -> dict[str, Any]:
         "concurrency_limit": pick((1, 1, 2)),
         "expires": pick((None, None, None, None, None, None, None, 0.0, 1.0, 5.0)),
         "on_dead": pick((None, None, "mourn")),
+        "unique_in": pick((None, None, None, "a", "b")),
+        "awaits": pick((0,) * 12 + (1, 2, 3)),
+        "gather": pick((None, None, some(chance), some(chance))),
+        "place": pick((0, 1, 2)),
         "retry": Retry(
             max_retries=pick((0, 1, 2, None, None)),
             backoff=pick((Exponential(2, 2, 60, "full"), Delays((0.0, 0.5, 3.0)))),
@@ -138,7 +143,9 @@ def odd_plan(chance: Random) -> ClaimPlan:
 def odd_source(chance: Random, lane: Lane) -> Source:
     """The lane, behind some gates."""
     gates = tuple(chance.sample(GATES, chance.choice((0, 1, 1, 2))))
-    return Source(lane, chance.choice((0.0, 0.0, 0.0, 1.0, 2.5)), gates)
+    return Source(
+        lane, chance.choice((0.0, 0.0, 0.0, 1.0, 2.5)), gates, yields=chance.random() < 0.5
+    )
 
 
 def selection(chance: Random) -> Selection:
@@ -199,6 +206,23 @@ def commit(chance: Random) -> dict[str, Any]:
     }
 
 
+def tally(chance: Random) -> Count:
+    """So much of something."""
+    name = chance.choice(("succeeded", "failed", "failed", "started", "wait seconds"))
+    value = chance.randint(1, 20) if name != "wait seconds" else chance.choice(SPANS)
+    return Count(chance.choice(QUEUES), chance.choice(REGIONS), name, value)
+
+
+def switch(chance: Random) -> dict[str, Any]:
+    """A breaker that opens, closes or counts a probe."""
+    return {
+        "queue": chance.choice(QUEUES),
+        "region": chance.choice(REGIONS),
+        "after": Breaker(open=chance.random() < 0.5, probes=chance.randint(0, 2)),
+        "current": chance.random() < 0.8,
+    }
+
+
 # Every command: how often it is drawn, and what it is drawn with.
 COMMANDS: dict[str, tuple[int, Callable[[Random], dict[str, Any]]]] = {
     "enqueue": (16, enqueue),
@@ -226,4 +250,15 @@ COMMANDS: dict[str, tuple[int, Callable[[Random], dict[str, Any]]]] = {
     "read": (4, lambda c: {"lane": c.choice(LANES), "limit": c.randint(1, 9), "number": some(c)}),
     "page": (2, lambda c: {"selection": selection(c), "limit": c.randint(1, 6)}),
     "count": (3, lambda _: {}),
+    "tally": (6, lambda c: {"counts": [tally(c) for _ in range(c.randint(1, 5))]}),
+    "tallies": (2, lambda _: {}),
+    "switch": (3, switch),
+    "note": (
+        2,
+        lambda c: {
+            "key": c.choice(("a/x", "a/y", "b%")),
+            "value": c.choice((None, b"1", b"\x00\xff")),
+            "keep": c.choice(SPANS),
+        },
+    ),
 }

@@ -39,9 +39,9 @@ def jobs(*names: str, **fields: Any) -> list[NewJob]:
     return [job(name, **fields) for name in names]
 
 
-def source(lane: Lane = FRESH, *gates: Gate, waited: float = 0.0) -> Source:
+def source(lane: Lane = FRESH, *gates: Gate, waited: float = 0.0, yields: bool = False) -> Source:
     """A lane behind these gates."""
-    return Source(lane, waited, gates)
+    return Source(lane, waited, gates, yields)
 
 
 def group(*tiers: tuple[Source, ...] | Source | Lane) -> Group:

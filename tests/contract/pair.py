@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from mulligan.core.health import UNKNOWN
 from mulligan.core.job import Job, Status
 from mulligan.stores.contract import Selection, Store
 from mulligan.stores.memory import MemoryStore
@@ -115,5 +116,7 @@ def in_order(name: str, value: Any) -> Any:
             return sorted(value, key=lambda each: each.worker.id)
         case "forgotten":
             return sorted(value)
+        case "health":
+            return {place: each for place, each in value.items() if each != UNKNOWN}
         case _:
             return value

@@ -3,7 +3,7 @@
 from mulligan.core.job import Job
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Later
-from mulligan.stores.contract import Selection
+from mulligan.stores.contract import Adopted, Selection
 from mulligan.stores.memory import MemoryStore
 from tests.contract.making import (
     ANN,
@@ -24,7 +24,10 @@ from tests.contract.sleeping import undisturbed, woken
 
 async def adopted_from(other, *ids):
     """The jobs of the other store with their histories, as they are handed over."""
-    return [(await other.get(each), await other.history(each)) for each in ids]
+    return [
+        Adopted(await other.get(each), await other.history(each), await other.arrivals(each))
+        for each in ids
+    ]
 
 
 async def test_a_waiting_retry_is_taken_over_with_all_it_has_been_through(store, clock):
@@ -145,6 +148,6 @@ async def test_a_page_of_one_store_can_be_handed_to_another(store, clock):
     await other.commit([again(taken[0]), again(taken[1], 9.0), done(taken[2])])
     found = (await other.page(Selection(), 10)).jobs
     open_jobs = [each for each in found if each.status not in ("done", "cancelled")]
-    handed = [(each, await other.history(each.id)) for each in open_jobs]
+    handed = [Adopted(each, await other.history(each.id)) for each in open_jobs]
     assert await store.adopt(handed) == [True] * 3
     assert sorted(names(await claim(store, FRESH, RETRY, demand=5))) == ["a", "d"]

@@ -20,6 +20,8 @@ from tests.contract.making import (
     start,
 )
 
+SERVED = frozenset({"default"})
+
 EU = replace(BOB, region="EU")
 
 
@@ -31,22 +33,22 @@ async def test_a_new_store_knows_nothing(store):
 async def test_a_region_is_known_from_its_first_worker_on_and_live_while_one_beats(store, clock):
     await store.beat(ANN, [])
     beat = await store.beat(EU, [])
-    both = (Region("EU", live=True), Region("default", live=True))
+    both = (Region("EU", SERVED), Region("default", SERVED))
     assert beat.facts.regions == both
     assert (await store.facts()).regions == both
     clock.advance(ANN.lease - 1)
     await store.beat(EU, [])
     clock.advance(1)
-    assert (await store.facts()).regions == (both[0], Region("default", live=False))
+    assert (await store.facts()).regions == (both[0], Region("default"))
 
 
 async def test_a_region_whose_last_worker_left_stays_known(store):
     await store.beat(EU, [])
     await store.beat(replace(EU, id="bob-2"), [])
     await store.leave(EU)
-    assert (await store.facts()).regions == (Region("EU", live=True),)
+    assert (await store.facts()).regions == (Region("EU", SERVED),)
     await store.leave(replace(EU, id="bob-2"))
-    assert (await store.facts()).regions == (Region("EU", live=False),)
+    assert (await store.facts()).regions == (Region("EU"),)
 
 
 async def test_the_first_worker_of_a_region_changes_plans_and_later_ones_do_not(store):

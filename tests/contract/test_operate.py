@@ -213,3 +213,13 @@ async def test_nothing_to_operate_on_is_nothing(store):
     assert await store.replay([]) == []
     assert await store.purge([]) == []
     assert await store.adopt([]) == []
+
+
+async def test_pruning_leaves_a_new_job_alone_that_has_the_id_of_a_purged_one(store, clock):
+    [first] = await begin(store, job("a"))
+    await store.commit([done(first)])
+    await store.purge(["a"])
+    await store.enqueue([job("a")])
+    clock.advance(100)
+    await store.prune(0, 100)
+    assert (await store.get("a")).status == "pending"

@@ -5,16 +5,17 @@ Sending an operation again after a lost reply is safe. Times are the store's own
 this line is durations.
 """
 
-from collections.abc import Sequence
-from typing import Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
 from mulligan.core.errors import InvalidError
 from mulligan.core.facts import Facts, QueueSettings
+from mulligan.core.health import Breaker, Health
 from mulligan.core.job import Attempt, Claim, Enqueued, Job, Lease, NewJob, Status
 from mulligan.core.lane import Lane
-from mulligan.core.outcome import Outcome
+from mulligan.core.outcome import Done, Outcome
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.worker import Worker, WorkerView
 
@@ -67,8 +68,27 @@ class DelayedStats(Struct, frozen=True):
     ready_in_hour: int = 0
 
 
+class Count(NamedTuple):
+    """So much more of something that is counted by queue and region."""
+
+    queue: str
+    region: str
+    name: str
+    value: float
+
+
+class Tallies(Struct, frozen=True):
+    """What was counted, by queue, region and name: ever, and in the last minute."""
+
+    ever: dict[tuple[str, str, str], float]
+    recent: dict[tuple[str, str, str], float]
+
+
 class Stats(Struct, frozen=True):
-    """A store at one instant. Only lanes, queues and regions with something in them appear."""
+    """A store at one instant. Only lanes, queues and regions with something in them appear.
+
+    `gathering` are jobs, by queue, that stand in no lane because others have yet to arrive.
+    """
 
     now: float
     lanes: list[LaneStats]
@@ -76,6 +96,7 @@ class Stats(Struct, frozen=True):
     ended: dict[tuple[str, Status], int]
     delayed: dict[str, DelayedStats]
     workers: list[WorkerView]
+    gathering: dict[str, int] = {}
 
 
 class Selection(Struct, frozen=True):
@@ -93,6 +114,14 @@ class Page(Struct, frozen=True):
 
     jobs: list[Job]
     after: str | None
+
+
+class Adopted(NamedTuple):
+    """A job of another store, with its history and what has arrived at it, by place."""
+
+    job: Job
+    history: Sequence[Attempt]
+    arrived: Mapping[int, bytes | None] = {}
 
 
 def place_after(cursor: str) -> int:
@@ -117,7 +146,7 @@ class Store(Protocol):
         """Accept every job or none, each answered with its id or that of the job before it.
 
         A job is there before it if it has the same id, or the same unique key in the same queue
-        and has not ended.
+        (`key_queue`) and has not ended. One that awaits others stands in no lane yet.
         """
 
     async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
@@ -134,6 +163,10 @@ class Store(Protocol):
 
         A stale outcome changes nothing and does not hold up the others. Sending the same
         outcome twice is safe: the second is answered as already written.
+
+        When a job with a gather is done, it arrives there in the same step, at its place and with
+        its result, if the gathering job is stored and still awaits it. The last to arrive lets that
+        job join its lane, due at once.
         """
 
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
@@ -153,7 +186,10 @@ class Store(Protocol):
         """Housekeeping: move what fell due, end what expired. Claims are right without it."""
 
     async def prune(self, keep_done: float, limit: int) -> int:
-        """Delete done and cancelled jobs that ended longer ago than `keep_done` seconds."""
+        """Delete done and cancelled jobs that ended longer ago than `keep_done` seconds.
+
+        And whatever else is past its time: arrivals of deleted jobs, notes, old counts.
+        """
 
     async def wait(self, worker: Worker, seconds: float) -> None:
         """Sleep until something may matter to the worker's last plan, or the time is up."""
@@ -167,8 +203,32 @@ class Store(Protocol):
     async def pause(self, queue: str, *, paused: bool) -> None:
         """Stop or resume claims from a queue. Running jobs go on."""
 
+    async def count(self, counts: Sequence[Count]) -> dict[tuple[str, str], Health]:
+        """Add to what is counted, and say how the queues and regions named are now.
+
+        The one operation that is not safe to send twice: who gets no answer lets it be.
+        """
+
+    async def tallies(self) -> Tallies:
+        """All that was counted."""
+
+    async def switch(self, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
+        """Replace a breaker if it is still as it was; False, and nothing done, if not.
+
+        When it opens or closes, the store stamps `since`, and plans made before are refused.
+        """
+
+    async def note(self, key: str, value: bytes | None, keep: float) -> None:
+        """Keep a value under this key for so many seconds; None forgets it."""
+
+    async def notes(self, prefix: str) -> dict[str, bytes]:
+        """The values kept under keys that begin so."""
+
     async def get(self, job: str) -> Job | None:
         """The job as it is now."""
+
+    async def arrivals(self, job: str) -> dict[int, bytes | None]:
+        """The results that have arrived at a gathering job, by place, in its order."""
 
     async def history(self, job: str) -> list[Attempt]:
         """Its failed and lost attempts, the newest 50, oldest first, across replays."""
@@ -188,13 +248,23 @@ class Store(Protocol):
     async def ahead(self, job: str) -> int:
         """How many jobs stand before this one in its lane; refuses an unknown one."""
 
+    async def tail(self, lane: Lane, due: float) -> str | None:
+        """The last job waiting in the lane of those that were due by then; None if there is none.
+
+        A store may look at no more than the newest 1,000 of them.
+        """
+
     async def replay(self, jobs: Sequence[str]) -> list[bool]:
         """Make failed jobs pending again, retry_count 0, history kept; False where not failed."""
 
     async def cancel(self, jobs: Sequence[str], reason: str) -> list[bool]:
-        """End pending and running jobs; the lease of a running one becomes stale."""
+        """End pending and running jobs; the lease of a running one becomes stale.
 
-    async def adopt(self, jobs: Sequence[tuple[Job, Sequence[Attempt]]]) -> list[bool]:
+        A job that can no longer arrive, because it was cancelled, expired or purged, cancels the
+        one that awaits it, and so on upwards.
+        """
+
+    async def adopt(self, jobs: Sequence[Adopted]) -> list[bool]:
         """Take over unfinished and failed jobs of another store as they stand, with history.
 
         A running one is pending here, at the place it was taken from. False where the id, or
@@ -203,3 +273,13 @@ class Store(Protocol):
 
     async def purge(self, jobs: Sequence[str]) -> list[bool]:
         """Delete jobs that have ended, with their history; False where not ended."""
+
+
+class Transactional(Protocol):
+    """What a store can do whose own tables lie beside the user's."""
+
+    async def commit_within(self, outcome: Done, work: Callable[[Any], Any]) -> Verdict:
+        """Have the work done on a connection, and write the outcome, in one transaction.
+
+        If the work raises, or the lease is no longer held, nothing of either is written.
+        """

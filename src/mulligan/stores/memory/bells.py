@@ -9,25 +9,23 @@ import threading
 from collections.abc import Callable, Iterable
 
 from mulligan.core.lane import Lane
-from mulligan.core.plan import ClaimPlan
+from mulligan.core.plan import ClaimPlan, Source
 
-Waiter = tuple[asyncio.AbstractEventLoop, asyncio.Event]
+Waiter = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 
 
 class Sleeper:
-    """A worker that waits: for which lanes and gates, and until when it sleeps by itself."""
+    """A worker that waits: for what its plan takes from, and until when it sleeps by itself."""
 
-    __slots__ = ("gates", "heard", "lanes", "rung", "until", "worker")
+    __slots__ = ("heard", "plan", "rung", "sources", "until", "worker")
 
     def __init__(self, worker: str, plan: ClaimPlan, until: float) -> None:
         self.worker = worker
+        self.plan = plan
+        self.sources = plan.by_lane
         self.until = until
         self.rung = False
         self.heard = False
-        self.lanes = {s.lane: s.waited for g in plan.groups for tier in g.tiers for s in tier}
-        self.gates = {
-            gate.key for g in plan.groups for tier in g.tiers for s in tier for gate in s.gates
-        }
 
 
 class Bells:
@@ -39,6 +37,11 @@ class Bells:
         self._sleepers: dict[str, Sleeper] = {}
         self._waiters: dict[str, Waiter] = {}
 
+    @property
+    def someone_sleeps(self) -> bool:
+        """Whether there is anyone to be woken."""
+        return any(not sleeper.rung for sleeper in self._sleepers.values())
+
     def expect(self, worker: str, plan: ClaimPlan, until: float) -> None:
         """The worker got less than it asked for, and wants to know of more."""
         self._sleepers[worker] = Sleeper(worker, plan, until)
@@ -46,7 +49,7 @@ class Bells:
     def forget(self, worker: str) -> Iterable[Lane]:
         """The worker waits no longer; the lanes that it waited for."""
         sleeper = self._sleepers.pop(worker, None)
-        return () if sleeper is None else sleeper.lanes
+        return () if sleeper is None else sleeper.plan.lanes
 
     def dead(self) -> list[str]:
         """Those who waited and have stopped beating."""
@@ -60,18 +63,34 @@ class Bells:
         able = [
             sleeper
             for sleeper in self._sleepers.values()
-            if lane in sleeper.lanes and not sleeper.rung and self._live(sleeper.worker)
+            if lane in sleeper.sources and not sleeper.rung and self._live(sleeper.worker)
         ]
         if able:
-            soonest = min(sleeper.lanes[lane] for sleeper in able)
-            first = [sleeper for sleeper in able if sleeper.lanes[lane] == soonest]
-            if all(sleeper.until > due + soonest for sleeper in first):
+            wait, yields = min(
+                (sleeper.sources[lane].waited, sleeper.sources[lane].yields) for sleeper in able
+            )
+            first = [sleeper for sleeper in able if sleeper.sources[lane].waited == wait]
+            waits = 0.0 if yields and not self._any_sooner(lane, wait) else wait
+            if all(sleeper.until > due + waits for sleeper in first):
                 self._ring(first[0])
+
+    def sooner(self, source: Source, claimer: str) -> bool:
+        """Whether someone else sleeps who may take from the lane sooner than this source."""
+        return self._any_sooner(source.lane, source.waited, claimer)
+
+    def _any_sooner(self, lane: Lane, waited: float, but: str = "") -> bool:
+        return any(
+            lane in sleeper.sources
+            and sleeper.sources[lane].waited < waited
+            and sleeper.worker != but
+            and self._live(sleeper.worker)
+            for sleeper in self._sleepers.values()
+        )
 
     def ring_gate(self, key: str) -> None:
         """Wake one sleeper that a permit of this key may help."""
         for sleeper in self._sleepers.values():
-            if key in sleeper.gates and not sleeper.rung and self._live(sleeper.worker):
+            if key in sleeper.plan.gate_keys and not sleeper.rung and self._live(sleeper.worker):
                 self._ring(sleeper)
                 return
 
@@ -82,19 +101,19 @@ class Bells:
 
     async def wait(self, worker: str, seconds: float) -> None:
         """Sleep until the worker's bell rings, or the time is up."""
-        event = asyncio.Event()
+        loop = asyncio.get_running_loop()
         with self._lock:
             sleeper = self._sleepers.get(worker)
             if sleeper is not None and sleeper.rung and not sleeper.heard:
                 sleeper.heard = True
                 return
-            self._waiters[worker] = (asyncio.get_running_loop(), event)
+            woken = loop.create_future()
+            self._waiters[worker] = (loop, woken)
+        timer = loop.call_later(seconds, wake, woken)
         try:
-            async with asyncio.timeout(seconds):
-                await event.wait()
-        except TimeoutError:
-            pass
+            await woken
         finally:
+            timer.cancel()
             with self._lock:
                 self._waiters.pop(worker, None)
 
@@ -102,6 +121,12 @@ class Bells:
         sleeper.rung = True
         waiter = self._waiters.get(sleeper.worker)
         if waiter is not None:
-            loop, event = waiter
+            loop, woken = waiter
             sleeper.heard = True
-            loop.call_soon_threadsafe(event.set)
+            loop.call_soon_threadsafe(wake, woken)
+
+
+def wake(woken: "asyncio.Future[None]") -> None:
+    """End a wait, once."""
+    if not woken.done():
+        woken.set_result(None)

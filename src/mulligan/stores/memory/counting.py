@@ -22,9 +22,12 @@ def count(
     ended: dict[tuple[str, Status], int] = defaultdict(int)
     delayed: dict[str, list[float]] = defaultdict(list)
     held_by: dict[str, int] = defaultdict(int)
+    gathering: dict[str, int] = defaultdict(int)
     for record in records:
         queue = record.new.queue
-        if record.status == "pending":
+        if record.status == "pending" and record.awaits:
+            gathering[queue] += 1
+        elif record.status == "pending":
             lanes[record.lane].append(record.due)
             if record.delayed:
                 delayed[queue].append(record.due)
@@ -43,6 +46,7 @@ def count(
             WorkerView(worker, beat, joined, live, held_by[worker.id])
             for worker, beat, joined, live in workers
         ],
+        dict(gathering),
     )
 
 

@@ -8,6 +8,8 @@ class Record:
     """A stored job. The lane's heap holds it while it is pending and not held by a key."""
 
     __slots__ = (
+        "arrived",
+        "awaits",
         "cancel_reason",
         "committed",
         "created_at",
@@ -31,6 +33,7 @@ class Record:
         "started_at",
         "status",
         "token",
+        "trail",
         "worker",
         "worker_region",
     )
@@ -60,6 +63,9 @@ class Record:
         self.result: bytes | None = None
         self.cancel_reason: str | None = None
         self.history: list[Attempt] = []
+        self.trail = ""
+        self.awaits = new.awaits
+        self.arrived: dict[int, bytes | None] = {}
         self.permits: list[str] = []
 
     @property
@@ -101,6 +107,11 @@ def view(record: Record) -> Job:
         result=record.result,
         last_failure_reason=record.history[-1].message if record.history else None,
         cancel_reason=record.cancel_reason,
+        trail=record.trail,
+        unique_in=new.unique_in,
+        awaits=record.awaits,
+        gather=new.gather,
+        place=new.place,
     )
 
 

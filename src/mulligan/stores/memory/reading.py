@@ -1,0 +1,76 @@
+"""Reading the store: jobs, histories, pages and counts."""
+
+from mulligan.core.errors import UnknownJobError
+from mulligan.core.job import Attempt, Job
+from mulligan.core.lane import Lane
+from mulligan.stores.contract import Page, Selection, Stats, place_after
+from mulligan.stores.memory.claiming import Claiming
+from mulligan.stores.memory.counting import count
+from mulligan.stores.memory.record import matches, view
+
+
+class Reading(Claiming):
+    """The part of the store that changes nothing."""
+
+    async def get(self, job: str) -> Job | None:
+        with self._lock:
+            record = self._jobs.get(job)
+            return None if record is None else view(record)
+
+    async def history(self, job: str) -> list[Attempt]:
+        with self._lock:
+            record = self._jobs.get(job)
+            return [] if record is None else list(record.history)
+
+    async def arrivals(self, job: str) -> dict[int, bytes | None]:
+        with self._lock:
+            record = self._jobs.get(job)
+            return {} if record is None else dict(sorted(record.arrived.items()))
+
+    async def page(self, selection: Selection, limit: int, after: str | None = None) -> Page:
+        with self._lock:
+            below = self._places + 1 if after is None else place_after(after)
+            found = [r for r in self._jobs.values() if r.place < below and matches(selection, r)]
+            found.sort(key=lambda record: -record.place)
+            more = len(found) > limit
+            jobs = [view(record) for record in found[:limit]]
+            return Page(jobs, str(found[limit - 1].place) if more else None)
+
+    async def stats(self) -> Stats:
+        with self._lock:
+            now = self._tick()
+            workers = [
+                (w, beat, joined, self._live(w.id)) for w, beat, joined in self._workers.values()
+            ]
+            return count(self._jobs.values(), workers, now)
+
+    async def depth(self, lane: Lane, limit: int) -> int:
+        with self._lock:
+            now = self._tick()
+            ready = sum(
+                record.sequence == sequence and record.status == "pending" and due <= now
+                for due, sequence, record in self._lanes[lane]
+            )
+            return min(ready, limit)
+
+    async def ahead(self, job: str) -> int:
+        with self._lock:
+            record = self._jobs.get(job)
+            if record is None:
+                raise UnknownJobError(f"no job {job!r} is stored")
+            return sum(
+                r.status == "pending"
+                and not r.awaits
+                and r.lane == record.lane
+                and (r.due, r.sequence) < (record.due, record.sequence)
+                for r in self._jobs.values()
+            )
+
+    async def tail(self, lane: Lane, due: float) -> str | None:
+        with self._lock:
+            waiting = [
+                (record.due, record.sequence, record.new.id)
+                for at, sequence, record in self._lanes[lane]
+                if at <= due and record.sequence == sequence and record.status == "pending"
+            ]
+            return max(waiting)[2] if waiting else None
