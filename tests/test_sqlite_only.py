@@ -1,4 +1,4 @@
-"""What only the SQLite store does: plans of its queries, its file, its bells, its inbox."""
+"""What only the SQLite store does: plans of queries, its file, bells, inbox and transactions."""
 
 import asyncio
 import os
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 
@@ -19,10 +20,22 @@ from mulligan.core.job import decode_call, decode_policy
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.retry import Retry
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Selection
+from mulligan.stores.contract import Count, Selection
 from mulligan.stores.sqlite import SqliteStore, _connection, _schema
 from mulligan.stores.sqlite._sql import load
-from tests.contract.making import ANN, BOB, body, claim, done, job, jobs, names, start
+from tests.contract.making import (
+    ANN,
+    BOB,
+    begin,
+    body,
+    claim,
+    done,
+    job,
+    jobs,
+    names,
+    source,
+    start,
+)
 from tests.stores import handle
 
 STATEMENTS = sorted(
@@ -123,15 +136,17 @@ async def pragma(store, name):
         ("prune", "job_ended"),
         ("unique_holder", "job_unique"),
         ("depth", "job_lane"),
+        ("tail", "job_lane"),
         ("attempt_list", "attempt_job"),
         ("attempt_trim", "attempt_job"),
         ("permits_of", "permit_job"),
+        ("note_prune", "note_until"),
     ],
 )
 def test_a_query_uses_its_index_and_sorts_nothing(db, statement, index):
     plan = explain(db, statement)
     assert index in plan
-    assert not re.search(r"SCAN (job|attempt|permit)\b(?! USING)", plan), plan
+    assert not re.search(r"SCAN (job|attempt|permit|note)\b(?! USING)", plan), plan
     assert "TEMP B-TREE" not in plan
 
 
@@ -149,10 +164,32 @@ def test_jobs_are_changed_by_key(db, statement):
         ("stats_ended", "job_ended"),
         ("stats_delayed", "job_delayed"),
         ("stats_held", "job_held"),
+        ("stats_gathering", "job_held"),
     ],
 )
 def test_counts_read_indexes_and_no_bodies(db, statement, index):
     assert f"USING COVERING INDEX {index}" in explain(db, statement)
+
+
+def test_the_health_of_a_region_is_read_from_its_recent_attempts_alone(db):
+    plan = explain(db, "recent_attempts")
+    assert plan.endswith("PRIMARY KEY (queue=? AND region=? AND name=? AND slot>?)")
+
+
+@pytest.mark.parametrize("statement", ["arrival_list", "arrival_delete"])
+def test_arrivals_are_found_by_their_job(db, statement):
+    assert "SEARCH arrival USING INDEX sqlite_autoindex_arrival_1 (job=?)" in explain(db, statement)
+
+
+async def test_only_a_lane_where_a_job_stands_makes_a_claim_ask_who_sleeps(store):
+    seen: list[str] = []
+    await store._runner.run(lambda tx: tx.db.set_trace_callback(seen.append))
+    empty = [source(Lane("default", f"*+{n}", 1), waited=2.0, yields=True) for n in range(3)]
+    await claim(store, *empty, worker=BOB)
+    assert not any("l.waited <" in statement for statement in seen)
+    await store.enqueue([job("a", region="*+1", priority=1)])
+    assert names(await claim(store, *empty, worker=BOB)) == ["a"]
+    assert sum("l.waited <" in statement for statement in seen) == 1
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
@@ -288,6 +325,17 @@ async def test_a_locked_file_is_waited_for_and_not_for_ever(store, db, monkeypat
     waiting = asyncio.create_task(store.enqueue(jobs("a")))
     db.execute("COMMIT")
     assert await waiting == [("a", True)]
+
+
+async def test_what_is_past_its_time_leaves_the_file(store, clock):
+    await store.note("a", b"1", 10)
+    await store.count([Count("default", "default", "failed", 1)])
+    clock.advance(61)
+    await store.prune(0, 100)
+    assert await rows(store, "SELECT count(*) FROM note UNION ALL SELECT count(*) FROM recent") == [
+        (0,),
+        (0,),
+    ]
 
 
 # -- processes ---------------------------------------------------------------------------------
@@ -630,3 +678,211 @@ async def test_a_sleeper_soon_learns_of_a_foreign_job(url, path):
         assert names(await claim(store, worker=ANN)) == ["a"]
         assert await rows(store, "SELECT worker FROM waiting WHERE rung") == []
         assert await rows(store, "SELECT worker FROM waiting WHERE asleep") == [(BOB.id,)]
+
+
+async def test_of_two_sleepers_a_foreign_job_wakes_the_one_that_may_take_it_sooner(url, path):
+    lane = Lane("default", "*", Priority.NORMAL)
+    async with handle(url, time.time) as store:
+        await claim(store, source(lane, waited=2.0, yields=True), worker=BOB)
+        await claim(store, source(lane), worker=ANN)
+        foreign(path, "INSERT INTO inbox (task, region) VALUES ('ask', '*')")
+        assert await rows(store, "SELECT worker FROM waiting WHERE rung") == [(ANN.id,)]
+        foreign(path, "INSERT INTO inbox (task, region) VALUES ('ask', '*')")
+        assert len(await rows(store, "SELECT worker FROM waiting WHERE rung")) == 2
+
+
+# -- a commit within the user's transaction ----------------------------------------------------
+
+
+@pytest.fixture
+async def running(store, db):
+    """A claim, beside a table of the user's."""
+    db.execute("CREATE TABLE balance (owner TEXT PRIMARY KEY, cents INTEGER)")
+    [claimed] = await begin(store, job("a"))
+    return claimed
+
+
+def pay(connection, owner="ann"):
+    connection.execute("INSERT INTO balance VALUES (?, 5)", (owner,))
+
+
+def balances(db):
+    return db.execute("SELECT owner, cents FROM balance").fetchall()
+
+
+async def nothing_was_written(store, db):
+    """Whether neither table shows anything of the work or its outcome, and the store goes on."""
+    stored = await store.get("a")
+    await store.enqueue(jobs("another"))
+    return (stored.status, balances(db)) == ("processing", [])
+
+
+async def test_the_work_and_the_outcome_are_written_together(store, db, running):
+    [mail] = jobs("mail")
+    assert await store.commit_within(done(running, b"7", mail), pay) == "written"
+    assert balances(db) == [("ann", 5)]
+    assert ((await store.get("a")).status, (await store.get("a")).result) == ("done", b"7")
+    assert (await store.get("mail")).status == "pending"
+
+
+async def test_others_see_nothing_before_both_are_there(store, db, path, running):
+    def look(connection):
+        pay(connection)
+        other = sqlite3.connect(path)
+        assert balances(other) == []
+        assert other.execute("SELECT status FROM job").fetchall() == [("processing",)]
+        other.close()
+
+    assert await store.commit_within(done(running), look) == "written"
+    assert balances(db) == [("ann", 5)]
+    assert db.execute("SELECT status FROM job").fetchall() == [("done",)]
+
+
+async def test_the_same_commit_again_does_not_do_the_work_again(store, db, running):
+    await store.commit_within(done(running), pay)
+    assert await store.commit_within(done(running), pay) == "already"
+    assert balances(db) == [("ann", 5)]
+
+
+async def test_who_has_lost_the_lease_does_no_work(store, db, clock, running):
+    clock.advance(100)
+    await store.seize(1, BOB)
+    assert await store.commit_within(done(running), pay) == "stale"
+    assert await nothing_was_written(store, db)
+
+
+@pytest.mark.parametrize(
+    "raised", [ValueError("no funds"), SystemExit(3), asyncio.CancelledError()]
+)
+async def test_what_the_work_raises_undoes_all_and_is_raised_as_it_is(store, db, running, raised):
+    def fail(connection):
+        pay(connection)
+        raise raised
+
+    with pytest.raises(type(raised)) as caught:
+        await store.commit_within(done(running), fail)
+    assert caught.value is raised
+    assert caught.value.__context__ is None
+    assert await nothing_was_written(store, db)
+
+
+async def test_an_error_of_sqlite_in_the_work_is_the_users_own(store, db, running):
+    def twice(connection):
+        pay(connection)
+        pay(connection)
+
+    with pytest.raises(sqlite3.IntegrityError, match=r"UNIQUE constraint failed: balance\.owner"):
+        await store.commit_within(done(running), twice)
+    assert await nothing_was_written(store, db)
+
+
+def commits(connection):
+    pay(connection)
+    connection.commit()
+
+
+def commits_in_sql(connection):
+    pay(connection)
+    connection.execute("COMMIT")
+
+
+def rolls_back(connection):
+    connection.rollback()
+
+
+def rolls_back_unheard(connection):
+    pay(connection)
+    with suppress(sqlite3.Error):
+        connection.rollback()
+
+
+def begins(connection):
+    connection.execute("BEGIN")
+
+
+def uses_with(connection):
+    with connection:
+        pay(connection)
+
+
+def runs_a_script(connection):
+    connection.executescript("INSERT INTO balance VALUES ('ann', 5)")
+
+
+def closes(connection):
+    pay(connection)
+    connection.close()
+
+
+def is_rolled_back_unheard(connection):
+    pay(connection)
+    with suppress(sqlite3.IntegrityError):
+        connection.execute("INSERT OR ROLLBACK INTO balance VALUES ('ann', 6)")
+
+
+async def is_asynchronous(connection):
+    pay(connection)
+
+
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        (commits, "must not COMMIT by itself"),
+        (commits_in_sql, "must not COMMIT by itself"),
+        (begins, "must not BEGIN by itself"),
+        (rolls_back, "must not ROLLBACK by itself"),
+        (rolls_back_unheard, "must not ROLLBACK by itself"),
+        (uses_with, "must not COMMIT by itself"),
+        (runs_a_script, "must not COMMIT by itself"),
+        (closes, "must not close the connection"),
+        (is_rolled_back_unheard, "ended the transaction, so nothing was written"),
+        (is_asynchronous, "must be a plain function"),
+    ],
+)
+async def test_work_that_would_end_the_transaction_is_refused(store, db, running, work, message):
+    with pytest.raises(InvalidError, match=message):
+        await store.commit_within(done(running), work)
+    assert await nothing_was_written(store, db)
+    assert await store.commit_within(done(running), pay) == "written"
+    assert balances(db) == [("ann", 5)]
+
+
+async def test_work_may_undo_a_part_of_itself_and_read_rows_by_name(store, db, running):
+    def careful(connection):
+        connection.row_factory = sqlite3.Row
+        pay(connection, "bob")
+        connection.execute("SAVEPOINT part")
+        pay(connection, "eve")
+        connection.execute("ROLLBACK TO part")
+        assert connection.execute("SELECT owner FROM balance").fetchone()["owner"] == "bob"
+
+    assert await store.commit_within(done(running), careful) == "written"
+    assert balances(db) == [("bob", 5)]
+    assert isinstance((await rows(store, "SELECT 1"))[0], tuple)
+
+
+async def test_work_is_done_once_whatever_is_asked_at_the_same_time(store, db, running):
+    done_by = []
+
+    def once(connection):
+        done_by.append(connection)
+        pay(connection)
+
+    answers = await asyncio.gather(
+        *(store.enqueue(jobs(f"j{i}")) for i in range(20)),
+        store.commit_within(done(running), once),
+        store.enqueue(jobs(*map(str, range(1001)))),
+        *(store.enqueue(jobs(f"k{i}")) for i in range(20)),
+        return_exceptions=True,
+    )
+    assert (answers[20], len(done_by)) == ("written", 1)
+    assert isinstance(answers[21], InvalidError)
+    assert balances(db) == [("ann", 5)]
+
+
+async def test_work_is_done_in_a_store_without_a_thread_too(path, db, running, clock):
+    store = SqliteStore(f"sqlite:///{path}", clock, inline=True)
+    await store.open()
+    assert await store.commit_within(done(running), pay) == "written"
+    await store.close()
+    assert balances(db) == [("ann", 5)]

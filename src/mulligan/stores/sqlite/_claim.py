@@ -71,7 +71,7 @@ def drain(tier: tuple[Source, ...], lines: Lines, room: int) -> int:
         ready = [
             (row, source, allowed)
             for source in tier
-            if (row := lines.first(source.lane, source.waited)) is not None
+            if (row := lines.first(source.lane, lines.waits(source))) is not None
             and (allowed := allowance(source, lines)) > 0
         ]
         if not ready:
@@ -83,7 +83,7 @@ def drain(tier: tuple[Source, ...], lines: Lines, room: int) -> int:
             others = [r for r, s, _ in ready if s.lane != source.lane]
             most = 1 if one_by_one else min(rest, allowed)
             bound = min(others, default=None)
-            taken = lines.take_plain(source.lane, most, bound, source.waited)
+            taken = lines.take_plain(source.lane, most, bound, lines.waits(source))
         charge(source, lines, taken)
     return len(lines.taken) - before
 
@@ -142,6 +142,7 @@ def claims_of(rows: list[Row], worker: Worker, now: float) -> list[Claim]:
             me,
             region,
             now,
+            trail,
         )
         for (
             due,
@@ -159,6 +160,7 @@ def claims_of(rows: list[Row], worker: Worker, now: float) -> list[Claim]:
             retry_count,
             replay,
             snoozes,
+            trail,
             *_,
         ) in rows
     ]

@@ -1,8 +1,8 @@
 """Commit: each outcome whose lease is still held is written, and each is answered."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from mulligan.core.job import Attempt, NewJob
 from mulligan.core.lane import Lane
@@ -10,7 +10,9 @@ from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome, 
 from mulligan.core.settings import HISTORY_LIMIT, check_batch
 from mulligan.stores.contract import Verdict
 from mulligan.stores.sqlite._enqueue import add
+from mulligan.stores.sqlite._gathering import Arrival, arrive, miss
 from mulligan.stores.sqlite._keys import any_permits, release
+from mulligan.stores.sqlite._lending import lend
 from mulligan.stores.sqlite._sql import as_json, load
 from mulligan.stores.sqlite._transaction import Transaction
 
@@ -36,8 +38,16 @@ def commit(tx: Transaction, outcomes: Sequence[Outcome]) -> list[Verdict]:
     return verdicts
 
 
+def commit_within(tx: Transaction, outcome: Done, work: Callable[[Any], Any]) -> Verdict:
+    """Write the outcome, and have the work done beside it if its lease was held till now."""
+    [verdict] = commit(tx, [outcome])
+    if verdict == "written":
+        lend(tx.db, work)
+    return verdict
+
+
 def written_at_once(tx: Transaction, outcomes: Sequence[Outcome]) -> bool:
-    """The common case, in one statement: all done, all leases held, no permits anywhere."""
+    """The common case, in one statement: all done and held, no permits, nothing to arrive."""
     dones = [o for o in outcomes if type(o) is Done and not o.next]
     if not dones or len(dones) < len(outcomes) or any_permits(tx):
         return False
@@ -53,61 +63,102 @@ def written_at_once(tx: Transaction, outcomes: Sequence[Outcome]) -> bool:
     return whole
 
 
+class Row(NamedTuple):
+    """A stored job, as far as a commit needs to know it."""
+
+    id: str
+    place: int
+    token: int
+    committed: int
+    runs: bool
+    concurrency_key: str | None
+    gather: str | None
+    gather_place: int
+    queue: str
+    scope: str
+    lane_priority: int
+    due: float
+
+    @property
+    def lane(self) -> Lane:
+        """The lane that it was taken from."""
+        return Lane(self.queue, self.scope, self.lane_priority)
+
+
 class Batch:
-    """Outcomes of mixed kinds, gathered by statement and written together."""
+    """Outcomes of mixed kinds, collected by statement and written together."""
 
     def __init__(self, tx: Transaction, outcomes: Sequence[Outcome]) -> None:
         self._tx = tx
         ids = as_json([outcome.lease.job for outcome in outcomes])
-        self._rows = {row[0]: list(row) for row in tx.db.execute(_ROWS, (ids,))}
-        needed = sum(
-            len(o.next) if isinstance(o, Done | Dead) else isinstance(o, Again | Later)
-            for o in outcomes
-        )
+        self._rows = {row[0]: Row(*row) for row in tx.db.execute(_ROWS, (ids,))}
+        needed = sum(self._sequences(outcome) for outcome in outcomes)
         self._sequence = count(tx.reserve(needed) if needed else 0)
         self.written: list[tuple[str, str | None]] = []
         self._writes: dict[str, list[tuple[Any, ...]]] = {
             statement: [] for statement in (_DONE, _ENDED, _PENDING, _RETURNED, _REMEMBER, _TRIM)
         }
+        self._arrivals: list[Arrival] = []
         self._next: list[tuple[NewJob, int]] = []
 
+    def _sequences(self, outcome: Outcome) -> int:
+        """How many jobs the outcome may let join a lane."""
+        match outcome:
+            case Done(lease, _, following):
+                row = self._rows.get(lease.job)
+                return len(following) + (row is not None and row.gather is not None)
+            case Dead(_, _, following):
+                return len(following)
+            case Again() | Later():
+                return 1
+            case _:
+                return 0
+
     def add(self, outcome: Outcome) -> Verdict:
-        """Gather what the outcome changes, if its lease is held."""
+        """Collect what the outcome changes, if its lease is held."""
         job, token = outcome.lease
         row = self._rows.get(job)
         if row is None:
             return "stale"
-        _, place, current, committed, runs, key, *lane, due = row
-        if current != token or not runs:
-            return "already" if committed == token else "stale"
-        row[3], row[4] = token, False
-        self.written.append((job, key))
-        self._gather(outcome, place, Lane(*lane), due)
+        if row.token != token or not row.runs:
+            return "already" if row.committed == token else "stale"
+        self._rows[job] = row._replace(committed=token, runs=False)
+        self._collect(outcome, row)
+        self.written.append((job, row.concurrency_key))
         return "written"
 
-    def _gather(self, outcome: Outcome, place: int, lane: Lane, due: float) -> None:
-        now = self._tx.now
+    def _collect(self, outcome: Outcome, row: Row) -> None:
+        now, place = self._tx.now, row.place
         match outcome:
             case Done(_, result, following):
                 self._writes[_DONE].append((result, now, place))
+                self._arrive(row, result)
                 self._follow(following)
-            case Dead(lease, failure, following):
-                self._remember(lease.job, failure)
+            case Dead(_, failure, following):
+                self._remember(row.id, failure)
                 self._writes[_ENDED].append(("failed", None, now, place))
                 self._follow(following)
             case Cancelled(_, reason):
                 self._writes[_ENDED].append(("cancelled", reason, now, place))
-            case Again(lease, lane, delay, failure):
-                self._remember(lease.job, failure)
-                self._put(place, lane, delay, retries=1)
+                self._miss(row)
+            case Again(_, lane, delay, failure, trail):
+                self._remember(row.id, failure)
+                self._put(place, lane, delay, retries=1, trail=trail)
             case Later(_, delay):
-                self._put(place, lane, delay, snoozes=1)
+                self._put(place, row.lane, delay, snoozes=1)
             case Returned():
                 self._writes[_RETURNED].append((place,))
-                self._tx.join(lane, due)
+                self._tx.join(row.lane, row.due)
 
     def _put(
-        self, place: int, lane: Lane, delay: float, retries: int = 0, snoozes: int = 0
+        self,
+        place: int,
+        lane: Lane,
+        delay: float,
+        *,
+        retries: int = 0,
+        snoozes: int = 0,
+        trail: str | None = None,
     ) -> None:
         due = self._tx.due(delay)
         _, scope, priority = lane
@@ -120,6 +171,7 @@ class Batch:
                 due > self._tx.now,
                 retries,
                 snoozes,
+                trail,
                 place,
             )
         )
@@ -129,20 +181,34 @@ class Batch:
         self._writes[_REMEMBER].append(attempt_row(job, failure, self._tx.now))
         self._writes[_TRIM].append((job, HISTORY_LIMIT))
 
+    def _arrive(self, row: Row, result: bytes | None) -> None:
+        if row.gather is not None:
+            arrival = Arrival(row.gather, row.gather_place, result, next(self._sequence))
+            self._arrivals.append(arrival)
+
+    def _miss(self, row: Row) -> None:
+        if row.gather is not None:
+            self.flush()  # what arrived before it counts
+            self.written += miss(self._tx, row.id, row.gather, "cancelled")
+
     def _follow(self, following: tuple[NewJob, ...]) -> None:
         if not following:
             return
         self._next += [(job, next(self._sequence)) for job in following]
-        if any(job.unique_key is not None for job in following):
-            # Whether the key is free depends on the outcomes before this one, and on no later one.
+        if any(job.unique_key is not None or job.awaits for job in following):
+            # Whether a key is free depends on the outcomes before this one, and on no later one;
+            # what arrives at a new job does on those after it.
             self.flush()
 
     def flush(self) -> None:
-        """Write what was gathered."""
+        """Write what was collected."""
         for statement, rows in self._writes.items():
             if rows:
                 self._tx.db.executemany(statement, rows)
                 rows.clear()
+        if self._arrivals:
+            arrive(self._tx, self._arrivals)
+            self._arrivals.clear()
         if self._next:
             jobs, sequences = zip(*self._next, strict=True)
             add(self._tx, jobs, sequences)

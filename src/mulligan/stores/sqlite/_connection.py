@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from mulligan.core.durations import rounded
 from mulligan.core.errors import StoreError, StoreUnavailableError
+from mulligan.stores.sqlite._lending import Lendable
 from mulligan.stores.sqlite._schema import check_library, migrate
 from mulligan.stores.sqlite._transaction import Call, Transaction
 from mulligan.stores.sqlite._url import Place
@@ -25,10 +26,19 @@ _BUSY = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL"})
 
 
 class Work(NamedTuple):
-    """An operation: what to do inside its transaction, and whether it writes."""
+    """An operation: what to do inside its transaction, and whether it writes.
+
+    One that is `alone` is not done again because of what others did in the same transaction.
+    """
 
     call: Callable[[Transaction], Any]
     writes: bool
+    alone: bool = False
+
+    @property
+    def shares(self) -> bool:
+        """Whether it may go to the disk together with others."""
+        return self.writes and not self.alone
 
 
 class Reply(NamedTuple):
@@ -96,7 +106,7 @@ class Connection:
         return replies, calls
 
 
-def connect(place: Place) -> sqlite3.Connection:
+def connect(place: Place) -> Lendable:
     """Open the file and bring its schema up to date."""
     check_library()
     db = sqlite3.connect(
@@ -105,6 +115,7 @@ def connect(place: Place) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
         cached_statements=STATEMENTS,
+        factory=Lendable,
     )
     try:
         if not place.in_memory:

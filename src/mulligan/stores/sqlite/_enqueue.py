@@ -25,7 +25,7 @@ def enqueue(tx: Transaction, jobs: Sequence[NewJob]) -> list[Enqueued]:
 def add(tx: Transaction, jobs: Sequence[NewJob], places: Sequence[int]) -> list[Enqueued]:
     """Add the jobs under these sequence numbers, which grow."""
     now = tx.now
-    dues = [tx.due(job.delay) for job in jobs]
+    dues = [now if job.awaits else tx.due(job.delay) for job in jobs]
     rows = [
         (
             place,
@@ -39,8 +39,12 @@ def add(tx: Transaction, jobs: Sequence[NewJob], places: Sequence[int]) -> list[
             now,
             None if job.expires is None else now + job.expires,
             job.unique_key,
+            job.unique_in,
             job.concurrency_key,
             job.concurrency_limit,
+            job.awaits,
+            job.gather,
+            job.place,
             job.body,
         )
         for place, job, due in zip(places, jobs, dues, strict=True)
@@ -55,7 +59,7 @@ def add(tx: Transaction, jobs: Sequence[NewJob], places: Sequence[int]) -> list[
         ]
     if tx.anyone_asleep:
         for job, due, answer in zip(jobs, dues, answers, strict=True):
-            if answer.created:
+            if answer.created and not job.awaits:
                 tx.join(job.lane, due)
     return answers
 
@@ -65,5 +69,5 @@ def existing(tx: Transaction, job: NewJob, place: int) -> Enqueued:
     if tx.db.execute(_IS_STORED, (job.id, place)).fetchone():
         return Enqueued(job.id, created=False)
     return Enqueued(
-        tx.db.execute(_HOLDER, (job.queue, job.unique_key)).fetchone()[0], created=False
+        tx.db.execute(_HOLDER, (job.key_queue, job.unique_key)).fetchone()[0], created=False
     )

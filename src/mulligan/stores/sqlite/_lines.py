@@ -7,7 +7,8 @@ from typing import Any
 from mulligan.core.durations import rounded
 from mulligan.core.job import EXPIRED
 from mulligan.core.lane import Lane
-from mulligan.core.plan import Gate, Group, Rate, Running
+from mulligan.core.plan import Gate, Group, Rate, Running, Source
+from mulligan.stores.sqlite._gathering import miss
 from mulligan.stores.sqlite._keys import let_go
 from mulligan.stores.sqlite._sql import as_json, load
 from mulligan.stores.sqlite._transaction import Transaction
@@ -19,6 +20,7 @@ _EXPIRE = load("claim_expire")
 _HOLD = load("claim_hold")
 _PERMITS = load("permits_used")
 _STARTS = load("starts")
+_SOONER = load("waiting_sooner")
 
 # (due, sequence) first, so that rows compare by them; the last four are the claim's concern only.
 Row = tuple[Any, ...]
@@ -44,6 +46,12 @@ class Line:
         self.plain = 0
         self.last = FIRST
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no job stands in the lane, as far as has been looked."""
+        read = self.position == len(self.rows) and (self.complete or not self.loaded)
+        return read and self.head is None
+
     def find_special(self) -> None:
         """Note where the first row stands, from here on, that a key or an expiry concerns."""
         rows = self.rows
@@ -63,6 +71,7 @@ class Lines:
         self.counts: dict[Rate, int] = {}
         self._used: dict[str, int] = {}
         self._started: dict[tuple[str, float], tuple[int, float | None]] = {}
+        self._sooner: dict[Source, bool] = {}
         lanes, text = lanes_of(groups)
         self._lines = {lane: Line(lane) for lane in lanes}
         self._probe(list(self._lines.values()), text)
@@ -102,6 +111,15 @@ class Lines:
         if line.rows:
             line.last = line.rows[-1][:2]
 
+    def waits(self, source: Source) -> float:
+        """How long a job must have been due; only where one stands is it asked who sleeps."""
+        if not source.yields or not source.waited or self._lines[source.lane].is_empty:
+            return source.waited
+        if source not in self._sooner:
+            asked = (*source.lane, source.waited, self._tx.myself, self._tx.now)
+            self._sooner[source] = self._tx.db.execute(_SOONER, asked).fetchone() is not None
+        return source.waited if self._sooner[source] else 0.0
+
     def take_plain(self, lane: Lane, most: int, before: Row | None, waited: float) -> list[Row]:
         """Take up to `most` rows that no key and no expiry concerns, and that go before another."""
         line = self._lines[lane]
@@ -130,9 +148,7 @@ class Lines:
         line.position += 1
         line.find_special()
         if row[EXPIRES] is not None and row[EXPIRES] <= self._tx.now:
-            self._tx.db.execute(_EXPIRE, (row[PLACE], self._tx.now, EXPIRED))
-            if row[KEY] is not None:
-                self._let_go(row[KEY])
+            self._expire(row)
             return None
         if row[KEY] is not None:
             key = f"key:{row[KEY]}"
@@ -142,6 +158,14 @@ class Lines:
             self.charge(key, row)
         self.taken.append(row)
         return row
+
+    def _expire(self, row: Row) -> None:
+        """End the job, and those that await it; held jobs of their keys may have room now."""
+        found = self._tx.db.execute(_EXPIRE, (row[PLACE], self._tx.now, EXPIRED)).fetchone()
+        missed = miss(self._tx, row[ID], found[0], "cancelled")
+        for key in (row[KEY], *(key for _, key in missed)):
+            if key is not None:
+                self._let_go(key)
 
     def _let_go(self, key: str) -> None:
         """Let held jobs of the key stand in their lanes again, also in those read already."""

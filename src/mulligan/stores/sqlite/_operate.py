@@ -1,143 +1,135 @@
 """What operators do with jobs, and the housekeeping that every worker does."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
-from mulligan.core.durations import rounded
-from mulligan.core.job import ENDED, EXPIRED, Attempt, Job
+from mulligan.core.health import CLOSED, first_slot
+from mulligan.core.job import ENDED, EXPIRED, Status
 from mulligan.core.lane import Lane
 from mulligan.core.settings import check_batch
-from mulligan.stores.sqlite._commit import attempt_row
+from mulligan.stores.sqlite._gathering import miss
 from mulligan.stores.sqlite._keys import release
 from mulligan.stores.sqlite._read import ended_groups
 from mulligan.stores.sqlite._sql import as_json, load
 from mulligan.stores.sqlite._transaction import Transaction
 
-_ROWS = load("state_rows")
+_STATE = load("state")
 _HOLDER = load("unique_holder")
 _REPLAY = load("replay")
 _CANCEL = load("cancel")
-_ADOPT = load("adopt")
-_REMEMBER = load("attempt_add")
-_FORGET = load("attempt_delete")
 _DELETE = load("delete")
-_PROMOTE = load("promote")
+_FORGET_ATTEMPTS = load("attempt_delete")
+_FORGET_ARRIVALS = load("arrival_delete")
+_EXPIRED = load("promote")
 _PRUNE = load("prune")
+_PRUNE_NOTES = load("note_prune")
+_PRUNE_RECENT = load("recent_prune")
 
 
-def found(tx: Transaction, jobs: Sequence[str]) -> dict[str, tuple[Any, ...]]:
-    """The state of the jobs that are stored, by id."""
-    check_batch(len(jobs))
-    return {row[0]: row for row in tx.db.execute(_ROWS, (as_json(jobs),))}
+class State(NamedTuple):
+    """What is asked of a job before something is done with it."""
+
+    place: int
+    status: Status
+    queue: str
+    region: str
+    priority: int
+    key_queue: str
+    unique_key: str | None
+    concurrency_key: str | None
+    gather: str | None
+
+
+def state_of(tx: Transaction, job: str) -> State | None:
+    """The state of the job, as what was done before in the transaction left it."""
+    row = tx.db.execute(_STATE, (job,)).fetchone()
+    return None if row is None else State(*row)
 
 
 def replay(tx: Transaction, jobs: Sequence[str]) -> list[bool]:
     """Make failed jobs pending again, unless another job has their unique key now."""
-    rows = found(tx, jobs)
+    check_batch(len(jobs))
     first = tx.reserve(len(jobs))
-    return [replay_one(tx, rows.pop(job, None), first + i) for i, job in enumerate(jobs)]
+    return [replay_one(tx, job, first + i) for i, job in enumerate(jobs)]
 
 
-def replay_one(tx: Transaction, row: tuple[Any, ...] | None, sequence: int) -> bool:
+def replay_one(tx: Transaction, job: str, sequence: int) -> bool:
     """Let the job join its first lane again, if it failed."""
-    if row is None:
+    state = state_of(tx, job)
+    if state is None or state.status != "failed":
         return False
-    _, place, status, queue, region, priority, unique_key, _ = row
-    if status != "failed":
+    key = (state.key_queue, state.unique_key)
+    if state.unique_key is not None and tx.db.execute(_HOLDER, key).fetchone():
         return False
-    if unique_key is not None and tx.db.execute(_HOLDER, (queue, unique_key)).fetchone():
-        return False
-    tx.db.execute(_REPLAY, (tx.now, sequence, place))
-    tx.join(Lane(queue, region, priority), tx.now)
+    tx.db.execute(_REPLAY, (tx.now, sequence, state.place))
+    tx.join(Lane(state.queue, state.region, state.priority), tx.now)
     return True
 
 
 def cancel(tx: Transaction, jobs: Sequence[str], reason: str) -> list[bool]:
     """End jobs that have not ended; the lease of a running one becomes stale."""
-    rows = found(tx, jobs)
-    answers = []
-    for job in jobs:
-        row = rows.pop(job, None)
-        live = row is not None and row[2] not in ENDED
-        if row is not None and live:
-            tx.db.execute(_CANCEL, (tx.now, reason, row[1]))
-            release(tx, [(job, row[7])])
-        answers.append(live)
-    return answers
+    check_batch(len(jobs))
+    return [cancel_one(tx, job, reason) for job in jobs]
+
+
+def cancel_one(tx: Transaction, job: str, reason: str) -> bool:
+    """End the job and those that await it, and let go of what they held."""
+    state = state_of(tx, job)
+    if state is None or state.status in ENDED:
+        return False
+    tx.db.execute(_CANCEL, (tx.now, reason, state.place))
+    missed = miss(tx, job, state.gather, "cancelled")
+    release(tx, [(job, state.concurrency_key), *missed])
+    return True
 
 
 def purge(tx: Transaction, jobs: Sequence[str]) -> list[bool]:
     """Delete jobs that have ended, with their history."""
-    rows = found(tx, jobs)
-    places = {job: row[1] for job, row in rows.items() if row[2] in ENDED}
-    tx.db.execute(_DELETE, (as_json(list(places.values())),))
-    tx.db.execute(_FORGET, (as_json(list(places)),))
-    return [places.pop(job, None) is not None for job in jobs]
-
-
-def adopt(tx: Transaction, jobs: Sequence[tuple[Job, Sequence[Attempt]]]) -> list[bool]:
-    """Take over jobs of another store as they stand; a running one is pending here."""
     check_batch(len(jobs))
-    first = tx.reserve(len(jobs))
-    return [adopt_one(tx, job, history, first + i) for i, (job, history) in enumerate(jobs)]
+    answers = [purge_one(tx, job) for job in jobs]
+    forget(tx, [job for job, purged in zip(jobs, answers, strict=True) if purged])
+    return answers
 
 
-def adopt_one(tx: Transaction, job: Job, history: Sequence[Attempt], place: int) -> bool:
-    """Store the job with its history, unless its id or unique key is taken."""
-    failed = job.status == "failed"
-    due = job.due if failed else rounded(job.due)
-    row = (
-        place,
-        job.id,
-        job.queue,
-        job.task,
-        job.region,
-        job.priority,
-        "failed" if failed else "pending",
-        job.scope,
-        job.lane_priority,
-        due,
-        0 if failed else place,
-        not failed and due > tx.now,
-        job.token,
-        job.retry_count,
-        job.replay,
-        job.snoozes,
-        job.created_at,
-        job.started_at,
-        job.last_retry_at,
-        job.ended_at if failed else None,
-        job.expires_at,
-        job.unique_key,
-        job.concurrency_key,
-        job.concurrency_limit,
-        job.body,
-    )
-    if not tx.db.execute(_ADOPT, row).rowcount:
+def purge_one(tx: Transaction, job: str) -> bool:
+    """Delete the job; one that failed can no longer be replayed, and so will never arrive."""
+    state = state_of(tx, job)
+    if state is None or state.status not in ENDED:
         return False
-    tx.db.executemany(_REMEMBER, [attempt_row(job.id, each, each.ended_at) for each in history])
-    if not failed:
-        tx.join(job.lane, due)
+    tx.db.execute(_DELETE, (state.place,))
+    if state.status == "failed":
+        release(tx, miss(tx, job, state.gather, "purged"))
     return True
+
+
+def forget(tx: Transaction, jobs: Sequence[str]) -> None:
+    """Delete what was kept beside jobs that are deleted."""
+    if jobs:
+        tx.db.execute(_FORGET_ATTEMPTS, (as_json(jobs),))
+        tx.db.execute(_FORGET_ARRIVALS, (as_json(jobs),))
 
 
 def promote(tx: Transaction, limit: int) -> int:
     """End jobs that expired before they could start; lanes need no other care."""
-    rows = tx.db.execute(_PROMOTE, (tx.now, limit)).fetchall()
-    for job, place, key in rows:
-        tx.db.execute(_CANCEL, (tx.now, EXPIRED, place))
-        release(tx, [(job, key)])
-    return len(rows)
+    ended = 0
+    while ended < limit and (row := tx.db.execute(_EXPIRED, (tx.now,)).fetchone()):
+        cancel_one(tx, row[0], EXPIRED)
+        ended += 1
+    return ended
 
 
 def prune(tx: Transaction, keep_done: float, limit: int) -> int:
-    """Delete done and cancelled jobs that ended long enough ago, the oldest of each queue first."""
+    """Delete done and cancelled jobs that ended long enough ago, the oldest of each queue first.
+
+    And notes that are past their time, and counts that are no longer recent.
+    """
     before = tx.now - keep_done
     gone: list[str] = []
     for queue, status in ended_groups(tx):
         if status != "failed" and len(gone) < limit:
             rows = tx.db.execute(_PRUNE, (queue, status, before, limit - len(gone)))
             gone += [job for (job,) in rows]
-    if gone:
-        tx.db.execute(_FORGET, (as_json(gone),))
+    forget(tx, gone)
+    tx.db.execute(_PRUNE_NOTES, (tx.now,))
+    tx.db.execute(_PRUNE_RECENT, (first_slot(tx.now, CLOSED),))
     return len(gone)

@@ -32,10 +32,13 @@ _HELD = load("stats_held")
 _RUNNING = load("stats_running")
 _ENDED = load("stats_ended")
 _DELAYED = load("stats_delayed")
+_GATHERING = load("stats_gathering")
 _WORKERS = load("worker_list")
 _ENDED_GROUP = load("ended_group")
 _DEPTH = load("depth")
 _AHEAD = load("ahead")
+_TAIL = load("tail")
+_ARRIVALS = load("arrival_list")
 
 HELD_FIELD = 19
 TOP = 2**63 - 1
@@ -60,6 +63,11 @@ def history(tx: Transaction, job: str) -> list[Attempt]:
     """The job's newest failed attempts, oldest first."""
     rows = tx.db.execute(_HISTORY, (job, HISTORY_LIMIT)).fetchall()
     return [Attempt(*row) for row in reversed(rows)]
+
+
+def arrivals(tx: Transaction, job: str) -> dict[int, bytes | None]:
+    """The results that have arrived at the job, by place."""
+    return dict(tx.db.execute(_ARRIVALS, (job,)).fetchall())
 
 
 def page(tx: Transaction, selection: Selection, limit: int, after: str | None) -> Page:
@@ -107,6 +115,7 @@ def stats(tx: Transaction) -> Stats:
             WorkerView(decode_worker(body), beat_at, joined_at, beat_at + lease > now, running)
             for body, beat_at, joined_at, lease, running in tx.db.execute(_WORKERS)
         ],
+        dict(tx.db.execute(_GATHERING).fetchall()),
     )
 
 
@@ -140,3 +149,9 @@ def ahead(tx: Transaction, job: str) -> int:
         raise UnknownJobError(f"job {job!r} is not stored")
     number: int = row[0]
     return number
+
+
+def tail(tx: Transaction, lane: Lane, due: float) -> str | None:
+    """The last job in the lane that was due by then."""
+    row = tx.db.execute(_TAIL, (*lane, due)).fetchone()
+    return None if row is None else row[0]

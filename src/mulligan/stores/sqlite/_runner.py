@@ -82,11 +82,13 @@ class Runner:
             self._connection.close()
             self._connection = None
 
-    async def run(self, call: Callable[[Any], Any], *, writes: bool = True) -> Any:
+    async def run(
+        self, call: Callable[[Any], Any], *, writes: bool = True, alone: bool = False
+    ) -> Any:
         """Do the operation in a transaction of its own, or raise what it raised."""
         if not self._opened:
             raise self._closed()
-        work = Work(call, writes)
+        work = Work(call, writes, alone)
         if self._at_once:
             return self._inline(work)
         if self._thread is None:
@@ -123,11 +125,11 @@ class Runner:
             following, stop = None, False
             group = [task]
             with suppress(Empty):
-                while task.work.writes and len(group) < GROUP and not (following or stop):
+                while task.work.shares and len(group) < GROUP and not (following or stop):
                     other = queue.get_nowait()
                     if other is None:
                         stop = True
-                    elif other.work.writes:
+                    elif other.work.shares:
                         group.append(other)
                     else:
                         following = other

@@ -5,23 +5,40 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
+from typing import Any
 
 from mulligan.core.facts import Facts, QueueSettings
+from mulligan.core.health import Breaker, Health
 from mulligan.core.job import Attempt, Claim, Enqueued, Job, Lease, NewJob
 from mulligan.core.lane import Lane
-from mulligan.core.outcome import Outcome
+from mulligan.core.outcome import Done, Outcome
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Beat, Claimed, Page, Selection, Stats, Verdict
+from mulligan.stores.contract import (
+    Adopted,
+    Beat,
+    Claimed,
+    Count,
+    Page,
+    Selection,
+    Stats,
+    Tallies,
+    Verdict,
+)
+from mulligan.stores.sqlite import _counting as counting
+from mulligan.stores.sqlite import _facts as known
+from mulligan.stores.sqlite import _notes as noting
 from mulligan.stores.sqlite import _operate as operate
 from mulligan.stores.sqlite import _read as read
 from mulligan.stores.sqlite import _waiting as waiting
 from mulligan.stores.sqlite import _workers as workers
+from mulligan.stores.sqlite._adopt import adopt
 from mulligan.stores.sqlite._bell import Bell
 from mulligan.stores.sqlite._claim import claim
-from mulligan.stores.sqlite._commit import commit
+from mulligan.stores.sqlite._commit import commit, commit_within
 from mulligan.stores.sqlite._connection import Work
 from mulligan.stores.sqlite._enqueue import enqueue
+from mulligan.stores.sqlite._lending import WorkError
 from mulligan.stores.sqlite._runner import Runner
 from mulligan.stores.sqlite._transaction import Call, Transaction
 from mulligan.stores.sqlite._url import parse
@@ -74,6 +91,22 @@ class SqliteStore:
     async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
         verdicts: list[Verdict] = await self._runner.run(partial(commit, outcomes=outcomes))
         return verdicts
+
+    async def commit_within(self, outcome: Done, work: Callable[[Any], Any]) -> Verdict:
+        """Have the work done on the store's connection, and write the outcome, as one.
+
+        The work is a plain function. It runs on the store's thread, where it may use any table of
+        the file, but neither ends the transaction nor calls the store. What it raises is raised
+        here as it is, and nothing is written; where the lease is not held it is not called.
+        """
+        call = partial(commit_within, outcome=outcome, work=work)
+        try:
+            verdict: Verdict = await self._runner.run(call, alone=True)
+        except WorkError as failed:
+            error = failed.error
+        else:
+            return verdict
+        raise error
 
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
         work = partial(workers.beat, worker=worker, holding=holding)
@@ -131,17 +164,44 @@ class SqliteStore:
         ]
 
     async def facts(self) -> Facts:
-        facts: Facts = await self._runner.run(workers.facts, writes=False)
+        facts: Facts = await self._runner.run(known.facts, writes=False)
         return facts
 
     async def configure(self, queue: str, settings: QueueSettings) -> None:
-        await self._runner.run(partial(workers.configure, queue=queue, settings=settings))
+        await self._runner.run(partial(known.configure, queue=queue, settings=settings))
 
     async def pause(self, queue: str, *, paused: bool) -> None:
-        await self._runner.run(partial(workers.pause, queue=queue, paused=paused))
+        await self._runner.run(partial(known.pause, queue=queue, paused=paused))
+
+    async def count(self, counts: Sequence[Count]) -> dict[tuple[str, str], Health]:
+        health: dict[tuple[str, str], Health]
+        health = await self._runner.run(partial(counting.count, counts=counts))
+        return health
+
+    async def tallies(self) -> Tallies:
+        tallies: Tallies = await self._runner.run(counting.tallies, writes=False)
+        return tallies
+
+    async def switch(self, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
+        work = partial(counting.switch, queue=queue, region=region, before=before, after=after)
+        switched: bool = await self._runner.run(work)
+        return switched
+
+    async def note(self, key: str, value: bytes | None, keep: float) -> None:
+        await self._runner.run(partial(noting.note, key=key, value=value, keep=keep))
+
+    async def notes(self, prefix: str) -> dict[str, bytes]:
+        work = partial(noting.notes, prefix=prefix)
+        found: dict[str, bytes] = await self._runner.run(work, writes=False)
+        return found
 
     async def get(self, job: str) -> Job | None:
         found: Job | None = await self._runner.run(partial(read.get, job=job), writes=False)
+        return found
+
+    async def arrivals(self, job: str) -> dict[int, bytes | None]:
+        work = partial(read.arrivals, job=job)
+        found: dict[int, bytes | None] = await self._runner.run(work, writes=False)
         return found
 
     async def history(self, job: str) -> list[Attempt]:
@@ -167,6 +227,11 @@ class SqliteStore:
         number: int = await self._runner.run(partial(read.ahead, job=job), writes=False)
         return number
 
+    async def tail(self, lane: Lane, due: float) -> str | None:
+        work = partial(read.tail, lane=lane, due=due)
+        last: str | None = await self._runner.run(work, writes=False)
+        return last
+
     async def replay(self, jobs: Sequence[str]) -> list[bool]:
         answers: list[bool] = await self._runner.run(partial(operate.replay, jobs=jobs))
         return answers
@@ -176,8 +241,8 @@ class SqliteStore:
         answers: list[bool] = await self._runner.run(work)
         return answers
 
-    async def adopt(self, jobs: Sequence[tuple[Job, Sequence[Attempt]]]) -> list[bool]:
-        answers: list[bool] = await self._runner.run(partial(operate.adopt, jobs=jobs))
+    async def adopt(self, jobs: Sequence[Adopted]) -> list[bool]:
+        answers: list[bool] = await self._runner.run(partial(adopt, jobs=jobs))
         return answers
 
     async def purge(self, jobs: Sequence[str]) -> list[bool]:

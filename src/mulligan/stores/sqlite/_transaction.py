@@ -1,14 +1,15 @@
 """One operation on the database at one instant, and what others should hear of it afterwards."""
 
-import sqlite3
 from typing import NamedTuple
 
 from mulligan.core.durations import rounded
 from mulligan.core.lane import Lane
+from mulligan.stores.sqlite._lending import Lendable
 from mulligan.stores.sqlite._sql import load
 
 _RESERVE = load("reserve")
 _ANYONE = load("anyone_asleep")
+_NEXT_EPOCH = load("epoch_next")
 
 
 class Call(NamedTuple):
@@ -29,7 +30,7 @@ class Transaction:
 
     __slots__ = ("_anyone", "calls", "db", "everyone", "freed", "joined", "myself", "now")
 
-    def __init__(self, db: sqlite3.Connection, now: float) -> None:
+    def __init__(self, db: Lendable, now: float) -> None:
         self.db = db
         self.now = now
         self.joined: list[tuple[Lane, float]] = []
@@ -58,3 +59,8 @@ class Transaction:
     def join(self, lane: Lane, due: float) -> None:
         """Note that a job joined the lane."""
         self.joined.append((lane, due))
+
+    def change_facts(self) -> None:
+        """Refuse plans made before from now on, and let every sleeper make a new one."""
+        self.db.execute(_NEXT_EPOCH)
+        self.everyone = True

@@ -29,7 +29,16 @@ _ORPHANED = load("waiting_orphaned")
 _LANES_OF = load("waiting_lanes_of")
 _HEADS = load("claim_heads")
 
-Sleepers = list[tuple[str, str | None, float, float]]
+
+class Sleeper(NamedTuple):
+    """Who waits for a lane, after what wait it may take from it, and until when it sleeps."""
+
+    worker: str
+    address: str | None
+    waited: float
+    yields: bool
+    until: float
+    asleep: bool
 
 
 class Sleep(NamedTuple):
@@ -60,10 +69,11 @@ def sleep(
         return
     if before.plan is not None:
         forget_plan(tx, worker)
-    lanes: dict[Lane, float] = {}
+    lanes: dict[Lane, tuple[float, bool]] = {}
     for source in sources(plan):
-        lanes[source.lane] = min(source.waited, lanes.get(source.lane, source.waited))
-    tx.db.executemany(_ADD_LANE, [(*lane, worker, waited) for lane, waited in lanes.items()])
+        wait = (source.waited, source.yields)
+        lanes[source.lane] = min(wait, lanes.get(source.lane, wait))
+    tx.db.executemany(_ADD_LANE, [(*lane, worker, *wait) for lane, wait in lanes.items()])
     gates = {gate.key for source in sources(plan) for gate in source.gates}
     tx.db.executemany(_ADD_GATE, [(key, worker) for key in gates])
 
@@ -134,16 +144,24 @@ def for_lanes(tx: Transaction, chosen: dict[str, Call]) -> None:
 
     It is one of those that may take the job soonest: at once rather than after a grace.
     """
-    sleepers: dict[Lane, Sleepers] = {}
+    sleepers: dict[Lane, list[Sleeper]] = {}
     for lane, due in tx.joined:
         if lane not in sleepers:
-            sleepers[lane] = tx.db.execute(_IN_LANE, (*lane, tx.now, tx.myself)).fetchall()
-        free = [each for each in sleepers[lane] if each[0] not in chosen]
+            rows = tx.db.execute(_IN_LANE, (*lane, tx.now))
+            sleepers[lane] = [Sleeper(*row) for row in rows]
+        free = [
+            each
+            for each in sleepers[lane]
+            if each.asleep and each.worker not in chosen and each.worker != tx.myself
+        ]
         if not free:
             continue
-        worker, address, soonest, _ = free[0]
-        if all(due + waited < until for _, _, waited, until in free if waited == soonest):
-            chosen[worker] = Call(worker, address, joined=(lane, due))
+        waited = free[0].waited
+        first = [each for each in free if each.waited == waited]
+        nobody_sooner = sleepers[lane][0].waited == waited
+        wait = 0.0 if nobody_sooner and all(each.yields for each in first) else waited
+        if all(due + wait < each.until for each in first):
+            chosen[first[0].worker] = Call(first[0].worker, first[0].address, joined=(lane, due))
 
 
 def for_gates(tx: Transaction, chosen: dict[str, Call]) -> None:

@@ -1,14 +1,12 @@
-"""Workers and their leases, and the facts that plans are made from."""
+"""Workers and their leases."""
 
 from collections.abc import Sequence
 
-from msgspec.json import Decoder
-
-from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.job import Claim, Lease
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Beat
 from mulligan.stores.sqlite import _waiting as waiting
+from mulligan.stores.sqlite._facts import facts
 from mulligan.stores.sqlite._keys import release
 from mulligan.stores.sqlite._sql import as_json, load
 from mulligan.stores.sqlite._transaction import Transaction
@@ -17,18 +15,10 @@ _JOIN = load("worker_join")
 _LEAVE = load("worker_leave")
 _LIVES = load("worker_lives")
 _ADD_REGION = load("region_add")
-_REGIONS = load("region_list")
-_QUEUES = load("queue_list")
-_CONFIGURE = load("queue_configure")
-_PAUSE = load("queue_pause")
-_EPOCH = load("epoch")
-_NEXT_EPOCH = load("epoch_next")
 _RUNNING = load("running")
 _NEXT_WORKER = load("seize_worker")
 _SEIZE_ROWS = load("seize_rows")
 _SEIZE_LEASE = load("seize_lease")
-
-decode_settings = Decoder(QueueSettings).decode
 
 
 def beat(tx: Transaction, worker: Worker, holding: Sequence[Lease]) -> Beat:
@@ -53,7 +43,7 @@ def join(tx: Transaction, worker: Worker, *, anew: bool = False) -> int:
     tx.db.execute(_JOIN, row)
     first = tx.db.execute(_ADD_REGION, (worker.region,)).rowcount
     if first:
-        change(tx)
+        tx.change_facts()
     return first
 
 
@@ -85,38 +75,3 @@ def seize(tx: Transaction, limit: int, worker: Worker) -> list[Claim]:
         tx.db.execute(_SEIZE_LEASE, (worker.id, tx.now, places))
         release(tx, [(job, key) for _, _, _, key, job, *_ in rows])
     return [Claim(*fields) for _, _, _, _, *fields in rows]
-
-
-def facts(tx: Transaction) -> Facts:
-    """What plans are made from, at this instant."""
-    epoch = tx.db.execute(_EPOCH).fetchone()[0]
-    regions = tuple(
-        Region(name, live=bool(live)) for name, live in tx.db.execute(_REGIONS, (tx.now,))
-    )
-    queues = tx.db.execute(_QUEUES).fetchall()
-    return Facts(
-        epoch,
-        {name: decode_settings(settings) for name, settings, _ in queues if settings is not None},
-        regions,
-        frozenset(name for name, _, paused in queues if paused),
-    )
-
-
-def configure(tx: Transaction, queue: str, settings: QueueSettings) -> None:
-    """Store the queue's settings, if they are new."""
-    if facts(tx).queues.get(queue) != settings:
-        tx.db.execute(_CONFIGURE, (queue, as_json(settings)))
-        change(tx)
-
-
-def pause(tx: Transaction, queue: str, *, paused: bool) -> None:
-    """Store whether the queue is paused, if that is new."""
-    if (queue in facts(tx).paused) != paused:
-        tx.db.execute(_PAUSE, (queue, paused))
-        change(tx)
-
-
-def change(tx: Transaction) -> None:
-    """Facts changed: plans made before are refused, and every sleeper makes a new one."""
-    tx.db.execute(_NEXT_EPOCH)
-    tx.everyone = True

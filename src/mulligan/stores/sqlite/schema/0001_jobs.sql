@@ -1,4 +1,4 @@
--- Everything a store keeps: jobs, their failed attempts, workers, queues, gates and sleepers.
+-- Everything a store keeps: jobs, their failed attempts, workers, queues, gates, sleepers, counts.
 -- Times are seconds since 1970. Partial indexes keep the cost of a claim independent of jobs
 -- that have ended, and that of a commit independent of those that wait.
 
@@ -15,12 +15,13 @@ CREATE TABLE job (
     due REAL NOT NULL,
     sequence INTEGER NOT NULL,              -- order of joining a lane
     delayed INTEGER NOT NULL DEFAULT 0,     -- 1: was put off when it joined its lane
-    held INTEGER NOT NULL DEFAULT 0,        -- 1: set aside until its concurrency key has room
+    held INTEGER NOT NULL DEFAULT 0,        -- set aside 1: until its key has room, 2: while it awaits
     token INTEGER NOT NULL DEFAULT 0,       -- grows with each claim
     committed INTEGER NOT NULL DEFAULT 0,   -- the last token whose outcome was written
     retry_count INTEGER NOT NULL DEFAULT 0,
     replay INTEGER NOT NULL DEFAULT 0,
     snoozes INTEGER NOT NULL DEFAULT 0,
+    trail TEXT NOT NULL DEFAULT '',         -- what its last failure left for the next attempt
     created_at REAL NOT NULL,
     started_at REAL,
     leased_at REAL,                         -- as started_at, but of a seizure too
@@ -30,8 +31,12 @@ CREATE TABLE job (
     worker TEXT,
     worker_region TEXT,
     unique_key TEXT,
+    unique_in TEXT,                         -- the queue of the key, where it is not its own
     concurrency_key TEXT,
     concurrency_limit INTEGER NOT NULL DEFAULT 1,
+    awaits INTEGER NOT NULL DEFAULT 0,      -- how many have yet to arrive before it may start
+    gather TEXT,                            -- the job at which it arrives when it is done
+    gather_place INTEGER NOT NULL DEFAULT 0,
     result TEXT,
     cancel_reason TEXT,
     body TEXT NOT NULL
@@ -42,8 +47,8 @@ CREATE INDEX job_lane ON job (queue, scope, lane_priority, due, sequence, status
     WHERE status = 'pending' AND held = 0;
 
 CREATE INDEX job_held ON job
-    (concurrency_key, queue, scope, lane_priority, concurrency_limit, due, sequence, status, held)
-    WHERE status = 'pending' AND held = 1;
+    (held, concurrency_key, queue, scope, lane_priority, concurrency_limit, due, sequence, status)
+    WHERE status = 'pending' AND held > 0;
 
 CREATE INDEX job_delayed ON job (queue, due, status, delayed)
     WHERE status = 'pending' AND delayed = 1;
@@ -54,7 +59,7 @@ CREATE INDEX job_expires ON job (expires_at)
 CREATE INDEX job_running ON job (worker, started_at, sequence)
     WHERE status = 'processing';
 
-CREATE UNIQUE INDEX job_unique ON job (queue, unique_key)
+CREATE UNIQUE INDEX job_unique ON job (coalesce(unique_in, queue), unique_key)
     WHERE unique_key IS NOT NULL AND (status = 'pending' OR status = 'processing');
 
 -- One index serves prune, the dead letters of a queue, and the counts of what has ended.
@@ -79,6 +84,14 @@ CREATE TABLE attempt (
 );
 CREATE INDEX attempt_job ON attempt (job);
 
+-- The results that have arrived at a gathering job.
+CREATE TABLE arrival (
+    job TEXT NOT NULL,
+    place INTEGER NOT NULL,
+    result TEXT,
+    PRIMARY KEY (job, place)
+);
+
 CREATE TABLE worker (
     place INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
@@ -97,6 +110,41 @@ CREATE TABLE queue (
     settings TEXT,                          -- JSON; NULL: the default ones
     paused INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
+
+-- What is counted: sums since ever, and by slots of a few seconds for what is recent.
+CREATE TABLE tally (
+    queue TEXT NOT NULL,
+    region TEXT NOT NULL,
+    name TEXT NOT NULL,
+    value REAL NOT NULL,
+    PRIMARY KEY (queue, region, name)
+) WITHOUT ROWID;
+
+CREATE TABLE recent (
+    queue TEXT NOT NULL,
+    region TEXT NOT NULL,
+    name TEXT NOT NULL,
+    slot REAL NOT NULL,
+    value REAL NOT NULL,
+    PRIMARY KEY (queue, region, name, slot)
+) WITHOUT ROWID;
+
+CREATE TABLE breaker (
+    queue TEXT NOT NULL,
+    region TEXT NOT NULL,
+    open INTEGER NOT NULL,
+    since REAL NOT NULL,                    -- when it last opened or closed
+    probes INTEGER NOT NULL,                -- how many went well in a row
+    PRIMARY KEY (queue, region)
+) WITHOUT ROWID;
+
+-- Small values that are kept for a while.
+CREATE TABLE note (
+    key TEXT PRIMARY KEY,
+    value BLOB NOT NULL,
+    until REAL NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX note_until ON note (until);
 
 -- Which running jobs hold a permit of which Running gate or concurrency key.
 CREATE TABLE permit (
@@ -131,6 +179,7 @@ CREATE TABLE waiting_lane (
     lane_priority INTEGER NOT NULL,
     worker TEXT NOT NULL,
     waited REAL NOT NULL,
+    yields INTEGER NOT NULL,                -- 1: waits only while another sleeps that need not
     PRIMARY KEY (queue, scope, lane_priority, worker)
 ) WITHOUT ROWID;
 CREATE INDEX waiting_lane_worker ON waiting_lane (worker);

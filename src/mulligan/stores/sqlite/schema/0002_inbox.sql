@@ -175,7 +175,8 @@ BEGIN
             ON l.queue = j.queue AND l.scope = j.scope AND l.lane_priority = j.lane_priority
         JOIN waiting AS w ON w.worker = l.worker
         JOIN worker AS alive ON alive.id = w.worker AND alive.beat_at + alive.lease > a.now
-        WHERE w.asleep = 1 AND j.due + l.waited < w.until
+        WHERE w.asleep = 1 AND j.due + CASE l.yields WHEN 1 THEN 0 ELSE l.waited END < w.until
+        ORDER BY l.waited, w.rowid
         LIMIT 1
     );
 

@@ -9,8 +9,8 @@ SELECT
     )
     + (
         SELECT count(*) FROM job
-        WHERE status = 'pending' AND held = 1 AND queue = mine.queue AND scope = mine.scope
-            AND lane_priority = mine.lane_priority
+        WHERE status = 'pending' AND held > 0 AND held = 1
+            AND queue = mine.queue AND scope = mine.scope AND lane_priority = mine.lane_priority
             AND (due, sequence) < (mine.due, mine.sequence)
     )
 FROM job AS mine

@@ -1,2 +1,2 @@
--- ?1 places, a JSON array
-DELETE FROM job WHERE place IN (SELECT value FROM json_each(?1))
+-- ?1 place
+DELETE FROM job WHERE place = ?1

@@ -2,7 +2,7 @@
 -- gives (queue, scope, lane_priority, limit, due, place) of the first held job of the next group
 SELECT queue, scope, lane_priority, concurrency_limit, due, place
 FROM job
-WHERE concurrency_key = ?1 AND status = 'pending' AND held = 1
+WHERE concurrency_key = ?1 AND status = 'pending' AND held > 0 AND held = 1
     AND (queue, scope, lane_priority, concurrency_limit) > (?2, ?3, ?4, ?5)
 ORDER BY queue, scope, lane_priority, concurrency_limit, due, sequence
 LIMIT 1

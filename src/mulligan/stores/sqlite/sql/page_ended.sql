@@ -5,13 +5,13 @@ SELECT
     place,
     id, queue, task, region, priority, status, scope, lane_priority, due, sequence, token, retry_count,
     replay, snoozes, created_at, CAST(body AS BLOB), unique_key, concurrency_key, concurrency_limit,
-    held, expires_at, worker, worker_region, started_at, last_retry_at, ended_at,
+    held = 1, expires_at, worker, worker_region, started_at, last_retry_at, ended_at,
     CAST(result AS BLOB),
     (
         SELECT attempt.message FROM attempt
         WHERE attempt.job = job.id ORDER BY attempt.place DESC LIMIT 1
     ),
-    cancel_reason
+    cancel_reason, trail, unique_in, awaits, gather, gather_place
 FROM job INDEXED BY job_ended
 WHERE (status = 'done' OR status = 'failed' OR status = 'cancelled')
     AND queue IN (SELECT value FROM json_each(?8)) AND status = ?1

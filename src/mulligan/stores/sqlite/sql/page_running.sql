@@ -5,13 +5,13 @@ SELECT
     place,
     id, queue, task, region, priority, status, scope, lane_priority, due, sequence, token, retry_count,
     replay, snoozes, created_at, CAST(body AS BLOB), unique_key, concurrency_key, concurrency_limit,
-    held, expires_at, worker, worker_region, started_at, last_retry_at, ended_at,
+    held = 1, expires_at, worker, worker_region, started_at, last_retry_at, ended_at,
     CAST(result AS BLOB),
     (
         SELECT attempt.message FROM attempt
         WHERE attempt.job = job.id ORDER BY attempt.place DESC LIMIT 1
     ),
-    cancel_reason
+    cancel_reason, trail, unique_in, awaits, gather, gather_place
 FROM job INDEXED BY job_running
 WHERE status = 'processing' AND ?1 = 'processing'
     AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR region = ?3)

@@ -1,7 +1,7 @@
 -- ?1 now
--- gives (name, whether a worker of it is alive) in order
-SELECT
-    name,
-    EXISTS (SELECT 1 FROM worker WHERE worker.region = region.name AND beat_at + lease > ?1)
+-- gives (region, a queue that a live worker of it serves, or NULL), in order of region
+SELECT DISTINCT region.name, served.value
 FROM region
-ORDER BY name
+LEFT JOIN worker ON worker.region = region.name AND worker.beat_at + worker.lease > ?1
+LEFT JOIN json_each(worker.body, '$.queues') AS served
+ORDER BY region.name

@@ -1,0 +1,57 @@
+"""Fan-in: results arrive at the job that awaits them, or never will."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mulligan.core.job import never_arrives
+from mulligan.core.lane import Lane
+from mulligan.stores.sqlite._sql import load
+from mulligan.stores.sqlite._transaction import Transaction
+
+_AWAITS = load("gather_awaits")
+_KEEP = load("arrival_add")
+_COUNT_DOWN = load("gather_count_down")
+_STAND = load("gather_stand")
+_CANCEL = load("gather_cancel")
+
+
+class Arrival(NamedTuple):
+    """A result on its way to the job `gather`, which joins its lane by `sequence` if it is last."""
+
+    gather: str
+    place: int
+    result: bytes | None
+    sequence: int
+
+
+def arrive(tx: Transaction, arrivals: Sequence[Arrival]) -> None:
+    """Keep each result that is still awaited; the last one lets the job join its lane."""
+    awaited: dict[str, int] = {}
+    for gather, place, result, sequence in arrivals:
+        if gather not in awaited:
+            row = tx.db.execute(_AWAITS, (gather,)).fetchone()
+            awaited[gather] = 0 if row is None else row[0]
+        if awaited[gather] and tx.db.execute(_KEEP, (gather, place, result)).rowcount:
+            awaited[gather] -= 1
+            if not awaited[gather]:
+                lane = tx.db.execute(_STAND, (tx.now, sequence, gather)).fetchone()
+                tx.join(Lane(*lane), tx.now)
+    still = [(number, gather) for gather, number in awaited.items() if number]
+    tx.db.executemany(_COUNT_DOWN, still)
+
+
+def miss(tx: Transaction, job: str, gather: str | None, how: str) -> list[tuple[str, str | None]]:
+    """Cancel the job that awaits one which will never arrive, and so on upwards.
+
+    Gives (job, concurrency key) of each that was cancelled: what they hold is to be released.
+    """
+    cancelled = []
+    while gather is not None:
+        reason = never_arrives(job, how)
+        row = tx.db.execute(_CANCEL, (tx.now, reason, gather)).fetchone()
+        if row is None:
+            break
+        job, how = gather, "cancelled"
+        key, gather = row
+        cancelled.append((job, key))
+    return cancelled

@@ -1,0 +1,2 @@
+-- gives (queue, region, open, since, probes)
+SELECT queue, region, open, since, probes FROM breaker

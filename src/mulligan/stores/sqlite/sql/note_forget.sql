@@ -1,0 +1,2 @@
+-- ?1 key
+DELETE FROM note WHERE key = ?1

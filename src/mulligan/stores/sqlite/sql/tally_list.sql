@@ -1,0 +1,2 @@
+-- gives (queue, region, name, sum since ever)
+SELECT queue, region, name, value FROM tally
