@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +14,13 @@ from mulligan.core.budget import Budget
 from mulligan.core.errors import InvalidError, StoreError, StoreUnavailableError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import RetryFirst
+from mulligan.core.health import CLOSED, SLOT, Breaker
 from mulligan.core.job import Call, Policy, decode_call, decode_policy
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Returned
 from mulligan.core.plan import Running
 from mulligan.core.retry import PRESETS, Retry
-from mulligan.stores.contract import Selection, Store
+from mulligan.stores.contract import Count, Selection, Store
 from mulligan.stores.redis import RedisStore
 from tests.contract.making import (
     ANN,
@@ -40,7 +41,7 @@ from tests.contract.making import (
 )
 from tests.contract.sleeping import woken
 from tests.servers import RedisServer
-from tests.stores import fresh_url, with_query
+from tests.stores import VirtualClock, fresh_url, with_query
 
 PAGE = Path(__file__).parents[1] / "docs/stores/redis.md"
 AWAY = "redis://me:hunter2@127.0.0.1:1/0"
@@ -73,10 +74,10 @@ def own_server() -> Iterator[RedisServer]:
 
 
 class opened:  # noqa: N801 - reads as a word
-    """An open store on the server's own clock, closed afterwards."""
+    """An open store on the server's own clock or another, closed afterwards."""
 
-    def __init__(self, url: str) -> None:
-        self.store = RedisStore(url)
+    def __init__(self, url: str, clock: VirtualClock | None = None) -> None:
+        self.store = RedisStore(url, clock)
 
     async def __aenter__(self) -> RedisStore:
         await self.store.open()
@@ -153,6 +154,11 @@ async def test_a_full_server_refuses_new_jobs_whole_and_lets_work_finish(own_ser
         assert await store.commit([again(second)]) == ["written"]
         assert await store.cancel(["c"], "enough") == [True]
         assert (await store.beat(ANN, [])).lost == []
+        assert await store.count([Count("default", "US", "failed", 1)])
+        assert await store.switch("default", "US", CLOSED, Breaker(open=True))
+        with pytest.raises(StoreError, match="out of memory"):
+            await store.note("a", b"1", 60.0)
+        await store.note("a", None, 0.0)
         assert await store.prune(-1.0, 10) == 2
         await client.config_set("maxmemory", 0)
         assert (await store.enqueue(jobs("d")))[0].created
@@ -260,6 +266,13 @@ async def live_through(store: Store) -> AsyncIterator[None]:
     share = QueueSettings(RetryFirst(), Budget(ratio=0.5))
     await run_by_policy(store, 20, BOB, share)
     yield
+    await store.enqueue([job("all", awaits=2), *jobs("m0", "m1", gather="all")])
+    members = await claim(store, demand=9)
+    await store.commit([done(each) for each in members.claims if each.id == "m0"])
+    await store.count([Count("default", "default", "failed", 1)])
+    await store.switch("default", "default", CLOSED, Breaker(open=True))
+    await store.note("a", b"1", 60.0)
+    yield
 
 
 async def test_every_key_is_documented_with_its_type_and_has_the_hash_tag(store, client):
@@ -290,8 +303,14 @@ async def test_nothing_is_left_of_jobs_that_are_pruned_and_purged(store, client)
     taken = (await claim(store, demand=9)).claims
     await store.commit([done(taken[0]), dead(taken[1]), done(taken[2])])
     await store.cancel(["d", "k2", "k3"], "enough")
+    members = [job(f"m{place}", gather="all", place=place) for place in range(3)]
+    await store.enqueue([job("all", awaits=3, unique_key="v"), *members])
+    first, second = (await claim(store, demand=2)).claims
+    await store.commit([done(first), dead(second)])
+    assert await store.purge(["m1", "all"]) == [True, True]
+    assert await store.cancel(["m2"], "enough") == [True]
     assert await store.purge(["b"]) == [True]
-    assert await store.prune(-1.0, 100) == 5
+    assert await store.prune(-1.0, 100) == 7
     await claim(store)
     left = Counter((await keys_of(client, store)).keys()) - before
     assert set(left) <= {"counters", "holders", "lanes"}
@@ -312,6 +331,68 @@ async def test_a_claim_costs_the_same_however_many_jobs_have_ended_or_wait(store
     await store.enqueue(jobs(*(f"now{n}" for n in range(500))))
     # Other tests may share the server; a claim's own commands do not grow with hundreds of jobs.
     assert await commands() < few + 100
+
+
+async def commands_of(client: Redis, question: Awaitable[object]) -> int:
+    """How many commands it takes to answer, on a server that nobody else talks to."""
+    await client.config_resetstat()
+    await question
+    stats = await client.info("commandstats")
+    return sum(each["calls"] for each in stats.values())
+
+
+async def test_facts_cost_the_same_however_much_was_counted_long_ago(own_server):
+    clock = VirtualClock()
+    async with opened(own_server.url, clock) as store, Redis.from_url(own_server.url) as client:
+        await store.count([Count("q", "US", "failed", 1)])
+        await store.facts()  # the server learns the script
+        few = await commands_of(client, store.facts())
+        for n in range(50):
+            clock.advance(SLOT)
+            await store.count([Count("q", "US", name, 1) for name in ("failed", f"other {n}")])
+        assert await commands_of(client, store.facts()) == few
+
+
+async def test_a_source_that_yields_costs_nothing_while_its_lane_is_empty(own_server):
+    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as client:
+        await store.enqueue(jobs("a", "b", "c", "d"))
+        await claim(store, FRESH)
+        waits = source(RETRY, waited=2.0)
+        without = await commands_of(client, claim(store, FRESH, waits))
+        yields = source(RETRY, waited=2.0, yields=True)
+        assert await commands_of(client, claim(store, FRESH, yields)) == without
+
+
+async def test_the_last_in_line_is_sought_among_the_newest_thousand(url):
+    clock = VirtualClock()
+    async with opened(url, clock) as store:
+        await store.enqueue(jobs("first"))
+        then = clock.now
+        clock.advance(1)
+        await store.enqueue(jobs(*(f"j{n}" for n in range(999))))
+        assert await store.tail(FRESH, then) == "first"
+        await store.enqueue(jobs("one too many"))
+        assert await store.tail(FRESH, then) is None
+        assert await store.tail(FRESH, clock.now) == "one too many"
+
+
+async def test_counts_of_a_few_seconds_expire_by_themselves(store, client):
+    await store.count([Count("q", "US", "failed", 1)])
+    [slot] = [name for name in await keys_of(client, store) if name.startswith("counted:")]
+    assert 0 < await client.ttl(key(store, slot)) <= 120
+
+
+async def test_nothing_is_left_of_a_worker_that_died(url, client):
+    clock = VirtualClock()
+    async with opened(url, clock) as store:
+        await claim(store, worker=ANN)
+        clock.advance(ANN.lease)
+        await store.seize(1, BOB)
+        assert "sleepers" not in await keys_of(client, store)
+        clock.advance(2 * 86_400.0)
+        await store.prune(0.0, 100)
+        left = set(await keys_of(client, store))
+        assert not [name for name in left if name.startswith(("worker", "serving"))]
 
 
 @pytest.mark.slow

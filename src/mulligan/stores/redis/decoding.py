@@ -12,6 +12,7 @@ from mulligan.core.job import Attempt, Claim, Job, Status
 from mulligan.core.lane import Lane
 from mulligan.core.worker import Worker, WorkerView
 from mulligan.stores.contract import Claimed, DelayedStats, LaneStats, Stats, Verdict
+from mulligan.stores.redis.counting import healths_of
 from mulligan.stores.redis.encoding import lane_of
 
 UNPACK = msgspec.msgpack.Decoder()
@@ -19,7 +20,7 @@ ATTEMPT = msgspec.json.Decoder(Attempt)
 SETTINGS = msgspec.json.Decoder(QueueSettings)
 WORKER = msgspec.json.Decoder(Worker)
 VERDICTS: dict[str, Verdict] = {"w": "written", "a": "already", "s": "stale"}
-CLAIM_HEAD, CLAIM_WIDTH, LEASE_WIDTH = 3, 3, 8
+CLAIM_HEAD, CLAIM_WIDTH, LEASE_WIDTH = 3, 3, 9
 
 
 def claimed_of(answer: list[Any], lanes: tuple[Lane, ...], worker: Worker) -> Claimed:
@@ -33,9 +34,10 @@ def claimed_of(answer: list[Any], lanes: tuple[Lane, ...], worker: Worker) -> Cl
     for id_, text, about in zip(*[cells] * CLAIM_WIDTH, strict=True):
         if about != last:
             last = about
-            number, due, counts = about.split(b"\t")
+            number, due, counts, left_behind = about.split(b"\t", 3)
             queue, scope, lane_priority = lanes[int(number) - 1]
             token, retry_count, replay, snoozes = read_counts(counts)
+            trail = left_behind.decode()
         _, created_at, _, home, priority, task, body = text.split(b"\t", 6)
         claims.append(
             Claim(
@@ -55,6 +57,7 @@ def claimed_of(answer: list[Any], lanes: tuple[Lane, ...], worker: Worker) -> Cl
                 holder,
                 region,
                 started,
+                trail,
             )
         )
     flags = tuple(flag == ord("1") for flag in left)
@@ -68,7 +71,7 @@ def leases_of(answer: list[Any]) -> list[Claim]:
 
 def lease_of(row: list[Any]) -> Claim:
     """One lease that was handed over apart from a plan."""
-    id_, name, text, due, counts, worker, region, started = row
+    id_, name, text, due, counts, trail, worker, region, started = row
     lane = lane_of(name.decode())
     _, created_at, _, home, priority, task, body = text.split(b"\t", 6)
     token, retry_count, replay, snoozes = read_counts(counts)
@@ -89,6 +92,7 @@ def lease_of(row: list[Any]) -> Claim:
         worker.decode(),
         region.decode(),
         float(started),
+        trail.decode(),
     )
 
 
@@ -164,23 +168,40 @@ def job_of(id_: str, text_: bytes, cells: list[bytes], lease: bytes, failure: by
         result=known.get("result"),
         last_failure_reason=attempt_of(failure).message if failure else None,
         cancel_reason=text("cancel_reason"),
+        trail=text("trail") or "",
+        unique_in=text("unique_in"),
+        awaits=int(known.get("awaits", 0)),
+        gather=text("gather"),
+        place=int(known.get("place", 0)),
     )
 
 
 def facts_of(packed: bytes) -> Facts:
     """What plans are made from."""
-    epoch, settings, regions, paused = UNPACK.decode(packed)
+    now, epoch, settings, regions, serving, paused, healths = UNPACK.decode(packed)
+    serves: dict[str, set[str]] = {name: set() for name in sorted(regions)}
+    for name in serving:
+        region, *queues = map(unquote, name.split(":"))
+        serves[region].update(queues)
     return Facts(
         epoch,
         {queue: SETTINGS.decode(text) for queue, text in settings},
-        tuple(Region(name, live=live) for name, live in sorted(regions)),
+        tuple(Region(name, frozenset(queues)) for name, queues in serves.items()),
         frozenset(paused),
+        healths_of(healths),
+        float(now),
     )
+
+
+def arrivals_of(cells: list[bytes]) -> dict[int, bytes | None]:
+    """What has arrived at a job, in the order of the places; a sign stands before each result."""
+    pairs = zip(cells[::2], cells[1::2], strict=True)
+    return dict(sorted((int(place), text[1:] if text else None) for place, text in pairs))
 
 
 def stats_of(packed: bytes) -> Stats:
     """What stats.lua counted."""
-    now, lanes, running, ended, delayed, workers = UNPACK.decode(packed)
+    now, lanes, running, ended, delayed, workers, gathering = UNPACK.decode(packed)
     counts: dict[tuple[str, str], int] = {}
     for name, region, count in running:
         where = (lane_of(name).queue, region)
@@ -201,6 +222,7 @@ def stats_of(packed: bytes) -> Stats:
             WorkerView(WORKER.decode(about), float(beat), float(joined), live, held)
             for about, beat, joined, live, held in workers
         ],
+        {unquote(queue): count for queue, count in gathering},
     )
 
 

@@ -92,7 +92,7 @@ async def permission_finding(server: Server) -> Finding:
     """Whether this user may run the scripts on these keys."""
     try:
         await server.run("facts", "", writes=False)
-        await server.run("leave", "", "doctor", "doctor")
+        await server.run("leave", "", "doctor")
     except StoreError as error:
         return (
             "bad",

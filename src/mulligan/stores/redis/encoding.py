@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from mulligan.core.errors import InvalidError
-from mulligan.core.job import Attempt, Job, NewJob
+from mulligan.core.job import Job, NewJob
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome, Returned
 from mulligan.core.plan import Gate, Group, Rate, Running, Source, Take
@@ -24,6 +24,7 @@ KINDS = {
 PRIORITIES = {kind: priority for priority, kind in KINDS.items()}
 JSON = msgspec.json.Encoder()
 PACK = msgspec.msgpack.Encoder()
+NO_OPTIONS = b"{}"
 
 
 def escape(name: str) -> str:
@@ -67,19 +68,34 @@ class Lanes:
         return [lane_name(Lane(*lane)) for lane in self._numbers]
 
 
+class Options(Struct, omit_defaults=True):
+    """What is out of the ordinary about a new job; of an ordinary one nothing is written."""
+
+    unique_key: str | None = None
+    unique_in: str | None = None
+    concurrency_key: str | None = None
+    concurrency_limit: int = 1
+    expires: float | None = None
+    awaits: int = 0
+    gather: str | None = None
+    place: int = 0
+
+
 def job_values(job: NewJob, lanes: Lanes) -> tuple[Value, ...]:
     """Five values for a new job."""
-    options = {
-        name: value
-        for name, value, usual in (
-            ("unique_key", job.unique_key, None),
-            ("concurrency_key", job.concurrency_key, None),
-            ("concurrency_limit", job.concurrency_limit, 1),
-            ("expires", job.expires, None),
+    options = JSON.encode(
+        Options(
+            job.unique_key,
+            job.unique_in,
+            job.concurrency_key,
+            job.concurrency_limit,
+            job.expires,
+            job.awaits,
+            job.gather,
+            job.place,
         )
-        if value != usual
-    }
-    more = JSON.encode(options) if options else b""
+    )
+    more = b"" if options == NO_OPTIONS else options
     delay = repr(float(job.delay)) if job.delay else "0"
     return (job.id, lanes.number(job), job_text(job), delay, more)
 
@@ -129,8 +145,8 @@ def outcome_values(outcome: Outcome, lanes: Lanes) -> list[Value]:
         case Done(_, result, following):
             some = 0 if result is None else 1
             return ["f", result or b"", some, len(following), *jobs_values(following, lanes)]
-        case Again(_, lane, delay, failure):
-            return ["a", lane_name(Lane(*lane)), repr(float(delay)), JSON.encode(failure)]
+        case Again(_, lane, delay, failure, trail):
+            return ["a", lane_name(Lane(*lane)), repr(float(delay)), JSON.encode(failure), trail]
         case Later(_, delay):
             return ["l", repr(float(delay))]
         case Dead(_, failure, following):
@@ -155,14 +171,16 @@ def shape_of(groups: tuple[Group, ...]) -> Shape:
     """The shape of a plan with these groups; workers of one shape wait for the same things."""
     lanes: dict[Lane, int] = {}
     gates: dict[Gate, int] = {}
-    waits: dict[Lane, float] = {}
+    waits: dict[Lane, str] = {}
 
-    def packed_source(source: Source) -> tuple[int, float, list[int]]:
-        waits[source.lane] = source.waited
+    def packed_source(source: Source) -> tuple[int, float, list[int], bool]:
+        yields = source.yields and source.waited > 0
+        waits[source.lane] = f"{source.waited!r} yields" if yields else repr(source.waited)
         return (
             lanes.setdefault(source.lane, len(lanes) + 1),
             source.waited,
             [gates.setdefault(gate, len(gates) + 1) for gate in source.gates],
+            yields,
         )
 
     packed_groups = [
@@ -173,7 +191,7 @@ def shape_of(groups: tuple[Group, ...]) -> Shape:
     )
     sleeps = JSON.encode(
         {
-            "lanes": [(lane_name(lane), waited) for lane, waited in waits.items()],
+            "lanes": [(lane_name(lane), how) for lane, how in waits.items()],
             "gates": sorted({gate.key for gate in gates if isinstance(gate, Running)}),
             "shares": sorted(
                 {
@@ -207,53 +225,3 @@ def packed_steps(steps: tuple[Take, ...]) -> bytes:
             for step in steps
         ]
     )
-
-
-def adopt_values(job: Job, history: Sequence[Attempt]) -> list[Value]:
-    """What adopt.lua reads of a job."""
-    known: dict[str, str | None] = {
-        "counts": f"{job.token} {job.retry_count} {job.replay} {job.snoozes}",
-        "unique_key": job.unique_key,
-        "concurrency_key": job.concurrency_key,
-        "concurrency_limit": None if job.concurrency_limit == 1 else str(job.concurrency_limit),
-        "expires_at": text_of(job.expires_at),
-        "ran": None if job.started_at is None else f"{job.started_at!r} ",
-        "last_retry_at": text_of(job.last_retry_at),
-        "ended_at": text_of(job.ended_at) if job.status == "failed" else None,
-    }
-    state = [part for name, value in known.items() if value is not None for part in (name, value)]
-    marks = "".join(
-        letter
-        for letter, value in (
-            ("u", job.unique_key),
-            ("k", job.concurrency_key),
-            ("e", job.expires_at),
-        )
-        if value is not None
-    )
-    past = [past_text(attempt) for attempt in history]
-    head: list[Value] = [
-        job.id,
-        lane_name(job.lane),
-        repr(job.due),
-        int(job.status == "failed"),
-        job.unique_key or "",
-        marks,
-        text_of(job.expires_at) or "",
-        int(job.token == 0),
-        repr(float(job.created_at)).encode() + b"\t" + job_text(job),
-        len(past),
-        len(state),
-    ]
-    return [*head, *past, *state]
-
-
-def text_of(time: float | None) -> str | None:
-    """A time as a hash keeps it."""
-    return None if time is None else repr(float(time))
-
-
-def past_text(attempt: Attempt) -> bytes:
-    """An attempt as its job's history keeps it: when it ended, then the rest as JSON."""
-    ended_at = text_of(attempt.ended_at) or "-"
-    return b"%s %s" % (ended_at.encode(), JSON.encode(attempt))

@@ -8,6 +8,10 @@ from importlib.resources import files
 from msgspec import Struct
 
 INCLUDE = re.compile(r"^-- include: (.+)$", re.MULTILINE)
+# What follows the base is one function inside of it. Each function that a script defines is made
+# anew at every call, and Lua finds a name at once where it lies outside of the function around,
+# but searches all names in use for one that lies in it.
+INNER, OUTER = "return (function()", "end)()"
 
 
 class Script(Struct, frozen=True):
@@ -24,7 +28,8 @@ def script(name: str) -> Script:
     parts: dict[str, str] = {}
     text = read(f"{name}.lua")
     include(text, parts)
-    source = "\n".join([*parts.values(), text]).encode()
+    base, *others = parts.values()
+    source = "\n".join([base, INNER, *others, text, OUTER]).encode()
     return Script(name, source, hashlib.sha1(source, usedforsecurity=False).hexdigest())
 
 

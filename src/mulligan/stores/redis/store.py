@@ -5,20 +5,32 @@ from typing import Any
 
 from mulligan.core.errors import InvalidError, StoreError, UnknownJobError
 from mulligan.core.facts import Facts, QueueSettings
+from mulligan.core.health import Breaker, Health
 from mulligan.core.job import Attempt, Claim, Enqueued, Job, Lease, NewJob
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Outcome
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.settings import check_batch
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Beat, Claimed, Page, Selection, Stats, Verdict
-from mulligan.stores.redis import decoding, doctor
+from mulligan.stores.contract import (
+    Adopted,
+    Beat,
+    Claimed,
+    Count,
+    Page,
+    Selection,
+    Stats,
+    Tallies,
+    Verdict,
+)
+from mulligan.stores.redis import counting, decoding, doctor
 from mulligan.stores.redis.address import read_address
+from mulligan.stores.redis.adopting import adopt_values
 from mulligan.stores.redis.encoding import (
     JSON,
     Lanes,
-    adopt_values,
     commit_values,
+    escape,
     jobs_values,
     lane_name,
     packed_steps,
@@ -122,7 +134,7 @@ class RedisStore:
         )
 
     async def leave(self, worker: Worker) -> None:
-        await self._run("leave", worker.id, worker.region)
+        await self._run("leave", worker.id)
 
     async def seize(self, limit: int, worker: Worker) -> list[Claim]:
         if limit <= 0:
@@ -154,11 +166,37 @@ class RedisStore:
     async def pause(self, queue: str, *, paused: bool) -> None:
         await self._run("pause", queue, int(paused))
 
+    async def count(self, counts: Sequence[Count]) -> dict[tuple[str, str], Health]:
+        if not counts:
+            return {}
+        packed = await self._run("count", *counting.count_values(counts))
+        return counting.healths_of(decoding.UNPACK.decode(packed))
+
+    async def tallies(self) -> Tallies:
+        return counting.tallies_of(await self._read("tallies"))
+
+    async def switch(self, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
+        was = (counting.position(before), repr(float(before.since)), before.probes)
+        place, wanted = counting.place_name(queue, region), counting.position(after)
+        return bool(await self._run("switch", place, *was, wanted, after.probes))
+
+    async def note(self, key: str, value: bytes | None, keep: float) -> None:
+        kept = () if value is None else (value,)
+        await self._run("note", key, repr(float(keep)), *kept)
+
+    async def notes(self, prefix: str) -> dict[str, bytes]:
+        keys, values = await self._read("notes", prefix)
+        return dict(sorted(zip((key.decode() for key in keys), values, strict=True)))
+
     # -- reading ---------------------------------------------------------------------------
 
     async def get(self, job: str) -> Job | None:
         found = await self._read("get", job)
         return None if found is None else decoding.job_of(job, *found)
+
+    async def arrivals(self, job: str) -> dict[int, bytes | None]:
+        key = f"{self._server.address.tag}:arrived:{job}"
+        return decoding.arrivals_of(await self._server.command("HGETALL", key))
 
     async def history(self, job: str) -> list[Attempt]:
         key = f"{self._server.address.tag}:history:{job}"
@@ -181,6 +219,10 @@ class RedisStore:
             raise UnknownJobError(f"no job {job!r} is stored")
         return count
 
+    async def tail(self, lane: Lane, due: float) -> str | None:
+        last = await self._read("tail", lane_name(lane), repr(float(due)))
+        return None if last is None else str(last.decode())
+
     # -- operating -------------------------------------------------------------------------
 
     async def replay(self, jobs: Sequence[str]) -> list[bool]:
@@ -189,9 +231,9 @@ class RedisStore:
     async def cancel(self, jobs: Sequence[str], reason: str) -> list[bool]:
         return await self._each("cancel", jobs, reason)
 
-    async def adopt(self, jobs: Sequence[tuple[Job, Sequence[Attempt]]]) -> list[bool]:
+    async def adopt(self, jobs: Sequence[Adopted]) -> list[bool]:
         check_batch(len(jobs))
-        values = [value for job, history in jobs for value in adopt_values(job, history)]
+        values = [value for each in jobs for value in adopt_values(each)]
         return [taken == 1 for taken in await self._run("adopt", *values)]
 
     async def purge(self, jobs: Sequence[str]) -> list[bool]:
@@ -217,4 +259,5 @@ def presented(worker: Worker) -> tuple[Value, ...]:
     for name, value in (("id", worker.id), ("region", worker.region)):
         if "\t" in value:
             raise InvalidError(f"worker {name} {value!r} has a tab; remove it")
-    return (worker.id, JSON.encode(worker), worker.region, repr(float(worker.lease)))
+    serves = ":".join(escape(name) for name in (worker.region, *worker.queues))
+    return (worker.id, JSON.encode(worker), worker.region, serves, repr(float(worker.lease)))

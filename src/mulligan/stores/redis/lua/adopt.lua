@@ -1,9 +1,9 @@
 -- Take over jobs of another store as they stand.
 -- KEYS[1]  prefix
--- ARGV     now, and for each job: id, lane, due, 1 if it has failed, unique key or '', marks,
---          expires_at or '', 1 if it has never run, text without sequence, number of attempts in
---          its history, number of values in its state, the history, the fields of its state with
---          their values
+-- ARGV     now, and for each job: id, lane, due, 1 if it has failed, text without sequence, number
+--          of attempts in its history, number of values in its state, number of values that say
+--          what has arrived, the history, the fields of its state with their values, the places
+--          with what has arrived there
 -- Result   for each 1, or 0 if its id or unique key is already stored
 -- include: adding, ending
 
@@ -15,41 +15,45 @@ local function slice(first, count)
   return values
 end
 
-local function adopt(at, history, state)
-  local id, lane, due, failed = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 3] == '1'
-  local unique, marks, expires_at = ARGV[at + 4], ARGV[at + 5], ARGV[at + 6]
-  local key, queue = p .. 'state:' .. id, queue_of(lane)
+local function adopt(id, lane, due, failed, text, history, state, arrived)
+  local key, queue, job = p .. 'state:' .. id, queue_of(lane), {}
+  for at = 1, #state, 2 do job[state[at]] = state[at + 1] end
   if call('EXISTS', p .. 'job:' .. id) == 1 then return 0 end
-  if unique ~= '' and not failed
-    and call('HSETNX', p .. 'unique:' .. queue, unique, id) == 0 then return 0 end
+  if job.unique_key and not failed
+    and call('HSETNX', unique_keys(queue, job.unique_in), job.unique_key, id) == 0 then return 0 end
   read_counters()
   places = places + 1
   call('ZADD', p .. 'jobs', places, id)
   call_many('HSET', key, state)
   call_many('RPUSH', p .. 'history:' .. id, history)
-  local delayed = false
+  call_many('HSET', p .. 'arrived:' .. id, arrived)
+  local stands_at, delayed = 0, false
   if failed then
-    sequence = sequence + 1
     call('HSET', key, 'ended', 'failed')
     list_ended(id, 'failed', queue)
+  elseif job.awaits then
+    count_gathering(queue, 1)
   else
-    local _
-    due, _, delayed = join(id, lane, due - now)
-    if expires_at ~= '' and ARGV[at + 7] == '1' then
-      call('ZADD', p .. 'expires', expires_at, id)
-    end
+    due, stands_at, delayed = join(id, lane, due - now)
   end
-  call('SET', p .. 'job:' .. id, sequence .. '\t' .. ARGV[at + 8])
-  call('HSET', key, 'lane', lane, 'due', number_text(due), 'marks', with_delayed(marks, delayed))
+  if job.expires_at and not failed and find(job.counts, '^0 ') then
+    call('ZADD', p .. 'expires', job.expires_at, id)
+  end
+  call('SET', p .. 'job:' .. id, stands_at .. '\t' .. text)
+  call('HSET', key, 'lane', lane, 'due', number_text(due),
+    'marks', with_delayed(job.marks, delayed))
   return 1
 end
 
 local result, at = {}, 2
 while at <= #ARGV do
-  local past, fields = tonumber(ARGV[at + 9]), tonumber(ARGV[at + 10])
-  local history, state = slice(at + 11, past), slice(at + 11 + past, fields)
-  result[#result + 1] = adopt(at, history, state)
-  at = at + 11 + past + fields
+  local past, fields, arrivals = unpack(ARGV, at + 5, at + 7)
+  local history_at = at + 8
+  local state_at = history_at + past
+  local arrived_at = state_at + fields
+  result[#result + 1] = adopt(ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 3] == '1',
+    ARGV[at + 4], slice(history_at, past), slice(state_at, fields), slice(arrived_at, arrivals))
+  at = arrived_at + arrivals
 end
 finish_lanes()
 finish_ending()

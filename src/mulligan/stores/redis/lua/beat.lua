@@ -1,22 +1,20 @@
 -- Keep the leases of a worker.
 -- KEYS[1]  prefix
--- ARGV     now, worker, worker as JSON, region, lease seconds, number of leases shown, their ids,
---          their tokens
+-- ARGV     now, worker, worker as JSON, region, what it serves, lease seconds, number of leases
+--          shown, their ids, their tokens
 -- Result   the facts, the numbers from 0 of the leases that are no longer held, and id and token of
 --          each lease that the worker holds for longer than its lease time and did not show
 -- include: workers, leases, facts
 
 go_on_when_full()
-local worker, count = ARGV[2], tonumber(ARGV[6])
-local joined = call('HGET', p .. 'worker:' .. worker, 'joined_at') or stamp
-enlist(worker, ARGV[3], ARGV[4], tonumber(ARGV[5]), joined)
+local worker, lease, count = ARGV[2], tonumber(ARGV[6]), tonumber(ARGV[7])
+enlist(worker, ARGV[3], ARGV[4], ARGV[5], lease)
 
-local lease = tonumber(ARGV[5])
 local lost, forgotten, shown = {}, {}, {}
-for at, text in ipairs(read_many(p .. 'running', ARGV, 7, 6 + count)) do
+for at, text in ipairs(read_many(p .. 'running', ARGV, 8, 7 + count)) do
   local held = text and read_lease(text)
-  if held and held.worker == worker and held.token == tonumber(ARGV[6 + count + at]) then
-    shown[ARGV[6 + at]] = true
+  if held and held.worker == worker and held.token == tonumber(ARGV[7 + count + at]) then
+    shown[ARGV[7 + at]] = true
   else
     lost[#lost + 1] = at - 1
   end

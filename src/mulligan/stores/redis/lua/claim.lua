@@ -1,32 +1,38 @@
 -- Walk a plan over the lanes and hand its jobs to the worker.
 -- KEYS[1]  prefix
--- ARGV     now, worker, worker as JSON, region, lease seconds, epoch, demand, name of the shape,
---          shape (msgpack: lanes; gates {kind, key, limit, per, ratio, of}; groups of tiers of
---          sources {lane, waited, gates}), steps (msgpack: {group, until, share, carry, of}), what
---          a sleeper waits for (JSON: lanes {lane, waited}, gates, shares {key, lane})
+-- ARGV     now, worker, worker as JSON, region, what it serves, lease seconds, epoch, demand, name
+--          of the shape, shape (msgpack: lanes; gates {kind, key, limit, per, ratio, of}; groups of
+--          tiers of sources {lane, waited, gates, yields}), steps (msgpack: {group, until, share,
+--          carry, of}), what a sleeper waits for (JSON: lanes {lane, how}, gates, shares {key,
+--          lane})
 -- Result   false if the plan is of another epoch; otherwise now, seconds until the plan could
 --          yield more or '', a 0 or 1 for each group that says whether a job of it could start,
---          and for each job: id, its text, and number of its lane in the shape, due or '' and
---          counts with tabs between
--- include: permits, ending, leases, workers, reading_ahead, gates
+--          and for each job: id, its text, and number of its lane in the shape, due or '', counts
+--          and trail with tabs between
+-- include: cancelling, workers, reading_ahead, gates
 
 go_on_when_full()
 local worker, region = ARGV[2], ARGV[4]
-local demand, shape_name, waits = tonumber(ARGV[7]), ARGV[8], ARGV[11]
+local demand = tonumber(ARGV[8])
 
-keep(worker, ARGV[3], region, tonumber(ARGV[5]))
+keep(worker, ARGV[3], region, ARGV[5], tonumber(ARGV[6]))
+if tonumber(call('HGET', p .. 'counters', 'epoch') or 0) ~= tonumber(ARGV[7]) then return false end
 get_up(worker)
-if tonumber(call('HGET', p .. 'counters', 'epoch') or 0) ~= tonumber(ARGV[6]) then return false end
 
-local shape, steps = cmsgpack.unpack(ARGV[9]), cmsgpack.unpack(ARGV[10])
+local shape, steps = cmsgpack.unpack(ARGV[10]), cmsgpack.unpack(ARGV[11])
 local groups = shape[3]
 local lines = open_lines(shape[1], demand)
--- Sources whose lanes are empty are not looked at again.
+-- Sources whose lanes are empty are not looked at again, and those that yield do not wait where
+-- nobody sleeps who would have the job sooner.
 for _, tiers in ipairs(groups) do
   for number, tier in ipairs(tiers) do
     local present = {}
     for _, source in ipairs(tier) do
-      if lines[source[1]] then present[#present + 1] = source end
+      local line = lines[source[1]]
+      if line then
+        present[#present + 1] = source
+        if source[4] and not is_sooner(line.lane, source[2], worker) then source[2] = 0 end
+      end
     end
     tiers[number] = present
   end
@@ -37,14 +43,15 @@ local claimed, taken = { stamp, '', '' }, 0
 local leases, ids = {}, {}
 
 local function expire(line, id, key)
-  local queue = queue_of(line.lane)
-  local unique = call('HGET', p .. 'state:' .. id, 'unique_key')
-  call('HSET', p .. 'state:' .. id, 'ended', 'cancelled', 'ended_at', stamp,
+  local queue, state = queue_of(line.lane), p .. 'state:' .. id
+  local job = call('HMGET', state, 'unique_key', 'unique_in', 'gather')
+  call('HSET', state, 'ended', 'cancelled', 'ended_at', stamp,
     'cancel_reason', 'expired before it could start')
   call('ZREM', p .. 'expires', id)
   list_ended(id, 'cancelled', queue)
-  free_unique(id, queue, unique)
+  free_unique(id, queue, job[1], job[2])
   if key then let_go(key) end
+  miss(job[3], id, 'cancelled')
 end
 
 -- What only a job out of the ordinary needs: whether it may start, and the permit of its key.
@@ -76,11 +83,11 @@ local function take(line, lane_number, gate_numbers)
   local token, counts = next_counts(state[2])
   local flags, permits = '', nil
   if state[2] and not find(counts, '^%d+ 0 ') then flags = 'r' end
-  if state[3] then
+  if state[3] and state[3] ~= '' then
     local admitted
     admitted, permits = admit(line, id, text, state, member, token)
     if not admitted then return false end
-    if has(state[3], 'u') then flags = flags .. 's' end
+    if find(state[3], '[gu]') then flags = flags .. 's' end
   end
   for at = 1, #gate_numbers do
     permits = pass(gates[gate_numbers[at]], id, permits)
@@ -95,7 +102,7 @@ local function take(line, lane_number, gate_numbers)
     if flags == '' and not state[2] then line.lease = lease end
   end
   if state ~= NO_STATE or not about then
-    about = lane_number .. '\t' .. (state[1] or '') .. '\t' .. counts
+    about = lane_number .. '\t' .. (state[1] or '') .. '\t' .. counts .. '\t' .. (state[4] or '')
     if state == NO_STATE then line.about = about end
   end
   ids[taken + 1] = id
@@ -193,19 +200,7 @@ if taken < demand then
     end
   end
   if again_in then claimed[2] = format('%.17g', again_in) end
-  if call('SADD', p .. 'shapes', shape_name) == 1 then
-    local known = cjson.decode(waits)
-    call('SET', p .. 'shape:' .. shape_name, waits)
-    for _, lane in ipairs(known.lanes) do
-      call('HSET', p .. 'waiting:' .. lane[1], shape_name, lane[2])
-    end
-    for _, key in ipairs(known.gates) do call('SADD', p .. 'gated:' .. key, shape_name) end
-    for _, share in ipairs(known.shares) do
-      call('SADD', p .. 'sharing:' .. share[1], shape_name .. '\t' .. share[2])
-    end
-  end
-  call('HSET', p .. 'sleepers', worker, shape_name)
-  call('ZADD', p .. 'sleeping:' .. shape_name, again_in and now + again_in or '+inf', worker)
+  lie_down(worker, ARGV[9], ARGV[12], again_in and now + again_in or '+inf')
 else
   -- This worker comes for nothing more: what still stands here is for another sleeper.
   for _, line in pairs(lines) do

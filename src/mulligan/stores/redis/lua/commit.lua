@@ -3,10 +3,10 @@
 -- ARGV     now, a letter for each outcome, number of lanes, the lanes of new jobs, the ids of all
 --          outcomes, their tokens, and for each what goes with its letter:
 --            d done   |  f done and followed: result, has result, count, new jobs
---            a again: lane, delay, failure   |  l later: delay   |  r returned
+--            a again: lane, delay, failure, trail   |  l later: delay   |  r returned
 --            x dead: failure, count, new jobs   |  c cancelled: reason
 -- Result   for each outcome a letter: w written, a already written, s stale
--- include: adding, ending, leases
+-- include: adding, cancelling
 
 go_on_when_full()
 local letters = ARGV[2]
@@ -31,10 +31,12 @@ local function remember(id, failure)
   if call('RPUSH', key, stamp .. ' ' .. failure) > 50 then call('LTRIM', key, -50, -1) end
 end
 
-local function put_back(key, id, lane, delay, counts, lease)
+-- Let the job join a lane again; `...` are fields of its state that change besides.
+local function put_back(key, id, lane, delay, counts, lease, ...)
   local due, place, delayed = join(id, lane, delay)
   call('HSET', key, 'lane', lane, 'due', number_text(due), 'sequence', place,
-    'marks', with_delayed(call('HGET', key, 'marks'), delayed), 'counts', counts, 'ran', lease.ran)
+    'marks', with_delayed(call('HGET', key, 'marks'), delayed), 'counts', counts,
+    'ran', lease.ran, ...)
 end
 
 local writers = {}
@@ -58,7 +60,7 @@ function writers.a(key, id, lease, at)
   remember(id, ARGV[at + 2])
   local token, retries, replays, snoozes = read_counts(lease.counts)
   put_back(key, id, ARGV[at], tonumber(ARGV[at + 1]),
-    counts_text(token, retries + 1, replays, snoozes), lease)
+    counts_text(token, retries + 1, replays, snoozes), lease, 'trail', ARGV[at + 3])
 end
 
 function writers.l(key, id, lease, at)
@@ -91,14 +93,26 @@ end
 -- Whether the outcome ends the job, where its new jobs begin, and how many values it has besides.
 local ENDS = { d = true, f = true, x = true, c = true }
 local NEXT_AT = { f = 2, x = 1 }
-local VALUES = { d = 0, a = 3, l = 1, r = 0, c = 1 }
+local VALUES = { d = 0, a = 4, l = 1, r = 0, c = 1 }
+
+-- What the end of a job means for its unique key, and for the job that awaits it.
+local function part(letter, id, lease, at, job)
+  free_unique(id, queue_of(lease.lane), job[1], job[4])
+  local gather = job[5]
+  if gather and letter == 'c' then
+    miss(gather, id, 'cancelled')
+  elseif gather and letter ~= 'x' then
+    arrive(gather, job[6] or 0, letter == 'f' and ARGV[at + 1] == '1' and ARGV[at])
+  end
+end
 
 local function write(letter, id, lease, at)
   local key = p .. 'state:' .. id
-  local job = lease.is_special and call('HMGET', key, 'unique_key', 'permits', 'concurrency_key')
+  local job = lease.is_special and call('HMGET', key, 'unique_key', 'permits', 'concurrency_key',
+    'unique_in', 'gather', 'place')
   writers[letter](key, id, lease, at)
   if lease.is_retry then call('HSET', key, 'last_retry_at', lease.started) end
-  if job and ENDS[letter] then free_unique(id, queue_of(lease.lane), job[1]) end
+  if job and ENDS[letter] then part(letter, id, lease, at, job) end
   if NEXT_AT[letter] then add_next(at + NEXT_AT[letter]) end
   if job then release(id, job[2], job[3]) end
   freed[#freed + 1] = id

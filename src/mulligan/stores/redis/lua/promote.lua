@@ -6,11 +6,23 @@
 -- include: cancelling, heads
 
 go_on_when_full()
-local late = call('ZRANGEBYSCORE', p .. 'expires', '-inf', now, 'LIMIT', 0, ARGV[2])
+local late = {}
+local found = call('ZRANGEBYSCORE', p .. 'expires', '-inf', now, 'WITHSCORES', 'LIMIT', 0, ARGV[2])
+for at = 1, #found, 2 do
+  local id = found[at]
+  late[#late + 1] = { tonumber(found[at + 1]), tonumber(call('ZSCORE', p .. 'jobs', id) or 0), id }
+end
+-- A job that awaits several is told of the first that will never arrive: of those that expire at
+-- the same time, the first that came.
+table.sort(late, function(one, other)
+  if one[1] ~= other[1] then return one[1] < other[1] end
+  return one[2] < other[2]
+end)
+
 local count = 0
-for _, id in ipairs(late) do
-  call('ZREM', p .. 'expires', id)
-  if cancel(id, 'expired before it could start') then count = count + 1 end
+for _, each in ipairs(late) do
+  call('ZREM', p .. 'expires', each[3])
+  if cancel(each[3], 'expired before it could start') then count = count + 1 end
 end
 finish_ending()
 

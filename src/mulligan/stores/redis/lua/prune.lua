@@ -1,8 +1,9 @@
--- Delete done and cancelled jobs that ended long ago, and workers that died long ago.
+-- Delete done and cancelled jobs that ended long ago, workers that died long ago, and notes and
+-- counts that are past their time.
 -- KEYS[1]  prefix
 -- ARGV     now, seconds to keep jobs, limit, seconds to keep dead workers
 -- Result   how many jobs
--- include: ending
+-- include: ending, workers, counting
 
 go_on_when_full()
 local before = '(' .. format('%.17g', now - tonumber(ARGV[2]))
@@ -18,10 +19,13 @@ end
 
 local dead = now - tonumber(ARGV[4])
 for _, worker in ipairs(call('ZRANGEBYSCORE', p .. 'workers', '-inf', dead, 'LIMIT', 0, 100)) do
-  local region = call('HGET', p .. 'worker:' .. worker, 'region')
-  if region then call('ZREM', p .. 'region:' .. region, worker) end
-  call('ZREM', p .. 'workers', worker)
-  call('DEL', p .. 'worker:' .. worker)
+  dismiss(worker)
+  get_up(worker)
 end
+
+local notes = call('ZRANGEBYSCORE', p .. 'notes-until', '-inf', now)
+call_many('HDEL', p .. 'notes', notes)
+call_many('ZREM', p .. 'notes-until', notes)
+call('ZREMRANGEBYSCORE', p .. 'counted', '-inf', '(' .. format('%.17g', now - WINDOW))
 finish_ending()
 return #old

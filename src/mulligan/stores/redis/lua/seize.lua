@@ -1,21 +1,29 @@
 -- Claim jobs whose worker stopped beating or is unknown, the longest running first.
 -- KEYS[1]  prefix
--- ARGV     now, worker, worker as JSON, region, lease seconds, limit
--- Result   for each job: id, lane, its text, due or '', counts, and worker, region and start of the
---          attempt that was lost
--- include: permits, workers, leases
+-- ARGV     now, worker, worker as JSON, region, what it serves, lease seconds, limit
+-- Result   for each job: id, lane, its text, due or '', counts, trail or '', and worker, region and
+--          start of the attempt that was lost
+-- include: permits, workers, leases, heads
 
 go_on_when_full()
 
 local function give(result, id, counts, lease)
-  local at = #result
+  local at, state = #result, call('HMGET', p .. 'state:' .. id, 'due', 'trail')
   result[at + 1], result[at + 2], result[at + 3] = id, lease.lane, call('GET', p .. 'job:' .. id)
-  result[at + 4], result[at + 5] = call('HGET', p .. 'state:' .. id, 'due') or '', counts
-  result[at + 6], result[at + 7], result[at + 8] = lease.worker, lease.region, lease.started
+  result[at + 4], result[at + 5], result[at + 6] = state[1] or '', counts, state[2] or ''
+  result[at + 7], result[at + 8], result[at + 9] = lease.worker, lease.region, lease.started
 end
 
-local worker, limit = ARGV[2], tonumber(ARGV[6])
-keep(worker, ARGV[3], ARGV[4], tonumber(ARGV[5]))
+local worker, limit = ARGV[2], tonumber(ARGV[7])
+keep(worker, ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6]))
+
+for _, sleeper in ipairs(call('HKEYS', p .. 'sleepers')) do
+  if not is_live(sleeper) then
+    pass_on(sleeper)
+    -- One that was only late claims anew.
+    ring(sleeper)
+  end
+end
 
 local lost = {}
 for _, holder in ipairs(call('SMEMBERS', p .. 'holders')) do

@@ -3,10 +3,10 @@
 -- ARGV     now
 -- Result   packed: now, lanes {lane, ready, delayed, oldest due}, running {lane, region, count},
 --          ended {status:queue, count}, delayed {queue, total, ready now, ready in an hour},
---          workers {about, beat_at, joined_at, live, running}
+--          workers {about, beat_at, joined_at, live, running}, gathering {queue, count}
 -- include: permits, leases, heads
 
-local lanes, running, ended, delayed, workers = {}, {}, {}, {}, {}
+local lanes, running, delayed, workers = {}, {}, {}, {}
 local seen = {}
 
 local function count_lane(lane)
@@ -51,8 +51,11 @@ for _, text in ipairs(call('HVALS', p .. 'running')) do
   places[where][3] = places[where][3] + 1
 end
 
-local counts = call('HGETALL', p .. 'ended')
-for at = 1, #counts, 2 do ended[#ended + 1] = { counts[at], tonumber(counts[at + 1]) } end
+local function counts_in(name)
+  local stored, counts = call('HGETALL', p .. name), {}
+  for at = 1, #stored, 2 do counts[#counts + 1] = { stored[at], tonumber(stored[at + 1]) } end
+  return counts
+end
 
 local known = call('ZRANGE', p .. 'workers', 0, -1, 'WITHSCORES')
 for at = 1, #known, 2 do
@@ -60,4 +63,5 @@ for at = 1, #known, 2 do
   workers[#workers + 1] = { about[1], tonumber(about[2]), tonumber(about[3]),
     tonumber(known[at + 1]) > now, call('SCARD', p .. 'running:' .. known[at]) }
 end
-return cmsgpack.pack({ now, lanes, running, ended, delayed, workers })
+return cmsgpack.pack({ now, lanes, running, counts_in('ended'), delayed, workers,
+  counts_in('gathering') })

@@ -1,6 +1,6 @@
 -- Accepting new jobs. A job takes five values: id, number of its lane, text without sequence and
 -- time, delay, and the rest as JSON or ''. A lane takes one: its name.
--- include: lanes
+-- include: unique, gathering
 
 local new_lanes, new_jobs, new_places, added = {}, {}, {}, {}
 local JOB_WIDTH = 5
@@ -13,28 +13,41 @@ end
 
 -- Note what is out of the ordinary about a new job in its state.
 local function note_state(id, lane, due, delayed, more)
-  local key, marks = p .. 'state:' .. id, ''
-  if delayed then
-    marks = 'd'
-    call('HSET', key, 'due', number_text(due))
+  local fields, marks = {}, ''
+  local function note(name, value, mark)
+    if not value then return end
+    local at = #fields
+    fields[at + 1], fields[at + 2] = name, value
+    marks = marks .. (mark or '')
   end
+  local expires_at = more.expires and now + more.expires
+  note('due', delayed and number_text(due), 'd')
+  note('unique_key', more.unique_key, 'u')
+  note('unique_in', more.unique_in)
+  note('concurrency_key', more.concurrency_key, 'k')
+  note('concurrency_limit', more.concurrency_limit)
+  note('expires_at', expires_at and number_text(expires_at), 'e')
+  note('gather', more.gather, 'g')
+  note('place', more.place)
+  if more.awaits then
+    note('awaits', more.awaits)
+    note('lane', lane)
+    note('sequence', 0)
+  end
+  note('marks', marks)
+  call('HSET', p .. 'state:' .. id, unpack(fields))
   if more.unique_key then
-    marks = marks .. 'u'
-    call('HSET', p .. 'unique:' .. queue_of(lane), more.unique_key, id)
-    call('HSET', key, 'unique_key', more.unique_key)
+    call('HSET', unique_keys(queue_of(lane), more.unique_in), more.unique_key, id)
   end
-  if more.concurrency_key then
-    marks = marks .. 'k'
-    call('HSET', key, 'concurrency_key', more.concurrency_key)
-  end
-  if more.concurrency_limit then call('HSET', key, 'concurrency_limit', more.concurrency_limit) end
-  if more.expires then
-    marks = marks .. 'e'
-    local expires_at = now + more.expires
-    call('HSET', key, 'expires_at', number_text(expires_at))
-    call('ZADD', p .. 'expires', expires_at, id)
-  end
-  call('HSET', key, 'marks', marks)
+  if expires_at then call('ZADD', p .. 'expires', expires_at, id) end
+end
+
+-- Where a new job stands: its due time, its sequence, and whether it was put off.
+local function place_new(id, lane, delay, more)
+  if not (more and more.awaits) then return join(id, lane, delay, not more) end
+  read_counters()
+  count_gathering(queue_of(lane), 1)
+  return now, 0, false
 end
 
 -- Accept the job that begins at ARGV[at]; gives its id, or that of the job before it and true.
@@ -45,10 +58,10 @@ local function add(at, unknown)
   if added[id] or not unknown and call('EXISTS', key) == 1 then return id, true end
   local more = ARGV[at + 4] ~= '' and cjson.decode(ARGV[at + 4])
   if more and more.unique_key then
-    local first = call('HGET', p .. 'unique:' .. queue_of(lane), more.unique_key)
+    local first = call('HGET', unique_keys(queue_of(lane), more.unique_in), more.unique_key)
     if first then return first, true end
   end
-  local due, place, delayed = join(id, lane, delay, not more)
+  local due, place, delayed = place_new(id, lane, delay, more)
   if more or delayed then note_state(id, lane, due, delayed, more or {}) end
   places = places + 1
   added[id] = true

@@ -1,50 +1,72 @@
 -- Ending a pending or running job from outside.
--- include: ending, leases
+-- include: ending, leases, gathering
 
 -- Take a pending job out of its lane. One that stands in a line is only noted as gone: taking it
 -- out would mean a search through the line, and claims pass over it.
-local function leave_lane(member, lane, queue, marks)
+local function leave_lane(member, lane)
   if call('ZREM', sorted_key(lane), member) == 0 and has_line(lane) then
     local gone = p .. 'gone:' .. lane
     call('ZADD', gone, sequence_of(member), sub(member, 1, 16))
     if call('ZCARD', gone) == call('LLEN', p .. lane) then call('UNLINK', gone, p .. lane) end
   end
-  if has(marks, 'd') then call('ZREM', p .. 'delayed:' .. queue, member) end
 end
 
--- Cancel the job; false if it is unknown or has ended.
-local function cancel(id, reason)
+-- Take a pending job from where it waits: for others to arrive, for its key, or in its lane.
+local function stop_waiting(id, lane, job)
+  local member, queue = member_of(job.sequence, id), queue_of(lane)
+  if tonumber(job.awaits or 0) > 0 then
+    count_gathering(queue, -1)
+  elseif job.held then
+    unhold(member, lane, job.concurrency_key, job.concurrency_limit or '1')
+  else
+    leave_lane(member, lane)
+  end
+  if has(job.marks, 'd') then call('ZREM', p .. 'delayed:' .. queue, member) end
+  if has(job.marks, 'e') then call('ZREM', p .. 'expires', id) end
+end
+
+local function stop_running(id, lease)
   local key = p .. 'state:' .. id
-  local job = call('HMGET', key, 'lane', 'ended', 'sequence', 'marks', 'counts', 'unique_key',
-    'concurrency_key', 'concurrency_limit', 'held', 'permits', 'committed')
-  local lane, _, place = whereabouts(id, job[1], true, job[3])
-  local marks = job[4]
-  if not lane or job[2] then return false end
-  local queue, counts = queue_of(lane), job[5] or nil
-  local committed = job[11] or (read_counts(counts))
+  call('HDEL', p .. 'running', id)
+  call('SREM', p .. 'running:' .. lease.worker, id)
+  call('HSET', key, 'ran', lease.ran)
+  if lease.is_retry then call('HSET', key, 'last_retry_at', lease.started) end
+end
+
+local FIELDS = { 'lane', 'sequence', 'ended', 'marks', 'counts', 'committed', 'unique_key',
+  'unique_in', 'concurrency_key', 'concurrency_limit', 'held', 'permits', 'awaits', 'gather' }
+local miss
+
+-- Cancel the job, and with it the one that awaits it; false if it is unknown or has ended.
+local function cancel(id, reason)
+  local key, job = p .. 'state:' .. id, {}
+  for at, value in ipairs(call('HMGET', key, unpack(FIELDS))) do job[FIELDS[at]] = value or nil end
+  local lane, _, place = whereabouts(id, job.lane, true, job.sequence)
+  if not lane or job.ended then return false end
+  job.sequence = place
+  local queue, counts = queue_of(lane), job.counts
+  local committed = job.committed or (read_counts(counts))
   local text = call('HGET', p .. 'running', id)
   if text then
     local lease = read_lease(text)
     counts = lease.counts
-    call('HDEL', p .. 'running', id)
-    call('SREM', p .. 'running:' .. lease.worker, id)
-    call('HSET', key, 'ran', lease.ran)
-    if lease.is_retry then call('HSET', key, 'last_retry_at', lease.started) end
+    stop_running(id, lease)
   else
-    local member = member_of(place, id)
-    if job[9] then
-      unhold(member, lane, job[7], job[8] or '1')
-      if has(marks, 'd') then call('ZREM', p .. 'delayed:' .. queue, member) end
-    else
-      leave_lane(member, lane, queue, marks)
-    end
-    if has(marks, 'e') then call('ZREM', p .. 'expires', id) end
+    stop_waiting(id, lane, job)
   end
   local _, later = next_counts(counts)
   call('HSET', key, 'ended', 'cancelled', 'ended_at', stamp, 'cancel_reason', reason,
     'counts', later, 'committed', committed)
   list_ended(id, 'cancelled', queue)
-  free_unique(id, queue, job[6])
-  release(id, job[10], job[7])
+  free_unique(id, queue, job.unique_key, job.unique_in)
+  release(id, job.permits, job.concurrency_key)
+  miss(job.gather, id, 'cancelled')
   return true
+end
+
+-- A job that will never arrive cancels the one that awaits it, if there is one.
+miss = function(gather, id, how)
+  if gather and tonumber(call('HGET', p .. 'state:' .. gather, 'awaits') or 0) > 0 then
+    cancel(gather, 'job ' .. id .. ', which it awaits, was ' .. how)
+  end
 end

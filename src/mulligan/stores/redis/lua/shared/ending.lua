@@ -1,5 +1,5 @@
 -- Ending jobs: done, failed or cancelled, with the indexes and counts that go with it.
--- include: permits
+-- include: permits, unique
 
 local ended_counts = { done = {}, failed = {}, cancelled = {} }
 local ended_ids = {}
@@ -20,23 +20,22 @@ local function list_ended(id, status, queue)
   end
 end
 
--- Give up the unique key of a job that ends.
-local function free_unique(id, queue, key)
-  if key and call('HGET', p .. 'unique:' .. queue, key) == id then
-    call('HDEL', p .. 'unique:' .. queue, key)
-  end
+local function write_ended()
+  call_many('ZADD', p .. 'done', ended_ids)
+  ended_ids = {}
 end
 
--- Forget an ended job altogether.
+-- Forget an ended job altogether; it may have ended in this very script.
 local function erase(id, status, queue)
+  write_ended()
   count_ended(status, queue, -1)
   call('ZREM', p .. 'jobs', id)
   call('ZREM', status == 'failed' and p .. 'failed:' .. queue or p .. 'done', id)
-  call('DEL', p .. 'job:' .. id, p .. 'state:' .. id, p .. 'history:' .. id)
+  call('DEL', p .. 'job:' .. id, p .. 'state:' .. id, p .. 'history:' .. id, p .. 'arrived:' .. id)
 end
 
 local function finish_ending()
-  call_many('ZADD', p .. 'done', ended_ids)
+  write_ended()
   for status, counts in pairs(ended_counts) do
     for queue, by in pairs(counts) do
       local field = status .. ':' .. queue

@@ -1,14 +1,16 @@
--- What plans are made from, packed: epoch, {queue, settings}, {region, live}, paused queues.
--- include: base
+-- What plans are made from, packed: now, epoch, {queue, settings}, regions, what live workers serve
+-- (region and queues), paused queues, and health as shared/counting.lua gives it.
+-- include: counting
 
 local function facts()
-  local settings, regions = {}, {}
+  local settings, serving = {}, {}
   local stored = call('HGETALL', p .. 'queues')
   for at = 1, #stored, 2 do settings[#settings + 1] = { stored[at], stored[at + 1] } end
-  for _, region in ipairs(call('SMEMBERS', p .. 'regions')) do
-    local last = call('ZREVRANGE', p .. 'region:' .. region, 0, 0, 'WITHSCORES')
-    regions[#regions + 1] = { region, last[2] ~= nil and tonumber(last[2]) > now }
+  for _, serves in ipairs(call('SMEMBERS', p .. 'serving')) do
+    local last = call('ZREVRANGE', p .. 'serving:' .. serves, 0, 0, 'WITHSCORES')
+    if tonumber(last[2]) > now then serving[#serving + 1] = serves end
   end
   local epoch = tonumber(call('HGET', p .. 'counters', 'epoch') or 0)
-  return cmsgpack.pack({ epoch, settings, regions, call('SMEMBERS', p .. 'paused') })
+  return cmsgpack.pack({ now, epoch, settings, call('SMEMBERS', p .. 'regions'), serving,
+    call('SMEMBERS', p .. 'paused'), healths(known_places()) })
 end

@@ -26,8 +26,13 @@ local function first_due_in(lane)
   return has_line(lane) and earlier(due, first_of_line(lane)) or due
 end
 
--- What stands in these lanes is for another sleeper now.
-local function pass_on(lane)
-  local due = first_due_in(lane)
-  if due then ring_for(lane, due) end
+-- The worker waits no longer: what stands in the lanes that it waited for is for another sleeper.
+local function pass_on(worker)
+  local shape = get_up(worker)
+  local known = shape and call('GET', p .. 'shape:' .. shape)
+  if not known then return end
+  for _, lane in ipairs(cjson.decode(known).lanes) do
+    local due = first_due_in(lane[1])
+    if due then ring_for(lane[1], due) end
+  end
 end

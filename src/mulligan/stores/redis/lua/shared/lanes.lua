@@ -4,7 +4,7 @@
 -- Retry lanes are such sorted sets alone. The head of a lane is the earlier of the two heads.
 -- include: base, waking
 
-local sorted_keys, queues, seen_lanes, arrivals = {}, {}, {}, {}
+local sorted_keys, queues, seen_lanes, newcomers = {}, {}, {}, {}
 local sequence, places, counted
 -- The claim script reads ahead in lanes, and must hear of a job that joins one meanwhile.
 local before_standing
@@ -85,12 +85,12 @@ local function read_counters()
   sequence, places, counted = tonumber(stored[1] or 0), tonumber(stored[2] or 0), true
 end
 
--- Write what was put off to be written once: counters, and arrivals at the ends of lines.
+-- Write what was put off to be written once: counters, and newcomers at the ends of lines.
 local function finish_lanes()
   if counted then
     call('HSET', p .. 'counters', 'sequence', sequence, 'places', places)
   end
-  for lane, members in pairs(arrivals) do
+  for lane, members in pairs(newcomers) do
     call_many('RPUSH', p .. lane, members)
   end
 end
@@ -119,10 +119,10 @@ local function join(id, lane, delay, ordinary)
   if delay ~= 0 then due = rounded(now + delay) end
   if due == now and has_line(lane) then
     note_lane(lane)
-    local line = arrivals[lane]
+    local line = newcomers[lane]
     if not line then
       line = {}
-      arrivals[lane] = line
+      newcomers[lane] = line
     end
     line[#line + 1] = format(ordinary and '%016.0f:%s' or '%016.0f!%s', sequence, id)
     ring_for(lane, due)
@@ -135,7 +135,8 @@ local function join(id, lane, delay, ordinary)
 end
 
 -- Marks are letters that say what is out of the ordinary about a job, so that the ordinary one
--- costs nothing: d was put off, e may expire, k has a concurrency key, u has a unique key.
+-- costs nothing: d was put off, e may expire, g is awaited by another, k has a concurrency key, u
+-- has a unique key.
 local function has(marks, letter)
   return marks and find(marks, letter, 1, true) ~= nil
 end

@@ -2,7 +2,7 @@
 -- started, region, lane and worker, with tabs between. The jobs of one claim mostly have the same
 -- text, which is put together and taken apart once. The job's own state is written when the lease
 -- ends. Counts are token, retries, replays and snoozes, with spaces between. Flags: r is a retry,
--- s needs a look at its state when it ends (unique key, permits).
+-- s needs a look at its state when it ends (unique key, gather, permits).
 -- include: base
 
 local FIRST_COUNTS = '1 0 0 0'

@@ -22,7 +22,7 @@ end
 
 -- What a claim needs of a job's state, where it has any.
 local function read_state(id)
-  return call('HMGET', p .. 'state:' .. id, 'due', 'counts', 'marks')
+  return call('HMGET', p .. 'state:' .. id, 'due', 'counts', 'marks', 'trail')
 end
 
 local function forget_ahead(line)

@@ -4,6 +4,7 @@
 
 local BELL_SECONDS = 60
 local waiting, awake = {}, {}
+local asleep
 
 local function is_live(worker)
   local lives_until = call('ZSCORE', p .. 'workers', worker)
@@ -44,24 +45,57 @@ local function rouse(shape, worker)
   ring(worker)
 end
 
--- Wake one sleeper for a job in this lane, due then, unless one will wake in time: one of those
--- that may take it soonest, at once rather than after a grace.
-local function ring_for(lane, due)
+-- The shapes that wait on the lane, each followed by how.
+local function shapes_on(lane)
   local shapes = waiting[lane]
   if not shapes then
     shapes = call('HGETALL', p .. 'waiting:' .. lane)
     waiting[lane] = shapes
   end
-  local chosen, chosen_shape, soonest, known
+  return shapes
+end
+
+-- How long a job must have been due for a shape, and whether only while another may take it sooner.
+local function read_wait(text)
+  local waited = tonumber(text)
+  if waited then return waited, false end
+  return tonumber(match(text, '^%S+')), true
+end
+
+-- Whether a live worker other than this one sleeps, or was rung and has yet to come, that may take
+-- from the lane sooner than one that must wait so long.
+local function is_sooner(lane, waited, but)
+  local shapes, sooner = shapes_on(lane), {}
   for at = 1, #shapes, 2 do
-    local worker, wakes = first_sleeper(shapes[at])
-    local waited = tonumber(shapes[at + 1])
-    if worker and (not soonest or waited < soonest) then
-      chosen, chosen_shape, soonest, known = worker, shapes[at], waited, false
-    end
-    if worker and waited == soonest and wakes <= due + waited then known = true end
+    local other = read_wait(shapes[at + 1])
+    if other < waited then sooner[shapes[at]] = true end
   end
-  if chosen and not known then rouse(chosen_shape, chosen) end
+  if not next(sooner) then return false end
+  asleep = asleep or call('HGETALL', p .. 'sleepers')
+  for at = 1, #asleep, 2 do
+    if sooner[asleep[at + 1]] and asleep[at] ~= but and is_live(asleep[at]) then return true end
+  end
+  return false
+end
+
+-- Wake one sleeper for a job in this lane, due then, unless one will wake in time: one of those
+-- that may take it soonest, at once rather than after a grace.
+local function ring_for(lane, due)
+  local shapes = shapes_on(lane)
+  local chosen, chosen_shape, soonest, yields, wakes
+  for at = 1, #shapes, 2 do
+    local worker, wakes_at = first_sleeper(shapes[at])
+    local waited, may_yield = read_wait(shapes[at + 1])
+    if worker and (not soonest or waited < soonest) then
+      chosen, chosen_shape, soonest = worker, shapes[at], waited
+      yields, wakes = may_yield, wakes_at
+    elseif worker and waited == soonest then
+      yields, wakes = yields and may_yield, math.min(wakes, wakes_at)
+    end
+  end
+  if not chosen then return end
+  if yields and not is_sooner(lane, soonest) then soonest = 0 end
+  if wakes > due + soonest then rouse(chosen_shape, chosen) end
 end
 
 -- Wake one sleeper that a permit of this gate may help.
@@ -87,26 +121,49 @@ local function ring_share(key)
   end
 end
 
--- Facts changed: plans made before are refused, and every sleeper makes a new one.
+-- Make a shape known to the lanes and gates that it waits for, if it is not yet.
+local function learn_shape(shape, waits)
+  if call('SADD', p .. 'shapes', shape) == 0 then return end
+  local known = cjson.decode(waits)
+  call('SET', p .. 'shape:' .. shape, waits)
+  for _, lane in ipairs(known.lanes) do call('HSET', p .. 'waiting:' .. lane[1], shape, lane[2]) end
+  for _, key in ipairs(known.gates) do call('SADD', p .. 'gated:' .. key, shape) end
+  for _, share in ipairs(known.shares) do
+    call('SADD', p .. 'sharing:' .. share[1], shape .. '\t' .. share[2])
+  end
+end
+
+local function forget_shape(shape)
+  local known = cjson.decode(call('GET', p .. 'shape:' .. shape))
+  for _, lane in ipairs(known.lanes) do call('HDEL', p .. 'waiting:' .. lane[1], shape) end
+  for _, key in ipairs(known.gates) do call('SREM', p .. 'gated:' .. key, shape) end
+  for _, share in ipairs(known.shares) do
+    call('SREM', p .. 'sharing:' .. share[1], shape .. '\t' .. share[2])
+  end
+  call('DEL', p .. 'shape:' .. shape)
+  call('SREM', p .. 'shapes', shape)
+end
+
+-- Facts changed: plans made before are refused, and every sleeper makes a new one. Shapes that
+-- nobody has slept in since are forgotten.
 local function change()
   call('HINCRBY', p .. 'counters', 'epoch', 1)
+  local slept_in = {}
+  for _, shape in ipairs(call('HVALS', p .. 'sleepers')) do slept_in[shape] = true end
   for _, shape in ipairs(call('SMEMBERS', p .. 'shapes')) do
     for _, worker in ipairs(call('ZRANGE', p .. 'sleeping:' .. shape, 0, -1)) do
       ring(worker)
     end
-    local known = cjson.decode(call('GET', p .. 'shape:' .. shape))
-    for _, lane in ipairs(known.lanes) do
-      call('HDEL', p .. 'waiting:' .. lane[1], shape)
-    end
-    for _, key in ipairs(known.gates) do
-      call('SREM', p .. 'gated:' .. key, shape)
-    end
-    for _, share in ipairs(known.shares) do
-      call('SREM', p .. 'sharing:' .. share[1], shape .. '\t' .. share[2])
-    end
-    call('DEL', p .. 'sleeping:' .. shape, p .. 'shape:' .. shape)
+    call('DEL', p .. 'sleeping:' .. shape)
+    if not slept_in[shape] then forget_shape(shape) end
   end
-  call('DEL', p .. 'shapes')
+end
+
+-- Remember that the worker waits for what is in the shape, and when it wakes by itself.
+local function lie_down(worker, shape, waits, wakes)
+  learn_shape(shape, waits)
+  call('HSET', p .. 'sleepers', worker, shape)
+  call('ZADD', p .. 'sleeping:' .. shape, wakes, worker)
 end
 
 -- Forget that the worker sleeps, and any ring it has not heard; the shape it slept in, if any.

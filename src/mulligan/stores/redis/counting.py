@@ -1,0 +1,72 @@
+"""What is counted by queue and region, as scripts write it and as readers see it."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+from urllib.parse import unquote
+
+from mulligan.core.health import CLOSED, Breaker, Health
+from mulligan.stores.contract import Count, Tallies
+from mulligan.stores.redis.encoding import escape
+from mulligan.stores.redis.server import Value
+
+Place = tuple[str, str]
+
+
+@lru_cache(maxsize=4096)
+def place_name(queue: str, region: str) -> str:
+    """The queue and the region as the name of a sum spells them."""
+    return f"{escape(queue)}:{escape(region)}"
+
+
+@lru_cache(maxsize=4096)
+def place_of(name: str) -> Place:
+    """The queue and the region that a name spells."""
+    queue, region = name.split(":")
+    return unquote(queue), unquote(region)
+
+
+def count_values(counts: Iterable[Count]) -> list[Value]:
+    """Three values for each count."""
+    values: list[Value] = []
+    for queue, region, name, value in counts:
+        values += (place_name(queue, region), name, repr(float(value)))
+    return values
+
+
+def healths_of(rows: Iterable[Sequence[Any]]) -> dict[Place, Health]:
+    """The health of each place, as shared/counting.lua gives it."""
+    return {
+        place_of(name): Health(int(succeeded), int(failed), breaker_of(breaker))
+        for name, succeeded, failed, breaker in rows
+    }
+
+
+def breaker_of(text: str) -> Breaker:
+    """A breaker as it is kept; one that was never switched is closed."""
+    if not text:
+        return CLOSED
+    position, since, probes = text.split()
+    return Breaker(position == "open", float(since), int(probes))
+
+
+def position(breaker: Breaker) -> str:
+    """The word by which a breaker is kept."""
+    return "open" if breaker.open else "closed"
+
+
+def tallies_of(answer: list[list[bytes]]) -> Tallies:
+    """What tallies.lua gave: the sums since ever, then those of each recent slot."""
+    ever, *slots = answer
+    return Tallies(sums_of([ever]), sums_of(slots))
+
+
+def sums_of(hashes: Iterable[list[bytes]]) -> dict[tuple[str, str, str], float]:
+    """Hashes of sums, added up."""
+    sums: dict[tuple[str, str, str], float] = defaultdict(float)
+    for cells in hashes:
+        for field, value in zip(cells[::2], cells[1::2], strict=True):
+            queue, region, name = field.decode().split(":", 2)
+            sums[unquote(queue), unquote(region), name] += float(value)
+    return dict(sums)

@@ -1,0 +1,42 @@
+-- Find the last job waiting in a lane of those that were due by then.
+-- KEYS[1]  prefix
+-- ARGV     now, lane, due
+-- Result   its id, or false if there is none among the newest of the lane
+-- include: lanes
+
+local MOST, PIECE = 1000, 100
+local lane, by = ARGV[2], tonumber(ARGV[3])
+
+-- When a job in the line is due; nil if it is unknown.
+local function due_of(member)
+  local id = id_of(member)
+  local state_due = sub(member, 17, 17) ~= ':' and call('HGET', p .. 'state:' .. id, 'due')
+  local _, due = whereabouts(id, true, state_due, true)
+  return due
+end
+
+-- The line is walked back from its end, where what is due latest stands.
+local function last_of_line()
+  for newest = 1, MOST, PIECE do
+    local members = call('LRANGE', p .. lane, -(newest + PIECE - 1), -newest)
+    for at = #members, 1, -1 do
+      local member = members[at]
+      local due = due_of(member)
+      if due and due <= by and not call('ZSCORE', p .. 'gone:' .. lane, sub(member, 1, 16)) then
+        return member, due
+      end
+    end
+    if #members < PIECE then return nil end
+  end
+end
+
+local sorted = call('ZREVRANGEBYSCORE', sorted_key(lane), ARGV[3], '-inf', 'WITHSCORES',
+  'LIMIT', 0, 1)
+local last, due = sorted[1], tonumber(sorted[2])
+if has_line(lane) then
+  local member, its_due = last_of_line()
+  local is_later = member and (not last or its_due > due
+    or (its_due == due and sequence_of(member) > sequence_of(last)))
+  if is_later then last = member end
+end
+return last and id_of(last)
