@@ -16,10 +16,12 @@ from sqlalchemy.orm import Session
 
 from mulligan.core.errors import InvalidError, StoreError, StoreUnavailableError
 from mulligan.core.job import Lease, decode_call, decode_policy
+from mulligan.core.lane import Lane
 from mulligan.core.outcome import Done
 from mulligan.core.retry import Retry
 from mulligan.core.worker import Worker
-from mulligan.stores.postgres import PostgresStore, _sweep
+from mulligan.stores.contract import Count
+from mulligan.stores.postgres import PostgresStore, _connections, _sweep
 from mulligan.stores.postgres._arrays import texts
 from tests.contract.making import (
     ANN,
@@ -187,12 +189,7 @@ def explained(connection, store, plan, epoch) -> list[str]:
 
     current = ClaimPlan(plan.demand, plan.groups, plan.steps, epoch)
     sources = _encode.plan_sources(current)
-    found: list[str] = []
-    connection.add_notice_handler(lambda notice: found.append(notice.message_primary or ""))
-    connection.execute("LOAD 'auto_explain'")
-    for option in ("log_min_duration = 0", "log_nested_statements = on", "log_analyze = on"):
-        connection.execute(f"SET auto_explain.{option}")
-    connection.execute("SET client_min_messages = log")
+    found = explaining(connection)
     rows = connection.execute(
         store._statements["claim"],
         (
@@ -202,6 +199,36 @@ def explained(connection, store, plan, epoch) -> list[str]:
     ).fetchall()
     assert len(rows) == 11
     return found
+
+
+def explaining(connection) -> list[str]:
+    """Where the plans of everything that runs on the connection from now on are put."""
+    found: list[str] = []
+    connection.add_notice_handler(lambda notice: found.append(notice.message_primary or ""))
+    connection.execute("LOAD 'auto_explain'")
+    for option in ("log_min_duration = 0", "log_nested_statements = on", "log_analyze = on"):
+        connection.execute(f"SET auto_explain.{option}")
+    connection.execute("SET client_min_messages = log")
+    return found
+
+
+async def test_old_counts_are_not_read_and_go_when_it_is_time(url):
+    clock = VirtualClock()
+    async with handle(url, clock) as store:
+        with connected(url) as connection:
+            connection.execute(
+                "INSERT INTO slot (queue, region, name, start, value)"
+                " SELECT 'q', 'US', 'failed', n * 5e6, 1 FROM generate_series(1, 5000) n"
+            )
+            await store.count([Count("q", "US", "failed", 1)])
+            plans = explaining(connection)
+            values = (int(clock.now * 1e6), 60_000_000)
+            connection.execute(PostgresStore(url)._statements["facts"].encode(), values)
+            read = [text for text in plans if "slot_" in text]
+            assert read
+            assert not any("rows=5000" in text or "Seq Scan on slot" in text for text in read)
+            await store.prune(0.0, 1000)
+            assert connection.execute("SELECT count(*) FROM slot").fetchone() == (1,)
 
 
 async def test_tables_do_not_grow_at_a_constant_backlog(url, monkeypatch):
@@ -286,6 +313,69 @@ async def until_waiting(url: str) -> None:
 
     with connected(url) as connection:
         assert await asyncio.to_thread(until, waits, 10)
+
+
+@pytest.fixture
+def no_second_try(monkeypatch):
+    """A deadlock is not tried again but raised."""
+    monkeypatch.setattr(_connections, "PASSING", frozenset())
+
+
+@pytest.mark.usefixtures("no_second_try")
+async def test_members_of_several_gathering_jobs_arrive_at_once_without_a_deadlock(store, url):
+    groups, size = 6, 12
+    new = [job(f"all {g}", queue="gathered", awaits=size) for g in range(groups)]
+    for place in range(size):
+        new += [job(f"m {g} {place}", gather=f"all {g}", place=place) for g in range(groups)]
+    await store.enqueue(new)
+    claimed = (await claim(store, demand=groups * size)).claims
+    stores = [PostgresStore(url) for _ in range(4)]
+    await asyncio.gather(*(each.open() for each in stores))
+    batches = [claimed[at::11] for at in range(11)]  # each has members of every group
+    await asyncio.gather(
+        *(
+            stores[at % 4].commit([done(each) for each in (batch if at % 2 else batch[::-1])])
+            for at, batch in enumerate(batches)
+        )
+    )
+    complete = names(await claim(store, Lane("gathered", "default", 0), demand=100))
+    assert sorted(complete) == [f"all {g}" for g in range(groups)]
+    await asyncio.gather(*(each.close() for each in stores))
+
+
+@pytest.mark.usefixtures("no_second_try")
+async def test_members_arrive_while_others_are_cancelled_without_a_deadlock(store, url):
+    # Who cancels goes up the tree, where the ids are smaller; who arrives locks by id.
+    for turn in range(8):
+        top, middle = f"a {turn}", f"b {turn}"
+        leaves = [job(f"c {turn} {n}", gather=middle, place=n, queue="q") for n in range(6)]
+        tops = [job(f"d {turn} {n}", gather=top, place=n + 1, queue="q") for n in range(6)]
+        gatherings = [
+            job(top, queue="gathered", awaits=7, concurrency_key="k"),
+            job(middle, queue="gathered", awaits=6, gather=top, concurrency_key="k"),
+        ]
+        await store.enqueue([*gatherings, *leaves, *tops])
+        claimed = (await claim(store, Lane("q", "default", 0), demand=12)).claims
+        async with opened(url) as other:
+            await asyncio.gather(
+                store.commit([done(each) for each in claimed[::2]]),
+                other.cancel([middle, claimed[1].id, top], "enough"),
+                store.cancel([claimed[3].id], "enough"),
+                other.commit([done(each) for each in claimed[5::2]]),
+            )
+        ended = [(await store.get(each)).status for each in (top, middle)]
+        assert ended == ["cancelled", "cancelled"]
+
+
+@pytest.mark.usefixtures("no_second_try")
+async def test_many_who_count_at_once_do_not_deadlock(store, url):
+    counts = [Count(f"q{n}", "US", name, 1) for n in range(8) for name in ("failed", "succeeded")]
+    stores = [PostgresStore(url) for _ in range(4)]
+    await asyncio.gather(*(each.open() for each in stores))
+    turns = [counts if turn % 2 else counts[::-1] for turn in range(40)]
+    await asyncio.gather(*(stores[at % 4].count(turn) for at, turn in enumerate(turns)))
+    assert set((await store.tallies()).ever.values()) == {40.0}
+    await asyncio.gather(*(each.close() for each in stores))
 
 
 # -- a transaction of the caller's own ---------------------------------------------------------
@@ -382,6 +472,157 @@ async def test_a_connection_of_the_wrong_kind_is_refused(store, url):
     with connected(url) as plain, pytest.raises(InvalidError, match="call enqueue_in"):
         await store.aenqueue_in(plain, jobs("a"))
     assert store.enqueue_in(None, []) == await store.aenqueue_in(None, []) == []
+
+
+# -- work of the caller's own in the store's transaction ---------------------------------------
+
+
+@pytest.fixture
+def ledger(url) -> Iterator[str]:
+    """A table of the user's own, beside the store's."""
+    with connected(url) as connection:
+        connection.execute("CREATE TABLE ledger (entry text NOT NULL)")
+        yield f'"{schema_of(url)}".ledger'
+
+
+def entries(url: str) -> list[str]:
+    with connected(url) as connection:
+        return [entry for [entry] in connection.execute("SELECT entry FROM ledger").fetchall()]
+
+
+def writes(ledger: str, entry: str = "paid", *more: str):
+    """Work that writes an entry, and whatever else is said."""
+
+    async def work(connection: psycopg.AsyncConnection) -> None:
+        await connection.execute(f"INSERT INTO {ledger} VALUES (%s)".encode(), (entry,))  # noqa: S608
+        for statement in more:
+            await connection.execute(statement.encode())
+
+    return work
+
+
+async def test_work_and_outcome_are_written_together(store, url, ledger):
+    await store.enqueue([job("all", queue="gathered", awaits=1)])
+    [first] = await begin(store, job("a", gather="all"))
+    outcome = done(first, b"1", job("next"))
+    assert await store.commit_within(outcome, writes(ledger)) == "written"
+    assert entries(url) == ["paid"]
+    stored = await store.get("a")
+    assert stored is not None
+    assert (stored.status, stored.result) == ("done", b"1")
+    both = await claim(store, FRESH, Lane("gathered", "default", 0), demand=5)
+    assert names(both) == ["all", "next"]
+
+
+async def test_neither_is_seen_before_both_are_written(store, url, ledger):
+    [first] = await begin(store, job("a"))
+
+    async def work(connection: psycopg.AsyncConnection) -> None:
+        await writes(ledger)(connection)
+        assert entries(url) == []
+        await store.enqueue(jobs("beside"))  # the store is there for the work too
+
+    assert await store.commit_within(done(first), work) == "written"
+    assert await store.get("beside") is not None
+
+
+async def test_an_outcome_that_is_written_already_has_no_work_done(store, url, ledger):
+    [first] = await begin(store, job("a"))
+    assert await store.commit_within(done(first), writes(ledger)) == "written"
+    assert await store.commit_within(done(first), writes(ledger)) == "already"
+    assert entries(url) == ["paid"]
+
+
+async def test_a_stale_lease_has_no_work_done(store, url, ledger):
+    [first] = await begin(store, job("a"))
+    await store.cancel(["a"], "enough")
+    assert await store.commit_within(done(first), writes(ledger)) == "stale"
+    assert entries(url) == []
+
+
+async def test_a_lease_that_is_lost_during_the_work_undoes_it(store, url, ledger):
+    [first] = await begin(store, job("a"))
+
+    async def work(connection: psycopg.AsyncConnection) -> None:
+        await writes(ledger)(connection)
+        await store.leave(ANN)
+        assert len(await store.seize(1, BOB)) == 1
+
+    assert await store.commit_within(done(first, b"1", job("next")), work) == "stale"
+    assert entries(url) == []
+    assert await store.get("next") is None
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("mine"), psycopg.errors.UniqueViolation("mine"), psycopg.Rollback()]
+)
+async def test_what_the_work_raises_undoes_it_and_is_raised_unchanged(store, url, ledger, error):
+    [first] = await begin(store, job("a"))
+
+    async def work(connection: psycopg.AsyncConnection) -> None:
+        await writes(ledger)(connection)
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        await store.commit_within(done(first), work)
+    assert raised.value is error
+    assert entries(url) == []
+    assert await store.commit([again(first)]) == ["written"], "the lease is still held"
+
+
+async def test_work_that_is_cancelled_is_undone(store, url, ledger):
+    [first] = await begin(store, job("a"))
+    started = asyncio.Event()
+
+    async def work(connection: psycopg.AsyncConnection) -> None:
+        await writes(ledger)(connection)
+        started.set()
+        await asyncio.Event().wait()
+
+    working = asyncio.create_task(store.commit_within(done(first), work))
+    await started.wait()
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    assert entries(url) == []
+    assert await store.commit_within(done(first), writes(ledger)) == "written"
+
+
+async def test_work_may_not_end_the_transaction(store, url, ledger):
+    [first] = await begin(store, job("a"))
+    for ending in ("ROLLBACK", "COMMIT", "COMMIT; BEGIN"):
+        with pytest.raises(InvalidError, match=r"job 'a' ended the transaction.*leave COMMIT"):
+            await store.commit_within(done(first), writes(ledger, ending, ending))
+    with pytest.raises(psycopg.ProgrammingError, match="forbidden"):
+        await store.commit_within(done(first), lambda connection: connection.commit())
+    assert await store.commit_within(done(first), writes(ledger, "last")) == "written"
+    assert entries(url) == ["COMMIT", "COMMIT; BEGIN", "last"]
+
+
+async def test_work_that_goes_on_after_a_failed_statement_writes_nothing(store, url, ledger):
+    [first] = await begin(store, job("a"))
+
+    async def work(connection: psycopg.AsyncConnection) -> None:
+        await writes(ledger)(connection)
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            await connection.execute("SELECT 1 / 0")
+
+    with pytest.raises(StoreError, match="current transaction is aborted"):
+        await store.commit_within(done(first), work)
+    assert entries(url) == []
+
+
+async def test_work_may_have_savepoints_and_rows_of_its_own(store, url, ledger):
+    [first] = await begin(store, job("a"))
+
+    async def work(connection: psycopg.AsyncConnection) -> None:
+        connection.row_factory = dict_row  # type: ignore[assignment]
+        await writes(ledger)(connection)
+        async with connection.transaction(force_rollback=True):
+            await writes(ledger, "undone")(connection)
+
+    assert await store.commit_within(done(first), work) == "written"
+    assert entries(url) == ["paid"]
 
 
 # -- producers in any language -----------------------------------------------------------------

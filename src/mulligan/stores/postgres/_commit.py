@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mulligan.core.outcome import Again, Dead, Done, Later, Outcome
+from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome
 from mulligan.core.settings import HISTORY_LIMIT
 from mulligan.stores.contract import Verdict
 from mulligan.stores.postgres._arrays import bytestrings, numbers, texts
@@ -45,6 +45,7 @@ class Committer:
                 texts([outcome.lease.job for outcome in ordered]),
                 numbers([outcome.lease.token for outcome in ordered]),
                 bytestrings([outcome.result for outcome in ordered]),
+                numbers(order),
             ),
         )
         verdicts: list[Verdict] = ["written"] * len(outcomes)
@@ -82,25 +83,29 @@ def plainly_done(outcomes: Sequence[Outcome]) -> bool:
 def in_parts(outcomes: Sequence[Outcome]) -> Iterator[list[Outcome]]:
     """Cut a batch so that writing each part at once is the same as writing one by one.
 
-    In a part jobs end and are put back first, then next jobs are enqueued. So a job that is put
-    back must not come after a next job, a unique key must not be freed before or after a next job
-    asks for it, and a job occurs once.
+    In a part jobs end and are put back first, then next jobs are enqueued, then members arrive, and
+    last those that are cancelled are missed. So a job that is put back must not come after a next
+    job, nor one that is done after one that is cancelled; a unique key must not be freed, nor a
+    member arrive, before or after a next job that asks for it; and a job occurs once.
     """
     part: list[Outcome] = []
     seen: set[str] = set()
-    following = False
+    following = cancelled = False
     for outcome in outcomes:
         more = outcome.next if isinstance(outcome, Done | Dead) else ()
-        unique = any(job.unique_key is not None for job in more)
-        late = following and isinstance(outcome, Again | Later)
-        if part and (unique or late or outcome.lease.job in seen):
+        alone = any(job.unique_key is not None or job.awaits for job in more)
+        late = (following and isinstance(outcome, Again | Later)) or (
+            cancelled and isinstance(outcome, Done)
+        )
+        if part and (alone or late or outcome.lease.job in seen):
             yield part
-            part, seen, following = [], set(), False
+            part, seen, following, cancelled = [], set(), False, False
         part.append(outcome)
         seen.add(outcome.lease.job)
         following = following or bool(more)
-        if unique:
+        cancelled = cancelled or isinstance(outcome, Cancelled)
+        if alone:
             yield part
-            part, seen, following = [], set(), False
+            part, seen, following, cancelled = [], set(), False, False
     if part:
         yield part

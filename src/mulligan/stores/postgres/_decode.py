@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from mulligan.core.facts import Facts, QueueSettings, Region
+from mulligan.core.health import Breaker, Health
 from mulligan.core.job import Attempt, Claim, Job
 from mulligan.core.lane import Lane
 from mulligan.core.plan import Source
@@ -19,7 +20,7 @@ decode_settings = msgspec.json.Decoder(QueueSettings).decode
 
 def claimed(rows: list[Row], sources: Sequence[Source], worker: Worker) -> Claimed:
     """The rows of `claim`: the first speaks of the whole, the others are jobs."""
-    _, stale, _, _, more, _, _, _, again, _, _, _, now = rows[0]
+    _, stale, _, _, more, _, _, _, again, _, _, _, now, _ = rows[0]
     if stale:
         return Claimed([], stale=True)
     rows.sort(key=_ordinal)
@@ -40,13 +41,14 @@ def claimed(rows: list[Row], sources: Sequence[Source], worker: Worker) -> Claim
         replay,
         snoozes,
         _,
+        trail,
     ) in rows[1:]:
         queue, scope, level = lanes[source - 1]
         at = due / 1e6
         claims.append(
             Claim(
                 job, token, queue, task, body, region, priority, scope, int(level), at, retries,
-                replay, snoozes, who, where, started,
+                replay, snoozes, who, where, started, trail,
             )
         )  # fmt: skip
     left = tuple(letter == "t" for letter in more)
@@ -61,23 +63,33 @@ def _ordinal(row: Row) -> int:
 def seized(row: Row) -> Claim:
     """A row of `seize`."""
     job, token, queue, task, body, region, priority, scope, level, due, *counts = row
-    retries, replay, snoozes, worker, worker_region, started_at = counts
+    retries, replay, snoozes, worker, worker_region, started_at, trail = counts
     at, started = due / 1e6, started_at / 1e6
     return Claim(
         job, token, queue, task, body, region, priority, scope, level, at, retries, replay,
-        snoozes, worker, worker_region, started,
+        snoozes, worker, worker_region, started, trail,
     )  # fmt: skip
 
 
-def facts(epoch: int, queues: dict[str, str], regions: list[str], *rest: list[str]) -> Facts:
-    """The facts as `facts` and `beat` give them: `rest` is the live regions and paused queues."""
-    live, paused = rest
+def facts(row: Sequence[Any]) -> Facts:
+    """The facts as `facts` gives them, and `beat` in the end."""
+    epoch, queues, regions, paused, health, now = row
     return Facts(
         epoch,
         {name: decode_settings(settings) for name, settings in queues.items()},
-        tuple(Region(name, live=name in live) for name in sorted(regions)),
+        tuple(Region(name, frozenset(serves)) for name, serves in sorted(regions.items())),
         frozenset(paused),
+        healths(health),
+        now / 1e6,
     )
+
+
+def healths(document: list[Any]) -> dict[tuple[str, str], Health]:
+    """The document of `health`."""
+    return {
+        (queue, region): Health(int(good), int(bad), Breaker(is_open, since / 1e6, probes))
+        for queue, region, good, bad, is_open, since, probes in document
+    }
 
 
 def job(row: Row) -> Job:
@@ -87,7 +99,8 @@ def job(row: Row) -> Job:
     ]
     retry_count, replay, snoozes, created_at, body, unique_key, concurrency_key = row[11:18]
     limit, held, expires_at, worker, worker_region, started_at, last_retry_at = row[18:25]
-    ended_at, result, cancel_reason, _place, _failures, last_failure = row[25:]
+    ended_at, result, cancel_reason, trail, unique_in, awaits, gather, gather_place = row[25:33]
+    last_failure = row[35]
     return Job(
         id=id_,
         queue=queue,
@@ -118,12 +131,17 @@ def job(row: Row) -> Job:
         result=result,
         last_failure_reason=None if last_failure is None else last_failure["message"],
         cancel_reason=cancel_reason,
+        trail=trail,
+        unique_in=unique_in,
+        awaits=awaits,
+        gather=gather,
+        place=gather_place,
     )
 
 
 def place(row: Row) -> int:
     """The place of a row of `every_job` among all jobs."""
-    number: int = row[28]
+    number: int = row[33]
     return number
 
 
@@ -150,6 +168,7 @@ def stats(document: dict[str, Any]) -> Stats:
             WorkerView(msgspec.convert(me, Worker), beat / 1e6, joined / 1e6, live, int(running))
             for me, beat, joined, live, running in document["workers"]
         ],
+        document["gathering"],
     )
 
 

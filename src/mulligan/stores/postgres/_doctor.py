@@ -16,7 +16,8 @@ DEAD_SHARE = 0.5
 DEAD_FEW = 50_000
 INDEXES = {
     *("job_pkey", "job_lane", "job_running", "job_unique", "job_held", "job_expires"),
-    *("ended_pkey", "ended_prune", "ended_failed", "attempt_pkey", "start_pkey"),
+    *("ended_pkey", "ended_prune", "ended_failed", "attempt_pkey", "arrival_pkey", "start_pkey"),
+    *("slot_pkey", "slot_recent"),
 }
 
 SERVER = """

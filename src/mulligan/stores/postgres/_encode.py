@@ -1,7 +1,7 @@
 """What crosses to PostgreSQL: plans, new jobs and outcomes as arrays, times as microseconds."""
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,7 +10,9 @@ from msgspec.structs import asdict, replace
 from mulligan.core.job import Attempt, Job, NewJob
 from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome, Returned
 from mulligan.core.plan import ClaimPlan, Gate, Running, Source
+from mulligan.stores.contract import Adopted
 from mulligan.stores.postgres._arrays import bytestrings, flags, numbers, texts
+from mulligan.stores.postgres._statements import JOBS
 
 KINDS: dict[type, int] = {Done: 1, Again: 2, Later: 3, Dead: 4, Returned: 5, Cancelled: 6}
 
@@ -30,8 +32,8 @@ def plain(text: str) -> str:
     return text.replace("\0", "\ufffd")
 
 
-def job_columns(jobs: Sequence[NewJob]) -> tuple[str, ...]:
-    """New jobs as the columns that `add` takes."""
+def job_columns(jobs: Sequence[NewJob]) -> tuple[str | None, ...]:
+    """New jobs as the columns that `add` takes. One that awaits others has no delay."""
     return (
         texts([job.id for job in jobs]),
         texts([job.queue for job in jobs]),
@@ -39,11 +41,24 @@ def job_columns(jobs: Sequence[NewJob]) -> tuple[str, ...]:
         bytestrings([job.body for job in jobs]),
         texts([job.region for job in jobs]),
         numbers([int(job.priority) for job in jobs]),
-        numbers([micros(job.delay) for job in jobs]),
+        numbers([0 if job.awaits else micros(job.delay) for job in jobs]),
         texts([job.unique_key for job in jobs]),
         texts([job.concurrency_key for job in jobs]),
         numbers([job.concurrency_limit for job in jobs]),
         numbers([micros_or_none(job.expires) for job in jobs]),
+        *rare_columns(jobs),
+    )
+
+
+def rare_columns(jobs: Sequence[NewJob]) -> tuple[str | None, ...]:
+    """The last of these columns, all None where no job has a value in any of them."""
+    if not any(job.unique_in or job.awaits or job.gather or job.place for job in jobs):
+        return (None,) * 4
+    return (
+        texts([job.unique_in for job in jobs]),
+        numbers([job.awaits for job in jobs]),
+        texts([job.gather for job in jobs]),
+        numbers([job.place for job in jobs]),
     )
 
 
@@ -69,6 +84,7 @@ def plan_arrays(plan: ClaimPlan, sources: Sequence[Source]) -> tuple[Any, ...]:
         texts([lane.scope for lane in lanes]),
         numbers([int(lane.priority) for lane in lanes]),
         numbers([micros(source.waited) for source in sources]),
+        flags([s.yields for s in sources]) if any(s.yields for s in sources) else None,
         numbers([first for first, _ in tier_ends]),
         numbers([last for _, last in tier_ends]),
         numbers([first for first, _ in group_ends]),
@@ -128,9 +144,10 @@ def outcome_arrays(outcomes: Sequence[Outcome], history_limit: int) -> tuple[Any
         numbers([None if lane is None else int(lane.priority) for lane in lanes]),
         texts([failure_json(o.failure) if isinstance(o, Again | Dead) else None for o in outcomes]),
         texts([plain(o.reason) if isinstance(o, Cancelled) else None for o in outcomes]),
+        texts([plain(o.trail) if isinstance(o, Again) else None for o in outcomes]),
         history_limit,
         numbers([at for at, _ in following]) if following else None,
-        *(job_columns([job for _, job in following]) if following else (None,) * 11),
+        *(job_columns([job for _, job in following]) if following else (None,) * len(JOBS)),
     )
 
 
@@ -143,21 +160,34 @@ def failure_json(failure: Attempt) -> str:
     return encoded.decode()
 
 
-def adopted_json(jobs: Sequence[tuple[Job, Sequence[Attempt]]]) -> str:
+def adopted_json(jobs: Sequence[Adopted]) -> str:
     """Jobs of another store as `adopt` takes them."""
-    return msgspec.json.encode([_adopted(job, history) for job, history in jobs]).decode()
+    return msgspec.json.encode([_adopted(*each) for each in jobs]).decode()
 
 
-def _adopted(job: Job, history: Sequence[Attempt]) -> dict[str, Any]:
+def _adopted(
+    job: Job, history: Sequence[Attempt], arrived: Mapping[int, bytes | None]
+) -> dict[str, Any]:
     times = ("due", "created_at", "expires_at", "started_at", "last_retry_at", "ended_at")
     kept = {
         name: getattr(job, name)
         for name in (
             *("id", "queue", "task", "region", "priority", "status", "scope", "lane_priority"),
             *("token", "retry_count", "replay", "snoozes"),
-            *("unique_key", "concurrency_key", "concurrency_limit"),
+            *("unique_key", "unique_in", "concurrency_key", "concurrency_limit"),
+            *("trail", "awaits", "gather"),
         )
     }
     stamps = {name: micros_or_none(getattr(job, name)) for name in times}
     attempts = [msgspec.Raw(failure_json(attempt).encode()) for attempt in history]
-    return kept | stamps | {"body64": b64encode(job.body).decode(), "history": attempts}
+    return {
+        **kept,
+        **stamps,
+        "gather_place": job.place,
+        "body64": b64encode(job.body).decode(),
+        "history": attempts,
+        "arrived": [
+            (place, None if result is None else b64encode(result).decode())
+            for place, result in arrived.items()
+        ],
+    }

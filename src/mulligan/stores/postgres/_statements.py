@@ -5,10 +5,10 @@ from psycopg import sql
 NOW = ("bigint",)
 JOBS = (
     *("text[]", "text[]", "text[]", "bytea[]", "text[]", "smallint[]", "bigint[]", "text[]"),
-    *("text[]", "integer[]", "bigint[]"),
+    *("text[]", "integer[]", "bigint[]", "text[]", "integer[]", "text[]", "integer[]"),
 )
 PLAN = (
-    *("text[]", "text[]", "smallint[]", "bigint[]"),
+    *("text[]", "text[]", "smallint[]", "bigint[]", "boolean[]"),
     *("integer[]",) * 6,
     *("bigint[]", "bigint[]", "text[]", "boolean"),
     *("integer[]", "integer[]", "integer[]", "boolean[]", "integer[]", "bigint[]", "float8[]"),
@@ -16,34 +16,43 @@ PLAN = (
 )
 OUTCOMES = (
     *("smallint[]", "text[]", "integer[]", "bytea[]", "bigint[]", "text[]", "smallint[]"),
-    *("jsonb[]", "text[]", "integer", "integer[]"),
+    *("jsonb[]", "text[]", "text[]", "integer", "integer[]"),
 )
 
 CALLS: dict[str, tuple[str, ...]] = {
     "accept": (*NOW, *JOBS),
     "accept_within": (*NOW, *JOBS),
     "claim": (*NOW, "jsonb", "text", "integer", "integer", *PLAN),
-    "finish": (*NOW, "text[]", "integer[]", "bytea[]"),
+    "finish": (*NOW, "text[]", "integer[]", "bytea[]", "integer[]"),
     "commit": (*NOW, *OUTCOMES, *JOBS),
-    "beat": (*NOW, "jsonb", "text[]", "integer[]"),
+    "begin_within": ("text", "integer"),
+    "still_within": ("text",),
+    "beat": (*NOW, "bigint", "jsonb", "text[]", "integer[]"),
     "leave": (*NOW, "text"),
     "seize": (*NOW, "jsonb", "integer"),
     "promote": (*NOW, "integer"),
-    "prune": (*NOW, "bigint", "integer"),
+    "prune": (*NOW, "bigint", "integer", "bigint"),
     "look": (*NOW, "text", "boolean", "bigint"),
-    "facts": NOW,
+    "facts": (*NOW, "bigint"),
     "configure": ("text", "text"),
     "pause": ("text", "boolean"),
+    "count": (*NOW, "bigint", "bigint", "text[]", "text[]", "text[]", "float8[]"),
+    "tallies": (*NOW, "bigint"),
+    "switch": (*NOW, "text", "text", "boolean", "bigint", "integer", "boolean", "integer"),
+    "note": (*NOW, "text", "bytea", "bigint"),
+    "notes": (*NOW, "text"),
     "get": ("text",),
+    "arrivals": ("text",),
     "history": ("text",),
     "page": ("text", "text", "text", "text", "text", "bigint", "integer"),
     "stats": NOW,
     "depth": (*NOW, "text", "text", "smallint", "integer"),
     "ahead": ("text",),
+    "tail": ("text", "text", "smallint", "bigint"),
     "replay": (*NOW, "text[]"),
     "cancel": (*NOW, "text[]", "text"),
     "adopt": (*NOW, "jsonb"),
-    "purge": ("text[]",),
+    "purge": (*NOW, "text[]"),
 }
 
 

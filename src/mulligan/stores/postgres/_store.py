@@ -8,18 +8,22 @@ import msgspec
 
 from mulligan.core.errors import UnknownJobError
 from mulligan.core.facts import Facts, QueueSettings
+from mulligan.core.health import SLOT, WINDOW, Breaker, Health
 from mulligan.core.job import Attempt, Claim, Enqueued, Job, Lease, NewJob
 from mulligan.core.lane import Lane
-from mulligan.core.outcome import Outcome
+from mulligan.core.outcome import Done, Outcome
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.settings import check_batch
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import (
+    Adopted,
     Beat,
     Claimed,
+    Count,
     Page,
     Selection,
     Stats,
+    Tallies,
     Verdict,
     place_after,
 )
@@ -33,12 +37,14 @@ from mulligan.stores.postgres._migrate import migrate
 from mulligan.stores.postgres._statements import Statements
 from mulligan.stores.postgres._sweep import Sweeper
 from mulligan.stores.postgres._url import read_url
+from mulligan.stores.postgres._within import Within, Work
 
 log = logging.getLogger("mulligan.store")
 
 # how long a job may lie there after someone was called for it, before a sleeper comes unasked
 PATIENCE = 1_000_000
 LAST_PLACE = 2**63 - 1
+RECENT = micros(WINDOW)
 
 
 class PostgresStore:
@@ -56,6 +62,9 @@ class PostgresStore:
         self._bells = Bells(self._connections, listen=self._place.listen)
         self._sweeper = Sweeper(self._connections)
         self._committer = Committer(self._connections, self._statements, self._sweeper)
+        self._working = Connections(self._place)
+        self._working.pooled = True  # nothing is prepared: work may send several statements at once
+        self._within = Within(self._working, self._statements, self._now)
 
     async def open(self) -> None:
         """Connect, look what stands in between, and bring the schema up to date."""
@@ -87,6 +96,7 @@ class PostgresStore:
         """Let go of all connections."""
         await self._sweeper.close()
         await self._bells.close()
+        await self._working.close()
         await self._connections.close()
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
@@ -125,15 +135,26 @@ class PostgresStore:
         check_batch(len(outcomes))
         return await self._committer.commit(outcomes, self._now())
 
+    async def commit_within(self, outcome: Done, work: Work) -> Verdict:
+        """Have the work done on a connection, and write the outcome, in one transaction.
+
+        `work` is called with a psycopg AsyncConnection, and not at all if the lease is no longer
+        held or the outcome already written. What it raises is raised when all is undone.
+        """
+        verdict = await self._within.commit(outcome, work)
+        self._sweeper.killed("job", 2 if verdict == "written" else 0)
+        return verdict
+
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
         [[lost, ids, tokens, *facts]] = await self._call(
             "beat",
+            RECENT,
             _me(worker),
             texts([lease.job for lease in holding]),
             numbers([lease.token for lease in holding]),
         )
         forgotten = [Lease(*pair) for pair in zip(ids or (), tokens or (), strict=True)]
-        return Beat([holding[at - 1] for at in lost or ()], _decode.facts(*facts), forgotten)
+        return Beat([holding[at - 1] for at in lost or ()], _decode.facts(facts), forgotten)
 
     async def leave(self, worker: Worker) -> None:
         await self._call("leave", worker.id)
@@ -147,7 +168,7 @@ class PostgresStore:
         return int(many)
 
     async def prune(self, keep_done: float, limit: int) -> int:
-        [[many]] = await self._call("prune", micros(keep_done), limit)
+        [[many]] = await self._call("prune", micros(keep_done), limit, RECENT)
         self._sweeper.killed("ended", many)
         return int(many)
 
@@ -159,8 +180,8 @@ class PostgresStore:
         await self._bells.wait(worker.id, seconds, look)
 
     async def facts(self) -> Facts:
-        [row] = await self._call("facts")
-        return _decode.facts(*row)
+        [row] = await self._call("facts", RECENT)
+        return _decode.facts(row)
 
     async def configure(self, queue: str, settings: QueueSettings) -> None:
         encoded = msgspec.json.encode(settings).decode()
@@ -169,9 +190,40 @@ class PostgresStore:
     async def pause(self, queue: str, *, paused: bool) -> None:
         await self._connections.run(self._statements["pause"], (queue, paused))
 
+    async def count(self, counts: Sequence[Count]) -> dict[tuple[str, str], Health]:
+        if not counts:
+            return {}
+        queues, regions, names, values = zip(*counts, strict=True)
+        columns = (texts(queues), texts(regions), texts(names), numbers(values))
+        [[document]] = await self._call("count", micros(SLOT), RECENT, *columns)
+        return _decode.healths(document)
+
+    async def tallies(self) -> Tallies:
+        rows = await self._call("tallies", RECENT)
+        ever = {(queue, region, name): value for queue, region, name, value, _ in rows}
+        recent = {(queue, region, name): value for queue, region, name, _, value in rows}
+        return Tallies(ever, {key: value for key, value in recent.items() if value is not None})
+
+    async def switch(self, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
+        [[done]] = await self._call(
+            "switch",
+            *(queue, region, before.open, micros(before.since), before.probes),
+            *(after.open, after.probes),
+        )
+        return bool(done)
+
+    async def note(self, key: str, value: bytes | None, keep: float) -> None:
+        await self._call("note", key, value, micros(keep))
+
+    async def notes(self, prefix: str) -> dict[str, bytes]:
+        return dict(await self._call("notes", prefix))
+
     async def get(self, job: str) -> Job | None:
         rows = await self._connections.run(self._statements["get"], (job,))
         return _decode.job(rows[0]) if rows else None
+
+    async def arrivals(self, job: str) -> dict[int, bytes | None]:
+        return dict(await self._connections.run(self._statements["arrivals"], (job,)))
 
     async def history(self, job: str) -> list[Attempt]:
         rows = await self._connections.run(self._statements["history"], (job,))
@@ -202,6 +254,11 @@ class PostgresStore:
             raise UnknownJobError(f"no job {job!r} is stored")
         return int(rows[0][0])
 
+    async def tail(self, lane: Lane, due: float) -> str | None:
+        values = (lane.queue, lane.scope, int(lane.priority), micros(due))
+        [[last]] = await self._connections.run(self._statements["tail"], values)
+        return None if last is None else str(last)
+
     async def replay(self, jobs: Sequence[str]) -> list[bool]:
         check_batch(len(jobs))
         [[answers]] = await self._call("replay", texts(jobs))
@@ -212,14 +269,14 @@ class PostgresStore:
         [[answers]] = await self._call("cancel", texts(jobs), _encode.plain(reason))
         return list(answers)
 
-    async def adopt(self, jobs: Sequence[tuple[Job, Sequence[Attempt]]]) -> list[bool]:
+    async def adopt(self, jobs: Sequence[Adopted]) -> list[bool]:
         check_batch(len(jobs))
         [[answers]] = await self._call("adopt", _encode.adopted_json(jobs))
         return list(answers)
 
     async def purge(self, jobs: Sequence[str]) -> list[bool]:
         check_batch(len(jobs))
-        [[answers]] = await self._connections.run(self._statements["purge"], (texts(jobs),))
+        [[answers]] = await self._call("purge", texts(jobs))
         return list(answers)
 
     async def doctor(self) -> list[_doctor.Finding]:

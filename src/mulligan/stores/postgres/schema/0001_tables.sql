@@ -11,7 +11,9 @@ INSERT INTO state DEFAULT VALUES;
 -- Numbers a job's place in its lane, and by the first of them its place among all jobs.
 CREATE SEQUENCE counter;
 
--- Jobs that have not ended: pending or processing.
+-- Jobs that have not ended: pending or processing. A pending one that is `held` stands in no lane:
+-- its concurrency key is saturated, or it awaits so many others (`awaits`) that have yet to arrive.
+-- A job with `gather` arrives there, at its `gather_place`, when it is done.
 CREATE TABLE job (
     place bigint NOT NULL,
     sequence bigint NOT NULL,
@@ -28,6 +30,8 @@ CREATE TABLE job (
     snoozes integer NOT NULL DEFAULT 0,
     failures integer NOT NULL DEFAULT 0,
     concurrency_limit integer NOT NULL DEFAULT 1,
+    awaits integer NOT NULL DEFAULT 0,
+    gather_place integer NOT NULL DEFAULT 0,
     priority smallint NOT NULL,
     lane_priority smallint NOT NULL,
     delayed boolean NOT NULL DEFAULT false,
@@ -42,8 +46,11 @@ CREATE TABLE job (
     worker text COLLATE "C",
     worker_region text COLLATE "C",
     unique_key text COLLATE "C",
+    unique_in text COLLATE "C",
     concurrency_key text COLLATE "C",
+    gather text COLLATE "C",
     permits text COLLATE "C",
+    trail text NOT NULL DEFAULT '',
     body bytea NOT NULL,
     CONSTRAINT job_pkey PRIMARY KEY (id)
 ) WITH (
@@ -57,7 +64,8 @@ CREATE TABLE job (
 CREATE INDEX job_lane ON job (queue, scope, lane_priority, due, sequence)
     WHERE status = 'pending' AND NOT held;
 CREATE INDEX job_running ON job (worker) WHERE status = 'processing';
-CREATE UNIQUE INDEX job_unique ON job (queue, unique_key) WHERE unique_key IS NOT NULL;
+CREATE UNIQUE INDEX job_unique ON job (coalesce(unique_in, queue), unique_key)
+    WHERE unique_key IS NOT NULL;
 CREATE INDEX job_held ON job (concurrency_key, due, sequence) WHERE held;
 CREATE INDEX job_expires ON job (expires_at)
     WHERE status = 'pending' AND token = 0 AND expires_at IS NOT NULL;
@@ -79,6 +87,8 @@ CREATE TABLE ended (
     snoozes integer NOT NULL,
     failures integer NOT NULL,
     concurrency_limit integer NOT NULL,
+    awaits integer NOT NULL,
+    gather_place integer NOT NULL,
     priority smallint NOT NULL,
     lane_priority smallint NOT NULL,
     status text COLLATE "C" NOT NULL,
@@ -89,8 +99,11 @@ CREATE TABLE ended (
     task text COLLATE "C" NOT NULL,
     worker_region text COLLATE "C",
     unique_key text COLLATE "C",
+    unique_in text COLLATE "C",
     concurrency_key text COLLATE "C",
+    gather text COLLATE "C",
     cancel_reason text,
+    trail text NOT NULL,
     body bytea NOT NULL,
     result bytea,
     CONSTRAINT ended_pkey PRIMARY KEY (id)
@@ -111,6 +124,14 @@ CREATE TABLE attempt (
     ordinal integer NOT NULL,
     failure jsonb NOT NULL,
     PRIMARY KEY (job, ordinal)
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
+-- The results that have arrived at a gathering job; they are deleted with it.
+CREATE TABLE arrival (
+    job text COLLATE "C" NOT NULL,
+    place integer NOT NULL,
+    result bytea,
+    PRIMARY KEY (job, place)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
 -- How many permits of a key are out (`used`), and how many starts its window holds (`started`).
@@ -145,32 +166,72 @@ CREATE TABLE queue (
     paused boolean NOT NULL DEFAULT false
 );
 
+-- What is counted: since ever (`tally`), and in slots of a few seconds that begin at `start`. A
+-- region whose attempts mostly fail has an open breaker in the queue.
+CREATE TABLE tally (
+    queue text COLLATE "C" NOT NULL,
+    region text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    value float8 NOT NULL,
+    PRIMARY KEY (queue, region, name)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200,
+        autovacuum_vacuum_cost_delay = 0);
+CREATE TABLE slot (
+    queue text COLLATE "C" NOT NULL,
+    region text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    start bigint NOT NULL,
+    value float8 NOT NULL,
+    PRIMARY KEY (queue, region, name, start)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200,
+        autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX slot_recent ON slot (start, queue, region);
+CREATE TABLE breaker (
+    queue text COLLATE "C" NOT NULL,
+    region text COLLATE "C" NOT NULL,
+    open boolean NOT NULL,
+    since bigint NOT NULL,
+    probes integer NOT NULL,
+    PRIMARY KEY (queue, region)
+);
+
+-- Small values that are kept until some time.
+CREATE TABLE note (
+    key text COLLATE "C" PRIMARY KEY,
+    value bytea NOT NULL,
+    until bigint NOT NULL
+) WITH (fillfactor = 50);
+
 -- Workers whose last claim gave less than they asked for: what would be news to them, until when
--- they sleep by themselves, and the channel to ring. Lanes are "queue, scope, priority" joined by
--- U+001F, which no name may hold; `watched` are those lanes whose gates were open.
+-- they sleep by themselves, and the channel to ring. One that is `waiting` is asleep, or was rung
+-- and has not claimed since. Lanes are "queue, scope, priority" joined by U+001F, which no name may
+-- hold; `watched` are those lanes whose gates were open.
 CREATE TABLE sleeper (
     worker text COLLATE "C" PRIMARY KEY,
     place bigint NOT NULL,
+    waiting boolean NOT NULL DEFAULT true,
     asleep boolean NOT NULL DEFAULT true,
     rung boolean NOT NULL DEFAULT false,
     until bigint NOT NULL,
     channel text NOT NULL,
     lanes text[] COLLATE "C" NOT NULL,
     waits bigint[] NOT NULL,
+    yields boolean[] NOT NULL,
     watched boolean[] NOT NULL,
     gates text[] COLLATE "C" NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200,
         autovacuum_vacuum_cost_delay = 0);
 
--- Jobs that arrived in a transaction of the caller's own: a deferred trigger rings for them when
--- it commits, and deletes the row in the same breath.
-CREATE UNLOGGED TABLE arrival (
+-- Jobs that came in a transaction of the caller's own: a deferred trigger rings for them when it
+-- commits, and deletes the row in the same breath.
+CREATE UNLOGGED TABLE incoming (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at bigint NOT NULL,
     queues text[] COLLATE "C" NOT NULL,
     regions text[] COLLATE "C" NOT NULL,
     priorities smallint[] NOT NULL,
     delays bigint[] NOT NULL,
+    awaits integer[],
     before text[]
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 

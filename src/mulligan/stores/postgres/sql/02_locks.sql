@@ -5,7 +5,8 @@
 -- hold_facts(): shared by every claim, so that a change of facts waits for claims under way and
 -- is seen by all later ones.  change_facts(): exclusive; a new epoch, and every sleeper is rung.
 -- hold_gates(): one operation at a time reads and charges gates. It is taken after the locks on
--- jobs, and whoever holds it never waits for one: that is why they cannot deadlock.
+-- jobs, and whoever holds it never waits for one: that is why they cannot deadlock. Only jobs that
+-- await others come last of all, after the gates where those are needed, in the order of their ids.
 CREATE FUNCTION hold_facts() RETURNS void LANGUAGE sql VOLATILE AS $$
     SELECT pg_advisory_xact_lock_shared('state'::regclass::oid::integer, 1)
 $$;

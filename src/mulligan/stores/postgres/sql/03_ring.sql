@@ -9,6 +9,30 @@ LANGUAGE sql VOLATILE AS $$
     SELECT EXISTS (SELECT FROM sleeper WHERE asleep)
 $$;
 
+-- any_sooner(now, lane, wait, but): whether someone else waits who may take from the lane sooner
+-- than after this wait.
+CREATE FUNCTION any_sooner(now bigint, in_lane text, in_wait bigint, but text) RETURNS boolean
+LANGUAGE sql VOLATILE AS $$
+    SELECT EXISTS (
+        SELECT FROM sleeper s
+        WHERE s.waiting AND in_lane = ANY (s.lanes) AND s.worker <> but
+          AND s.waits[array_position(s.lanes, in_lane)] < in_wait
+          AND EXISTS (SELECT FROM worker w WHERE w.id = s.worker AND w.beat_at + w.lease > now))
+$$;
+
+-- wait_in(now, lane, wait, yields, worker): how long a job in the lane must have been due before
+-- the worker may take it: one that yields waits only while another may take it sooner.
+CREATE FUNCTION wait_in(now bigint, in_lane text, in_wait bigint, yields boolean, in_worker text)
+RETURNS bigint
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF yields AND in_wait > 0 AND NOT any_sooner(now, in_lane, in_wait, in_worker) THEN
+        RETURN 0;
+    END IF;
+    RETURN in_wait;
+END
+$$;
+
 -- ring_lane(now, lane, due, many): wake up to `many` sleepers to whom a job in this lane, due then,
 -- is news: who may take it soonest, and of these the longest asleep, first. Result: how many.
 CREATE FUNCTION ring_lane(now bigint, in_lane text, in_due bigint, many bigint) RETURNS bigint
@@ -16,8 +40,9 @@ LANGUAGE sql VOLATILE AS $$
     WITH chosen AS (
         SELECT s.worker FROM sleeper s
         WHERE s.asleep AND in_lane = ANY (s.lanes)
-          AND in_due + s.waits[array_position(s.lanes, in_lane)] < s.until
           AND EXISTS (SELECT FROM worker w WHERE w.id = s.worker AND w.beat_at + w.lease > now)
+          AND in_due + wait_in(now, in_lane, s.waits[array_position(s.lanes, in_lane)],
+                               s.yields[array_position(s.lanes, in_lane)], s.worker) < s.until
         ORDER BY s.waits[array_position(s.lanes, in_lane)], s.place
         LIMIT many FOR UPDATE SKIP LOCKED
     ), rung AS (

@@ -1,8 +1,9 @@
--- ring_new(now, queues, regions, priorities, delays, before): ring for new jobs, one sleeper each;
--- before: what `add` said, or NULL. Result: for each job whether one was rung, NULL if for none.
+-- ring_new(now, queues, regions, priorities, delays, awaits, before): ring for new jobs, one
+-- sleeper each, but not for those that await others. before: what `add` said, or NULL.
+-- Result: for each job whether one was rung, NULL if for none.
 CREATE FUNCTION ring_new(
     now bigint, queues text[], regions text[], priorities smallint[], delays bigint[],
-    before text[]
+    await integer[], before text[]
 ) RETURNS boolean[]
 LANGUAGE plpgsql
 AS $$
@@ -18,7 +19,7 @@ BEGIN
                count(*) AS many, array_agg(u.ord::integer ORDER BY u.ord) AS ords
         FROM unnest(queues, regions, priorities, delays) WITH ORDINALITY
           AS u (queue, region, priority, delay, ord)
-        WHERE before[u.ord] IS NULL
+        WHERE before[u.ord] IS NULL AND coalesce(await[u.ord], 0) = 0
         GROUP BY 1, 2 ORDER BY min(u.ord)
     LOOP
         FOR i IN 1 .. ring_lane(now, put.lane, put.due, put.many) LOOP
@@ -34,7 +35,8 @@ $$;
 CREATE FUNCTION accept(
     given bigint, ids text[], queues text[], tasks text[], bodies bytea[], regions text[],
     priorities smallint[], delays bigint[], unique_keys text[], concurrency_keys text[],
-    concurrency_limits integer[], expire bigint[]
+    concurrency_limits integer[], expire bigint[], unique_ins text[], await integer[],
+    gathers text[], gather_places integer[]
 ) RETURNS text[]
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET enable_seqscan = off SET enable_hashjoin = off
@@ -42,9 +44,10 @@ SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
     now bigint := instant(given);
-    called boolean[] := ring_new(now, queues, regions, priorities, delays, NULL);
+    called boolean[] := ring_new(now, queues, regions, priorities, delays, await, NULL);
 BEGIN
-    RETURN add(now, called, ids, queues, tasks, bodies, regions, priorities, delays, unique_keys,
-               concurrency_keys, concurrency_limits, expire);
+    RETURN add(now, called, NULL, ids, queues, tasks, bodies, regions, priorities, delays,
+               unique_keys, concurrency_keys, concurrency_limits, expire, unique_ins, await,
+               gathers, gather_places);
 END
 $$;

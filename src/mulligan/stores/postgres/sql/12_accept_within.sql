@@ -3,7 +3,8 @@
 CREATE FUNCTION accept_within(
     given bigint, ids text[], queues text[], tasks text[], bodies bytea[], regions text[],
     priorities smallint[], delays bigint[], unique_keys text[], concurrency_keys text[],
-    concurrency_limits integer[], expire bigint[]
+    concurrency_limits integer[], expire bigint[], unique_ins text[], await integer[],
+    gathers text[], gather_places integer[]
 ) RETURNS text[]
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET enable_seqscan = off SET enable_hashjoin = off
@@ -11,22 +12,24 @@ SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
     now bigint := instant(given);
-    before text[] := add(now, NULL, ids, queues, tasks, bodies, regions, priorities, delays,
-                         unique_keys, concurrency_keys, concurrency_limits, expire);
+    before text[] := add(now, NULL, NULL, ids, queues, tasks, bodies, regions, priorities, delays,
+                         unique_keys, concurrency_keys, concurrency_limits, expire, unique_ins,
+                         await, gathers, gather_places);
 BEGIN
-    INSERT INTO arrival (at, queues, regions, priorities, delays, before)
-    VALUES (now, queues, regions, priorities, delays, before);
+    INSERT INTO incoming (at, queues, regions, priorities, delays, awaits, before)
+    VALUES (now, queues, regions, priorities, delays, await, before);
     RETURN before;
 END
 $$;
 
-CREATE FUNCTION arrive() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+CREATE FUNCTION come_in() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
-    PERFORM ring_new(NEW.at, NEW.queues, NEW.regions, NEW.priorities, NEW.delays, NEW.before);
-    DELETE FROM arrival WHERE id = NEW.id;
+    PERFORM ring_new(NEW.at, NEW.queues, NEW.regions, NEW.priorities, NEW.delays, NEW.awaits,
+                     NEW.before);
+    DELETE FROM incoming WHERE id = NEW.id;
     RETURN NULL;
 END
 $$;
 
-CREATE CONSTRAINT TRIGGER arrive AFTER INSERT ON arrival DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW EXECUTE FUNCTION arrive();
+CREATE CONSTRAINT TRIGGER come_in AFTER INSERT ON incoming DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION come_in();

@@ -30,7 +30,7 @@ BEGIN
         WITH first AS (
             SELECT DISTINCT ON (queue, scope, lane_priority, concurrency_limit) ctid AS at
             FROM job
-            WHERE held AND concurrency_key = in_key AND concurrency_limit > in_use
+            WHERE held AND awaits = 0 AND concurrency_key = in_key AND concurrency_limit > in_use
             ORDER BY queue, scope, lane_priority, concurrency_limit, due, sequence
         ), locked AS (
             SELECT j.ctid AS at FROM job j JOIN first f ON j.ctid = f.at

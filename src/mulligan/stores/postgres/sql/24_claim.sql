@@ -1,11 +1,12 @@
 -- claim(given, worker, channel, plan): walk a plan and hand its jobs to the worker.
 --
--- The plan comes as arrays. Sources 1..n: queues, scopes, priorities, waits (microseconds). Tiers
--- are ranges of sources (tier_first, tier_last), groups ranges of tiers (group_first, group_last).
--- Steps: a group, how many jobs the claim has after it at most, and, where step_of names groups
--- (as "1,2"), the millionths that are the group's share of what those get, with its carry.
--- Gates: pairs (gated_source, source_gate), each gate an index of gate_keys with its limit, window,
--- ratio and the index of the key that the ratio is of; NULL arrays where the plan has none.
+-- The plan comes as arrays. Sources 1..n: queues, scopes, priorities, waits (microseconds), yields
+-- (NULL where none does). Tiers are ranges of sources (tier_first, tier_last), groups ranges of
+-- tiers (group_first, group_last). Steps: a group, how many jobs the claim has after it at most,
+-- and, where step_of names groups (as "1,2"), the millionths that are the group's share of what
+-- those get, with its carry. Gates: pairs (gated_source, source_gate), each gate an index of
+-- gate_keys with its limit, window, ratio and the index of the key that the ratio is of; NULL
+-- arrays where the plan has none.
 -- careful: a lane occurs twice, so that what was taken through one source must be hidden from the
 -- other at once.
 --
@@ -20,7 +21,7 @@
 -- found; and a join on ids would let the planner walk the whole table when it believes it empty.
 CREATE FUNCTION claim(
     given bigint, self jsonb, channel_name text, plan_epoch integer, demand integer,
-    queues text[], scopes text[], priorities smallint[], waits bigint[],
+    queues text[], scopes text[], priorities smallint[], waits bigint[], yields boolean[],
     tier_first integer[], tier_last integer[], group_first integer[], group_last integer[],
     step_group integer[], step_until integer[], step_share bigint[], step_carry bigint[],
     step_of text[], careful boolean,
@@ -30,7 +31,7 @@ CREATE FUNCTION claim(
 ) RETURNS TABLE (
     ordinal integer, source integer, id text, token integer, task text, body bytea, region text,
     priority smallint, due bigint, retry_count integer, replay integer, snoozes integer,
-    started_at bigint
+    started_at bigint, trail text
 )
 LANGUAGE plpgsql ROWS 100
 SET search_path FROM CURRENT SET enable_seqscan = off SET enable_bitmapscan = off
@@ -47,6 +48,7 @@ DECLARE
     sources integer[] := '{}';
     head_due bigint[];
     head_sequence bigint[];
+    waited bigint[] := waits;  -- as they are now: nothing where a source yields to nobody
     after_due bigint[] := array_fill(lowest, ARRAY[cardinality(queues)]);
     after_sequence bigint[] := after_due;
     gated boolean := gate_keys IS NOT NULL;
@@ -88,12 +90,15 @@ BEGIN
     PERFORM hold_facts();
     IF plan_epoch <> (SELECT epoch FROM state) THEN
         RETURN QUERY
-        SELECT 0, 1, '', 0, '', NULL::bytea, '', 0::smallint, NULL::bigint, 0, 0, 0, now;
+        SELECT 0, 1, '', 0, '', NULL::bytea, '', 0::smallint, NULL::bigint, 0, 0, 0, now, '';
         RETURN;
     END IF;
     IF gated THEN
         PERFORM hold_gates();
         gates_held := true;
+        -- Anew: whoever had the gates before may have forgotten starts that were still in a window
+        -- of the time at which this claim began to wait.
+        now := instant(given);
         SELECT array_agg(g.used ORDER BY g.ord), array_agg(g.started ORDER BY g.ord)
         INTO used, started FROM open_gates(now, gate_keys, gate_key, gate_per, gate_of) g;
         charged := array_fill(0, ARRAY[cardinality(gate_keys)]);
@@ -106,6 +111,9 @@ BEGIN
     SELECT array_agg(h.due ORDER BY h.source), array_agg(h.sequence ORDER BY h.source)
     INTO head_due, head_sequence
     FROM heads(sources, queues, scopes, priorities, after_due, after_sequence) h;
+    IF yields IS NOT NULL THEN
+        waited := waits_now(now, worker_id, head_due, queues, scopes, priorities, waits, yields);
+    END IF;
 
     FOR step IN 1 .. coalesce(cardinality(step_group), 0) LOOP
         room := least(step_until[step], demand) - cardinality(taken_ids);
@@ -129,7 +137,7 @@ BEGIN
                 open_sources := '{}';
                 chunk := room;
                 FOR s IN tier_first[tier] .. tier_last[tier] LOOP
-                    IF head_due[s] + waits[s] <= now THEN
+                    IF head_due[s] + waited[s] <= now THEN
                         IF NOT gated OR source_room[s] IS NULL OR source_room[s] > 0 THEN
                             open_sources := open_sources || s;
                             one := s;
@@ -164,7 +172,7 @@ BEGIN
                           AND j.lane_priority = priorities[one]
                           AND j.status = 'pending' AND NOT j.held
                           AND (j.due, j.sequence) >= (head_due[one], head_sequence[one])
-                          AND j.due <= now - waits[one]
+                          AND j.due <= now - waited[one]
                         ORDER BY j.due, j.sequence LIMIT chunk
                         FOR UPDATE SKIP LOCKED
                     ) q;
@@ -173,7 +181,7 @@ BEGIN
                     SELECT array_agg(q.at), array_agg(q.id), array_agg(q.source),
                            array_agg(q.due), array_agg(q.sequence), bool_or(q.special)
                     INTO batch, batch_ids, batch_sources, batch_dues, batch_sequences, batch_special
-                    FROM merged(now, chunk, open_sources, queues, scopes, priorities, waits,
+                    FROM merged(now, chunk, open_sources, queues, scopes, priorities, waited,
                                 head_due, head_sequence) q;
                 END IF;
                 batch_ids := coalesce(batch_ids, '{}');
@@ -193,7 +201,7 @@ BEGIN
                         gates_held := true;
                     END IF;
                     FOR i IN 1 .. cardinality(batch_ids) LOOP
-                        SELECT j.id, j.token, j.concurrency_key, j.concurrency_limit,
+                        SELECT j.id, j.token, j.concurrency_key, j.concurrency_limit, j.gather,
                                j.token = 0 AND j.expires_at <= now AS expired
                         INTO candidate FROM job j WHERE j.id = batch_ids[i];
                         IF candidate.expired THEN
@@ -202,6 +210,13 @@ BEGIN
                             batch_ids[i] := NULL;
                             IF candidate.concurrency_key IS NOT NULL THEN
                                 PERFORM let_go(now, candidate.concurrency_key);
+                            END IF;
+                            IF candidate.gather IS NOT NULL THEN
+                                PERFORM lock_upwards(ARRAY[candidate.gather]);
+                                PERFORM miss(now, candidate.id, candidate.gather, 'cancelled');
+                            END IF;
+                            IF coalesce(candidate.concurrency_key, candidate.gather) IS NOT NULL
+                            THEN
                                 again := true;
                                 used_up := i;
                                 EXIT;
@@ -257,6 +272,10 @@ BEGIN
                            array_agg(h.sequence ORDER BY h.source)
                     INTO head_due, head_sequence
                     FROM heads(sources, queues, scopes, priorities, after_due, after_sequence) h;
+                    IF yields IS NOT NULL THEN
+                        waited := waits_now(now, worker_id, head_due, queues, scopes, priorities,
+                                            waits, yields);
+                    END IF;
                     EXIT WHEN used_up = 0;
                     CONTINUE;
                 END IF;
@@ -270,7 +289,7 @@ BEGIN
                 ELSE
                     -- All that may start now is taken, or locked by a claim beside this one.
                     FOREACH one IN ARRAY open_sources LOOP
-                        after_due[one] := now - waits[one];
+                        after_due[one] := now - waited[one];
                         after_sequence[one] := -(lowest + 1);
                     END LOOP;
                 END IF;
@@ -298,7 +317,7 @@ BEGIN
         again := false;
         FOR tier IN group_first[g] .. group_last[g] LOOP
             FOR s IN tier_first[tier] .. tier_last[tier] LOOP
-                again := again OR (coalesce(head_due[s] + waits[s] <= now, false)
+                again := again OR (coalesce(head_due[s] + waited[s] <= now, false)
                                    AND (NOT gated OR coalesce(source_room[s] > 0, true)));
             END LOOP;
         END LOOP;
@@ -307,7 +326,7 @@ BEGIN
     IF cardinality(taken_ids) < demand THEN
         FOR s IN 1 .. cardinality(queues) LOOP
             CONTINUE WHEN head_due[s] IS NULL;
-            opens := greatest(0, head_due[s] + waits[s] - now);
+            opens := greatest(0, head_due[s] + waited[s] - now);
             IF gated THEN
                 opens := greatest(opens, reopens_in(now, s, opens, gated_source, source_gate,
                     gate_room, gate_running, gate_per, gate_keys, gate_key));
@@ -316,12 +335,12 @@ BEGIN
             next_in := least(next_in, opens);
         END LOOP;
         PERFORM fall_asleep(
-            worker_id, channel_name, now + next_in, queues, scopes, priorities, waits,
+            worker_id, channel_name, now + next_in, queues, scopes, priorities, waits, yields,
             source_room, gate_keys, gate_key, source_gate);
     ELSE
         PERFORM wake_up(now, worker_id);
     END IF;
-    RETURN QUERY SELECT 0, 0, '', 0, more, NULL::bytea, '', 0::smallint, next_in, 0, 0, 0, now;
+    RETURN QUERY SELECT 0, 0, '', 0, more, NULL::bytea, '', 0::smallint, next_in, 0, 0, 0, now, '';
     IF cardinality(taken_ids) > 0 THEN
         RETURN QUERY
         UPDATE job j SET
@@ -334,7 +353,7 @@ BEGIN
           AS u (at, source, key, ord)
         WHERE j.ctid = u.at
         RETURNING u.ord::integer, u.source, j.id, j.token, j.task, j.body, j.region, j.priority,
-                  j.due, j.retry_count, j.replay, j.snoozes, j.started_at;
+                  j.due, j.retry_count, j.replay, j.snoozes, j.started_at, j.trail;
     END IF;
 END
 $$;

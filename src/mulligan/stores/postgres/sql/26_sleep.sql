@@ -2,22 +2,24 @@
 -- its plan, until its next claim. A ring from before is forgotten.
 CREATE FUNCTION fall_asleep(
     in_worker text, in_channel text, in_until bigint, queues text[], scopes text[],
-    priorities smallint[], in_waits bigint[], source_room bigint[], gate_keys text[],
-    gate_key integer[], source_gate integer[]
+    priorities smallint[], in_waits bigint[], in_yields boolean[], source_room bigint[],
+    gate_keys text[], gate_key integer[], source_gate integer[]
 ) RETURNS void
 LANGUAGE plpgsql
 AS $$
 DECLARE
     new_lanes text[];
     new_waits bigint[];
+    new_yields boolean[];
     new_watched boolean[];
     new_gates text[];
 BEGIN
     SELECT array_agg(l.lane ORDER BY l.ord), array_agg(l.wait ORDER BY l.ord),
-           array_agg(l.watched ORDER BY l.ord)
-    INTO new_lanes, new_waits, new_watched
+           array_agg(l.yields ORDER BY l.ord), array_agg(l.watched ORDER BY l.ord)
+    INTO new_lanes, new_waits, new_yields, new_watched
     FROM (
         SELECT DISTINCT ON (1) lane_name(u.queue, u.scope, u.priority) AS lane, u.wait, u.ord,
+               coalesce(in_yields[u.ord], false) AS yields,
                coalesce(source_room[u.ord] > 0, true) AS watched
         FROM unnest(queues, scopes, priorities, in_waits) WITH ORDINALITY
           AS u (queue, scope, priority, wait, ord)
@@ -25,14 +27,14 @@ BEGIN
     ) l;
     SELECT coalesce(array_agg(DISTINCT gate_keys[gate_key[g]]), '{}') INTO new_gates
     FROM unnest(source_gate) AS g;
-    INSERT INTO sleeper AS s (worker, place, until, channel, lanes, waits, watched, gates)
+    INSERT INTO sleeper AS s (worker, place, until, channel, lanes, waits, yields, watched, gates)
     VALUES (in_worker, nextval('counter'), coalesce(in_until, 9223372036854775807), in_channel,
-            coalesce(new_lanes, '{}'), coalesce(new_waits, '{}'), coalesce(new_watched, '{}'),
-            new_gates)
+            coalesce(new_lanes, '{}'), coalesce(new_waits, '{}'), coalesce(new_yields, '{}'),
+            coalesce(new_watched, '{}'), new_gates)
     ON CONFLICT (worker) DO UPDATE SET
-        asleep = true, rung = false, until = excluded.until, channel = excluded.channel,
-        lanes = excluded.lanes, waits = excluded.waits, watched = excluded.watched,
-        gates = excluded.gates,
+        waiting = true, asleep = true, rung = false, until = excluded.until,
+        channel = excluded.channel, lanes = excluded.lanes, waits = excluded.waits,
+        yields = excluded.yields, watched = excluded.watched, gates = excluded.gates,
         place = CASE WHEN s.asleep THEN s.place ELSE excluded.place END;
 END
 $$;
@@ -45,10 +47,29 @@ AS $$
 DECLARE
     known text[];
 BEGIN
-    UPDATE sleeper s SET asleep = false, rung = false
-    WHERE s.worker = in_worker AND (s.asleep OR s.rung) RETURNING s.lanes INTO known;
+    UPDATE sleeper s SET waiting = false, asleep = false, rung = false
+    WHERE s.worker = in_worker AND s.waiting RETURNING s.lanes INTO known;
     IF FOUND AND any_asleep() THEN
         PERFORM ring_heads(now, known, false);
     END IF;
+END
+$$;
+
+-- waits_now(now, worker, heads, plan): what the waits of the sources come to. Empty lanes are not
+-- looked at.
+CREATE FUNCTION waits_now(
+    now bigint, in_worker text, head_due bigint[], queues text[], scopes text[],
+    priorities smallint[], waits bigint[], yields boolean[]
+) RETURNS bigint[]
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    FOR s IN 1 .. cardinality(waits) LOOP
+        IF yields[s] AND head_due[s] IS NOT NULL THEN
+            waits[s] := wait_in(now, lane_name(queues[s], scopes[s], priorities[s]), waits[s],
+                                true, in_worker);
+        END IF;
+    END LOOP;
+    RETURN waits;
 END
 $$;

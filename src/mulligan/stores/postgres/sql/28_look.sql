@@ -5,11 +5,14 @@ CREATE FUNCTION look(given bigint, in_worker text, heard boolean, patience bigin
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 AS $$
+DECLARE
+    now bigint := instant(given);
 BEGIN
     UPDATE sleeper SET rung = false WHERE worker = in_worker AND rung;
     RETURN (FOUND AND NOT heard) OR EXISTS (
         SELECT FROM sleeper s
-        CROSS JOIN LATERAL unnest(s.lanes, s.waits, s.watched) AS l (lane, wait, watched)
+        CROSS JOIN LATERAL unnest(s.lanes, s.waits, s.yields, s.watched)
+            AS l (lane, wait, yields, watched)
         CROSS JOIN LATERAL (
             SELECT j.due, j.called FROM job j
             WHERE j.queue = split_part(l.lane, chr(31), 1)
@@ -18,8 +21,9 @@ BEGIN
               AND j.status = 'pending' AND NOT j.held
             ORDER BY j.due, j.sequence LIMIT 1
         ) h
-        WHERE s.worker = in_worker AND s.asleep AND l.watched AND h.due + l.wait < s.until
-          AND (NOT h.called OR h.due + l.wait + patience <= instant(given))
+        CROSS JOIN LATERAL wait_in(now, l.lane, l.wait, l.yields, in_worker) AS real_wait
+        WHERE s.worker = in_worker AND s.asleep AND l.watched AND h.due + real_wait < s.until
+          AND (NOT h.called OR h.due + real_wait + patience <= now)
     );
 END
 $$;

@@ -1,14 +1,16 @@
 -- commit(given, outcomes, next jobs): write each outcome whose lease is still held.
 -- kinds: 1 Done, 2 Again, 3 Later, 4 Dead, 5 Returned, 6 Cancelled. failures: an attempt as JSON
--- for Again and Dead. delays in microseconds. parents: the outcome that each next job follows.
--- Result: for each outcome 1 written, 2 already written, 3 stale. Ids are different.
+-- for Again and Dead. delays in microseconds. trails: for Again. parents: the outcome that each
+-- next job follows. Ids are different.
+-- Result: for each outcome 1 written, 2 already written, 3 stale.
 CREATE FUNCTION commit(
     given bigint, kinds smallint[], ids text[], tokens integer[], results bytea[],
     delays bigint[], to_scopes text[], to_priorities smallint[], failures jsonb[],
-    reasons text[], history_limit integer, parents integer[], next_ids text[], next_queues text[],
-    next_tasks text[], next_bodies bytea[], next_regions text[], next_priorities smallint[],
-    next_delays bigint[], next_unique_keys text[], next_concurrency_keys text[],
-    next_concurrency_limits integer[], next_expire bigint[]
+    reasons text[], trails text[], history_limit integer, parents integer[], next_ids text[],
+    next_queues text[], next_tasks text[], next_bodies bytea[], next_regions text[],
+    next_priorities smallint[], next_delays bigint[], next_unique_keys text[],
+    next_concurrency_keys text[], next_concurrency_limits integer[], next_expire bigint[],
+    next_unique_ins text[], next_await integer[], next_gathers text[], next_gather_places integer[]
 ) RETURNS smallint[]
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET enable_seqscan = off SET enable_bitmapscan = off
@@ -22,8 +24,14 @@ DECLARE
     kept bigint[];            -- ordinals of the outcomes whose lease is held
     rows tid[];               -- their jobs
     failed integer[];         -- how often these have failed
-    keys text[];
+    keys text[];              -- of those that hold a permit, or that others miss
     permits text[];
+    missing text[];
+    missed text[];
+    gathers text[];           -- where those that are done arrive
+    places integer[];
+    arrived bigint[];
+    numbers bigint[];         -- one for each outcome, followed by those of its next jobs
     verdicts smallint[];
     lanes text[];             -- where each is put, in the order of `kept`
     dues bigint[];
@@ -34,11 +42,19 @@ BEGIN
            array_agg(l.failures ORDER BY l.ord),
            array_agg(l.concurrency_key ORDER BY l.ord) FILTER (WHERE l.holds),
            array_agg(l.permits ORDER BY l.ord) FILTER (WHERE l.holds),
+           array_agg(l.id ORDER BY l.ord) FILTER (WHERE l.holds),
+           array_agg(l.missed ORDER BY l.ord) FILTER (WHERE l.holds),
+           array_agg(l.gather ORDER BY l.ord) FILTER (WHERE l.arrives),
+           array_agg(l.gather_place ORDER BY l.ord) FILTER (WHERE l.arrives),
+           array_agg(l.ord ORDER BY l.ord) FILTER (WHERE l.arrives),
            array_agg(l.lane ORDER BY l.ord), array_agg(l.due ORDER BY l.ord)
-    INTO kept, rows, failed, keys, permits, lanes, dues
+    INTO kept, rows, failed, keys, permits, missing, missed, gathers, places, arrived, lanes, dues
     FROM (
-        SELECT u.ord, j.at, j.failures, j.concurrency_key, j.permits,
-               coalesce(j.concurrency_key, j.permits) IS NOT NULL AS holds,
+        SELECT u.ord, j.id, j.at, j.failures, j.concurrency_key, j.permits, j.gather,
+               j.gather_place, CASE WHEN u.kind = 6 THEN j.gather END AS missed,
+               u.kind = 1 AND j.gather IS NOT NULL AS arrives,
+               coalesce(j.concurrency_key, j.permits) IS NOT NULL
+               OR (u.kind = 6 AND j.gather IS NOT NULL) AS holds,
                CASE WHEN u.kind = 2 THEN lane_name(j.queue, u.scope, u.priority)
                     ELSE lane_name(j.queue, j.scope, j.lane_priority) END AS lane,
                CASE WHEN u.kind = 5 THEN j.due ELSE now + u.delay END AS due
@@ -58,6 +74,10 @@ BEGIN
         SELECT CASE WHEN u.ord = ANY (kept) THEN 1 ELSE verdict(u.id, u.token) END::smallint
         FROM unnest(ids, tokens) WITH ORDINALITY AS u (id, token, ord) ORDER BY u.ord);
 
+    IF gathers IS NOT NULL THEN
+        numbers := ARRAY(SELECT nextval('counter') FROM generate_series(
+            1, cardinality(ids) + coalesce(cardinality(parents), 0)));
+    END IF;
     PERFORM remember(now, kept, failed, ids, failures, history_limit);
     PERFORM end_batch(now, kept, rows, kinds, results, reasons);
     IF any_asleep() THEN
@@ -77,9 +97,11 @@ BEGIN
         due = CASE WHEN u.kind = 5 THEN j.due ELSE now + u.delay END,
         delayed = CASE WHEN u.kind = 5 THEN j.delayed ELSE u.delay > 0 END,
         called = coalesce(writing.called[u.ord], false),
-        sequence = CASE WHEN u.kind = 5 THEN j.sequence ELSE nextval('counter') END
+        trail = coalesce(u.trail, j.trail),
+        sequence = CASE WHEN u.kind = 5 THEN j.sequence
+                        ELSE coalesce(numbers[u.ord], nextval('counter')) END
     FROM (
-        SELECT k.at, k.ord, kinds[k.ord] AS kind, delays[k.ord] AS delay,
+        SELECT k.at, k.ord, kinds[k.ord] AS kind, delays[k.ord] AS delay, trails[k.ord] AS trail,
                to_scopes[k.ord] AS scope, to_priorities[k.ord] AS priority
         FROM unnest(kept, rows) AS k (ord, at) WHERE kinds[k.ord] IN (2, 3, 5)
     ) u
@@ -94,27 +116,46 @@ BEGIN
                array_agg(n.unique_key ORDER BY n.ord) AS unique_keys,
                array_agg(n.concurrency_key ORDER BY n.ord) AS concurrency_keys,
                array_agg(n.concurrency_limit ORDER BY n.ord) AS concurrency_limits,
-               array_agg(n.expires ORDER BY n.ord) AS expire
+               array_agg(n.expires ORDER BY n.ord) AS expire,
+               array_agg(n.unique_in ORDER BY n.ord) AS unique_ins,
+               array_agg(n.awaits ORDER BY n.ord) AS await,
+               array_agg(n.gather ORDER BY n.ord) AS gathers,
+               array_agg(n.gather_place ORDER BY n.ord) AS gather_places,
+               array_agg(numbers[n.parent + n.ord] ORDER BY n.ord) AS numbers
         INTO following
         FROM unnest(parents, next_ids, next_queues, next_tasks, next_bodies, next_regions,
                     next_priorities, next_delays, next_unique_keys, next_concurrency_keys,
-                    next_concurrency_limits, next_expire) WITH ORDINALITY
+                    next_concurrency_limits, next_expire, next_unique_ins, next_await,
+                    next_gathers, next_gather_places) WITH ORDINALITY
           AS n (parent, id, queue, task, body, region, priority, delay, unique_key,
-                concurrency_key, concurrency_limit, expires, ord)
+                concurrency_key, concurrency_limit, expires, unique_in, awaits, gather,
+                gather_place, ord)
         WHERE n.parent = ANY (kept);
         IF following.ids IS NOT NULL THEN
             called := ring_new(now, following.queues, following.regions, following.priorities,
-                               following.delays, NULL);
-            PERFORM add(now, called, following.ids, following.queues, following.tasks,
-                        following.bodies, following.regions, following.priorities,
-                        following.delays, following.unique_keys, following.concurrency_keys,
-                        following.concurrency_limits, following.expire);
+                               following.delays, following.await, NULL);
+            PERFORM add(now, called, following.numbers, following.ids, following.queues,
+                        following.tasks, following.bodies, following.regions,
+                        following.priorities, following.delays, following.unique_keys,
+                        following.concurrency_keys, following.concurrency_limits,
+                        following.expire, following.unique_ins, following.await,
+                        following.gathers, following.gather_places);
         END IF;
     END IF;
     IF keys IS NOT NULL THEN
         PERFORM hold_gates();
+    END IF;
+    IF array_remove(missed, NULL) <> '{}' THEN
+        PERFORM lock_upwards(missed || gathers);
+    END IF;
+    IF gathers IS NOT NULL THEN
+        PERFORM arrive(now, gathers, places, ARRAY(SELECT results[a] FROM unnest(arrived) AS a),
+                       arrived, numbers, parents);
+    END IF;
+    IF keys IS NOT NULL THEN
         FOR i IN 1 .. cardinality(keys) LOOP
             PERFORM release(now, keys[i], writing.permits[i]);
+            PERFORM miss(now, missing[i], missed[i], 'cancelled');
         END LOOP;
     END IF;
     RETURN verdicts;
@@ -157,14 +198,15 @@ LANGUAGE sql VOLATILE AS $$
     )
     INSERT INTO ended (
         place, sequence, due, created_at, expires_at, started_at, last_retry_at, ended_at,
-        token, committed, retry_count, replay, snoozes, failures, concurrency_limit, priority,
-        lane_priority, status, id, queue, scope, region, task, worker_region, unique_key,
-        concurrency_key, cancel_reason, body, result)
+        token, committed, retry_count, replay, snoozes, failures, concurrency_limit, awaits,
+        gather_place, priority, lane_priority, status, id, queue, scope, region, task,
+        worker_region, unique_key, unique_in, concurrency_key, gather, cancel_reason, trail, body,
+        result)
     SELECT place, sequence, due, created_at, expires_at, started_at, last_retry_at, now,
            token, token, retry_count, replay, snoozes, failures + (kind = 4)::integer,
-           concurrency_limit, priority, lane_priority,
+           concurrency_limit, awaits, gather_place, priority, lane_priority,
            CASE kind WHEN 1 THEN 'done' WHEN 4 THEN 'failed' ELSE 'cancelled' END,
-           id, queue, scope, region, task, worker_region, unique_key, concurrency_key, reason,
-           body, result
+           id, queue, scope, region, task, worker_region, unique_key, unique_in, concurrency_key,
+           gather, reason, trail, body, result
     FROM gone
 $$;

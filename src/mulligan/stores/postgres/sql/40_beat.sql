@@ -1,11 +1,11 @@
--- beat(given, worker, ids, tokens): keep all leases of a worker for another lease time.
+-- beat(given, recent, worker, ids, tokens): keep all leases of a worker for another lease time.
 -- Result: the ordinals of the leases that it does not hold any more, those that it holds for
 -- longer than a lease without showing them, and the facts.
 CREATE FUNCTION beat(
-    given bigint, self jsonb, ids text[], tokens integer[],
+    given bigint, recent bigint, self jsonb, ids text[], tokens integer[],
     OUT lost integer[], OUT forgotten_ids text[], OUT forgotten_tokens integer[],
-    OUT epoch integer, OUT queues jsonb, OUT regions text[], OUT live text[],
-    OUT paused text[]
+    OUT epoch integer, OUT queues jsonb, OUT regions jsonb, OUT paused text[], OUT health jsonb,
+    OUT at bigint
 )
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET enable_seqscan = off SET enable_hashjoin = off
@@ -33,7 +33,7 @@ BEGIN
                           WHERE u.id = j.id AND u.token = j.token)
         ORDER BY j.leased_at, j.due, j.sequence
     ) f;
-    SELECT f.epoch, f.queues, f.regions, f.live, f.paused
-    INTO epoch, queues, regions, live, paused FROM facts(now) f;
+    SELECT f.epoch, f.queues, f.regions, f.paused, f.health, f.at
+    INTO epoch, queues, regions, paused, health, at FROM facts(now, recent) f;
 END
 $$;

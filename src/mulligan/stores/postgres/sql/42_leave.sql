@@ -6,7 +6,7 @@ DECLARE
     known text[];
 BEGIN
     DELETE FROM worker WHERE id = in_worker;
-    DELETE FROM sleeper WHERE worker = in_worker AND (asleep OR rung) RETURNING lanes INTO known;
+    DELETE FROM sleeper WHERE worker = in_worker AND waiting RETURNING lanes INTO known;
     IF FOUND AND any_asleep() THEN
         PERFORM ring_heads(instant(given), known, false);
     END IF;

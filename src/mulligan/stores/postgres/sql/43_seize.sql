@@ -5,7 +5,7 @@ CREATE FUNCTION seize(given bigint, self jsonb, most integer)
 RETURNS TABLE (
     id text, token integer, queue text, task text, body bytea, region text, priority smallint,
     scope text, lane_priority smallint, due bigint, retry_count integer, replay integer,
-    snoozes integer, worker text, worker_region text, started_at bigint
+    snoozes integer, worker text, worker_region text, started_at bigint, trail text
 )
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET enable_seqscan = off SET jit = off
@@ -48,7 +48,7 @@ BEGIN
         RETURN QUERY SELECT
             lost.id, lost.token + 1, lost.queue, lost.task, lost.body, lost.region, lost.priority,
             lost.scope, lost.lane_priority, lost.due, lost.retry_count, lost.replay, lost.snoozes,
-            lost.worker, coalesce(lost.worker_region, lost.region), lost.started_at;
+            lost.worker, coalesce(lost.worker_region, lost.region), lost.started_at, lost.trail;
     END LOOP;
 END
 $$;

@@ -4,23 +4,16 @@ LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET jit =
 DECLARE
     now bigint := instant(given);
     answers boolean[] := '{}';
-    found_one record;
-    gates_held boolean := false;
+    gathering text[];
 BEGIN
-    PERFORM FROM job j WHERE j.id = ANY (ids) ORDER BY j.id FOR UPDATE;
+    PERFORM FROM job j WHERE j.id = ANY (ids) AND j.awaits = 0 ORDER BY j.id FOR UPDATE;
+    SELECT array_agg(CASE WHEN j.awaits > 0 THEN j.id ELSE j.gather END) INTO gathering
+    FROM job j WHERE j.id = ANY (ids) AND (j.awaits > 0 OR j.gather IS NOT NULL);
+    IF gathering IS NOT NULL THEN
+        PERFORM lock_upwards(gathering);
+    END IF;
     FOR i IN 1 .. cardinality(ids) LOOP
-        SELECT j.id, j.token, j.concurrency_key, j.permits
-        INTO found_one FROM job j WHERE j.id = ids[i] FOR UPDATE;
-        answers := answers || FOUND;
-        CONTINUE WHEN NOT FOUND;
-        PERFORM end_job(now, found_one.id, found_one.token + 1, 'cancelled', reason);
-        IF coalesce(found_one.concurrency_key, found_one.permits) IS NOT NULL THEN
-            IF NOT gates_held THEN
-                PERFORM hold_gates();
-                gates_held := true;
-            END IF;
-            PERFORM release(now, found_one.concurrency_key, found_one.permits);
-        END IF;
+        answers := answers || cancel_one(now, ids[i], reason);
     END LOOP;
     RETURN answers;
 END

@@ -14,6 +14,14 @@ BEGIN
     IF slept_on IS NOT NULL THEN
         PERFORM ring_heads(now, slept_on, true);
     END IF;
+    PERFORM FROM job j
+    WHERE j.status = 'pending' AND j.token = 0 AND j.expires_at IS NOT NULL AND j.expires_at <= now
+    LIMIT 1;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    -- Before the locks, as some may await others; none of them is waited for.
+    PERFORM hold_gates();
     SELECT array_agg(l.id) INTO late FROM (
         SELECT j.id FROM job j
         WHERE j.status = 'pending' AND j.token = 0 AND j.expires_at IS NOT NULL

@@ -1,14 +1,27 @@
--- purge(ids): delete jobs that have ended, with their history. Result: for each whether it had.
-CREATE FUNCTION purge(ids text[]) RETURNS boolean[]
+-- purge(given, ids): delete jobs that have ended, with their history. Result: for each whether it
+-- had.
+CREATE FUNCTION purge(given bigint, ids text[]) RETURNS boolean[]
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
+    now bigint := instant(given);
     answers boolean[] := '{}';
+    gathering text[];
+    was record;
 BEGIN
+    SELECT array_agg(e.gather) INTO gathering FROM ended e
+    WHERE e.id = ANY (ids) AND e.status = 'failed' AND e.gather IS NOT NULL;
+    IF gathering IS NOT NULL THEN
+        PERFORM lock_upwards(gathering);
+    END IF;
     FOR i IN 1 .. cardinality(ids) LOOP
-        DELETE FROM ended WHERE id = ids[i];
+        DELETE FROM ended WHERE id = ids[i] RETURNING status, gather INTO was;
         answers := answers || FOUND;
         IF FOUND THEN
             DELETE FROM attempt WHERE job = ids[i];
+            DELETE FROM arrival WHERE job = ids[i];
+            IF was.status = 'failed' THEN
+                PERFORM miss(now, ids[i], was.gather, 'purged');
+            END IF;
         END IF;
     END LOOP;
     RETURN answers;

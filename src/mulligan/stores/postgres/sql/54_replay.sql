@@ -13,13 +13,14 @@ BEGIN
         IF FOUND THEN
             INSERT INTO job (place, sequence, due, created_at, expires_at, started_at,
                              last_retry_at, token, committed, replay, failures, concurrency_limit,
-                             priority, lane_priority, id, queue, scope, region, task,
-                             worker_region, unique_key, concurrency_key, body)
+                             gather_place, priority, lane_priority, id, queue, scope, region, task,
+                             worker_region, unique_key, unique_in, concurrency_key, gather, body)
             VALUES (was.place, nextval('counter'), now, was.created_at, was.expires_at,
                     was.started_at, was.last_retry_at, was.token, was.committed, was.replay + 1,
-                    was.failures, was.concurrency_limit, was.priority, was.priority, was.id,
-                    was.queue, was.region, was.region, was.task, was.worker_region,
-                    was.unique_key, was.concurrency_key, was.body)
+                    was.failures, was.concurrency_limit, was.gather_place, was.priority,
+                    was.priority, was.id, was.queue, was.region, was.region, was.task,
+                    was.worker_region, was.unique_key, was.unique_in, was.concurrency_key,
+                    was.gather, was.body)
             ON CONFLICT DO NOTHING;
         END IF;
         answers := answers || FOUND;

@@ -1,5 +1,6 @@
 -- adopt(given, jobs): take over jobs of another store as they stand, each a row of `job` as JSON
--- with its status, ended_at, history (attempts, oldest first) and body64.
+-- with its status, ended_at, history (attempts, oldest first), body64, and what has arrived at it
+-- as pairs of place and result64.
 -- Result: for each whether neither its id nor its unique key was stored before.
 CREATE FUNCTION adopt(given bigint, jobs jsonb) RETURNS boolean[]
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
@@ -26,9 +27,9 @@ BEGIN
     END IF;
     new.body := decode(adopted ->> 'body64', 'base64');
     new.place := nextval('counter');
-    new.sequence := new.place;
+    new.held := new.awaits > 0;
+    new.sequence := CASE WHEN new.held THEN 0 ELSE new.place END;
     new.delayed := new.due > now;
-    new.held := false;
     new.called := false;
     new.committed := new.token;
     new.failures := jsonb_array_length(adopted -> 'history');
@@ -43,10 +44,13 @@ BEGIN
     INSERT INTO attempt (job, ordinal, failure)
     SELECT new.id, a.ord, a.failure
     FROM jsonb_array_elements(adopted -> 'history') WITH ORDINALITY AS a (failure, ord);
+    INSERT INTO arrival (job, place, result)
+    SELECT new.id, (a.pair ->> 0)::integer, decode(a.pair ->> 1, 'base64')
+    FROM jsonb_array_elements(adopted -> 'arrived') AS a (pair);
     IF failed THEN
         PERFORM end_job((adopted ->> 'ended_at')::bigint, new.id, new.token, 'failed', NULL);
         UPDATE ended SET unique_key = adopted ->> 'unique_key' WHERE id = new.id;
-    ELSE
+    ELSIF NOT new.held THEN
         PERFORM ring_lane(now, lane_name(new.queue, new.scope, new.lane_priority), new.due, 1);
     END IF;
     RETURN true;

@@ -5,7 +5,10 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     lane AS (
         SELECT j.queue, j.scope, j.lane_priority, count(*) FILTER (WHERE j.due <= at.now) AS ready,
                count(*) FILTER (WHERE j.due > at.now) AS delayed, min(j.due) AS oldest
-        FROM job j, at WHERE j.status = 'pending' GROUP BY 1, 2, 3
+        FROM job j, at WHERE j.status = 'pending' AND j.awaits = 0 GROUP BY 1, 2, 3
+    ), gathers AS (
+        SELECT j.queue, count(*) AS many FROM job j
+        WHERE j.status = 'pending' AND j.awaits > 0 GROUP BY 1
     ), run AS (
         SELECT j.queue, coalesce(j.worker_region, j.region) AS region, j.worker, count(*) AS many
         FROM job j WHERE j.status = 'processing' GROUP BY 1, 2, 3
@@ -26,6 +29,7 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
             FROM over),
         'delayed', (SELECT coalesce(jsonb_agg(jsonb_build_array(
             queue, total, ready_now, ready_in_hour)), '[]') FROM late),
+        'gathering', (SELECT coalesce(jsonb_object_agg(queue, many), '{}') FROM gathers),
         'workers', (SELECT coalesce(jsonb_agg(jsonb_build_array(
             w.self, w.beat_at, w.joined_at, w.beat_at + w.lease > (SELECT now FROM at),
             (SELECT coalesce(sum(r.many), 0) FROM run r WHERE r.worker = w.id))

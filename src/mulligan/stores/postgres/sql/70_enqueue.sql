@@ -55,7 +55,8 @@ BEGIN
     before := accept_within(
         NULL, ARRAY[new_id], ARRAY[queue], ARRAY[task], ARRAY[body], ARRAY[region],
         ARRAY[priority::smallint], ARRAY[round(delay * 1000000)::bigint], ARRAY[unique_key],
-        ARRAY[concurrency_key], ARRAY[concurrency_limit], ARRAY[round(expires * 1000000)::bigint]);
+        ARRAY[concurrency_key], ARRAY[concurrency_limit], ARRAY[round(expires * 1000000)::bigint],
+        NULL, NULL, NULL, NULL);
     RETURN coalesce(before[1], new_id);
 END
 $$;

@@ -1,0 +1,98 @@
+-- Fan-in: jobs arrive at the one that gathers them, and one that cannot arrive cancels it.
+
+-- arrive(now, gathers, places, results, ords, numbers, parents): members are done and arrive, each
+-- at its place, where the gathering job still awaits it. The last lets that job join its lane.
+-- ords: which outcome of the batch each was. numbers, parents: those of `commit`, or NULL.
+CREATE FUNCTION arrive(
+    now bigint, gathers text[], places integer[], results bytea[], ords bigint[],
+    numbers bigint[], parents integer[]
+) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    complete record;
+    rung boolean;
+BEGIN
+    PERFORM FROM job j WHERE j.id = ANY (gathers) AND j.awaits > 0 ORDER BY j.id FOR UPDATE;
+    FOR complete IN
+        WITH first AS (
+            SELECT DISTINCT ON (u.gather, u.place) u.gather, u.place, u.result, u.ord, g.awaits
+            FROM unnest(gathers, places, results, ords) AS u (gather, place, result, ord)
+            JOIN job g ON g.id = u.gather AND g.awaits > 0
+            WHERE NOT EXISTS (
+                SELECT FROM arrival a WHERE a.job = u.gather AND a.place = u.place)
+            ORDER BY u.gather, u.place, u.ord
+        ), awaited AS (
+            SELECT f.*, row_number() OVER (PARTITION BY f.gather ORDER BY f.ord) AS nth FROM first f
+        ), kept AS (
+            INSERT INTO arrival (job, place, result)
+            SELECT w.gather, w.place, w.result FROM awaited w WHERE w.nth <= w.awaits
+        ), counted AS (
+            UPDATE job j SET awaits = j.awaits - c.many
+            FROM (SELECT w.gather, count(*) AS many, max(w.ord) AS last FROM awaited w
+                  WHERE w.nth <= w.awaits GROUP BY 1) c
+            WHERE j.id = c.gather
+            RETURNING j.id, j.awaits, c.last, lane_name(j.queue, j.scope, j.lane_priority) AS lane
+        )
+        SELECT c.id, c.lane, c.last FROM counted c WHERE c.awaits = 0 ORDER BY c.last
+    LOOP
+        rung := any_asleep() AND ring_lane(now, complete.lane, now, 1) > 0;
+        UPDATE job j SET
+            held = false, due = now, delayed = false, called = rung,
+            sequence = coalesce(
+                numbers[complete.last + (SELECT count(*) FROM unnest(parents) AS p
+                                         WHERE p < complete.last)],
+                nextval('counter'))
+        WHERE j.id = complete.id;
+    END LOOP;
+END
+$$;
+
+-- lock_upwards(gathers): lock these gathering jobs and those that await them in turn, and the gates
+-- before. Whoever may cancel one calls this first.
+CREATE FUNCTION lock_upwards(gathers text[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM hold_gates();
+    PERFORM FROM job j
+    WHERE j.awaits > 0 AND j.id = ANY (ARRAY(
+        WITH RECURSIVE above (id) AS (
+            SELECT unnest(gathers) COLLATE "C"
+            UNION
+            SELECT g.gather FROM above a JOIN job g ON g.id = a.id WHERE g.awaits > 0
+        ) SELECT a.id FROM above a))
+    ORDER BY j.id FOR UPDATE;
+END
+$$;
+
+-- miss(now, id, gather, how): a job that will never arrive cancels the one that awaits it.
+CREATE FUNCTION miss(now bigint, in_id text, in_gather text, how text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF in_gather IS NOT NULL AND EXISTS (SELECT FROM job WHERE id = in_gather AND awaits > 0) THEN
+        PERFORM cancel_one(
+            now, in_gather, format('job %s, which it awaits, was %s', in_id, how));
+    END IF;
+END
+$$;
+
+-- cancel_one(now, id, reason): end a job that has not ended, free what it held, and cancel what
+-- awaits it. Result: whether there was one.
+CREATE FUNCTION cancel_one(now bigint, in_id text, reason text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    was record;
+BEGIN
+    SELECT j.token, j.concurrency_key, j.permits, j.gather
+    INTO was FROM job j WHERE j.id = in_id FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM end_job(now, in_id, was.token + 1, 'cancelled', reason);
+    IF coalesce(was.concurrency_key, was.permits) IS NOT NULL THEN
+        PERFORM hold_gates();
+        PERFORM release(now, was.concurrency_key, was.permits);
+    END IF;
+    PERFORM miss(now, in_id, was.gather, 'cancelled');
+    RETURN true;
+END
+$$;

@@ -1,0 +1,18 @@
+-- begin_within(id, token): begin what `commit` is to end in this transaction, and mark it.
+-- Result: 1 if the lease is held, 2 if its outcome is already written, 3 if it is stale.
+CREATE FUNCTION begin_within(in_id text, in_token integer) RETURNS smallint
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    PERFORM set_config('mulligan.within', in_id, true);
+    IF EXISTS (SELECT FROM job WHERE id = in_id AND token = in_token AND status <> 'pending') THEN
+        RETURN 1;
+    END IF;
+    RETURN verdict(in_id, in_token);
+END
+$$;
+
+-- still_within(id): whether this is still the transaction that was marked for the job.
+CREATE FUNCTION still_within(in_id text) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce(current_setting('mulligan.within', true), '') = in_id
+$$;
