@@ -14,7 +14,7 @@ and then, in a shell: `mulligan worker module:app`.
 
 import logging
 
-from mulligan.app import JobHandle, Mulligan, Prepared, Task
+from mulligan.app import Chain, ChainHandle, JobHandle, Mulligan, Prepared, Task, each
 from mulligan.core.backoff import Adaptive, Delays, Exponential, Sessions
 from mulligan.core.budget import Budget
 from mulligan.core.errors import (
@@ -44,6 +44,8 @@ __all__ = [
     "Balanced",
     "Budget",
     "Capped",
+    "Chain",
+    "ChainHandle",
     "CurrentJob",
     "Delays",
     "Exponential",
@@ -71,4 +73,5 @@ __all__ = [
     "UnknownJobError",
     "Weighted",
     "current_job",
+    "each",
 ]

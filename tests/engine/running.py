@@ -24,7 +24,14 @@ async def engine(
     app: Mulligan, store: Store, settings: Settings = QUICK, name: str = "w"
 ) -> AsyncIterator[Engine]:
     """A running engine; drained at the end if the test has not stopped it."""
-    made = Engine(store, app.tasks, worker_of(app, settings, name), settings, heart=store)
+    made = Engine(
+        store,
+        app.tasks,
+        worker_of(app, settings, name),
+        settings,
+        heart=store,
+        tracing=app.tracing,
+    )
     running = asyncio.ensure_future(made.run())
     try:
         yield made

@@ -79,7 +79,7 @@ def test_a_refused_result_is_a_failed_attempt_and_is_kept_in_the_history_alone(a
             job.result()
 
 
-def test_an_accept_that_raises_is_a_failed_attempt(app):
+def test_a_result_that_accept_cannot_judge_is_refused(app):
     @app.task(retry=Retry(0), accept=lambda answer: answer["missing"])
     async def classify() -> dict[str, str]:
         return {}
@@ -87,7 +87,9 @@ def test_an_accept_that_raises_is_a_failed_attempt(app):
     with app.testing() as t:
         job = classify.enqueue()
         t.drain()
-        assert (job.status, job.history()[0].type) == ("failed", "KeyError")
+        [attempt] = job.history()
+        assert (job.status, attempt.type, attempt.refused) == ("failed", "Refused", "{}")
+        assert attempt.message == "the result could not be judged: KeyError: 'missing'"
 
 
 @pytest.mark.parametrize("how", ["raise", "return"])

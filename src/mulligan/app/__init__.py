@@ -1,7 +1,9 @@
-"""The public API: an app, its tasks, its jobs."""
+"""What an application is made of."""
 
+from mulligan.app.chain import Chain, each
 from mulligan.app.handle import JobHandle
 from mulligan.app.mulligan import Mulligan
+from mulligan.app.stages import ChainHandle
 from mulligan.app.task import Prepared, Task
 
-__all__ = ["JobHandle", "Mulligan", "Prepared", "Task"]
+__all__ = ["Chain", "ChainHandle", "JobHandle", "Mulligan", "Prepared", "Task", "each"]

@@ -44,10 +44,12 @@ class Types:
 class Arguments:
     """What a function takes, read once from its signature and annotations."""
 
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+    def __init__(self, name: str, function: Callable[..., Any], *, skip: int = 0) -> None:
         self._name = name
         self._function = function
-        self._signature = inspect.signature(function)
+        whole = inspect.signature(function)
+        # The first ones are given by the worker, and are no part of the call.
+        self._signature = whole.replace(parameters=list(whole.parameters.values())[skip:])
         self._types: Types | None = None
 
     def pack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[bytes, bytes]:
@@ -69,6 +71,10 @@ class Arguments:
                 f"task {self._name}: the arguments cannot be written as JSON: {error};"
                 " pass text, numbers, lists and dicts, or an id to look up"
             ) from error
+
+    def check(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Refuse what the function does not take."""
+        self._bind(args, kwargs)
 
     def unpack(self, call: Call) -> tuple[list[Any], dict[str, Any]]:
         """The stored arguments in the types that the function declares."""

@@ -55,9 +55,9 @@ class JobHandle(Generic[R]):
         """Wait for the accepted result; raises if the job failed, was cancelled, or is late."""
         job = await self._ended(inf if timeout is None else seconds(timeout))
         if job.status == "failed":
-            raise JobFailedError(f"job {self.id} failed: {job.last_failure_reason}")
+            raise JobFailedError(f"job {job.id} failed: {job.last_failure_reason}")
         if job.status == "cancelled":
-            raise JobCancelledError(f"job {self.id} was cancelled: {job.cancel_reason}")
+            raise JobCancelledError(f"job {job.id} was cancelled: {job.cancel_reason}")
         return cast("R", job.value())
 
     def result(self, timeout: Seconds | None = None) -> R:
@@ -66,7 +66,7 @@ class JobHandle(Generic[R]):
 
     async def _ended(self, within: float) -> Job:
         look, waited = FIRST_LOOK, 0.0
-        while (job := await self.ainfo()).status not in ENDED:
+        while not self.is_over(job := await self.ainfo()):
             if waited >= within:
                 raise ResultTimeoutError(
                     f"job {self.id} has not ended after {within:g} s: {await self.aexplain()}"
@@ -75,6 +75,10 @@ class JobHandle(Generic[R]):
             waited += look
             look = min(LONGEST_LOOK, look * 1.5)
         return job
+
+    def is_over(self, job: Job) -> bool:
+        """Whether its result, or that there will be none, is known."""
+        return job.status in ENDED
 
     async def ahistory(self) -> list[Attempt]:
         """Its failed and lost attempts, oldest first."""

@@ -7,20 +7,27 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 from msgspec.structs import replace
 
+from mulligan.app.accepting import gate_of
 from mulligan.app.access import Access, Direct, Portal
+from mulligan.app.chain import Chain, Step, part_of
 from mulligan.app.dead import DeadLetters
 from mulligan.app.explaining import explain_job
+from mulligan.app.gather import send_gathered
 from mulligan.app.handle import JobHandle
 from mulligan.app.options import Options, Placement, checked
+from mulligan.app.stages import ChainHandle
 from mulligan.app.task import AsyncTask, PlainTask, Prepared, Task
 from mulligan.core.budget import Budget
 from mulligan.core.durations import Seconds
 from mulligan.core.errors import InvalidError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import FetchPolicy, parse_policy
-from mulligan.core.job import Enqueued
+from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.names import check_name
+from mulligan.core.schedule import Cron, Every, Schedule
 from mulligan.core.settings import BATCH_LIMIT, Settings
+from mulligan.engine.ticker import Periodic
+from mulligan.engine.tracing import Tracing, store_traced
 from mulligan.stores import is_embedded, make_store, redact
 from mulligan.stores.contract import Store
 
@@ -30,14 +37,22 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
 
 
 class TaskOptions(Options, total=False):
     """What may be said about a task and not about a single call."""
 
     name: str
-    accept: Callable[[Any], bool]
+    accept: Callable[[Any], bool] | type | bool
     on_dead: Task[..., Any]
+    sink: Task[..., Any]
+    cron: str
+    every: Seconds
+    timezone: str
 
 
 class Mulligan:
@@ -53,6 +68,7 @@ class Mulligan:
         self.settings = settings or Settings()
         self.tasks: dict[str, Task[..., Any]] = {}
         self.queues: dict[str, QueueSettings] = {}
+        self.tracing: Tracing | None = None
         self._memory: Store | None = make_store(url) if url.startswith("memory:") else None
         self.access: Access = (
             Direct(partial(self.make_store, inline=True))
@@ -87,10 +103,37 @@ class Mulligan:
     ) -> "Task[..., Any] | TaskMaker":
         """Make a function a task: `@app.task` or `@app.task(queue=…, retry=…, accept=…)`.
 
-        `accept` says which results are good; one that it refuses is a failed attempt. `on_dead`
-        is a task that is told of each dead letter, once.
+        `accept` says which results are good, by a predicate or a type; one that it refuses is a
+        failed attempt. `sink` is called with each accepted result. `on_dead` is told of each dead
+        letter, once. With `cron` or `every` the task runs by itself, once a tick.
         """
         maker = TaskMaker(self, options)
+        return maker if function is None else maker(function)
+
+    @overload
+    def sink(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def sink(self, function: Callable[P, R], /) -> PlainTask[P, R]: ...
+    @overload
+    def sink(
+        self, /, *, transactional: bool = False, **options: Unpack[TaskOptions]
+    ) -> "TaskMaker": ...
+    def sink(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        transactional: bool = False,
+        **options: Unpack[TaskOptions],
+    ) -> "Task[..., Any] | TaskMaker":
+        """Make a function a sink: a last stage that is called as `sink(result, key=...)`.
+
+        At least once for each accepted result, and always with the same key, by which it can tell
+        that it has seen a result before. A transactional one is called as
+        `sink(connection, result, key=...)` within the transaction that finishes it, so that what it
+        writes is there exactly once; SQLite and PostgreSQL stores have such transactions.
+        """
+        maker = TaskMaker(self, options, transactional=transactional)
         return maker if function is None else maker(function)
 
     def queue(
@@ -112,21 +155,70 @@ class Mulligan:
         named = [task.placement.queue for task in self.tasks.values()]
         return tuple(dict.fromkeys([*named, *self.queues])) or ("default",)
 
+    @property
+    def periodic(self) -> list[Periodic]:
+        """The tasks that run by a schedule."""
+        return [
+            Periodic(task.name, task.schedule, task.tick)
+            for task in self.tasks.values()
+            if task.schedule is not None
+        ]
+
+    # -- chains ----------------------------------------------------------------------------
+
+    @overload
+    def chain(self, a: Task[P, A], b: Step[A, B], /) -> Chain[P, B]: ...
+    @overload
+    def chain(self, a: Task[P, A], b: Step[A, B], c: Step[B, C], /) -> Chain[P, C]: ...
+    @overload
+    def chain(
+        self, a: Task[P, A], b: Step[A, B], c: Step[B, C], d: Step[C, D], /
+    ) -> Chain[P, D]: ...
+    @overload
+    def chain(self, first: Task[P, Any], /, *steps: Any) -> Chain[P, Any]: ...
+    def chain(self, first: Any, /, *steps: Any) -> Chain[..., Any]:
+        """Stages in order: the result of each is the argument of the next. `a | b | c` is short."""
+        return Chain([part_of(step) for step in (first, *steps)])
+
+    async def agather(
+        self,
+        calls: Iterable[Prepared[A]],
+        then: Step[list[A], B],
+        *,
+        id: str | None = None,  # noqa: A002 - the word that `using` has for it
+    ) -> ChainHandle[B]:
+        """Enqueue the calls, and `then` with the list of their results when all are done."""
+        return await send_gathered(self, calls, then, id)
+
+    def gather(
+        self,
+        calls: Iterable[Prepared[A]],
+        then: Step[list[A], B],
+        *,
+        id: str | None = None,  # noqa: A002 - the word that `using` has for it
+    ) -> ChainHandle[B]:
+        """Enqueue the calls, and `then` with the list of their results when all are done.
+
+        At most 10,000 calls. One that failed leaves the rest waiting until it is replayed; one
+        that is cancelled cancels `then`.
+        """
+        prepared = list(calls)
+        return self.run(lambda: self.agather(prepared, then, id=id))
+
     # -- jobs ------------------------------------------------------------------------------
 
     async def aenqueue_many(self, calls: Iterable[Prepared[R]]) -> list[JobHandle[R]]:
         """Enqueue calls in batches, each batch as a whole or not at all."""
-        jobs = [call.job for call in calls]
-
-        async def send(store: Store) -> list[Enqueued]:
-            return [
-                answer
-                for start in range(0, len(jobs), BATCH_LIMIT)
-                for answer in await store.enqueue(jobs[start : start + BATCH_LIMIT])
-            ]
-
-        answers = await self.access.acall(send)
+        answers = await self.asend([call.job for call in calls])
         return [JobHandle(self, answer.id, created=answer.created) for answer in answers]
+
+    async def asend(self, jobs: Sequence[NewJob], *, together: bool = False) -> list[Enqueued]:
+        """Store jobs in batches; those that belong `together` share a trace."""
+
+        async def send(jobs: Sequence[NewJob]) -> list[Enqueued]:
+            return await self.access.acall(lambda store: in_batches(store, jobs))
+
+        return await store_traced(self.tracing, jobs, send, together=together)
 
     def enqueue_many(self, calls: Iterable[Prepared[R]]) -> list[JobHandle[R]]:
         """Enqueue calls in batches, each batch as a whole or not at all."""
@@ -220,15 +312,36 @@ class Mulligan:
         self.access.close()
 
 
+async def in_batches(store: Store, jobs: Sequence[NewJob]) -> list[Enqueued]:
+    """Store the jobs, as many at a time as a store takes."""
+    return [
+        answer
+        for start in range(0, len(jobs), BATCH_LIMIT)
+        for answer in await store.enqueue(jobs[start : start + BATCH_LIMIT])
+    ]
+
+
 class TaskMaker:
     """The decorator that `app.task(...)` returns."""
 
-    def __init__(self, app: Mulligan, options: TaskOptions) -> None:
+    def __init__(self, app: Mulligan, options: TaskOptions, *, transactional: bool = False) -> None:
         self._app = app
+        self._transactional = transactional
         self._name = options.pop("name", None)
         self._accept = options.pop("accept", None)
+        self._schedule = schedule_of(
+            options.pop("cron", None), options.pop("every", None), options.pop("timezone", None)
+        )
         on_dead = options.pop("on_dead", None)
+        sink = options.pop("sink", None)
         placement = replace(Placement(), **checked(options))
+        if self._accept not in (None, False) or transactional:
+            placement = replace(placement, judged=True)
+        if sink is not None:
+            if not isinstance(sink, Task):
+                raise InvalidError(f"sink {sink!r} must be a task of the app; use @app.sink")
+            sink.check_call((None,), {"key": ""})
+            placement = replace(placement, sink=sink.placement.stage(sink.name))
         if on_dead is not None:
             if not isinstance(on_dead, Task):
                 raise InvalidError(f"on_dead {on_dead!r} must be a task of the app")
@@ -250,6 +363,26 @@ class TaskMaker:
         if name in self._app.tasks:
             raise InvalidError(f"task {name!r} exists already; give one of them name=")
         kind = AsyncTask if inspect.iscoroutinefunction(function) else PlainTask
-        task: Task[..., Any] = kind(self._app, function, name, self._placement, self._accept)
+        task: Task[..., Any] = kind(
+            self._app,
+            function,
+            name,
+            self._placement,
+            gate_of(self._accept, function),
+            transactional=self._transactional,
+        )
+        if self._schedule is not None:
+            task.run_by(self._schedule)
         self._app.tasks[name] = task
         return task
+
+
+def schedule_of(cron: str | None, every: Seconds | None, timezone: str | None) -> Schedule | None:
+    """The schedule that is meant, if any."""
+    if cron is not None and every is not None:
+        raise InvalidError(f"cron {cron!r} and every {every!r}: give one of them")
+    if timezone is not None and cron is None:
+        raise InvalidError(f"timezone {timezone!r} goes with cron=, which is missing")
+    if cron is not None:
+        return Cron(cron, timezone or "UTC")
+    return None if every is None else Every(every)

@@ -9,6 +9,7 @@ from msgspec import json as msgjson
 
 from mulligan.core.durations import Seconds, check_seconds
 from mulligan.core.errors import InvalidError
+from mulligan.core.flow import ROOT_LIMIT, Flow, Stage
 from mulligan.core.job import Body, NewJob, encode
 from mulligan.core.lane import Priority
 from mulligan.core.names import check_name, check_region
@@ -39,7 +40,7 @@ class Placement(Struct, frozen=True):
     """Checked options, ready to make jobs from; the policy is encoded once."""
 
     queue: str = "default"
-    region: str = "default"
+    region: str | None = None
     priority: int = Priority.NORMAL
     retry: Raw = Raw(msgjson.encode(Retry()))
     timeout: float | None = None
@@ -53,8 +54,40 @@ class Placement(Struct, frozen=True):
     on_dead: str | None = None
     on_dead_queue: str = "default"
     on_dead_retry: Raw = Raw(b"{}")
+    judged: bool = False
+    sink: Stage | None = None
 
-    def job(self, job_id: str, task: str, args: bytes, kwargs: bytes, limit: int) -> NewJob:
+    def stage(self, task: str, *, each: bool = False) -> Stage:
+        """A stage of a chain that runs this task; ids, keys and moments are for first jobs."""
+        return Stage(
+            task,
+            self.queue,
+            self.region,
+            self.priority,
+            self.retry,
+            self.timeout,
+            self.delay,
+            self.expires,
+            self.concurrency_key,
+            self.concurrency_limit,
+            self.on_dead,
+            self.on_dead_queue,
+            self.on_dead_retry,
+            each,
+            self.judged,
+            self.sink,
+        )
+
+    def job(
+        self,
+        job_id: str,
+        task: str,
+        args: bytes,
+        kwargs: bytes,
+        *,
+        limit: int,
+        flow: Flow | None = None,
+    ) -> NewJob:
         """The job that these arguments make."""
         body = encode(
             Body(
@@ -66,8 +99,16 @@ class Placement(Struct, frozen=True):
                 self.on_dead,
                 self.on_dead_queue,
                 self.on_dead_retry,
+                self.judged,
+                self.sink,
+                flow,
             )
         )
+        if (self.sink is not None or self.on_dead is not None) and len(job_id) > ROOT_LIMIT:
+            raise InvalidError(
+                f"id {job_id[:40]!r} has {len(job_id)} characters; what follows from a job is named"
+                f" after it, so use at most {ROOT_LIMIT} where it has a sink or on_dead"
+            )
         if len(body) > limit:
             raise InvalidError(
                 f"task {task}: the payload has {len(body)} bytes, more than the {limit} allowed;"
@@ -78,7 +119,7 @@ class Placement(Struct, frozen=True):
             self.queue,
             task,
             body,
-            self.region,
+            self.region or "default",
             self.priority,
             self._delay(),
             self.unique_key,

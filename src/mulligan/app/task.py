@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
 from msgspec.structs import replace
 
@@ -10,13 +10,22 @@ from mulligan.app.arguments import Arguments
 from mulligan.app.handle import JobHandle
 from mulligan.app.ids import new_id
 from mulligan.app.options import Options, Placement, checked
+from mulligan.core.errors import InvalidError
+from mulligan.core.flow import Flow
 from mulligan.core.job import Call, NewJob
+from mulligan.core.names import NAME_LIMIT
+from mulligan.core.schedule import Schedule
 
 if TYPE_CHECKING:
+    from mulligan.app.chain import Chain, Each, Step
     from mulligan.app.mulligan import Mulligan
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S")
+T = TypeVar("T")
+# @2026-01-31T12:00:00Z
+TICK_LENGTH = 21
 
 
 class Task(Generic[P, R]):
@@ -30,7 +39,9 @@ class Task(Generic[P, R]):
         function: Callable[P, Any],
         name: str,
         placement: Placement,
-        accept: Callable[[Any], bool] | None,
+        accept: Callable[[Any], bool] | None = None,
+        *,
+        transactional: bool = False,
     ) -> None:
         functools.update_wrapper(cast("Callable[P, Any]", self), function)
         self.app = app
@@ -38,10 +49,22 @@ class Task(Generic[P, R]):
         self.function: Callable[..., Any] = function
         self.accept = accept
         self.placement = placement
-        self._arguments = Arguments(name, function)
+        self.schedule: Schedule | None = None
+        self.transactional = transactional
+        self._arguments = Arguments(name, function, skip=int(transactional))
 
     def __repr__(self) -> str:
         return f"<task {self.name} of queue {self.placement.queue}>"
+
+    @overload
+    def __or__(self: "Task[P, list[T]]", step: "Each[T, S]") -> "Chain[P, list[S]]": ...
+    @overload
+    def __or__(self, step: "Step[R, S]") -> "Chain[P, S]": ...
+    def __or__(self, step: Any) -> "Chain[P, Any]":
+        """A chain: the result of this task is the argument of the next."""
+        from mulligan.app.chain import Chain, part_of  # noqa: PLC0415 - chains are made of tasks
+
+        return Chain([part_of(self), part_of(step)])
 
     def using(self, **options: Unpack[Options]) -> "Using[P, R]":
         """The task with other options for the calls that follow."""
@@ -59,17 +82,51 @@ class Task(Generic[P, R]):
         """Have the task run by a worker. The job is stored when this returns."""
         return await self.using().aenqueue(*args, **kwargs)
 
+    def run_by(self, schedule: Schedule) -> None:
+        """Have it run by a schedule; refuses a task that cannot be called without arguments."""
+        self._arguments.pack((), {})
+        if self.placement.unique_key is not None:
+            raise InvalidError(
+                f"task {self.name!r} runs by a schedule, and its unique_key"
+                f" {self.placement.unique_key!r} would keep a tick from being placed while the one"
+                " before has not ended; use concurrency_key"
+            )
+        if len(self.name) > NAME_LIMIT - TICK_LENGTH:
+            raise InvalidError(
+                f"task {self.name!r} runs by a schedule, and its name has {len(self.name)}"
+                f" characters; use at most {NAME_LIMIT - TICK_LENGTH}"
+            )
+        self.schedule = schedule
+
+    def check_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Refuse a call that the function does not take."""
+        self._arguments.check(args, kwargs)
+
+    def tick(self, job: str, delay: float) -> NewJob:
+        """The job of one tick."""
+        placement = replace(self.placement, id=job, delay=delay, run_after=None)
+        return self.new_job(placement, (), {})
+
     def arguments(self, call: Call) -> tuple[list[Any], dict[str, Any]]:
         """The stored arguments in the types that the function declares."""
         return self._arguments.unpack(call)
 
     def new_job(
-        self, placement: Placement, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self,
+        placement: Placement,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        flow: Callable[[str], Flow] | None = None,
     ) -> NewJob:
-        """The job that this call makes; refuses arguments that the function does not take."""
+        """The job that this call makes; refuses arguments that the function does not take.
+
+        `flow` is told the job's id and says which chain it begins.
+        """
         packed_args, packed_kwargs = self._arguments.pack(args, kwargs)
         limit = self.app.settings.payload_limit
-        return placement.job(new_id(), self.name, packed_args, packed_kwargs, limit)
+        job = placement.id or new_id()
+        begun = None if flow is None else flow(job)
+        return placement.job(job, self.name, packed_args, packed_kwargs, limit=limit, flow=begun)
 
 
 class PlainTask(Task[P, R]):
@@ -98,20 +155,30 @@ class Using(Generic[P, R]):
     """A task with options for some calls."""
 
     def __init__(self, task: Task[P, R], placement: Placement) -> None:
-        self._task = task
-        self._placement = placement
+        self.task = task
+        self.placement = placement
+
+    @overload
+    def __or__(self: "Using[P, list[T]]", step: "Each[T, S]") -> "Chain[P, list[S]]": ...
+    @overload
+    def __or__(self, step: "Step[R, S]") -> "Chain[P, S]": ...
+    def __or__(self, step: Any) -> "Chain[P, Any]":
+        """A chain: the result of this task is the argument of the next."""
+        from mulligan.app.chain import Chain, part_of  # noqa: PLC0415 - chains are made of tasks
+
+        return Chain([part_of(self), part_of(step)])
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> "Prepared[R]":
         """The call as a value, for `enqueue_many`."""
-        return Prepared(self._task.new_job(self._placement, args, kwargs))
+        return Prepared(self.task.new_job(self.placement, args, kwargs))
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Have the task run by a worker. The job is stored when this returns."""
-        return self._task.app.enqueue_many([self.call(*args, **kwargs)])[0]
+        return self.task.app.enqueue_many([self.call(*args, **kwargs)])[0]
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Have the task run by a worker. The job is stored when this returns."""
-        return (await self._task.app.aenqueue_many([self.call(*args, **kwargs)]))[0]
+        return (await self.task.app.aenqueue_many([self.call(*args, **kwargs)]))[0]
 
 
 class Prepared(Generic[R]):

@@ -10,11 +10,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from mulligan.app.mulligan import Mulligan
+from mulligan.core.errors import InvalidError
 from mulligan.core.fetch import Only
 from mulligan.core.names import check_name, check_region
 from mulligan.core.worker import Worker
 from mulligan.engine import Engine
 from mulligan.stores import is_embedded
+from mulligan.stores.contract import Store
 
 
 def new_worker(
@@ -49,13 +51,37 @@ async def work(
         app.access.at_home(store)
         for name, queue in app.queues.items():
             await store.configure(name, queue)
-        engine = Engine(store, app.tasks, worker, settings, heart=heart)
+        check_sinks(app, store)
+        engine = Engine(
+            store,
+            app.tasks,
+            worker,
+            settings,
+            heart=heart,
+            periodic=app.periodic,
+            tracing=app.tracing,
+        )
         ready(engine)
         await engine.run()
         return engine
     finally:
         app.access.at_home(None)
         await store.close()
+
+
+def check_sinks(app: Mulligan, store: Store) -> None:
+    """Refuse sinks that the store cannot call within its transactions."""
+    for task in app.tasks.values():
+        if not task.transactional:
+            continue
+        if not hasattr(store, "commit_within"):
+            raise InvalidError(
+                f"sink {task.name} is transactional, and {app.shown_url} has no transactions;"
+                " use SQLite or PostgreSQL, or let it tell by its key what it has seen"
+            )
+        if task.is_async == is_embedded(app.url):
+            kind = "a plain function" if is_embedded(app.url) else "a coroutine function"
+            raise InvalidError(f"sink {task.name} must be {kind} for {app.shown_url}")
 
 
 def run_loop(main: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -12,19 +13,35 @@ from mulligan.core.job import Lease
 from mulligan.core.outcome import Again, Cancelled, Later, Outcome
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.engine.patience import Patience
+from mulligan.engine.reporter import Ending, Reporter
 from mulligan.stores.contract import Store, Verdict
 
 AWAY = (StoreUnavailableError, OSError)
 log = logging.getLogger("mulligan.worker")
 
 
+class Waiting(NamedTuple):
+    """An outcome that has not been answered: when it was added, and what it counts as."""
+
+    outcome: Outcome
+    added: float
+    ending: Ending
+
+    @property
+    def about(self) -> dict[str, str]:
+        """The fields of a line about it."""
+        job, queue, region = self.outcome.lease.job, self.ending.queue, self.ending.region
+        return {"job": job, "queue": queue, "region": region}
+
+
 class Committer:
     """Whatever gathers while one batch is under way is the next batch: small when idle."""
 
-    def __init__(self, store: Store, monotonic: Callable[[], float]) -> None:
+    def __init__(self, store: Store, reporter: Reporter, monotonic: Callable[[], float]) -> None:
         self._store = store
+        self._reporter = reporter
         self._monotonic = monotonic
-        self._waiting: list[tuple[Outcome, float]] = []
+        self._waiting: list[Waiting] = []
         self._wake = asyncio.Event()
         self._flushed = asyncio.Event()
         self._flushed.set()
@@ -41,11 +58,11 @@ class Committer:
     @property
     def holding(self) -> list[Lease]:
         """The leases of outcomes that have not been answered; may be read from any thread."""
-        return [outcome.lease for outcome, _ in list(self._waiting)]
+        return [waiting.outcome.lease for waiting in list(self._waiting)]
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: Outcome, ending: Ending) -> None:
         """Have the outcome written as soon as may be; its delay counts from now."""
-        self._waiting.append((outcome, self._monotonic()))
+        self._waiting.append(Waiting(outcome, self._monotonic(), ending))
         self._flushed.clear()
         self._wake.set()
 
@@ -61,6 +78,8 @@ class Committer:
                 continue
             del self._waiting[: len(batch)]
             self._size = min(BATCH_LIMIT, 2 * self._size)
+            for waiting, verdict in zip(batch, verdicts, strict=True):
+                self._reporter.answered(waiting.ending, verdict)
             stale = verdicts.count("stale")
             self.written += len(verdicts) - stale
             self.stale += stale
@@ -70,10 +89,10 @@ class Committer:
                 self._wake.clear()
                 self._flushed.set()
 
-    async def _send(self, batch: list[tuple[Outcome, float]]) -> list[Verdict]:
+    async def _send(self, batch: list[Waiting]) -> list[Verdict]:
         return await self._store.commit(self._aged(batch))
 
-    async def _put_aside(self, batch: list[tuple[Outcome, float]], error: Exception) -> None:
+    async def _put_aside(self, batch: list[Waiting], error: Exception) -> None:
         """The store refuses something in the batch: find out what.
 
         What it refuses for now, because its disk is full perhaps, goes to the end of the line.
@@ -82,15 +101,21 @@ class Committer:
         if len(batch) > 1:
             self._size = 1
             return
-        outcome, added = self._waiting.pop(0)
+        first = self._waiting.pop(0)
+        outcome = first.outcome
         if isinstance(error, StoreError):
-            self._waiting.append((outcome, added))
+            self._waiting.append(first)
             await self._patience.pause(error)
             return
-        log.error("job %s: its outcome cannot be stored: %r", outcome.lease.job, error)
+        log.error(
+            "job %s: its outcome cannot be stored: %r",
+            outcome.lease.job,
+            error,
+            extra=first.about,
+        )
         if not isinstance(outcome, Cancelled):
             reason = f"its outcome could not be stored: {type(error).__name__}"
-            self._waiting.insert(0, (Cancelled(outcome.lease, reason), added))
+            self._waiting.insert(0, first._replace(outcome=Cancelled(outcome.lease, reason)))
         elif not self._waiting:
             self._wake.clear()
             self._flushed.set()
@@ -99,22 +124,24 @@ class Committer:
         """Wait until everything added so far has been answered."""
         await self._flushed.wait()
 
-    def _aged(self, batch: list[tuple[Outcome, float]]) -> list[Outcome]:
+    def _aged(self, batch: list[Waiting]) -> list[Outcome]:
         """The outcomes with their delays counted from when they were decided, not sent."""
         now = self._monotonic()
         return [
             replace(outcome, delay=outcome.delay - (now - added))
             if isinstance(outcome, Again | Later)
             else outcome
-            for outcome, added in batch
+            for outcome, added, _ in batch
         ]
 
-    def _report(self, batch: list[tuple[Outcome, float]], verdicts: list[Verdict]) -> None:
-        for (outcome, _), verdict in zip(batch, verdicts, strict=True):
+    def _report(self, batch: list[Waiting], verdicts: list[Verdict]) -> None:
+        for waiting, verdict in zip(batch, verdicts, strict=True):
+            outcome = waiting.outcome
             if verdict == "stale":
                 log.warning(
                     "job %s: its lease (token %d) was no longer held; the outcome %s was refused",
                     outcome.lease.job,
                     outcome.lease.token,
                     type(outcome).__name__,
+                    extra=waiting.about,
                 )

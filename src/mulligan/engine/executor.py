@@ -1,33 +1,32 @@
 """The executor: runs attempts in slots, and turns whatever happens into a result."""
 
 import asyncio
-import contextlib
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import msgspec
 
-from mulligan.core.decide import SNOOZE_LIMIT, decide, policy_of
-from mulligan.core.errors import StoreError
+from mulligan.core.decide import SNOOZE_LIMIT, decide
 from mulligan.core.facts import Facts
 from mulligan.core.job import Call, Claim, Lease, decode_call
-from mulligan.core.lane import Lane, Priority
-from mulligan.core.outcome import Again, Failed, Result, Snoozed, Succeeded
-from mulligan.core.settings import TEXT_LIMIT, Settings
-from mulligan.core.signals import Fail, RetryAfter, Snooze
+from mulligan.core.outcome import Again, Done, Failed, Outcome, Result, Snoozed, Succeeded
+from mulligan.core.settings import Settings
 from mulligan.engine.committer import Committer
 from mulligan.engine.current import RUNNING
+from mulligan.engine.depths import Depths
+from mulligan.engine.judging import AttemptTimeoutError, failed, judge
+from mulligan.engine.patience import Patience
+from mulligan.engine.reporter import Reporter, ending_of
+from mulligan.engine.sinking import WorkError, guarded, guarded_coroutine
+from mulligan.engine.telling import about, log_failure, log_start
 from mulligan.engine.threads import OutlivedError, Threads
-from mulligan.stores.contract import Store
+from mulligan.engine.tracing import Tracing
+from mulligan.stores.contract import Store, Transactional
 
 log = logging.getLogger("mulligan.worker")
-encode_result = msgspec.json.Encoder().encode
-REFUSED_LIMIT = 500
-CODE_LIMIT = 100
-DEPTH_AGE = 1.0
-DEPTH_LIMIT = 10_000
+decode_json = msgspec.json.Decoder().decode
 
 
 class Target(Protocol):
@@ -35,6 +34,7 @@ class Target(Protocol):
 
     function: Callable[..., Any]
     is_async: bool
+    transactional: bool
     accept: Callable[[Any], bool] | None
 
     def arguments(self, call: Call) -> tuple[Iterable[Any], Mapping[str, Any]]:
@@ -50,27 +50,31 @@ class Executor:
         store: Store,
         tasks: Mapping[str, Target],
         committer: Committer,
+        reporter: Reporter,
         settings: Settings,
         *,
         chance: random.Random,
         monotonic: Callable[[], float],
         threads: Threads | None,
         hold_through_backoff: bool = False,
+        tracing: Tracing | None = None,
     ) -> None:
         self._store = store
         self._tasks = tasks
         self._committer = committer
+        self._reporter = reporter
         self._settings = settings
         self._chance = chance
-        self._monotonic = monotonic
         self._threads = threads
         self._hold = hold_through_backoff
+        self._tracing = tracing
         self._loop = asyncio.get_running_loop()
         self._running: dict[Lease, asyncio.Task[None]] = {}
         self._cut_off: set[Lease] = set()
         self._sitting = 0
-        self._depths: dict[tuple[str, str], tuple[float, int]] = {}
+        self._depths = Depths(store, monotonic)
         self._changed = asyncio.Event()
+        self._patience = Patience("arrivals")
         self.facts = Facts()
         self.started = 0
 
@@ -92,15 +96,9 @@ class Executor:
     def start(self, claim: Claim) -> None:
         """Begin the attempt; its outcome goes to the committer."""
         self.started += 1
+        self._reporter.started(claim)
         if claim.retry_count or log.isEnabledFor(logging.DEBUG):
-            log.log(
-                logging.INFO if claim.retry_count else logging.DEBUG,
-                "job %s: attempt %d starts from lane %s of %s",
-                claim.id,
-                claim.attempt,
-                claim.lane.label,
-                claim.queue,
-            )
+            log_start(claim)
         self._running[claim.lease] = self._loop.create_task(self._attempt(claim))
 
     def abandon(self, leases: Iterable[Lease]) -> None:
@@ -108,7 +106,11 @@ class Executor:
         for lease in leases:
             attempt = self._running.get(lease)
             if attempt is not None:
-                log.warning("job %s: its lease is no longer held; stopping it", lease.job)
+                log.warning(
+                    "job %s: its lease is no longer held; stopping it",
+                    lease.job,
+                    extra={"job": lease.job},
+                )
                 self._cut_off.add(lease)
                 attempt.cancel()
 
@@ -126,19 +128,34 @@ class Executor:
     async def _attempt(self, claim: Claim) -> None:
         """Every attempt that is not cut off on purpose ends with an outcome, whatever happens."""
         try:
-            result = await self._result(claim)
-            depth = 0
-            if isinstance(result, Failed):
-                log_failure(claim, result)
-                depth = await self._depth(claim)
-            outcome = decide(claim, result, self.facts, self._chance.random(), depth)
-            self._committer.add(outcome)
+            if self._tracing is None:
+                _, outcome = await self._run(claim)
+            else:
+                with self._tracing.attempt(claim) as ended:
+                    result, outcome = await self._run(claim)
+                    ended(result, outcome)
             if self._hold and isinstance(outcome, Again):
                 await self._sit_through(claim.lease, outcome.delay)
         finally:
             self._running.pop(claim.lease, None)
             self._cut_off.discard(claim.lease)
             self._changed.set()
+
+    async def _run(self, claim: Claim) -> tuple[Result, Outcome]:
+        target = self._tasks.get(claim.task)
+        if target is not None and target.transactional:
+            result = await self._within_commit(claim, target)
+            if isinstance(result, Done):
+                return Succeeded(None), result
+        else:
+            result = await self._result(claim, target)
+        depth = 0
+        if isinstance(result, Failed):
+            log_failure(claim, result)
+            depth = await self._depths.of(claim)
+        outcome = decide(claim, result, self.facts, self._chance.random(), depth)
+        self._committer.add(outcome, ending_of(claim, result, outcome, self.facts))
+        return result, outcome
 
     async def _sit_through(self, lease: Lease, delay: float) -> None:
         """Keep the slot without the lease, which is committed."""
@@ -149,14 +166,47 @@ class Executor:
         finally:
             self._sitting -= 1
 
-    async def _result(self, claim: Claim) -> Result:
-        target = self._tasks.get(claim.task)
+    async def _within_commit(self, claim: Claim, target: Target) -> Result | Done:
+        """Run a transactional sink and commit it in one step; Done when that has been answered."""
+        RUNNING.set(claim)
+        outcome = cast("Done", decide(claim, Succeeded(None), self.facts, 0.0))
+        try:
+            call = decode_call(claim.body)
+            if call.flow.gathers:
+                call.args = [await self._arrived(claim)]
+            args, kwargs = target.arguments(call)
+            wrap = guarded_coroutine if target.is_async else guarded
+            work = wrap(target.function, args, kwargs)
+            store = cast("Transactional", self._store)
+            verdict = await self._patience.insist(lambda: store.commit_within(outcome, work))
+        except asyncio.CancelledError as error:
+            if claim.lease in self._cut_off:
+                raise
+            return failed(error)
+        except WorkError as error:
+            return failed(error.cause)
+        except Exception as error:  # noqa: BLE001 - arguments that do not fit, perhaps
+            return failed(error)
+        ending = ending_of(claim, Succeeded(None), outcome, self.facts)
+        self._reporter.answered(ending, verdict)
+        if verdict == "stale":
+            log.warning(
+                "job %s: its lease was no longer held; nothing was written",
+                claim.id,
+                extra=about(claim),
+            )
+        return outcome
+
+    async def _result(self, claim: Claim, target: Target | None) -> Result:
         if target is None:
             return self._unknown(claim)
         RUNNING.set(claim)
         try:
-            value = await self._value(target, decode_call(claim.body))
-            return self._judge(target, value)
+            call = decode_call(claim.body)
+            if call.flow.gathers:
+                call.args = [await self._arrived(claim)]
+            value = await self._value(target, call)
+            return judge(target.accept, value, self._settings.result_limit)
         except asyncio.CancelledError as error:
             if claim.lease in self._cut_off:
                 raise
@@ -164,10 +214,20 @@ class Executor:
         except BaseException as error:  # noqa: BLE001 - whatever a task raises is its failure
             return failed(error)
 
+    async def _arrived(self, claim: Claim) -> list[Any]:
+        """The results that a gathering job is given."""
+        arrived = await self._patience.insist(lambda: self._store.arrivals(claim.id))
+        return [None if each is None else decode_json(each) for each in arrived.values()]
+
     def _unknown(self, claim: Claim) -> Result:
         """A task that a newer release knows is waited for; in the end it is a dead letter."""
         if claim.snoozes < SNOOZE_LIMIT:
-            log.error("job %s: no task is named %r here; trying later", claim.id, claim.task)
+            log.error(
+                "job %s: no task is named %r here; trying later",
+                claim.id,
+                claim.task,
+                extra=about(claim),
+            )
             return Snoozed(self._settings.unknown_task_delay)
         message = f"no worker knows the task {claim.task!r}; deploy one that does, then replay"
         return Failed("UnknownTask", message, permanent=True)
@@ -193,92 +253,3 @@ class Executor:
             if timer is None or not timer.expired():
                 raise
             raise AttemptTimeoutError(f"the attempt took longer than {limit:g} s") from error
-
-    def _judge(self, target: Target, value: Any) -> Result:
-        if isinstance(value, RetryAfter | Fail | Snooze):
-            return failed(value)
-        if target.accept is not None and not target.accept(value):
-            refused = shown(value)
-            return Failed("Refused", f"the result was refused: {refused}", refused=refused)
-        encoded = None if value is None else encode_result(value)
-        if encoded is not None and len(encoded) > self._settings.result_limit:
-            return Failed(
-                "ResultTooLarge",
-                f"the result has {len(encoded)} bytes, more than the {self._settings.result_limit}"
-                " allowed; store it elsewhere and return its address",
-            )
-        return Succeeded(encoded)
-
-    async def _depth(self, claim: Claim) -> int:
-        """The fresh work waiting in the job's queue and region, at most a second old."""
-        policy = policy_of(claim.body)
-        if policy is None or not policy.retry.needs_depth:
-            return 0
-        at, depth = self._depths.get((claim.queue, claim.region), (-DEPTH_AGE, 0))
-        if self._monotonic() - at >= DEPTH_AGE:
-            lane = Lane(claim.queue, claim.region, Priority.NORMAL)
-            with contextlib.suppress(StoreError, OSError):  # then what was known last will do
-                depth = await self._store.depth(lane, DEPTH_LIMIT)
-                self._depths[claim.queue, claim.region] = (self._monotonic(), depth)
-        return depth
-
-
-class AttemptTimeoutError(Exception):
-    """The attempt took longer than its task allows."""
-
-
-def failed(error: BaseException) -> Failed | Snoozed:
-    """What an exception, or a signal that was returned, says about the attempt."""
-    match error:
-        case Snooze():
-            return Snoozed(error.delay)
-        case RetryAfter():
-            return Failed("RetryAfter", text(error), delay=error.delay)
-        case Fail():
-            return Failed("Fail", text(error), code=shown_code(error.code), permanent=True)
-        case AttemptTimeoutError():
-            return Failed("Timeout", text(error))
-        case _:
-            return Failed(
-                type(error).__name__, text(error), shown_code(getattr(error, "code", None))
-            )
-
-
-def text(error: BaseException) -> str:
-    """The error's message, shortened, safe to store and to print."""
-    try:
-        message = str(error) or repr(error)
-    except Exception:  # noqa: BLE001 - a task's own exception class may be broken
-        message = f"{type(error).__name__}, which cannot be shown"
-    return clean(message)[:TEXT_LIMIT]
-
-
-def shown_code(code: object) -> str | None:
-    """An error's code as the history keeps it."""
-    return clean(str(code))[:CODE_LIMIT] if isinstance(code, str | int) else None
-
-
-def clean(words: str) -> str:
-    """Text that every store can keep."""
-    return words.encode("utf-8", "replace").decode().replace("\0", "")
-
-
-def shown(value: Any) -> str:
-    """A refused value as the history keeps it: shortened, and nowhere else."""
-    try:
-        whole = encode_result(value).decode()
-    except (TypeError, ValueError, msgspec.MsgspecError):
-        whole = repr(value)
-    return whole if len(whole) <= REFUSED_LIMIT else whole[: REFUSED_LIMIT - 1] + "…"
-
-
-def log_failure(claim: Claim, result: Failed) -> None:
-    """One line per failed attempt."""
-    log.warning(
-        "job %s: attempt %d of task %s failed: %s: %s",
-        claim.id,
-        claim.attempt,
-        claim.task,
-        result.type,
-        result.message.replace("\n", "\\n"),
-    )

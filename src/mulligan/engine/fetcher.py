@@ -2,34 +2,25 @@
 
 import asyncio
 import contextlib
-from collections import Counter
 from collections.abc import Awaitable
 
 from mulligan.core.errors import StoreError
-from mulligan.core.fairness import KINDS, Carry, Tally, plan_claim, settle
-from mulligan.core.lane import Priority
 from mulligan.core.outcome import Returned
-from mulligan.core.plan import ClaimPlan, Kind
+from mulligan.core.plan import ClaimPlan
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.core.worker import Worker
 from mulligan.engine.committer import Committer
 from mulligan.engine.executor import Executor
 from mulligan.engine.patience import Patience
-from mulligan.stores.contract import Claimed, Store
+from mulligan.engine.reporter import Ending
+from mulligan.engine.turns import Turns
+from mulligan.stores.contract import Store
 
 # A bell that got lost costs at most this long.
 LONGEST_SLEEP = 5.0
 STOP_WITHIN = 5.0
 # Outcomes that the store has not taken yet must not pile up without end.
 BACKLOG_LIMIT = 4 * BATCH_LIMIT
-
-
-KIND_OF: dict[int, Kind] = {
-    Priority.NORMAL: "fresh",
-    Priority.RETRY: "retry",
-    Priority.URGENT: "urgent",
-    Priority.URGENT_RETRY: "urgent",
-}
 
 
 class Fetcher:
@@ -42,8 +33,7 @@ class Fetcher:
         self._worker = worker
         self._executor = executor
         self._committer = committer
-        self._carries = {queue: Carry() for queue in worker.queues}
-        self._turn = list(worker.queues)
+        self._turns = Turns(worker)
         self._patience = Patience("claim")
         self._task: asyncio.Task[None] | None = None
         self._resting = False
@@ -93,17 +83,17 @@ class Fetcher:
         if claimed.stale:
             self._executor.facts = await self._patience.insist(self._store.facts)
             return
-        self._settle(plan, claimed)
+        self._turns.settle(plan, claimed, self._executor.facts)
         for claim in claimed.claims:
             if self._stopping:
-                self._committer.add(Returned(claim.lease))
+                self._committer.add(Returned(claim.lease), Ending(claim.queue, claim.worker_region))
             else:
                 self._executor.start(claim)
         if len(claimed.claims) < demand:
             pause = LONGEST_SLEEP if claimed.again_in is None else claimed.again_in
             nap = min(pause, LONGEST_SLEEP)
             await self._rest(self._patience.insist(lambda: self._store.wait(self._worker, nap)))
-        else:
+        elif self._executor.free:
             await asyncio.sleep(0)  # let the started attempts run before asking for more
 
     async def _rest(self, waiting: Awaitable[None]) -> None:
@@ -119,25 +109,4 @@ class Fetcher:
             self._resting = False
 
     def _plan(self, demand: int) -> ClaimPlan:
-        self._turn.append(self._turn.pop(0))
-        queues = [(queue, self._carries[queue]) for queue in self._turn]
-        facts = self._executor.facts
-        return plan_claim(demand, self._worker.region, queues, facts, self._worker.only)
-
-    def _settle(self, plan: ClaimPlan, claimed: Claimed) -> None:
-        """Set what each kind of work got against its share."""
-        started = Counter((claim.queue, KIND_OF[claim.lane_priority]) for claim in claimed.claims)
-        waiting = {
-            (group.queue, group.kind)
-            for group, left in zip(plan.groups, claimed.left, strict=True)
-            if left
-        }
-        for queue in {group.queue for group in plan.groups}:
-            tally = Tally(
-                started[queue, "urgent"],
-                started[queue, "retry"],
-                started[queue, "fresh"],
-                frozenset(kind for kind in KINDS if (queue, kind) in waiting),
-            )
-            settings = self._executor.facts.queue(queue)
-            self._carries[queue] = settle(self._carries[queue], tally, settings)
+        return self._turns.plan(demand, self._executor.facts)

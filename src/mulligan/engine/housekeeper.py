@@ -1,10 +1,15 @@
 """The housekeeper: promotes what fell due, ends what expired, deletes what is old."""
 
 import asyncio
+import logging
 
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.engine.patience import Patience
 from mulligan.stores.contract import Store
+
+log = logging.getLogger("mulligan.worker")
+# How often it says what is delayed.
+TELL_EVERY = 60.0
 
 
 class Housekeeper:
@@ -15,6 +20,7 @@ class Housekeeper:
         self._every = every
         self._keep_done = keep_done
         self._patience = Patience("housekeeping")
+        self._told_at = 0.0
 
     async def run(self) -> None:
         """Keep house until cancelled, without pause while there is a full batch to do."""
@@ -23,5 +29,22 @@ class Housekeeper:
             pruned = await self._patience.insist(
                 lambda: self._store.prune(self._keep_done, BATCH_LIMIT)
             )
+            await self._tell()
             if max(promoted, pruned) < BATCH_LIMIT:
                 await asyncio.sleep(self._every)
+
+    async def _tell(self) -> None:
+        """Say from time to time what is delayed, by queue."""
+        now = asyncio.get_running_loop().time()
+        if now - self._told_at < TELL_EVERY or not log.isEnabledFor(logging.INFO):
+            return
+        self._told_at = now
+        stats = await self._patience.insist(self._store.stats)
+        for queue, delayed in sorted(stats.delayed.items()):
+            log.info(
+                "queue %s: %d delayed, %d of them ready, %d within the hour",
+                queue,
+                delayed.total,
+                delayed.ready_now,
+                delayed.ready_in_hour,
+            )

@@ -10,6 +10,8 @@ from mulligan.core.worker import Worker
 from mulligan.engine.committer import Committer
 from mulligan.engine.executor import Executor
 from mulligan.engine.patience import Patience
+from mulligan.engine.reporter import ending_of
+from mulligan.engine.telling import about
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.worker")
@@ -51,9 +53,11 @@ class Reaper:
                     claim.id,
                     claim.worker,
                     claim.attempt,
+                    extra=about(claim),
                 )
-                outcome = decide(claim, Lost(), self._executor.facts, self._chance.random())
-                self._committer.add(outcome)
+                facts = self._executor.facts
+                outcome = decide(claim, Lost(), facts, self._chance.random())
+                self._committer.add(outcome, ending_of(claim, Lost(), outcome, facts))
             self.seized += len(claims)
             if len(claims) < BATCH:
                 await asyncio.sleep(self._every)

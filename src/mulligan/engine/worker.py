@@ -18,7 +18,10 @@ from mulligan.engine.fetcher import Fetcher
 from mulligan.engine.heartbeat import Heartbeat, OwnThread
 from mulligan.engine.housekeeper import Housekeeper
 from mulligan.engine.reaper import Reaper
+from mulligan.engine.reporter import Ending, Reporter
 from mulligan.engine.threads import Threads
+from mulligan.engine.ticker import Periodic, Ticker
+from mulligan.engine.tracing import Tracing
 from mulligan.stores.contract import Beat, Store
 
 log = logging.getLogger("mulligan.worker")
@@ -46,6 +49,8 @@ class Engine:
         chance: random.Random | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         hold_through_backoff: bool = False,
+        periodic: Sequence[Periodic] = (),
+        tracing: Tracing | None = None,
     ) -> None:
         self.worker = worker
         self.settings = settings
@@ -54,22 +59,26 @@ class Engine:
         self._loop = asyncio.get_running_loop()
         chance = chance or random.Random()
         self._threads = Threads(self._loop) if heart else None
-        self.committer = Committer(store, monotonic)
+        self.reporter = Reporter(store)
+        self.committer = Committer(store, self.reporter, monotonic)
         self.executor = Executor(
             store,
             tasks,
             self.committer,
+            self.reporter,
             settings,
             chance=chance,
             monotonic=monotonic,
             threads=self._threads,
             hold_through_backoff=hold_through_backoff,
+            tracing=tracing,
         )
         self.reaper = Reaper(
             store, worker, self.executor, self.committer, every=REAP_EVERY, chance=chance
         )
         self._fetcher = Fetcher(store, worker, self.executor, self.committer)
         self._housekeeper = Housekeeper(store, every=KEEP_HOUSE_EVERY, keep_done=settings.keep_done)
+        self._ticker = Ticker(store, periodic, tracing) if periodic else None
         self._stop = asyncio.Event()
         self._stop_now = asyncio.Event()
         self._crashed: asyncio.Future[None] = self._loop.create_future()
@@ -99,7 +108,14 @@ class Engine:
             await self._leave()
             return
         thread = OwnThread("mulligan-heartbeat")
-        support = [self.committer.run(), self.reaper.run(), self._housekeeper.run()]
+        support = [
+            self.committer.run(),
+            self.reaper.run(),
+            self._housekeeper.run(),
+            self.reporter.run(),
+        ]
+        if self._ticker is not None:
+            support.append(self._ticker.run())
         if self._heart is None:
             support.append(self._heartbeat(self._store).run())
         else:
@@ -123,8 +139,12 @@ class Engine:
         known = {*self.executor.holding, *self.committer.holding}
         for lease in forgotten:
             if lease not in known:
-                log.warning("job %s: the reply to its claim was lost; returning it", lease.job)
-                self.committer.add(Returned(lease))
+                log.warning(
+                    "job %s: the reply to its claim was lost; returning it",
+                    lease.job,
+                    extra={"job": lease.job, "worker": self.worker.id},
+                )
+                self.committer.add(Returned(lease), Ending("", self.worker.region))
 
     def _heartbeat(self, store: Store) -> Heartbeat:
         return Heartbeat(
@@ -155,6 +175,7 @@ class Engine:
         """Say goodbye; a store that is away finds out by the lease."""
         with contextlib.suppress(Exception):
             async with asyncio.timeout(LEAVE_WITHIN):
+                await self.reporter.report()
                 await self._store.leave(self.worker)
 
     async def _until_stopped(self, loops: "list[asyncio.Future[None]]") -> None:

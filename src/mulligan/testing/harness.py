@@ -180,6 +180,7 @@ class Testing:
                 chance=random.Random(f"{self._seed}/{worker.id}"),
                 monotonic=self.loop.time,
                 hold_through_backoff=self._hold,
+                tracing=self._app.tracing,
             )
             self._engines.append((engine, asyncio.ensure_future(engine.run())))
 

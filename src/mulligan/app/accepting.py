@@ -1,0 +1,63 @@
+"""The result gate: which return values of a task are good."""
+
+from collections.abc import Callable
+from types import UnionType
+from typing import Any, get_type_hints
+
+import msgspec
+
+from mulligan.core.errors import InvalidError
+
+Gate = Callable[[Any], bool]
+
+
+def gate_of(accept: object, function: Callable[..., Any]) -> Gate | None:
+    """The gate that is meant: a predicate, a type that results must have, or nothing.
+
+    True means the type that the function itself says it returns.
+    """
+    if accept is None or accept is False:
+        return None
+    if accept is True:
+        return fits(returned_by(function))
+    if isinstance(accept, type | UnionType) or hasattr(accept, "__origin__"):
+        return fits(accept)
+    if callable(accept):
+        return accept
+    raise InvalidError(f"accept {accept!r} must be a predicate, a type, or True for the annotation")
+
+
+def returned_by(function: Callable[..., Any]) -> Any:
+    """The type that the function says it returns."""
+    try:
+        returned = get_type_hints(function).get("return")
+    except NameError as error:
+        raise InvalidError(
+            f"accept=True on {function.__name__}: its annotations cannot be read here: {error};"
+            " define the type before it, or give a predicate"
+        ) from error
+    if returned is None:
+        raise InvalidError(
+            f"accept=True needs a return annotation on {function.__name__}; add one,"
+            " or give a predicate"
+        )
+    return returned
+
+
+def fits(kind: Any) -> Gate:
+    """Whether a result has the shape of the type, as JSON would carry it."""
+    try:
+        msgspec.json.Decoder(kind)
+    except TypeError as error:
+        raise InvalidError(
+            f"accept {kind!r} is no type that a result can be held to: {error}"
+        ) from error
+
+    def gate(value: Any) -> bool:
+        try:
+            msgspec.convert(msgspec.to_builtins(value), kind)
+        except (msgspec.ValidationError, TypeError, ValueError):
+            return False
+        return True
+
+    return gate

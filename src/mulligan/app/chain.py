@@ -1,0 +1,199 @@
+"""Chains: tasks of which each takes the result of the one before."""
+
+import inspect
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    Unpack,
+    overload,
+)
+
+from msgspec.structs import replace
+
+from mulligan.app.handle import JobHandle
+from mulligan.app.options import Options, Placement, checked
+from mulligan.app.stages import ChainHandle, found_root
+from mulligan.app.task import Prepared, Task, Using
+from mulligan.core.errors import InvalidError
+from mulligan.core.flow import Flow, Stage, check_root
+
+if TYPE_CHECKING:
+    from mulligan.app.mulligan import Mulligan
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class Step(Protocol[T_contra, S]):
+    """A task, or a task with options, that can be called with one value."""
+
+    def enqueue(self, value: T_contra, /) -> JobHandle[S]:
+        """Have it run by a worker."""
+        ...
+
+
+class Each(Generic[T, S]):
+    """A stage that has a job for each element of the result before it."""
+
+    def __init__(self, step: Step[T, S]) -> None:
+        self.step = step
+
+
+def each(step: Step[T, S]) -> Each[T, S]:
+    """Run the task for each element of a list; the stage after it takes the list of results."""
+    return Each(step)
+
+
+class Part(NamedTuple):
+    """A stage of a chain, as it was written down."""
+
+    task: Task[..., Any]
+    placement: Placement
+    each: bool
+
+    @property
+    def name(self) -> str:
+        """As people read it."""
+        return f"each({self.task.name})" if self.each else self.task.name
+
+    @property
+    def stage(self) -> Stage:
+        """As jobs carry it."""
+        return self.placement.stage(self.task.name, each=self.each)
+
+
+def part_of(step: object) -> Part:
+    """The stage that is meant; refuses what is no task."""
+    if isinstance(step, Each):
+        return part_of(step.step)._replace(each=True)
+    if isinstance(step, Task):
+        return Part(step, step.placement, each=False)
+    if isinstance(step, Using):
+        return Part(step.task, step.placement, each=False)
+    raise InvalidError(f"a chain is made of tasks, task.using(...) and each(task), not of {step!r}")
+
+
+class Chain(Generic[P, R]):
+    """Stages in order. Each is enqueued in the same step that finishes the one before."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        check(parts)
+        self.parts = tuple(parts)
+        self.app: Mulligan = parts[0].task.app
+
+    def __repr__(self) -> str:
+        return f"<chain {' | '.join(part.name for part in self.parts)}>"
+
+    @overload
+    def __or__(self: "Chain[P, list[T]]", step: Each[T, S]) -> "Chain[P, list[S]]": ...
+    @overload
+    def __or__(self, step: Step[R, S]) -> "Chain[P, S]": ...
+    def __or__(self, step: Any) -> "Chain[P, Any]":
+        """The chain with one more stage."""
+        return Chain([*self.parts, part_of(step)])
+
+    def using(self, **options: Unpack[Options]) -> "Chain[P, R]":
+        """The chain with other options for its first job.
+
+        A `unique_key` is held by the chain as a whole, until its last job has ended.
+        """
+        first = self.parts[0]
+        placement = replace(first.placement, **checked(options))
+        return Chain([first._replace(placement=placement), *self.parts[1:]])
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Prepared[Any]:
+        """The call as a value, for `enqueue_many`, which gives a handle on the first job alone."""
+        first = self.parts[0]
+        return Prepared(first.task.new_job(first.placement, args, kwargs, self._flow))
+
+    def _flow(self, root: str) -> Flow:
+        first, *rest = self.parts
+        key = first.placement.unique_key
+        if key is not None and self.parts[-1].each:
+            raise InvalidError(
+                f"{self!r} has unique_key {key!r}, which its last job would hold, and it ends in"
+                " many; add a stage that takes the list of results"
+            )
+        return Flow(
+            check_root(root),
+            tuple(part.name for part in self.parts),
+            then=tuple(part.stage for part in rest),
+            key=None if key is None else (first.placement.queue, key),
+        )
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> ChainHandle[R]:
+        """Have the chain run by workers. Its first job is stored when this returns."""
+        call = self.call(*args, **kwargs)
+        return self.app.run(lambda: self._send(call))
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> ChainHandle[R]:
+        """Have the chain run by workers. Its first job is stored when this returns."""
+        return await self._send(self.call(*args, **kwargs))
+
+    async def _send(self, call: Prepared[Any]) -> ChainHandle[R]:
+        [first] = await self.app.aenqueue_many([call])
+        # A chain that was there before may be at any stage; its jobs are named after its first.
+        root = first.id
+        if not first.created:
+            root = await self.app.access.acall(lambda store: found_root(store, first.id))
+        return ChainHandle(self.app, self._flow(root), created=first.created)
+
+
+# What only the first job of a chain can have; the others come when their turn is.
+FIRST_ONLY = ("id", "unique_key", "run_after")
+
+
+def check(parts: Sequence[Part]) -> None:
+    """Refuse chains that could not run as they are written."""
+    chain = f"chain {' | '.join(part.name for part in parts)}"
+    if parts[0].each:
+        raise InvalidError(f"{chain}: the first stage has no result before it to spread")
+    for before, after in pairwise(parts):
+        check_pair(chain, before, after)
+
+
+def check_pair(chain: str, before: Part, after: Part) -> None:
+    """Refuse a stage that could not come after this one."""
+    if before.task.app is not after.task.app:
+        raise InvalidError(f"{chain}: its tasks belong to different apps")
+    if before.task.transactional:
+        raise InvalidError(f"{chain}: {before.name} is a transactional sink; let it be the last")
+    if before.each and after.each:
+        raise InvalidError(
+            f"{chain}: after {before.name} comes a task that takes the list of results;"
+            " let that one return the list to spread again"
+        )
+    if before.each and after.placement.delay:
+        raise InvalidError(
+            f"{chain}: {after.name} starts when the last of {before.name} is done;"
+            " take its delay= away"
+        )
+    check_later(chain, after)
+
+
+def check_later(chain: str, part: Part) -> None:
+    """Refuse a stage that takes more than a value, or has options that are for first jobs."""
+    given = [name for name in FIRST_ONLY if getattr(part.placement, name) is not None]
+    if given:
+        raise InvalidError(
+            f"{chain}: {part.name} has {given[0]}=, which only the first job of a chain can have;"
+            " say it of the whole, by chain.using(...)"
+        )
+    parameters = list(inspect.signature(part.task.function).parameters.values())
+    try:
+        # A transactional sink is given its connection by the worker.
+        inspect.Signature(parameters[int(part.task.transactional) :]).bind(None)
+    except TypeError as error:
+        raise InvalidError(
+            f"{chain}: {part.name} is called with the result before it alone: {error}"
+        ) from error

@@ -1,0 +1,184 @@
+"""A chain that was enqueued: how far it is, and its result."""
+
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
+
+from mulligan.app.handle import JobHandle
+from mulligan.core.errors import InvalidError
+from mulligan.core.flow import Flow, flow_of, member_id, stage_id
+from mulligan.core.job import Attempt, Job
+from mulligan.core.settings import BATCH_LIMIT
+from mulligan.stores.contract import Store
+
+if TYPE_CHECKING:
+    from mulligan.app.mulligan import Mulligan
+
+R = TypeVar("R")
+SHOWN_MEMBERS = 100
+# Of a store that delivers the next stage a moment after the last.
+LOOKS, LOOK_AGAIN = 20, 0.05
+
+
+class StageView(Struct, frozen=True):
+    """A stage as a reader sees it: its jobs that are stored, of a fan-out the first hundred.
+
+    `members` is how many jobs it has, or will have, as far as that is known.
+    """
+
+    number: int
+    name: str
+    jobs: list[Job]
+    members: int = 1
+
+
+class ChainHandle(JobHandle[R]):
+    """A chain, by the id of its first job. Its result is that of the last stage."""
+
+    __slots__ = ("_flow",)
+
+    def __init__(self, app: "Mulligan", flow: Flow, *, created: bool = False) -> None:
+        super().__init__(app, flow.root, created=created)
+        self._flow = flow
+
+    def __repr__(self) -> str:
+        return f"<chain {self.id}: {' | '.join(self._flow.path)}>"
+
+    async def astages(self) -> list[StageView]:
+        """Every stage, with its jobs as they are now."""
+        return await self._app.access.acall(lambda store: stages_of(store, self._flow))
+
+    def stages(self) -> list[StageView]:
+        """Every stage, with its jobs as they are now."""
+        return self._app.run(self.astages)
+
+    async def ainfo(self) -> Job:
+        """The job that the chain has come to: the last one that is there.
+
+        When a stage failed for good or was cancelled, that is the one.
+        """
+        if is_spread(self._flow.path[-1]):
+            raise InvalidError(
+                f"chain {self.id} ends in {self._flow.path[-1]}, which has no one result;"
+                " add a stage that takes the list of results"
+            )
+        job = await self._app.access.acall(lambda store: newest(store, self._flow))
+        return job if job is not None else await super().ainfo()
+
+    async def ahistory(self) -> list[Attempt]:
+        """The failed and lost attempts of every stage, as far as `stages` shows its jobs."""
+        stages = await self.astages()
+        jobs = [job.id for stage in stages for job in stage.jobs]
+        histories = [await self._app.job(job).ahistory() for job in jobs]
+        return [attempt for history in histories for attempt in history]
+
+    async def acancel(self, reason: str = "cancelled by its caller") -> bool:
+        """End the chain at whatever stage it is; False if it had ended already."""
+        access = self._app.access
+        for _ in range(LOOKS):
+            if await access.acall(lambda store: end(store, self._flow, reason)):
+                return True
+            if not is_between(await self.astages()):
+                return False
+            await access.nap(LOOK_AGAIN)
+        return False
+
+    async def aexplain(self) -> str:
+        """One sentence on why the job that the chain has come to is where it is."""
+        return await self._app.aexplain((await self.ainfo()).id)
+
+    def is_over(self, job: Job) -> bool:
+        """Whether nothing comes after this job."""
+        flow = flow_of(job.body)
+        last = flow is None or flow.number == len(flow.path)
+        return job.status in ("failed", "cancelled") or (job.status == "done" and last)
+
+
+def is_spread(name: str) -> bool:
+    """Whether a stage of this name has a job for each element."""
+    return name.startswith("each(")
+
+
+def is_between(stages: list[StageView]) -> bool:
+    """Whether one stage is done and the next, as it seems, has yet to be delivered."""
+    begun = [stage for stage in stages if stage.jobs]
+    if not begun or begun[-1].number == len(stages):
+        return False
+    return all(job.status == "done" for job in begun[-1].jobs)
+
+
+async def end(store: Store, flow: Flow, reason: str) -> bool:
+    """Cancel what there is of a flow; False if all of it had ended.
+
+    The one jobs of all stages first, in one step: after it nothing more can begin.
+    """
+    stages = [Flow(flow.root, flow.path, number + 1) for number in range(len(flow.path))]
+    answers = await store.cancel([stage_id(stage) for stage in stages], reason)
+    for stage, view in zip(stages, await stages_of(store, flow), strict=True):
+        if is_spread(view.name):
+            ids = [member_id(stage, place) for place in range(view.members)]
+            for start in range(0, len(ids), BATCH_LIMIT):
+                answers += await store.cancel(ids[start : start + BATCH_LIMIT], reason)
+    return any(answers)
+
+
+async def newest(store: Store, flow: Flow) -> Job | None:
+    """The job of the last stage that has one."""
+    for number in range(len(flow.path), 0, -1):
+        job = await store.get(stage_id(Flow(flow.root, flow.path, number)))
+        if job is not None:
+            return job
+    return None
+
+
+async def stages_of(store: Store, flow: Flow) -> list[StageView]:
+    """Every stage of the flow, with its jobs as far as they are stored."""
+    views = [await stage_of(store, flow, number) for number in range(1, len(flow.path) + 1)]
+    return [
+        StageView(view.number, view.name, view.jobs, max(view.members, spread_of(views, at)))
+        for at, view in enumerate(views)
+    ]
+
+
+def spread_of(views: list[StageView], at: int) -> int:
+    """How many members a stage has, by what the job that gathers them says."""
+    if at + 1 < len(views) and views[at + 1].jobs:
+        after = flow_of(views[at + 1].jobs[0].body)
+        if after is not None and after.gathers:
+            return after.members
+    return 0
+
+
+async def stage_of(store: Store, flow: Flow, number: int) -> StageView:
+    """One stage: its job, or those of a fan-out."""
+    name = flow.path[number - 1]
+    here = Flow(flow.root, flow.path, number)
+    if not is_spread(name):
+        job = await store.get(stage_id(here))
+        return StageView(number, name, [] if job is None else [job])
+    jobs: list[Job] = []
+    members = 0
+    for place in range(SHOWN_MEMBERS):
+        job = await store.get(member_id(here, place))
+        if job is None and place and not members:
+            break
+        if job is not None:
+            own = flow_of(job.body)
+            members = own.members if own is not None else 0
+            jobs.append(job)
+        if place + 1 >= members > 0:
+            break
+    return StageView(number, name, jobs, members)
+
+
+async def family(store: Store, job: Job) -> list[StageView]:
+    """Every stage of the chain that a job belongs to; none if it stands alone."""
+    flow = flow_of(job.body)
+    return [] if flow is None else await stages_of(store, flow)
+
+
+async def found_root(store: Store, job: str) -> str:
+    """The id of the first job of the chain that a job belongs to."""
+    stored = await store.get(job)
+    flow = None if stored is None else flow_of(stored.body)
+    return job if flow is None else flow.root

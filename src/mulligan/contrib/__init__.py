@@ -1,0 +1,1 @@
+"""What ties mulligan to other libraries; each module needs its own extra."""

@@ -1,0 +1,99 @@
+"""What an attempt gave: the result gate, and what an error or a signal says."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from mulligan.core.outcome import Failed, Result, Snoozed, Succeeded
+from mulligan.core.settings import TEXT_LIMIT
+from mulligan.core.signals import Fail, RetryAfter, Snooze
+
+encode_result = msgspec.json.Encoder().encode
+REFUSED_LIMIT = 500
+CODE_LIMIT = 100
+Accept = Callable[[Any], bool]
+
+
+def judge(accept: Accept | None, value: Any, limit: int) -> Result:
+    """Whether a returned value is good, and fits; a signal says by itself what it means."""
+    if isinstance(value, RetryAfter | Fail | Snooze):
+        return failed(value)
+    wrong = refusal(accept, value)
+    if wrong is not None:
+        return wrong
+    encoded = None if value is None else encode_result(value)
+    return too_large(encoded, limit) or Succeeded(encoded)
+
+
+def refusal(accept: Accept | None, value: Any) -> Failed | None:
+    """That the gate refuses the value; one that it cannot judge, it refuses too."""
+    if accept is None:
+        return None
+    reason = "the result was refused"
+    try:
+        if accept(value):
+            return None
+    except Exception as error:  # noqa: BLE001 - the gate is the task's own
+        reason = f"the result could not be judged: {type(error).__name__}: {text(error)}"
+    return Failed("Refused", reason[:TEXT_LIMIT], refused=shown(value))
+
+
+def too_large(encoded: bytes | None, limit: int) -> Failed | None:
+    """That the result takes more room than is allowed."""
+    if encoded is None or len(encoded) <= limit:
+        return None
+    return Failed(
+        "ResultTooLarge",
+        f"the result has {len(encoded)} bytes, more than the {limit} allowed;"
+        " store it elsewhere and return its address",
+    )
+
+
+class AttemptTimeoutError(Exception):
+    """The attempt took longer than its task allows."""
+
+
+def failed(error: BaseException) -> Failed | Snoozed:
+    """What an exception, or a signal that was returned, says about the attempt."""
+    match error:
+        case Snooze():
+            return Snoozed(error.delay)
+        case RetryAfter():
+            return Failed("RetryAfter", text(error), delay=error.delay)
+        case Fail():
+            return Failed("Fail", text(error), code=shown_code(error.code), permanent=True)
+        case AttemptTimeoutError():
+            return Failed("Timeout", text(error))
+        case _:
+            return Failed(
+                type(error).__name__, text(error), shown_code(getattr(error, "code", None))
+            )
+
+
+def text(error: BaseException) -> str:
+    """The error's message, shortened, safe to store and to print."""
+    try:
+        message = str(error) or repr(error)
+    except Exception:  # noqa: BLE001 - a task's own exception class may be broken
+        message = f"{type(error).__name__}, which cannot be shown"
+    return clean(message)[:TEXT_LIMIT]
+
+
+def shown_code(code: object) -> str | None:
+    """An error's code as the history keeps it."""
+    return clean(str(code))[:CODE_LIMIT] if isinstance(code, str | int) else None
+
+
+def clean(words: str) -> str:
+    """Text that every store can keep."""
+    return words.encode("utf-8", "replace").decode().replace("\0", "")
+
+
+def shown(value: Any) -> str:
+    """A refused value as the history keeps it: shortened, and nowhere else."""
+    try:
+        whole = encode_result(value).decode()
+    except (TypeError, ValueError, msgspec.MsgspecError):
+        whole = repr(value)
+    return whole if len(whole) <= REFUSED_LIMIT else whole[: REFUSED_LIMIT - 1] + "…"

@@ -1,0 +1,131 @@
+"""The reporter: counts what the worker does, tells the store, and switches breakers.
+
+Counts are told once a second while there are any. What a lost reply leaves unknown is not told
+again: counts may fall short by a second, and never double.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import defaultdict
+from typing import NamedTuple
+
+from mulligan.core.errors import StoreError
+from mulligan.core.facts import Facts
+from mulligan.core.health import Health, judge
+from mulligan.core.job import Claim
+from mulligan.core.outcome import Outcome, Result
+from mulligan.core.tallying import FAILED, STALE, SUCCEEDED, at_end, at_start
+from mulligan.engine.saving import Savings
+from mulligan.stores.contract import Count, Store, Verdict
+
+log = logging.getLogger("mulligan.worker")
+EVERY = 1.0
+# Of several workers that switch one breaker at once all but one look again.
+TRIES = 3
+
+
+class Ending(NamedTuple):
+    """What the end of an attempt counts as; `probe` says how a probe went, if it was one."""
+
+    queue: str
+    region: str
+    names: tuple[str, ...] = ()
+    probe: bool | None = None
+
+
+def ending_of(claim: Claim, result: Result, outcome: Outcome, facts: Facts) -> Ending:
+    """What the end of the attempt counts as.
+
+    An attempt that started while its region's breaker was open is a probe.
+    """
+    names = at_end(claim, result, outcome)
+    breaker = facts.health_of(claim.queue, claim.worker_region).breaker
+    probe = None
+    if (
+        breaker.open
+        and claim.started_at >= breaker.since
+        and not {SUCCEEDED, FAILED}.isdisjoint(names)
+    ):
+        probe = SUCCEEDED in names
+    return Ending(claim.queue, claim.worker_region, names, probe)
+
+
+class Reporter:
+    """Gathers counts on the worker's loop."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._counts: dict[tuple[str, str, str], float] = defaultdict(float)
+        self._probes: dict[tuple[str, str], list[bool]] = defaultdict(list)
+        self._savings = Savings(store)
+        self._some = asyncio.Event()
+
+    def started(self, claim: Claim) -> None:
+        """An attempt starts."""
+        queue, region = claim.queue, claim.worker_region
+        for name, value in at_start(claim):
+            self._counts[queue, region, name] += value
+        if claim.retry_count:
+            self._savings.watch(claim)
+        self._some.set()
+
+    def answered(self, ending: Ending, verdict: Verdict) -> None:
+        """The store has taken the outcome, or refused it as stale."""
+        queue, region, names, probe = ending
+        if verdict == "stale":
+            self._counts[queue, region, STALE] += 1
+        else:
+            for name in names:
+                self._counts[queue, region, name] += 1
+            if probe is not None:
+                self._probes[queue, region].append(probe)
+        self._some.set()
+
+    async def run(self) -> None:
+        """Tell the store until cancelled; silent while there is nothing to tell."""
+        while True:
+            await self._some.wait()
+            await asyncio.sleep(EVERY)
+            await self.report()
+
+    async def report(self) -> None:
+        """Tell the store what was counted since the last time."""
+        with contextlib.suppress(StoreError, OSError):  # it is away; the committer says so
+            for queue, region, name, value in await self._savings.measured():
+                self._counts[queue, region, name] += value
+            if not self._savings.waiting:
+                self._some.clear()
+            counts = [Count(*key, value) for key, value in self._counts.items()]
+            probes, self._probes = self._probes, defaultdict(list)
+            self._counts.clear()
+            if counts:
+                health = await self._store.count(counts)
+                for place, known in health.items():
+                    await self._judge(place, known, probes[place])
+
+    async def _judge(self, place: tuple[str, str], health: Health, probes: list[bool]) -> None:
+        queue, region = place
+        for _ in range(TRIES):
+            after = judge(health, probes)
+            if after == health.breaker:
+                return
+            if await self._store.switch(queue, region, health.breaker, after):
+                say_switched(queue, region, health, opened=after.open)
+                return
+            health = (await self._store.facts()).health_of(queue, region)
+
+
+def say_switched(queue: str, region: str, health: Health, *, opened: bool) -> None:
+    """One line for a breaker that opened or closed."""
+    if opened and not health.breaker.open:
+        log.warning(
+            "queue %s: breaker of region %s opens: %d of %d recent attempts failed;"
+            " one probe at a time from now on",
+            queue,
+            region,
+            health.failed,
+            health.succeeded + health.failed,
+        )
+    elif health.breaker.open and not opened:
+        log.info("queue %s: breaker of region %s closes", queue, region)

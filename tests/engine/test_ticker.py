@@ -1,0 +1,109 @@
+"""The ticker on every store: each tick is placed once, whoever places it and when."""
+
+import pytest
+
+from mulligan.core.job import NewJob
+from mulligan.core.schedule import Cron, Every
+from mulligan.engine.ticker import LONGEST_SLEEP, SHORTEST_SLEEP, Periodic, Ticker, tick_id
+from mulligan.stores.contract import Selection, Store
+from tests.contract.making import done, job, start
+from tests.stores import START
+
+# A moment from which a minute begins.
+MINUTE = START - START % 60
+
+
+def make(name: str, delay: float) -> NewJob:
+    return job(name, task="tidy", delay=delay)
+
+
+TIDY = Periodic("tidy", Every(60), make)
+
+
+async def placed(store: Store) -> dict[str, float]:
+    """Every tick in the store, with the moment it is due."""
+    jobs = (await store.page(Selection(task="tidy"), 100)).jobs
+    return {each.id: each.due for each in jobs}
+
+
+@pytest.fixture
+def ticker(store):
+    return Ticker(store, [TIDY])
+
+
+async def test_the_next_tick_is_placed_as_a_delayed_job(ticker, store, clock):
+    clock.now = MINUTE + 20
+    assert await ticker.place() == pytest.approx(40)
+    assert await placed(store) == {tick_id("tidy", MINUTE + 60): MINUTE + 60}
+
+
+async def test_a_tick_is_placed_once_whoever_places_it(ticker, store, another):
+    await ticker.place()
+    await Ticker(another, [TIDY]).place()
+    await ticker.place()
+    assert len(await placed(store)) == 1
+
+
+async def test_at_the_very_moment_of_a_tick_the_next_is_placed(ticker, store, clock):
+    clock.now = MINUTE + 59.999
+    await ticker.place()
+    clock.now = MINUTE + 60
+    assert await ticker.place() == pytest.approx(60)
+    await ticker.place()
+    assert sorted((await placed(store)).values()) == [MINUTE + 60, MINUTE + 120]
+
+
+async def test_a_tick_that_ran_and_is_gone_is_not_placed_again(ticker, store, clock):
+    clock.now = MINUTE + 50
+    await ticker.place()
+    clock.now = MINUTE + 61
+    claim = await start(store)
+    await store.commit([done(claim)])
+    clock.now = MINUTE + 70
+    await store.prune(0, 100)
+    await ticker.place()
+    assert await placed(store) == {tick_id("tidy", MINUTE + 120): MINUTE + 120}
+
+
+async def test_of_missed_ticks_the_latest_is_made_up_for_at_once(ticker, store, clock):
+    clock.now = MINUTE + 1
+    await ticker.place()
+    clock.now = MINUTE + 605
+    await ticker.place()
+    assert await placed(store) == {
+        tick_id("tidy", MINUTE + 60): MINUTE + 60,  # lay ready all the time
+        tick_id("tidy", MINUTE + 600): MINUTE + 605,
+        tick_id("tidy", MINUTE + 660): MINUTE + 660,
+    }
+
+
+async def test_the_first_process_ever_makes_up_for_nothing(ticker, store, clock):
+    clock.now = MINUTE + 3600.5
+    await ticker.place()
+    assert list((await placed(store)).values()) == [MINUTE + 3660]
+
+
+async def test_another_schedule_of_the_same_task_begins_anew(store, clock):
+    daily = Periodic("tidy", Cron("0 3 * * *"), make)
+    await Ticker(store, [daily]).place()
+    await Ticker(store, [TIDY]).place()
+    assert len(await placed(store)) == 2
+
+
+async def test_a_period_that_is_no_whole_number_drifts_nowhere_and_doubles_nothing(store, clock):
+    ticker = Ticker(store, [Periodic("tidy", Every(1.1), make)])
+    for _ in range(40):
+        pause = await ticker.place()
+        assert SHORTEST_SLEEP <= pause < 1.2
+        clock.now = round(clock.now + pause, 6)
+    dues = sorted((await placed(store)).values())
+    assert len(dues) == 40
+    assert dues[-1] - dues[0] == pytest.approx(39 * 1.1, abs=0.01)
+
+
+async def test_the_ticker_sleeps_until_the_soonest_of_its_ticks_and_never_too_long(store, clock):
+    clock.now = MINUTE
+    weekly = Periodic("tidy", Every(7 * 86_400), make)
+    assert await Ticker(store, [weekly]).place() == LONGEST_SLEEP
+    both = Ticker(store, [weekly, Periodic("tidy", Every(7), make)])
+    assert await both.place() <= 7
