@@ -1,6 +1,8 @@
 """The bounds of docs/fairness.md hold in whole simulations over random work."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from math import ceil
 
 from hypothesis import given, settings
@@ -13,7 +15,7 @@ from mulligan.core.fetch import Balanced, Capped, Fifo, RetryFirst, Separate, We
 from mulligan.core.retry import Retry
 from mulligan.sim import Run, Scenario, simulate
 from mulligan.sim.record import Attempt
-from mulligan.sim.scenario import Duration, Jobs, Region
+from mulligan.sim.scenario import Duration, Jobs, Region, Stream
 
 few = settings(deadline=None, max_examples=25)
 quarters = st.integers(0, 40).map(lambda n: n / 4)
@@ -55,12 +57,16 @@ def longest_wait(attempts: Sequence[Attempt], *, retries: bool) -> int:
     return worst
 
 
+shares = st.sampled_from([0.1, 0.2, 0.3, 0.5, 0.8])
+
+
 @few
-@given(scenarios(), st.sampled_from([0.1, 0.2, 0.3, 0.5, 0.8]))
-def test_weighted_keeps_its_bounds(scenario, share):
+@given(scenarios(st.integers(1, 3)), shares)
+def test_weighted_keeps_its_bounds_once_for_each_worker(scenario, share):
     attempts = under(scenario, Weighted(share)).log.attempts
-    assert longest_wait(attempts, retries=True) <= ceil(round(1 / share, 9)) - 1
-    assert longest_wait(attempts, retries=False) <= ceil(round(1 / (1 - share), 9)) - 1
+    workers = scenario.regions[0].workers
+    assert longest_wait(attempts, retries=True) <= workers * (ceil(round(1 / share, 9)) - 1)
+    assert longest_wait(attempts, retries=False) <= workers * (ceil(round(1 / (1 - share), 9)) - 1)
 
 
 @few
@@ -70,6 +76,68 @@ def test_balanced_keeps_its_bounds_once_for_each_worker(scenario):
     workers = scenario.regions[0].workers
     assert longest_wait(attempts, retries=True) <= workers
     assert longest_wait(attempts, retries=False) <= workers
+
+
+@few
+@given(scenarios(st.integers(1, 3)), shares)
+def test_weighted_starts_each_job_within_its_number_of_starts(scenario, share):
+    attempts = under(scenario, Weighted(share)).log.attempts
+    workers = scenario.regions[0].workers
+    for attempt, ahead, before in whole_waits(attempts):
+        part = share if attempt.is_retry else 1 - share
+        assert before < ceil(round((ahead + workers) / part, 9))
+
+
+def whole_waits(attempts: Sequence[Attempt]) -> Iterator[tuple[Attempt, int, int]]:
+    """Each attempt, how many of its kind stood before it when it fell due, and all starts since."""
+    for place, attempt in enumerate(attempts):
+        since = [a for a in attempts[:place] if a.started >= attempt.due]
+        ahead = sum(
+            a.is_retry == attempt.is_retry and (a.due, a.sequence) < (attempt.due, attempt.sequence)
+            for a in since
+        )
+        yield attempt, ahead, len(since)
+
+
+@st.composite
+def outages(draw: st.DrawFn) -> Scenario:
+    """Three busy regions, of which the first is out of order long enough to be found out."""
+    stream = Stream("s", "US", 2.0, 0, 60, Duration("exponential", mean=0.9), retry)
+    return Scenario(
+        "outage",
+        (Region("US", 2, outage=((10, 45),)), Region("EU", 2), Region("ASIA", 1)),
+        streams=(
+            stream,
+            replace(stream, id="eu", region="EU", fail_first=0.3),
+            replace(stream, id="asia", region="ASIA", rate=0.8),
+        ),
+        seed=draw(st.integers(0, 10**6)),
+    )
+
+
+@settings(deadline=None, max_examples=10)
+@given(outages(), st.sampled_from([0.2, 0.5]), st.sampled_from([0.0, 2.0]))
+def test_regions_add_no_more_than_the_grace_and_an_open_one_only_probes(scenario, share, grace):
+    run = simulate(replace(scenario, queue=QueueSettings(Weighted(share), grace=grace)))
+    [opened, closed] = [switch.at for switch in run.log.switches]
+    probes = [a for a in run.log.attempts if a.region == "US" and opened <= a.started < closed]
+    assert all(a.ended <= b.started for a, b in pairwise(probes))
+    attempts = [a for a in run.log.attempts if a not in probes]
+    bound = ceil(round(1 / share, 9)) - 1
+    for since, retried in first_in_line(run.log.attempts, grace):
+        fresh = Counter(
+            a.worker for a in attempts if not a.is_retry and since <= a.started < retried.started
+        )
+        assert all(count <= bound for count in fresh.values())
+
+
+def first_in_line(attempts: Sequence[Attempt], grace: float) -> Iterator[tuple[float, Attempt]]:
+    """Each retry, and from when on it was first of all and free for every region."""
+    line = sorted((a for a in attempts if a.is_retry), key=lambda a: (a.due, a.sequence))
+    latest = 0.0
+    for attempt in line:
+        yield max(attempt.due + grace, latest), attempt
+        latest = max(latest, attempt.started)
 
 
 @few

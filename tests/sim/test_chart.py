@@ -51,6 +51,18 @@ def test_of_many_attempts_it_shows_how_busy_each_region_was():
     assert len(chart([run])) < 200_000
 
 
+def test_outages_and_open_breakers_are_lines_above_their_region():
+    run = play_builtin("regional-outage")
+    picture = drawn(run)
+    lines = [*of_kind(picture, "outage"), *of_kind(picture, "breaker")]
+    titles = [each.findtext(f"{SVG}title") for each in lines if len(each)]  # not the legend
+    opened, closed = [switch.at for switch in run.log.switches]
+    assert titles == [
+        "US is out of order: 60 to 180 s",
+        f"the breaker of US is open: {opened:g} to {closed:g} s",
+    ]
+
+
 def test_slots_have_rows_of_their_own_and_names_are_escaped():
     job = '[[jobs]]\nid = "<&>"\ncount = 4\nregion = "US"\nduration = 5\n'
     run = play(f'title = "a < b"\n{QUICK}[regions.US]\nconcurrency = 2\n{job}')

@@ -1,5 +1,6 @@
 """`mulligan simulate`: tables, JSON, charts and refusals."""
 
+import sys
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from mulligan.sim import builtin_names
 from tests.cli.running import good, good_json, refused, run
 
-EVENTS = {"start", "done", "fail", "retry-due", "dead", "seized"}
+EVENTS = {"start", "done", "fail", "retry-due", "dead", "seized", "breaker-open", "breaker-close"}
 
 
 def test_the_builtin_scenarios_are_listed():
@@ -48,6 +49,11 @@ def test_json_has_events_in_the_order_of_time_and_a_summary():
         "time_saved": {"total": 118.0, "mean": 118.0, "retries": 1},
         "starts_by_lane": {"fresh": 6, "global-retry": 1},
         "largest_retry_backlog": 0,
+        "regions": {
+            "US": {"attempts": 6, "failures": 1, "breaker": [], "outages": []},
+            "EU": {"attempts": 1, "failures": 0, "breaker": [], "outages": []},
+            "ASIA": {"attempts": 0, "failures": 0, "breaker": [], "outages": []},
+        },
     }
 
 
@@ -59,7 +65,7 @@ def test_several_policies_give_a_list_a_table_and_one_chart(tmp_path):
     said = good("simulate", "timeline-6", *policies, "--chart", str(picture))
     assert "fifo" in said
     assert "capped(2)" in said
-    assert "attempts simulated per second here" in said
+    assert "attempts per second of machine time" in said
     ET.parse(picture)  # noqa: S314 - our own words
 
 
@@ -81,11 +87,38 @@ def test_an_html_chart(tmp_path):
     assert (tmp_path / "chart.html").read_text().startswith("<!doctype html>")
 
 
+def test_a_png_chart(tmp_path):
+    good("simulate", "timeline-1", "--chart", str(tmp_path / "chart.png"))
+    assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_png_without_its_library_is_refused_with_the_remedy(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "resvg_py", None)
+    told = refused(2, "simulate", "timeline-1", "--chart", str(tmp_path / "chart.png"))
+    assert "pip install 'mulligan[chart]'" in told
+    assert not (tmp_path / "chart.png").exists()
+
+
+def test_an_outage_shows_when_its_breaker_opened_and_closed():
+    said = good("simulate", "regional-outage")
+    assert "US: breaker opened, s" in said
+    assert "US: last retry failed in its outage, s" in said
+    assert "EU:" not in said
+    events = good_json("simulate", "regional-outage")["events"]
+    switches = [event for event in events if event["event"].startswith("breaker")]
+    assert [event["event"] for event in switches] == ["breaker-open", "breaker-close"]
+    assert {(event["job"], event["region"], event["lane"]) for event in switches} == {
+        ("", "US", "")
+    }
+
+
 def test_refusals(tmp_path):
     assert "no scenario is named" in refused(2, "simulate")
     assert "neither a file nor one of" in refused(2, "simulate", "timeline-9")
     assert "No such file" in refused(2, "simulate", "none.toml")
-    assert "must end in .svg or .html" in refused(2, "simulate", "timeline-1", "--chart", "x.png")
+    assert "must end in .svg, .html, .png" in refused(
+        2, "simulate", "timeline-1", "--chart", "x.pdf"
+    )
     away = str(tmp_path / "no" / "x.svg")
     assert "cannot be written" in refused(2, "simulate", "timeline-1", "--chart", away)
     assert "'best' is not one of" in refused(2, "simulate", "timeline-1", "--policy", "best")

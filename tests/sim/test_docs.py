@@ -1,11 +1,22 @@
-"""The example in docs/simulator.md is a scenario, and the page names every key of a summary."""
+"""What the pages about the simulator and fairness say is what comes out.
+
+Where a table differs, the assertion shows the one to put there; `make charts` draws the pictures.
+"""
 
 import re
 from pathlib import Path
 
+from mulligan.cli.simulate import region_rows
 from mulligan.sim import builtin_names, read_scenario, simulate, summary
+from tests.sim.playing import play_builtin
 
-PAGE = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "simulator.md").read_text()
+FAIRNESS = (DOCS / "fairness.md").read_text()
+STORM = (
+    "fifo", "retry-first", "weighted(retry=0.2)", "balanced", "capped(4)", "separate",
+)  # fmt: skip
+SMALL = '[regions.US]\n[[jobs]]\nid = "a"\nregion = "US"\nduration = 1\n'
 
 
 def test_the_example_can_be_simulated():
@@ -21,4 +32,35 @@ def test_the_page_names_what_there_is():
         assert f"`{name}`" in PAGE or name.startswith("timeline-")
 
 
-SMALL = '[regions.US]\n[[jobs]]\nid = "a"\nregion = "US"\nduration = 1\n'
+def between(page: str, mark: str) -> str:
+    """What stands between two marks of a page."""
+    return page.partition(f"<!-- {mark} -->\n")[2].partition(f"\n<!-- /{mark} -->")[0]
+
+
+def test_the_storm_comes_out_as_the_table_says():
+    rows = []
+    for policy in STORM:
+        found = summary(play_builtin("retry-storm", policy))
+        waits = [
+            f"{found['wait'][kind][mark]:.1f}"
+            for kind in ("fresh", "retry")
+            for mark in ("p50", "p99", "max")
+        ]
+        cells = [f"`{policy}`", *waits, found["largest_retry_backlog"], found["failed"]]
+        rows.append(f"| {' | '.join(map(str, cells))} |")
+    assert between(FAIRNESS, "storm").splitlines()[2:] == rows
+
+
+def test_the_outage_comes_out_as_the_page_says():
+    found = summary(play_builtin("regional-outage"))
+    said = dict(region_rows("US", [found]))
+    order = ("failures, of attempts", "breaker opened, s", "last retry failed in its outage, s",
+             "breaker closed, s")  # fmt: skip
+    rows = [f"| US: {name} | {said[f'US: {name}']} |" for name in order]
+    assert between(PAGE, "outage") == "\n".join(["| | |", "|---|---|", *rows])
+    us = found["regions"]["US"]
+    [outage], [breaker] = us["outages"], us["breaker"]
+    assert f"From {outage['last_failed_retry'] - outage['begin']:.1f} s after the outage" in PAGE
+    assert f"{breaker['closed'] - outage['end']:.1f} s after the outage ended" in PAGE
+    assert not found["failed"] + found["unfinished"]
+    assert f"gone {found['makespan'] - breaker['closed']:.0f} s later" in PAGE

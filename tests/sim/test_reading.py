@@ -6,7 +6,7 @@ from mulligan.core.backoff import Adaptive, Delays, Exponential, Sessions
 from mulligan.core.errors import InvalidError
 from mulligan.core.fetch import Capped, Weighted
 from mulligan.sim import builtin_titles, load_scenario, read_scenario, with_policy
-from mulligan.sim.tables import lines_of
+from mulligan.tables import lines_of
 
 GOOD = """\
 seed = 1

@@ -1,6 +1,6 @@
 """`mulligan simulate`: what would happen, by the real engine on a clock that jumps."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,15 @@ from mulligan.sim import (
     chart,
     load_scenario,
     page,
+    png,
     summary,
     with_policy,
 )
 from mulligan.sim import simulate as play
+from mulligan.sim.picture import renderer
 
 FEW_ATTEMPTS = 40
-SUFFIXES = (".svg", ".html")
+SUFFIXES = (".svg", ".html", ".png")
 
 
 def names_like(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
@@ -52,7 +54,7 @@ def names_like(_context: click.Context, _parameter: click.Parameter, begun: str)
     "drawing",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Draw timelines and backlogs into this .svg or .html file.",
+    help="Draw timelines and backlogs into this .svg, .html or .png file.",
 )
 @click.option("--seed", type=click.IntRange(0, 2**63), help="Seed instead of the scenario's.")
 @click.option(
@@ -83,8 +85,8 @@ def simulate(
         raise InvalidError(
             f"no scenario is named; give a TOML file or one of {', '.join(builtin_names())}"
         )
-    if drawing is not None and drawing.suffix not in SUFFIXES:
-        raise InvalidError(f"chart {str(drawing)!r} must end in {' or '.join(SUFFIXES)}")
+    if drawing is not None:
+        check_drawing(drawing)
     loaded = load_scenario(scenario)
     if seed is not None:
         loaded = replace(loaded, seed=seed)
@@ -123,13 +125,22 @@ def advance(bar: Progress, row: TaskID, ended: int, jobs: int) -> None:
     bar.update(row, completed=ended, total=jobs)
 
 
+def check_drawing(drawing: Path) -> None:
+    """Refuse a chart that could not be written, before anyone has waited for it."""
+    if drawing.suffix not in SUFFIXES:
+        raise InvalidError(f"chart {str(drawing)!r} must end in {', '.join(SUFFIXES)}")
+    if drawing.suffix == ".png":
+        renderer()
+
+
 def save(runs: Sequence[Run], drawing: Path) -> None:
     """Write the chart."""
     picture = chart(runs)
     if drawing.suffix == ".html":
         picture = page(picture, runs[0].scenario.title or runs[0].scenario.name)
+    content = png(picture) if drawing.suffix == ".png" else picture.encode()
     try:
-        drawing.write_text(picture, encoding="utf-8")
+        drawing.write_bytes(content)
     except OSError as error:
         raise InvalidError(f"chart {str(drawing)!r} cannot be written: {error.strerror}") from error
 
@@ -164,7 +175,7 @@ def show(runs: Sequence[Run]) -> None:
     speeds = [f"{len(run.log.attempts) / run.machine_seconds:,.0f}" for run in runs]
     rows = [
         *rows_of(sums),
-        ("attempts simulated per second here", *speeds),
+        ("attempts per second of machine time", *speeds),
     ]
     shown.print(table(scenario.title or scenario.name, columns, rows))
 
@@ -207,7 +218,36 @@ def rows_of(sums: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
         ("retries in another region", *(share(each["cross_region_share"]) for each in sums)),
         ("time saved by priority, s", *(number(each["time_saved"]["total"]) for each in sums)),
         ("  for each retry", *(number(each["time_saved"]["mean"]) for each in sums)),
+        *(row for region in sums[0]["regions"] for row in region_rows(region, sums)),
     ]
+
+
+def region_rows(name: str, sums: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """How a region fared; of those in which nothing failed there is nothing to say."""
+    found = [each["regions"][name] for each in sums]
+    if not any(each["failures"] for each in found):
+        return []
+    rows: list[tuple[Any, ...]] = [
+        (f"{name}: failures, of attempts",
+         *(f"{each['failures']} of {each['attempts']}" for each in found)),
+    ]  # fmt: skip
+    if any(each["breaker"] for each in found):
+        rows += [
+            (f"{name}: breaker {what}, s",
+             *(times(switch[what] for switch in each["breaker"]) for each in found))
+            for what in ("opened", "closed")
+        ]  # fmt: skip
+    if any(each["outages"] for each in found):
+        rows.append(
+            (f"{name}: last retry failed in its outage, s",
+             *(times(outage["last_failed_retry"] for outage in each["outages"]) for each in found))
+        )  # fmt: skip
+    return rows
+
+
+def times(moments: Iterable[float | None]) -> str:
+    """Moments in a row; one that never came is a dash."""
+    return ", ".join(number(moment) or "-" for moment in moments)
 
 
 def number(value: float | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from mulligan.sim.builtin import builtin_names, builtin_titles, load_scenario
 from mulligan.sim.chart import chart, page
+from mulligan.sim.picture import png
 from mulligan.sim.policies import with_policy
 from mulligan.sim.reading import read_scenario
 from mulligan.sim.run import Run, simulate
@@ -16,6 +17,7 @@ __all__ = [
     "chart",
     "load_scenario",
     "page",
+    "png",
     "read_scenario",
     "simulate",
     "summary",

@@ -7,6 +7,8 @@ from pathlib import Path
 from mulligan.core.errors import InvalidError
 from mulligan.sim.reading import read_scenario
 from mulligan.sim.scenario import Scenario
+from mulligan.sim.trace import SUFFIX as TRACE_SUFFIX
+from mulligan.sim.trace import read_trace
 
 SUFFIX = ".toml"
 FOLDER = files("mulligan.sim") / "scenarios"
@@ -27,10 +29,12 @@ def builtin_titles() -> dict[str, str]:
 
 
 def load_scenario(named: str) -> Scenario:
-    """The built-in scenario of that name, or the one in that file."""
+    """The built-in scenario of that name, or the scenario or trace in that file."""
     if named in builtin_names():
         return read_scenario(named, (FOLDER / f"{named}{SUFFIX}").read_text(encoding="utf-8"))
     path = Path(named)
+    if path.suffix == TRACE_SUFFIX:
+        return read_trace(path)
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

@@ -21,7 +21,7 @@ from mulligan.sim.drawing import (
 )
 from mulligan.sim.record import Ending
 from mulligan.sim.run import Run
-from mulligan.sim.summary import backlog
+from mulligan.sim.summary import backlog, waits
 from mulligan.sim.timeline import MOST_BARS, timeline
 
 BACKLOG = 84
@@ -29,6 +29,7 @@ GAP = 14
 LANES = ("fresh", "urgent", "global-retry", "region-retry", "urgent-retry")
 LETTER = 6.6
 MANY_STEPS = 500
+DOT = 1.5
 ENDINGS: list[tuple[Ending, str]] = [
     ("done", "done"),
     ("failed", "failed"),
@@ -73,7 +74,7 @@ def panel(
 ) -> tuple[list[str], float]:
     """One run: its policy, its timeline, the backlog of its lanes and the axis of time."""
     parts = [text(16, top + 14, policy_text(run.policy), "title"), *remarks(run, top + 14)]
-    drawn, below = timeline(run, scale, top + 26)
+    drawn, below = timeline(run, scale, top + 28)
     floor = below + GAP + BACKLOG
     grid = [
         line(scale(at), top + 22, scale(at), floor, "grid") for at in time_ticks(scale.most) if at
@@ -87,11 +88,19 @@ def panel(
 
 
 def remarks(run: Run, y: float) -> list[str]:
-    """What the run came to, at the right."""
+    """What the run came to, at the right: above all, who waited how long."""
     log = run.log
     words = f"{len(log.attempts):,} attempts, {log.done:,} jobs done, {log.dead:,} failed"
-    words += f", ended at {run.ended_at:,.2f}".rstrip("0").rstrip(".") + " s"
-    return [text(WIDTH - RIGHT, y, words, "quiet", "end")]
+    for kind, retry in (("fresh job", False), ("due retry", True)):
+        waited = waits(attempt for attempt in log.attempts if attempt.is_retry == retry)
+        if waited:
+            words += f"; longest wait of a {kind} {seconds(max(waited))}"
+    return [text(WIDTH - RIGHT, y, f"{words}; ended at {seconds(run.ended_at)}", "quiet", "end")]
+
+
+def seconds(value: float) -> str:
+    """A time as people read it."""
+    return f"{value:,.1f}".removesuffix(".0") + " s"
 
 
 def areas(
@@ -102,7 +111,7 @@ def areas(
     now: float,
 ) -> list[str]:
     """How many wait in each lane, as areas over each other."""
-    parts = [text(LEFT - 8, floor - BACKLOG - 5, "waiting", "quiet small", "end")]
+    parts = [text(LEFT - 8, floor - BACKLOG - 5, "in line", "quiet small", "end")]
     for count in count_ticks(counts.most):
         y = floor - counts(count)
         parts.append(line(LEFT, y, WIDTH - RIGHT, y, "grid"))
@@ -118,7 +127,7 @@ def areas(
 def outline(
     steps: Sequence[tuple[float, int]], scale: Scale, now: float
 ) -> list[tuple[float, float]]:
-    """The corners of the steps; of many, each pixel shows its highest and its last."""
+    """The corners of the steps; of many, each dot shows its highest and its last."""
     places = [(scale(at), count) for at, count in steps]
     if len(places) > MANY_STEPS:
         places = thinned(places)
@@ -131,11 +140,11 @@ def outline(
 
 
 def thinned(places: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
-    """At most two places a pixel."""
+    """At most two places for each dot that an eye can tell from the next."""
     kept: list[tuple[float, int]] = []
-    for pixel, group in groupby(places, key=lambda place: round(place[0])):
+    for dot, group in groupby(places, key=lambda place: round(place[0] / DOT)):
         counts = [count for _, count in group]
-        kept += [(pixel, max(counts)), (pixel, counts[-1])]
+        kept += [(dot * DOT, max(counts)), (dot * DOT, counts[-1])]
     return kept
 
 
@@ -154,14 +163,20 @@ def legend(runs: Sequence[Run], y: float) -> list[str]:
         (kind, word) for kind, word in words.items() if kind in endings
     ]
     if any(attempt.is_retry for run in runs for attempt in run.log.attempts):
-        entries.append(("again", "done by a retry") if many else ("retry", "a retry, its number"))
-    entries += [(f"area {lane}", f"waiting: {lane}") for lane in LANES if lane in lanes]
+        entries.append(("again", "done by a retry") if many else ("retry", "a retry"))
+    entries += [(f"area {lane}", f"in line: {lane}") for lane in LANES if lane in lanes]
+    if any(region.outage for region in runs[0].scenario.regions):
+        entries.append(("outage", "out of order"))
+    if any(run.log.switches for run in runs):
+        entries.append(("breaker", "breaker open"))
     parts: list[str] = []
     x = 16.0
     for kind, word in entries:
         if kind == "retry":
             parts.append(rect(x, y - 10, 14, 11, "done retry", round_by=2))
             parts.append(f'<rect fill="url(#hatch)" x="{x}" y="{y - 10}" width="14" height="11"/>')
+        elif kind in ("outage", "breaker"):
+            parts.append(rect(x, y - 6, 14, 3, kind))
         else:
             parts.append(rect(x, y - 10, 14, 11, kind, round_by=2))
         parts.append(text(x + 20, y, word))

@@ -24,10 +24,12 @@ text { font: 12px system-ui, "DejaVu Sans", sans-serif; fill: #30343b; }
 .region-retry { fill: #9c6bb0; stroke: #774a8a; } .urgent { fill: #c65b7c; stroke: #9d3a59; }
 .urgent-retry { fill: #b8a13a; stroke: #8b7820; }
 .area { fill-opacity: 0.45; stroke-width: 1; }
+.outage { fill: #cf4a3f; } .breaker { fill: #2b4a9b; }
 @media (prefers-color-scheme: dark) {
   text { fill: #d7dae0; } .paper { fill: #1b1d21; } .quiet { fill: #9aa1ac; }
   .grid { stroke: #33373e; } .axis { stroke: #6a717c; } .band { fill: #2b2f36; }
   .crashed { fill: #aab0ba; } .retry { stroke: #f0f2f5; } .again { fill: #7cc79b; }
+  .breaker { fill: #8fa8ee; }
 }
 """.strip()
 HATCH = (
@@ -86,10 +88,19 @@ def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
 
 def area(points: Sequence[tuple[float, float]], floor_at: float, kind: str) -> str:
     """The surface between a line of points and the floor."""
-    first, last = points[0], points[-1]
-    ends = [(first[0], floor_at), *points, (last[0], floor_at)]
-    path = " L".join(f"{at(x)} {at(y)}" for x, y in ends)
-    return f'<path class="{kind}" d="M{path} Z"/>'
+    corners = [*points, (points[-1][0], floor_at)]
+    path = [f"M{at(points[0][0])} {at(floor_at)}"]
+    here = at(points[0][0]), at(floor_at)
+    for there in ((at(x), at(y)) for x, y in corners):
+        if there[0] == here[0] or there[1] == here[1]:
+            step = f"V{there[1]}" if there[0] == here[0] else f"H{there[0]}"
+            if path[-1][0] == step[0]:
+                path.pop()  # it goes on in the same direction
+            path.append(step)
+        else:
+            path.append(f"L{there[0]} {there[1]}")
+        here = there
+    return f'<path class="{kind}" d="{"".join(path)}Z"/>'
 
 
 def time_ticks(most: float) -> list[float]:
@@ -128,4 +139,4 @@ def svg(parts: Iterable[str], height: float) -> str:
 
 def at(place: float) -> str:
     """A coordinate, as short as may be."""
-    return f"{place:.2f}".rstrip("0").rstrip(".")
+    return f"{place:.1f}".removesuffix(".0")

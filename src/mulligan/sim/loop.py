@@ -3,14 +3,39 @@
 import asyncio
 import itertools
 from collections.abc import Callable
-from contextvars import Context, ContextVar
+from contextvars import Context, ContextVar, copy_context
 from heapq import heappop, heappush
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mulligan.testing.virtual import StuckError, VirtualLoop
 
+if TYPE_CHECKING:
+    from collections import deque
+
 # The place of a worker in the scenario; whatever it starts inherits it. Arrivals go before all.
 RANK: ContextVar[int] = ContextVar("mulligan_rank", default=-1)
+
+
+class Step(asyncio.TimerHandle):
+    """A callback that is to run: asyncio's handle, with no more than a simulation needs."""
+
+    __slots__ = ("arguments", "call", "context", "off")
+
+    def __init__(
+        self, call: Callable[..., object], arguments: tuple[Any, ...], context: Context | None
+    ) -> None:
+        self.call = call
+        self.arguments = arguments
+        self.context = context or copy_context()
+        self.off = False
+
+    def cancel(self) -> None:
+        """Do not run it."""
+        self.off = True
+
+    def cancelled(self) -> bool:
+        """Whether it is not to run."""
+        return self.off
 
 
 class OrderedLoop(VirtualLoop):
@@ -21,10 +46,37 @@ class OrderedLoop(VirtualLoop):
 
     def __init__(self) -> None:
         super().__init__()
-        self._timers: list[tuple[float, int, int, asyncio.TimerHandle]] = []
+        self._moment = 0.0
+        self._ready: deque[Step]
+        self._timers: list[tuple[float, int, int, Step]] = []
         self._count = itertools.count()
 
-    def call_at(  # type: ignore[override]  # its stub has a variadic type that gives nothing
+    def time(self) -> float:
+        """The virtual time in seconds."""
+        return self._moment
+
+    def call_soon(  # type: ignore[override]  # its stub has a variadic type that gives nothing
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Run it at this instant, after what is already to be run."""
+        step = Step(callback, args, context)
+        self._ready.append(step)
+        return step
+
+    # There is one thread.
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+
+    def call_later(  # type: ignore[override]  # as call_soon
+        self,
+        delay: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Set a timer."""
+        return self.call_at(self._moment + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]  # as call_soon
         self,
         when: float,
         callback: Callable[..., object],
@@ -32,10 +84,9 @@ class OrderedLoop(VirtualLoop):
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """Set a timer; times are kept to the nanosecond so that sums of floats meet."""
-        when = round(when, 9)
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
-        heappush(self._timers, (when, RANK.get(), next(self._count), timer))
-        return timer
+        step = Step(callback, args, context)
+        heappush(self._timers, (round(when, 9), RANK.get(), next(self._count), step))
+        return step
 
     async def quiet(self) -> None:
         """Wait until nothing is left to do at this instant but what is set to come later."""
@@ -44,21 +95,19 @@ class OrderedLoop(VirtualLoop):
         await done
 
     def _run_once(self) -> None:
-        ready = self._ready  # type: ignore[attr-defined]  # asyncio's own queue
+        """As the base class does, without waiting; what a callback raises ends the simulation."""
+        ready = self._ready
         if not ready:
             ready.append(self._next_timer())
         for _ in range(len(ready)):
-            handle = ready.popleft()
-            if not handle.cancelled():
-                handle._run()  # noqa: SLF001 - as the base class does
+            step = ready.popleft()
+            if not step.off:
+                step.context.run(step.call, *step.arguments)
 
-    def _next_timer(self) -> asyncio.TimerHandle:
+    def _next_timer(self) -> Step:
         while self._timers:
-            when, _, _, timer = heappop(self._timers)
-            if not timer.cancelled():
-                self._virtual.now = max(self._virtual.now, when)
-                return timer
+            when, _, _, step = heappop(self._timers)
+            if not step.off:
+                self._moment = max(self._moment, when)
+                return step
         raise StuckError("nothing to do and no timer set: a task waits for what never comes")
-
-    def _write_to_self(self) -> None:
-        """There is one thread: nobody has to be woken from outside."""

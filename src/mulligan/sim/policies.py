@@ -10,7 +10,7 @@ from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Balanced, Capped, FetchPolicy, Weighted, parse_policy
 from mulligan.core.retry import Retry
 from mulligan.sim.scenario import Scenario
-from mulligan.sim.tables import Table
+from mulligan.tables import Table
 
 UNLIMITED = "unlimited"
 DEFAULT_CAP = 4

@@ -9,15 +9,15 @@ from mulligan.sim.policies import RETRY, own_retry, read_queue, read_retry
 from mulligan.sim.scenario import (
     EVERY,
     FIRST,
+    JOBS_LIMIT,
     Duration,
     Jobs,
     Region,
     Scenario,
     Stream,
 )
-from mulligan.sim.tables import Document, Table
+from mulligan.tables import Document, Table
 
-JOBS_LIMIT = 2_000_000
 DISTRIBUTIONS = {
     "exponential": ("mean",),
     "lognormal": ("mean", "sigma"),
@@ -32,7 +32,7 @@ TOP = (
 
 def read_scenario(name: str, text: str) -> Scenario:
     """Read it; `name` is what errors call the file."""
-    document = Document(name, text)
+    document = Document(name, text, "the scenario")
     root = document.root
     root.only(*TOP)
     retry_table = root.table("retry")

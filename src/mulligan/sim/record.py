@@ -1,16 +1,23 @@
 """What happened in a simulation: attempts and events, as they are written down."""
 
+from functools import cache
+from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from mulligan.core.job import Claim
 from mulligan.core.lane import Lane
 
-EventName = Literal["start", "done", "fail", "retry-due", "dead", "seized"]
+EventName = Literal[
+    "start", "done", "fail", "retry-due", "dead", "seized", "breaker-open", "breaker-close"
+]
 Ending = Literal["done", "failed", "crashed", "running"]
 
 
 class Event(NamedTuple):
-    """Something that happened to a job; `region` is where, and of a retry that fell due its own."""
+    """Something that happened to a job; `region` is where, and of a retry that fell due its own.
+
+    A breaker that opens or closes belongs to no job: its name is empty, and so is its lane.
+    """
 
     t: float
     job: str
@@ -33,9 +40,9 @@ class Attempt:
 
     def __init__(self, claim: Claim, sequence: int, before: str | None) -> None:
         self.job = claim.id
-        self.number = claim.attempt
+        self.number = claim.retry_count + 1
         self.home = claim.region
-        self.lane = claim.lane.label
+        self.lane = label(claim.scope, claim.lane_priority)
         self.due = claim.due
         self.sequence = sequence
         self.region = claim.worker_region
@@ -58,36 +65,43 @@ class Waiting(NamedTuple):
     is_retry: bool
 
 
+class Switch(NamedTuple):
+    """A breaker that opened or closed."""
+
+    at: float
+    region: str
+    opened: bool
+
+
 class Log:
-    """Everything that happened, in the order in which it did."""
+    """Everything that happened, in the order in which it did; `waiting` is who is left at the end.
+
+    Events are made of it when they are asked for.
+    """
 
     def __init__(self) -> None:
         self.attempts: list[Attempt] = []
-        self.waiting: dict[str, Waiting] = {}
+        self.switches: list[Switch] = []
+        self.waiting: list[Waiting] = []
         self.running: dict[str, Attempt] = {}
         self.done = 0
         self.dead = 0
         self.seizures = 0
         self.last_end = 0.0
         self._before: dict[str, str] = {}
-        self._events: list[Event] = []
+        self._notes: list[tuple[float, EventName, Attempt | Switch, str]] = []
 
     @property
     def events(self) -> list[Event]:
         """All events in the order of time, and at one time in the order of cause."""
-        return sorted(self._events, key=lambda event: event.t)
-
-    def joined(self, job: str, lane: Lane, due: float) -> None:
-        """A new job."""
-        self.waiting[job] = Waiting(lane.label, due, is_retry=False)
+        return [event_of(*note) for note in sorted(self._notes, key=itemgetter(0))]
 
     def started(self, claim: Claim, sequence: int) -> None:
         """A worker began an attempt."""
-        del self.waiting[claim.id]
         attempt = Attempt(claim, sequence, self._before.get(claim.id))
-        self.running[claim.id] = attempt
+        self.running[attempt.job] = attempt
         self.attempts.append(attempt)
-        self._note(attempt, "start", attempt.started)
+        self._notes.append((attempt.started, "start", attempt, attempt.lane))
 
     def succeeded(self, job: str, at: float) -> None:
         """The attempt did its work, and the job is done."""
@@ -95,13 +109,13 @@ class Log:
         attempt.ending, attempt.ended = "done", at
         self.done += 1
         self.last_end = at
-        self._note(attempt, "done", at)
+        self._notes.append((at, "done", attempt, attempt.lane))
 
     def failed(self, job: str, at: float) -> None:
         """The attempt failed; what becomes of the job follows."""
         attempt = self.running[job]
         attempt.ending, attempt.ended = "failed", at
-        self._note(attempt, "fail", at)
+        self._notes.append((at, "fail", attempt, attempt.lane))
 
     def crashed(self, worker: str, at: float) -> None:
         """The worker died, and all it ran with it. Nobody knows yet."""
@@ -111,25 +125,40 @@ class Log:
 
     def seized(self, job: str, at: float) -> None:
         """The loss of the attempt was found out; what becomes of the job follows."""
+        attempt = self.running[job]
         self.seizures += 1
-        self._note(self.running[job], "seized", at)
+        self._notes.append((at, "seized", attempt, attempt.lane))
 
     def again(self, job: str, lane: Lane, due: float) -> None:
         """The job will be tried again."""
         attempt = self.running.pop(job)
         self._before[job] = attempt.region
-        self.waiting[job] = Waiting(lane.label, due, is_retry=True)
-        number = attempt.number + 1
-        self._events.append(Event(due, job, attempt.home, "retry-due", number, lane.label))
+        self._notes.append((due, "retry-due", attempt, label(lane.scope, lane.priority)))
 
     def gave_up(self, job: str, at: float) -> None:
         """No retry is left: a dead letter."""
         attempt = self.running.pop(job)
         self.dead += 1
         self.last_end = at
-        self._note(attempt, "dead", at)
+        self._notes.append((at, "dead", attempt, attempt.lane))
 
-    def _note(self, attempt: Attempt, event: EventName, at: float) -> None:
-        self._events.append(
-            Event(at, attempt.job, attempt.region, event, attempt.number, attempt.lane)
-        )
+    def switched(self, region: str, at: float, *, opened: bool) -> None:
+        """A breaker opened or closed."""
+        switch = Switch(at, region, opened)
+        self.switches.append(switch)
+        self._notes.append((at, "breaker-open" if opened else "breaker-close", switch, ""))
+
+
+def event_of(t: float, event: EventName, what: Attempt | Switch, lane: str) -> Event:
+    """The event that was noted. One that falls due is the attempt after the one that failed."""
+    if isinstance(what, Switch):
+        return Event(t, "", what.region, event, 0, lane)
+    if event == "retry-due":
+        return Event(t, what.job, what.home, event, what.number + 1, lane)
+    return Event(t, what.job, what.region, event, what.number, lane)
+
+
+@cache
+def label(scope: str, priority: int) -> str:
+    """What a lane is called; there are few, and each is asked for often."""
+    return Lane("", scope, priority).label

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from heapq import merge
 from math import log
 from random import Random
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -12,6 +12,7 @@ from mulligan.core.facts import QueueSettings
 from mulligan.core.lane import Priority
 from mulligan.core.retry import Retry
 
+JOBS_LIMIT = 2_000_000
 EVERY: frozenset[int] = frozenset({0})  # stands for every attempt; none has number 0
 
 
@@ -81,22 +82,16 @@ class Stream(Struct, frozen=True):
     fail_first: float = 0.0
 
 
-class Scenario(Struct, frozen=True):
-    """All of it. The simulation ends when every job has, or `until` is reached."""
+class Past(NamedTuple):
+    """How an attempt went once, and goes again: how long it took, and the pause that followed."""
 
-    name: str
-    regions: tuple[Region, ...]
-    jobs: tuple[Jobs, ...] = ()
-    streams: tuple[Stream, ...] = ()
-    queue: QueueSettings = QueueSettings()
-    seed: int = 0
-    until: float = 86_400.0
-    hold_through_backoff: bool = False
-    title: str = ""
+    duration: float
+    ending: Literal["done", "retried", "dead"]
+    delay: float | None = None
 
 
 class Planned(NamedTuple):
-    """One job to come."""
+    """One job to come; of one that has been, `course` says how its attempts went."""
 
     at: float
     id: str
@@ -106,6 +101,25 @@ class Planned(NamedTuple):
     priority: int
     fail: frozenset[int]
     crash: frozenset[int]
+    course: tuple[Past, ...] = ()
+
+
+class Scenario(Struct, frozen=True):
+    """All of it. The simulation ends when every job has, or `until` is reached.
+
+    `planned` are the jobs of a trace, in order of time.
+    """
+
+    name: str
+    regions: tuple[Region, ...]
+    jobs: tuple[Jobs, ...] = ()
+    streams: tuple[Stream, ...] = ()
+    planned: tuple[Planned, ...] = ()
+    queue: QueueSettings = QueueSettings()
+    seed: int = 0
+    until: float = 86_400.0
+    hold_through_backoff: bool = False
+    title: str = ""
 
 
 FIRST = frozenset({1})
@@ -120,6 +134,7 @@ def arrivals(scenario: Scenario) -> list[Planned]:
     parts: Sequence[Iterator[Planned]] = [
         *(alike(jobs, scenario.seed) for jobs in sorted(scenario.jobs, key=lambda jobs: jobs.at)),
         *(streamed(stream, scenario.seed) for stream in scenario.streams),
+        iter(scenario.planned),
     ]
     return list(merge(*parts, key=lambda job: job.at))
 

@@ -4,13 +4,15 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from mulligan.core.decide import LOST
-from mulligan.core.job import Claim, Enqueued, Lease, NewJob
+from mulligan.core.health import Breaker
+from mulligan.core.job import Claim, Lease
 from mulligan.core.outcome import Again, Dead, Done, Outcome
 from mulligan.core.plan import ClaimPlan
+from mulligan.core.settings import BATCH_LIMIT, Settings
 from mulligan.core.worker import Worker
 from mulligan.engine.worker import REAP_EVERY
 from mulligan.sim.loop import OrderedLoop
-from mulligan.sim.record import Log
+from mulligan.sim.record import Log, Waiting
 from mulligan.stores.contract import Beat, Claimed, Verdict
 from mulligan.stores.memory import MemoryStore
 from mulligan.stores.memory.bells import Bells
@@ -32,16 +34,19 @@ class Recorder(MemoryStore):
         self.ranks: dict[str, int] = {}
         self._bells = RankedBells(self, self.ranks)
         self._ended = ended
+        self._moment = -1.0
         self._sleepy = sleepy
         self._mourned: dict[str, float] = {}
         self._death = asyncio.Event()
         self.log = Log()
 
-    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
-        """Add the jobs, and write down that they came."""
-        for job in jobs:
-            self.log.joined(job.id, job.lane, self._clock())
-        return await super().enqueue(jobs)
+    def _tick(self) -> float:
+        """The time; a simulation stands still at an instant, and to round it takes a while."""
+        moment = self._clock()
+        if moment != self._moment:
+            self._moment = moment
+            super()._tick()
+        return self._now
 
     async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
         """Walk the plan, and write down what started."""
@@ -56,6 +61,8 @@ class Recorder(MemoryStore):
         for outcome, verdict in zip(outcomes, verdicts, strict=True):
             if verdict == "written":
                 self._written(outcome)
+        if self._sleepy and self.log.done % BATCH_LIMIT == 0:
+            await super().prune(Settings().keep_done, BATCH_LIMIT)
         return verdicts
 
     def _written(self, outcome: Outcome) -> None:
@@ -71,6 +78,21 @@ class Recorder(MemoryStore):
             else:
                 self.log.gave_up(job, self._now)
                 self._ended()
+
+    async def switch(self, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
+        """Switch the breaker, and write down if it opened or closed."""
+        switched = await super().switch(queue, region, before, after)
+        if switched and before.open != after.open:
+            self.log.switched(region, self._now, opened=after.open)
+        return switched
+
+    def left(self) -> list[Waiting]:
+        """The jobs that stand in line, or will when they fall due."""
+        return [
+            Waiting(record.lane.label, record.due, is_retry=record.retry_count > 0)
+            for record in self._jobs.values()
+            if record.status == "pending"
+        ]
 
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
         """Keep the worker's leases."""

@@ -11,6 +11,7 @@ from mulligan.core.durations import rounded
 from mulligan.core.fetch import Fifo
 from mulligan.sim.record import Attempt
 from mulligan.sim.run import Run
+from mulligan.sim.scenario import Region
 
 FRESH = "fresh"
 
@@ -35,6 +36,38 @@ def summary(run: Run) -> dict[str, Any]:
         "time_saved": time_saved(run, retries),
         "starts_by_lane": dict(sorted(Counter(a.lane for a in log.attempts).items())),
         "largest_retry_backlog": largest_backlog(run),
+        "regions": {region.name: of_region(run, region) for region in run.scenario.regions},
+    }
+
+
+def of_region(run: Run, region: Region) -> dict[str, Any]:
+    """How a region fared: its attempts, its breaker, and retries that it failed when it was down.
+
+    What has not happened by the end is null.
+    """
+    attempts = [attempt for attempt in run.log.attempts if attempt.region == region.name]
+    failed = [attempt for attempt in attempts if attempt.ending in ("failed", "crashed")]
+    breaker: list[dict[str, float | None]] = []
+    for switch in run.log.switches:
+        if switch.region == region.name and switch.opened:
+            breaker.append({"opened": switch.at, "closed": None})
+        elif switch.region == region.name:
+            breaker[-1]["closed"] = switch.at
+    outages = [
+        {
+            "begin": begin,
+            "end": end,
+            "last_failed_retry": max(
+                (a.ended for a in failed if a.is_retry and begin <= a.started < end), default=None
+            ),
+        }
+        for begin, end in region.outage
+    ]
+    return {
+        "attempts": len(attempts),
+        "failures": len(failed),
+        "breaker": breaker,
+        "outages": outages,
     }
 
 
@@ -97,7 +130,7 @@ def backlog(run: Run, wanted: Sequence[str] | None = None) -> dict[str, list[tup
     for attempt in run.log.attempts:
         if attempt.started > attempt.due:
             changes[attempt.lane] += [(attempt.due, 1), (attempt.started, -1)]
-    for waiting in run.log.waiting.values():
+    for waiting in run.log.waiting:
         if waiting.due < run.ended_at:
             changes[waiting.lane].append((waiting.due, 1))
     lanes = changes if wanted is None else wanted
@@ -107,7 +140,7 @@ def backlog(run: Run, wanted: Sequence[str] | None = None) -> dict[str, list[tup
 def largest_backlog(run: Run) -> int:
     """The most retries that were due and had not started, at any time, in whatever lane."""
     due = [a for a in run.log.attempts if a.is_retry and a.started > a.due]
-    left = [w.due for w in run.log.waiting.values() if w.is_retry and w.due < run.ended_at]
+    left = [w.due for w in run.log.waiting if w.is_retry and w.due < run.ended_at]
     changes = chain(
         ((a.due, 1) for a in due), ((a.started, -1) for a in due), ((at, 1) for at in left)
     )

@@ -10,12 +10,13 @@ from mulligan.sim.run import Run
 
 # More bars than this are neither seen nor worth their bytes.
 MOST_BARS = 2000
-BAR, GAP, REGION_GAP = 18, 3, 8
+BAR, GAP, REGION_GAP = 18, 3, 10
+SPAN = 2.5
+LETTER = 6.0
 LEAST_BAR = 7
 MANY_ROWS = 24
 BUSY = 54
 COLUMN = 4
-WIDE_ENOUGH = 13
 KINDS = ("done", "again", "failed", "crashed", "running")
 
 Row = tuple[str, str, list[Attempt]]
@@ -44,6 +45,7 @@ def bars(run: Run, scale: Scale, top: float) -> tuple[list[str], float]:
                 drawn += bar(attempt, scale, y, height, run.ended_at)
             y += height + GAP
         parts.append(rect(LEFT, begin - 2, WIDTH - LEFT - RIGHT, y - begin + 1, "band"))
+        parts += spans(run, region, scale, begin - 6)
         if height != BAR:
             parts.append(text(LEFT - 8, begin + 11, region, "", "end"))
         parts += drawn
@@ -66,11 +68,17 @@ def bar(attempt: Attempt, scale: Scale, y: float, height: float, now: float) -> 
             f'<rect fill="url(#hatch)" pointer-events="none" x="{x + 0.5:.2f}" y="{y:.2f}"'
             f' width="{max(width - 1, 0.5):.2f}" height="{height}"/>'
         )
-        if width > WIDE_ENOUGH and height == BAR:
-            parts.append(
-                text(x + width / 2, y + height - 5, str(attempt.number), "number small", "middle")
-            )
+    said = next((each for each in names(attempt) if width > len(each) * LETTER + 6), "")
+    if said and height == BAR:
+        parts.append(text(x + width / 2, y + height - 5, said, "number small", "middle"))
     return parts
+
+
+def names(attempt: Attempt) -> tuple[str, ...]:
+    """What a bar may say, the longest first."""
+    if attempt.is_retry:
+        return f"{attempt.job}, attempt {attempt.number}", f"{attempt.number}"
+    return (attempt.job,)
 
 
 def rows(run: Run) -> list[Row]:
@@ -132,8 +140,36 @@ def busy(run: Run, scale: Scale, top: float) -> tuple[list[str], float]:
                 ]
                 parts.append(area(points, floor, f"busy {kind}"))
         parts.append(line(LEFT, floor, WIDTH - RIGHT, floor, "axis"))
+        parts += spans(run, region.name, scale, floor - BUSY - 5)
         y = floor + REGION_GAP
     return parts, y - REGION_GAP
+
+
+def spans(run: Run, region: str, scale: Scale, y: float) -> list[str]:
+    """Above its rows, when a region was out of order and when its breaker was open."""
+    down = next(each.outage for each in run.scenario.regions if each.name == region)
+    parts = [
+        span(f"{region} is out of order", (begin, min(end, run.ended_at)), scale, y, "outage")
+        for begin, end in down
+        if begin < run.ended_at
+    ]
+    opened: float | None = None
+    ends = [(switch.at, switch.opened) for switch in run.log.switches if switch.region == region]
+    for at, opens in [*ends, (run.ended_at, False)]:
+        if opens:
+            opened = at
+        elif opened is not None:
+            said = f"the breaker of {region} is open"
+            parts.append(span(said, (opened, at), scale, y + SPAN, "breaker"))
+            opened = None
+    return parts
+
+
+def span(said: str, ends: tuple[float, float], scale: Scale, y: float, kind: str) -> str:
+    """A thin line over a stretch of time."""
+    begin, end = ends
+    title = f"{said}: {begin:g} to {end:g} s"
+    return rect(scale(begin), y, scale(end) - scale(begin), SPAN - 0.5, kind, title=title)
 
 
 def shares_of(run: Run, region: str, columns: int, span: float) -> list[list[float]]:

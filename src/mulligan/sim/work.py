@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import Any
 
-from mulligan.core.job import Call
-from mulligan.engine import CurrentJob, current_job
+from mulligan.core.job import Call, Claim
+from mulligan.core.signals import Fail, RetryAfter
+from mulligan.engine.current import RUNNING
 from mulligan.sim.scenario import EVERY, Planned, Region
 
 TASK = "simulated"
@@ -24,6 +25,7 @@ class Work:
     """
 
     is_async = True
+    transactional = False
     accept: Callable[[Any], bool] | None = None
 
     def __init__(
@@ -44,11 +46,14 @@ class Work:
         return (), {}
 
     async def _attempt(self) -> None:
-        job = current_job()
+        job = RUNNING.get()
         planned, region = self._jobs[job.id], self._regions[job.worker_region]
+        if job.retry_count < len(planned.course):
+            await self._repeat(planned, job)
+            return
         loop = asyncio.get_running_loop()
         duration = planned.duration * region.slowdown
-        down = region.down(loop.time())
+        down = bool(region.outage) and region.down(loop.time())
         if listed(job.attempt, planned.crash):
             await asyncio.sleep(duration / 2)
             loop.call_soon(self._crash, job.worker)
@@ -59,7 +64,19 @@ class Work:
         if listed(job.attempt, planned.fail) or self._unlucky(job, region):
             raise AttemptFailedError("as the scenario says")
 
-    def _unlucky(self, job: CurrentJob, region: Region) -> bool:
+    async def _repeat(self, planned: Planned, job: Claim) -> None:
+        """Go the way it went before."""
+        past = planned.course[job.retry_count]
+        await asyncio.sleep(past.duration)
+        if past.ending == "done":
+            return
+        if past.ending == "dead" and not planned.retry.spent(job.retry_count):
+            raise Fail("as in the trace")
+        if past.delay is not None:
+            raise RetryAfter(past.delay, "as in the trace")
+        raise AttemptFailedError("as in the trace")
+
+    def _unlucky(self, job: Claim, region: Region) -> bool:
         """By the job, the attempt and the region alone: the same under every policy."""
         if not region.failure_rate:
             return False
