@@ -5,6 +5,8 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,14 +14,18 @@ from msgspec.structs import replace
 
 from mulligan.app import Mulligan
 from mulligan.app.working import new_worker, run_loop, work
+from mulligan.cli.ending import Reason, end_when, reasons, supervised
 from mulligan.cli.group import RefusalError
 from mulligan.cli.logs import LEVELS, LogFormat, set_up
 from mulligan.cli.target import check_url, load_app
 from mulligan.core.durations import check_seconds
 from mulligan.core.errors import StoreUnavailableError
 from mulligan.core.fetch import Only
+from mulligan.core.names import check_name
 from mulligan.core.worker import Worker
 from mulligan.engine import Engine
+from mulligan.engine.worker import cancelled
+from mulligan.supervisor.notify import notify
 
 log = logging.getLogger("mulligan.worker")
 # How long a worker that was told twice may take to write what it has decided.
@@ -33,6 +39,9 @@ HURRY = 2.0
 @click.option("-c", "--concurrency", type=click.IntRange(min=1), help="Jobs at a time.")
 @click.option("--only", type=click.Choice(["retries", "fresh"]),
               help="Serve one kind of job, for queues with policy separate.")  # fmt: skip
+@click.option("--idle-exit", type=float, metavar="SECONDS",
+              help="End when nothing has run for so long.")  # fmt: skip
+@supervised
 @click.option("--drain-timeout", type=float, metavar="SECONDS",
               help="How long to wait for running jobs when told to stop.")  # fmt: skip
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True,
@@ -46,6 +55,10 @@ def worker(
     queues: str | None,
     concurrency: int | None,
     only: Only | None,
+    idle_exit: float | None,
+    name: str,
+    supervisor: Path | None,
+    orphan_grace: float,
     drain_timeout: float | None,
     log_level: str,
     log_format: LogFormat,
@@ -58,14 +71,25 @@ def worker(
     """
     app = load_app(named)
     check_url(app.url)
-    if drain_timeout is not None:
-        seconds = check_seconds("drain-timeout", drain_timeout)
-        app.settings = replace(app.settings, drain_timeout=seconds)
+    set_drain_timeout(app, drain_timeout)
+    ends = reasons(idle_exit, supervisor, orphan_grace)
     served = [name.strip() for name in queues.split(",")] if queues is not None else []
     me = new_worker(app, region=region, queues=served, concurrency=concurrency, only=only)
+    me = replace(me, name=name and check_name("name", name))
     set_up(log_level, log_format)
-    shift = Shift(app, me)
-    announce(named, app, me, log_format)
+    announce(named, app, me, brief=log_format == "json" or supervisor is not None)
+    run_shift(Shift(app, me, ends))
+
+
+def set_drain_timeout(app: Mulligan, seconds: float | None) -> None:
+    """Let the command line go before the app."""
+    if seconds is not None:
+        checked = check_seconds("drain-timeout", seconds)
+        app.settings = replace(app.settings, drain_timeout=checked)
+
+
+def run_shift(shift: "Shift") -> None:
+    """Run it to its end, and end the process as it says."""
     run_loop(shift.run)
     if shift.worn:
         sys.stderr.flush()
@@ -75,11 +99,16 @@ def worker(
 
 
 class Shift:
-    """A worker from its start to its stop, and what signals mean to it."""
+    """A worker from its start to its stop, and what signals mean to it.
 
-    def __init__(self, app: Mulligan, me: Worker) -> None:
+    It also stops when one of the reasons has held for long enough.
+    """
+
+    def __init__(self, app: Mulligan, me: Worker, ends: Sequence[Reason] = ()) -> None:
         self._app = app
         self._me = me
+        self._ends = ends
+        self._looking: list[asyncio.Task[None]] = []
         self._engine: Engine | None = None
         self._main: asyncio.Task[Any] | None = None
         self._signals = 0
@@ -106,9 +135,13 @@ class Shift:
             self.cut_off = self._signals > 1 or (self._signals == 1 and late)
             self.worn = engine.worn and not self._signals
             log.info("stopped")
+        finally:
+            await cancelled(self._looking)
 
     def _ready(self, engine: Engine) -> None:
         self._engine = engine
+        self._looking = [asyncio.create_task(end_when(each, engine)) for each in self._ends]
+        notify("READY=1")
         log.info("ready for jobs")
 
     def _told(self) -> None:
@@ -130,8 +163,8 @@ class Shift:
             os._exit(1)
 
 
-def announce(named: str, app: Mulligan, me: Worker, form: LogFormat) -> None:
-    """Say what starts, on stderr before the first line of the log."""
+def announce(named: str, app: Mulligan, me: Worker, *, brief: bool) -> None:
+    """Say what starts, on stderr: as the first line of the log, or in full before it."""
     lines = {
         "app": named,
         "store": app.shown_url,
@@ -141,7 +174,7 @@ def announce(named: str, app: Mulligan, me: Worker, form: LogFormat) -> None:
         "tasks": ", ".join(app.tasks) or "none",
         "loop": loop_name(),
     }
-    if form == "json":
+    if brief:
         log.info("worker %s starts: %s", me.id, "; ".join(f"{k} {v}" for k, v in lines.items()))
         return
     click.secho(f"mulligan worker {me.id}", bold=True, err=True)

@@ -1,0 +1,66 @@
+"""What an app says about itself, asked in a process of its own.
+
+A supervisor outlives many releases of an app: it must not hold on to the first, nor die of one
+that cannot be imported.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+
+import msgspec
+
+from mulligan.core.errors import InvalidError, MulliganError
+from mulligan.supervisor.reading import AppFacts
+
+ANSWER_WITHIN = 60.0
+
+
+class Answer(msgspec.Struct):
+    """The facts, or why there are none."""
+
+    facts: AppFacts | None = None
+    refused: str = ""
+
+
+def ask(app: str, env: Mapping[str, str]) -> AppFacts:
+    """Import the app elsewhere, with these variables; refuses one that cannot be imported."""
+    try:
+        asked = subprocess.run(  # noqa: S603 - this very module
+            [sys.executable, "-m", "mulligan.cli.asking", app],
+            env={**os.environ, **env},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_WITHIN,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise InvalidError(f"app {app!r} was not imported within {ANSWER_WITHIN:g} s") from error
+    try:
+        # The app may print; the answer is the last line.
+        answer = msgspec.json.decode(asked.stdout.splitlines()[-1], type=Answer)
+    except (IndexError, msgspec.MsgspecError) as error:
+        said = (asked.stderr.strip().splitlines() or [f"exit code {asked.returncode}"])[-1]
+        raise InvalidError(f"app {app!r} cannot be imported: {said}") from error
+    if answer.facts is None:
+        raise InvalidError(answer.refused)
+    return answer.facts
+
+
+def main() -> None:
+    """Answer for the app that the command line names."""
+    from mulligan.cli.target import load_app  # noqa: PLC0415 - the asking side needs none of it
+
+    try:
+        app = load_app(sys.argv[1])
+    except MulliganError as error:
+        answer = Answer(refused=str(error))
+    else:
+        answer = Answer(AppFacts(app.url, app.queue_names, app.settings.concurrency))
+    print(msgspec.json.encode(answer).decode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Why a worker ends by itself: it is idle, or nobody supervises it any more."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import click
+from msgspec import Struct
+
+from mulligan.core.durations import check_seconds
+from mulligan.engine import Engine
+from mulligan.supervisor.locks import is_held
+
+log = logging.getLogger("mulligan.worker")
+LOOK_EVERY = 1.0
+# A worker looks so many times before its time is up.
+LOOKS = 4
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def supervised(command: Command) -> Command:
+    """Give the command what a supervisor says to a process that it starts."""
+    name = click.option("--name", metavar="NAME", default="", help="What it is called in lists.")
+    lock = click.option(
+        "--supervisor", type=click.Path(path_type=Path), metavar="FILE",
+        help="Its supervisor's lock file; it drains and ends when nobody holds that any more.",
+    )  # fmt: skip
+    grace = click.option(
+        "--orphan-grace", type=float, metavar="SECONDS", default=60.0, show_default=True,
+        help="How long it waits for a new supervisor before that.",
+    )  # fmt: skip
+    return name(lock(grace(command)))
+
+
+class Reason(Protocol):
+    """Something that ends a worker when it has held for long enough."""
+
+    @property
+    def words(self) -> str:
+        """The reason as the log says it."""
+        ...
+
+    @property
+    def seconds(self) -> float:
+        """How long it must hold."""
+        ...
+
+    def holds(self, engine: Engine) -> bool:
+        """Whether it holds now, and has since it was last asked."""
+        ...
+
+
+class Idle:
+    """Nothing has run."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = check_seconds("idle-exit", seconds)
+        self.words = f"nothing to do for {self.seconds:g} s"
+        self._started = 0
+
+    def holds(self, engine: Engine) -> bool:
+        """Whether no attempt runs, and none has started since."""
+        before, self._started = self._started, engine.executor.started
+        return not engine.executor.holding and before == self._started
+
+
+class Orphaned(Struct, frozen=True):
+    """Nobody holds the supervisor's lock."""
+
+    lock: Path
+    seconds: float
+
+    @property
+    def words(self) -> str:
+        """The reason as the log says it."""
+        return f"no supervisor for {self.seconds:g} s"
+
+    def holds(self, engine: Engine) -> bool:  # noqa: ARG002
+        """Whether the lock is free."""
+        return not is_held(self.lock)
+
+
+def reasons(idle_exit: float | None, supervisor: Path | None, orphan_grace: float) -> list[Reason]:
+    """What the options say."""
+    found: list[Reason] = []
+    if idle_exit is not None:
+        found.append(Idle(idle_exit))
+    if supervisor is not None:
+        found.append(Orphaned(supervisor, check_seconds("orphan-grace", orphan_grace)))
+    return found
+
+
+async def end_when(reason: Reason, engine: Engine) -> None:
+    """Drain the worker when the reason has held for its time."""
+    loop = asyncio.get_running_loop()
+    pause = min(LOOK_EVERY, reason.seconds / LOOKS)
+    since = loop.time()
+    while not engine.stopping:
+        if not reason.holds(engine):
+            since = loop.time()
+        elif loop.time() - since >= reason.seconds:
+            log.info("%s; ending", reason.words)
+            engine.stop()
+            return
+        await asyncio.sleep(pause)

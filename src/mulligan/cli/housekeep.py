@@ -1,0 +1,50 @@
+"""`housekeep`: the chores of a store, without running jobs."""
+
+from pathlib import Path
+
+import click
+from msgspec.structs import replace
+
+from mulligan.app.working import new_worker
+from mulligan.cli.ending import reasons, supervised
+from mulligan.cli.logs import LEVELS, LogFormat, set_up
+from mulligan.cli.target import about_an_app_or_store, check_url, find_app
+from mulligan.cli.worker import Shift, log, run_shift, set_drain_timeout
+from mulligan.core.names import check_name
+
+
+@click.command()
+@supervised
+@click.option("--drain-timeout", type=float, metavar="SECONDS",
+              help="How long to wait for the store when told to stop.")  # fmt: skip
+@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True,
+              help="What to log from.")  # fmt: skip
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text",
+              show_default=True, help="How to log.")  # fmt: skip
+@about_an_app_or_store
+def housekeep(
+    named: str | None,
+    *,
+    name: str,
+    supervisor: Path | None,
+    orphan_grace: float,
+    drain_timeout: float | None,
+    log_level: str,
+    log_format: LogFormat,
+    app: str | None,
+    store: str | None,
+) -> None:
+    """Do the chores of a store without running jobs.
+
+    Promotes what fell due, seizes what lost workers held, ends what expired and deletes what is
+    old. Workers do the same beside their jobs; nothing depends on this being up.
+    """
+    target = find_app(named, app, store)
+    check_url(target.url)
+    set_drain_timeout(target, drain_timeout)
+    ends = reasons(None, supervisor, orphan_grace)
+    # A worker that serves no queue: it is never given a job, and does everything else.
+    me = replace(new_worker(target), queues=(), name=name and check_name("name", name))
+    set_up(log_level, log_format)
+    log.info("keeping house at %s as %s", target.shown_url, me.id)
+    run_shift(Shift(target, me, ends))

@@ -1,0 +1,155 @@
+"""`supervise`: runs a fleet of workers as a file says."""
+
+import asyncio
+import contextlib
+import logging
+import sys
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from rich.live import Live
+
+from mulligan.cli.asking import ask
+from mulligan.cli.fleet_view import EVENTS_SHOWN, picture, status_tables
+from mulligan.cli.group import RefusalError, printable
+from mulligan.cli.logs import iso, set_up
+from mulligan.cli.show import console, print_json
+from mulligan.cli.target import json_option
+from mulligan.core.errors import MulliganError
+from mulligan.stores import redact
+from mulligan.supervisor.events import SERIOUS, Event
+from mulligan.supervisor.fleet import Fleet, Kind
+from mulligan.supervisor.locks import LOCK, is_held
+from mulligan.supervisor.reading import AppFacts, load_fleet
+from mulligan.supervisor.supervisor import Supervisor, read_state
+
+log = logging.getLogger("mulligan.supervisor")
+DRAW_EVERY = 0.25
+# Of what a dead process said: it was all relayed, but other processes talk in between.
+LAST_LINES = 3
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
+@click.option("--status", "as_status", is_flag=True, help="Show how the fleet is, and end.")
+@click.option("--check", "only_check", is_flag=True, help="Check the file, and end.")
+@click.option("--plain", is_flag=True, help="Print lines instead of a live table.")
+@json_option
+def supervise(file: Path, *, as_status: bool, only_check: bool, plain: bool, as_json: bool) -> None:
+    """Run a fleet of workers as a file says.
+
+    Workers are started as jobs wait for them, replaced when worn and restarted when they die. If
+    the supervisor itself dies, the next one takes its workers over. SIGHUP reads the file again,
+    SIGTERM or Ctrl-C drains all workers and ends, a second one hurries. Exit code 0 if all ended in
+    order, 1 if one had to be killed or cut jobs off.
+    """
+    fleet = load_fleet(file, unasked if as_status else ask)
+    if only_check:
+        check(fleet, as_json=as_json)
+    elif as_status:
+        show_status(fleet, as_json=as_json)
+    else:
+        live = sys.stdout.isatty() and not (plain or as_json)
+        clean = asyncio.run(run(fleet, live=live, as_json=as_json))
+        if not clean:
+            raise RefusalError("not every process could end in order; jobs were cut off", 1)
+
+
+def check(fleet: Fleet, *, as_json: bool) -> None:
+    """Say what the file says, with every default filled in."""
+    if as_json:
+        kinds = {kind.name: shown(kind) for kind in fleet.kinds.values()}
+        print_json({"name": fleet.name, "state": str(fleet.state), "kinds": kinds})
+        return
+    for kind in fleet.kinds.values():
+        number = "one" if kind.service else f"{kind.min} to {kind.max_concurrent}"
+        what = kind.app or " ".join(kind.command) or redact(kind.store)
+        click.echo(f"{kind.name}: {number} of {what}")
+    click.echo(f"{fleet.file} is good")
+
+
+def shown(kind: Kind) -> dict[str, Any]:
+    """A kind without what may be secret."""
+    open_ = msgspec.structs.replace(kind, store=redact(kind.store), env={})
+    fields: dict[str, Any] = msgspec.to_builtins(open_)
+    return fields
+
+
+def unasked(_app: str, _env: Mapping[str, str]) -> AppFacts:
+    """In place of an app, where only the file matters."""
+    return AppFacts("sqlite:///", (), 1)
+
+
+def show_status(fleet: Fleet, *, as_json: bool) -> None:
+    """Show the state that the supervisor of the file wrote last."""
+    state = read_state(fleet.state)
+    if state is None:
+        raise MulliganError(
+            f"no supervisor has run on {fleet.state} yet; start one with:"
+            f" mulligan supervise {fleet.file}"
+        )
+    alive = is_held(fleet.state / LOCK)
+    if as_json:
+        print_json({"alive": alive, **msgspec.to_builtins(state)})
+    else:
+        console().print(status_tables(state, alive=alive))
+    if not alive:
+        click.get_current_context().exit(1)
+
+
+async def run(fleet: Fleet, *, live: bool, as_json: bool) -> bool:
+    """Supervise until told to stop; whether all ended in order."""
+    if live:
+        return await run_live(fleet)
+    if not as_json:
+        set_up("info", "text")
+    supervisor = Supervisor(
+        fleet, lambda: load_fleet(fleet.file, ask), print_event if as_json else log_event
+    )
+    await supervisor.run()
+    return supervisor.clean
+
+
+async def run_live(fleet: Fleet) -> bool:
+    """Supervise with a table that changes."""
+    events: deque[Event] = deque(maxlen=EVENTS_SHOWN)
+
+    def hear(event: Event) -> None:
+        if event.event != "line":
+            events.append(event)
+
+    supervisor = Supervisor(fleet, lambda: load_fleet(fleet.file, ask), hear)
+    running = asyncio.ensure_future(supervisor.run())
+    screen = Live(console=console(), auto_refresh=False)
+    with screen:
+        while not running.done():
+            screen.update(picture(supervisor.state(), events), refresh=True)
+            await asyncio.wait([running], timeout=DRAW_EVERY)
+        with contextlib.suppress(MulliganError):
+            screen.update(picture(supervisor.state(), events), refresh=True)
+    await running
+    return supervisor.clean
+
+
+def log_event(event: Event) -> None:
+    """One line on stderr; what a dead process said last follows it."""
+    if event.event == "line":
+        click.echo(printable(event.sentence), err=True)
+        return
+    level = logging.WARNING if event.event in SERIOUS else logging.INFO
+    log.log(level, "%s", event.sentence)
+    for line in event.lines[-LAST_LINES:]:
+        log.log(level, "    %s", line)
+
+
+def print_event(event: Event) -> None:
+    """One JSON object on stdout."""
+    fields: dict[str, Any] = msgspec.to_builtins(event)
+    fields["at"] = iso(event.at)
+    fields["text"] = printable(event.text)
+    click.echo(msgspec.json.encode(fields).decode())
+    sys.stdout.flush()

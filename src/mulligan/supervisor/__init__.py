@@ -1,0 +1,1 @@
+"""Runs a fleet of processes as a file says."""

@@ -1,0 +1,102 @@
+"""Lock files: what is locked is alive, whoever has crashed meanwhile.
+
+A lock belongs to an open file, not to a process. The supervisor opens and locks a slot's file,
+hands the open file down to the child and closes its own: from then on the lock is held exactly as
+long as the child lives.
+"""
+
+import contextlib
+import fcntl
+import os
+import time
+from pathlib import Path
+
+import msgspec
+
+# The supervisor's own, in its state folder.
+LOCK = "supervisor.lock"
+# A worker that looks whether a lock is held holds it for an instant itself.
+PATIENCE, PAUSE = 1.0, 0.02
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What a lock file says about the holder: for people, and for the next supervisor.
+
+    `recipe` tells how it was started, `began` when (seconds since 1970).
+    """
+
+    pid: int = 0
+    recipe: str = ""
+    began: float = 0.0
+
+
+def acquire(path: Path, patience: float = PATIENCE) -> int | None:
+    """The open file, locked; None if another holds it."""
+    opened = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                os.close(opened)
+                return None
+            time.sleep(PAUSE)
+        else:
+            return opened
+
+
+def is_held(path: Path) -> bool:
+    """Whether somebody holds the lock; not if there is no such file."""
+    try:
+        opened = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(opened)
+    return False
+
+
+def write_record(path: Path, record: Record) -> None:
+    """Write it into the lock file, which must stay the same file."""
+    opened = os.open(path, os.O_WRONLY)
+    try:
+        data = msgspec.json.encode(record) + b"\n"
+        os.ftruncate(opened, os.pwrite(opened, data, 0))
+    finally:
+        os.close(opened)
+
+
+def read_record(path: Path) -> Record:
+    """What the lock file says; an empty record if that is nothing."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Record)
+    except (OSError, msgspec.MsgspecError):
+        return Record()
+
+
+def holders(path: Path) -> list[int]:
+    """The processes that have the file open, other than this one.
+
+    Asked of the system itself: a number in a file may since have become somebody else's.
+    """
+    wanted = path.stat()
+    others = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
+    return [pid for pid in others if pid != os.getpid() and has_open(pid, wanted)]
+
+
+def has_open(pid: int, wanted: os.stat_result) -> bool:
+    """Whether the process has the file open, as far as we may look."""
+    try:
+        files = list(Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:  # ended meanwhile, or another user's
+        return False
+    for file in files:
+        with contextlib.suppress(OSError):  # closed meanwhile
+            if os.path.samestat(file.stat(), wanted):
+                return True
+    return False

@@ -1,0 +1,121 @@
+"""A process that is watched and signalled by a handle of the kernel's, never by its number."""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from mulligan.supervisor.locks import has_open
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Process:
+    """A child of ours, or one that a supervisor before us started.
+
+    The handle (a pidfd) stands for this one process: when it has ended and its number is given to
+    another, the handle still means the first.
+    """
+
+    def __init__(self, pid: int, child: "subprocess.Popen[bytes] | None" = None) -> None:
+        self.pid = pid
+        self.handle = os.pidfd_open(pid)
+        self.adopted = child is None
+        self._child = child
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended; a child is then gone for good."""
+        if self._child is not None:
+            return self._child.poll() is not None
+        poll = select.poll()
+        poll.register(self.handle, select.POLLIN)
+        return bool(poll.poll(0))
+
+    @property
+    def code(self) -> int | None:
+        """How it ended: its exit code, minus the number of the signal; None if not known."""
+        return self._child.returncode if self._child is not None else None
+
+    @property
+    def memory(self) -> int:
+        """The bytes of memory it occupies; 0 once it has ended."""
+        try:
+            return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * PAGE
+        except (OSError, IndexError):
+            return 0
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal; nothing if it has ended."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.handle, number)
+
+    def close(self) -> None:
+        """Let go of the handle."""
+        os.close(self.handle)
+
+
+def start(command: Sequence[str], env: Mapping[str, str], lock: int, log: IO[bytes]) -> Process:
+    """Start a process that holds the lock; what it prints goes to the log.
+
+    It has a session of its own: Ctrl-C is for the supervisor, which then ends it in order.
+    """
+    # Who asked to hear from us did not ask to hear from them.
+    ours = {name: value for name, value in os.environ.items() if name != "NOTIFY_SOCKET"}
+    child = subprocess.Popen(  # noqa: S603 - what the fleet file says
+        command,
+        env={**ours, **env},
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        pass_fds=(lock,),
+        start_new_session=True,
+    )
+    return Process(child.pid, child)
+
+
+def adopt(pid: int, lock: Path) -> Process | None:
+    """The process, if it still holds the lock once we have a handle on it."""
+    try:
+        process = Process(pid)
+    except ProcessLookupError:
+        return None
+    if has_open(pid, lock.stat()):
+        return process
+    process.close()
+    return None
+
+
+def is_leader(pid: int) -> bool:
+    """Whether it was started by a supervisor, and not by one that was."""
+    try:
+        return os.getsid(pid) == pid
+    except ProcessLookupError:
+        return False
+
+
+def age_of(pid: int) -> float:
+    """Seconds since the process began; 0 once it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / TICKS)
+
+
+def in_words(code: int | None) -> str:
+    """How a process ended, as people say it."""
+    if code is None:
+        return "exit code unknown (adopted)"
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"

@@ -1,0 +1,226 @@
+"""From fleet.toml to a fleet; whatever makes no sense is refused with its line."""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+from msgspec import Struct
+
+from mulligan.core.errors import InvalidError
+from mulligan.core.fetch import Only
+from mulligan.core.names import check_name, check_region
+from mulligan.stores import make_store
+from mulligan.supervisor.fleet import EVERY, ORPHAN_GRACE, SERVICE, Fleet, Kind
+from mulligan.tables import Document, Table
+
+TOP = ("name", "state", "every", "orphan_grace", "kinds")
+LIFE = ("max_runtime", "memory_limit", "cooldown", "drain_timeout", "backoff", "backoff_max")
+OF_SERVICE = ("service", "app", "command", "store", "max_concurrent", *LIFE, "env")
+OF_WORKER = (
+    "service", "app", "command", "store", "queues", "region", "concurrency", "only",
+    "min", "max_concurrent", "max_wait", "idle_exit", *LIFE, "env",
+)  # fmt: skip
+OF_APP = ("region", "concurrency", "only", "queues")
+SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMG]?)(?:i?B)?", re.IGNORECASE)
+
+
+class AppFacts(Struct, frozen=True):
+    """What an app says about itself."""
+
+    url: str
+    queues: tuple[str, ...]
+    concurrency: int
+
+
+# The app of this name, in an environment with these variables.
+Describe = Callable[[str, Mapping[str, str]], AppFacts]
+
+
+def load_fleet(file: Path, describe: Describe) -> Fleet:
+    """Read the file; its apps are asked what they serve and where their jobs are."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidError(f"{file} cannot be read: {reason}") from error
+    return read_fleet(file, text, describe)
+
+
+def read_fleet(file: Path, text: str, describe: Describe) -> Fleet:
+    """The fleet that the text of the file says."""
+    root = Document(str(file), text, "the fleet").root
+    root.only(*TOP)
+    tables = root.table("kinds")
+    if not tables.names():
+        tables.refuse_all("the fleet has no kind of worker; add [kinds.NAME]")
+    name = root.text("name", file.stem)
+    root.checked("name", lambda: check_name("name", name))
+    return Fleet(
+        name=name,
+        file=file,
+        state=(file.parent / root.text("state", f".mulligan/{file.stem}")).absolute(),
+        kinds={kind: read_kind(tables, kind, describe) for kind in tables.names()},
+        every=root.number("every", EVERY, above=True),
+        orphan_grace=root.number("orphan_grace", ORPHAN_GRACE),
+    )
+
+
+def read_kind(tables: Table, name: str, describe: Describe) -> Kind:
+    """One kind."""
+    if not _NAME.fullmatch(name):
+        tables.refuse(
+            name, f"kind {name!r} must be 1 to 64 letters, digits, '_', '.' or '-': it names files"
+        )
+    table = tables.table(name)
+    service = table.flag("service")
+    check_keys(table, name, service=service)
+    common = {
+        "name": name,
+        "service": service,
+        "command": texts(table, "command"),
+        "env": read_env(table),
+        **read_life(table, SERVICE if service else Kind(name)),
+    }
+    if service:
+        table.count("max_concurrent", 1, least=1, most=1)
+        return Kind(**common, **read_service(table, common, describe))
+    return Kind(**common, **read_numbers(table), **read_work(table, common, describe))
+
+
+def check_keys(table: Table, name: str, *, service: bool) -> None:
+    """Refuse keys that do not exist, or mean nothing for this kind."""
+    table.only(*OF_WORKER)
+    for key in table.names():
+        if service and key not in OF_SERVICE:
+            table.refuse(key, f"kind {name!r} is a service, of which one runs; take out {key}")
+        if "command" in table and key in OF_APP and key != "queues":
+            table.refuse(key, f"kind {name!r} has a command of its own; say {key} in it")
+    if "command" in table and "app" in table:
+        table.refuse("command", f"kind {name!r} has an app and a command; give one of them")
+    if "command" in table and not table.items("command"):
+        table.refuse("command", f'command of kind {name!r} is empty; write ["program", "argument"]')
+    if "app" not in table and "command" not in table and not (service and "store" in table):
+        table.refuse_all(f'kind {name!r} has no app; add app = "module:attribute", or a command')
+
+
+def read_life(table: Table, default: Kind) -> dict[str, Any]:
+    """How long a process may live, and how it is ended and started again."""
+    backoff = table.number("backoff", default.backoff, least=0.001)
+    return {
+        "max_runtime": optional(table, "max_runtime", default.max_runtime),
+        "memory_limit": read_size(table, "memory_limit"),
+        "cooldown": table.number("cooldown", default.cooldown),
+        "drain_timeout": table.number("drain_timeout", default.drain_timeout),
+        "backoff": backoff,
+        "backoff_max": table.number(
+            "backoff_max", max(backoff, default.backoff_max), least=backoff
+        ),
+    }
+
+
+def read_numbers(table: Table) -> dict[str, Any]:
+    """How many there may be, and when there are more or fewer."""
+    default = Kind("")
+    least = table.count("min", default.min, most=1000)
+    most = table.count("max_concurrent", max(1, least), least=1, most=1000)
+    if least > most:
+        table.refuse("min", f"min {least} must not be more than max_concurrent {most}")
+    return {
+        "min": least,
+        "max_concurrent": most,
+        "max_wait": table.number("max_wait", default.max_wait, above=True),
+        "idle_exit": table.number("idle_exit", default.idle_exit, above=True),
+    }
+
+
+def read_work(table: Table, common: Mapping[str, Any], describe: Describe) -> dict[str, Any]:
+    """What its workers run, and which jobs are counted for them."""
+    queues = texts(table, "queues")
+    for queue in queues:
+        table.checked("queues", lambda queue=queue: check_name("queue", queue))  # type: ignore[misc]
+    concurrency = table.count("concurrency", None, least=1) if "concurrency" in table else None
+    region = table.text("region", "default")
+    table.checked("region", lambda: check_region(region, anywhere=False))
+    only = table.text("only") if "only" in table else None
+    if only not in (None, *get_args(Only)):
+        table.refuse("only", f"only {only!r} is not one of {', '.join(get_args(Only))}")
+    store = read_store(table)
+    if common["command"]:
+        if store and not queues:
+            table.refuse("store", "a command whose store is looked at needs its queues; add queues")
+        return {"store": store, "queues": queues, "serves": queues}
+    app = table.text("app")
+    facts = table.checked("app", lambda: describe(app, common["env"]))
+    url = store or table.checked("app", lambda: shared_store(facts.url))
+    return {
+        "app": app, "store": url, "queues": queues, "serves": queues or facts.queues,
+        "region": region, "concurrency": concurrency, "slots": concurrency or facts.concurrency,
+        "only": only,
+    }  # fmt: skip
+
+
+def read_service(table: Table, common: Mapping[str, Any], describe: Describe) -> dict[str, Any]:
+    """What a service runs."""
+    store = read_store(table)
+    if common["command"] or "app" not in table:
+        return {"store": store}
+    app = table.text("app")
+    facts = table.checked("app", lambda: describe(app, common["env"]))
+    return {"app": app, "store": store or table.checked("app", lambda: shared_store(facts.url))}
+
+
+def read_store(table: Table) -> str:
+    """A store's URL; "" if none is given."""
+    if "store" not in table:
+        return ""
+    url = table.text("store")
+    return table.checked("store", lambda: shared_store(url))
+
+
+def shared_store(url: str) -> str:
+    """The URL of a store that other processes see too."""
+    try:
+        make_store(url)
+    except InvalidError:
+        raise
+    except ValueError as error:
+        scheme = url.partition(":")[0]
+        raise InvalidError(f"the store URL that begins with {scheme!r} is not a URL") from error
+    if url.startswith("memory:"):
+        raise InvalidError("store memory:// is seen by one process alone; use sqlite:///FILE")
+    return url
+
+
+def read_env(table: Table) -> dict[str, str]:
+    """Variables for the process; all are text."""
+    inner = table.table("env")
+    return {name: inner.text(name) for name in inner.names()}
+
+
+def texts(table: Table, name: str) -> tuple[str, ...]:
+    """A list of texts; empty if it is not there."""
+    found = table.items(name)
+    for each in found:
+        if not isinstance(each, str):
+            table.refuse(name, f"{name} {each!r} must be text")
+    return tuple(found)
+
+
+def optional(table: Table, name: str, default: float | None) -> float | None:
+    """A number of seconds above 0, if there is one."""
+    return table.number(name, above=True) if name in table else default
+
+
+def read_size(table: Table, name: str) -> int | None:
+    """Bytes: a whole number, or text such as "512 MiB"."""
+    if name not in table:
+        return None
+    found = table.value(name)
+    if isinstance(found, str) and (match := _SIZE.fullmatch(found.strip())):
+        return int(float(match[1]) * SIZES[match[2].upper()])
+    if isinstance(found, bool) or not isinstance(found, int) or found < 1:
+        table.refuse(name, f'{name} {found!r} must be a number of bytes, or text such as "512 MiB"')
+    return found

@@ -1,0 +1,45 @@
+"""How a process of a kind is started: its command line, its variables, and a mark to tell it by."""
+
+import hashlib
+import sys
+from pathlib import Path
+
+import msgspec
+
+from mulligan.supervisor.fleet import Kind
+
+
+class Recipe(msgspec.Struct, frozen=True):
+    """A command and the variables it is given on top of the supervisor's own."""
+
+    command: tuple[str, ...]
+    env: dict[str, str]
+
+    @property
+    def mark(self) -> str:
+        """The same for the same recipe: a process with another mark is outdated."""
+        ordered = msgspec.json.encode([self.command, sorted(self.env.items())])
+        return hashlib.sha256(ordered).hexdigest()[:16]
+
+
+def recipe_for(kind: Kind, number: int, supervisor: Path, orphan_grace: float) -> Recipe:
+    """How the process in this slot is started; `supervisor` is the supervisor's own lock file.
+
+    The first `min` are there to stay; those above end by themselves when they are idle.
+    """
+    name = f"{kind.name}-{number}"
+    if kind.command:
+        return Recipe(kind.command, {**kind.env, "MULLIGAN_SLOT": name})
+    words = ["housekeep" if kind.service else "worker", *([kind.app] if kind.app else [])]
+    if not kind.service:
+        words += ["--region", kind.region]
+        words += ["--queues", ",".join(kind.queues)] if kind.queues else []
+        words += ["--concurrency", str(kind.concurrency)] if kind.concurrency else []
+        words += ["--only", kind.only] if kind.only else []
+        words += ["--idle-exit", f"{kind.idle_exit:g}"] if number > kind.min else []
+    words += ["--name", name, "--drain-timeout", f"{kind.drain_timeout:g}"]
+    words += ["--supervisor", str(supervisor), "--orphan-grace", f"{orphan_grace:g}"]
+    env = {**kind.env, "MULLIGAN_SLOT": name}
+    if not kind.app:
+        env["MULLIGAN_STORE"] = kind.store  # not an argument: it may hold a password
+    return Recipe((sys.executable, "-m", "mulligan", *words), env)

@@ -1,0 +1,194 @@
+"""A slot: a numbered place for one process of a kind, from its start to its end."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+
+from mulligan.core.errors import MulliganError
+from mulligan.supervisor.deciding import Phase, SlotView
+from mulligan.supervisor.fleet import Kind
+from mulligan.supervisor.lines import Lines
+from mulligan.supervisor.locks import (
+    Record,
+    acquire,
+    holders,
+    is_held,
+    read_record,
+    write_record,
+)
+from mulligan.supervisor.process import Process, adopt, age_of, in_words, is_leader, start
+from mulligan.supervisor.recipe import Recipe
+
+# How much longer than its drain timeout a process gets before it is killed: a worker that cuts
+# its jobs off has yet to write what it knows.
+GRACE = 5.0
+
+
+class Ending(Struct, frozen=True):
+    """How a process ended. `told` is why it was drained, "" if it ended by itself."""
+
+    pid: int
+    code: int | None
+    lived: float
+    told: str
+    killed: bool
+
+    @property
+    def words(self) -> str:
+        """In one line: how, after how long."""
+        return f"{in_words(self.code)} after {self.lived:.1f} s"
+
+    @property
+    def in_order(self) -> bool:
+        """Whether it ended as it should when told to; a worker that cut jobs off did not."""
+        return not self.killed and self.code in (0, None, -signal.SIGTERM)
+
+
+class TakenError(MulliganError):
+    """The slot is held by a process that cannot be seen or ended."""
+
+
+class Slot:
+    """The files of a slot, and its process if it has one.
+
+    `clock` is monotonic. The process is ready once somebody says so.
+    """
+
+    def __init__(
+        self, kind: Kind, number: int, folder: Path, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.kind = kind
+        self.number = number
+        self.name = f"{kind.name}-{number}"
+        self.process: Process | None = None
+        self.recipe = ""
+        self.ready = False
+        self.deaths = 0
+        self.rests_until = 0.0
+        self._clock = clock
+        self._lock = folder / f"{self.name}.lock"
+        self.lines = Lines(folder / f"{self.name}.log")
+        self._began = 0.0
+        self._told = ""
+        self._killed = False
+        self._kill_at = 0.0
+
+    @property
+    def phase(self) -> Phase:
+        """Where it is in its life."""
+        if self.process is None:
+            return "resting" if self.deaths else "empty"
+        if self._told:
+            return "draining"
+        return "running" if self.ready else "starting"
+
+    @property
+    def age(self) -> float:
+        """Seconds since its process began."""
+        return self._clock() - self._began if self.process else 0.0
+
+    @property
+    def last_start(self) -> float:
+        """When a process was last started here, in seconds since 1970; 0 if never."""
+        return read_record(self._lock).began
+
+    def view(self, recipe: str) -> SlotView:
+        """The slot now; it is outdated if its process was not started by this recipe."""
+        return SlotView(
+            self.number,
+            self.phase,
+            self.age,
+            self.process.memory if self.process and self.kind.memory_limit else 0,
+            outdated=self.process is not None and self.recipe != recipe,
+            rest=self.rests_until - self._clock() if self.deaths else 0.0,
+        )
+
+    def adopt(self) -> Process | None:
+        """Take over the process that holds the slot; None if none does.
+
+        What the process of a slot left behind when it ended is ended too.
+        """
+        if not is_held(self._lock):
+            return None
+        for pid in sorted(holders(self._lock), key=is_leader, reverse=True):
+            found = adopt(pid, self._lock)
+            if found is None:
+                continue
+            if not is_leader(pid):
+                found.send(signal.SIGKILL)
+                found.close()
+                continue
+            self._occupy(found, age_of(pid), read_record(self._lock).recipe)
+            self.ready = True
+            return found
+        return None
+
+    def start(self, recipe: Recipe) -> Process:
+        """Start a process, or take over the one that is there.
+
+        Refuses while the slot is held by what a process that ended has left behind.
+        """
+        lock = acquire(self._lock, patience=0.0)
+        if lock is None:
+            found = self.adopt()
+            if found is not None:
+                return found
+            raise TakenError(f"slot {self.name} is held by a process that has yet to end")
+        try:
+            # Written first: whoever finds the process later knows how it was started.
+            write_record(self._lock, Record(0, recipe.mark, time.time()))
+            with self.lines.open() as log:
+                process = start(recipe.command, recipe.env, lock, log)
+            write_record(self._lock, Record(process.pid, recipe.mark, time.time()))
+        finally:
+            os.close(lock)
+        self._occupy(process, 0.0, recipe.mark)
+        return process
+
+    def _occupy(self, process: Process, age: float, recipe: str) -> None:
+        self.process = process
+        self.recipe = recipe
+        self.ready = self._killed = False
+        self._told = ""
+        self._began = self._clock() - age
+
+    def drain(self, why: str) -> None:
+        """Let the process finish what it does and end; kill it when it takes too long."""
+        if self.process is None or self._told:
+            return
+        self._told = why
+        self._kill_at = self._clock() + self.kind.drain_timeout + GRACE
+        self.process.send(signal.SIGTERM)
+
+    def hurry(self) -> None:
+        """Let a draining process end at once."""
+        if self.process is not None and not self._killed:
+            self.process.send(signal.SIGTERM)
+            self._kill_at = min(self._kill_at, self._clock() + GRACE)
+
+    def check(self) -> Ending | None:
+        """Kill what was to end by now; if the process has ended, empty the slot and say how."""
+        if self.process is None:
+            return None
+        if self._told and not self._killed and self._clock() >= self._kill_at:
+            self._killed = True
+            self.process.send(signal.SIGKILL)
+        if not self.process.ended:
+            return None
+        process, lived = self.process, self.age
+        self.process = None
+        process.close()
+        ending = Ending(process.pid, process.code, lived, self._told, self._killed)
+        self._told = ""
+        return ending
+
+    def rest(self, lived: float, least: float) -> float:
+        """After a death: stay empty for a while, longer each time in a row."""
+        self.deaths = 1 if lived > self.kind.backoff_max else self.deaths + 1
+        seconds = max(self.kind.rest_after(self.deaths), least)
+        self.rests_until = self._clock() + seconds
+        return seconds

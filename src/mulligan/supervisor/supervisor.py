@@ -1,0 +1,247 @@
+"""The supervisor: keeps a fleet as its file says, through crashes of workers and of itself."""
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from mulligan.core.errors import InvalidError, MulliganError
+from mulligan.core.fleets import FleetState, note_key
+from mulligan.supervisor.crew import Crew
+from mulligan.supervisor.events import Event, Happening, Tell
+from mulligan.supervisor.fleet import Fleet, Kind
+from mulligan.supervisor.locks import LOCK, Record, acquire, read_record, write_record
+from mulligan.supervisor.notify import notify
+from mulligan.supervisor.process import Process
+from mulligan.supervisor.scaling import load_of
+from mulligan.supervisor.sight import Sight
+
+STATE = "state.json"
+# How long a change that nothing announces may go unseen.
+LOOK_EVERY = 0.2
+WRITE_EVERY = 2.0
+_SLOT_LOCK = re.compile(r"(?P<kind>.+)-(?P<number>\d{1,4})\.lock")
+
+
+class Supervisor:
+    """Runs a fleet until told to stop. `reload` reads the file anew; `tell` hears every event."""
+
+    def __init__(self, fleet: Fleet, reload: Callable[[], Fleet], tell: Tell) -> None:
+        self.fleet = fleet
+        self._reload = reload
+        self._tell = tell
+        self._folder = fleet.state
+        self._crews: dict[str, Crew] = {}
+        self._leaving: dict[str, Crew] = {}
+        self.clean = True
+        self._sights: dict[str, Sight] = {}
+        self._since = time.time()
+        self._wake = asyncio.Event()
+        self._stops = 0
+        self._reloading: asyncio.Task[Fleet] | None = None
+        self._written_at = 0.0
+
+    def state(self) -> FleetState:
+        """The fleet now."""
+        return FleetState(
+            name=self.fleet.name,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            at=time.time(),
+            since=self._since,
+            phase="stopping" if self._stops else "running",
+            kinds={name: crew.state() for name, crew in self._all.items()},
+            away={sight.shown: sight.away for sight in self._sights.values() if sight.away},
+        )
+
+    async def run(self) -> None:
+        """Adopt, fill, watch; drain everything in the end.
+
+        Refused while another supervisor runs on the same state folder.
+        """
+        lock = hold(self._folder, self.fleet.file)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGHUP, self.reload)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        try:
+            self._say("supervising", f"{self.fleet.file}, state in {self._folder}")
+            self._take_on(self.fleet)
+            self._adopt()
+            notify("READY=1")
+            while not (self._stops and self._all_empty()):
+                self._step()
+                self._write()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_EVERY):
+                        await self._wake.wait()
+                self._wake.clear()
+            self._say("stopped", "every process has ended")
+            self._write(now=True)
+        finally:
+            await asyncio.gather(*(sight.closed() for sight in self._sights.values()))
+            os.close(lock)
+
+    def stop(self) -> None:
+        """Drain all; a second call hurries."""
+        self._stops += 1
+        notify("STOPPING=1")
+        self._say("stopping", "once more hurries" if self._stops == 1 else "at once")
+        for crew in self._all.values():
+            if self._stops == 1:
+                crew.drain("the fleet stops")
+            else:
+                crew.hurry()
+        self._wake.set()
+
+    def reload(self) -> None:
+        """Read the file anew and go by it; a bad one is told, and the old one stays in force."""
+        if self._reloading is None and not self._stops:
+            self._reloading = asyncio.ensure_future(asyncio.to_thread(self._reload))
+            self._reloading.add_done_callback(lambda _task: self._wake.set())
+
+    # -- how -------------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        if self._reloading is not None and self._reloading.done():
+            self._change(self._reloading)
+            self._reloading = None
+        for name, crew in self._all.items():
+            self._look(crew)
+            if self._stops or name in self._leaving:
+                crew.check()
+            else:
+                crew.step()
+            self.clean = self.clean and (crew.clean or not self._stops)
+        self._leaving = {name: crew for name, crew in self._leaving.items() if not crew.empty}
+
+    def _look(self, crew: Crew) -> None:
+        """Tell the crew what its store says about its work and its workers."""
+        sight = self._sights.get(crew.kind.store)
+        if sight is None or sight.stats is None:
+            crew.look(None, frozenset())
+            return
+        load = load_of(crew.kind, sight.stats, sight.facts, crew.ids)
+        live = frozenset(view.worker.id for view in sight.stats.workers if view.live)
+        crew.look(load, live)
+
+    def _take_on(self, fleet: Fleet) -> None:
+        """Have a crew for each kind and a look at each store; drain the crews of kinds gone."""
+        for name, kind in fleet.kinds.items():
+            crew = self._crews.get(name) or self._leaving.pop(name, None)
+            if crew is not None:
+                crew.change(fleet, kind)
+                self._crews[name] = crew
+            else:
+                self._crews[name] = Crew(fleet, kind, self._folder, self._tell, self._watch)
+        for name in set(self._crews) - set(fleet.kinds):
+            self._leave(self._crews.pop(name))
+        renamed = (fleet.name, fleet.every) != (self.fleet.name, self.fleet.every)
+        for url in set(self._sights) - (set() if renamed else fleet.stores):
+            self._sights.pop(url).close()
+        key = note_key(socket.gethostname(), fleet.name)
+        for url in fleet.stores - set(self._sights):
+            self._sights[url] = Sight(
+                url, fleet.every, key, note=self._note, tell=self._tell, changed=self._wake.set
+            )
+        self.fleet = fleet
+
+    def _leave(self, crew: Crew) -> None:
+        crew.drain("the fleet file no longer has this kind")
+        self._leaving[crew.kind.name] = crew
+
+    def _adopt(self) -> None:
+        """Take over every process that a supervisor before us left running."""
+        strangers: dict[str, Crew] = {}
+        for path in sorted(self._folder.glob("*.lock")):
+            found = _SLOT_LOCK.fullmatch(path.name)
+            if found is None:
+                continue
+            name, number = found["kind"], int(found["number"])
+            crew = self._crews.get(name) or strangers.get(name)
+            if crew is None:
+                kind = Kind(name)
+                crew = Crew(self.fleet, kind, self._folder, self._tell, self._watch)
+                strangers[name] = crew
+            crew.adopt(number)
+        for crew in strangers.values():
+            self._leave(crew)
+
+    def _change(self, reading: "asyncio.Task[Fleet]") -> None:
+        try:
+            fleet = reading.result()
+            if fleet.state != self._folder:
+                raise InvalidError(f"state {fleet.state} cannot change while the fleet runs")
+        except MulliganError as error:
+            self._say("refused", f"{error}; the old file stays in force")
+            return
+        self._take_on(fleet)
+        self._say("reloaded", f"{fleet.file}: {', '.join(fleet.kinds)}")
+
+    def _watch(self, process: Process) -> None:
+        """Be woken when the process ends."""
+        loop = asyncio.get_running_loop()
+        handle = os.dup(process.handle)
+
+        def ended() -> None:
+            loop.remove_reader(handle)
+            os.close(handle)
+            self._wake.set()
+
+        loop.add_reader(handle, ended)
+
+    @property
+    def _all(self) -> dict[str, Crew]:
+        return {**self._crews, **self._leaving}
+
+    def _all_empty(self) -> bool:
+        return all(crew.empty for crew in self._all.values())
+
+    def _note(self) -> bytes:
+        return msgspec.json.encode(self.state())
+
+    def _write(self, *, now: bool = False) -> None:
+        """Keep the state in a file, for who has no store at hand."""
+        if now or time.monotonic() - self._written_at >= WRITE_EVERY:
+            self._written_at = time.monotonic()
+            draft = self._folder / f"{STATE}.new"
+            with contextlib.suppress(OSError):  # a full disk must not end the fleet
+                draft.write_bytes(self._note())
+                draft.replace(self._folder / STATE)
+
+    def _say(self, happening: Happening, text: str) -> None:
+        self._tell(Event(happening, text, time.time()))
+
+
+def hold(folder: Path, file: Path) -> int:
+    """The lock of the supervisor of this state folder, for as long as this process lives."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = acquire(folder / LOCK)
+    except OSError as error:
+        raise InvalidError(
+            f"state folder {folder} cannot be used: {error.strerror}; give {file} another state"
+        ) from error
+    if lock is None:
+        pid = read_record(folder / LOCK).pid
+        raise MulliganError(
+            f"a supervisor (pid {pid}) runs on {folder} already; stop it, or give {file} another"
+            " state folder"
+        )
+    write_record(folder / LOCK, Record(os.getpid(), "", time.time()))
+    return lock
+
+
+def read_state(folder: Path) -> FleetState | None:
+    """The state that a supervisor wrote last; None if there is none."""
+    try:
+        return msgspec.json.decode((folder / STATE).read_bytes(), type=FleetState)
+    except (OSError, msgspec.MsgspecError):
+        return None

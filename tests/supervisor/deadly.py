@@ -1,0 +1,5 @@
+"""A module that takes its process down with it."""
+
+import os
+
+os._exit(7)

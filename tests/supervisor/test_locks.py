@@ -1,0 +1,177 @@
+"""A lock is held exactly as long as its process lives, and no number in a file is trusted."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mulligan.supervisor.lines import LONGEST_FILE, Lines
+from mulligan.supervisor.locks import (
+    Record,
+    acquire,
+    holders,
+    is_held,
+    read_record,
+    write_record,
+)
+from mulligan.supervisor.process import Process, adopt, age_of, in_words, is_leader, start
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Path:
+    return tmp_path / "a-1.lock"
+
+
+def child(lock: Path, *command: str) -> Process:
+    """A process that holds the lock."""
+    opened = acquire(lock)
+    assert opened is not None
+    try:
+        with lock.with_suffix(".log").open("ab") as log:
+            return start(command, {}, opened, log)
+    finally:
+        os.close(opened)
+
+
+def wait(process: Process) -> None:
+    while not process.ended:
+        os.sched_yield()
+
+
+def test_a_lock_is_held_by_one(lock):
+    assert not is_held(lock)
+    opened = acquire(lock)
+    assert opened is not None
+    assert is_held(lock)
+    assert acquire(lock, patience=0.05) is None
+    os.close(opened)
+    assert not is_held(lock)
+
+
+def test_a_child_holds_the_lock_until_it_ends(lock):
+    process = child(lock, "sleep", "600")
+    assert is_held(lock)
+    assert holders(lock) == [process.pid]
+    assert is_leader(process.pid)
+    process.send(signal.SIGKILL)
+    wait(process)
+    assert not is_held(lock)
+    assert holders(lock) == []
+    assert in_words(process.code) == "killed by SIGKILL"
+    process.close()
+
+
+def test_who_does_not_hold_the_lock_is_not_adopted(lock):
+    lock.touch()
+    write_record(lock, Record(os.getppid(), "x", 1.0))
+    assert adopt(os.getppid(), lock) is None
+
+
+def test_who_has_ended_is_not_adopted(lock):
+    process = child(lock, "true")
+    wait(process)
+    assert adopt(process.pid, lock) is None
+    assert not is_leader(process.pid)
+    assert age_of(process.pid) == 0.0
+    process.send(signal.SIGTERM)
+    assert process.memory == 0
+    process.close()
+
+
+def test_an_adopted_process_is_seen_to_end_without_being_its_parent(lock):
+    process = child(lock, "sleep", "600")
+    other = adopt(process.pid, lock)
+    assert other is not None
+    assert not other.ended
+    assert other.memory > 0
+    other.send(signal.SIGKILL)
+    wait(other)
+    assert other.code is None
+    assert in_words(other.code) == "exit code unknown (adopted)"
+    wait(process)
+    other.close()
+    process.close()
+
+
+def test_the_record_says_who_and_how_and_may_be_missing(lock):
+    assert read_record(lock) == Record()
+    lock.touch()
+    assert read_record(lock) == Record()
+    write_record(lock, Record(12345, "a longer recipe than the next", 1.5))
+    write_record(lock, Record(7, "b", 2.5))
+    assert read_record(lock) == Record(7, "b", 2.5)
+
+
+def test_it_is_held_over_an_exec(lock):
+    """A worn worker replaces itself by a fresh process of the same number."""
+    program = "import os; os.execvp('sleep', ['sleep', '600'])"
+    process = child(lock, sys.executable, "-c", program)
+    command = Path(f"/proc/{process.pid}/cmdline")
+    while not command.read_bytes().startswith(b"sleep"):
+        os.sched_yield()
+    assert is_held(lock)
+    process.send(signal.SIGKILL)
+    wait(process)
+    process.close()
+
+
+def test_a_grandchild_started_the_usual_way_does_not_hold_it(lock):
+    program = "import subprocess; print(subprocess.Popen(['sleep', '600']).pid, flush=True)"
+    process = child(lock, sys.executable, "-c", program)
+    wait(process)
+    assert not is_held(lock)
+    process.close()
+    os.kill(int(lock.with_suffix(".log").read_text()), 9)
+
+
+def test_exits_are_told_in_words():
+    assert in_words(3) == "exit code 3"
+    assert in_words(-15) == "killed by SIGTERM"
+    assert in_words(-77) == "killed by signal 77"
+
+
+def test_lines_are_read_as_they_are_finished(tmp_path):
+    path = tmp_path / "log"
+    path.write_bytes(b"before\n")
+    lines = Lines(path)
+    assert list(lines.last) == ["before"]
+    with path.open("ab", buffering=0) as log:
+        log.write(b"one\ntw")
+        assert lines.read() == ["one"]
+        log.write(b"o\nthr\xffee")
+        assert lines.read() == ["two"]
+    assert lines.finish() == ["thr\ufffdee"]
+    assert list(lines.last) == ["before", "one", "two", "thr\ufffdee"]
+
+
+def test_a_new_process_begins_with_an_empty_log(tmp_path):
+    lines = Lines(tmp_path / "log")
+    assert lines.read() == []
+    with lines.open() as log:
+        log.write(b"old\n")
+    assert lines.read() == ["old"]
+    lines.open().close()
+    assert lines.read() == []
+    assert list(lines.last) == []
+
+
+def test_a_log_does_not_grow_without_end(tmp_path):
+    lines = Lines(tmp_path / "log")
+    with lines.open() as log:
+        log.write(b"x\n" * LONGEST_FILE)
+        log.flush()
+        assert len(lines.read()) == LONGEST_FILE
+        assert (tmp_path / "log").stat().st_size == 0
+        log.write(b"goes on\n")
+        log.flush()
+        assert lines.read() == ["goes on"]
+
+
+def test_a_shell_that_opens_the_file_is_a_holder(lock):
+    lock.touch()
+    with lock.open() as opened, subprocess.Popen(["sleep", "600"], stdin=opened) as process:
+        assert holders(lock) == [process.pid]
+        process.kill()
