@@ -1,0 +1,89 @@
+"""`serve`: the job API, workers in any language, and the dashboard."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from mulligan.app import Mulligan
+from mulligan.app.working import run_loop
+from mulligan.cli.logs import LEVELS, LogFormat, set_up
+from mulligan.cli.target import about_an_app_or_store, check_url, find_app, opened
+from mulligan.core.errors import InvalidError
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8420, show_default=True,
+              help="The port to listen on; 0 takes a free one.")  # fmt: skip
+@click.option("--token-file", type=click.Path(path_type=Path), metavar="FILE",
+              help="Who may do what: a role and a token on each line.")  # fmt: skip
+@click.option("--read-only", is_flag=True, help="Refuse every write.")
+@click.option("--allow-host", "allow_hosts", metavar="HOST", multiple=True,
+              help="A further name of this server; may be given many times.")  # fmt: skip
+@click.option("--redact", metavar="KEY", multiple=True,
+              help="Hide values of such keys too; may be given many times.")  # fmt: skip
+@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True,
+              help="What to log from.")  # fmt: skip
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text",
+              show_default=True, help="How to log.")  # fmt: skip
+@about_an_app_or_store
+def serve(
+    named: str | None,
+    *,
+    host: str,
+    port: int,
+    token_file: Path | None,
+    read_only: bool,
+    allow_hosts: Sequence[str],
+    redact: Sequence[str],
+    log_level: str,
+    log_format: LogFormat,
+    app: str | None,
+    store: str | None,
+) -> None:
+    """Serve the dashboard, the job API and workers in any language over HTTP.
+
+    On this machine only, unless there are tokens. SIGTERM or Ctrl-C finishes the requests under
+    way; a second one stops at once. Any number of servers may run side by side on one store.
+    """
+    try:
+        from mulligan.server import running  # noqa: PLC0415 - it is paid for by who serves
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("mulligan"):
+            raise
+        raise InvalidError(
+            f"serve needs {error.name!r}, which is not installed;"
+            " run: pip install 'mulligan[server]'"
+        ) from error
+    target = find_app(named, app, store)
+    check_url(target.url)
+    wanted = running.Wanted(host, port, token_file, read_only, tuple(allow_hosts), tuple(redact))
+    tokens = running.read_and_check(wanted)
+    set_up(log_level, log_format)
+    listening = running.bind(wanted)
+
+    async def main() -> None:
+        async with opened(target, create=not read_only) as open_store:
+            address = running.address(listening)
+            announce(target, address, read_only=read_only, guarded=tokens is not None)
+            await running.run(
+                target, open_store, wanted, tokens, listening, declares=bool(target.tasks)
+            )
+
+    with listening:
+        run_loop(main)
+
+
+def announce(target: Mulligan, address: str, *, read_only: bool, guarded: bool) -> None:
+    """Say what starts, on stderr before the first line of the log."""
+    lines = {
+        "address": address,
+        "store": target.shown_url,
+        "tasks": ", ".join(target.tasks) or "any; no app was named",
+        "access": "by token" if guarded else "this machine only",
+        "writes": "refused" if read_only else "allowed",
+    }
+    click.secho("mulligan serve", bold=True, err=True)
+    for name, value in lines.items():
+        click.echo(f"  {name:<12} {value}", err=True)

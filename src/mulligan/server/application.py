@@ -1,0 +1,94 @@
+"""The ASGI application: the route table, the dashboard's files, and headers on every answer."""
+
+import re
+from urllib.parse import quote, unquote
+
+from starlette.applications import Starlette
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mulligan.core.errors import MulliganError
+from mulligan.server.endpoint import Endpoint, Endpoints
+from mulligan.server.problems import Refusal, answer_problem
+from mulligan.server.routes import ROUTES
+from mulligan.server.service import Service
+from mulligan.server.static import Static
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
+    " font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class Segment(Convertor[str]):
+    """One part of a path, percent-encoded: a name may contain a slash."""
+
+    regex = "[^/]+"
+
+    def convert(self, value: str) -> str:
+        """The name that is meant."""
+        return unquote(value)
+
+    def to_string(self, value: str) -> str:
+        """The name as a path carries it."""
+        return quote(value, safe="")
+
+
+register_url_convertor("segment", Segment())
+
+
+def make_application(service: Service) -> ASGIApp:
+    """Everything that the server answers."""
+    by_path: dict[str, dict[str, Endpoint]] = {}
+    for row in ROUTES:
+        by_path.setdefault(row.path, {})[row.method] = Endpoint(service, row)
+    routes = [route(path, Endpoints(methods)) for path, methods in by_path.items()]
+    static = Static(service.guard)
+    routes += [Route(path, static.answer) for path in static.paths]
+    raised = (HTTPException, Refusal, MulliganError, OSError, Exception)
+    handlers = dict.fromkeys(raised, answer_problem)
+    application = Starlette(routes=routes, exception_handlers=handlers)
+    application.router.redirect_slashes = False
+    return Secured(application)
+
+
+def route(path: str, endpoints: Endpoints) -> Route:
+    """A path of the table, with its own methods and no others."""
+    made = Route(re.sub(r"{(\w+)}", r"{\1:segment}", path), endpoints.answer)
+    made.methods = set(endpoints.by_method)
+    return made
+
+
+class Secured:
+    """Puts the security headers on every answer, and routes by the path as it was sent."""
+
+    def __init__(self, application: ASGIApp) -> None:
+        self._application = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+
+        async def send_secured(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        raw = scope.get("raw_path") or quote(scope["path"]).encode()
+        path = raw.decode("ascii", "replace")
+        inner = {**scope, "path": path, "root_path": ""}
+        await self._application(inner, receive, send_secured)

@@ -1,0 +1,225 @@
+"""What workers over HTTP say about their attempts, judged and decided as in process."""
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mulligan.app import Task
+from mulligan.core.decide import decide, policy_of
+from mulligan.core.errors import StoreError
+from mulligan.core.facts import Facts
+from mulligan.core.job import Claim, Job, Lease
+from mulligan.core.lane import Lane, Priority
+from mulligan.core.outcome import (
+    Again,
+    Dead,
+    Done,
+    Failed,
+    Later,
+    Outcome,
+    Result,
+    Succeeded,
+)
+from mulligan.core.settings import Settings
+from mulligan.engine.depths import DEPTH_AGE, DEPTH_LIMIT
+from mulligan.engine.judging import refusal, too_large
+from mulligan.engine.reporter import Ending, Reporter, ending_of
+from mulligan.server.problems import Refusal
+from mulligan.server.shapes.workers import Committed, Held
+from mulligan.stores.contract import Store, Verdict
+
+# Claims that this server made are remembered, so that their commits need not be looked up.
+REMEMBERED = 10_000
+LONGEST_REMEMBERED_BODY = 4096
+LOOK_UP_AT_ONCE = 50
+# What an attempt gave, from its place in the request and its claim.
+ResultOf = Callable[[int, Claim], Result]
+
+
+class Marks(Struct):
+    """What a job's body says about who may say that it succeeded."""
+
+    judged: bool = False
+    sink: Any = None
+
+
+decode_marks = msgspec.json.Decoder(Marks).decode
+
+
+def is_judged(body: bytes) -> bool:
+    """Whether the app that enqueued the job wants to judge its result."""
+    try:
+        marks = decode_marks(body)
+    except msgspec.MsgspecError:
+        return False
+    return marks.judged or marks.sink is not None
+
+
+class Attempts:
+    """From what was said about a lease to what is written, item by item."""
+
+    def __init__(
+        self,
+        store: Store,
+        reporter: Reporter,
+        settings: Settings,
+        tasks: Mapping[str, Task[..., Any]],
+        draw: Callable[[], float],
+    ) -> None:
+        self._store = store
+        self._reporter = reporter
+        self._settings = settings
+        self._tasks = tasks
+        self._draw = draw
+        self._claims: OrderedDict[Lease, Claim] = OrderedDict()
+        self._depths: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def started(self, claims: Sequence[Claim]) -> None:
+        """Attempts begin."""
+        for claim in claims:
+            self._reporter.started(claim)
+            if len(claim.body) <= LONGEST_REMEMBERED_BODY:
+                self._claims[claim.lease] = claim
+        while len(self._claims) > REMEMBERED:
+            self._claims.popitem(last=False)
+
+    async def commit(
+        self,
+        said: Sequence[Held],
+        result_of: ResultOf,
+        facts: Facts,
+    ) -> list[Committed]:
+        """Write what each of them comes to; one of a job that is not stored is stale.
+
+        If `result_of` refuses one, nothing is written.
+        """
+        claims = await self._claims_of([Lease(each.id, each.token) for each in said])
+        results = [
+            None if claim is None else result_of(place, claim) for place, claim in enumerate(claims)
+        ]
+        depths = await self._measured(claims, results)
+        outcomes: list[Outcome] = []
+        endings: list[Ending] = []
+        for claim, result in zip(claims, results, strict=True):
+            if claim is None or result is None:
+                continue
+            depth = depths.get((claim.queue, claim.region), 0)
+            outcome = decide(claim, result, facts, self._draw(), depth)
+            outcomes.append(outcome)
+            endings.append(ending_of(claim, result, outcome, facts))
+        verdicts = await self._store.commit(outcomes) if outcomes else []
+        for ending, verdict in zip(endings, verdicts, strict=True):
+            if verdict != "already":  # it was counted when it was written
+                self._reporter.answered(ending, verdict)
+        written = iter(zip(outcomes, verdicts, strict=True))
+        return [
+            Committed(each.id, each.token, "stale") if claim is None else answer(*next(written))
+            for each, claim in zip(said, claims, strict=True)
+        ]
+
+    def judge(self, claim: Claim, raw: bytes) -> Result:
+        """Whether the result is good: the task's `accept` says so, where it has one."""
+        task = self._tasks.get(claim.task)
+        if task is None and is_judged(claim.body):
+            raise Refusal(
+                "not-judged",
+                f"job {claim.id}: results of task {claim.task!r} are judged by its app, which this"
+                " server does not have; start it with: mulligan serve APP",
+                jobs=[claim.id],
+            )
+        if task is not None and task.transactional:
+            raise Refusal(
+                "not-judged",
+                f"job {claim.id}: sink {claim.task!r} is transactional, and runs within a commit;"
+                " leave its queue to: mulligan worker APP",
+                jobs=[claim.id],
+            )
+        if task is not None and task.accept is not None:
+            wrong = refusal(task.accept, msgspec.json.decode(raw))
+            if wrong is not None:
+                return wrong
+        result = None if raw == b"null" else raw
+        return too_large(result, self._settings.result_limit) or Succeeded(result)
+
+    async def _claims_of(self, leases: Sequence[Lease]) -> list[Claim | None]:
+        """The claim behind each lease; those that another server made are read from the store."""
+        found: dict[Lease, Claim | None] = {
+            lease: self._claims.pop(lease, None) for lease in leases
+        }
+        missing = [lease for lease, claim in found.items() if claim is None]
+        for start in range(0, len(missing), LOOK_UP_AT_ONCE):
+            part = missing[start : start + LOOK_UP_AT_ONCE]
+            jobs = await asyncio.gather(*(self._store.get(lease.job) for lease in part))
+            for lease, job in zip(part, jobs, strict=True):
+                found[lease] = None if job is None else replace(claim_of(job), token=lease.token)
+        return [found[lease] for lease in leases]
+
+    async def _measured(
+        self, claims: Sequence[Claim | None], results: Sequence[Result | None]
+    ) -> dict[tuple[str, str], int]:
+        """The fresh work that waits, where a delay depends on it, at most a second old."""
+        depths: dict[tuple[str, str], int] = {}
+        for claim, result in zip(claims, results, strict=True):
+            if claim is None or not isinstance(result, Failed):
+                continue
+            place = (claim.queue, claim.region)
+            policy = policy_of(claim.body)
+            if place not in depths and policy is not None and policy.retry.needs_depth:
+                depths[place] = await self._depth(place)
+        return depths
+
+    async def _depth(self, place: tuple[str, str]) -> int:
+        at, depth = self._depths.get(place, (-DEPTH_AGE, 0))
+        if monotonic() - at >= DEPTH_AGE:
+            with contextlib.suppress(StoreError, OSError):  # then what was known last will do
+                depth = await self._store.depth(Lane(*place, Priority.NORMAL), DEPTH_LIMIT)
+                self._depths[place] = (monotonic(), depth)
+        return depth
+
+
+def claim_of(job: Job) -> Claim:
+    """A job as the claim that its commit needs."""
+    return Claim(
+        job.id,
+        job.token,
+        job.queue,
+        job.task,
+        job.body,
+        job.region,
+        job.priority,
+        job.scope,
+        job.lane_priority,
+        job.due,
+        job.retry_count,
+        job.replay,
+        job.snoozes,
+        job.worker or "",
+        job.worker_region or job.region,
+        job.started_at or 0.0,
+        job.trail,
+    )
+
+
+def answer(outcome: Outcome, verdict: Verdict) -> Committed:
+    """What the worker is told; what was decided counts only if it was written now."""
+    job, token = outcome.lease
+    if verdict != "written":
+        return Committed(job, token, verdict)
+    match outcome:
+        case Done():
+            return Committed(job, token, verdict, "done")
+        case Again():
+            return Committed(job, token, verdict, "retry", outcome.delay, outcome.failure.message)
+        case Dead():
+            return Committed(job, token, verdict, "failed", reason=outcome.failure.message)
+        case Later():
+            return Committed(job, token, verdict, "later", outcome.delay)
+        case _:
+            return Committed(job, token, verdict, "returned")

@@ -1,0 +1,114 @@
+"""The routes that change jobs and queues."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec import UNSET
+
+from mulligan.core.errors import InvalidError
+from mulligan.core.job import Status
+from mulligan.core.names import check_name
+from mulligan.core.settings import BATCH_LIMIT
+from mulligan.server.jobs_api import selection
+from mulligan.server.problems import Refusal
+from mulligan.server.service import Service
+from mulligan.server.shapes.jobs import (
+    COUNT_LIMIT,
+    CancelChange,
+    Change,
+    Changed,
+    Counted,
+    Filter,
+    Switched,
+)
+from mulligan.stores.contract import Store
+
+Apply = Callable[[Sequence[str]], Awaitable[list[bool]]]
+
+
+async def count(service: Service, query: Filter) -> Counted:
+    """How many jobs match, counted up to 10,000: what a change of them is to expect."""
+    ids, more = await matching(service.store, query)
+    return Counted(len(ids), more)
+
+
+async def cancel(service: Service, body: CancelChange) -> Changed:
+    """End pending and running jobs; the lease of a running one becomes stale."""
+    store = service.store
+    return await change(
+        service, body, ("pending", "processing"), lambda ids: store.cancel(ids, body.reason)
+    )
+
+
+async def replay(service: Service, body: Change) -> Changed:
+    """Give failed jobs all their retries again; their history is kept."""
+    return await change(service, body, ("failed",), service.store.replay)
+
+
+async def purge(service: Service, body: Change) -> Changed:
+    """Delete jobs that have ended, with their history."""
+    return await change(service, body, ("done", "failed", "cancelled"), service.store.purge)
+
+
+async def pause(service: Service, queue: str) -> Switched:
+    """Start nothing more from the queue; what runs goes on."""
+    await service.store.pause(check_name("queue", queue), paused=True)
+    return Switched(queue, paused=True)
+
+
+async def resume(service: Service, queue: str) -> Switched:
+    """Undo a pause."""
+    await service.store.pause(check_name("queue", queue), paused=False)
+    return Switched(queue, paused=False)
+
+
+async def change(
+    service: Service, asked: Change, statuses: Sequence[Status], apply: Apply
+) -> Changed:
+    """Apply it to the jobs named, or to the selection if it still has the number expected."""
+    if (asked.ids is UNSET) == (asked.selection is UNSET):
+        raise InvalidError("give ids or a selection, and not both")
+    if asked.ids is not UNSET:
+        if asked.expected is not UNSET:
+            raise InvalidError(f"expected {asked.expected} goes with a selection, not with ids")
+        return await applied(list(dict.fromkeys(asked.ids)), apply, more=False)
+    assert asked.selection is not UNSET  # noqa: S101 - one of the two is given
+    if asked.selection.status not in statuses:
+        raise InvalidError(
+            f"status {asked.selection.status!r} of the selection must be {' or '.join(statuses)}"
+            if asked.selection.status is not UNSET
+            else f"the selection needs a status: {' or '.join(statuses)}"
+        )
+    if asked.expected is UNSET:
+        raise InvalidError("a selection needs the number expected; ask GET /api/count first")
+    ids, more = await matching(service.store, asked.selection)
+    if len(ids) != asked.expected:
+        raise Refusal(
+            "changed",
+            f"expected {asked.expected} jobs, and {len(ids)} match now; nothing was done;"
+            " ask GET /api/count again",
+        )
+    return await applied(ids, apply, more=more)
+
+
+async def applied(ids: Sequence[str], apply: Apply, *, more: bool) -> Changed:
+    """Apply it in batches."""
+    refused: list[str] = []
+    for start in range(0, len(ids), BATCH_LIMIT):
+        part = ids[start : start + BATCH_LIMIT]
+        answers = await apply(part)
+        refused += [job for job, done in zip(part, answers, strict=True) if not done]
+    return Changed(len(ids) - len(refused), refused, more)
+
+
+async def matching(store: Store, asked: Filter) -> tuple[list[str], bool]:
+    """The ids of the jobs that match, up to the limit, and whether there are more."""
+    wanted = selection(asked)
+    ids: list[str] = []
+    after: str | None = None
+    while len(ids) < COUNT_LIMIT:
+        page = await store.page(wanted, min(BATCH_LIMIT, COUNT_LIMIT - len(ids)), after)
+        ids += [job.id for job in page.jobs]
+        after = page.after
+        if after is None:
+            return ids, False
+    return ids, True

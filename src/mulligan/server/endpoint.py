@@ -1,0 +1,111 @@
+"""From a row of the route table to an answer: guard, read, decode, handle, encode."""
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, get_type_hints
+
+import msgspec
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mulligan.server.bodies import decode_body, decode_query, read_body
+from mulligan.server.idempotency import fingerprint, once
+from mulligan.server.service import Service
+from mulligan.server.tokens import Role
+
+log = logging.getLogger("mulligan.server")
+encode = msgspec.json.Encoder().encode
+JSON = "application/json"
+
+
+class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
+    """A request that says nothing more."""
+
+
+class Row(Struct, frozen=True):
+    """A route: its handler says in its signature what it takes and gives, and in its docstring why.
+
+    A handler is given the service and, where it names them, the path's parameters, `query`, `body`
+    and the `request`. What it returns is encoded, unless it is a response already.
+    """
+
+    method: str
+    path: str
+    role: Role
+    handler: Callable[..., Awaitable[Any]]
+    media_type: str = JSON
+
+    @property
+    def hints(self) -> dict[str, Any]:
+        """The types of what the handler takes and gives."""
+        return get_type_hints(self.handler, include_extras=True)
+
+    @property
+    def query(self) -> Any:
+        """The shape of its query."""
+        return self.hints.get("query", Nothing)
+
+    @property
+    def body(self) -> Any:
+        """The shape of its body; None where it takes none."""
+        return self.hints.get("body", Nothing) if self.writes else None
+
+    @property
+    def writes(self) -> bool:
+        """Whether it may change anything."""
+        return self.method == "POST"
+
+    @property
+    def keyed(self) -> bool:
+        """Whether it heeds an Idempotency-Key; what workers say is safe to repeat by its token."""
+        return self.role == "operate"
+
+
+class Endpoint:
+    """A row, ready to answer."""
+
+    def __init__(self, service: Service, row: Row) -> None:
+        self._service = service
+        self.row = row
+        self._query = row.query
+        self._body = msgspec.json.Decoder(row.body) if row.writes else None
+        self._takes = inspect.signature(row.handler).parameters.keys()
+
+    async def answer(self, request: Request) -> Response:
+        """Answer the request; whatever is raised becomes a problem document elsewhere."""
+        row = self.row
+        self._service.guard.admit(request, row.role)
+        given: dict[str, Any] = {**request.path_params, "request": request}
+        given["query"] = decode_query(self._query, request)
+        raw = b""
+        if self._body is not None:
+            raw = await read_body(request)
+            given["body"] = decode_body(self._body, raw or b"{}")
+        key = request.headers.get("idempotency-key") if row.keyed else None
+        if key is None:
+            return await self._handle(given)
+        asked = fingerprint(row.method, request.url.path, raw)
+        return await once(self._service.store, key, asked, lambda: self._handle(given))
+
+    async def _handle(self, given: Mapping[str, Any]) -> Response:
+        row = self.row
+        taken = {name: given[name] for name in self._takes if name != "service"}
+        answer = await row.handler(self._service, **taken)
+        if row.role == "operate":
+            log.info("%s %s", row.method, given["request"].url.path)
+        if isinstance(answer, Response):
+            return answer
+        return Response(encode(answer), media_type=JSON)
+
+
+class Endpoints:
+    """All methods of one path."""
+
+    def __init__(self, by_method: Mapping[str, Endpoint]) -> None:
+        self.by_method = by_method
+
+    async def answer(self, request: Request) -> Response:
+        """Answer by the endpoint of the method."""
+        return await self.by_method[request.method].answer(request)

@@ -1,0 +1,127 @@
+"""Live changes: one look at the store a second, told to all who listen."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from mulligan.core.errors import StoreError
+from mulligan.server.problems import Refusal
+
+log = logging.getLogger("mulligan.server")
+LISTENERS = 100
+LOOK_EVERY = 1.0
+# Proxies cut connections that are silent for long.
+COMMENT_EVERY = 15.0
+# Events that a slow listener may be behind before it gets a whole snapshot instead.
+BEHIND = 16
+BY_NAME = ("regions", "queues", "delayed", "recent", "fleets")
+COMMENT = b": still here\n\n"
+Document = dict[str, Any]
+Listener = asyncio.Queue[bytes | None]
+
+
+class Hub:
+    """Looks while anybody listens; the looks are shared, however many do."""
+
+    def __init__(
+        self, look: Callable[[], Awaitable[Document]], *, every: float = LOOK_EVERY
+    ) -> None:
+        self._look = look
+        self._every = every
+        self._listeners: set[Listener] = set()
+        self._looking: asyncio.Task[None] | None = None
+        self._starting = asyncio.Lock()
+        self._last: Document = {}
+        self._stopped = False
+
+    def join(self) -> Listener:
+        """One more listener, until it leaves; refuses one too many."""
+        if len(self._listeners) >= LISTENERS:
+            raise Refusal(
+                "too-many", f"{LISTENERS} listen already; close one, or ask /api/overview"
+            )
+        listener: Listener = asyncio.Queue(BEHIND)
+        self._listeners.add(listener)
+        return listener
+
+    def leave(self, listener: Listener) -> None:
+        """One listener less; after the last one nobody looks."""
+        self._listeners.discard(listener)
+        if not self._listeners and self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
+
+    def stop(self) -> None:
+        """End all streams."""
+        self._stopped = True
+        for listener in self._listeners:
+            tell(listener, None)
+
+    async def stream(self, listener: Listener) -> AsyncIterator[bytes]:
+        """A snapshot and then what changes, as an event stream carries it."""
+        async with self._starting:
+            if self._looking is None:
+                self._last = await self._look()
+                self._looking = asyncio.ensure_future(self._keep_looking())
+        yield event("snapshot", self._last)
+        while not self._stopped:
+            try:
+                told = await asyncio.wait_for(listener.get(), COMMENT_EVERY)
+            except TimeoutError:
+                told = COMMENT
+            if told is None:
+                return
+            yield told
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await asyncio.sleep(self._every)
+            try:
+                now = await self._look()
+            except (StoreError, OSError) as error:
+                log.warning("events: %s", error)
+                continue
+            changes = difference(self._last, now)
+            self._last = now
+            if changes:
+                self._tell_all(event("change", changes | {"now": now["now"]}))
+
+    def _tell_all(self, change: bytes) -> None:
+        for listener in self._listeners:
+            if listener.full():  # too slow: what it has missed is in a snapshot
+                tell(listener, event("snapshot", self._last))
+            else:
+                listener.put_nowait(change)
+
+
+def tell(listener: Listener, what: bytes | None) -> None:
+    """Tell this instead of all that waits in the listener's line."""
+    while not listener.empty():
+        listener.get_nowait()
+    listener.put_nowait(what)
+
+
+def difference(before: Document, after: Document) -> Document:
+    """What is new: entries by name one by one, null where one is gone, all else as a whole.
+
+    The time alone is no change.
+    """
+    changes: Document = {}
+    for part, value in after.items():
+        old = before.get(part)
+        if part == "now" or old == value:
+            continue
+        if part in BY_NAME and isinstance(old, dict):
+            changed = {name: entry for name, entry in value.items() if old.get(name) != entry}
+            changes[part] = changed | dict.fromkeys(old.keys() - value.keys())
+        else:
+            changes[part] = value
+    return changes
+
+
+def event(name: str, data: Document) -> bytes:
+    """An event as the stream carries it; JSON has no line breaks of its own."""
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))

@@ -1,0 +1,126 @@
+"""The guard: which requests are let in at all. Every route passes it before anything is read."""
+
+import ipaddress
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+
+from mulligan.server.problems import Refusal
+from mulligan.server.tokens import Role, Tokens
+
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+UNSAFE_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+class Guard:
+    """With tokens, a request needs one whose role fits. Without, it must come from this machine.
+
+    Without tokens the Host must be one of ours too, or a name that another site points at this
+    machine would let its pages in.
+    """
+
+    def __init__(
+        self, tokens: Tokens | None, *, hosts: Iterable[str] = (), read_only: bool = False
+    ) -> None:
+        self._tokens = tokens
+        self._hosts = LOCAL_NAMES | {bare_host(host) for host in hosts}
+        self.read_only = read_only
+
+    def admit(self, request: Request, role: Role) -> None:
+        """Let the request in, or refuse it with the reason."""
+        token = bearer_token(request)
+        if self._tokens is not None:
+            self._check_role(token, role)
+        else:
+            self._check_local(request)
+        if request.method not in UNSAFE_METHODS:
+            return
+        if self.read_only:
+            raise Refusal(
+                "read-only", "this server was started with --read-only; ask one that was not"
+            )
+        if token is None or self._tokens is None:
+            check_same_site(request)
+
+    def admit_page(self, request: Request) -> None:
+        """Let in a request for the dashboard's files, which hold no data."""
+        if self._tokens is None:
+            self._check_local(request)
+
+    def _check_role(self, token: str | None, role: Role) -> None:
+        assert self._tokens is not None  # noqa: S101 - asked only where there are tokens
+        how = {"WWW-Authenticate": "Bearer"}
+        if token is None:
+            raise Refusal("no-token", "send: Authorization: Bearer TOKEN", headers=how)
+        roles = self._tokens.roles_of(token)
+        if not roles:
+            raise Refusal(
+                "no-token", "the token is not in the token file of this server", headers=how
+            )
+        if role not in roles:
+            raise Refusal(
+                "not-allowed",
+                f"the token is for {' and '.join(sorted(roles))}; this needs one for {role}",
+            )
+
+    def _check_local(self, request: Request) -> None:
+        client = request.client.host if request.client else ""
+        if not is_loopback(client):
+            raise Refusal(
+                "not-local",
+                f"{client or 'an unknown address'} is not this machine, and the server has no"
+                " tokens; start it with --token-file to serve others",
+            )
+        host = bare_host(request.headers.get("host", ""))
+        if host not in self._hosts:
+            raise Refusal(
+                "wrong-host",
+                f"host {host[:80]!r} is not one of {', '.join(sorted(self._hosts))};"
+                " name it with --allow-host",
+            )
+
+
+def bearer_token(request: Request) -> str | None:
+    """The token that the request shows."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() or None if scheme.lower() == "bearer" else None
+
+
+def check_same_site(request: Request) -> None:
+    """Refuse a write that a page of another site made a browser send."""
+    site = request.headers.get("sec-fetch-site", "none")
+    if site not in ("same-origin", "none"):
+        raise Refusal(
+            "cross-site", f"Sec-Fetch-Site {site[:20]!r} must be same-origin; use this site's page"
+        )
+    origin = request.headers.get("origin")
+    ours = request.headers.get("host", "").lower()
+    if origin is not None and urlsplit(origin.lower()).netloc != ours:
+        raise Refusal(
+            "cross-site", f"Origin {origin[:80]!r} must be that of this server, {ours[:80]}"
+        )
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Refusal(
+            "not-json-type",
+            f"Content-Type {kind[:40]!r} must be application/json for a write without a token",
+        )
+
+
+def bare_host(host: str) -> str:
+    """The name or address of a Host header, without port and brackets."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0] if host.count(":") == 1 else host
+
+
+def is_loopback(address: str) -> bool:
+    """Whether the address is this machine's own."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address == "localhost"
+    mapped = getattr(found, "ipv4_mapped", None)
+    return (mapped or found).is_loopback

@@ -1,0 +1,21 @@
+"""The route that shows when what was put off falls due."""
+
+from collections import Counter
+
+from mulligan.server.jobs_api import given, newest
+from mulligan.server.service import Service
+from mulligan.server.shapes.hours import DelayedHours, HoursQuery
+from mulligan.stores.contract import Selection
+
+HOURS = 24
+HOUR = 3600.0
+
+
+async def hours(service: Service, query: HoursQuery) -> DelayedHours:
+    """Jobs not due yet, by the hour in which they will be; of the newest 5,000 pending ones."""
+    now = (await service.store.stats()).now
+    wanted = Selection(status="pending", queue=given(query.queue))
+    jobs, complete = await newest(service.store, wanted)
+    waits = [job.due - now for job in jobs if job.due > now and not job.awaits]
+    counts = Counter(min(int(wait // HOUR), HOURS) for wait in waits)
+    return DelayedHours([counts[hour] for hour in range(HOURS)], counts[HOURS], len(jobs), complete)

@@ -1,0 +1,173 @@
+"""The routes that show jobs and enqueue them."""
+
+import re
+from typing import Any
+
+from msgspec import UNSET
+from msgspec.structs import asdict, replace
+
+from mulligan.app.explaining import explain_job
+from mulligan.app.ids import new_id
+from mulligan.app.options import Placement, checked
+from mulligan.core.errors import InvalidError, MulliganError, UnknownJobError
+from mulligan.core.job import Job, NewJob, encode
+from mulligan.core.names import check_name
+from mulligan.core.settings import BATCH_LIMIT
+from mulligan.engine.tracing import store_traced
+from mulligan.server.bodies import check_depth
+from mulligan.server.service import Service
+from mulligan.server.shapes.jobs import (
+    DeadGroup,
+    DeadGroups,
+    DeadQuery,
+    Enqueue,
+    EnqueuedJob,
+    EnqueueMany,
+    Explanation,
+    Filter,
+    History,
+    JobPage,
+    JobView,
+    PageQuery,
+)
+from mulligan.stores.contract import Page, Selection, Store
+
+# What has to be looked through job by job is looked through for so many pages at most.
+LOOK_PAGES = 5
+ERROR_LENGTH = 200
+NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)?")
+CALL_FIELDS = ("task", "args", "kwargs")
+
+
+async def list_jobs(service: Service, query: PageQuery) -> JobPage:
+    """A page of the jobs that match, newest first as far as the store keeps an order."""
+    after = None if query.after is UNSET else query.after
+    page = await page_of(service.store, selection(query), query.limit, after)
+    return JobPage([service.redaction.job(job) for job in page.jobs], page.after)
+
+
+async def get_job(service: Service, job: str) -> JobView:
+    """One job as it is now, with its arguments and result."""
+    return service.redaction.job(await stored(service.store, job))
+
+
+async def history(service: Service, job: str) -> History:
+    """Its failed and lost attempts, the newest 50, oldest first, through replays."""
+    await stored(service.store, job)
+    attempts = await service.store.history(job)
+    return History([service.redaction.attempt(each) for each in attempts])
+
+
+async def explain(service: Service, job: str) -> Explanation:
+    """One sentence on why the job is where it is."""
+    sentence = await explain_job(service.store, check_name("job", job))
+    return Explanation(job, service.redaction.text(sentence))
+
+
+async def enqueue(service: Service, body: Enqueue | EnqueueMany) -> EnqueuedJob | list[EnqueuedJob]:
+    """Enqueue one job (an object) or many (an array), all of them or none."""
+    asked = [body] if isinstance(body, Enqueue) else body
+    jobs = [new_job(service, each) for each in asked]
+    stored = await store_traced(service.app.tracing, jobs, service.store.enqueue)
+    answers = [EnqueuedJob(*each) for each in stored]
+    return answers[0] if isinstance(body, Enqueue) else answers
+
+
+async def dead(service: Service, query: DeadQuery) -> DeadGroups:
+    """Dead letters grouped by queue, task and error; of the newest 5,000 where there are more."""
+    wanted = Selection(status="failed", queue=given(query.queue), task=given(query.task))
+    letters, complete = await newest(service.store, wanted)
+    groups: dict[tuple[str, str, str], list[Job]] = {}
+    for job in letters:
+        error = alike(service.redaction.text(job.last_failure_reason or ""))
+        groups.setdefault((job.queue, job.task, error), []).append(job)
+    found = [group(service, *key, jobs) for key, jobs in groups.items()]
+    found.sort(key=lambda each: -each.count)
+    return DeadGroups(found, len(letters), complete)
+
+
+def new_job(service: Service, asked: Enqueue) -> NewJob:
+    """The job that was asked for; with an app the task must take its arguments."""
+    args, kwargs = written(asked, asked.args), written(asked, asked.kwargs)
+    options: dict[str, Any] = {
+        name: value
+        for name, value in asdict(asked).items()
+        if name not in CALL_FIELDS and value is not UNSET
+    }
+    if not service.declares:
+        placement = replace(Placement(), **checked(options))
+        limit = service.settings.payload_limit
+        return placement.job(new_id(), check_name("task", asked.task), args, kwargs, limit=limit)
+    task = service.tasks.get(asked.task)
+    if task is None:
+        known = ", ".join(service.tasks) or "none"
+        raise InvalidError(f"task {asked.task!r} is not one of {known}")
+    return task.using(**options).call(*asked.args, **asked.kwargs).job
+
+
+def written(asked: Enqueue, arguments: Any) -> bytes:
+    """The arguments as JSON, not too deep."""
+    try:
+        raw = encode(arguments)
+    except (OverflowError, ValueError, TypeError, RecursionError) as error:
+        raise InvalidError(
+            f"task {asked.task}: the arguments cannot be written as JSON: {error}"
+        ) from error
+    check_depth(f"task {asked.task}: an argument", raw)
+    return raw
+
+
+async def stored(store: Store, job: str) -> Job:
+    """The job of this id; refuses one that is not stored."""
+    found = await store.get(check_name("job", job))
+    if found is None:
+        raise UnknownJobError(f"no job {job!r} is stored; ended ones are deleted after a while")
+    return found
+
+
+async def page_of(store: Store, wanted: Selection, limit: int, after: str | None) -> Page:
+    """A page of jobs; refuses a cursor that no page gave."""
+    try:
+        return await store.page(wanted, limit, after)
+    except ValueError as error:
+        if after is None or isinstance(error, MulliganError):
+            raise
+        raise InvalidError(f"after {after!r} is not where a page ended; leave it out") from error
+
+
+async def newest(store: Store, wanted: Selection) -> tuple[list[Job], bool]:
+    """The newest 5,000 that match, and whether these are all."""
+    jobs: list[Job] = []
+    after: str | None = None
+    for _ in range(LOOK_PAGES):
+        page = await store.page(wanted, BATCH_LIMIT, after)
+        jobs += page.jobs
+        after = page.after
+        if after is None:
+            return jobs, True
+    return jobs, False
+
+
+def selection(asked: Filter) -> Selection:
+    """The filter as a store takes it."""
+    return Selection(
+        *(given(getattr(asked, name)) for name in ("status", "queue", "region", "task", "text"))
+    )
+
+
+def given(value: Any) -> Any:
+    """What was said; None where nothing was."""
+    return None if value is UNSET else value
+
+
+def alike(error: str) -> str:
+    """The first line of an error with its numbers taken out: what errors of one cause share."""
+    return NUMBERS.sub("#", error.partition("\n")[0])[:ERROR_LENGTH]
+
+
+def group(service: Service, queue: str, task: str, error: str, jobs: list[Job]) -> DeadGroup:
+    """Dead letters that are alike; the newest is the example."""
+    newest = max(jobs, key=lambda job: job.ended_at or 0.0)
+    example = service.redaction.text(newest.last_failure_reason or "")
+    ids = [job.id for job in jobs[:BATCH_LIMIT]]
+    return DeadGroup(queue, task, error, len(jobs), example, newest.ended_at, ids)

@@ -1,0 +1,75 @@
+"""Looking at a store as a whole: what the app shows of it, with lanes, health and settings."""
+
+from typing import Any
+
+from mulligan import __version__
+from mulligan.app.overview import overview
+from mulligan.core.facts import Facts
+from mulligan.stores.contract import LaneStats, Store
+
+
+async def look(store: Store) -> dict[str, Any]:
+    """All of it in one document."""
+    whole = await overview(store)
+    facts = await store.facts()
+    return whole | {
+        "queues": with_settings(whole["queues"], facts),
+        "lanes": await lanes(store),
+        "health": health_of(facts),
+        "version": __version__,
+    }
+
+
+def with_settings(queues: dict[str, Any], facts: Facts) -> dict[str, Any]:
+    """Queues with what is stored with them."""
+    return {name: queue | settings_of(name, facts) for name, queue in queues.items()}
+
+
+async def lanes(store: Store) -> list[dict[str, Any]]:
+    """Every line that is not empty."""
+    return [lane_view(each) for each in (await store.stats()).lanes]
+
+
+def settings_of(queue: str, facts: Facts) -> dict[str, Any]:
+    """What is stored with a queue besides its policy."""
+    settings = facts.queue(queue)
+    budget = settings.budget
+    limits = (
+        None
+        if budget is None
+        else {"limit": budget.limit, "per": budget.per, "ratio": budget.ratio}
+    )
+    return {"budget": limits, "grace": settings.grace_seconds}
+
+
+def lane_view(count: LaneStats) -> dict[str, Any]:
+    """A lane and what stands in it."""
+    lane = count.lane
+    return {
+        "queue": lane.queue,
+        "scope": lane.scope,
+        "priority": int(lane.priority),
+        "lane": lane.label,
+        "ready": count.ready,
+        "delayed": count.delayed,
+        "oldest_due": count.oldest_due,
+    }
+
+
+def health_of(facts: Facts) -> list[dict[str, Any]]:
+    """How attempts went lately, by queue and region, and the breaker of each."""
+    return [
+        {
+            "queue": queue,
+            "region": region,
+            "succeeded": health.succeeded,
+            "failed": health.failed,
+            "success_rate": health.success_rate,
+            "breaker": {
+                "open": health.breaker.open,
+                "since": health.breaker.since,
+                "probes": health.breaker.probes,
+            },
+        }
+        for (queue, region), health in sorted(facts.health.items())
+    ]

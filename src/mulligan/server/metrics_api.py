@@ -1,0 +1,27 @@
+"""The routes that show what is measured: to Prometheus, and to other programs."""
+
+import msgspec
+from prometheus_client.exposition import choose_encoder
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mulligan.app.overview import metrics_document
+from mulligan.server.scraping import Measured
+from mulligan.server.service import Service
+from mulligan.server.shapes.metrics import Metrics
+
+
+async def metrics(service: Service) -> Metrics:
+    """Every metric with its values by queue and region; counters count since the store was made."""
+    document = metrics_document(await service.scrapes.metrics())
+    return msgspec.convert({"metrics": document}, Metrics)
+
+
+async def scrape(service: Service, request: Request) -> Response:
+    """The same for Prometheus, in its text format or, if asked for, as OpenMetrics."""
+    try:
+        encode, media_type = choose_encoder(request.headers.get("accept", ""))
+    except (TypeError, ValueError):  # a version that is no number: what all can read will do
+        encode, media_type = choose_encoder("")
+    measured = Measured(await service.scrapes.metrics())
+    return Response(encode(measured), headers={"Content-Type": media_type})

@@ -1,0 +1,117 @@
+"""The API described in OpenAPI 3.1, made from the route table and the handlers' own types."""
+
+import inspect
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from mulligan import __version__
+from mulligan.server.endpoint import JSON, Row
+from mulligan.server.idempotency import KEY_LIMIT
+from mulligan.server.problems import Problem
+from mulligan.server.shapes.names import Name
+
+Schema = dict[str, Any]
+PROBLEM: Schema = {
+    "description": "It is refused; the detail names the value, the rule and the remedy.",
+    "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+}
+KEY: Schema = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "The answer to a repeated key is the first answer, for a day.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": KEY_LIMIT, "pattern": "^[!-~]+$"},
+}
+
+
+@cache
+def encoded(rows: tuple[Row, ...]) -> bytes:
+    """The description as JSON."""
+    return msgspec.json.encode(describe(rows))
+
+
+def describe(rows: Sequence[Row]) -> Schema:
+    """The whole description."""
+    shapes = Shapes(rows)
+    paths: dict[str, Schema] = {}
+    for row in rows:
+        paths.setdefault(row.path, {})[row.method.lower()] = operation(row, shapes)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "mulligan", "version": __version__, "license": {"name": "MIT"}},
+        "servers": [{"url": "/"}],
+        "security": [{"token": []}, {}],  # a server without tokens needs none
+        "paths": paths,
+        "components": {
+            "schemas": shapes.components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+class Shapes:
+    """The JSON schemas of all types that the handlers name."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        kinds = [kind for row in rows for kind in (row.query, row.body, answers(row))]
+        kinds = [kind for kind in kinds if kind is not None]
+        schemas, self.components = msgspec.json.schema_components(
+            [Problem, Name, *kinds], ref_template="#/components/schemas/{name}"
+        )
+        self._known = dict(zip(map(repr, [Problem, Name, *kinds]), schemas, strict=True))
+
+    def of(self, kind: Any) -> Schema:
+        """The schema of a type, as a reference where it has a name."""
+        return self._known[repr(kind)]
+
+    def properties(self, kind: Any) -> dict[str, Schema]:
+        """The fields of a struct."""
+        name = self.of(kind)["$ref"].rpartition("/")[2]
+        found: dict[str, Schema] = self.components[name]["properties"]
+        return found
+
+
+def answers(row: Row) -> Any:
+    """The type that the handler gives; None where it makes a response of its own."""
+    kind = row.hints["return"]
+    return None if isinstance(kind, type) and issubclass(kind, Response) else kind
+
+
+def operation(row: Row, shapes: Shapes) -> Schema:
+    """One method of one path."""
+    words = inspect.getdoc(row.handler) or ""
+    summary, _, more = words.partition("\n\n")
+    kind = answers(row)
+    content: Schema = {row.media_type: {"schema": {} if kind is None else shapes.of(kind)}}
+    described: Schema = {
+        "operationId": row.handler.__name__,
+        "summary": " ".join(summary.split()),
+        "tags": [row.role],
+        "parameters": parameters(row, shapes),
+        "responses": {"200": {"description": "It is so.", "content": content}, "default": PROBLEM},
+    }
+    if more:
+        described["description"] = " ".join(more.split())
+    if row.body is not None:
+        described["requestBody"] = {
+            "required": True,
+            "content": {JSON: {"schema": shapes.of(row.body)}},
+        }
+    return described
+
+
+def parameters(row: Row, shapes: Shapes) -> list[Schema]:
+    """What is in its path, its query and its headers."""
+    found: list[Schema] = [
+        {"name": name, "in": "path", "required": True, "schema": shapes.of(Name)}
+        for name in re.findall(r"{(\w+)}", row.path)
+    ]
+    found += [
+        {"name": name, "in": "query", "required": False, "schema": schema}
+        for name, schema in shapes.properties(row.query).items()
+    ]
+    return found + ([KEY] if row.keyed else [])

@@ -1,0 +1,117 @@
+"""Mistakes, as RFC 9457 problem documents: one table of kinds, one shape, one place that maps."""
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mulligan.core.errors import InvalidError, StoreError, UnknownJobError
+
+log = logging.getLogger("mulligan.server")
+
+# kind: (status, title). A problem's type is the place on the page /api/docs that lists the kinds.
+KINDS: dict[str, tuple[int, str]] = {
+    "not-json": (400, "The body is not JSON"),
+    "no-token": (401, "A token is needed"),
+    "not-allowed": (403, "The token's role does not allow this"),
+    "read-only": (403, "The server is read-only"),
+    "cross-site": (403, "The request comes from another site"),
+    "not-local": (403, "The request comes from another machine"),
+    "unknown": (404, "There is no such thing"),
+    "no-method": (405, "The route does not take this method"),
+    "changed": (409, "The selection has changed"),
+    "in-progress": (409, "The same request is under way"),
+    "not-judged": (409, "The result must be judged by its app"),
+    "too-large": (413, "The body is too large"),
+    "not-json-type": (415, "The body is not sent as JSON"),
+    "wrong-host": (421, "The host is not served here"),
+    "invalid": (422, "A value breaks a rule"),
+    "key-reused": (422, "The idempotency key belongs to another request"),
+    "defect": (500, "The server has a defect"),
+    "store-away": (503, "The store cannot be reached"),
+    "too-many": (503, "Too many listen"),
+}
+PASSWORD_IN_URL = re.compile(r"(\w+://[^\s:/@]*:)[^\s/@]+@")
+
+
+class Problem(Struct, frozen=True):
+    """What went wrong; `jobs` are those it is about, where it is about some."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    jobs: list[str] | UnsetType = UNSET
+
+
+class Refusal(Exception):  # noqa: N818 - it is an answer
+    """A request that is refused: a kind from the table, and the value, the rule and the remedy."""
+
+    def __init__(
+        self,
+        kind: str,
+        detail: str,
+        *,
+        jobs: Sequence[str] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        self.jobs = jobs
+        self.headers = headers or {}
+
+
+def without_passwords(text: str) -> str:
+    """The text with the passwords in its URLs hidden."""
+    return PASSWORD_IN_URL.sub(r"\1***@", text) if "://" in text else text
+
+
+async def answer_problem(request: Request, error: Exception) -> Response:
+    """The problem document for whatever was raised."""
+    refusal = as_refusal(request, error)
+    status, title = KINDS[refusal.kind]
+    problem = Problem(
+        type=f"/api/docs#{refusal.kind}",
+        title=title,
+        status=status,
+        detail=without_passwords(str(refusal)),
+        instance=request.url.path,
+        jobs=list(refusal.jobs) or UNSET,
+    )
+    return Response(
+        msgspec.json.encode(problem), status, refusal.headers, "application/problem+json"
+    )
+
+
+def as_refusal(request: Request, error: Exception) -> Refusal:
+    """What an exception means to the client; a defect shows nothing of its inside."""
+    match error:
+        case Refusal():
+            return error
+        case HTTPException():
+            return not_routed(request, error)
+        case UnknownJobError():
+            return Refusal("unknown", str(error))
+        case InvalidError():
+            return Refusal("invalid", str(error))
+        case StoreError() | OSError():
+            log.warning("%s %s: %s", request.method, request.url.path, error)
+            return Refusal("store-away", f"{error}; try again in a moment")
+        case _:  # logged, with its trace, by who called
+            return Refusal("defect", "see the server's log, and report it")
+
+
+def not_routed(request: Request, error: HTTPException) -> Refusal:
+    """The refusal of a path or a method that is not served."""
+    if error.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
+        return Refusal("unknown", "no route has this path; /api/docs lists them all")
+    allowed = (error.headers or {}).get("Allow", "")
+    detail = f"{request.method} is not one of {allowed}"
+    return Refusal("no-method", detail, headers=error.headers)

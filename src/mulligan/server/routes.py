@@ -1,0 +1,67 @@
+"""Every route, once: what is served, guarded, described and documented is this table."""
+
+from starlette.responses import Response
+
+from mulligan.server import (
+    changing_api,
+    hours_api,
+    jobs_api,
+    metrics_api,
+    openapi,
+    reference,
+    stages_api,
+    status_api,
+    worker_api,
+)
+from mulligan.server.endpoint import Row
+from mulligan.server.service import Service
+
+
+async def description(service: Service) -> Response:  # noqa: ARG001 - all handlers are called alike
+    """This API, described in OpenAPI 3.1."""
+    return Response(openapi.encoded(ROUTES), media_type="application/json")
+
+
+async def docs(service: Service) -> Response:  # noqa: ARG001 - as above
+    """This API, described for people."""
+    return Response(reference.page(ROUTES), media_type="text/html")
+
+
+ROUTES: tuple[Row, ...] = (
+    Row("GET", "/api/status", "read", status_api.status),
+    Row("GET", "/api/status/{region}", "read", status_api.one_region),
+    Row("GET", "/api/overview", "read", status_api.overview),
+    Row("GET", "/api/queues", "read", status_api.queues),
+    Row("GET", "/api/lanes", "read", status_api.lanes),
+    Row("GET", "/api/delayed", "read", status_api.delayed),
+    Row("GET", "/api/delayed/hours", "read", hours_api.hours),
+    Row("GET", "/api/regions", "read", status_api.regions),
+    Row("GET", "/api/workers", "read", status_api.workers),
+    Row("GET", "/api/tasks", "read", status_api.tasks),
+    Row("GET", "/api/metrics", "read", metrics_api.metrics),
+    Row("GET", "/metrics", "read", metrics_api.scrape, "text/plain"),
+    Row("GET", "/api/jobs", "read", jobs_api.list_jobs),
+    Row("GET", "/api/jobs/{job}", "read", jobs_api.get_job),
+    Row("GET", "/api/jobs/{job}/history", "read", jobs_api.history),
+    Row("GET", "/api/jobs/{job}/explain", "read", jobs_api.explain),
+    Row("GET", "/api/jobs/{job}/stages", "read", stages_api.stages),
+    Row("GET", "/api/count", "read", changing_api.count),
+    Row("GET", "/api/dead", "read", jobs_api.dead),
+    Row("GET", "/api/events", "read", status_api.events, "text/event-stream"),
+    Row("POST", "/api/jobs", "operate", jobs_api.enqueue),
+    Row("POST", "/api/jobs/cancel", "operate", changing_api.cancel),
+    Row("POST", "/api/jobs/replay", "operate", changing_api.replay),
+    Row("POST", "/api/jobs/purge", "operate", changing_api.purge),
+    Row("POST", "/api/queues/{queue}/pause", "operate", changing_api.pause),
+    Row("POST", "/api/queues/{queue}/resume", "operate", changing_api.resume),
+    Row("GET", "/api/openapi.json", "read", description),
+    Row("GET", "/api/docs", "read", docs, "text/html"),
+    Row("POST", "/worker/join", "worker", worker_api.join),
+    Row("POST", "/worker/heartbeat", "worker", worker_api.heartbeat),
+    Row("POST", "/worker/claim", "worker", worker_api.claim),
+    Row("POST", "/worker/ack", "worker", worker_api.ack),
+    Row("POST", "/worker/nack", "worker", worker_api.nack),
+    Row("POST", "/worker/snooze", "worker", worker_api.snooze),
+    Row("POST", "/worker/return", "worker", worker_api.give_back),
+    Row("POST", "/worker/leave", "worker", worker_api.leave),
+)

@@ -1,0 +1,68 @@
+"""The metrics as they are asked for: measured at most once a second, in Prometheus' terms."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from itertools import accumulate
+from math import inf
+
+from prometheus_client import core as prometheus
+from prometheus_client.registry import Collector
+
+from mulligan.app.overview import measure
+from mulligan.core.metrics import Metric
+from mulligan.core.tallying import BOUNDS
+from mulligan.stores.contract import Store
+
+# So that scrapes, however many there are, cost the store no more than one a second does.
+KEPT = 1.0
+# Upper bounds of buckets, as Prometheus writes them.
+WRITTEN_BOUNDS = ["+Inf" if bound == inf else str(bound) for bound in BOUNDS]
+
+
+class Scrapes:
+    """What was measured last, and when."""
+
+    def __init__(self, store: Store, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._monotonic = monotonic
+        self._measuring = asyncio.Lock()
+        self._at = -inf
+        self._metrics: list[Metric] = []
+
+    async def metrics(self) -> list[Metric]:
+        """Every metric, at most a second old; all who ask at once share it."""
+        async with self._measuring:
+            if self._monotonic() - self._at >= KEPT:
+                self._metrics = await measure(self._store)
+                self._at = self._monotonic()
+            return self._metrics
+
+
+class Measured(Collector):
+    """What Prometheus' own library writes out."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[prometheus.Metric]:
+        """All of them, those without a value too."""
+        return [family(metric) for metric in self._metrics]
+
+
+def family(metric: Metric) -> prometheus.Metric:
+    """A metric with all its values."""
+    names = list(metric.samples[0].labels) if metric.samples else []
+    if metric.kind == "histogram":
+        histogram = prometheus.HistogramMetricFamily(metric.name, metric.help, labels=names)
+        for sample in metric.samples:
+            below = list(zip(WRITTEN_BOUNDS, accumulate(sample.buckets), strict=True))
+            histogram.add_metric(list(sample.labels.values()), below, sample.value)
+        return histogram
+    kind = (
+        prometheus.CounterMetricFamily if metric.kind == "counter" else prometheus.GaugeMetricFamily
+    )
+    made = kind(metric.name, metric.help, labels=names)
+    for sample in metric.samples:
+        made.add_metric(list(sample.labels.values()), sample.value)
+    return made

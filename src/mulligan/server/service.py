@@ -1,0 +1,84 @@
+"""What every handler needs: the store, the app, and what this process keeps while it runs."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mulligan.app import Mulligan, Task
+from mulligan.engine.reporter import Reporter
+from mulligan.engine.worker import cancelled
+from mulligan.server.attempts import Attempts
+from mulligan.server.events import Hub
+from mulligan.server.guard import Guard
+from mulligan.server.looking import look
+from mulligan.server.redaction import Redaction
+from mulligan.server.scraping import Scrapes
+from mulligan.server.sessions import Sessions
+from mulligan.server.upkeep import upkeep
+from mulligan.stores import redact
+from mulligan.stores.contract import Store
+
+
+class Service:
+    """One server over one open store. `declares` says whether the app was named, with its tasks."""
+
+    def __init__(
+        self,
+        store: Store,
+        app: Mulligan,
+        guard: Guard,
+        *,
+        declares: bool,
+        redaction: Redaction | None = None,
+    ) -> None:
+        self.store = store
+        self.app = app
+        self.guard = guard
+        self.declares = declares
+        self.settings = app.settings
+        self.redaction = redaction or Redaction((), self.tasks)
+        self.chance = random.Random()
+        self.stopping = asyncio.Event()
+        self.reporter = Reporter(store)
+        self.sessions = Sessions(store, self.stopping)
+        self.attempts = Attempts(
+            store, self.reporter, self.settings, self.tasks, self.chance.random
+        )
+        self.hub = Hub(self.overview)
+        self.scrapes = Scrapes(store)
+
+    @property
+    def tasks(self) -> Mapping[str, Task[..., Any]]:
+        """The tasks that the server knows; none without an app."""
+        return self.app.tasks if self.declares else {}
+
+    async def overview(self) -> dict[str, Any]:
+        """Everything at one instant."""
+        about = {"read_only": self.guard.read_only, "store": redact(self.app.url)}
+        return await look(self.store) | about
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Do what a process of the system does beside answering; nothing when read-only."""
+        if self.guard.read_only:
+            yield
+            return
+        if self.declares:
+            for name, queue in self.app.queues.items():
+                await self.store.configure(name, queue)
+        reporting = asyncio.ensure_future(self.reporter.run())
+        try:
+            async with upkeep(
+                self.store, self.settings, self.app.periodic if self.declares else ()
+            ):
+                yield
+        finally:
+            await cancelled([reporting])
+            await self.reporter.report()
+
+    def stop(self) -> None:
+        """Let go of all who wait, so that the server can end."""
+        self.stopping.set()
+        self.hub.stop()

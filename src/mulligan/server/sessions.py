@@ -1,0 +1,166 @@
+"""The workers that reach the store through this server, and how they claim."""
+
+import asyncio
+import secrets
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from time import monotonic
+from typing import Any
+
+from mulligan.core.facts import Facts
+from mulligan.core.job import Claim, Lease
+from mulligan.core.names import check_name, check_region
+from mulligan.core.outcome import Returned
+from mulligan.core.worker import Worker
+from mulligan.engine.fetcher import LONGEST_SLEEP
+from mulligan.engine.turns import Turns
+from mulligan.server.problems import Refusal
+from mulligan.server.shapes.workers import Join
+from mulligan.stores.contract import Beat, Claimed, Store
+
+# Beyond so many the one that has been silent longest is looked up in the store again.
+REMEMBERED = 10_000
+BEATS_PER_LEASE = 3
+FACTS_AGE = 5.0
+Gone = Callable[[], Awaitable[None]]
+
+
+class Session:
+    """A worker, its turns, and when it was last known to be alive."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self.turns = Turns(worker)
+        self.claiming = asyncio.Lock()
+        self.beaten_at = -worker.lease
+
+
+class Sessions:
+    """Every worker may come to any server of the store: what is not known here, the store knows."""
+
+    def __init__(self, store: Store, stopping: asyncio.Event) -> None:
+        self._store = store
+        self._stopping = stopping
+        self._known: OrderedDict[str, Session] = OrderedDict()
+        self._facts: Facts | None = None
+        self._facts_at = 0.0
+
+    async def join(self, asked: Join, lease: float) -> Session:
+        """A new worker, known to the store when this returns."""
+        worker = Worker(
+            id=f"{asked.name}-{secrets.token_hex(6)}",
+            region=check_region(asked.region, anywhere=False),
+            queues=tuple(dict.fromkeys(check_name("queue", queue) for queue in asked.queues)),
+            lease=lease,
+            concurrency=asked.concurrency,
+            only=asked.only,
+            name=asked.name,
+        )
+        session = self._remember(Session(worker))
+        await self.beat(session, [])
+        return session
+
+    async def of(self, worker: str) -> Session:
+        """The worker's session; refuses one that neither this server nor the store knows."""
+        session = self._known.get(worker)
+        if session is not None:
+            self._known.move_to_end(worker)
+            return session
+        for view in (await self._store.stats()).workers:
+            if view.worker.id == worker and view.worker.queues:
+                return self._remember(Session(view.worker))
+        raise Refusal("unknown", f"worker {worker!r} has not joined or has left; join again")
+
+    async def leave(self, worker: str) -> None:
+        """Forget a worker that stopped on purpose."""
+        session = await self.of(worker)
+        self._known.pop(worker, None)
+        await self._store.leave(session.worker)
+
+    async def beat(self, session: Session, holding: Sequence[Lease]) -> Beat:
+        """Keep all leases of the worker."""
+        beat = await self._store.beat(session.worker, holding)
+        session.beaten_at = monotonic()
+        self._take_in(beat.facts)
+        return beat
+
+    async def known_facts(self) -> Facts:
+        """What plans and decisions are made from; a plan from old facts the store refuses."""
+        if self._facts is None or monotonic() - self._facts_at > FACTS_AGE:
+            self._take_in(await self._store.facts())
+        assert self._facts is not None  # noqa: S101 - just taken in
+        return self._facts
+
+    def _take_in(self, facts: Facts) -> None:
+        self._facts, self._facts_at = facts, monotonic()
+
+    async def claim(self, session: Session, limit: int, wait: float, gone: Gone) -> Sequence[Claim]:
+        """Jobs for the worker, as soon as there is one; none when the time is up.
+
+        While it waits the worker is alive. If the client is gone when there is something, that is
+        returned to its place.
+        """
+        until = monotonic() + wait
+        async with session.claiming:
+            claimed = await self._ask(session, limit)
+            if claimed.claims or wait <= 0:
+                await self._resign(session, claimed, limit)
+                return claimed.claims
+            leaving = asyncio.ensure_future(gone())
+            try:
+                while not claimed.claims and (left := until - monotonic()) > 0:
+                    await self._doze(session, claimed, left, leaving)
+                    if leaving.done() or self._stopping.is_set():
+                        break
+                    claimed = await self._ask(session, limit)
+                await self._resign(session, claimed, limit)
+                if leaving.done() and claimed.claims:
+                    await self._store.commit([Returned(claim.lease) for claim in claimed.claims])
+                    return ()
+                return claimed.claims
+            finally:
+                leaving.cancel()
+
+    async def _ask(self, session: Session, limit: int) -> Claimed:
+        """One claim, planned from facts that the store agrees with."""
+        worker = session.worker
+        if monotonic() - session.beaten_at > worker.lease / BEATS_PER_LEASE:
+            await self.beat(session, [])
+        while True:
+            facts = await self.known_facts()
+            plan = session.turns.plan(limit, facts)
+            claimed = await self._store.claim(plan, worker)
+            if not claimed.stale:
+                session.turns.settle(plan, claimed, facts)
+                return claimed
+            self._take_in(await self._store.facts())
+
+    async def _resign(self, session: Session, claimed: Claimed, limit: int) -> None:
+        """Let another be woken: a worker that got less than it asked for is not waiting now."""
+        if len(claimed.claims) < limit:
+            await self._ask(session, 0)
+
+    async def _doze(
+        self, session: Session, claimed: Claimed, left: float, leaving: "asyncio.Future[None]"
+    ) -> None:
+        """Sleep until something may matter, or the client or the server goes."""
+        nap = min(left, LONGEST_SLEEP, session.worker.lease / BEATS_PER_LEASE)
+        if claimed.again_in is not None:
+            nap = min(nap, claimed.again_in)
+        ringing = asyncio.ensure_future(self._store.wait(session.worker, nap))
+        stopped = asyncio.ensure_future(self._stopping.wait())
+        try:
+            waiting: list[asyncio.Future[Any]] = [ringing, stopped, leaving]
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            if ringing.done():
+                ringing.result()
+        finally:
+            ringing.cancel()
+            stopped.cancel()
+            await asyncio.gather(ringing, stopped, return_exceptions=True)
+
+    def _remember(self, session: Session) -> Session:
+        self._known[session.worker.id] = session
+        while len(self._known) > REMEMBERED:
+            self._known.popitem(last=False)
+        return session

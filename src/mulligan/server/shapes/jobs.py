@@ -1,0 +1,197 @@
+"""Jobs as they cross the HTTP line: what is asked for and what is answered."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from mulligan.core.job import Status
+from mulligan.core.retry import Retry
+from mulligan.core.settings import BATCH_LIMIT
+from mulligan.server.shapes.names import Cursor, Ids, Name, Span, Wait, Words
+
+COUNT_LIMIT = 10_000
+
+
+class Filter(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which jobs: every field that is given must match; `text` is sought in the last failure."""
+
+    status: Status | UnsetType = UNSET
+    queue: Name | UnsetType = UNSET
+    region: Name | UnsetType = UNSET
+    task: Name | UnsetType = UNSET
+    text: Words | UnsetType = UNSET
+
+
+class PageQuery(Filter, frozen=True, forbid_unknown_fields=True):
+    """A page of the jobs that match."""
+
+    limit: Annotated[int, Meta(ge=1, le=BATCH_LIMIT)] = 50
+    after: Cursor | UnsetType = UNSET
+
+
+class DeadQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Whose dead letters."""
+
+    queue: Name | UnsetType = UNSET
+    task: Name | UnsetType = UNSET
+
+
+class JobView(Struct, frozen=True):
+    """A job as a reader sees it. Secrets in its body and result are hidden."""
+
+    id: str
+    queue: str
+    task: str
+    region: str
+    priority: int
+    status: Status
+    scope: str
+    lane: str
+    due: float
+    token: int
+    retry_count: int
+    replay: int
+    snoozes: int
+    created_at: float
+    body: Any
+    unique_key: str | None
+    concurrency_key: str | None
+    concurrency_limit: int
+    held: bool
+    expires_at: float | None
+    worker: str | None
+    worker_region: str | None
+    started_at: float | None
+    last_retry_at: float | None
+    ended_at: float | None
+    result: Any
+    last_failure_reason: str | None
+    cancel_reason: str | None
+    awaits: int
+    gather: str | None
+
+
+class JobPage(Struct, frozen=True):
+    """Jobs, and where the next page begins; null after the last."""
+
+    jobs: list[JobView]
+    after: str | None
+
+
+class AttemptView(Struct, frozen=True):
+    """One failed or lost attempt; `delay` is the wait that was chosen, null if it was the last."""
+
+    number: int
+    replay: int
+    region: str
+    worker: str
+    started_at: float
+    ended_at: float | None
+    type: str
+    message: str
+    code: str | None
+    delay: float | None
+    refused: str | None
+
+
+class History(Struct, frozen=True):
+    """The failed and lost attempts of a job, oldest first, through replays."""
+
+    attempts: list[AttemptView]
+
+
+class Explanation(Struct, frozen=True):
+    """Why a job is where it is, in one sentence."""
+
+    job_id: str
+    explanation: str
+
+
+class Counted(Struct, frozen=True):
+    """How many jobs match; with `more`, counting stopped there."""
+
+    count: int
+    more: bool
+
+
+class DeadGroup(Struct, frozen=True):
+    """Dead letters of one queue and task with the same error; numbers in it are written #.
+
+    `ids` are at most 1,000 of them, the newest first.
+    """
+
+    queue: str
+    task: str
+    error: str
+    count: int
+    example: str
+    newest_at: float | None
+    ids: list[str]
+
+
+class DeadGroups(Struct, frozen=True):
+    """The largest group first; unless `complete`, of the newest `looked_at` letters only."""
+
+    groups: list[DeadGroup]
+    looked_at: int
+    complete: bool
+
+
+class Enqueue(Struct, frozen=True, forbid_unknown_fields=True):
+    """A job to be run: a task's name, its arguments, and options as `using(...)` takes them."""
+
+    task: Name
+    args: Annotated[list[Any], Meta(max_length=10_000)] = []
+    kwargs: dict[str, Any] = {}
+    queue: Name | UnsetType = UNSET
+    region: Name | UnsetType = UNSET
+    priority: Literal["normal", "urgent"] | UnsetType = UNSET
+    retry: Retry | UnsetType = UNSET
+    timeout: Span | UnsetType | None = UNSET
+    delay: Wait | UnsetType = UNSET
+    run_after: Annotated[datetime, Meta(tz=True)] | UnsetType = UNSET
+    unique_key: Name | UnsetType | None = UNSET
+    id: Name | UnsetType | None = UNSET
+    expires: Span | UnsetType | None = UNSET
+    concurrency_key: Name | UnsetType | None = UNSET
+    concurrency_limit: Annotated[int, Meta(ge=1, le=1_000_000)] | UnsetType = UNSET
+
+
+EnqueueMany = Annotated[list[Enqueue], Meta(min_length=1, max_length=BATCH_LIMIT)]
+
+
+class EnqueuedJob(Struct, frozen=True):
+    """The job's id; `created` is false if it was there before."""
+
+    id: str
+    created: bool
+
+
+class Change(Struct, frozen=True, forbid_unknown_fields=True):
+    """Either `ids`, or a `selection` with the number of jobs `expected` in it."""
+
+    ids: Ids | UnsetType = UNSET
+    selection: Filter | UnsetType = UNSET
+    expected: Annotated[int, Meta(ge=0, le=COUNT_LIMIT)] | UnsetType = UNSET
+
+
+class CancelChange(Change, frozen=True, forbid_unknown_fields=True):
+    """Which jobs to end, and the reason that is kept with them."""
+
+    reason: Words = "cancelled through the API"
+
+
+class Changed(Struct, frozen=True):
+    """How many were changed, and which could not be; with `more`, others are left."""
+
+    changed: int
+    refused: list[str]
+    more: bool
+
+
+class Switched(Struct, frozen=True):
+    """A queue, and whether it is paused now."""
+
+    queue: str
+    paused: bool

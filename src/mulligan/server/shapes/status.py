@@ -1,0 +1,197 @@
+"""The state of a store as it is answered; `core.status` computes it."""
+
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+
+class CurrentJob(Struct, frozen=True, omit_defaults=True):
+    """A running job; where it was enqueued is said when it runs elsewhere."""
+
+    job_id: str
+    retry_count: int
+    original_region: str | UnsetType = UNSET
+    is_retry: bool | UnsetType = UNSET
+
+
+class RegionStatus(Struct, frozen=True):
+    """Sizes count due, waiting jobs. `current_jobs` lists all where several run."""
+
+    queue_size: int
+    retry_queue_size: int
+    processing: bool
+    current_job: CurrentJob | None
+    current_jobs: list[CurrentJob] | UnsetType = UNSET
+
+
+class OneRegion(RegionStatus, frozen=True, kw_only=True):
+    """One region; its running jobs also say whether they are retries."""
+
+    region: str
+
+
+class StatusDocument(Struct, frozen=True):
+    """The global retry queue and every region."""
+
+    global_retry_queue_size: int
+    regions: dict[str, RegionStatus]
+
+
+class QueueStatus(Struct, frozen=True):
+    """What waits by kind, what runs, what has ended and is still stored."""
+
+    fresh: int
+    urgent: int
+    retry: int
+    running: int
+    done: int
+    failed: int
+    cancelled: int
+    paused: bool
+    policy: str
+
+
+class BudgetView(Struct, frozen=True):
+    """At most `limit` retries start in `per` seconds, or a `ratio` of the fresh starts."""
+
+    limit: int | None
+    per: float
+    ratio: float | None
+
+
+class QueueView(QueueStatus, frozen=True):
+    """A queue with its settings."""
+
+    budget: BudgetView | None
+    grace: float
+
+
+class Queues(Struct, frozen=True):
+    """Every queue that has a job, a worker, settings or a pause."""
+
+    queues: dict[str, QueueView]
+
+
+class DelayedView(Struct, frozen=True):
+    """What was put off and has not started since; `ready_in_hour` counts `ready_now` too."""
+
+    total: int
+    ready_now: int
+    ready_in_hour: int
+
+
+class DelayedSets(Struct, frozen=True):
+    """The delayed set of each queue that has one."""
+
+    delayed: dict[str, DelayedView]
+
+
+class LaneView(Struct, frozen=True):
+    """A line that is not empty: jobs that could start now, and jobs still to fall due."""
+
+    queue: str
+    scope: str
+    priority: int
+    lane: str
+    ready: int
+    delayed: int
+    oldest_due: float
+
+
+class Lanes(Struct, frozen=True):
+    """Every line that is not empty."""
+
+    lanes: list[LaneView]
+
+
+class BreakerView(Struct, frozen=True):
+    """An open breaker lets one probe through at a time; three good ones close it."""
+
+    open: bool
+    since: float
+    probes: int
+
+
+class HealthView(Struct, frozen=True):
+    """Attempts of the last minute at a queue in a region."""
+
+    queue: str
+    region: str
+    succeeded: int
+    failed: int
+    success_rate: float
+    breaker: BreakerView
+
+
+class RegionView(Struct, frozen=True):
+    """A region: the queues that its live workers serve, and its health in each."""
+
+    live: bool
+    serves: list[str]
+    health: dict[str, HealthView]
+
+
+class Regions(Struct, frozen=True):
+    """Every region that has had a worker."""
+
+    regions: dict[str, RegionView]
+
+
+class WorkerRow(Struct, frozen=True):
+    """A worker that has joined and not left."""
+
+    id: str
+    region: str
+    queues: list[str]
+    only: str | None
+    concurrency: int
+    live: bool
+    running: int
+    beat_at: float
+    joined_at: float
+
+
+class Workers(Struct, frozen=True):
+    """Every worker that has joined and not left."""
+
+    workers: list[WorkerRow]
+
+
+class TaskView(Struct, frozen=True):
+    """A task of the app, and where its jobs go unless a call says otherwise."""
+
+    name: str
+    queue: str
+    region: str
+    judged: bool
+    parameters: list[str]
+
+
+class Tasks(Struct, frozen=True):
+    """The tasks that the server knows; none without an app."""
+
+    tasks: list[TaskView]
+
+
+class Overview(Struct, frozen=True):
+    """All of it. `now` is the store's time; `recent` is the last minute, by queue and region.
+
+    `gathering` are jobs, by queue, that wait for others to arrive; `fleets` are run by supervisors.
+    """
+
+    global_retry_queue_size: int
+    regions: dict[str, RegionStatus]
+    queues: dict[str, QueueView]
+    delayed: dict[str, DelayedView]
+    workers: list[WorkerRow]
+    warnings: list[str]
+    now: float
+    lanes: list[LaneView]
+    health: list[HealthView]
+    recent: dict[str, dict[str, dict[str, int | float | str | None]]]
+    alerts: list[str]
+    gathering: dict[str, int]
+    fleets: dict[str, Any]
+    read_only: bool
+    store: str
+    version: str

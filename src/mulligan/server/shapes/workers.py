@@ -1,0 +1,156 @@
+"""Workers over HTTP: what they say and what they are told."""
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
+
+from mulligan.core.names import NAME_LIMIT
+from mulligan.core.settings import BATCH_LIMIT
+from mulligan.server.shapes.names import Name, Token, Wait
+
+LONGEST_POLL = 30.0
+
+
+class Held(Struct, frozen=True, forbid_unknown_fields=True):
+    """A lease: the job and the token that its claim gave."""
+
+    id: Name
+    token: Token
+
+
+class Join(Struct, frozen=True, forbid_unknown_fields=True):
+    """A worker that starts. `name` is the beginning of its id."""
+
+    region: Name = "default"
+    queues: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=100)] = ("default",)
+    concurrency: Annotated[int, Meta(ge=1, le=100_000)] = 1
+    lease: Annotated[float, Meta(ge=1, le=86_400)] | UnsetType = UNSET
+    only: Literal["retries", "fresh"] | None = None
+    name: Annotated[str, Meta(max_length=64, pattern=r"^[A-Za-z0-9._-]+$")] = "http"
+
+
+class Joined(Struct, frozen=True):
+    """Its id for this run, how long its leases last, and how often it should beat."""
+
+    worker: str
+    lease: float
+    beat: float
+
+
+class Heartbeat(Struct, frozen=True, forbid_unknown_fields=True):
+    """A worker is alive; `holding` is all it knows of, null if it does not say."""
+
+    worker: Name
+    holding: Annotated[list[Held], Meta(max_length=100_000)] | None = None
+
+
+class Heard(Struct, frozen=True):
+    """Leases that it no longer has, and those that were returned because it did not know them."""
+
+    lost: list[Held]
+    returned: list[Held]
+
+
+class ClaimRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Up to `limit` jobs; waits up to `wait` seconds for the first."""
+
+    worker: Name
+    limit: Annotated[int, Meta(ge=1, le=BATCH_LIMIT)] = 1
+    wait: Annotated[float, Meta(ge=0, le=LONGEST_POLL)] = 0.0
+
+
+class ClaimedJob(Struct, frozen=True):
+    """A job to run now. The token goes with whatever is said about it."""
+
+    id: str
+    token: int
+    task: str
+    args: Raw
+    kwargs: Raw
+    timeout: float | None
+    queue: str
+    region: str
+    attempt: int
+    replay: int
+    lane: str
+
+
+class ClaimedJobs(Struct, frozen=True):
+    """What the claim gave; none if nothing was there in time."""
+
+    jobs: list[ClaimedJob]
+
+
+class Success(Held, frozen=True, forbid_unknown_fields=True):
+    """An attempt that succeeded, and its result."""
+
+    result: Raw = field(default_factory=lambda: Raw(b"null"))
+
+
+class Failure(Held, frozen=True, forbid_unknown_fields=True):
+    """An attempt that failed, and why; `delay` replaces the wait that the job's policy gives."""
+
+    reason: Annotated[str, Meta(max_length=100_000)]
+    type: Annotated[str, Meta(min_length=1, max_length=NAME_LIMIT)] = "Error"
+    code: Annotated[str, Meta(max_length=100)] | None = None
+    delay: Wait | None = None
+    permanent: bool = False
+
+
+class Snooze(Held, frozen=True, forbid_unknown_fields=True):
+    """An attempt that is to run later."""
+
+    delay: Wait
+
+
+class Acks(Struct, frozen=True, forbid_unknown_fields=True):
+    """Attempts that succeeded."""
+
+    jobs: Annotated[list[Success], Meta(min_length=1, max_length=BATCH_LIMIT)]
+
+
+class Nacks(Struct, frozen=True, forbid_unknown_fields=True):
+    """Attempts that failed."""
+
+    jobs: Annotated[list[Failure], Meta(min_length=1, max_length=BATCH_LIMIT)]
+
+
+class Snoozes(Struct, frozen=True, forbid_unknown_fields=True):
+    """Attempts that are to run later."""
+
+    jobs: Annotated[list[Snooze], Meta(min_length=1, max_length=BATCH_LIMIT)]
+
+
+class Returns(Struct, frozen=True, forbid_unknown_fields=True):
+    """Jobs that were not started."""
+
+    jobs: Annotated[list[Held], Meta(min_length=1, max_length=BATCH_LIMIT)]
+
+
+class Committed(Struct, frozen=True, omit_defaults=True):
+    """What became of one of them; `outcome` where it was written now."""
+
+    id: str
+    token: int
+    verdict: Literal["written", "already", "stale"]
+    outcome: Literal["done", "retry", "failed", "later", "returned"] | None = None
+    delay: float | None = None
+    reason: str | None = None
+
+
+class CommittedJobs(Struct, frozen=True):
+    """What became of each, in the order of the request."""
+
+    jobs: list[Committed]
+
+
+class Leave(Struct, frozen=True, forbid_unknown_fields=True):
+    """A worker that stops."""
+
+    worker: Name
+
+
+class Left(Struct, frozen=True):
+    """Which worker is gone."""
+
+    worker: str

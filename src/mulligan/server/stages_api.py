@@ -1,0 +1,26 @@
+"""The route that shows a chain by any of its jobs."""
+
+from mulligan.app.stages import StageView, family
+from mulligan.core.job import Job
+from mulligan.server.jobs_api import stored
+from mulligan.server.service import Service
+from mulligan.server.shapes.stages import StageJob, StageRow, Stages
+
+
+async def stages(service: Service, job: str) -> Stages:
+    """Every stage of the chain that the job belongs to; none if it stands alone."""
+    found = await family(service.store, await stored(service.store, job))
+    return Stages([row(service, stage) for stage in found])
+
+
+def row(service: Service, stage: StageView) -> StageRow:
+    """A stage with its jobs."""
+    jobs = [line(service, job) for job in stage.jobs]
+    return StageRow(stage.number, stage.name, stage.members, jobs)
+
+
+def line(service: Service, job: Job) -> StageJob:
+    """A job in a few words."""
+    reason = job.last_failure_reason
+    said = None if reason is None else service.redaction.text(reason)
+    return StageJob(job.id, job.status, job.retry_count, job.awaits, said)

@@ -1,0 +1,71 @@
+/** What a reader can have done: each is asked once more with the number of jobs, done, and told. */
+
+import { get, path, post } from "./api.js";
+import { attempt, confirm, notify } from "./dialogs.js";
+import { count, counted } from "./format.js";
+
+const BATCH = 1000;
+const WORDS = {
+  cancel: {
+    verb: "Cancel", done: "cancelled", danger: true,
+    means: "They end now; what runs is stopped.",
+  },
+  replay: {
+    verb: "Replay", done: "replayed", danger: false,
+    means: "They get all their retries again; their history is kept.",
+  },
+  purge: {
+    verb: "Purge", done: "purged", danger: true,
+    means: "They are deleted with their history. This cannot be undone.",
+  },
+};
+
+/** Changes the jobs of these ids, after asking. */
+export async function changeJobs(what, ids, items = []) {
+  if (!(await agreed(what, ids.length, items))) return false;
+  return attempt(async () => {
+    const told = { changed: 0, refused: [], more: false };
+    for (let start = 0; start < ids.length; start += BATCH) {
+      const answer = await post(`/api/jobs/${what}`, { ids: ids.slice(start, start + BATCH) });
+      told.changed += answer.changed;
+      told.refused.push(...answer.refused);
+    }
+    return tell(what, told);
+  });
+}
+
+/** Changes the jobs of a selection, after counting them and asking. */
+export function changeSelection(what, selection) {
+  return attempt(async () => {
+    const { count: expected, more } = await get("/api/count", selection);
+    if (!expected) return notify("No job matches any more.");
+    const items = more ? [`More match: these are the first ${count(expected)}, and it can be done again.`] : [];
+    if (!(await agreed(what, expected, items))) return false;
+    return tell(what, await post(`/api/jobs/${what}`, { selection, expected }));
+  });
+}
+
+/** Pauses or resumes a queue. */
+export function switchQueue(queue, paused) {
+  return attempt(async () => {
+    await post(path("api", "queues", queue, paused ? "pause" : "resume"));
+    notify(paused ? `Queue ${queue} is paused; what runs goes on.` : `Queue ${queue} goes on.`);
+    return true;
+  });
+}
+
+function agreed(what, number, items) {
+  const { verb, means, danger } = WORDS[what];
+  return confirm({
+    title: `${verb} ${counted(number, "job")}?`, text: means, items, danger,
+    action: `${verb} ${count(number)}`,
+  });
+}
+
+function tell(what, { changed, refused, more }) {
+  const parts = [`${counted(changed, "job")} ${WORDS[what].done}`];
+  if (refused.length) parts.push(`${count(refused.length)} could not be: ${refused.slice(0, 3).join(", ")}`);
+  if (more) parts.push("others are left");
+  notify(`${parts.join("; ")}.`);
+  return true;
+}

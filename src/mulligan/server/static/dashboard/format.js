@@ -1,0 +1,52 @@
+/** Numbers, spans and times as people read them. Counts are never rounded. */
+
+const whole = new Intl.NumberFormat("en");
+const clock = new Intl.DateTimeFormat("en-GB", {
+  year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit",
+});
+export const NOTHING = "–";
+
+/** A count, to the unit. */
+export const count = (value) => whole.format(value);
+
+/** A count with its noun: `1 job`, `2 jobs`. */
+export const counted = (value, one, many = `${one}s`) => `${count(value)} ${value === 1 ? one : many}`;
+
+/** A share as a percentage; a dash where there is none. */
+export function percent(share) {
+  return share === null || share === undefined ? NOTHING : `${+(share * 100).toFixed(2)} %`;
+}
+
+/** A span of seconds in one or two units. */
+export function span(seconds) {
+  if (seconds === null || seconds === undefined) return NOTHING;
+  const value = Math.abs(seconds);
+  if (value < 0.0005) return "0 s";
+  if (value < 1) return `${Math.max(1, Math.round(value * 1000))} ms`;
+  if (value < 10) return `${+value.toFixed(1)} s`;
+  if (value < 60) return `${Math.round(value)} s`;
+  if (value < 3600) return two(value, 60, "min", 1, "s");
+  if (value < 86400) return two(value, 3600, "h", 60, "min");
+  return two(value, 86400, "d", 3600, "h");
+}
+
+function two(value, large, largeName, small, smallName) {
+  const total = Math.round(value / small);
+  const ratio = large / small;
+  const rest = total % ratio;
+  return `${Math.floor(total / ratio)} ${largeName}` + (rest ? ` ${rest} ${smallName}` : "");
+}
+
+/** A time as this machine's clock shows it. */
+export const time = (seconds) => (seconds === null ? NOTHING : clock.format(new Date(seconds * 1000)));
+
+/** A time as it is seen from `now`: `12 s ago`, `in 3 min`. */
+export function relative(seconds, now) {
+  if (seconds === null || seconds === undefined) return NOTHING;
+  const distance = now - seconds;
+  if (Math.abs(distance) < 0.5) return "now";
+  return distance > 0 ? `${span(distance)} ago` : `in ${span(distance)}`;
+}
+
+/** A value as indented JSON. */
+export const json = (value) => JSON.stringify(value, null, 2);

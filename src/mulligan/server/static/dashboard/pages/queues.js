@@ -1,0 +1,49 @@
+/** Every queue: what waits, runs and has ended. */
+
+import { count, counted } from "../format.js";
+import { at, badge, button, heading, link, name, table } from "../parts.js";
+import { switchQueue } from "../changing.js";
+
+export default {
+  title: () => "Queues",
+  view: ({ overview, readOnly }) => [
+    heading("Queues", howMany(overview)),
+    queueTable(overview, readOnly),
+  ],
+};
+
+const howMany = (overview) => counted(Object.keys(overview.queues).length, "queue");
+
+/** The table of all queues. */
+export function queueTable(overview, readOnly) {
+  const rows = Object.entries(overview.queues).map(([queue, numbers]) => ({ queue, ...numbers }));
+  const number = (title, cell) => ({ title, number: true, cell });
+  const listed = (status) => (row) =>
+    row[status] ? link(["jobs"], count(row[status]), { status, queue: row.queue }) : "0";
+  return table({
+    caption: "Queues",
+    empty: "No queue has a job, a worker or settings yet. Enqueue a job to begin.",
+    key: (row) => row.queue,
+    rows,
+    columns: [
+      { title: "Queue", cell: (row) => link(["queues", row.queue], name(row.queue)) },
+      number("Fresh", (row) => count(row.fresh)),
+      number("Urgent", (row) => count(row.urgent)),
+      number("Retry", (row) => count(row.retry)),
+      number("Running", (row) => count(row.running)),
+      number("Delayed", (row) => count(at(overview.delayed, row.queue)?.total ?? 0)),
+      number("Done", listed("done")),
+      number("Failed", listed("failed")),
+      number("Cancelled", listed("cancelled")),
+      { title: "Policy", cell: (row) => row.policy },
+      { title: "State", cell: (row) => badge(row.paused ? "paused" : "open", row.paused ? "retry" : "good") },
+      !readOnly && { title: "Change", cell: (row) => pauseButton(row.queue, row.paused) },
+    ].filter(Boolean),
+  });
+}
+
+/** Pauses a queue that is open, resumes one that is paused. */
+export function pauseButton(queue, paused) {
+  const word = paused ? "Resume" : "Pause";
+  return button(word, () => switchQueue(queue, !paused), "small", { "aria-label": `${word} queue ${queue}` });
+}

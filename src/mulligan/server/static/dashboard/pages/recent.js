@@ -1,0 +1,36 @@
+/** The last minute of each queue in each region. */
+
+import { NOTHING, count, percent, span } from "../format.js";
+import { badge, link, name, table } from "../parts.js";
+
+/** The table, of one queue or of all. */
+export function recentTable(overview, only = null) {
+  const rows = Object.entries(overview.recent)
+    .filter(([queue]) => only === null || queue === only)
+    .flatMap(([queue, regions]) =>
+      Object.entries(regions).map(([region, numbers]) => ({ queue, region, ...numbers })));
+  const number = (title, cell) => ({ title, number: true, cell });
+  return table({
+    caption: "Attempts of the last minute by queue and region",
+    empty: "Nothing has run in the last minute.",
+    key: ({ queue, region }) => JSON.stringify([queue, region]),
+    rows,
+    columns: [
+      only === null && { title: "Queue", cell: (row) => link(["queues", row.queue], name(row.queue)) },
+      { title: "Region", cell: (row) => name(row.region) },
+      number("Started", (row) => count(row.started)),
+      number("Success", (row) => percent(row.success_rate)),
+      number("Retries", (row) => count(row.retries_started)),
+      number("Retry success", (row) => percent(row.retry_success_rate)),
+      number("Taken elsewhere", (row) => percent(row.retries_elsewhere)),
+      number("Retry wait p99", (row) => span(row.retry_wait_p99)),
+      number("Back after", (row) => span(row.retry_return_p50)),
+      number("Time saved", (row) => (row.time_saved_mean === null ? NOTHING : signed(row.time_saved_mean))),
+      number("Dead", (row) => count(row.dead)),
+      number("Seized", (row) => count(row.seized)),
+      { title: "Breaker", cell: (row) => badge(row.breaker, row.breaker === "open" ? "bad" : "good") },
+    ].filter(Boolean),
+  });
+}
+
+const signed = (seconds) => (seconds < 0 ? `−${span(seconds)}` : span(seconds));

@@ -1,0 +1,131 @@
+"""The routes that show what a store is doing."""
+
+import inspect
+from typing import Any, TypeVar
+
+import msgspec
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from mulligan.app.overview import overview as app_overview
+from mulligan.core.errors import InvalidError
+from mulligan.core.names import check_name
+from mulligan.core.status import region_status
+from mulligan.server.events import Hub
+from mulligan.server.looking import health_of, with_settings
+from mulligan.server.looking import lanes as lanes_of
+from mulligan.server.problems import Refusal
+from mulligan.server.service import Service
+from mulligan.server.shapes.status import (
+    DelayedSets,
+    Lanes,
+    OneRegion,
+    Overview,
+    Queues,
+    Regions,
+    StatusDocument,
+    Tasks,
+    TaskView,
+    Workers,
+)
+
+T = TypeVar("T")
+
+
+def shaped(document: Any, shape: type[T]) -> T:
+    """The parts of a document that the shape names."""
+    return msgspec.convert(document, shape)
+
+
+async def status(service: Service) -> StatusDocument:
+    """Sizes of the global retry queue and of each region, and what runs there."""
+    return shaped(await app_overview(service.store), StatusDocument)
+
+
+async def one_region(service: Service, region: str) -> OneRegion:
+    """One region; its running jobs also say whether they are retries."""
+    check_name("region", region)
+    whole = await app_overview(service.store)
+    try:
+        return shaped(region_status(whole, region), OneRegion)
+    except InvalidError as error:
+        raise Refusal("unknown", str(error)) from error
+
+
+async def overview(service: Service) -> Overview:
+    """Everything in one document: status, queues, delayed sets, lanes, health, workers, alerts."""
+    return shaped(await service.overview(), Overview)
+
+
+async def queues(service: Service) -> Queues:
+    """What waits, runs and has ended, by queue, with pauses and settings."""
+    whole = await app_overview(service.store)
+    facts = await service.store.facts()
+    return shaped({"queues": with_settings(whole["queues"], facts)}, Queues)
+
+
+async def lanes(service: Service) -> Lanes:
+    """Every line of jobs that is not empty."""
+    return shaped({"lanes": await lanes_of(service.store)}, Lanes)
+
+
+async def delayed(service: Service) -> DelayedSets:
+    """What was put off, by queue."""
+    return shaped(await app_overview(service.store), DelayedSets)
+
+
+async def workers(service: Service) -> Workers:
+    """Who works where, and whether it is alive."""
+    return shaped(await app_overview(service.store), Workers)
+
+
+async def regions(service: Service) -> Regions:
+    """By region: whether it is live, and by queue its recent attempts and its breaker."""
+    facts = await service.store.facts()
+    health = health_of(facts)
+    found = {
+        region.name: {
+            "live": region.live,
+            "serves": sorted(region.serves),
+            "health": {each["queue"]: each for each in health if each["region"] == region.name},
+        }
+        for region in facts.regions
+    }
+    return shaped({"regions": found}, Regions)
+
+
+async def tasks(service: Service) -> Tasks:
+    """The tasks of the app, and where their jobs go; none without an app."""
+    return Tasks(
+        [
+            TaskView(
+                name,
+                task.placement.queue,
+                task.placement.region or "default",
+                task.accept is not None,
+                list(inspect.signature(task.function).parameters),
+            )
+            for name, task in service.tasks.items()
+        ]
+    )
+
+
+async def events(service: Service) -> Response:
+    """Live changes: a snapshot, then what changes, as server-sent events."""
+    return EventStream(service.hub)
+
+
+class EventStream(StreamingResponse):
+    """A listener's stream; it has left the hub when the response ends, however it does."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._listener = hub.join()
+        super().__init__(hub.stream(self._listener), media_type="text/event-stream")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Stream until the client goes."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._hub.leave(self._listener)

@@ -1,0 +1,181 @@
+"""The routes under /worker/: a worker's life over HTTP, each request safe to send again."""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Raw, Struct
+from starlette.requests import Request
+
+from mulligan.core.job import NONE_ARRIVE, Arrivals, Claim, Lease
+from mulligan.core.outcome import Drained, Failed, Result, Returned, Snoozed
+from mulligan.core.settings import TEXT_LIMIT
+from mulligan.engine.judging import clean, failed
+from mulligan.server.attempts import ResultOf
+from mulligan.server.bodies import check_depth
+from mulligan.server.service import Service
+from mulligan.server.shapes.workers import (
+    Acks,
+    ClaimedJob,
+    ClaimedJobs,
+    ClaimRequest,
+    CommittedJobs,
+    Heard,
+    Heartbeat,
+    Held,
+    Join,
+    Joined,
+    Leave,
+    Left,
+    Nacks,
+    Returns,
+    Snoozes,
+)
+
+
+class RawCall(Struct):
+    """The part of a body that a worker needs; the arguments pass through as they are."""
+
+    args: Raw = Raw(b"[]")
+    kwargs: Raw = Raw(b"{}")
+    timeout: float | None = None
+    flow: Arrivals = NONE_ARRIVE
+
+
+decode_raw_call = msgspec.json.Decoder(RawCall).decode
+
+
+async def join(service: Service, body: Join) -> Joined:
+    """Become a worker: its id for this run, how long leases last and how often to beat."""
+    settings = service.settings
+    lease = settings.lease if body.lease is msgspec.UNSET else body.lease
+    session = await service.sessions.join(body, lease)
+    beat = min(settings.beat, lease / 3)
+    return Joined(session.worker.id, lease, beat)
+
+
+async def heartbeat(service: Service, body: Heartbeat) -> Heard:
+    """Keep all leases of a worker, and tell it which it has lost.
+
+    What it holds in the store and has not shown for a whole lease is returned to its place.
+    """
+    session = await service.sessions.of(body.worker)
+    holding = [Lease(each.id, each.token) for each in body.holding or ()]
+    beat = await service.sessions.beat(session, holding)
+    if body.holding is None:
+        return Heard([], [])
+    if beat.forgotten:
+        await service.store.commit([Returned(lease) for lease in beat.forgotten])
+    return Heard([Held(*lease) for lease in beat.lost], [Held(*lease) for lease in beat.forgotten])
+
+
+async def claim(service: Service, body: ClaimRequest, request: Request) -> ClaimedJobs:
+    """Jobs to run now, as the queue's policy has it; waits for the first one if asked to."""
+    session = await service.sessions.of(body.worker)
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    claims = await service.sessions.claim(session, body.limit, body.wait, gone)
+    service.attempts.started(claims)
+    jobs: list[ClaimedJob] = []
+    unreadable: list[tuple[Claim, Result]] = []
+    for each in claims:
+        try:
+            call = decode_raw_call(each.body)
+        except msgspec.MsgspecError as error:
+            unreadable.append((each, failed(error)))
+        else:
+            if call.flow.gathers:
+                call.args = await gathered(service, each)
+            jobs.append(handed_out(each, call))
+    if unreadable:
+        await fail_unreadable(service, unreadable)
+    return ClaimedJobs(jobs)
+
+
+async def ack(service: Service, body: Acks) -> CommittedJobs:
+    """Attempts that succeeded. A result that the task's `accept` refuses is a failed attempt."""
+    for each in body.jobs:
+        check_depth(f"the result of job {each.id}", bytes(each.result))
+
+    def result_of(place: int, claim: Claim) -> Result:
+        return service.attempts.judge(claim, bytes(body.jobs[place].result))
+
+    return await written(service, body.jobs, result_of)
+
+
+async def nack(service: Service, body: Nacks) -> CommittedJobs:
+    """Attempts that failed: retried as the job's policy has it, unless permanent or the last."""
+
+    def result_of(place: int, _claim: Claim) -> Result:
+        said = body.jobs[place]
+        return Failed(
+            clean(said.type),
+            clean(said.reason)[:TEXT_LIMIT],
+            None if said.code is None else clean(said.code),
+            said.delay,
+            said.permanent,
+        )
+
+    return await written(service, body.jobs, result_of)
+
+
+async def snooze(service: Service, body: Snoozes) -> CommittedJobs:
+    """Run these later; no attempt is used."""
+
+    def result_of(place: int, _claim: Claim) -> Result:
+        return Snoozed(body.jobs[place].delay)
+
+    return await written(service, body.jobs, result_of)
+
+
+async def give_back(service: Service, body: Returns) -> CommittedJobs:
+    """Give back what was not started; no attempt is used."""
+
+    def result_of(_place: int, _claim: Claim) -> Result:
+        return Drained()
+
+    return await written(service, body.jobs, result_of)
+
+
+async def leave(service: Service, body: Leave) -> Left:
+    """Stop being a worker; what it still holds may be seized at once."""
+    await service.sessions.leave(body.worker)
+    return Left(body.worker)
+
+
+async def written(service: Service, said: Sequence[Held], result_of: ResultOf) -> CommittedJobs:
+    """Commit what was said, and tell what became of each."""
+    facts = await service.sessions.known_facts()
+    return CommittedJobs(await service.attempts.commit(said, result_of, facts))
+
+
+async def fail_unreadable(service: Service, claims: Sequence[tuple[Claim, Result]]) -> None:
+    """A job whose arguments nobody can read has failed, as it would in process."""
+    held = [Held(claim.id, claim.token) for claim, _ in claims]
+    await written(service, held, lambda place, _claim: claims[place][1])
+
+
+async def gathered(service: Service, claim: Claim) -> Raw:
+    """The one argument of a job that others have arrived at: the list of their results."""
+    arrived = await service.store.arrivals(claim.id)
+    results = b",".join(b"null" if each is None else each for each in arrived.values())
+    return Raw(b"[[" + results + b"]]")
+
+
+def handed_out(claim: Claim, call: RawCall) -> ClaimedJob:
+    """The job as its worker needs it."""
+    return ClaimedJob(
+        claim.id,
+        claim.token,
+        claim.task,
+        call.args,
+        call.kwargs,
+        call.timeout,
+        claim.queue,
+        claim.region,
+        claim.attempt,
+        claim.replay,
+        claim.lane.label,
+    )

@@ -1,0 +1,123 @@
+"""The two example clients do real work against a real server."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import which
+
+import httpx
+import pytest
+
+from tests.server.serving import server
+
+CLIENTS = Path(__file__).parents[2] / "examples" / "clients"
+TOKEN = "t" * 32
+RETRY = {"max_retries": 1, "backoff": {"type": "delays", "seconds": [0.05]}}
+
+# What worker.sh runs for each job: the task is its argument, the job its input.
+COMMAND = """#!/bin/sh
+case $1 in
+    shout) tr a-z A-Z | sed 's/.*"ARGS":\\(\\["[^"]*"\\]\\).*/\\1/' ;;
+    junk) echo this is not JSON ;;
+    wrong) echo 'there is no "such" thing' >&2; exit 65 ;;
+    *) echo 'try again \\ later' >&2; exit 1 ;;
+esac
+"""
+
+
+@pytest.fixture
+def api(tmp_path) -> Iterator[httpx.Client]:
+    """A client of a server that has tokens."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"operate {TOKEN}\nworker {TOKEN}\n")
+    tokens.chmod(0o600)
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    with (
+        server("--store", url, "--token-file", str(tokens)) as (address, _),
+        httpx.Client(base_url=address, headers=headers) as client,
+    ):
+        yield client
+
+
+@contextmanager
+def worker(*command: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """A client as a process; told to stop in the end, which it does cleanly."""
+    with subprocess.Popen(command, env=os.environ | {"MULLIGAN_TOKEN": TOKEN}) as it:
+        try:
+            yield it
+            it.send_signal(signal.SIGTERM)
+            assert it.wait(30) == 0
+        finally:
+            if it.poll() is None:
+                it.kill()
+
+
+def ended(api: httpx.Client, *ids: str) -> dict[str, dict[str, object]]:
+    """Wait until the jobs have ended."""
+    deadline = time.monotonic() + 60
+    while True:
+        found = {each: api.get(f"/api/jobs/{each}").raise_for_status().json() for each in ids}
+        if all(job["status"] in ("done", "failed") for job in found.values()):
+            return found
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+
+
+def enqueue(api: httpx.Client, **tasks: tuple[str, list[object]]) -> None:
+    jobs = [
+        {"id": name, "task": task, "args": args, "queue": "work", "retry": RETRY}
+        for name, (task, args) in tasks.items()
+    ]
+    api.post("/api/jobs", json=jobs).raise_for_status()
+
+
+def gone(api: httpx.Client) -> bool:
+    """Whether every worker has left."""
+    workers = api.get("/api/workers").json()["workers"]
+    return not [each for each in workers if each["queues"]]
+
+
+@pytest.mark.skipif(which("node") is None, reason="node is not installed")
+def test_a_worker_in_javascript_runs_jobs_and_retries(api):
+    enqueue(
+        api,
+        a=("shout", ["hello"]),
+        b=("add", [2, 3]),
+        c=("fail", ["no luck"]),
+        d=("unknown", []),
+    )
+    with worker("node", str(CLIENTS / "worker.mjs"), str(api.base_url).rstrip("/"), "work"):
+        jobs = ended(api, "a", "b", "c", "d")
+    assert (jobs["a"]["result"], jobs["b"]["result"]) == ("HELLO", 5)
+    assert (jobs["c"]["status"], jobs["c"]["retry_count"]) == ("failed", 1)
+    assert jobs["c"]["last_failure_reason"] == "no luck"
+    assert jobs["d"]["last_failure_reason"] == "no task is named unknown"
+    attempts = api.get("/api/jobs/c/history").json()["attempts"]
+    assert [each["type"] for each in attempts] == ["Error", "Error"]
+    assert gone(api)
+
+
+def test_a_worker_in_shell_runs_jobs_and_retries(api, tmp_path):
+    command = tmp_path / "command"
+    command.write_text(COMMAND)
+    command.chmod(0o755)
+    enqueue(
+        api,
+        a=("shout", ["hello"]),
+        b=("wrong", []),
+        c=("other", []),
+        d=("junk", []),
+    )
+    with worker(str(CLIENTS / "worker.sh"), str(api.base_url).rstrip("/"), "work", str(command)):
+        jobs = ended(api, "a", "b", "c", "d")
+    assert jobs["a"]["result"] == ["HELLO"]
+    assert (jobs["b"]["status"], jobs["b"]["retry_count"]) == ("failed", 0)
+    assert jobs["b"]["last_failure_reason"] == 'there is no "such" thing'
+    assert (jobs["c"]["retry_count"], jobs["c"]["last_failure_reason"]) == (1, "try again \\ later")
+    assert jobs["d"]["last_failure_reason"] == "the server refused the result"
+    assert gone(api)

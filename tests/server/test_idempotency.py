@@ -1,0 +1,123 @@
+"""A write that is sent twice happens once."""
+
+import asyncio
+
+from mulligan.server.idempotency import KEEP, KEEP_UNANSWERED
+from mulligan.stores.contract import Selection
+from tests.server.conftest import good, refused
+
+KEY = {"Idempotency-Key": "order-4711"}
+JOB = {"task": "send"}
+
+
+async def count(store):
+    return len((await store.page(Selection(), 100)).jobs)
+
+
+async def test_the_answer_to_a_repeated_key_is_the_first_answer(client, serve, store):
+    first = await client.post("/api/jobs", json=JOB, headers=KEY)
+    assert "idempotency-replayed" not in first.headers
+    for each in (client, serve()):  # another server of the store knows it too
+        again = await each.post("/api/jobs", json=JOB, headers=KEY)
+        assert (again.status_code, again.content) == (200, first.content)
+        assert again.headers["idempotency-replayed"] == "true"
+    assert await count(store) == 1
+
+
+async def test_without_a_key_a_repeated_write_happens_again(client, store):
+    await good(client.post("/api/jobs", json=JOB))
+    await good(client.post("/api/jobs", json=JOB))
+    assert await count(store) == 2
+
+
+async def test_a_key_belongs_to_one_request(client, store):
+    await good(client.post("/api/jobs", json=JOB, headers=KEY))
+    other = client.post("/api/jobs", json={"task": "other"}, headers=KEY)
+    await refused(other, 422, "another request")
+    await refused(client.post("/api/queues/a/pause", headers=KEY), 422, "another request")
+    assert await count(store) == 1
+
+
+async def test_a_key_is_forgotten_after_a_day(client, store, clock):
+    await good(client.post("/api/jobs", json=JOB, headers=KEY))
+    clock.advance(KEEP)
+    await good(client.post("/api/jobs", json=JOB, headers=KEY))
+    assert await count(store) == 2
+
+
+async def test_while_the_first_is_under_way_the_second_is_refused(client, serve, store):
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    enqueue = store.enqueue
+
+    async def slowly(jobs):
+        begun.set()
+        await go_on.wait()
+        return await enqueue(jobs)
+
+    store.enqueue = slowly
+    first = asyncio.ensure_future(client.post("/api/jobs", json=JOB, headers=KEY))
+    await begun.wait()
+    for each in (client, serve()):
+        answer = await each.post("/api/jobs", json=JOB, headers=KEY)
+        assert answer.status_code == 409
+        assert answer.headers["retry-after"] == "1"
+    go_on.set()
+    assert (await first).status_code == 200
+    assert await count(store) == 1
+
+
+async def test_of_two_that_come_at_one_moment_at_most_one_happens(client, serve, store):
+    """Both have looked and seen nothing before either leaves its note."""
+    looked = asyncio.Barrier(2)
+    notes = store.notes
+    looks = 0
+
+    async def together(prefix):
+        nonlocal looks
+        looks += 1
+        found = await notes(prefix)
+        if looks <= 2:
+            await looked.wait()
+        return found
+
+    store.notes = together
+    asked = [each.post("/api/jobs", json=JOB, headers=KEY) for each in (client, serve())]
+    answers = await asyncio.gather(*asked)
+    assert sum(answer.status_code == 200 for answer in answers) <= 1
+    assert await count(store) <= 1
+    store.notes = notes
+    await good(client.post("/api/jobs", json=JOB, headers=KEY))
+    assert await count(store) == 1
+
+
+async def test_a_refused_write_leaves_its_key_free(client, store):
+    asked = {"selection": {"status": "failed"}, "expected": 1}
+    await refused(client.post("/api/jobs/purge", json=asked, headers=KEY), 409)
+    await good(client.post("/api/jobs", json=JOB, headers=KEY))
+
+
+async def test_a_server_that_died_half_way_holds_up_its_key_for_two_minutes(client, store, clock):
+    enqueue = store.enqueue
+
+    async def die(jobs):
+        raise asyncio.CancelledError
+
+    store.enqueue, note = die, store.note
+
+    async def gone(key, value, keep):
+        if value is not None:
+            await note(key, value, keep)
+
+    store.note = gone
+    asked = asyncio.ensure_future(client.post("/api/jobs", json=JOB, headers=KEY))
+    await asyncio.wait([asked])
+    store.enqueue, store.note = enqueue, note
+    await refused(client.post("/api/jobs", json=JOB, headers=KEY), 409, "under way")
+    clock.advance(KEEP_UNANSWERED)
+    await good(client.post("/api/jobs", json=JOB, headers=KEY))
+
+
+async def test_a_key_must_be_short_and_printable(client):
+    for key in ("", "x" * 256, "a\tb"):
+        answer = client.post("/api/jobs", json=JOB, headers={"Idempotency-Key": key})
+        await refused(answer, 422, "1 to 255 printable characters")

@@ -1,0 +1,128 @@
+"""What a server shows of a store."""
+
+import msgspec
+import pytest
+
+from mulligan.core.facts import QueueSettings
+from mulligan.core.fetch import Weighted
+from mulligan.core.status import region_status
+from mulligan.server.looking import look
+from mulligan.server.shapes.status import Overview
+from tests.cli.running import claim, fail, new_job
+from tests.server.apps import app
+from tests.server.conftest import good, refused
+
+
+@pytest.fixture
+async def busy(store):
+    """US runs one job and has one waiting; EU runs a retry that US failed."""
+    await store.enqueue([new_job(name, region="US") for name in ("A-q1", "A-q2", "A-q3")])
+    first = await claim(store, 1, region="US", worker="w-us")
+    await fail(store, first, permanent=False)
+    await claim(store, 1, region="US", worker="w-us")
+
+
+async def test_status_has_the_documented_shape(client, store, busy, clock):
+    clock.advance(100)
+    await claim(store, 1, region="EU", worker="w-eu")
+    assert await good(client.get("/api/status")) == {
+        "global_retry_queue_size": 0,
+        "regions": {
+            "EU": {
+                "queue_size": 0,
+                "retry_queue_size": 0,
+                "processing": True,
+                "current_job": {"job_id": "A-q1", "retry_count": 1, "original_region": "US"},
+            },
+            "US": {
+                "queue_size": 1,
+                "retry_queue_size": 0,
+                "processing": True,
+                "current_job": {"job_id": "A-q2", "retry_count": 0},
+            },
+        },
+    }
+
+
+async def test_one_region_says_its_name_and_whether_its_job_is_a_retry(client, store, busy, clock):
+    clock.advance(100)
+    await claim(store, 1, region="EU", worker="w-eu")
+    assert await good(client.get("/api/status/EU")) == {
+        "region": "EU",
+        "queue_size": 0,
+        "retry_queue_size": 0,
+        "processing": True,
+        "current_job": {
+            "job_id": "A-q1",
+            "retry_count": 1,
+            "original_region": "US",
+            "is_retry": True,
+        },
+    }
+
+
+async def test_a_region_that_runs_several_lists_them_all(client, store):
+    await store.enqueue([new_job(name) for name in ("a", "b")])
+    await claim(store, 2)
+    shown = await good(client.get("/api/status/default"))
+    assert [each["job_id"] for each in shown["current_jobs"]] == ["a", "b"]
+
+
+async def test_an_unknown_region_is_not_found(client, busy):
+    await refused(client.get("/api/status/MARS"), 404, "region 'MARS' is not one of", "US")
+
+
+async def test_the_overview_is_what_core_computes_and_nothing_is_dropped(client, store, busy):
+    shown = await good(client.get("/api/overview"))
+    whole = await look(store)
+    for part, value in whole.items():
+        assert shown[part] == msgspec.to_builtins(value), part
+    assert msgspec.to_builtins(msgspec.convert(whole | shown, Overview)) == shown
+    assert region_status(shown, "US")["current_job"]["job_id"] == "A-q2"
+
+
+async def test_queues_show_what_is_stored_with_them(client, store):
+    await store.configure("mail", QueueSettings(Weighted(0.2), grace=3.0))
+    await store.pause("mail", paused=True)
+    queue = (await good(client.get("/api/queues")))["queues"]["mail"]
+    assert queue["policy"] == "weighted(retry=0.2)"
+    assert queue["grace"] == 3.0
+    assert queue["paused"] is True
+
+
+async def test_lanes_and_delayed_sets_count_what_waits(client, store):
+    await store.enqueue([new_job("now"), new_job("later", delay=600)])
+    assert (await good(client.get("/api/delayed")))["delayed"] == {
+        "mail": {"total": 1, "ready_now": 0, "ready_in_hour": 1}
+    }
+    (lane,) = (await good(client.get("/api/lanes")))["lanes"]
+    assert (lane["lane"], lane["ready"], lane["delayed"]) == ("fresh", 1, 1)
+
+
+async def test_regions_show_their_health_and_breaker(client, store, busy):
+    from mulligan.stores.contract import Count  # noqa: PLC0415 - only here
+
+    await store.count([Count("mail", "US", "failed", 3.0), Count("mail", "US", "succeeded", 1.0)])
+    us = (await good(client.get("/api/regions")))["regions"]["US"]
+    assert us["live"] is True
+    assert us["serves"] == ["mail"]
+    assert us["health"]["mail"]["failed"] == 3
+    assert us["health"]["mail"]["breaker"]["open"] is False
+
+
+async def test_workers_say_where_they_work(client, store, busy):
+    (worker,) = (await good(client.get("/api/workers")))["workers"]
+    assert (worker["id"], worker["region"], worker["running"]) == ("w-us", "US", 1)
+
+
+async def test_tasks_are_those_of_the_app(client, serve):
+    assert await good(client.get("/api/tasks")) == {"tasks": []}
+    shown = await good(serve(app=app).get("/api/tasks"))
+    ask = next(task for task in shown["tasks"] if task["name"] == "ask")
+    assert ask == {
+        "name": "ask",
+        "queue": "questions",
+        "region": "default",
+        "judged": True,
+        "parameters": ["question", "limit"],
+    }

@@ -1,0 +1,407 @@
+"""Workers over HTTP live by the same rules as workers in process."""
+
+import asyncio
+
+import pytest
+
+from mulligan import Adaptive, Delays, Retry
+from mulligan.core.facts import QueueSettings
+from mulligan.core.fetch import RetryFirst
+from mulligan.core.job import NewJob, encode
+from mulligan.core.lane import Lane
+from mulligan.core.settings import Settings
+from mulligan.core.worker import Worker
+from tests.cli.running import claim as claim_in_process
+from tests.cli.running import fail
+from tests.server.apps import app
+from tests.server.conftest import good, refused
+
+
+def job(name, retry=None, queue="mail", **body):
+    """A job whose first retry is due after 5 s, and that has one retry."""
+    policy = retry or Retry(1, Delays((5.0,)))
+    whole = {"task": "send", "args": [name], "kwargs": {"n": 1}, "retry": policy, **body}
+    return NewJob(name, queue, whole["task"], encode(whole))
+
+
+async def join(client, **more):
+    asked = {"queues": ["mail"], **more}
+    return (await good(client.post("/worker/join", json=asked)))["worker"]
+
+
+async def claim(client, worker, limit=10, wait=0.0):
+    asked = {"worker": worker, "limit": limit, "wait": wait}
+    return (await good(client.post("/worker/claim", json=asked)))["jobs"]
+
+
+async def say(client, verb, *jobs):
+    return (await good(client.post(f"/worker/{verb}", json={"jobs": jobs})))["jobs"]
+
+
+@pytest.fixture
+def asleep(store, monkeypatch):
+    """Set when a claim has found nothing and waits."""
+    sleeps = asyncio.Event()
+    wait = store.wait
+
+    async def waiting(worker, seconds):
+        sleeps.set()
+        await wait(worker, seconds)
+
+    monkeypatch.setattr(store, "wait", waiting)
+    return sleeps
+
+
+async def test_a_worker_joins_claims_acks_and_leaves(client, store):
+    await store.enqueue([job("a")])
+    asked = {"queues": ["mail"], "region": "EU", "name": "mailer", "concurrency": 3}
+    joined = await good(client.post("/worker/join", json=asked))
+    worker = joined["worker"]
+    assert worker.startswith("mailer-")
+    assert (joined["lease"], joined["beat"]) == (15.0, 5.0)
+    (view,) = (await store.stats()).workers
+    assert (view.worker.region, view.worker.queues, view.worker.concurrency) == ("EU", ("mail",), 3)
+    assert await claim(client, worker) == []  # the job is for another region
+    here = await join(client)
+    assert await claim(client, here) == [
+        {
+            "id": "a",
+            "token": 1,
+            "task": "send",
+            "args": ["a"],
+            "kwargs": {"n": 1},
+            "timeout": None,
+            "queue": "mail",
+            "region": "default",
+            "attempt": 1,
+            "replay": 0,
+            "lane": "fresh",
+        }
+    ]
+    (answer,) = await say(client, "ack", {"id": "a", "token": 1, "result": {"sent": True}})
+    assert answer == {"id": "a", "token": 1, "verdict": "written", "outcome": "done"}
+    assert (await store.get("a")).value() == {"sent": True}
+    for each in (worker, here):
+        assert await good(client.post("/worker/leave", json={"worker": each})) == {"worker": each}
+    assert (await store.stats()).workers == []
+
+
+async def test_verdicts_are_given_item_by_item(client, store):
+    await store.enqueue([job("a"), job("b")])
+    worker = await join(client)
+    await claim(client, worker)
+    await store.cancel(["b"], "withdrawn")
+    said = [{"id": name, "token": 1} for name in ("a", "b", "nowhere")]
+    first = await say(client, "ack", *said)
+    assert [each["verdict"] for each in first] == ["written", "stale", "stale"]
+    again = await say(client, "ack", *said)
+    assert [each["verdict"] for each in again] == ["already", "stale", "stale"]
+    await client.service.reporter.report()
+    assert (await store.facts()).health_of("mail", "default").succeeded == 1
+
+
+async def test_a_nack_is_decided_by_the_policy_that_the_job_carries(client, store, clock):
+    await store.enqueue([job("a")])
+    worker = await join(client)
+    await claim(client, worker)
+    failure = {"id": "a", "token": 1, "reason": "HTTP 503", "type": "Busy", "code": "503"}
+    (answer,) = await say(client, "nack", failure)
+    assert (answer["outcome"], answer["delay"], answer["reason"]) == ("retry", 5.0, "HTTP 503")
+    clock.advance(5)
+    (second,) = await claim(client, worker)
+    assert (second["attempt"], second["token"], second["lane"]) == (2, 2, "global-retry")
+    (answer,) = await say(client, "nack", failure | {"token": 2})
+    assert answer["outcome"] == "failed"
+    first, last = await store.history("a")
+    assert (first.type, first.code, first.delay, first.worker) == ("Busy", "503", 5.0, worker)
+    assert last.delay is None
+
+
+async def test_a_nack_may_name_its_delay_or_be_permanent(client, store):
+    await store.enqueue([job("a"), job("b")])
+    worker = await join(client)
+    await claim(client, worker)
+    answers = await say(
+        client,
+        "nack",
+        {"id": "a", "token": 1, "reason": "later", "delay": 77},
+        {"id": "b", "token": 1, "reason": "never", "permanent": True},
+    )
+    assert [each["outcome"] for each in answers] == ["retry", "failed"]
+    assert answers[0]["delay"] == 77.0
+
+
+async def test_adaptive_delays_grow_with_the_fresh_work_that_waits(client, store):
+    await store.enqueue([job("a", Retry(3, Adaptive(base=2, per=10)))])
+    worker = await join(client)
+    await claim(client, worker)
+    await store.enqueue([job(f"j{n}") for n in range(10)])
+    (answer,) = await say(client, "nack", {"id": "a", "token": 1, "reason": "busy"})
+    assert answer["delay"] == 4.0
+
+
+async def test_snoozed_and_returned_jobs_use_no_attempt(client, store, clock):
+    await store.enqueue([job("a"), job("b")])
+    worker = await join(client)
+    await claim(client, worker)
+    (later,) = await say(client, "snooze", {"id": "a", "token": 1, "delay": 60})
+    assert (later["outcome"], later["delay"]) == ("later", 60.0)
+    (returned,) = await say(client, "return", {"id": "b", "token": 1})
+    assert returned["outcome"] == "returned"
+    (again,) = await claim(client, worker)
+    assert (again["id"], again["attempt"]) == ("b", 1)
+    clock.advance(60)
+    (slept,) = await claim(client, worker)
+    assert (slept["id"], slept["attempt"]) == ("a", 1)
+
+
+async def test_a_commit_may_go_to_another_server_than_the_claim(client, serve, store):
+    await store.enqueue([job("a"), job("b")])
+    worker = await join(client)
+    other = serve()
+    assert len(await claim(other, worker)) == 2  # the store told it who the worker is
+    (answer,) = await say(client, "nack", {"id": "a", "token": 1, "reason": "x"})
+    assert (answer["outcome"], answer["delay"]) == ("retry", 5.0)
+    assert (await say(serve(), "ack", {"id": "b", "token": 1}))[0]["outcome"] == "done"
+    (attempt,) = await store.history("a")
+    assert attempt.worker == worker
+
+
+async def test_a_worker_that_nobody_knows_is_told_to_join(client):
+    for path in ("claim", "heartbeat", "leave"):
+        asked = client.post(f"/worker/{path}", json={"worker": "ghost"})
+        await refused(asked, 404, "'ghost'", "join again")
+
+
+async def test_a_heartbeat_keeps_leases_and_tells_which_are_lost(client, store, clock):
+    await store.enqueue([job("a"), job("b")])
+    worker = await join(client)
+    await claim(client, worker)
+    holding = [{"id": "a", "token": 1}, {"id": "b", "token": 1}]
+    for _ in range(3):
+        clock.advance(10)
+        heard = await good(
+            client.post("/worker/heartbeat", json={"worker": worker, "holding": holding})
+        )
+        assert heard == {"lost": [], "returned": []}
+    assert await store.seize(10, Worker("reaper")) == []
+    await store.cancel(["a"], "withdrawn")
+    heard = await good(
+        client.post("/worker/heartbeat", json={"worker": worker, "holding": holding})
+    )
+    assert heard["lost"] == [{"id": "a", "token": 1}]
+
+
+async def test_what_a_worker_does_not_know_of_after_a_lease_is_returned(client, store, clock):
+    await store.enqueue([job("a")])
+    worker = await join(client)
+    await claim(client, worker)
+    for _ in range(2):
+        clock.advance(8)
+        heard = await good(client.post("/worker/heartbeat", json={"worker": worker}))
+        assert heard == {"lost": [], "returned": []}  # it does not say what it holds
+    asked = {"worker": worker, "holding": []}
+    heard = await good(client.post("/worker/heartbeat", json=asked))
+    assert heard["returned"] == [{"id": "a", "token": 1}]
+    assert (await claim(client, worker))[0]["attempt"] == 1
+
+
+async def test_a_worker_that_stops_beating_loses_its_jobs(client, store, clock):
+    await store.enqueue([job("a")])
+    worker = await join(client, lease=3)
+    await claim(client, worker)
+    clock.advance(4)
+    (lost,) = await store.seize(10, Worker("reaper"))
+    assert lost.worker == worker
+    (answer,) = await say(client, "ack", {"id": "a", "token": 1})
+    assert answer["verdict"] == "stale"
+
+
+async def test_a_claim_waits_for_the_first_job(client, store, asleep):
+    worker = await join(client)
+    waiting = asyncio.ensure_future(claim(client, worker, wait=30))
+    await asleep.wait()
+    await store.enqueue([job("a")])
+    assert [each["id"] for each in await waiting] == ["a"]
+
+
+async def test_a_claim_that_finds_nothing_in_time_is_answered_empty(client):
+    worker = await join(client)
+    assert await claim(client, worker, wait=0.01) == []
+
+
+async def test_a_stopping_server_lets_go_of_those_who_wait(client, store, asleep):
+    worker = await join(client)
+    waiting = asyncio.ensure_future(claim(client, worker, wait=30))
+    await asleep.wait()
+    client.service.stop()
+    assert await waiting == []
+
+
+async def test_what_was_claimed_for_a_client_that_is_gone_is_returned(client, store, asleep):
+    worker = await join(client)
+    session = await client.service.sessions.of(worker)
+    gone, claiming = asyncio.Event(), store.claim
+    waiting = asyncio.ensure_future(client.service.sessions.claim(session, 1, 30, gone.wait))
+    await asleep.wait()
+
+    async def claim_and_lose(plan, by):
+        claimed = await claiming(plan, by)
+        if claimed.claims:
+            gone.set()
+            await asyncio.sleep(0)
+        return claimed
+
+    store.claim = claim_and_lose
+    await store.enqueue([job("a")])
+    assert not await waiting
+    assert (await store.get("a")).status == "pending"
+
+
+async def test_nothing_more_is_claimed_for_a_client_that_is_gone(client, store, asleep):
+    worker = await join(client)
+    session = await client.service.sessions.of(worker)
+    gone = asyncio.Event()
+    waiting = asyncio.ensure_future(client.service.sessions.claim(session, 1, 30, gone.wait))
+    await asleep.wait()
+    gone.set()
+    assert not await waiting
+    await store.enqueue([job("a")])
+    assert (await store.get("a")).token == 0
+    assert worker not in store._bells._sleepers
+
+
+async def test_a_worker_that_was_given_less_than_it_asked_for_keeps_nobody_asleep(client, store):
+    """What comes next wakes another: the one that went away is not waiting any more."""
+    worker = await join(client)
+    await store.enqueue([job("a")])
+    assert len(await claim(client, worker, limit=10)) == 1
+    assert worker not in store._bells._sleepers
+
+
+async def test_claims_keep_to_the_policy_that_is_stored_with_the_queue(client, store, clock):
+    await store.configure("mail", QueueSettings(RetryFirst(), grace=0))
+    await store.enqueue([job(name) for name in ("a", "b", "c", "d")])
+    worker = await join(client)
+    for each in await claim(client, worker, 2):
+        await say(client, "nack", {"id": each["id"], "token": 1, "reason": "x"})
+    clock.advance(5)
+    assert [each["id"] for each in await claim(client, worker, 3)] == ["a", "b", "c"]
+
+
+async def test_a_pause_holds_at_once(client, store):
+    await store.enqueue([job("a")])
+    worker = await join(client)
+    await good(client.post("/api/queues/mail/pause"))
+    assert await claim(client, worker) == []
+
+
+async def test_balanced_shares_hold_over_claims_of_one(client, store, clock):
+    await store.enqueue([job(f"r{n}", Retry(9, Delays((0.0,)))) for n in range(4)])
+    await fail(store, await claim_in_process(store, 4), permanent=False)
+    await store.enqueue([job(f"f{n}") for n in range(4)])
+    clock.advance(5)
+    worker = await join(client)
+    kinds = [(await claim(client, worker, 1))[0]["id"][0] for _ in range(8)]
+    assert kinds.count("r") == 4
+    assert max(len(run) for run in "".join(kinds).replace("rf", "r f").split()) <= 2
+
+
+async def test_attempts_count_for_the_health_of_the_region(client, store):
+    await store.enqueue([job("a"), job("b")])
+    worker = await join(client)
+    await claim(client, worker)
+    await say(client, "ack", {"id": "a", "token": 1})
+    await say(client, "nack", {"id": "b", "token": 1, "reason": "x"})
+    await client.service.reporter.report()
+    health = (await store.facts()).health_of("mail", "default")
+    assert (health.succeeded, health.failed) == (1, 1)
+
+
+async def test_a_job_whose_arguments_cannot_be_read_fails_as_in_process(client, store):
+    await store.enqueue([NewJob("a", "mail", "send", b'{"args": 5, "kwargs": ')])
+    worker = await join(client)
+    assert await claim(client, worker) == []
+    assert (await store.get("a")).status == "failed"
+
+
+async def test_a_refused_result_is_a_failed_attempt_and_is_not_stored(serve, store):
+    client = serve(app=app)
+    for name in ("good", "bad", "odd"):
+        asked = {"task": "ask", "args": ["why?"], "id": name}
+        await good(client.post("/api/jobs", json=asked))
+    worker = await join(client, queues=["questions"])
+    await claim(client, worker)
+    answers = await say(
+        client,
+        "ack",
+        {"id": "good", "token": 1, "result": {"category": "fine"}},
+        {"id": "bad", "token": 1, "result": {"category": "Error"}},
+        {"id": "odd", "token": 1, "result": 5},
+    )
+    assert [each["outcome"] for each in answers] == ["done", "retry", "retry"]
+    assert answers[1]["reason"] == "the result was refused"
+    assert (await store.get("bad")).result is None
+    assert (await store.history("bad"))[0].refused == '{"category":"Error"}'
+    assert (await store.history("odd"))[0].message.startswith("the result could not be judged")
+
+
+@pytest.mark.parametrize(
+    "mark", [{"judged": True}, {"sink": {"task": "deliver", "queue": "default"}}]
+)
+async def test_without_the_app_a_judged_result_is_refused_and_nothing_written(
+    client, serve, store, mark
+):
+    await store.enqueue([job("a"), job("b", **mark)])
+    worker = await join(client)
+    await claim(client, worker)
+    asked = {"jobs": [{"id": name, "token": 1} for name in ("a", "b")]}
+    problem = await refused(client.post("/worker/ack", json=asked), 409, "mulligan serve APP")
+    assert problem["jobs"] == ["b"]
+    assert (await store.get("a")).status == "processing"
+    other = serve(app=app)  # an app, but not the one that declares the task
+    await refused(other.post("/worker/ack", json=asked), 409, "task 'send'")
+    (answer,) = await say(client, "nack", {"id": "b", "token": 1, "reason": "x"})
+    assert answer["outcome"] == "retry"
+
+
+async def test_a_result_over_the_limit_is_a_failed_attempt(serve, store):
+    client = serve(settings=Settings(result_limit=100))
+    await store.enqueue([job("a")])
+    worker = await join(client)
+    await claim(client, worker)
+    (answer,) = await say(client, "ack", {"id": "a", "token": 1, "result": "x" * 100})
+    assert answer["outcome"] == "retry"
+    assert "more than the 100 allowed" in answer["reason"]
+
+
+@pytest.mark.parametrize(
+    ("path", "asked", "words"),
+    [
+        ("join", {"region": "*"}, "must not begin with '*'"),
+        ("join", {"queues": []}, "length >= 1"),
+        ("join", {"lease": 0}, ">= 1"),
+        ("join", {"name": "a b"}, "regex"),
+        ("claim", {"worker": "w", "limit": 1001}, "<= 1000"),
+        ("claim", {"worker": "w", "wait": 31}, "<= 30"),
+        ("ack", {"jobs": []}, "length >= 1"),
+        ("ack", {"jobs": [{"id": "a", "token": 1}] * 1001}, "length <= 1000"),
+        ("ack", {"jobs": [{"id": "a"}]}, "`token`"),
+        ("nack", {"jobs": [{"id": "a", "token": 1}]}, "`reason`"),
+        ("nack", {"jobs": [{"id": "a", "token": 1, "reason": "x", "delay": -1}]}, ">= 0"),
+    ],
+)
+async def test_what_breaks_a_rule_is_refused_with_the_rule(client, path, asked, words):
+    await refused(client.post(f"/worker/{path}", json=asked), 422, words)
+
+
+async def test_the_stage_after_an_acked_one_is_enqueued_in_the_same_step(serve, store):
+    client = serve(app=app)
+    chain = app.tasks["ask"] | app.tasks["deliver"]
+    await store.enqueue([chain.call("why?").job])
+    worker = await join(client, queues=["questions"])
+    (first,) = await claim(client, worker)
+    lease = {"id": first["id"], "token": first["token"]}
+    await say(client, "ack", lease | {"result": {"category": "fine"}})
+    following = await store.get(f"{first['id']}.2")
+    assert (following.task, following.lane) == ("deliver", Lane("default", "default", 0))
