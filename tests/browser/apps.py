@@ -1,0 +1,55 @@
+"""An app whose jobs do what a test, or a picture, needs to see."""
+
+import asyncio
+import os
+from pathlib import Path
+
+from mulligan import Budget, Exponential, Fail, Mulligan, Retry, Settings, current_job, each
+
+SETTINGS = Settings(lease=3.0, beat=0.5)
+SOON = Retry(max_retries=3, backoff=Exponential(0.3, 2, 5, "none"))
+
+app = Mulligan(os.environ.get("TEST_STORE", "memory://"), settings=SETTINGS)
+app.queue("questions", policy="balanced", budget=Budget(1000, per=60))
+app.queue("billing", policy="weighted(retry=0.2)")
+
+
+@app.task(queue="questions", retry=SOON)
+async def ask(
+    question: str, seconds: float = 0.0, fails_in: str = "", failures: int = 0
+) -> dict[str, str]:
+    """Answer after a while; in one region, and the first few times, fail."""
+    await asyncio.sleep(seconds)
+    region = current_job().worker_region
+    if region == fails_in or current_job().attempt <= failures:
+        raise TimeoutError(f"the service in {region} did not answer within {seconds} s")
+    return {"question": question, "answer": f"Yes, said {region}."}
+
+
+@app.task(queue="billing", retry=Retry(max_retries=0))
+async def charge(customer: str, mended: str = "") -> str:
+    """Fail for good, until the file exists."""
+    if mended and Path(mended).exists():  # noqa: ASYNC240 - it is a test that makes the file
+        return f"charged {customer}"
+    raise Fail(f"no such customer: {customer}")
+
+
+@app.task(queue="reports")
+async def collect(topic: str) -> list[str]:
+    """Find pages."""
+    return [f"{topic}, page {number}" for number in (1, 2, 3)]
+
+
+@app.task(queue="reports")
+async def read(page: str) -> str:
+    """Read one."""
+    return page.upper()
+
+
+@app.task(queue="reports")
+async def summarise(pages: list[str]) -> str:
+    """Make one of many."""
+    return "; ".join(pages)
+
+
+report = collect | each(read) | summarise

@@ -1,0 +1,164 @@
+"""The dashboard as people use it: a server, two workers, one browser."""
+
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+
+@pytest.fixture(scope="module")
+def site(serve, chromium):
+    site = serve(app=True)
+    site.start_worker("US")
+    site.start_worker("EU")
+    return site
+
+
+def test_a_job_is_enqueued_and_its_retry_moves_from_us_to_eu(site, page):
+    page.open(site, "enqueue")
+    form = page.page.get_by_role("form", name="Enqueue a job")
+    form.get_by_label("question").fill("What is a mulligan?")
+    form.get_by_role("textbox", name="seconds").fill("1.5")
+    form.get_by_label("fails_in").fill("US")
+    form.get_by_role("combobox", name="Region").fill("US")
+    expect(page.page.locator("#link")).to_have_text("live")
+    page.button("Enqueue").click()
+    link = page.page.get_by_role("status").get_by_role("link")
+    job = link.inner_text()
+
+    page.page.get_by_role("link", name="Overview").click()
+    eu = page.page.get_by_role("article", name="Region EU")
+    expect(eu.locator(".running")).to_contain_text(f"{job}retry 1from US")
+
+    eu.get_by_role("link", name=job).click()
+    expect(page.heading).to_have_text(job)
+    expect(page.page.locator(".heading .badge")).to_have_text("done")
+    expect(page.page.locator(".explanation")).to_contain_text("Done")
+    expect(page.page.locator(".timeline text.region")).to_have_text(["US", "EU"])
+    bars = page.page.locator(".timeline rect")
+    assert [bar.get_attribute("data-kind") for bar in bars.all()] == ["failed", "done"]
+    expect(page.rows()).to_have_count(1)
+    expect(page.rows()).to_contain_text("the service in US did not answer within 1.5 s")
+    result = page.page.get_by_role("region", name="Result").locator("pre").inner_text()
+    assert json.loads(result) == site.get(f"/api/jobs/{job}")["result"]
+
+
+def test_a_refused_job_is_refused_in_the_words_of_the_server(site, page):
+    page.expects_refusals = True
+    page.open(site, "enqueue")
+    page.page.get_by_role("combobox", name="Task").select_option("charge")
+    page.page.get_by_role("combobox", name="Region").fill("*nowhere")
+    page.page.get_by_label("customer").fill("C-1")
+    page.button("Enqueue").click()
+    page.says("region '*nowhere' must not begin with '*'")
+
+
+def test_dead_letters_are_chosen_by_their_error_and_replayed(site, page, tmp_path):
+    mended = tmp_path / "mended"
+    jobs = [
+        {"task": "charge", "kwargs": {"customer": f"C-{number}", "mended": str(mended)}}
+        | {"region": "US", "id": f"charge-{number}"}
+        for number in range(3)
+    ]
+    site.post("/api/jobs", jobs)
+    page.open(site)
+    expect(page.tile("Dead letters")).to_have_text("3")
+    page.page.get_by_role("link", name="by error").click()
+    expect(page.rows()).to_have_count(1)
+    expect(page.rows()).to_contain_text("no such customer: C-#")
+    page.page.get_by_role("checkbox").check()
+    expect(page.page.locator(".selection")).to_contain_text("3 jobs in 1 group")
+
+    page.button("Purge").click()
+    page.agree("Purge 3 jobs?", "Keep as it is")
+    assert site.get("/api/count", status="failed")["count"] == 3
+
+    mended.touch()
+    page.button("Replay").click()
+    page.agree("Replay 3 jobs?", "Replay 3")
+    page.says("3 jobs replayed.")
+    expect(page.page.locator(".empty")).to_have_text("No job has failed for good.")
+    page.open(site, "jobs/charge-1")
+    expect(page.page.locator(".heading .badge")).to_have_text("done")
+    expect(page.page.get_by_role("region", name="About")).to_contain_text("replayed1")
+
+
+def test_a_queue_is_paused_and_says_why_its_jobs_wait(site, page):
+    page.open(site, "queues/questions")
+    page.button("Pause queue questions").click()
+    expect(page.page.locator(".heading .badge")).to_have_text("paused")
+    job = site.post("/api/jobs", {"task": "ask", "args": ["?"], "region": "EU"})["id"]
+    page.open(site, f"jobs/{job}")
+    expect(page.page.locator(".explanation")).to_contain_text("queue questions is paused")
+
+    page.open(site, "queues")
+    page.button("Resume queue questions").click()
+    expect(page.button("Pause queue questions")).to_be_visible()
+    page.open(site, f"jobs/{job}")
+    expect(page.page.locator(".heading .badge")).to_have_text("done")
+
+
+def test_a_waiting_job_is_cancelled_after_one_more_question(site, page):
+    job = site.post("/api/jobs", {"task": "ask", "args": ["?"], "delay": 3600})["id"]
+    page.open(site, f"jobs/{job}")
+    expect(page.page.locator(".explanation")).to_contain_text("it is due in")
+    page.button("Cancel").click()
+    page.agree("Cancel 1 job?", "Cancel 1")
+    expect(page.page.locator(".heading .badge")).to_have_text("cancelled")
+    expect(page.button("Cancel")).to_have_count(0)
+
+
+def test_what_was_put_off_is_drawn_by_the_hour(site, page):
+    delays = [1800, 1800, 5400, 100_000]
+    site.post("/api/jobs", [{"task": "read", "args": ["p"], "delay": each} for each in delays])
+    page.open(site, "delayed")
+    titles = page.page.locator(".histogram title").all_text_contents()
+    assert "due in 1 to 2 h: 1 job" in titles
+    assert "due in more than 24 h: 1 job" in titles
+    row = page.rows().filter(has_text="reports")
+    delayed = site.get("/api/delayed")["delayed"]["reports"]
+    numbers = [str(delayed[name]) for name in ("total", "ready_now", "ready_in_hour")]
+    expect(row.locator("td.number")).to_have_text(numbers)
+
+
+def test_the_stages_of_a_chain_lead_to_each_other(site, page):
+    from tests.browser.apps import report  # noqa: PLC0415 - it reads where its store is
+
+    site.on_store(lambda store: store.enqueue([report.using(id="r", region="EU").call("x").job]))
+    page.open(site, "jobs/r")
+    stages = page.page.locator(".chain > li")
+    expect(stages).to_have_count(3)
+    expect(stages.nth(1)).to_contain_text("each(read) 3 jobs")
+    page.page.get_by_role("link", name="r.3").click()
+    expect(page.heading).to_have_text("r.3")
+    expect(page.page.locator(".heading .badge")).to_have_text("done")
+
+
+def test_without_the_event_stream_the_page_asks_every_two_seconds(site, page):
+    page.page.route("**/api/events", lambda route: route.fulfill(status=503, json={}))
+    page.expects_refusals = True
+    page.open(site)
+    expect(page.page.locator("#link")).to_have_text("polling every 2 s")
+    before = int(page.tile("Delayed").inner_text())
+    site.post("/api/jobs", {"task": "read", "args": ["p"], "delay": 3600})
+    expect(page.tile("Delayed")).to_have_text(str(before + 1))
+
+
+def test_the_last_minute_is_that_of_the_api(site, page):
+    site.post("/api/jobs", {"task": "collect", "args": ["x"], "region": "EU", "id": "counted"})
+    page.open(site, "jobs/counted")
+    expect(page.page.locator(".heading .badge")).to_have_text("done")
+    page.open(site, "queues/reports")
+    row = page.page.get_by_role("region", name="The last minute").locator("tbody tr")
+    expect(row.locator("td").first).to_have_text("EU")
+    recent = site.get("/api/overview")["recent"]["reports"]["EU"]
+    expect(row.locator("td").nth(1)).to_have_text(str(recent["started"]))
+    expect(row.locator("td").nth(2)).to_have_text("100 %")
+
+
+def test_workers_are_shown_with_what_they_run(site, page):
+    page.open(site, "workers")
+    for worker in site.get("/api/workers")["workers"]:
+        row = page.rows().filter(has_text=worker["id"])
+        slots = f"0 of {worker['concurrency']}"
+        expect(row.get_by_text(slots)).to_have_count(1 if worker["queues"] else 0)
