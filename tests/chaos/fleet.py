@@ -15,7 +15,10 @@ from typing import IO
 class Fleet:
     """Keeps `size` workers alive; counts what it does to them and what they say."""
 
-    def __init__(self, url: str, size: int, chance: random.Random) -> None:
+    def __init__(
+        self, url: str, size: int, chance: random.Random, app: str = "tests.chaos.app:app"
+    ) -> None:
+        self._app = app
         self._env = {**os.environ, "MULLIGAN_CHAOS_URL": url}
         self._size = size
         self._chance = chance
@@ -29,7 +32,7 @@ class Fleet:
         """Start as many workers as are missing."""
         self._workers = [worker for worker in self._workers if worker.poll() is None]
         while len(self._workers) < self._size:
-            command = [sys.executable, "-m", "mulligan", "worker", "tests.chaos.app:app"]
+            command = [sys.executable, "-m", "mulligan", "worker", self._app]
             self._workers.append(
                 subprocess.Popen(
                     [*command, "--log-level", "warning"],

@@ -10,7 +10,7 @@ from mulligan.cli.copy import BATCH, move_all
 from mulligan.cli.group import RefusalError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import RetryFirst
-from mulligan.stores.contract import Selection
+from mulligan.stores.contract import Adopted, Selection
 from mulligan.stores.memory import MemoryStore
 from tests.cli.running import claim, do, fail, finish, gone, good, good_json, new_job, refused, run
 
@@ -81,7 +81,7 @@ def test_a_move_that_died_between_two_steps_is_taken_up(store):
         source, target = MemoryStore(), MemoryStore()
         await fill(source)
         found = await everything(source)
-        await target.adopt([found["j003"], found["dead"]])
+        await target.adopt([Adopted(*found["j003"]), Adopted(*found["dead"])])
         moved = await move_all(source, target, "moved")
         assert (moved.pending, moved.failed, moved.left) == (BATCH + 23, 1, [])
         assert len(await everything(target)) == BATCH + 24
@@ -148,3 +148,25 @@ def test_it_asks_before_it_moves(url, other):
     assert "nothing was moved" in result.stderr
     assert do(url, lambda s: s.facts()).paused == set()
     assert "Moved" in good("copy", url, other, input="y\n")
+
+
+def test_jobs_that_await_others_are_moved_before_those(store):
+    async def scenario():
+        source, target = MemoryStore(), MemoryStore()
+        await source.enqueue(
+            [
+                new_job("member", gather="inner", place=0),
+                new_job("inner", gather="outer", place=0, awaits=1),
+                new_job("outer", awaits=1),
+            ]
+        )
+        moved = await move_all(source, target, "moved")
+        assert (moved.pending, moved.left) == (3, [])
+        stored = [await target.get(name) for name in ("outer", "inner", "member")]
+        assert [(job.status, job.awaits) for job in stored if job] == [
+            ("pending", 1),
+            ("pending", 1),
+            ("pending", 0),
+        ]
+
+    asyncio.run(scenario())

@@ -6,7 +6,13 @@ import signal
 import msgspec
 import pytest
 
-from mulligan.cli.settings import LIMITS, MEANINGS, QUEUE_MEANINGS, RETRY_MEANINGS
+from mulligan.cli.settings import (
+    FLEET_MEANINGS,
+    LIMITS,
+    MEANINGS,
+    QUEUE_MEANINGS,
+    RETRY_MEANINGS,
+)
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Separate
 from mulligan.core.settings import Settings
@@ -153,7 +159,7 @@ def test_settings_names_every_default_with_its_meaning(store):
     assert set(MEANINGS) == set(Settings.__struct_fields__)
     assert set(QUEUE_MEANINGS) == set(QueueSettings.__struct_fields__)
     entries = good_json("settings")["settings"]
-    every = {*MEANINGS, *RETRY_MEANINGS, *QUEUE_MEANINGS, *LIMITS}
+    every = {*MEANINGS, *RETRY_MEANINGS, *QUEUE_MEANINGS, *FLEET_MEANINGS, *LIMITS}
     assert {each["name"] for each in entries} == every
     values = {each["name"]: each["value"] for each in entries}
     assert values["lease"] == 15

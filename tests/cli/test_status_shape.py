@@ -60,7 +60,7 @@ def test_it_has_the_promised_shape():
 
 
 def test_a_region_that_runs_nothing_has_no_current_job():
-    whole = status(EMPTY, [], Facts(regions=(Region("ASIA", live=False),)))
+    whole = status(EMPTY, [], Facts(regions=(Region("ASIA"),)))
     assert whole["regions"]["ASIA"] == {
         "queue_size": 0,
         "retry_queue_size": 0,

@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -14,11 +14,11 @@ from mulligan.cli.group import RefusalError, printable
 from mulligan.cli.show import print_json, progress
 from mulligan.cli.target import bare_app, json_option, opened, yes_option
 from mulligan.core.errors import InvalidError
-from mulligan.core.job import Attempt, Job, Status
+from mulligan.core.job import Job, Status
 from mulligan.core.lane import ANYWHERE
 from mulligan.core.status import names
 from mulligan.stores import redact
-from mulligan.stores.contract import Selection, Store
+from mulligan.stores.contract import Adopted, Selection, Store
 
 PAGE = 500
 BATCH = 100
@@ -26,8 +26,9 @@ MOVED: tuple[Status, ...] = ("pending", "failed")
 
 
 class Place(NamedTuple):
-    """A job to be moved, by its place in line."""
+    """A job to be moved, by its place in line; `depth` orders those that await each other."""
 
+    depth: int
     due: float
     sequence: int
     id: str
@@ -149,13 +150,28 @@ async def take_over_queues(source: Store, target: Store, paused: frozenset[str])
 async def places(source: Store, status: Status) -> list[Place]:
     """All jobs of the status in the order of their lines, by key alone: bodies may be large."""
     found: list[Place] = []
+    gathering: dict[str, str | None] = {}
     after: str | None = None
     while True:
         page = await source.page(Selection(status=status), PAGE, after)
-        found += [Place(job.due, job.sequence, job.id) for job in page.jobs]
+        found += [Place(0, job.due, job.sequence, job.id) for job in page.jobs if not job.awaits]
+        gathering |= {job.id: job.gather for job in page.jobs if job.awaits}
         after = page.after
         if after is None:
-            return sorted(set(found))
+            return [*awaiting(gathering), *sorted(set(found))]
+
+
+def awaiting(gathering: Mapping[str, str | None]) -> list[Place]:
+    """Jobs that await others, each before those that it awaits.
+
+    What is moved is cancelled in the source, and that would cancel whoever awaits it there.
+    """
+
+    def depth(job: str) -> int:
+        above = gathering[job]
+        return 0 if above is None or above not in gathering else 1 + depth(above)
+
+    return sorted(Place(depth(job), 0.0, 0, job) for job in gathering)
 
 
 async def move_all(source: Store, target: Store, reason: str) -> Moved:
@@ -190,16 +206,12 @@ async def move(
     source: Store, target: Store, status: Status, ids: Sequence[str], reason: str
 ) -> tuple[int, list[str]]:
     """Store a batch in the target, then end it in the source; how many, and which could not."""
-    read = await asyncio.gather(*(with_history(source, each) for each in ids))
-    here = [
-        (anywhere(job), history)
-        for job, history in read
-        if job is not None and job.status == status
-    ]
+    read = [each for each in await asyncio.gather(*(whole(source, i) for i in ids)) if each]
+    here = [each._replace(job=anywhere(each.job)) for each in read if each.job.status == status]
     adopted = await target.adopt(here)
     safe = [
         job.id
-        for (job, _), new in zip(here, adopted, strict=True)
+        for (job, _, _), new in zip(here, adopted, strict=True)
         if new or same(job, await target.get(job.id))
     ]
     if status == "failed":
@@ -207,12 +219,15 @@ async def move(
     else:
         await source.cancel(safe, reason)
     kept = set(safe)
-    return len(safe), [job.id for job, _ in here if job.id not in kept]
+    return len(safe), [each.job.id for each in here if each.job.id not in kept]
 
 
-async def with_history(source: Store, job: str) -> tuple[Job | None, list[Attempt]]:
+async def whole(source: Store, job: str) -> Adopted | None:
     """A job with all that is known of it."""
-    return await source.get(job), await source.history(job)
+    stored = await source.get(job)
+    if stored is None:
+        return None
+    return Adopted(stored, await source.history(job), await source.arrivals(job))
 
 
 def same(job: Job, stored: Job | None) -> bool:

@@ -5,6 +5,7 @@ from typing import Any, get_args
 import click
 
 from mulligan.app.explaining import explain_job
+from mulligan.app.stages import StageView, family
 from mulligan.cli.group import printable
 from mulligan.cli.show import (
     as_json,
@@ -17,6 +18,7 @@ from mulligan.cli.show import (
     span,
     table,
 )
+from mulligan.cli.stages import stage_json, tree_of
 from mulligan.cli.target import about_a_store, find_app, json_option, with_store
 from mulligan.core.errors import InvalidError, UnknownJobError
 from mulligan.core.job import Attempt, Job, Status
@@ -53,18 +55,20 @@ def job(job_id: str, *, as_json: bool, app: str | None, store: str | None) -> No
     The history is its failed and lost attempts, oldest first, through replays.
     """
 
-    async def read(opened: Store) -> tuple[Job, list[Attempt], str]:
+    async def read(opened: Store) -> tuple[Job, list[Attempt], str, list[StageView]]:
         found = await opened.get(job_id)
         if found is None:
             raise UnknownJobError(
                 f"no job {job_id!r} is stored in {redact(opened.url)}; done jobs are deleted after"
                 " a while; list those that are there with: mulligan jobs"
             )
-        return found, await opened.history(job_id), await explain_job(opened, job_id)
+        history, sentence = await opened.history(job_id), await explain_job(opened, job_id)
+        return found, history, sentence, await family(opened, found)
 
-    found, history, sentence = with_store(find_app(None, app, store), read)
+    found, history, sentence, stages = with_store(find_app(None, app, store), read)
     if as_json:
-        print_json(job_json(found, history) | {"explanation": sentence})
+        shown = job_json(found, history) | {"explanation": sentence}
+        print_json(shown | ({"stages": [stage_json(each) for each in stages]} if stages else {}))
         return
     out = console()
     out.print(table("", ("field", "~value"), fields(found)))
@@ -73,6 +77,9 @@ def job(job_id: str, *, as_json: bool, app: str | None, store: str | None) -> No
         out.print()
         columns = ("#attempt", "region", "started", "#took", "#next in", "~failure")
         out.print(table("History", columns, [attempt_row(each) for each in history]))
+    if stages:
+        out.print()
+        out.print(tree_of(stages, found.id))
 
 
 def fields(job: Job) -> list[tuple[str, Any]]:

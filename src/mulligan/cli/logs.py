@@ -1,32 +1,47 @@
 """What a worker writes: one line per event, as text or as JSON."""
 
+import json
 import logging
 import sys
 import time
-from typing import Literal
-
-import msgspec
+from typing import Any, Literal
 
 from mulligan.cli.group import printable
+from mulligan.engine.current import RUNNING
+from mulligan.engine.telling import ABOUT, about
 
 LogFormat = Literal["text", "json"]
 LEVELS = ("debug", "info", "warning", "error")
 
 
 class JsonLines(logging.Formatter):
-    """Records as JSON objects: time, level, logger, message, and trace where there is one."""
+    """Records as JSON objects: time, level, logger, message, and trace where there is one.
+
+    A line about a job says which, and so does every line that a task writes while it runs.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record on one line."""
-        fields = {
+        """The record on one line, in ASCII: nothing in it can end the line or move a cursor."""
+        fields: dict[str, Any] = {
             "time": iso(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
+            **concerned(record),
         }
         if record.exc_info:
             fields["trace"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(fields).decode()
+        return json.dumps(fields, default=str)
+
+
+def concerned(record: logging.LogRecord) -> dict[str, Any]:
+    """The job that a line is about: the one it names, else the one that runs where it is written.
+
+    Empty for a line about none.
+    """
+    said = {name: getattr(record, name) for name in ABOUT if hasattr(record, name)}
+    claim = RUNNING.get(None)
+    return about(claim) if claim is not None and "job" not in said else said
 
 
 class TextLines(logging.Formatter):

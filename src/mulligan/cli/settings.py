@@ -13,11 +13,19 @@ from mulligan.core.errors import InvalidError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fairness import URGENT_SHARE
 from mulligan.core.fetch import policy_text
+from mulligan.core.flow import MOST_MEMBERS
+from mulligan.core.health import (
+    LEAST_ATTEMPTS,
+    PROBES_TO_CLOSE,
+    TOLERATED_FAILURE_RATE,
+    WINDOW,
+)
 from mulligan.core.names import NAME_LIMIT
 from mulligan.core.retry import Retry
 from mulligan.core.settings import BATCH_LIMIT, HISTORY_LIMIT, TEXT_LIMIT, Settings
 from mulligan.engine.fetcher import LONGEST_SLEEP
 from mulligan.engine.worker import REAP_EVERY
+from mulligan.supervisor.fleet import SERVICE, Kind
 
 MEANINGS = {
     "lease": "seconds without a beat after which a worker's jobs are given to others",
@@ -43,6 +51,20 @@ RETRY_MEANINGS = {
     "jitter": "how waits are spread: none, full or decorrelated",
     "scope": "which regions may take a retry: global or region",
 }
+FLEET_MEANINGS = {
+    "min": "processes of a kind that there are always",
+    "max_concurrent": "processes of a kind that there are at most",
+    "max_runtime": "seconds after which a process is drained and replaced",
+    "max_wait": "seconds that a due job may wait before another process is started",
+    "cooldown": "seconds between two starts of a kind",
+    "idle_exit": "seconds without work after which a process that is not needed ends",
+    "memory_limit": "bytes above which a process is drained and replaced",
+    "drain_timeout": "seconds that a process is given to drain",
+    "backoff": "seconds before a process that died is started again; doubled each time",
+    "backoff_max": "seconds that it is at most",
+}
+# What a service has otherwise than other kinds.
+SERVICE_ONLY = ("max_runtime", "cooldown")
 LIMITS: dict[str, tuple[Any, str]] = {
     "BATCH_LIMIT": (BATCH_LIMIT, "jobs in one operation on a store"),
     "HISTORY_LIMIT": (HISTORY_LIMIT, "failed attempts that a job remembers, the newest"),
@@ -52,6 +74,11 @@ LIMITS: dict[str, tuple[Any, str]] = {
     "RATIO_FLOOR": (RATIO_FLOOR, "retries a minute that a budget by ratio always allows"),
     "REAP_EVERY": (REAP_EVERY, "seconds between two looks for the jobs of dead workers"),
     "LONGEST_SLEEP": (LONGEST_SLEEP, "seconds after which an idle worker looks by itself"),
+    "WINDOW": (WINDOW, "seconds that count as recent for the health of a region"),
+    "LEAST_ATTEMPTS": (LEAST_ATTEMPTS, "recent attempts without which a region counts as reliable"),
+    "TOLERATED_FAILURE_RATE": (TOLERATED_FAILURE_RATE, "failure rate above which a breaker opens"),
+    "PROBES_TO_CLOSE": (PROBES_TO_CLOSE, "successful probes in a row that close a breaker"),
+    "MOST_MEMBERS": (MOST_MEMBERS, "jobs that one other may gather"),
     "URGENT_SHARE": (URGENT_SHARE, "share of starts that urgent jobs get while others wait"),
 }
 
@@ -74,6 +101,8 @@ def settings(named: str | None, *, as_json: bool, app: str | None) -> None:
         "worker": {n: (getattr(worker, n), text) for n, text in MEANINGS.items()},
         "retry": default_retry(),
         "queue": described(QueueSettings()),
+        "fleet": {n: (getattr(Kind(""), n), text) for n, text in FLEET_MEANINGS.items()},
+        "service": {n: (getattr(SERVICE, n), FLEET_MEANINGS[n]) for n in SERVICE_ONLY},
         "limit": LIMITS,
     }
     if target is not None:

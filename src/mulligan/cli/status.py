@@ -1,6 +1,7 @@
 """`status`: queues, regions and workers at a glance."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -9,14 +10,11 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from mulligan.app.overview import overview
 from mulligan.cli.show import as_json as one_line
 from mulligan.cli.show import console, print_json, span, table
 from mulligan.cli.target import about_an_app_or_store, find_app, json_option, opened, with_store
 from mulligan.core.durations import check_seconds
-from mulligan.core.status import status as status_of
-from mulligan.stores.contract import Selection, Store
-
-RUNNING_LIMIT = 1000
 
 
 @click.command()
@@ -41,7 +39,7 @@ def status(
     check_seconds("every", every)
     target = find_app(named, app, store)
     if not watch:
-        whole = with_store(target, snapshot)
+        whole = with_store(target, overview)
         if as_json:
             print_json(whole)
         else:
@@ -56,7 +54,7 @@ def status(
                 Live(console=out, auto_refresh=False) if out.is_terminal else nullcontext() as live
             ):
                 while True:
-                    whole = await snapshot(open_store)
+                    whole = await overview(open_store)
                     if as_json:
                         click.echo(one_line(whole))
                     elif live is not None:
@@ -71,12 +69,6 @@ def status(
         return
 
 
-async def snapshot(store: Store) -> dict[str, Any]:
-    """The whole status of a store."""
-    running = await store.page(Selection(status="processing"), RUNNING_LIMIT)
-    return status_of(await store.stats(), running.jobs, await store.facts())
-
-
 def tables(whole: dict[str, Any]) -> RenderableType:
     """A status as people read it."""
     parts: list[RenderableType] = [
@@ -86,8 +78,11 @@ def tables(whole: dict[str, Any]) -> RenderableType:
         Text.assemble(
             "Global retry queue: ", (str(whole["global_retry_queue_size"]), "bold"), "\n"
         ),
+        *recent_table(whole),
         workers_table(whole),
+        *fleets_table(whole),
         *(Text(f"! {warning}", "yellow") for warning in whole["warnings"]),
+        *(Text(f"! {alert}", "bold red") for alert in whole["alerts"]),
     ]
     return Group(*parts)
 
@@ -129,6 +124,59 @@ def regions_table(whole: dict[str, Any]) -> RenderableType:
         return Text("No region has a job or had a worker so far.\n")
     columns = ("region", "#queue size", "#retry queue size", "#running", "current job")
     return table("Regions", columns, rows)
+
+
+def recent_table(whole: dict[str, Any]) -> list[RenderableType]:
+    """How attempts went in the last minute, by queue and region."""
+    rows = [
+        (
+            queue,
+            region,
+            each["started"],
+            share(each["success_rate"]),
+            each["retries_started"],
+            share(each["retry_success_rate"]),
+            share(each["retries_elsewhere"]),
+            seconds(each["retry_wait_p99"], "≤ "),
+            seconds(each["time_saved_mean"]),
+            Text("open", "bold red") if each["breaker"] == "open" else Text("closed", "green"),
+        )
+        for queue, regions in whole["recent"].items()
+        for region, each in regions.items()
+    ]
+    if not rows:
+        return []
+    columns = (
+        "queue", "region", "#started", "#succeeded", "#retries", "#of them well", "#elsewhere",
+        "#wait p99", "#saved", "breaker",
+    )  # fmt: skip
+    return [table("The last minute", columns, rows)]
+
+
+def share(value: float | None) -> str | None:
+    """A share in per cent."""
+    return None if value is None else f"{value:.0%}"
+
+
+def seconds(value: float | None, before: str = "") -> str | None:
+    """A wait."""
+    return None if value is None else f"{before}{value:g} s"
+
+
+def fleets_table(whole: dict[str, Any]) -> list[RenderableType]:
+    """What supervisors run, by kind of worker."""
+    rows = [
+        (name, kind, each["running"], each["wanted"], each["why"], last_exit(each["exits"]))
+        for name, fleet in whole["fleets"].items()
+        for kind, each in fleet["kinds"].items()
+    ]
+    columns = ("fleet", "kind", "#running", "#wanted", "~why", "~last exit")
+    return [table("Fleets", columns, rows)] if rows else []
+
+
+def last_exit(exits: Sequence[dict[str, Any]]) -> str | None:
+    """How the last process of a kind ended."""
+    return exits[-1]["reason"] if exits else None
 
 
 def workers_table(whole: dict[str, Any]) -> RenderableType:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import click
 from rich.live import Live
 
+from mulligan.app.overview import overview
 from mulligan.cli.demo.app import LEDGER, QUEUE, SEED, URL
 from mulligan.cli.demo.crew import Crew
 from mulligan.cli.demo.plan import POISON, REGIONS, VICTIM, held, waves
@@ -22,7 +23,6 @@ from mulligan.cli.demo.tally import Story, Tally, tally
 from mulligan.cli.demo.view import picture
 from mulligan.cli.group import RefusalError
 from mulligan.cli.show import console
-from mulligan.cli.status import snapshot
 from mulligan.core.durations import check_seconds
 from mulligan.core.errors import MulliganError
 from mulligan.core.status import is_global_retry
@@ -134,7 +134,7 @@ class Show:
     async def _look(self, store: Store) -> None:
         scene = self._scene
         stats = await store.stats()
-        scene.status = await snapshot(store)
+        scene.status = await overview(store)
         scene.backing_off = sum(c.delayed for c in stats.lanes if is_global_retry(c.lane))
         scene.elapsed = time.monotonic() - self.began
 

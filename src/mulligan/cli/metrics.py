@@ -1,0 +1,59 @@
+"""`metrics`: everything that is measured, by queue and region."""
+
+import asyncio
+from typing import Any
+
+import click
+from rich.text import Text
+
+from mulligan.cli.show import console, print_json, table
+from mulligan.cli.sight import sight_of
+from mulligan.cli.target import about_an_app_or_store, json_option
+
+Document = dict[str, Any]
+
+
+@click.command()
+@json_option
+@about_an_app_or_store
+def metrics(named: str | None, *, as_json: bool, app: str | None, store: str | None) -> None:
+    """Show every metric with its values.
+
+    The names are those of the Prometheus endpoint. Counters count since the store was made. APP may
+    also be the http URL of a server.
+    """
+
+    async def look() -> Document:
+        async with sight_of(named, app, store) as sight:
+            return await sight.metrics()
+
+    found = asyncio.run(look())
+    if as_json:
+        print_json(found)
+        return
+    rows = [row for name, metric in found.items() for row in rows_of(name, metric)]
+    if not rows:
+        click.echo("Nothing has been measured so far.")
+        return
+    console().print(table("", ("metric", "of", "#value", "~meaning"), rows))
+
+
+def rows_of(name: str, metric: Document) -> list[tuple[Text, str, str, Text]]:
+    """A row for each value; the first one carries the name and what it means."""
+    return [
+        (Text("" if n else name), labels(sample), value(sample), Text("" if n else metric["help"]))
+        for n, sample in enumerate(metric["samples"])
+    ]
+
+
+def labels(sample: Document) -> str:
+    """Which queue, region or lane it is about."""
+    return " ".join(f"{name}={value}" for name, value in sample["labels"].items())
+
+
+def value(sample: Document) -> str:
+    """The value; of a histogram how many, and their mean."""
+    if "buckets" not in sample:
+        return f"{sample['value']:g}"
+    count = sum(sample["buckets"].values())
+    return f"{count:g}, mean {sample['sum'] / count:.3g} s" if count else "0"

@@ -1,0 +1,144 @@
+"""Looking at a running system through its store or through a server, which shows the same."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote
+from urllib.request import Request, urlopen
+
+from mulligan.app.explaining import explain_job
+from mulligan.app.overview import measure, metrics_document, overview
+from mulligan.cli.show import job_json
+from mulligan.cli.target import find_app, given, opened
+from mulligan.core.errors import InvalidError, StoreUnavailableError
+from mulligan.stores.contract import Store
+
+VARIABLE = "MULLIGAN_TOKEN"
+ANSWER_WITHIN = 15.0
+NOT_FOUND = 404
+
+
+class Sight(Protocol):
+    """What can be seen of a system."""
+
+    async def overview(self) -> dict[str, Any]:
+        """Everything at one instant."""
+        ...
+
+    async def metrics(self) -> dict[str, Any]:
+        """Every metric by name."""
+        ...
+
+    async def job(self, job: str) -> dict[str, Any] | None:
+        """One job with its explanation; None if none is stored."""
+        ...
+
+
+class StoreSight:
+    """Through the store itself."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def overview(self) -> dict[str, Any]:
+        """Everything at one instant."""
+        return await overview(self._store)
+
+    async def metrics(self) -> dict[str, Any]:
+        """Every metric by name."""
+        return metrics_document(await measure(self._store))
+
+    async def job(self, job: str) -> dict[str, Any] | None:
+        """One job with its explanation."""
+        found = await self._store.get(job)
+        if found is None:
+            return None
+        history = await self._store.history(job)
+        return job_json(found, history) | {"explanation": await explain_job(self._store, job)}
+
+
+class ServerSight:
+    """Through a server's API."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/")
+
+    async def overview(self) -> dict[str, Any]:
+        """Everything at one instant."""
+        return await self._known("/api/overview")
+
+    async def metrics(self) -> dict[str, Any]:
+        """Every metric by name."""
+        found: dict[str, Any] = (await self._known("/api/metrics"))["metrics"]
+        return found
+
+    async def job(self, job: str) -> dict[str, Any] | None:
+        """One job with its explanation."""
+        path = f"/api/jobs/{quote(job, safe='')}"
+        found = await self._get(path)
+        if found is None:
+            return None
+        return found | (await self._get(f"{path}/explain") or {})
+
+    async def _known(self, path: str) -> dict[str, Any]:
+        """What every server of mulligan has."""
+        found = await self._get(path)
+        if found is None:
+            raise StoreUnavailableError(f"{self._url} is no mulligan server")
+        return found
+
+    async def _get(self, path: str) -> dict[str, Any] | None:
+        return await asyncio.to_thread(self._ask, path)
+
+    def _ask(self, path: str) -> dict[str, Any] | None:
+        headers = {"Accept": "application/json"}
+        token = os.environ.get(VARIABLE)
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        request = Request(self._url + path, headers=headers)  # noqa: S310 - http or https, checked
+        try:
+            with urlopen(request, timeout=ANSWER_WITHIN) as answer:  # noqa: S310 - as above
+                document: dict[str, Any] = json.loads(answer.read())
+                return document
+        except HTTPError as error:
+            with error:
+                if error.code == NOT_FOUND:
+                    return None
+                raise StoreUnavailableError(f"{self._url} answered {told(error)}") from error
+        except (URLError, OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            raise StoreUnavailableError(
+                f"{self._url} cannot be reached: {reason}; check that `mulligan serve` runs there"
+            ) from error
+
+
+def told(error: HTTPError) -> str:
+    """What a server said when it refused."""
+    if error.code in (401, 403):
+        return f"{error.code}: set {VARIABLE} to a token with the role read"
+    try:
+        return f"{error.code}: {json.loads(error.read())['detail']}"
+    except (ValueError, KeyError, TypeError, OSError):
+        return str(error.code)
+
+
+@asynccontextmanager
+async def sight_of(named: str | None, app: str | None, store: str | None) -> AsyncIterator[Sight]:
+    """What the command is about: an app, a store, or a server by its http URL."""
+    url = named if named and is_server(named) else store
+    if url and is_server(url) and (named == url or given("store") or not (named or app)):
+        if named and named != url:
+            raise InvalidError(f"app {named!r} and server {url!r}: give one of them")
+        yield ServerSight(url)
+        return
+    async with opened(find_app(named, app, store)) as open_store:
+        yield StoreSight(open_store)
+
+
+def is_server(url: str) -> bool:
+    """Whether it is the address of a server."""
+    return url.startswith(("http://", "https://"))

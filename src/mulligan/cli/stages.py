@@ -1,0 +1,70 @@
+"""A chain as one thing: its stages, their jobs and what became of each."""
+
+from typing import Any
+
+from rich.text import Text
+from rich.tree import Tree
+
+from mulligan.app.stages import StageView
+from mulligan.cli.show import coloured
+from mulligan.core.job import Job
+
+SHOWN_JOBS = 20
+
+
+def stage_json(stage: StageView) -> dict[str, Any]:
+    """A stage for --json; of a fan-out the first jobs that are stored."""
+    return {
+        "number": stage.number,
+        "name": stage.name,
+        "members": stage.members,
+        "jobs": [job_line(job) for job in stage.jobs],
+    }
+
+
+def job_line(job: Job) -> dict[str, Any]:
+    """A job in a few words."""
+    return {
+        "id": job.id,
+        "status": job.status,
+        "retry_count": job.retry_count,
+        "awaits": job.awaits,
+        "last_failure_reason": job.last_failure_reason,
+    }
+
+
+def tree_of(stages: list[StageView], current: str) -> Tree:
+    """The stages below each other, each with its jobs; the one that was asked for stands out."""
+    root = Tree(Text("Chain", "bold"))
+    for stage in stages:
+        branch = root.add(Text.assemble(f"{stage.number}. ", (stage.name, "bold"), progress(stage)))
+        for job in stage.jobs[:SHOWN_JOBS]:
+            branch.add(leaf(job, current))
+        more = stage.members - len(stage.jobs[:SHOWN_JOBS])
+        if stage.jobs and more > 0:
+            branch.add(Text(f"… and {more} more", "dim"))
+    return root
+
+
+def progress(stage: StageView) -> str:
+    """How many of a fan-out are done, or that the stage has not begun."""
+    if not stage.jobs:
+        return "  not begun, or no longer stored"
+    if stage.members <= 1:
+        return ""
+    done = sum(job.status == "done" for job in stage.jobs)
+    whole = stage.members <= len(stage.jobs)
+    return f"  {done} of {stage.members} done" if whole else f"  {stage.members} jobs"
+
+
+def leaf(job: Job, current: str) -> Text:
+    """One job in a line."""
+    line = Text(job.id, "bold underline" if job.id == current else "")
+    line.append("  ").append_text(coloured(job.status))
+    if job.retry_count:
+        line.append(f", {job.retry_count} retries", "dim")
+    if job.awaits:
+        line.append(f", awaits {job.awaits}", "yellow")
+    if job.status in ("failed", "pending") and job.last_failure_reason:
+        line.append(f": {job.last_failure_reason}", "red")
+    return line
