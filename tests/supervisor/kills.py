@@ -48,7 +48,9 @@ def run(fleet: Fleet, options: argparse.Namespace, chance: random.Random) -> dic
             supervisor.kill()
             supervisor.wait()
             supervisor = fleet.start()
-            fleet.heard("supervising")
+            # One that dies before it is adopted is replaced, and nobody hears that it died.
+            known = set(pids.values())
+            fleet.until(lambda: known <= {event["pid"] for event in fleet.all("adopted")})  # noqa: B023
             assert fleet.ready("mail", options.workers) == pids, "a worker was doubled or lost"
             restarts += 1
         began = time.monotonic()
