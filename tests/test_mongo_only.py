@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections import Counter
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,14 +15,16 @@ from bson import Regex
 from mulligan.core.backoff import Exponential
 from mulligan.core.decide import decide
 from mulligan.core.errors import InvalidError, StoreUnavailableError
-from mulligan.core.job import decode_call, decode_policy
+from mulligan.core.job import decode_call, decode_policy, encode
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Lost
 from mulligan.core.plan import Running
 from mulligan.core.worker import Worker
 from mulligan.stores import make_store
-from mulligan.stores.contract import Selection
-from mulligan.stores.mongo import MongoStore
+from mulligan.stores.contract import Adopted, Count, Selection
+from mulligan.stores.memory import MemoryStore
+from mulligan.stores.mongo import MongoStore, schema
+from mulligan.stores.mongo.gathering import Gathering
 from tests.contract.making import (
     ANN,
     BOB,
@@ -559,6 +562,430 @@ async def test_a_held_job_that_nobody_let_go_is_found(store, another, clock, mon
     assert names(await claim(another, worker=BOB)) == ["b"]
 
 
+# -- fan-in and fan-out that a crash interrupts ----------------------------------------------
+
+GATHERED = Lane("gathered", "default", 0)
+ARRIVING = ["settle", "arrive", "all_are_there", "settled"]
+
+
+def gathering(count, name="all", **fields):
+    return job(name, queue="gathered", awaits=count, **fields)
+
+
+async def begin_gathering(store, count):
+    """The members of a gathering job, claimed."""
+    members = [job(f"m{n}", gather="all", place=n) for n in range(count)]
+    await store.enqueue([gathering(count), *members])
+    return (await claim(store, FRESH, demand=count)).claims
+
+
+@contextmanager
+def dying(monkeypatch, step, after=0):
+    """Whoever comes to this step of telling a gathering job dies there, after so many did not."""
+    alive = iter(range(after))
+    go_on = getattr(Gathering, step)
+
+    async def die(*arguments):
+        return await go_on(*arguments) if next(alive, None) is not None else crash()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Gathering, step, die)
+        with pytest.raises(asyncio.CancelledError):
+            yield
+
+
+@pytest.mark.parametrize("step", [*ARRIVING, "join_lane"])
+async def test_the_last_arrival_counts_once_wherever_it_was_interrupted(
+    store, another, tasks, monkeypatch, step
+):
+    one, two = await begin_gathering(store, 2)
+    await store.commit([done(one, b"1")])
+    with dying(monkeypatch, step):
+        await store.commit([done(two, b"2")])
+    assert await another.prune(-1, 100) == 1, "who has not arrived is kept"
+    await another.promote(100)
+    assert names(await claim(another, GATHERED, demand=5, worker=BOB)) == ["all"]
+    assert await another.arrivals("all") == {0: b"1", 1: b"2"}
+    await another.promote(100)
+    assert names(await claim(another, GATHERED, demand=5, worker=BOB)) == []
+    assert "owes" not in tasks.find_one({"_id": "m1"})["mulligan"]
+
+
+@pytest.mark.parametrize("step", ARRIVING)
+async def test_an_arrival_that_is_told_twice_starts_nothing_early(
+    store, another, monkeypatch, step
+):
+    one, two, three = await begin_gathering(store, 3)
+    with dying(monkeypatch, step):
+        await store.commit([done(one)])
+    for outcome in (done(one), done(two)):
+        await store.commit([outcome])
+        await another.promote(100)
+    assert (await another.get("all")).awaits == 1
+    assert names(await claim(another, GATHERED, worker=BOB)) == []
+    await store.commit([done(three)])
+    assert names(await claim(another, GATHERED, worker=BOB)) == ["all"]
+
+
+@pytest.mark.parametrize(
+    ("step", "after"), [("miss", 0), ("cancel", 0), ("cancel", 1), ("settled", 0), ("settled", 1)]
+)
+async def test_a_cancelled_member_cancels_upwards_wherever_that_was_interrupted(
+    store, another, monkeypatch, step, after
+):
+    await store.enqueue([gathering(1, "top"), gathering(2, gather="top"), job("m", gather="all")])
+    with dying(monkeypatch, step, after):
+        await store.cancel(["m"], "no need")
+    assert (await another.get("m")).status == "cancelled"
+    await another.promote(100)
+    await another.promote(100)
+    assert (await another.get("all")).cancel_reason == "job m, which it awaits, was cancelled"
+    assert (await another.get("top")).cancel_reason == "job all, which it awaits, was cancelled"
+
+
+@pytest.mark.parametrize("move_dead", ["true", "false"])
+async def test_a_purge_that_stopped_half_way_is_finished(
+    store_url, clock, database, monkeypatch, move_dead
+):
+    async with handle(f"{store_url}&move_dead={move_dead}", clock) as store:
+        [one, _two] = await begin_gathering(store, 2)
+        await store.commit([dead(one)])
+        with dying(monkeypatch, "miss"):
+            await store.purge(["m0"])
+        await store.promote(100)
+        assert await store.get("m0") is None
+        [cancelled] = (await store.page(Selection(status="cancelled"), 10)).jobs
+        assert cancelled.cancel_reason == "job m0, which it awaits, was purged"
+    for collection in ("tasks", "tasks_dlq"):
+        assert database[collection].count_documents({"_id": "m0"}) == 0
+
+
+async def test_what_arrived_is_deleted_with_a_dead_letter_that_gathered(store, database):
+    [one] = await begin_gathering(store, 1)
+    await store.commit([done(one)])
+    await store.commit([dead(await start(store, GATHERED))])
+    assert database["tasks_arrivals"].count_documents({}) == 1
+    assert await store.purge(["all"]) == [True]
+    assert database["tasks_arrivals"].count_documents({}) == 0
+
+
+async def test_a_refused_adoption_leaves_no_arrivals(store, database, clock):
+    other = MemoryStore(clock=clock)
+    [one, _two] = await begin_gathering(other, 2)
+    await other.commit([done(one)])
+    [waiting] = (await other.page(Selection(queue="gathered"), 10)).jobs
+    handed = Adopted(waiting, [], await other.arrivals("all"))
+    assert await store.adopt([handed]) == [True]
+    assert await store.adopt([handed]) == [False]
+    assert database["tasks_arrivals"].count_documents({}) == 1
+
+
+async def test_other_programs_leave_a_gathering_job_alone_and_may_finish_its_members(
+    store, tasks, clock
+):
+    await store.enqueue([gathering(2), *(job(f"m{n}", gather="all", place=n) for n in (0, 1))])
+    popped = [pop(tasks, clock.now)["_id"] for _ in (0, 1)]
+    assert (sorted(popped), pop(tasks, clock.now)) == (["m0", "m1"], None)
+    finish(tasks, "m0", clock.now)
+    finish(tasks, "m1", clock.now)
+    await store.promote(100)
+    assert await store.arrivals("all") == {0: None, 1: None}
+    assert pop(tasks, clock.now)["_id"] == "all"
+
+
+async def test_a_gathering_job_that_another_program_put_back_goes_on_gathering(store, tasks, clock):
+    [one] = await begin_gathering(store, 1)
+    tasks.update_one({"_id": "all"}, {"$set": {"status": "processing"}})
+    await store.promote(100)
+    put_back(tasks, "all", clock.now, 0)
+    assert names(await claim(store, GATHERED, Lane("gathered", "*", 1))) == []
+    assert pop(tasks, clock.now) is None
+    await store.commit([done(one)])
+    assert names(await claim(store, GATHERED)) == ["all"]
+
+
+def following(count, size=0):
+    """Next jobs, each with an argument of this size."""
+    text = encode({"task": "ask", "args": ["x" * size], "kwargs": {}})
+    return [job(f"next{n}", body=text) for n in range(count)]
+
+
+async def test_more_next_jobs_than_a_document_holds_are_enqueued(store, database):
+    await store.enqueue(jobs("a"))
+    first = await start(store)
+    await store.commit([done(first, b"1", *following(80, 200_000))])
+    assert await store.depth(FRESH, 100) == 80
+    assert len((await start(store)).body) > 200_000
+    assert database["tasks_outbox"].count_documents({}) == 0
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    monkeypatch.setattr("mulligan.stores.mongo.outbox.PART", 5000)
+
+
+@pytest.mark.usefixtures("small_parts")
+async def test_parts_of_an_outbox_are_delivered_after_a_crash_right_behind_the_commit(
+    store, another, database, tasks, monkeypatch
+):
+    await store.enqueue(jobs("a"))
+    first = await start(store)
+    with monkeypatch.context() as patched:
+        patched.setattr("mulligan.stores.mongo.committing.deliver", crash)
+        with pytest.raises(asyncio.CancelledError):
+            await store.commit([done(first, b"1", *following(50))])
+    assert database["tasks_outbox"].count_documents({}) > 1
+    assert await another.depth(FRESH, 100) == 0
+    await another.promote(100)
+    assert await another.depth(FRESH, 100) == 50
+    assert database["tasks_outbox"].count_documents({}) == 0
+    assert "outbox" not in tasks.find_one({"_id": "a"})["mulligan"]
+
+
+@pytest.mark.usefixtures("small_parts")
+async def test_parts_whose_commit_never_came_enqueue_nothing_and_are_swept(
+    store, another, database, clock, monkeypatch
+):
+    await store.enqueue(jobs("a"))
+    first = await start(store)
+    with monkeypatch.context() as patched:
+        patched.setattr(store._base, "apply", crash)
+        with pytest.raises(asyncio.CancelledError):
+            await store.commit([done(first, b"1", *following(50))])
+    await another.promote(100)
+    assert database["tasks_outbox"].count_documents({}) > 1, "the commit may yet come"
+    clock.advance(ANN.lease)
+    [seized] = await another.seize(1, REAPER)
+    clock.advance(1)
+    await another.promote(100)
+    assert database["tasks_outbox"].count_documents({}) == 0
+    assert await another.depth(FRESH, 100) == 0
+    await another.commit([done(seized, b"1", *following(50))])
+    assert await another.depth(FRESH, 100) == 50
+
+
+@pytest.mark.usefixtures("small_parts")
+async def test_a_stale_commit_leaves_no_parts(store, another, database, monkeypatch):
+    await store.enqueue(jobs("a"))
+    first = await start(store)
+    write = store._base.apply
+
+    async def too_late(changes, stamp=None):
+        await another.cancel(["a"], "no need")
+        return await write(changes, stamp)
+
+    monkeypatch.setattr(store._base, "apply", too_late)
+    assert await store.commit([done(first, b"1", *following(50))]) == ["stale"]
+    assert database["tasks_outbox"].count_documents({}) == 0
+    assert await store.depth(FRESH, 100) == 0
+
+
+# -- unique keys between the stages of a chain -----------------------------------------------
+
+
+class Tasks:
+    """The tasks as a process sees them that notes its writes and dies before one too many."""
+
+    def __init__(self, tasks, most=99):
+        self.tasks = tasks
+        self.most = most
+        self.writes = []
+
+    def __getattr__(self, name):
+        call = getattr(self.tasks, name)
+        if name not in ("insert_many", "insert_one", "bulk_write", "update_many", "delete_many"):
+            return call
+
+        def write(*arguments, **options):
+            if len(self.writes) == self.most:
+                crash()
+            self.writes.append(name)
+            return call(*arguments, **options)
+
+        return write
+
+
+@contextmanager
+def dying_after(store, writes):
+    """The process of this store dies after so many writes to the tasks."""
+    tasks = store._base.tasks
+    store._base.tasks = Tasks(tasks, writes)
+    with pytest.raises(asyncio.CancelledError):
+        yield
+    store._base.tasks = tasks
+
+
+def stage(number):
+    """A later job of chain a, with the key that the chain was enqueued with."""
+    return job(f"a.{number}", unique_key="k", unique_in="default")
+
+
+async def begin_chain(store):
+    """The first job of chain a, started."""
+    await store.enqueue([job("a", unique_key="k")])
+    return await start(store)
+
+
+async def ask_with_the_key(store):
+    """The answer to one who enqueues another chain with the same key."""
+    [answer] = await store.enqueue([job("b", unique_key="k")])
+    return answer
+
+
+async def test_a_key_costs_a_chain_no_further_write(store, another):
+    writes = []
+    for name, key in (("a", None), ("b", "k")):
+        tasks = store._base.tasks = Tasks(another._base.tasks)
+        await store.enqueue([job(name, unique_key=key)])
+        await store.commit([done(await start(store), b"1", job(f"{name}.2", unique_key=key))])
+        await store.commit([done(await start(store))])
+        writes.append(tasks.writes)
+    assert writes[0] == writes[1]
+
+
+@pytest.mark.parametrize(("writes", "others"), [(1, None), (1, 1), (1, 2), (1, 3), (2, None)])
+async def test_a_chain_keeps_its_key_wherever_the_step_to_its_next_stage_was_interrupted(
+    store, another, tasks, writes, others
+):
+    first = await begin_chain(store)
+    with dying_after(store, writes):
+        await store.commit([done(first, b"1", stage(2))])
+    if others is not None:
+        with dying_after(store, others):
+            await ask_with_the_key(store)
+    assert await ask_with_the_key(another) == ("a.2", False)
+    await another.promote(100)
+    assert names(await claim(another, demand=5, worker=BOB)) == ["a.2"]
+    assert {"outbox", "keeps"}.isdisjoint(tasks.find_one({"_id": "a"})["mulligan"])
+    assert tasks.count_documents({}) == 2
+
+
+@pytest.mark.parametrize("writes", range(6))
+async def test_a_stage_may_end_before_the_one_before_it_knows_that_it_was_stored(
+    store, another, writes
+):
+    first = await begin_chain(store)
+    with dying_after(store, 2):
+        await store.commit([done(first, b"1", stage(2))])
+    outcome = done(await start(another, worker=BOB), b"2", stage(3))
+    with dying_after(store, writes):
+        await store.commit([outcome])
+    assert (await ask_with_the_key(another)).id == ("a.2" if writes < 4 else "a.3")
+    assert set(await another.commit([outcome])) <= {"written", "already"}
+    assert await ask_with_the_key(another) == ("a.3", False)
+    await another.promote(100)
+    last = await start(another, worker=BOB)
+    assert (last.id, names(await claim(another, worker=BOB))) == ("a.3", [])
+    await another.commit([done(last)])
+    assert await ask_with_the_key(another) == ("b", True)
+
+
+async def test_a_worker_is_woken_for_a_stage_that_one_who_wanted_its_key_has_stored(store, another):
+    first = await begin_chain(another)
+    await claim(store, worker=BOB)
+    waiting = asyncio.create_task(store.wait(BOB, 30))
+    with dying_after(another, 1):
+        await another.commit([done(first, b"1", stage(2))])
+    assert await ask_with_the_key(another) == ("a.2", False)
+    await another.promote(100)
+    await asyncio.wait_for(waiting, 10)
+    assert names(await claim(store, worker=BOB)) == ["a.2"]
+
+
+async def test_finished_jobs_whose_next_ones_want_each_others_keys_do_not_wait_for_each_other(
+    store, another
+):
+    await store.enqueue([job("a", unique_key="k"), job("c", unique_key="l")])
+    one, two = (await claim(store, demand=2)).claims
+    after_one = [job("a.2", unique_key="k"), job("x", unique_key="l")]
+    after_two = [job("c.2", unique_key="l"), job("y", unique_key="k")]
+    with dying_after(store, 1):
+        await store.commit([done(one, b"1", *after_one), done(two, b"2", *after_two)])
+    await another.promote(100)
+    assert sorted(names(await claim(another, demand=5, worker=BOB))) == ["a.2", "c.2"]
+
+
+async def test_a_stage_is_stored_without_the_key_that_another_program_gave_away(
+    store, another, tasks
+):
+    await store.enqueue([job("x", unique_key="k")])
+    await store.commit([dead(await start(store))])
+    first = await begin_chain(store)
+    with dying_after(store, 1):
+        await store.commit([done(first, b"1", stage(2))])
+    tasks.update_one({"_id": "x"}, {"$set": {"status": "pending"}})
+    await another.promote(100)
+    assert await ask_with_the_key(another) == ("x", False)
+    claims = (await claim(another, demand=5, worker=BOB)).claims
+    second = next(each for each in claims if each.id == "a.2")
+    await another.commit([done(second, b"2", stage(3))])
+    assert (await another.get("a.3")).unique_key is None
+    assert await ask_with_the_key(another) == ("x", False)
+
+
+@pytest.mark.parametrize("move_dead", ["true", "false"])
+async def test_a_key_is_free_for_a_replay_once_another_program_has_finished_its_job(
+    store_url, clock, tasks, move_dead
+):
+    async with handle(f"{store_url}&move_dead={move_dead}", clock) as store:
+        await store.enqueue([job("a", unique_key="k")])
+        await store.commit([dead(await start(store))])
+        await store.enqueue([job("other", unique_key="k")])
+        assert await store.replay(["a"]) == [False]
+        finish(tasks, "other", clock.now)
+        assert await store.replay(["a"]) == [True]
+        assert await ask_with_the_key(store) == ("a", False)
+
+
+async def test_whatever_ends_a_job_lets_go_of_its_key_in_the_same_write(store, tasks, clock):
+    await store.enqueue([job(name, unique_key=name) for name in ("done", "dead")])
+    one, two = (await claim(store, demand=2)).claims
+    await store.commit([done(one), dead(two)])
+    await store.enqueue([job("cancelled", unique_key="c"), job("late", unique_key="l", expires=1)])
+    assert tasks.count_documents({"mulligan.keeps": {"$exists": True}}) == 2
+    await store.cancel(["cancelled"], "no need")
+    clock.advance(1)
+    assert names(await claim(store)) == []
+    assert tasks.count_documents({"mulligan.keeps": {"$exists": True}}) == 0
+
+
+@pytest.mark.parametrize("status", ["failed", "odd", None])
+async def test_a_job_that_is_no_longer_pending_or_running_keeps_no_key(store, tasks, status):
+    await begin_chain(store)
+    tasks.update_one({"_id": "a"}, {"$set": {"status": status}})
+    assert await ask_with_the_key(store) == ("b", True)
+
+
+async def test_a_key_is_free_for_next_and_adopted_jobs_once_another_program_has_finished_its_job(
+    store, tasks, clock
+):
+    other = MemoryStore(clock=clock)
+    await other.enqueue([job("adopted", unique_key="l")])
+    await store.enqueue([job("x", unique_key="k"), job("y", unique_key="l"), job("a")])
+    *_, last = (await claim(store, demand=3)).claims
+    for name in ("x", "y"):
+        finish(tasks, name, clock.now)
+    await store.commit([done(last, b"1", job("a.2", unique_key="k"))])
+    assert await ask_with_the_key(store) == ("a.2", False)
+    [adopted] = (await other.page(Selection(), 10)).jobs
+    assert await store.adopt([Adopted(adopted, [])]) == [True]
+
+
+async def test_nothing_is_lost_when_many_count_at_once(store, another):
+    counts = [Count("q", "US", "a.b$%", 1), Count("q", "EU", "failed", 1)]
+    await asyncio.gather(*(each.count(counts) for each in [store, another] * 10))
+    tallies = await store.tallies()
+    assert tallies.ever == tallies.recent == {("q", "US", "a.b$%"): 20, ("q", "EU", "failed"): 20}
+
+
+async def test_old_slots_are_deleted_by_housekeeping(store, database, clock):
+    await store.count([Count("q", "US", "failed", 1)])
+    clock.advance(100)
+    await store.prune(0, 100)
+    assert database["tasks_counts"].count_documents({"start": {"$exists": True}}) == 0
+    assert (await store.tallies()).ever == {("q", "US", "failed"): 1}
+
+
 # -- dead letters in a collection of their own -----------------------------------------------
 
 
@@ -675,16 +1102,16 @@ async def test_the_collection_has_the_name_that_the_url_gives(store_url, databas
 
 
 async def test_every_index_is_there_and_documented(store, tasks):
-    from mulligan.stores.mongo.schema import INDEXES  # noqa: PLC0415 - only with the driver
-
     there = {each["name"]: list(each["key"]) for each in tasks.list_indexes()}
     assert there["status_created"] == ["status", "created_at"]
     assert there["next_retry"] == ["next_retry_at"]
     assert there["status_updated"] == ["status", "updated_at"]
     text = DOCUMENTATION.read_text(encoding="utf-8")
-    for index in INDEXES:
-        assert index.document["name"] in there
-        assert f"`{index.document['name']}`" in text
+    for collection, indexes in schema.wanted(store._base):
+        assert await schema.missing_from(collection, indexes) == []
+        assert f"`{collection.name}`" in text
+        for index in indexes:
+            assert f"`{index.document['name']}`" in text
 
 
 async def test_the_doctor_looks_at_what_matters(store_url, clock, tasks):
@@ -698,7 +1125,7 @@ async def test_the_doctor_looks_at_what_matters(store_url, clock, tasks):
     for word in ("version", "w=1", "change streams", "clock", "indexes"):
         assert word in said
     assert [sentence for state, sentence, _ in worse if state == "bad"] == [
-        "indexes are missing: expires"
+        "indexes are missing: tasks.expires"
     ]
 
 

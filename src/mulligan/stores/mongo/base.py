@@ -57,9 +57,13 @@ class Base:
 
         self.tasks = named()
         self.dlq = named("_dlq")
+        self.outbox = named("_outbox")
+        self.arrivals = named("_arrivals")
         self.gates = named("_gates")
         self.workers = named("_workers")
         self.sleepers = named("_sleepers")
+        self.counts = named("_counts")
+        self.notes = named("_notes")
         self.meta = named("_meta")
 
     @property

@@ -5,7 +5,7 @@ one elsewhere by its change stream, or by looking at the marks every few millise
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from time import time_ns
 
@@ -17,6 +17,7 @@ from mulligan.core.walk import sources
 from mulligan.core.worker import Worker
 from mulligan.stores.mongo import foreign
 from mulligan.stores.mongo.base import Base, Doc, line_of, rows
+from mulligan.stores.mongo.documents import AWAITING
 from mulligan.stores.mongo.times import micros, seconds
 
 # A look costs half a millisecond of processor time: at the slow pace well under one per cent.
@@ -50,16 +51,12 @@ class Bells:
     async def expect(self, worker: Worker, plan: ClaimPlan, until: float) -> None:
         """Remember that the worker waits for this plan, and sleeps by itself until then."""
         every = list(sources(plan))
-        waited = {line_of(s.lane): s.waited for s in every}
+        lanes = {line_of(s.lane): s for s in every}
         fields: Doc = {
             "lanes": [
-                {
-                    "line": line,
-                    "waited": wait,
-                    "before": None if until == FOREVER else micros(until - wait),
-                }
-                for line, wait in waited.items()
+                {"line": line, "waited": s.waited, "yields": s.yields} for line, s in lanes.items()
             ],
+            "until": None if until == FOREVER else micros(until),
             "gates": sorted({gate.key for s in every for gate in s.gates}),
             "rung": False,
             "heard": False,
@@ -98,14 +95,29 @@ class Bells:
         again: list[News] = []
         for each in news:
             caring = [sleeper for sleeper in sleepers if cares(sleeper, each)]
-            soonest = min((grace(sleeper, each) for sleeper in caring), default=0.0)
-            caring = [sleeper for sleeper in caring if grace(sleeper, each) == soonest]
-            if not caring or any(wakes_in_time(sleeper, each) for sleeper in caring):
+            soonest, yields = min((grace(s, each) for s in caring), default=(0.0, False))
+            caring = [sleeper for sleeper in caring if grace(sleeper, each)[0] == soonest]
+            if yields and soonest and await self._nobody_sooner(each.line, soonest):
+                soonest = 0.0
+            if not caring or any(wakes_in_time(sleeper, each, soonest) for sleeper in caring):
                 continue
             sleepers.remove(caring[0])
             if not await self._mark(caring[0]["_id"]):
                 again.append(each)
         return again
+
+    async def _nobody_sooner(self, line: str, waited: float) -> bool:
+        return (await self.soonest([line])).get(line, FOREVER) >= waited
+
+    async def soonest(self, lines: Sequence[str], but: str = "") -> dict[str, float]:
+        """For each lane the shortest wait of a live sleeper for it, other than this worker."""
+        query = {"_id": {"$ne": but}, "lanes.line": {"$in": list(lines)}}
+        found = await rows(self.base.sleepers.find(query, {"lanes": 1}))
+        live = await self._live([sleeper["_id"] for sleeper in found])
+        waits: dict[str, float] = {}
+        for lane in [each for s in found if s["_id"] in live for each in s["lanes"]]:
+            waits[lane["line"]] = min(lane["waited"], waits.get(lane["line"], FOREVER))
+        return waits
 
     async def _live(self, workers: list[str]) -> set[str]:
         """Those that beat: another would be rung in vain."""
@@ -212,17 +224,28 @@ def cares(sleeper: Doc, news: News) -> bool:
     return any(lane["line"] == news.line for lane in sleeper["lanes"])
 
 
-def grace(sleeper: Doc, news: News) -> float:
-    """How long a job in the lane must have been due before the sleeper may take it."""
-    return next((lane["waited"] for lane in sleeper["lanes"] if lane["line"] == news.line), 0.0)
+def grace(sleeper: Doc, news: News) -> tuple[float, bool]:
+    """How long a job must have been due before the sleeper may take it, and whether it yields."""
+    for lane in sleeper["lanes"]:
+        if lane["line"] == news.line:
+            return lane["waited"], lane["yields"]
+    return 0.0, False
 
 
-def wakes_in_time(sleeper: Doc, news: News) -> bool:
+def wakes_in_time(sleeper: Doc, news: News, waits: float) -> bool:
     """Whether the sleeper's own timer goes off when the job falls due for it, or before."""
-    return any(
-        lane["line"] == news.line and lane["before"] is not None and lane["before"] <= news.due
-        for lane in sleeper["lanes"]
-    )
+    if news.gate or sleeper["until"] is None:
+        return False
+    return bool(sleeper["until"] <= news.due + micros(waits))
+
+
+def news_of(docs: Iterable[Doc]) -> list[News]:
+    """The news of jobs that have come; one that awaits others is none yet."""
+    return [
+        News(doc["mulligan"]["line"], doc["mulligan"]["due"])
+        for doc in docs
+        if doc["status"] == "pending" and doc["mulligan"]["line"] != AWAITING
+    ]
 
 
 def until(now: int, again_in: float | None) -> float:

@@ -16,7 +16,9 @@ from mulligan.stores.contract import Claimed
 from mulligan.stores.mongo import foreign, gates
 from mulligan.stores.mongo.base import PAGE, Change, Doc, line_of, new_stamp, rows
 from mulligan.stores.mongo.bells import News, until
-from mulligan.stores.mongo.documents import claim_of, untouched
+from mulligan.stores.mongo.documents import untouched
+from mulligan.stores.mongo.ending import ended
+from mulligan.stores.mongo.gathering import Gathering, Owed
 from mulligan.stores.mongo.keys import Keys
 from mulligan.stores.mongo.snapshot import (
     FIELDS,
@@ -28,6 +30,8 @@ from mulligan.stores.mongo.snapshot import (
     candidate,
 )
 from mulligan.stores.mongo.times import date, date_after, seconds
+from mulligan.stores.mongo.unique import LET_GO
+from mulligan.stores.mongo.views import claim_of
 from mulligan.stores.mongo.workers import Workers
 
 LOOKS = 50
@@ -47,11 +51,12 @@ class Round(Struct, frozen=True):
 class Claiming:
     """How a plan becomes claims."""
 
-    def __init__(self, workers: Workers, keys: Keys) -> None:
+    def __init__(self, workers: Workers, keys: Keys, gathering: Gathering) -> None:
         self.base = workers.base
         self.bells = workers.bells
         self.workers = workers
         self.keys = keys
+        self.gathering = gathering
 
     async def claim(self, plan: ClaimPlan, worker: Worker) -> tuple[Claimed, list[Claim]]:
         """Claim by the plan; the second value is what must be given back, as the plan was stale.
@@ -95,7 +100,7 @@ class Claiming:
                 walked = walk(plan, trial, seconds(now))
                 break
             except MissingError as missing:
-                await self.read_more(snapshot, missing, plan.demand)
+                await self.read_more(snapshot, missing, plan, worker)
         await self.set_aside(trial)
         seen = Round([], walked.left, walked.again_in, trial.fronts(plan.lanes))
         if not trial.taken:
@@ -163,13 +168,19 @@ class Claiming:
         cursor = await self.base.tasks.aggregate([*first, *union], batchSize=PAGE)
         return await cursor.to_list()
 
-    async def read_more(self, snapshot: Snapshot, missing: MissingError, demand: int) -> None:
+    async def read_more(
+        self, snapshot: Snapshot, missing: MissingError, plan: ClaimPlan, worker: Worker
+    ) -> None:
         """Read on where the walk came to the end of what was read."""
         if missing.held is not None:
             snapshot.held[missing.held] = await self.keys.held(missing.held)
             return
-        line = missing.line or ""
-        limit = 2 * max(len(snapshot.lines[line]), demand + 1)
+        if missing.line is None:
+            lines = [line_of(s.lane) for s in sources(plan) if s.yields]
+            snapshot.asleep = await self.bells.soonest(lines, but=worker.id)
+            return
+        line = missing.line
+        limit = 2 * max(len(snapshot.lines[line]), plan.demand + 1)
         docs = [doc for doc in await self.fronts([line], limit) if untouched(doc)]
         snapshot.lines[line] = [candidate(doc) for doc in docs]
         if len(docs) < limit:
@@ -191,12 +202,15 @@ class Claiming:
             Change(c.key, standing_still(c), {"$set": {"mulligan.held": True, "mulligan.line": ""}})
             for c in trial.held
         ]
-        changes += [
-            Change(c.key, standing_still(c), {"$set": ended("cancelled", trial.now, EXPIRED)})
-            for c in trial.expired
-        ]
-        await self.base.apply(changes)
+        expired = {"$set": ended("cancelled", trial.now, EXPIRED), "$unset": LET_GO}
+        changes += [Change(c.key, standing_still(c), expired) for c in trial.expired]
+        written = await self.base.apply(changes)
         await self.bells.ring(await self.keys.stand(trial.let_go))
+        await self.gathering.settle(
+            Owed(c.key, c.job, c.gather, "cancelled")
+            for c in trial.expired
+            if c.gather and c.key in written
+        )
 
     async def look_after_held(self, trial: Trial) -> None:
         """A permit may have been freed while a job was being set aside for want of one.
@@ -309,19 +323,3 @@ def leased(taken: Taken, worker: Worker, stamp: str, now: int) -> Doc:
     if taken.candidate.retried:
         fields["mulligan.last_retry"] = now
     return {"$set": fields, "$inc": {"mulligan.token": 1}, "$unset": {"mulligan.line": ""}}
-
-
-def ended(status: str, now: int, reason: str | None = None) -> Doc:
-    """The fields of a job that has ended."""
-    fields: Doc = {
-        "status": status,
-        "updated_at": date(now),
-        "next_retry_at": None,
-        "mulligan.ended": now,
-        "mulligan.worker": None,
-        "mulligan.held": False,
-        "mulligan.permits": [],
-    }
-    if reason is not None:
-        fields["mulligan.cancel_reason"] = reason
-    return fields

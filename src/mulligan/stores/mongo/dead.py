@@ -11,6 +11,8 @@ from pymongo import DeleteOne, ReplaceOne
 from pymongo.errors import DuplicateKeyError
 
 from mulligan.stores.mongo.base import Base, Change, Doc, rows
+from mulligan.stores.mongo.delivering import free
+from mulligan.stores.mongo.unique import keys_to_take
 
 
 async def move_dead(base: Base, keys: Sequence[Any]) -> int:
@@ -48,6 +50,7 @@ async def return_letter(base: Base, letter: Doc) -> bool:
         await base.tasks.insert_one(letter)
     except DuplicateKeyError:
         if await base.tasks.find_one({"_id": letter["_id"]}, {"_id": 1}) is None:
-            return False
+            freed = await free(base, keys_to_take([letter]))
+            return bool(freed) and await return_letter(base, letter)
     await base.dlq.delete_one({"_id": letter["_id"], "status": "pending"})
     return True

@@ -14,13 +14,17 @@ SKEW = 1.0
 async def examine(base: Base, bells: Bells) -> list[Finding]:
     """Look at version, write concern, change streams, clock and indexes."""
     findings = [await version(base), write_concern(base), waking(bells), await skew(base)]
-    there = await schema.names(base.tasks)
-    missing = [name for each in schema.INDEXES if (name := each.document["name"]) not in there]
+    wanted = schema.wanted(base)
+    missing = [
+        f"{collection.name}.{each.document['name']}"
+        for collection, indexes in wanted
+        for each in await schema.missing_from(collection, indexes)
+    ]
     if missing:
         remedy = "run: mulligan migrate"
         findings.append(("bad", f"indexes are missing: {', '.join(missing)}", remedy))
     else:
-        findings.append(("ok", f"all {len(schema.INDEXES)} indexes are there", ""))
+        findings.append(("ok", f"all {sum(len(each) for _, each in wanted)} indexes are there", ""))
     return findings
 
 

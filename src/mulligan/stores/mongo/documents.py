@@ -4,6 +4,7 @@
 `mulligan` holds beside them is finer (microseconds, lanes, tokens), and gives way to them.
 """
 
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -12,15 +13,23 @@ from msgspec import Raw, Struct
 
 from mulligan.core.backoff import Delays
 from mulligan.core.durations import seconds as plain_seconds
-from mulligan.core.job import Attempt, Claim, Job, NewJob
+from mulligan.core.job import Attempt, NewJob
 from mulligan.core.lane import Lane
 from mulligan.core.retry import Retry
 from mulligan.stores.mongo.base import Doc, line_of
-from mulligan.stores.mongo.times import date, date_after, micros, of_date, seconds
+from mulligan.stores.mongo.times import date, date_after, micros, seconds
+from mulligan.stores.mongo.unique import word_of
 
 DEEPEST = 60
 INT64 = 2**63
-HELD = ""
+# Where a pending job stands that is in no lane: set aside by its key, or awaiting others.
+HELD, AWAITING = "", "awaiting"
+# Other programs take nothing before its date, and so leave what awaits others alone.
+NEVER = datetime(9999, 1, 1, tzinfo=UTC)
+# What a member owes to the job that awaits it, until that job knows; and what a purge has begun.
+ARRIVAL, REMOVAL = "arrival", "removal"
+# A document without what may be large in it.
+LEAN = {"mulligan.body": 0, "payload": 0, "mulligan.history": 0, "mulligan.result": 0}
 
 
 class Shown(Struct):
@@ -37,7 +46,7 @@ decode_retry = msgspec.json.Decoder(Retry).decode
 
 def new_document(new: NewJob, now: int, sequence: int) -> Doc:
     """The document of a job that is enqueued now."""
-    due = micros(seconds(now) + new.delay) if new.delay else now
+    due = micros(seconds(now) + new.delay) if new.delay and not new.awaits else now
     private: Doc = {
         "queue": new.queue,
         "region": new.region,
@@ -53,15 +62,8 @@ def new_document(new: NewJob, now: int, sequence: int) -> Doc:
         "worker": None,
         "permits": [],
         **standing(new.lane, due, sequence, delayed=due > now),
+        **rarer_fields(new, now),
     }
-    if new.unique_key is not None:
-        private["unique_key"] = new.unique_key
-    if new.concurrency_key is not None:
-        private["key"] = new.concurrency_key
-    if new.concurrency_key is not None or new.concurrency_limit != 1:
-        private["key_limit"] = new.concurrency_limit
-    if new.expires is not None:
-        private["expires"] = micros(seconds(now) + new.expires)
     payload, policy = public_of(new.task, new.body)
     return {
         "_id": new.id,
@@ -70,11 +72,40 @@ def new_document(new: NewJob, now: int, sequence: int) -> Doc:
         "created_at": date(now),
         "updated_at": date(now),
         "attempts": 0,
-        "next_retry_at": date_after(due) if due > now else None,
+        "next_retry_at": public_date(private),
         "backoff_policy": policy,
         "error": None,
         "mulligan": private,
     }
+
+
+def rarer_fields(new: NewJob, now: int) -> Doc:
+    """The private fields that most jobs do without."""
+    fields: Doc = {
+        "unique_key": new.unique_key,
+        "unique_in": new.unique_in,
+        "unique_queue": None if new.unique_key is None else new.key_queue,
+        "keeps": None if new.unique_key is None else word_of(new.key_queue, new.unique_key),
+        "key": new.concurrency_key,
+        "gather": new.gather,
+        "owes": ARRIVAL if new.gather else None,
+        "expires": None if new.expires is None else micros(seconds(now) + new.expires),
+    }
+    fields = {name: value for name, value in fields.items() if value is not None}
+    if new.concurrency_key is not None or new.concurrency_limit != 1:
+        fields["key_limit"] = new.concurrency_limit
+    if new.place:
+        fields["gather_place"] = new.place
+    return fields | (awaiting(new.awaits) if new.awaits else {})
+
+
+def awaiting(members: int, arrived: int = 0) -> Doc:
+    """The private fields of a job that so many must arrive at before it joins its lane.
+
+    `arrived` grows at least by one for each that arrives; the arrivals themselves are counted
+    once it says that all may be there.
+    """
+    return {"line": AWAITING, "sequence": 0, "awaits": members, "arrived": arrived}
 
 
 def standing(lane: Lane, due: int, sequence: int, *, delayed: bool) -> Doc:
@@ -136,11 +167,21 @@ def policy_document(retry: bytes) -> Doc:
     }
 
 
+def public_date(private: Doc) -> datetime | None:
+    """`next_retry_at` of a pending job."""
+    if private.get("line") == AWAITING:
+        return NEVER
+    return date_after(private["due"]) if private.get("delayed") else None
+
+
 def untouched(doc: Doc) -> bool:
     """Whether a pending document still stands where mulligan put it."""
-    private = doc["mulligan"]
-    expected = date_after(private["due"]) if private.get("delayed") else None
-    return bool(doc.get("next_retry_at") == expected)
+    return bool(doc.get("next_retry_at") == public_date(doc["mulligan"]))
+
+
+def is_awaiting(doc: Doc) -> bool:
+    """Whether the job has yet to join its lane, when the last that it awaits has arrived."""
+    return bool(doc["status"] == "pending" and doc["mulligan"].get("line") == AWAITING)
 
 
 def held_by_us(doc: Doc) -> bool:
@@ -159,95 +200,10 @@ def lane_of(doc: Doc) -> Lane:
     return Lane(private["queue"], private["scope"], private["lane_priority"])
 
 
-def due_of(doc: Doc) -> int:
-    """When a job falls due; where another program changed the date, the date is right."""
+def own_lane(doc: Doc) -> Lane:
+    """The lane that the job was enqueued into."""
     private = doc["mulligan"]
-    at = doc.get("next_retry_at")
-    if doc["status"] != "pending" or untouched(doc) or at is None:
-        return int(private["due"])
-    return of_date(at)
-
-
-def claim_of(doc: Doc) -> Claim:
-    """The claim that the document stands for."""
-    private = doc["mulligan"]
-    return Claim(
-        str(doc["_id"]),
-        private["token"],
-        private["queue"],
-        private["task"],
-        private["body"],
-        private["region"],
-        private["priority"],
-        private["scope"],
-        private["lane_priority"],
-        seconds(private["due"]),
-        int(doc.get("attempts") or 0),
-        private["replay"],
-        private["snoozes"],
-        private.get("worker") or "",
-        private.get("worker_region") or private["region"],
-        seconds(private.get("started") or 0),
-    )
-
-
-def job_of(doc: Doc) -> Job:
-    """The job as readers see it."""
-    private = doc["mulligan"]
-    error = doc.get("error")
-    return Job(
-        id=str(doc["_id"]),
-        queue=private["queue"],
-        task=private["task"],
-        region=private["region"],
-        priority=private["priority"],
-        status=doc["status"],
-        scope=private["scope"],
-        lane_priority=private["lane_priority"],
-        due=seconds(due_of(doc)),
-        sequence=private["sequence"],
-        token=private["token"],
-        retry_count=int(doc.get("attempts") or 0),
-        replay=private["replay"],
-        snoozes=private["snoozes"],
-        created_at=seconds(finer(private.get("created"), doc.get("created_at"))),
-        body=private["body"],
-        unique_key=private.get("unique_key"),
-        concurrency_key=private.get("key"),
-        concurrency_limit=private.get("key_limit", 1),
-        held=doc["status"] == "pending" and bool(private.get("held")),
-        expires_at=or_none(private.get("expires")),
-        worker=private.get("worker") if doc["status"] == "processing" else None,
-        worker_region=private.get("worker_region"),
-        started_at=or_none(private.get("started")),
-        last_retry_at=or_none(private.get("last_retry")),
-        ended_at=or_none(ended_of(doc)),
-        result=private.get("result"),
-        last_failure_reason=str(error["message"]) if isinstance(error, dict) else None,
-        cancel_reason=private.get("cancel_reason"),
-    )
-
-
-def ended_of(doc: Doc) -> int | None:
-    """When it ended; by `updated_at` where another program ended it."""
-    if doc["status"] in ("pending", "processing"):
-        return None
-    ended = doc["mulligan"].get("ended")
-    if ended is None and doc.get("updated_at") is not None:
-        return of_date(doc["updated_at"])
-    return None if ended is None else int(ended)
-
-
-def finer(private: int | None, public: Any) -> int:
-    """The private microseconds, unless the public date has moved away from them."""
-    if private is not None and (public is None or date(private) == public):
-        return private
-    return of_date(public)
-
-
-def or_none(at: int | None) -> float | None:
-    """Microseconds as seconds, where there are any."""
-    return None if at is None else seconds(at)
+    return Lane(private["queue"], private["region"], private["priority"])
 
 
 def failure_fields(failure: Attempt, now: int) -> tuple[Doc, Doc]:

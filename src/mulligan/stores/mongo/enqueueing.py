@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.settings import check_batch
 from mulligan.stores.mongo.base import Base, Doc
-from mulligan.stores.mongo.bells import Bells, News
-from mulligan.stores.mongo.committing import insert
+from mulligan.stores.mongo.bells import Bells, news_of
+from mulligan.stores.mongo.delivering import free, insert
 from mulligan.stores.mongo.documents import new_document
+from mulligan.stores.mongo.unique import keys_to_take
 
 
 class Enqueueing:
@@ -25,9 +26,9 @@ class Enqueueing:
         now = await self.base.now()
         number = await self.base.numbers(len(jobs))
         docs = [new_document(job, now, at) for at, job in enumerate(jobs, number)]
-        await self.base.know(doc["mulligan"]["line"] for doc in docs)
+        await self.base.know(each.line for each in news_of(docs))
         answers: dict[int, Enqueued] = {}
-        news: list[News] = []
+        new: list[Doc] = []
         ours: dict[str, int] = {}
         left = list(range(len(docs)))
         while left:
@@ -36,12 +37,13 @@ class Enqueueing:
                 if id(docs[at]) in created:
                     ours.setdefault(jobs[at].id, at)
                     answers[at] = Enqueued(jobs[at].id, created=True)
-                    news.append(News(docs[at]["mulligan"]["line"], docs[at]["mulligan"]["due"]))
+                    new.append(docs[at])
             refused = [at for at in left if at not in answers]
             answers |= await self.first_ones(docs, refused, ours)
-            # A job that had the unique key may have ended since: then there is room now.
             left = [at for at in refused if at not in answers]
-        await self.bells.ring(news)
+            # What had their unique keys has ended: now its next job has the key, or there is room.
+            await free(self.base, keys_to_take(docs[at] for at in left))
+        await self.bells.ring(news_of(new))
         return [answers[at] for at in range(len(jobs))]
 
     async def first_ones(
@@ -64,7 +66,7 @@ class Enqueueing:
                 continue
             first = await self.base.tasks.find_one(
                 {
-                    "mulligan.queue": private["queue"],
+                    "mulligan.unique_queue": private["unique_queue"],
                     "mulligan.unique_key": private["unique_key"],
                     "status": {"$gte": "p"},
                 },

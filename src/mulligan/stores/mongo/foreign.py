@@ -14,7 +14,7 @@ from mulligan.core.lane import ANYWHERE, Lane, Priority
 from mulligan.core.names import check_name
 from mulligan.core.retry import Retry
 from mulligan.stores.mongo.base import Base, Change, Doc, rows
-from mulligan.stores.mongo.documents import standing
+from mulligan.stores.mongo.documents import AWAITING, NEVER, standing
 from mulligan.stores.mongo.times import date, of_date
 
 QUEUE = REGION = "default"
@@ -51,8 +51,8 @@ async def take_in(base: Base, docs: Sequence[Doc], now: int) -> list[tuple[str, 
         except (MalformedError, InvalidError) as reason:
             changes.append(set_aside(doc, str(reason), now, at))
             continue
-        if doc["status"] == "pending":
-            stand = fields.get("mulligan") or {k[9:]: v for k, v in fields.items()}
+        stand = fields.get("mulligan") or {k[9:]: v for k, v in fields.items()}
+        if doc["status"] == "pending" and stand["line"] != AWAITING:
             joined[doc["_id"]] = (stand["line"], stand["due"])
         changes.append(Change(doc["_id"], as_read(doc), {"$set": fields}))
     await base.know(line for line, _ in joined.values())
@@ -82,6 +82,8 @@ def private_fields(doc: Doc, default_task: str | None, now: int, number: int) ->
     attempts = count_of(doc, "attempts")
     due, delayed = due_from(doc, private, now, known=known)
     stand = standing(lane_for(private, attempts), due, number, delayed=delayed)
+    if private.get("awaits"):
+        stand["line"] = AWAITING
     if doc["status"] != "pending":
         stand.pop("line")
     if not known:
@@ -90,6 +92,8 @@ def private_fields(doc: Doc, default_task: str | None, now: int, number: int) ->
         fields = {f"mulligan.{name}": value for name, value in stand.items()}
         # It may have been ours when the other program put it back: that lease is over.
         fields |= {"mulligan.worker": None, "mulligan.token": private["token"] + 1}
+        if private.get("awaits"):
+            fields["next_retry_at"] = NEVER
     for name, value in (("attempts", 0), ("next_retry_at", None), ("error", None)):
         if name not in doc:
             fields[name] = value

@@ -19,6 +19,8 @@ from mulligan.stores.mongo.times import SECOND
 
 # Long enough for any claim to get from its permits to its jobs, shorter than a lease.
 GRACE = 5 * SECOND
+# A claim reads the clock before it reads the gates; so much later it may still charge them.
+SLOWEST = 30 * SECOND
 
 
 def permit_of(stamp: str, job: str) -> str:
@@ -68,9 +70,9 @@ async def charge(base: Base, trial: Trial, stamp: str) -> set[str]:
 
 
 def kept_starts(trial: Trial, gate: Rate) -> list[Doc]:
-    """The starts of the gate that still matter."""
-    starts = trial.starts[gate.key]
-    return [{"at": at, "n": n} for at, n in starts if closes(at, gate.per) > trial.now]
+    """The starts of the gate that still matter, also to a claim that began before this one."""
+    starts = sorted(trial.starts[gate.key])
+    return [{"at": at, "n": n} for at, n in starts if closes(at, gate.per) > trial.now - SLOWEST]
 
 
 async def give_up(

@@ -1,44 +1,59 @@
 """What an operator does to jobs: replay, cancel, adopt, purge."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from mulligan.core.job import ENDED, Attempt, Job, NewJob
-from mulligan.core.lane import Lane
+from mulligan.core.job import ENDED, NewJob
 from mulligan.core.settings import check_batch
+from mulligan.stores.contract import Adopted
 from mulligan.stores.mongo import foreign
-from mulligan.stores.mongo.base import Base, Change, Doc
-from mulligan.stores.mongo.bells import Bells, News
-from mulligan.stores.mongo.claiming import ended
-from mulligan.stores.mongo.committing import deliver, insert
+from mulligan.stores.mongo.base import Base, Change, Doc, line_of
+from mulligan.stores.mongo.bells import Bells, News, news_of
 from mulligan.stores.mongo.dead import bring_back, move_dead
-from mulligan.stores.mongo.documents import failure_fields, new_document, standing
+from mulligan.stores.mongo.delivering import deliver, insert_where_free, write_where_free
+from mulligan.stores.mongo.documents import (
+    awaiting,
+    failure_fields,
+    is_awaiting,
+    new_document,
+    own_lane,
+    public_date,
+    standing,
+)
+from mulligan.stores.mongo.ending import cancelled
+from mulligan.stores.mongo.gathering import Gathering, arrival, keep, left_owing, owed_by
 from mulligan.stores.mongo.keys import Keys
-from mulligan.stores.mongo.times import date, date_after, micros, seconds
+from mulligan.stores.mongo.outbox import boxes_of
+from mulligan.stores.mongo.times import date, micros, seconds
+from mulligan.stores.mongo.unique import KEEPS, key_of
 
 
 class Operating:
     """Operations by job id; each answer stands at the place of its id."""
 
-    def __init__(self, base: Base, bells: Bells, keys: Keys) -> None:
+    def __init__(self, base: Base, bells: Bells, keys: Keys, gathering: Gathering) -> None:
         self.base = base
         self.bells = bells
         self.keys = keys
+        self.gathering = gathering
 
     async def documents(self, jobs: Sequence[str]) -> dict[str, Doc]:
-        """The documents, taken in if another program inserted them, their outboxes emptied."""
+        """The documents, taken in if another program inserted them, owing nothing."""
         check_batch(len(jobs))
         found = await self.base.find_anywhere(jobs)
         unknown = [doc for doc in found.values() if "body" not in (doc.get("mulligan") or {})]
         if unknown:
             await foreign.take_in(self.base, unknown, await self.base.now())
             found = await self.base.find_anywhere(jobs)
-        boxes = [
-            (doc["_id"], box["jobs"])
-            for doc in found.values()
-            if (box := doc["mulligan"].get("outbox"))
-        ]
-        await deliver(self.base, boxes)
+        await self.deliver_left(found.values())
+        await self.gathering.settle(each for doc in found.values() for each in left_owing(doc))
         return found
+
+    async def deliver_left(self, docs: Iterable[Doc]) -> None:
+        """Deliver what a commit left in these documents."""
+        boxes = await boxes_of(self.base, docs)
+        new = await deliver(self.base, boxes)
+        jobs = [job for box in boxes for job in box.jobs if job["_id"] in new]
+        await self.bells.ring(news_of(jobs))
 
     # -- replay ----------------------------------------------------------------------------
 
@@ -49,10 +64,9 @@ class Operating:
         failed = [j for j in dict.fromkeys(jobs) if j in found and found[j]["status"] == "failed"]
         number = await self.base.numbers(len(failed))
         changes = {j: replayed(found[j], now, at) for at, j in enumerate(failed, number)}
-        lanes = {job: own_lane(found[job]) for job in failed}
-        news = {job: News(standing_line(lane), now) for job, lane in lanes.items()}
+        news = {job: News(line_of(own_lane(found[job])), now) for job in failed}
         await self.base.know(each.line for each in news.values())
-        written = await self.base.apply(list(changes.values()))
+        written = await write_where_free(self.base, list(changes.values()))
         done = {job for job, change in changes.items() if change.key in written}
         if self.base.address.move_dead:
             for job in [j for j in failed if j not in done]:
@@ -68,6 +82,14 @@ class Operating:
         found = await self.documents(jobs)
         done: set[str] = set()
         left = [j for j in dict.fromkeys(jobs) if j in found and found[j]["status"] not in ENDED]
+        for batch in in_turn(left, found):
+            done |= await self.end(batch, found, reason)
+        return once_each(jobs, done)
+
+    async def end(self, jobs: list[str], found: dict[str, Doc], reason: str) -> set[str]:
+        """Cancel those of the jobs that have not ended; returns which were."""
+        done: set[str] = set()
+        left = jobs
         while left:
             now = await self.base.now()
             changes = {job: cancelled(found[job], reason, now) for job in left}
@@ -75,45 +97,61 @@ class Operating:
             ended_now = [job for job in left if changes[job].key in written]
             freed = await self.keys.release([found[job] for job in ended_now])
             await self.bells.ring([each for news in freed for each in news])
+            await self.gathering.settle(
+                each for job in ended_now for each in owed_by(found[job], "cancelled")
+            )
             done.update(ended_now)
             # Whatever was claimed or committed meanwhile is looked at anew.
             missed = [job for job in left if job not in done]
             found = await self.base.find(missed)
             left = [job for job in missed if job in found and found[job]["status"] not in ENDED]
-        return once_each(jobs, done)
+        return done
 
     # -- adopt and purge -------------------------------------------------------------------
 
-    async def adopt(self, jobs: Sequence[tuple[Job, Sequence[Attempt]]]) -> list[bool]:
-        """Take over jobs of another store."""
+    async def adopt(self, jobs: Sequence[Adopted]) -> list[bool]:
+        """Take over jobs of another store; what has arrived is there before the job is."""
         check_batch(len(jobs))
         now = await self.base.now()
         number = await self.base.numbers(len(jobs))
-        docs = [adopted(job, history, now, n) for n, (job, history) in enumerate(jobs, number)]
-        await self.base.know(standing_line(job.lane) for job, _ in jobs)
-        created = {id(doc) for doc in await insert(self.base, docs)}
-        if self.base.address.move_dead:
-            await move_dead(self.base, [d["_id"] for d in docs if d["status"] == "failed"])
-        await self.bells.ring(
+        docs = [adopted(each, now, at) for at, each in enumerate(jobs, number)]
+        await keep(
+            self.base,
             [
-                News(doc["mulligan"]["line"], doc["mulligan"]["due"])
-                for doc in docs
-                if id(doc) in created and doc["status"] == "pending"
-            ]
+                arrival(doc, place, result)
+                for doc, each in zip(docs, jobs, strict=True)
+                for place, result in each.arrived.items()
+            ],
         )
+        await self.base.know(each.line for each in news_of(docs))
+        created = {id(doc) for doc in await insert_where_free(self.base, docs)}
+        new = [doc for doc in docs if id(doc) in created]
+        if len(new) < len(docs):
+            refused = [doc["mulligan"]["place"] for doc in docs if id(doc) not in created]
+            await self.base.arrivals.delete_many({"of": {"$in": refused}})
+        if self.base.address.move_dead:
+            await move_dead(self.base, [d["_id"] for d in new if d["status"] == "failed"])
+        await self.bells.ring(news_of(new))
         return [id(doc) in created for doc in docs]
 
     async def purge(self, jobs: Sequence[str]) -> list[bool]:
-        """Delete jobs that have ended."""
+        """Delete jobs that have ended, one after the other: a member may end who awaits it."""
         found = await self.documents(jobs)
         done: set[str] = set()
         for job in dict.fromkeys(jobs):
-            if job in found and found[job]["status"] in ENDED:
-                query = {"_id": found[job]["_id"], "status": {"$in": sorted(ENDED)}}
-                replies = [await place.delete_one(query) for place in self.base.places]
-                if any(reply.deleted_count for reply in replies):
-                    done.add(job)
+            if job in found and is_awaiting(found[job]):
+                found |= await self.base.find([job])
+            if job in found and found[job]["status"] in ENDED and await self.remove(found[job]):
+                done.add(job)
         return once_each(jobs, done)
+
+    async def remove(self, doc: Doc) -> bool:
+        """Delete a job that has ended; a dead letter that others know of takes two steps."""
+        if doc["status"] == "failed" and not {"owes", "awaits"}.isdisjoint(doc["mulligan"]):
+            if not await self.gathering.begin_removal(doc):
+                return False
+            await self.gathering.settle(owed_by(doc, "purged"))
+        return bool(await self.gathering.remove([doc]))
 
 
 def once_each(jobs: Sequence[str], done: set[str]) -> list[bool]:
@@ -126,15 +164,14 @@ def once_each(jobs: Sequence[str], done: set[str]) -> list[bool]:
     return answers
 
 
-def own_lane(doc: Doc) -> Lane:
-    """The lane that the job was enqueued into."""
-    private = doc["mulligan"]
-    return Lane(private["queue"], private["region"], private["priority"])
-
-
-def standing_line(lane: Lane) -> str:
-    """The line that a job standing in the lane has."""
-    return str(standing(lane, 0, 0, delayed=False)["line"])
+def in_turn(jobs: Sequence[str], found: dict[str, Doc]) -> list[list[str]]:
+    """The jobs in batches: one that awaits others may be ended by those before it."""
+    batches: list[list[str]] = [[]]
+    for job in jobs:
+        if is_awaiting(found[job]) and any("owes" in found[j]["mulligan"] for j in batches[-1]):
+            batches.append([])
+        batches[-1].append(job)
+    return batches
 
 
 def replayed(doc: Doc, now: int, number: int) -> Change:
@@ -151,23 +188,19 @@ def replayed(doc: Doc, now: int, number: int) -> Change:
     stand = standing(own_lane(doc), now, number, delayed=False)
     fields = public | {f"mulligan.{name}": value for name, value in stand.items()}
     fields["mulligan.snoozes"] = 0
+    if (key := key_of(doc)) is not None:
+        fields[KEEPS] = key
     update = {
         "$set": fields,
         "$inc": {"mulligan.replay": 1},
-        "$unset": {"mulligan.ended": "", "mulligan.outbox": ""},
+        "$unset": {"mulligan.ended": "", "mulligan.outbox": "", "mulligan.trail": ""},
     }
     return Change(doc["_id"], match, update)
 
 
-def cancelled(doc: Doc, reason: str, now: int) -> Change:
-    """The write that ends a job that has not ended; its token is spent."""
-    match = {"status": doc["status"], "mulligan.token": doc["mulligan"]["token"]}
-    fields = ended("cancelled", now, reason)
-    return Change(doc["_id"], match, {"$set": fields, "$inc": {"mulligan.token": 1}})
-
-
-def adopted(job: Job, history: Sequence[Attempt], now: int, number: int) -> Doc:
+def adopted(each: Adopted, now: int, number: int) -> Doc:
     """The document of a job that comes from another store, as it stands there."""
+    job = each.job
     new = NewJob(
         job.id,
         job.queue,
@@ -178,17 +211,25 @@ def adopted(job: Job, history: Sequence[Attempt], now: int, number: int) -> Doc:
         unique_key=job.unique_key,
         concurrency_key=job.concurrency_key,
         concurrency_limit=job.concurrency_limit,
+        unique_in=job.unique_in,
+        gather=job.gather,
+        place=job.place,
     )
     doc = new_document(new, now, number)
     due = micros(seconds(now) + (job.due - seconds(now)))
     private = doc["mulligan"]
     private |= standing(job.lane, due, number, delayed=due > now)
+    if job.awaits:
+        private |= awaiting(job.awaits + len(each.arrived), len(each.arrived))
+    elif each.arrived:
+        private["awaits"] = 0
     private |= {
         "created": micros(job.created_at),
         "token": job.token,
         "committed": job.token,
         "replay": job.replay,
         "snoozes": job.snoozes,
+        "trail": job.trail,
     }
     if job.expires_at is not None:
         private["expires"] = micros(job.expires_at)
@@ -198,13 +239,14 @@ def adopted(job: Job, history: Sequence[Attempt], now: int, number: int) -> Doc:
     doc |= {
         "attempts": job.retry_count,
         "created_at": date(micros(job.created_at)),
-        "next_retry_at": date_after(due) if due > now else None,
+        "next_retry_at": public_date(private),
     }
-    entries = [failure_fields(each, micros(each.ended_at or 0.0)) for each in history]
+    entries = [failure_fields(entry, micros(entry.ended_at or 0.0)) for entry in each.history]
     if entries:
         doc["error"] = entries[-1][0]
         private["history"] = [entry for _, entry in entries]
     if job.status == "failed":
         doc |= {"status": "failed", "next_retry_at": None}
         private["ended"] = now if job.ended_at is None else micros(job.ended_at)
+        private.pop("keeps", None)
     return doc

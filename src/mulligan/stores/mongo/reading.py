@@ -1,6 +1,7 @@
 """Reading: jobs, pages and counts. Documents of other programs are taken in before they show."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -10,10 +11,11 @@ from mulligan.core.job import Attempt, Job, Status
 from mulligan.core.lane import Lane
 from mulligan.core.worker import WorkerView
 from mulligan.stores.contract import DelayedStats, LaneStats, Page, Selection, Stats
-from mulligan.stores.mongo import foreign
+from mulligan.stores.mongo import foreign, gathering
 from mulligan.stores.mongo.base import PAGE, Base, Doc, line_of, rows
-from mulligan.stores.mongo.documents import HELD, due_of, job_of, lane_of
-from mulligan.stores.mongo.times import seconds
+from mulligan.stores.mongo.documents import AWAITING, HELD, lane_of
+from mulligan.stores.mongo.times import micros, seconds
+from mulligan.stores.mongo.views import due_of, job_of
 from mulligan.stores.mongo.workers import decode_worker
 
 HOUR = 3600
@@ -36,7 +38,17 @@ class Reading:
     async def get(self, job: str) -> Job | None:
         """The job as it is now."""
         doc = await self.document(job)
-        return None if doc is None else job_of(doc)
+        return None if doc is None else (await self.jobs([doc]))[0]
+
+    async def jobs(self, docs: Sequence[Doc]) -> list[Job]:
+        """The jobs of these documents; how many have arrived is counted where it matters."""
+        arrived = await gathering.count(self.base, docs)
+        return [job_of(doc, arrived.get(doc["mulligan"]["place"], 0)) for doc in docs]
+
+    async def arrivals(self, job: str) -> dict[int, bytes | None]:
+        """What has arrived at a gathering job."""
+        doc = await self.document(job)
+        return {} if doc is None else await gathering.results(self.base, doc)
 
     async def history(self, job: str) -> list[Attempt]:
         """Its failed and lost attempts."""
@@ -67,7 +79,7 @@ class Reading:
         docs = sorted(found.values(), key=lambda doc: -doc["mulligan"]["place"])
         more = len(docs) > limit
         last = str(docs[limit - 1]["mulligan"]["place"]) if more else None
-        return Page([job_of(doc) for doc in docs[:limit]], last)
+        return Page(await self.jobs(docs[:limit]), last)
 
     async def depth(self, lane: Lane, limit: int) -> int:
         """Jobs of the lane that could start now."""
@@ -103,6 +115,17 @@ class Reading:
             }
         )
 
+    async def tail(self, lane: Lane, due: float) -> str | None:
+        """The last job of the lane that was due by then."""
+        query = {
+            "status": "pending",
+            "mulligan.line": line_of(lane),
+            "mulligan.due": {"$lte": micros(due)},
+        }
+        order = [("mulligan.due", -1), ("mulligan.sequence", -1)]
+        doc = await self.base.tasks.find_one(query, {"_id": 1}, sort=order)
+        return None if doc is None else str(doc["_id"])
+
     # -- counts ----------------------------------------------------------------------------
 
     async def stats(self) -> Stats:
@@ -128,6 +151,10 @@ class Reading:
             await self.ended(),
             await self.delayed(now),
             await self.workers(now, held_by),
+            {
+                row["_id"]["queue"]: row["n"]
+                for row in await self.grouped(gathering.STILL_AWAITING, queue="$mulligan.queue")
+            },
         )
 
     async def grouped(self, query: Doc, **by: str) -> list[Doc]:
@@ -147,7 +174,11 @@ class Reading:
             "ready": {"$sum": {"$cond": [{"$lte": ["$mulligan.due", now]}, 1, 0]}},
             "oldest": {"$min": "$mulligan.due"},
         }
-        query = {"status": "pending", "mulligan.queue": {"$exists": True}}
+        query = {
+            "status": "pending",
+            "mulligan.queue": {"$exists": True},
+            "mulligan.line": {"$ne": AWAITING},
+        }
         cursor = await self.base.tasks.aggregate(
             [{"$match": query}, {"$group": group}], batchSize=PAGE
         )

@@ -5,7 +5,8 @@ from typing import Any
 from pymongo import ASCENDING, DESCENDING, IndexModel
 from pymongo.errors import OperationFailure
 
-from mulligan.stores.mongo.base import Collection
+from mulligan.stores.mongo.base import Base, Collection
+from mulligan.stores.mongo.unique import KEEPS
 
 TRIES = 5
 
@@ -33,23 +34,36 @@ INDEXES = (
     index("place", "-mulligan.place"),
     index(
         "unique_key",
-        "mulligan.queue",
+        "mulligan.unique_queue",
         "mulligan.unique_key",
         unique=True,
         partialFilterExpression=UNENDED,
     ),
+    index("kept_key", KEEPS, unique=True, **only_with(KEEPS)),
     index("concurrency_key", "mulligan.key", "status", **only_with("mulligan.key")),
     index("outbox", "mulligan.outbox.stamp", **only_with("mulligan.outbox.stamp")),
+    index("owes", "mulligan.owes", "status", **only_with("mulligan.owes")),
     index("expires", "mulligan.expires", **only_with("mulligan.expires")),
 )
-DEAD_INDEXES = (index("place", "-mulligan.place"),)
+DEAD_INDEXES = (
+    index("place", "-mulligan.place"),
+    index("owes", "mulligan.owes", "status", **only_with("mulligan.owes")),
+)
+ARRIVAL_INDEXES = (index("of", "of", "place"),)
+COUNT_INDEXES = (index("start", "start", **only_with("start")),)
 
 
-async def ensure(collection: Collection, wanted: tuple[IndexModel, ...]) -> None:
+def wanted(base: Base) -> list[tuple[Collection, tuple[IndexModel, ...]]]:
+    """The indexes of each collection that has some."""
+    dead = [(base.dlq, DEAD_INDEXES)] if base.address.move_dead else []
+    others = [(base.arrivals, ARRIVAL_INDEXES), (base.counts, COUNT_INDEXES)]
+    return [(base.tasks, INDEXES), *dead, *others]
+
+
+async def ensure(collection: Collection, indexes: tuple[IndexModel, ...]) -> None:
     """Create what is missing; another process may be doing the same."""
     for left in reversed(range(TRIES)):
-        there = await names(collection)
-        missing = [each for each in wanted if each.document["name"] not in there]
+        missing = await missing_from(collection, indexes)
         if not missing:
             return
         try:
@@ -59,9 +73,10 @@ async def ensure(collection: Collection, wanted: tuple[IndexModel, ...]) -> None
                 raise
 
 
-async def names(collection: Collection) -> set[str]:
-    """The names of the indexes that are there."""
+async def missing_from(collection: Collection, indexes: tuple[IndexModel, ...]) -> list[IndexModel]:
+    """Those of the indexes that the collection lacks."""
     try:
-        return {str(each["name"]) async for each in await collection.list_indexes()}
+        there = {str(each["name"]) async for each in await collection.list_indexes()}
     except OperationFailure:  # the collection does not exist yet
-        return set()
+        there = set()
+    return [each for each in indexes if each.document["name"] not in there]

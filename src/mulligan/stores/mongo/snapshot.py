@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from mulligan.core.lane import Lane
-from mulligan.core.plan import Gate, Rate, Running
+from mulligan.core.plan import Gate, Rate, Running, Source
 from mulligan.stores.mongo.base import Doc, line_of
 from mulligan.stores.mongo.bells import News
 from mulligan.stores.mongo.documents import lane_of
@@ -28,6 +28,7 @@ class Candidate(Struct, frozen=True):
     expires: int | None
     limit_key: str | None
     limit: int
+    gather: str | None
 
     @property
     def order(self) -> tuple[int, int]:
@@ -58,6 +59,7 @@ FIELDS = {
             "key",
             "key_limit",
             "line",
+            "gather",
         )
     },
 }
@@ -77,6 +79,7 @@ def candidate(doc: Doc) -> Candidate:
         private.get("expires"),
         private.get("key"),
         private.get("key_limit", 1),
+        private.get("gather"),
     )
 
 
@@ -89,7 +92,10 @@ class GateState(Struct):
 
 
 class MissingError(Exception):
-    """The walk needs something that was not read: the rest of a lane, or a key's held jobs."""
+    """The walk needs something that was not read.
+
+    The rest of a lane, a key's held jobs, or with neither who sleeps.
+    """
 
     def __init__(self, *, line: str | None = None, held: str | None = None) -> None:
         self.line = line
@@ -105,6 +111,7 @@ class Snapshot:
         self.open_ended: set[str] = set()
         self.gates: dict[str, GateState] = {}
         self.held: dict[str, list[Candidate]] = {}
+        self.asleep: dict[str, float] | None = None
 
 
 class Taken(Struct, frozen=True):
@@ -166,6 +173,15 @@ class Trial:
         self.taken.append(taken)
         return taken
 
+    def waits(self, source: Source) -> float:
+        """As the oracle asks; who else sleeps is read only where a job stands in such a lane."""
+        if not source.yields or not source.waited:
+            return source.waited
+        if self.snapshot.asleep is None:
+            raise MissingError
+        soonest = self.snapshot.asleep.get(line_of(source.lane), source.waited)
+        return source.waited if soonest < source.waited else 0.0
+
     def room(self, gate: Gate) -> int:
         """As the oracle asks."""
         if isinstance(gate, Running):
@@ -181,7 +197,8 @@ class Trial:
         """As the oracle asks."""
         if isinstance(gate, Running):
             return None
-        return seconds(closes(self.starts[gate.key][0][0], gate.per)) - seconds(self.now)
+        first = min(at for at, _ in self._recent(gate.key, gate.per))
+        return seconds(closes(first, gate.per)) - seconds(self.now)
 
     def fronts(self, lanes: Iterable[Lane]) -> list[News]:
         """The first job that stands in each lane."""
@@ -189,17 +206,17 @@ class Trial:
         return [News(line_of(stand[0].lane), stand[0].due) for stand in stands if stand]
 
     def _started(self, key: str, per: float) -> int:
-        starts = self.starts[key]
-        kept = self.starts[key] = [(at, n) for at, n in starts if closes(at, per) > self.now]
-        return sum(n for _, n in kept)
+        return sum(n for _, n in self._recent(key, per))
+
+    def _recent(self, key: str, per: float) -> list[tuple[int, int]]:
+        """The starts of the window that ends now, and those of claims that began after this one."""
+        return [(at, n) for at, n in self.starts[key] if closes(at, per) > self.now]
 
     def _count(self, gate: Rate) -> None:
         at = counted_at(gate, self.now)
-        starts = self.starts[gate.key]
-        if starts and starts[-1][0] == at:
-            starts[-1] = (at, starts[-1][1] + 1)
-        else:
-            starts.append((at, 1))
+        starts = dict(self.starts[gate.key])
+        starts[at] = starts.get(at, 0) + 1
+        self.starts[gate.key] = list(starts.items())
 
     def _let_one_go(self, key: str, permit: str) -> None:
         if key not in self.snapshot.held:

@@ -15,21 +15,35 @@ from pymongo.errors import (
 
 from mulligan.core.errors import InvalidError, StoreError, StoreUnavailableError
 from mulligan.core.facts import Facts, QueueSettings
+from mulligan.core.health import Breaker, Health
 from mulligan.core.job import Attempt, Claim, Enqueued, Job, Lease, NewJob
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Outcome, Returned
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.settings import check_batch
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Beat, Claimed, Page, Selection, Stats, Verdict
-from mulligan.stores.mongo import doctor, schema
+from mulligan.stores.contract import (
+    Adopted,
+    Beat,
+    Claimed,
+    Count,
+    Page,
+    Selection,
+    Stats,
+    Tallies,
+    Verdict,
+)
+from mulligan.stores.mongo import doctor, notes, schema
 from mulligan.stores.mongo.address import read_address
 from mulligan.stores.mongo.base import Base
 from mulligan.stores.mongo.bells import Bells
 from mulligan.stores.mongo.claiming import Claiming
 from mulligan.stores.mongo.committing import Committing
+from mulligan.stores.mongo.counting import Counting
 from mulligan.stores.mongo.enqueueing import Enqueueing
+from mulligan.stores.mongo.gathering import Gathering
 from mulligan.stores.mongo.keys import Keys
+from mulligan.stores.mongo.known import Known
 from mulligan.stores.mongo.operating import Operating
 from mulligan.stores.mongo.reading import Reading
 from mulligan.stores.mongo.upkeep import Upkeep
@@ -87,21 +101,21 @@ class MongoStore:
             raise InvalidError(
                 f"store URL for {self.where}: {self.without_secrets(error)}"
             ) from None
-        self._bells = Bells(base)
-        self._keys = Keys(base, self._bells)
-        self._workers = Workers(base, self._bells, self._keys)
-        self._claiming = Claiming(self._workers, self._keys)
-        self._committing = Committing(base, self._bells, self._keys)
-        self._enqueueing = Enqueueing(base, self._bells)
-        self._operating = Operating(base, self._bells, self._keys)
-        self._upkeep = Upkeep(base, self._bells, self._keys, self._operating)
+        bells = self._bells = Bells(base)
+        keys = self._keys = Keys(base, bells)
+        gathering = Gathering(base, bells, keys)
+        self._counting = Counting(base)
+        self._known = Known(base, bells, self._counting)
+        self._workers = Workers(base, bells, keys, self._known)
+        self._claiming = Claiming(self._workers, keys, gathering)
+        self._committing = Committing(base, bells, keys, gathering)
+        self._enqueueing = Enqueueing(base, bells)
+        self._operating = Operating(base, bells, keys, gathering)
+        self._upkeep = Upkeep(self._operating, self._counting)
         self._reading = Reading(base)
-        await schema.ensure(base.tasks, schema.INDEXES)
-        if self._address.move_dead:
-            await schema.ensure(base.dlq, schema.DEAD_INDEXES)
-        empty = {"epoch": 0, "queues": [], "paused": [], "regions": [], "lines": []}
-        await base.meta.update_one({"_id": "facts"}, {"$setOnInsert": empty}, upsert=True)
-        await base.facts_document()
+        for collection, indexes in schema.wanted(base):
+            await schema.ensure(collection, indexes)
+        await self._known.begin()
         await base.now()
         hello = await base.client.admin.command("hello")
         self._bells.streaming = "setName" in hello or hello.get("msg") == "isdbgrid"
@@ -170,22 +184,52 @@ class MongoStore:
     @guarded
     async def facts(self) -> Facts:
         """What plans are made from."""
-        return await self._workers.facts(await self._base.now())
+        return await self._known.facts(await self._base.now())
 
     @guarded
     async def configure(self, queue: str, settings: QueueSettings) -> None:
         """Store the settings of a queue."""
-        await self._workers.configure(queue, settings)
+        await self._known.configure(queue, settings)
 
     @guarded
     async def pause(self, queue: str, *, paused: bool) -> None:
         """Stop or resume claims from a queue."""
-        await self._workers.pause(queue, paused=paused)
+        await self._known.pause(queue, paused=paused)
+
+    @guarded
+    async def count(self, counts: Sequence[Count]) -> dict[tuple[str, str], Health]:
+        """Add to what is counted, and say how the queues and regions named are now."""
+        return await self._known.count(counts)
+
+    @guarded
+    async def tallies(self) -> Tallies:
+        """All that was counted."""
+        return await self._counting.tallies(await self._base.now())
+
+    @guarded
+    async def switch(self, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
+        """Replace a breaker if it is still as it was."""
+        return await self._known.switch((queue, region), before, after)
+
+    @guarded
+    async def note(self, key: str, value: bytes | None, keep: float) -> None:
+        """Keep a value under this key for so many seconds."""
+        await notes.note(self._base, key, value, keep)
+
+    @guarded
+    async def notes(self, prefix: str) -> dict[str, bytes]:
+        """The values kept under keys that begin so."""
+        return await notes.notes(self._base, prefix)
 
     @guarded
     async def get(self, job: str) -> Job | None:
         """The job as it is now."""
         return await self._reading.get(job)
+
+    @guarded
+    async def arrivals(self, job: str) -> dict[int, bytes | None]:
+        """The results that have arrived at a gathering job, by place."""
+        return await self._reading.arrivals(job)
 
     @guarded
     async def history(self, job: str) -> list[Attempt]:
@@ -213,6 +257,11 @@ class MongoStore:
         return await self._reading.ahead(job)
 
     @guarded
+    async def tail(self, lane: Lane, due: float) -> str | None:
+        """The last job waiting in the lane of those that were due by then."""
+        return await self._reading.tail(lane, due)
+
+    @guarded
     async def replay(self, jobs: Sequence[str]) -> list[bool]:
         """Make failed jobs pending again."""
         return await self._operating.replay(jobs)
@@ -223,7 +272,7 @@ class MongoStore:
         return await self._operating.cancel(jobs, reason)
 
     @guarded
-    async def adopt(self, jobs: Sequence[tuple[Job, Sequence[Attempt]]]) -> list[bool]:
+    async def adopt(self, jobs: Sequence[Adopted]) -> list[bool]:
         """Take over jobs of another store."""
         return await self._operating.adopt(jobs)
 

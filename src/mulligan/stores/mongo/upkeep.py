@@ -1,40 +1,45 @@
 """Upkeep: finishing what a crash left half done, ending what expired, forgetting what is old."""
 
-from typing import Any
-
 from mulligan.core.job import EXPIRED
-from mulligan.stores.mongo import foreign, gates
-from mulligan.stores.mongo.base import Base, Doc, rows
-from mulligan.stores.mongo.bells import Bells, News
-from mulligan.stores.mongo.committing import deliver
+from mulligan.stores.mongo import foreign, gates, notes, outbox
+from mulligan.stores.mongo.base import rows
+from mulligan.stores.mongo.bells import News
+from mulligan.stores.mongo.counting import Counting
 from mulligan.stores.mongo.dead import move_dead, return_letter
-from mulligan.stores.mongo.documents import ended_of
-from mulligan.stores.mongo.keys import Keys
+from mulligan.stores.mongo.documents import REMOVAL
+from mulligan.stores.mongo.gathering import left_owing
 from mulligan.stores.mongo.operating import Operating
 from mulligan.stores.mongo.times import SECOND, date, micros, seconds
+from mulligan.stores.mongo.views import ended_of
 
 SWEEP_EVERY = SECOND
 DATES_EVERY = 60 * SECOND
+# Each comes with its result.
+SETTLED_AT_ONCE = 100
 
 
 class Upkeep:
     """What promote and prune do."""
 
-    def __init__(self, base: Base, bells: Bells, keys: Keys, operating: Operating) -> None:
-        self.base = base
-        self.bells = bells
-        self.keys = keys
+    def __init__(self, operating: Operating, counting: Counting) -> None:
+        self.base = operating.base
+        self.bells = operating.bells
+        self.keys = operating.keys
+        self.gathering = operating.gathering
         self.operating = operating
+        self.counting = counting
         self._swept = self._dated = 0
 
     async def promote(self, limit: int) -> int:
-        """End what expired; also take in, deliver, sweep and move what was left lying."""
+        """End what expired; also take in, deliver, settle, sweep and move what was left lying."""
         now = await self.base.now()
         # What another program popped leaves its lane, so that its return is seen.
         popped = {"status": "processing", "mulligan.line": {"$gt": ""}}
         await self.base.tasks.update_many(popped, {"$unset": {"mulligan.line": ""}})
         await self.bells.take_in_strays()
-        await self.deliver_left(limit)
+        left = self.base.tasks.find({"mulligan.outbox.stamp": {"$gt": ""}}, {"mulligan.outbox": 1})
+        await self.operating.deliver_left(await rows(left.limit(limit)))
+        await self.settle_left()
         if now - self._swept >= SWEEP_EVERY or now < self._swept:
             self._swept = now
             await self.sweep(now)
@@ -48,28 +53,27 @@ class Upkeep:
     async def expire(self, now: int, limit: int) -> int:
         """End pending jobs that did not start in time."""
         query = {"mulligan.expires": {"$lte": now}, "status": "pending", "mulligan.token": 0}
-        late = await rows(self.base.tasks.find(query, {"_id": 1}).limit(limit))
+        fields = {"mulligan.expires": 1, "mulligan.place": 1}
+        late = await rows(self.base.tasks.find(query, fields).limit(limit))
+        late.sort(key=lambda doc: (doc["mulligan"]["expires"], doc["mulligan"]["place"]))
         return sum(await self.operating.cancel([str(doc["_id"]) for doc in late], EXPIRED))
 
-    async def deliver_left(self, limit: int) -> None:
-        """Deliver what a commit left in its document."""
-        query = {"mulligan.outbox.stamp": {"$gt": ""}}
-        found = self.base.tasks.find(query, {"mulligan.outbox": 1}).limit(limit)
-        boxes: list[tuple[Any, list[Doc]]] = [
-            (doc["_id"], doc["mulligan"]["outbox"]["jobs"]) for doc in await rows(found)
-        ]
-        created = await deliver(self.base, boxes)
-        await self.bells.ring(
-            [
-                News(doc["mulligan"]["line"], doc["mulligan"]["due"])
-                for _, docs in boxes
-                for doc in docs
-                if doc["_id"] in created
-            ]
-        )
+    async def settle_left(self) -> None:
+        """Tell gathering jobs of members that ended untold, or by the hand of another program.
+
+        And finish purges that were begun.
+        """
+        query = {"mulligan.owes": {"$gt": ""}, "status": {"$in": ["done", "cancelled"]}}
+        for place in self.base.places:
+            found = await rows(place.find(query).limit(SETTLED_AT_ONCE))
+            await self.gathering.settle(each for doc in found for each in left_owing(doc))
+            purged = [doc for doc in found if doc["mulligan"]["owes"] == REMOVAL]
+            if purged:
+                await self.gathering.remove(purged)
 
     async def sweep(self, now: int) -> None:
         """Free permits that died with their claim, and let go of jobs that nobody let go of."""
+        await outbox.sweep(self.base)
         freed = await gates.sweep(self.base, now)
         await self.bells.ring([News(gate=key) for key in sorted(freed)])
         held = self.base.tasks.find(
@@ -97,18 +101,20 @@ class Upkeep:
             await return_letter(self.base, letter)
 
     async def prune(self, keep_done: float, limit: int) -> int:
-        """Delete done and cancelled jobs that are old enough and have delivered what is next."""
-        before = micros(seconds(await self.base.now()) - keep_done)
+        """Delete done and cancelled jobs that are old enough and owe nothing to others."""
+        now = await self.base.now()
+        await self.counting.forget(now)
+        await notes.forget(self.base, now)
+        before = micros(seconds(now) - keep_done)
         statuses = {"$in": ["done", "cancelled"]}
         query = {
             "status": statuses,
             "updated_at": {"$lte": date(before)},
             "mulligan.outbox": None,
+            "mulligan.owes": None,
         }
-        fields = {"status": 1, "updated_at": 1, "mulligan.ended": 1}
+        fields = {"status": 1, "updated_at": 1}
+        fields |= {f"mulligan.{name}": 1 for name in ("ended", "awaits", "place")}
         found = await rows(self.base.tasks.find(query, fields).limit(limit))
-        old = [doc["_id"] for doc in found if (ended_of({"mulligan": {}} | doc) or 0) < before]
-        if not old:
-            return 0
-        reply = await self.base.tasks.delete_many({"_id": {"$in": old}, "status": statuses})
-        return reply.deleted_count
+        old = [doc for doc in found if (ended_of({"mulligan": {}} | doc) or 0) < before]
+        return await self.gathering.remove(old) if old else 0

@@ -1,4 +1,4 @@
-"""Workers: who is alive, what they hold, whose jobs may be seized; and the facts for plans."""
+"""Workers: who is alive, what they hold, and whose jobs may be seized."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,34 +7,35 @@ import msgspec
 from msgspec.structs import replace
 from pymongo import ReturnDocument
 
-from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.job import Claim, Lease
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Beat
 from mulligan.stores.mongo import foreign
 from mulligan.stores.mongo.base import Base, Change, Doc, rows
 from mulligan.stores.mongo.bells import Bells, News
-from mulligan.stores.mongo.documents import claim_of, held_by_us
+from mulligan.stores.mongo.documents import held_by_us
 from mulligan.stores.mongo.keys import Keys
+from mulligan.stores.mongo.known import Known, live
 from mulligan.stores.mongo.times import SECOND, date, micros, of_date
+from mulligan.stores.mongo.views import claim_of
 
 # Another program that popped a document and was not heard of for so long has lost it.
 ABANDONED = 600 * SECOND
 # Half of the minute within which `updated_at` of a running job must move.
 BUMP = 30 * SECOND
 
-decode_settings = msgspec.json.Decoder(QueueSettings).decode
 decode_worker = msgspec.json.Decoder(Worker).decode
 encode = msgspec.json.encode
 
 
 class Workers:
-    """Heartbeats, seizing and facts."""
+    """Heartbeats and seizing."""
 
-    def __init__(self, base: Base, bells: Bells, keys: Keys) -> None:
+    def __init__(self, base: Base, bells: Bells, keys: Keys, known: Known) -> None:
         self.base = base
         self.bells = bells
         self.keys = keys
+        self.known = known
 
     # -- who is there ----------------------------------------------------------------------
 
@@ -48,17 +49,8 @@ class Workers:
             return facts
         fields = alive(worker, now) | {"joined": now, "bumped": now}
         await self.base.workers.update_one({"_id": worker.id}, {"$set": fields}, upsert=True)
-        await self.settle_region(worker)
+        await self.known.settle(worker.region)
         return await self.base.facts_document()
-
-    async def settle_region(self, worker: Worker) -> None:
-        """The first worker ever of a region changes every plan."""
-        reply = await self.base.meta.update_one(
-            {"_id": "facts", "regions": {"$ne": worker.region}},
-            {"$addToSet": {"regions": worker.region}, "$inc": {"epoch": 1}},
-        )
-        if reply.modified_count:
-            await self.bells.ring_all()
 
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
         """Keep all leases of the worker; say which of those it shows are lost."""
@@ -70,7 +62,7 @@ class Workers:
             return_document=ReturnDocument.BEFORE,
         )
         if before is None or before["region"] != worker.region:
-            await self.settle_region(worker)
+            await self.known.settle(worker.region)
         if before is not None and now - before.get("bumped", 0) >= BUMP:
             await self.bump(worker, now)
         fields = {
@@ -83,7 +75,7 @@ class Workers:
         docs = await self.base.find([lease.job for lease in holding], fields)
         lost = [lease for lease in holding if not holds(docs.get(lease.job), lease, worker)]
         forgotten = await self.forgotten(worker, set(holding), now)
-        return Beat(lost, await self.facts(now), forgotten)
+        return Beat(lost, await self.known.facts(now), forgotten)
 
     async def forgotten(self, worker: Worker, shown: set[Lease], now: int) -> list[Lease]:
         """Leases that the worker has had for a while and does not know of."""
@@ -123,7 +115,7 @@ class Workers:
         asleep = [doc["_id"] for doc in await rows(self.base.sleepers.find({}, {"_id": 1}))]
         if not asleep:
             return
-        living = {doc["_id"] for doc in await self.live(now)}
+        living = {doc["_id"] for doc in await live(self.base, now)}
         for worker in [each for each in asleep if each not in living]:
             await self.pass_on(await self.bells.forget(worker))
 
@@ -133,10 +125,6 @@ class Workers:
         order = [("mulligan.due", 1), ("mulligan.sequence", 1)]
         doc = await self.base.tasks.find_one(query, {"mulligan.due": 1}, sort=order)
         return None if doc is None else News(line, doc["mulligan"]["due"])
-
-    async def live(self, now: int) -> list[Doc]:
-        """Workers whose lease has not run out."""
-        return await rows(self.base.workers.find({"expires": {"$gt": now}}, {"region": 1}))
 
     # -- seizing ---------------------------------------------------------------------------
 
@@ -160,7 +148,7 @@ class Workers:
 
     async def lost(self, limit: int, now: int) -> list[Doc]:
         """The first documents that whoever had them has lost."""
-        living = [doc["_id"] for doc in await self.live(now)]
+        living = [doc["_id"] for doc in await live(self.base, now)]
         query = {
             "status": "processing",
             "$or": [
@@ -177,58 +165,13 @@ class Workers:
             return await self.lost(limit, now)
         return lost[:limit]
 
-    # -- facts -----------------------------------------------------------------------------
-
-    async def facts(self, now: int) -> Facts:
-        """What plans are made from."""
-        doc = await self.base.facts_document()
-        live = {worker["region"] for worker in await self.live(now)}
-        return Facts(
-            doc.get("epoch", 0),
-            {each["queue"]: decode_settings(each["settings"]) for each in doc.get("queues", ())},
-            tuple(Region(name, live=name in live) for name in sorted(doc.get("regions", ()))),
-            frozenset(doc.get("paused", ())),
-        )
-
-    async def configure(self, queue: str, settings: QueueSettings) -> None:
-        """Store the settings; the epoch grows if they are others than before."""
-        text = encode(settings).decode()
-        while True:
-            doc = await self.base.facts_document()
-            queues = {each["queue"]: each["settings"] for each in doc["queues"]}
-            if queues.get(queue) == text:
-                return
-            queues[queue] = text
-            listed = [{"queue": name, "settings": each} for name, each in queues.items()]
-            if await self.change(doc["epoch"], {"queues": listed}):
-                return
-
-    async def pause(self, queue: str, *, paused: bool) -> None:
-        """Store the pause; the epoch grows if it is news."""
-        while True:
-            doc = await self.base.facts_document()
-            now = set(doc["paused"])
-            if (queue in now) == paused:
-                return
-            listed = sorted(now | {queue} if paused else now - {queue})
-            if await self.change(doc["epoch"], {"paused": listed}):
-                return
-
-    async def change(self, epoch: int, fields: Doc) -> bool:
-        """Change facts that were read at this epoch, and wake all; False if others were first."""
-        reply = await self.base.meta.update_one(
-            {"_id": "facts", "epoch": epoch}, {"$set": {**fields, "epoch": epoch + 1}}
-        )
-        if reply.modified_count:
-            await self.bells.ring_all()
-        return bool(reply.modified_count)
-
 
 def alive(worker: Worker, now: int) -> Doc:
     """The fields of a worker that is alive now."""
     return {
         "worker": encode(worker).decode(),
         "region": worker.region,
+        "queues": list(worker.queues),
         "beat": now,
         "expires": now + micros(worker.lease),
     }

@@ -1,0 +1,29 @@
+"""How a job ends, whoever ends it."""
+
+from mulligan.stores.mongo.base import Change, Doc
+from mulligan.stores.mongo.times import date
+from mulligan.stores.mongo.unique import LET_GO
+
+
+def ended(status: str, now: int, reason: str | None = None) -> Doc:
+    """The fields of a job that has ended."""
+    fields: Doc = {
+        "status": status,
+        "updated_at": date(now),
+        "next_retry_at": None,
+        "mulligan.ended": now,
+        "mulligan.worker": None,
+        "mulligan.held": False,
+        "mulligan.permits": [],
+    }
+    if reason is not None:
+        fields["mulligan.cancel_reason"] = reason
+    return fields
+
+
+def cancelled(doc: Doc, reason: str, now: int) -> Change:
+    """The write that ends a job that has not ended; its token is spent."""
+    match = {"status": doc["status"], "mulligan.token": doc["mulligan"]["token"]}
+    fields = ended("cancelled", now, reason)
+    update = {"$set": fields, "$inc": {"mulligan.token": 1}, "$unset": LET_GO}
+    return Change(doc["_id"], match, update)

@@ -1,0 +1,224 @@
+"""Fan-in: members arrive at the job that awaits them, and the last one lets it join its lane.
+
+A member owes its arrival from the beginning, and until the gathering job knows: whoever finds one
+that has ended and still owes it settles that. An arrival is a document of its own with a fixed
+key, so that it counts once however often it is told; and the job leaves its place among those that
+await others once, by an update that only one can win.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any
+
+from msgspec import Struct
+from pymongo import ReturnDocument
+from pymongo.errors import BulkWriteError
+
+from mulligan.core.job import ENDED, never_arrives
+from mulligan.stores.mongo.base import Base, Change, Doc, line_of, only_duplicates, rows
+from mulligan.stores.mongo.bells import Bells, News
+from mulligan.stores.mongo.documents import (
+    ARRIVAL,
+    AWAITING,
+    LEAN,
+    REMOVAL,
+    is_awaiting,
+    own_lane,
+    standing,
+)
+from mulligan.stores.mongo.ending import cancelled
+from mulligan.stores.mongo.keys import Keys
+from mulligan.stores.mongo.times import date
+
+STILL_AWAITING = {"status": "pending", "mulligan.line": AWAITING}
+
+
+class Owed(Struct, frozen=True):
+    """What the end of a member means to the job that awaits it.
+
+    `number` is the place that the gathering job gets in its lane if this is the last to arrive; it
+    is drawn when it is needed where none was given.
+    """
+
+    key: Any
+    job: str
+    gather: str
+    how: str
+    place: int = 0
+    result: bytes | None = None
+    number: int = 0
+
+
+def owed_by(doc: Doc, how: str, result: bytes | None = None, number: int = 0) -> list[Owed]:
+    """What the document owes now that its job has ended so; nothing if nobody awaits it."""
+    private = doc["mulligan"]
+    if not private.get("owes") or not private.get("gather"):
+        return []
+    place = private.get("gather_place", 0)
+    return [Owed(doc["_id"], str(doc["_id"]), private["gather"], how, place, result, number)]
+
+
+def left_owing(doc: Doc) -> list[Owed]:
+    """What a document owes that was found ended."""
+    if doc["status"] not in ("done", "cancelled"):
+        return []
+    purged = doc["mulligan"].get("owes") == REMOVAL
+    return owed_by(doc, "purged" if purged else doc["status"], doc["mulligan"].get("result"))
+
+
+class Gathering:
+    """How members and the jobs that await them hear of each other."""
+
+    def __init__(self, base: Base, bells: Bells, keys: Keys) -> None:
+        self.base = base
+        self.bells = bells
+        self.keys = keys
+
+    async def settle(self, owed: Iterable[Owed]) -> None:
+        """Tell the gathering jobs, in this order; telling them twice is the same as once."""
+        for done, group in groupby(owed, key=lambda each: each.how == "done"):
+            members = list(group)
+            await (self.arrive(members) if done else self.miss(members))
+
+    async def settled(self, members: Sequence[Owed]) -> None:
+        """The gathering jobs know; what a purge has begun is left to it."""
+        await self.base.tasks.update_many(
+            {"_id": {"$in": [each.key for each in members]}, "mulligan.owes": ARRIVAL},
+            {"$unset": {"mulligan.owes": ""}},
+        )
+
+    async def awaiting(self, jobs: Iterable[str]) -> dict[str, Doc]:
+        """Those of the jobs that are stored and still await others."""
+        found = await self.base.find(list(dict.fromkeys(jobs)), LEAN)
+        return {job: doc for job, doc in found.items() if doc.get("mulligan") and is_awaiting(doc)}
+
+    # -- arriving --------------------------------------------------------------------------
+
+    async def arrive(self, members: Sequence[Owed]) -> None:
+        """Keep each result at its place, and let the jobs that have them all join their lanes."""
+        targets = await self.awaiting(each.gather for each in members)
+        coming: dict[str, list[Owed]] = defaultdict(list)
+        for each in members:
+            if each.gather in targets:
+                coming[each.gather].append(each)
+        await keep(
+            self.base,
+            [
+                arrival(targets[job], each.place, each.result)
+                for job, arrived in coming.items()
+                for each in arrived
+            ],
+        )
+        for job, arrived in coming.items():
+            if await self.all_are_there(targets[job], len(arrived)):
+                await self.join_lane(targets[job], arrived[-1].number)
+        await self.settled(members)
+
+    async def all_are_there(self, doc: Doc, arriving: int) -> bool:
+        """Whether the last has arrived, of whom so many have just been kept.
+
+        Each adds to `arrived` after it was kept, and again when it is told again: so it is never
+        too small, and whoever adds last counts what is really there.
+        """
+        fields = {"mulligan.arrived": 1, "mulligan.awaits": 1}
+        after = await self.base.tasks.find_one_and_update(
+            {"_id": doc["_id"], **STILL_AWAITING},
+            {"$inc": {"mulligan.arrived": arriving}},
+            fields,
+            return_document=ReturnDocument.AFTER,
+        )
+        if after is None or after["mulligan"]["arrived"] < after["mulligan"]["awaits"]:
+            return False
+        there = await self.base.arrivals.count_documents({"of": doc["mulligan"]["place"]})
+        return bool(there >= after["mulligan"]["awaits"])
+
+    async def join_lane(self, doc: Doc, number: int) -> None:
+        """Let a job that awaits nobody any more stand in its lane, due now."""
+        now = await self.base.now()
+        lane = own_lane(doc)
+        await self.base.know([line_of(lane)])
+        stand = standing(lane, now, number or await self.base.numbers(1), delayed=False)
+        fields: Doc = {f"mulligan.{name}": value for name, value in stand.items()}
+        fields |= {"mulligan.awaits": 0, "next_retry_at": None, "updated_at": date(now)}
+        if await self.base.apply([Change(doc["_id"], STILL_AWAITING, {"$set": fields})]):
+            await self.bells.ring([News(line_of(lane), now)])
+
+    # -- never arriving --------------------------------------------------------------------
+
+    async def miss(self, members: Sequence[Owed]) -> None:
+        """Cancel the jobs that await these, and so on upwards."""
+        first: dict[str, Owed] = {}
+        for each in members:
+            first.setdefault(each.gather, each)
+        for each in first.values():
+            above = await self.cancel(each)
+            while above:
+                member, above = above[0], await self.cancel(above[0])
+                await self.settled([member])
+        await self.settled(members)
+
+    async def cancel(self, member: Owed) -> list[Owed]:
+        """Cancel the job that awaits this one, if it still does; returns what it owes itself."""
+        doc = (await self.awaiting([member.gather])).get(member.gather)
+        if doc is None:
+            return []
+        reason = never_arrives(member.job, member.how)
+        change = cancelled(doc, reason, await self.base.now())
+        change.match |= STILL_AWAITING
+        if not await self.base.apply([change]):
+            return await self.cancel(member)  # it has joined its lane, or ended, meanwhile
+        [news] = await self.keys.release([doc])
+        await self.bells.ring(news)
+        return owed_by(doc, "cancelled")
+
+    # -- removing --------------------------------------------------------------------------
+
+    async def begin_removal(self, doc: Doc) -> bool:
+        """End a dead letter for good, so that a purge that dies half way is finished later."""
+        private = doc["mulligan"]
+        update = {"$set": {"status": "cancelled", "mulligan.owes": REMOVAL}}
+        match = {"_id": doc["_id"], "status": "failed", "mulligan.token": private["token"]}
+        replies = [await place.update_one(match, update) for place in self.base.places]
+        return any(reply.modified_count for reply in replies)
+
+    async def remove(self, docs: Sequence[Doc]) -> int:
+        """Delete jobs that have ended for good, after what has arrived at them."""
+        gathered = [d["mulligan"]["place"] for d in docs if "awaits" in (d.get("mulligan") or {})]
+        if gathered:
+            await self.base.arrivals.delete_many({"of": {"$in": gathered}})
+        query = {"_id": {"$in": [doc["_id"] for doc in docs]}, "status": {"$in": sorted(ENDED)}}
+        return max([(await place.delete_many(query)).deleted_count for place in self.base.places])
+
+
+def arrival(doc: Doc, place: int, result: bytes | None) -> Doc:
+    """An arrival at the job of this document: it does not count for a later one of the same id."""
+    number = doc["mulligan"]["place"]
+    return {"_id": f"{number}/{place}", "of": number, "place": place, "result": result}
+
+
+async def keep(base: Base, arrivals: Sequence[Doc]) -> None:
+    """Keep arrivals; of two at one place the first."""
+    if not arrivals:
+        return
+    try:
+        await base.arrivals.insert_many(arrivals, ordered=False)
+    except BulkWriteError as error:
+        only_duplicates(error)
+
+
+async def count(base: Base, docs: Iterable[Doc]) -> dict[int, int]:
+    """How many have arrived at those of the jobs that may still await some, by their number."""
+    numbers = [doc["mulligan"]["place"] for doc in docs if doc["mulligan"].get("awaits")]
+    if not numbers:
+        return {}
+    group = {"_id": "$of", "n": {"$sum": 1}}
+    pipeline: list[Doc] = [{"$match": {"of": {"$in": numbers}}}, {"$group": group}]
+    cursor = await base.arrivals.aggregate(pipeline)
+    return {row["_id"]: row["n"] for row in await cursor.to_list()}
+
+
+async def results(base: Base, doc: Doc) -> dict[int, bytes | None]:
+    """What has arrived at the job of this document, by place, in its order."""
+    found = await rows(base.arrivals.find({"of": doc["mulligan"]["place"]}).sort("place", 1))
+    return {each["place"]: each["result"] for each in found}

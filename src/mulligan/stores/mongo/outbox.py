@@ -1,0 +1,129 @@
+"""What comes next after a finished job, kept until every job of it is enqueued.
+
+It lies in the finished document, written by the same update, so that a crash loses nothing; and
+the ids are fixed, so that delivering it twice is the same as once. What is too large for one
+document lies in parts beside it: they are written before, and count from the update on that
+names their stamp. Parts that no update can name any more are swept.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from bson import encode
+from msgspec import Struct
+
+from mulligan.stores.mongo.base import Base, Doc, new_stamp, rows
+
+# A document holds 16 MiB at most.
+PART = 4 * 1024 * 1024
+SWEPT_AT_ONCE = 100
+
+
+class Box(Struct, frozen=True):
+    """The next jobs of one finished job; in parts where they are too many for its document."""
+
+    parent: Any
+    token: int
+    stamp: str
+    parts: list[list[Doc]]
+
+    @property
+    def jobs(self) -> list[Doc]:
+        """All that is in it."""
+        return [job for part in self.parts for job in part]
+
+    @property
+    def names(self) -> list[str]:
+        """The keys of the documents beside the finished one; none if that holds it all."""
+        return part_names(self.stamp, len(self.parts)) if len(self.parts) > 1 else []
+
+    @property
+    def field(self) -> Doc:
+        """What the finished document says of it."""
+        if self.names:
+            return {"stamp": self.stamp, "parts": len(self.parts)}
+        return {"stamp": self.stamp, "jobs": self.parts[0]}
+
+
+def pack(parent: Any, token: int, jobs: list[Doc]) -> Box:
+    """Put next jobs into a box."""
+    parts: list[list[Doc]] = [[]]
+    room = PART
+    for job in jobs:
+        size = len(encode(job))
+        if size > room and parts[-1]:
+            parts.append([])
+            room = PART
+        parts[-1].append(job)
+        room -= size
+    return Box(parent, token, new_stamp(), parts)
+
+
+def part_names(stamp: str, count: int) -> list[str]:
+    """The keys of the parts of a box."""
+    return [f"{stamp}/{at}" for at in range(count)]
+
+
+async def set_beside(base: Base, boxes: Iterable[Box]) -> None:
+    """Write what the finished documents cannot hold, before they are written."""
+    for box in boxes:
+        whose: Doc = {"stamp": box.stamp, "parent": box.parent, "token": box.token}
+        for at, name in enumerate(box.names):
+            await base.outbox.insert_one({"_id": name, **whose, "jobs": box.parts[at]})
+
+
+async def take_away(base: Base, boxes: Iterable[Box]) -> None:
+    """Delete parts that nothing names, or nothing any more."""
+    names = [name for box in boxes for name in box.names]
+    if names:
+        await base.outbox.delete_many({"_id": {"$in": names}})
+
+
+async def boxes_of(base: Base, docs: Iterable[Doc]) -> list[Box]:
+    """The boxes of those documents that have one."""
+    boxes = []
+    for doc in docs:
+        kept = doc["mulligan"].get("outbox")
+        if not kept:
+            continue
+        parts = [kept["jobs"]] if "jobs" in kept else await read_parts(base, kept)
+        boxes.append(Box(doc["_id"], doc["mulligan"].get("committed", 0), kept["stamp"], parts))
+    return boxes
+
+
+async def read_parts(base: Base, kept: Doc) -> list[list[Doc]]:
+    """The parts that lie beside the document; none where another has delivered them meanwhile."""
+    keys = part_names(kept["stamp"], kept["parts"])
+    found = {
+        part["_id"]: part["jobs"] for part in await rows(base.outbox.find({"_id": {"$in": keys}}))
+    }
+    return [found.get(key, []) for key in keys]
+
+
+async def sweep(base: Base) -> None:
+    """Delete parts whose commit never came: its lease is over, and the document names others."""
+    fields = {"stamp": 1, "parent": 1, "token": 1}
+    parts = await rows(base.outbox.find({}, fields).limit(SWEPT_AT_ONCE))
+    if not parts:
+        return
+    parents = {
+        doc["_id"]: doc
+        for doc in await rows(
+            base.tasks.find(
+                {"_id": {"$in": [part["parent"] for part in parts]}},
+                {"status": 1, "mulligan.token": 1, "mulligan.outbox.stamp": 1},
+            )
+        )
+    }
+    left = [p["_id"] for p in parts if not may_count(p, parents.get(p["parent"]))]
+    await base.outbox.delete_many({"_id": {"$in": left}})
+
+
+def may_count(part: Doc, parent: Doc | None) -> bool:
+    """Whether the part is named, or may yet be named by a commit that holds its lease."""
+    if parent is None:
+        return False
+    private = parent["mulligan"]
+    if (private.get("outbox") or {}).get("stamp") == part["stamp"]:
+        return True
+    return bool(parent["status"] == "processing" and private["token"] == part["token"])
