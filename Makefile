@@ -10,11 +10,12 @@ STAMP := .venv/.installed
 STORES ?= memory,sqlite,redis,postgres,mongo
 JOBS ?= 2
 ARGS ?=
+BENCH = $(BIN)/python -m tests.servers run --stores redis,postgres,mongo -- $(BIN)/python -m benchmarks.compare
 
-.PHONY: help setup demo test check format chaos docs bench lock clean
+.PHONY: help setup demo test check format chaos docs charts bench bench-peers bench-docs lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  make test ARGS='-k claim'      passes arguments to pytest (no coverage gate then)"
 	@echo "  make test STORES=memory,redis  starts and requires only these stores"
@@ -58,8 +59,20 @@ chaos: setup ## kill and pause workers and servers while they work, on every sto
 docs: setup ## check that the documentation is true: run its examples, follow its links
 	$(BIN)/python -m pytest -q tests/test_docs.py tests/cli -k 'docs or documented'
 
-bench: setup ## measure throughput and latency on this machine
-	$(BIN)/mulligan bench
+charts: setup ## draw the pictures of the documentation, from simulations
+	$(BIN)/mulligan simulate retry-storm --policy fifo --policy retry-first --policy 'weighted(retry=0.2)' \
+	  --policy balanced --policy 'capped(4)' --policy separate --chart docs/images/retry-storm.svg
+	$(BIN)/mulligan simulate regional-outage --chart docs/images/regional-outage.svg
+	$(BIN)/mulligan simulate timeline-3 --policy retry-first --policy fifo --chart docs/images/timeline-3.svg
+
+bench: setup ## measure mulligan on each store, in a few minutes
+	$(BENCH) --peers mulligan --only throughput,plain,two,latency,storm,idle,raw --rounds 1 $(ARGS)
+
+bench-peers: setup ## measure mulligan beside its peers; installs them in ~/.cache/mulligan/peers
+	$(BENCH) $(ARGS)
+
+bench-docs: setup ## write docs/benchmarks.md from benchmarks/results/reference.json
+	$(BIN)/python -m benchmarks.report
 
 lock: ## pin every requirement anew, with hashes (needs uv; installs it into .venv-lock)
 	@test -x .venv-lock/bin/uv || { $(PYTHON) -m venv .venv-lock && .venv-lock/bin/python -m pip install -qq uv; }

@@ -1,89 +1,142 @@
-"""mulligan beside its peers in one run: interleaved, medians of three, as ratios.
+"""mulligan beside its peers in one run: interleaved, medians over rounds, as ratios.
 
-    python benchmarks/compare.py                # SQLite: mulligan and Huey
+    python -m tests.servers run --stores redis,postgres,mongo -- python -m benchmarks.compare
 
-Machines differ and are noisy; what counts is how the figures of one run relate to each other. Each
-peer has a venv of its own in a cache folder, made at the first run from its pinned requirements.
+Machines differ and are noisy; what counts is how the figures of one run relate to each other. In
+each round every contender is measured once, in turn, on a store that has just been emptied. Each
+peer has an environment of its own in a cache folder, made at the first run from its pins.
 """
 
 import argparse
 import json
 import os
-import subprocess
-import sys
-import venv
+import platform
+import time
+from collections.abc import Callable
 from pathlib import Path
-from statistics import median
+from typing import Any
 
 from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-HERE = Path(__file__).parent
-CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "mulligan" / "peers"
-FIGURES = ("enqueue_one_per_s", "enqueue_bulk_per_s", "drain_per_s", "drain_plain_per_s")
+from benchmarks.contenders import CONTENDERS, Contender
+from benchmarks.driving import Driver
+from benchmarks.emptied import PLACES
+from benchmarks.figures import over_rounds
+from benchmarks.installing import MissingError
+from benchmarks.tables import tables
+from benchmarks.turns import EVERYTHING, Turns
+from tests.servers import unavailable_variable, url_variable
+
+RESULTS = Path(__file__).parent / "results"
 
 
 def main() -> None:
-    """Run all, print the table, keep the JSON if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--jobs", type=int, default=20_000, help="for peers; slow ones take less")
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+    """Install, measure, print the tables, keep the JSON."""
+    options = arguments()
     console = Console()
-    runs: dict[str, list[dict[str, float]]] = {"mulligan": [], "huey": [], "huey, no fsync": []}
-    with Progress(console=console, transient=True) as progress:
-        bar = progress.add_task("measuring", total=3 * options.rounds + 1)
-        python = peer_python("huey")
-        progress.advance(bar)
-        for _ in range(options.rounds):
-            runs["mulligan"].append(run([sys.executable, "-m", "mulligan", "bench", "--json"]))
-            progress.advance(bar)
-            script = HERE / "peers" / "huey_sqlite.py"
-            for name, fsync in (("huey", "on"), ("huey, no fsync", "off")):
-                os.environ["HUEY_BENCH_FSYNC"] = fsync
-                runs[name].append(run([python, str(script), str(options.jobs // 4)]))
-                progress.advance(bar)
-    found = {
-        name: {f: median(r[f] for r in each) for f in FIGURES if f in each[0]}
-        for name, each in runs.items()
+    contenders, versions, left_out = able(chosen(options), console)
+    result: dict[str, Any] = {"machine": machine(), "options": vars(options) | {"json": None}}
+    result |= {"left_out": left_out, "versions": versions}
+    began = time.time()
+    with progress_bar(console) as progress:
+        rounds = Turns(contenders, options, progress).take()
+    result["seconds"] = round(time.time() - began)
+    result["medians"] = {key: over_rounds(each) for key, each in rounds.items() if each}
+    result["rounds"] = rounds
+    options.json.parent.mkdir(exist_ok=True)
+    options.json.write_text(json.dumps(result, indent=1) + "\n")
+    for table in tables(result):
+        console.print(table)
+    console.print(f"{result['seconds']} s; kept in {options.json}")
+
+
+def arguments() -> argparse.Namespace:
+    """What the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", type=words(EVERYTHING), help=f"of {','.join(EVERYTHING)}")
+    names = tuple(dict.fromkeys(each.peer for each in CONTENDERS))
+    parser.add_argument("--peers", type=words(names), help=f"of {','.join(names)}")
+    parser.add_argument("--stores", type=words(tuple(PLACES)), help=f"of {','.join(PLACES)}")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of jobs")
+    parser.add_argument("--cap", type=float, default=120.0, help="seconds to wait after a crash")
+    name = time.strftime("%Y-%m-%d-%H%M%S.json")
+    parser.add_argument("--json", type=Path, default=RESULTS / name)
+    return parser.parse_args()
+
+
+def words(known: tuple[str, ...]) -> Callable[[str], list[str]]:
+    """A parser of words between commas, each of which must be known."""
+
+    def parse(text: str) -> list[str]:
+        for word in text.split(","):
+            if word not in known:
+                raise argparse.ArgumentTypeError(f"{word!r} is not one of {', '.join(known)}")
+        return text.split(",")
+
+    return parse
+
+
+def chosen(options: argparse.Namespace) -> list[Contender]:
+    """The contenders that were asked for."""
+    return [
+        each
+        for each in CONTENDERS
+        if (not options.peers or each.peer in options.peers)
+        and (not options.stores or each.store in options.stores)
+    ]
+
+
+def able(
+    contenders: list[Contender], console: Console
+) -> tuple[list[Contender], dict[str, str], dict[str, str]]:
+    """Those that can run on this machine, installed; their versions; why the others cannot."""
+    fit: list[Contender] = []
+    versions: dict[str, str] = {}
+    left_out: dict[str, str] = {}
+    with console.status("installing the peers") as status:
+        for contender in contenders:
+            status.update(f"preparing {contender.key}")
+            try:
+                versions[contender.peer] = prepare(contender)
+                fit.append(contender)
+            except (MissingError, RuntimeError) as error:
+                left_out[contender.key] = str(error)
+                console.print(f"left out: {contender.key}: {error}")
+    return fit, versions, left_out
+
+
+def prepare(contender: Contender) -> str:
+    """Install it and start its client; the version that this one tells."""
+    store = contender.store
+    if store != "sqlite" and url_variable(store) not in os.environ:
+        why = os.environ.get(unavailable_variable(store), "start it with tests.servers")
+        raise MissingError(f"no {store} server: {why}")
+    driver = Driver(contender)
+    driver.close()
+    return driver.version
+
+
+def progress_bar(console: Console) -> Progress:
+    """What is being measured, and how long it may still take."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}"))
+    times = (TimeElapsedColumn(), TimeRemainingColumn())
+    return Progress(*columns, *times, console=console, transient=True)
+
+
+def machine() -> dict[str, str | int]:
+    """What the figures depend on."""
+    info = Path("/proc/cpuinfo").read_text().splitlines()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "processor": next((x.partition(": ")[2] for x in info if x.startswith("model name")), "?"),
+        "cores": os.cpu_count() or 0,
+        "memory_gib": round(memory),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "date": time.strftime("%Y-%m-%d"),
     }
-    peers = [name for name in found if name != "mulligan"]
-    table = Table("SQLite, per second", "mulligan", *peers)
-    for figure in FIGURES:
-        ours = found["mulligan"][figure]
-        table.add_row(
-            figure, f"{ours:,.0f}", *(beside(ours, found[peer].get(figure)) for peer in peers)
-        )
-    console.print(table)
-    if options.json:
-        options.json.write_text(json.dumps({"medians": found, "runs": runs}, indent=2))
-
-
-def beside(ours: float, theirs: float | None) -> str:
-    """A peer's figure, and how many times as fast mulligan is."""
-    return "-" if theirs is None else f"{theirs:,.0f} ({ours / theirs:.1f} x)"
-
-
-def peer_python(peer: str) -> str:
-    """The Python of the peer's venv, made and filled if it is not there."""
-    home = CACHE / peer
-    python = home / "bin" / "python"
-    requirements = HERE / "peers" / f"{peer}.txt"
-    if not python.exists():
-        venv.create(home, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", "-r", requirements], check=True)
-    return str(python)
-
-
-def run(command: list[str]) -> dict[str, float]:
-    """Run a benchmark that prints JSON."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr}")
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
 
 
 if __name__ == "__main__":

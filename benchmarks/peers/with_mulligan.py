@@ -1,0 +1,68 @@
+"""mulligan with its defaults: concurrency 100, leases of 15 s, done jobs kept for an hour.
+
+Counted by `stats` of the store. uvloop, if it is installed.
+"""
+
+from jobs import CONCURRENCY, URL, work_async
+from talk import become
+
+from mulligan import Mulligan, Retry, RetryAfter
+
+DISTRIBUTION = "mulligan"
+app = Mulligan(URL)
+
+
+@app.task
+async def noop(_number: int) -> None:
+    """Do nothing on the loop."""
+
+
+@app.task
+def plain_noop(_number: int) -> None:
+    """Do nothing in a thread."""
+
+
+@app.task(retry=Retry(1))
+async def work(job: str, seconds: float, delay: float) -> None:
+    """Take so long, and fail once if there is a delay."""
+    if await work_async(job, seconds, delay):
+        raise RetryAfter(delay)
+
+
+class Client:
+    """Enqueues and counts."""
+
+    async def open(self):
+        """The schema is made by opening the store."""
+        await app.aconfigure()
+
+    async def enqueue_one(self, count):
+        """One by one."""
+        for number in range(count):
+            await noop.aenqueue(number)
+
+    async def enqueue_many(self, count, plain):
+        """In bulk."""
+        task = plain_noop if plain else noop
+        await app.aenqueue_many(task.call(number) for number in range(count))
+
+    async def enqueue_work(self, calls):
+        """Jobs that note the time."""
+        await app.aenqueue_many(work.call(*call) for call in calls)
+
+    async def left(self):
+        """Pending and running jobs."""
+        stats = await app.access.acall(lambda store: store.stats())
+        return sum(lane.ready + lane.delayed for lane in stats.lanes) + sum(stats.running.values())
+
+    async def failed(self):
+        """Dead letters."""
+        stats = await app.access.acall(lambda store: store.stats())
+        return sum(count for (_, status), count in stats.ended.items() if status == "failed")
+
+
+def worker():
+    """One process."""
+    options = ("--concurrency", str(CONCURRENCY)) if CONCURRENCY else ()
+    command = ("-m", "mulligan", "worker", "with_mulligan:app")
+    become(*command, "--log-level", "error", *options)
