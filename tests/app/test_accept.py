@@ -131,3 +131,28 @@ def test_a_refused_result_does_not_reach_the_next_stage(app):
         (ask | later).enqueue()
         t.drain()
     assert after == []
+
+
+def test_a_coroutine_function_is_no_gate(app):
+    async def later(answer: str) -> bool:
+        return True
+
+    with pytest.raises(InvalidError, match="is a coroutine function; give a plain one"):
+
+        @app.task(accept=later)
+        def ask() -> str:
+            return ""
+
+
+def test_a_gate_that_answers_later_refuses(app):
+    async def later(answer: str) -> bool:
+        return True
+
+    @app.task(accept=lambda answer: later(answer), retry=Retry(0))  # noqa: PLW0108 - it awaits
+    def ask() -> str:
+        return "Error"
+
+    with app.testing() as t:
+        job = ask.enqueue()
+        t.drain()
+        assert job.history()[0].message.endswith("accept did not answer at once")

@@ -203,3 +203,16 @@ def test_every_plain_method_has_an_async_twin():
         for name in names:
             assert asyncio.iscoroutinefunction(getattr(owner, f"a{name}")), name
             assert not asyncio.iscoroutinefunction(getattr(owner, name)), name
+
+
+def test_one_id_is_no_list_of_ids(app):
+    with pytest.raises(InvalidError, match=r"for one job give \['abc'\]"):
+        app.replay("abc")
+
+
+def test_a_delay_that_outlasts_its_expiry_is_refused(app):
+    @app.task
+    def ask() -> None: ...
+
+    with pytest.raises(InvalidError, match="would always expire"):
+        ask.using(delay=100, expires=10)

@@ -55,15 +55,16 @@ def test_an_open_region_serves_its_own_lanes_and_nobody_else_s():
 
 def test_healthy_regions_look_at_its_fresh_and_urgent_lanes_last():
     urgent, retry, fresh = planned("EU", facts("US")).groups
-    assert scopes(fresh) == [[("*", 0, 0)], [("EU", 0, 0)], [("US", 0, 0)]]
-    assert scopes(urgent)[2] == [("US", Priority.URGENT, 0.0)]
+    assert scopes(fresh) == [[("*", 0, 0)], [("EU", 0, 0)], [("US", 0, 2.0)]]
+    assert scopes(urgent)[2] == [("US", Priority.URGENT, 2.0)]
+    assert all(source.yields for source in (*urgent.tiers[2], *fresh.tiers[2]))
     assert len(retry.tiers) == 2
     assert all(source.gates == () for source in (*urgent.tiers[2], *fresh.tiers[2]))
 
 
 def test_of_several_open_regions_the_lanes_are_merged():
     fresh = planned("EU", facts("US", "ASIA")).groups[2]
-    assert scopes(fresh)[2] == [("ASIA", 0, 0), ("US", 0, 0)]
+    assert scopes(fresh)[2] == [("ASIA", 0, 2.0), ("US", 0, 2.0)]
 
 
 def test_a_worker_for_retries_alone_takes_no_fresh_work_of_an_open_region():

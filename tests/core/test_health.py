@@ -60,3 +60,11 @@ def test_what_is_recent_begins_a_minute_ago_or_when_the_breaker_last_turned():
     assert first_slot(1000.0, CLOSED) == 1000.0 - WINDOW
     assert first_slot(1000.0, Breaker(since=980.0)) == 980.0
     assert first_slot(1000.0, OPEN) == 1000.0 - WINDOW
+
+
+def test_where_all_serve_three_lucky_ones_among_failures_do_not_close_it():
+    failing = Health(12, 28, Breaker(open=True, since=5.0))
+    assert judge(failing, (True, True, True), enforced=False).open
+    assert not judge(failing, (True, True, True)).open
+    recovered = Health(30, 10, Breaker(open=True, since=5.0))
+    assert not judge(recovered, (True, True, True), enforced=False).open

@@ -120,4 +120,4 @@ async def test_a_server_that_died_half_way_holds_up_its_key_for_two_minutes(clie
 async def test_a_key_must_be_short_and_printable(client):
     for key in ("", "x" * 256, "a\tb"):
         answer = client.post("/api/jobs", json=JOB, headers={"Idempotency-Key": key})
-        await refused(answer, 422, "1 to 255 printable characters")
+        await refused(answer, 422, "1 to 255 characters of visible ASCII")

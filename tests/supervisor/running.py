@@ -99,9 +99,9 @@ class Fleet:
     def pids(self) -> dict[str, int]:
         """The processes that hold a slot now, by slot."""
         return {
-            path.stem: holders(path)[0]
+            path.stem: found[0]
             for path in sorted(self.state.glob("*-*.lock"))
-            if is_held(path) and holders(path)
+            if is_held(path) and (found := holders(path))
         }
 
     def ready(self, kind: str, count: int) -> dict[str, int]:

@@ -1,5 +1,6 @@
 """The result gate: which return values of a task are good."""
 
+import inspect
 from collections.abc import Callable
 from types import UnionType
 from typing import Any, get_type_hints
@@ -22,6 +23,10 @@ def gate_of(accept: object, function: Callable[..., Any]) -> Gate | None:
         return fits(returned_by(function))
     if isinstance(accept, type | UnionType) or hasattr(accept, "__origin__"):
         return fits(accept)
+    if inspect.iscoroutinefunction(accept):
+        raise InvalidError(
+            f"accept {accept!r} is a coroutine function; give a plain one, which answers at once"
+        )
     if callable(accept):
         return accept
     raise InvalidError(f"accept {accept!r} must be a predicate, a type, or True for the annotation")

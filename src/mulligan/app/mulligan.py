@@ -1,7 +1,7 @@
 """The app: a store, its tasks and its queues."""
 
 import inspect
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
@@ -259,7 +259,7 @@ class Mulligan:
 
     async def areplay(self, jobs: Sequence[str]) -> list[bool]:
         """Give failed jobs all their retries again; False where a job had not failed."""
-        return await self.access.acall(lambda store: store.replay(jobs))
+        return await self.access.acall(lambda store: parted(store.replay, jobs))
 
     def replay(self, jobs: Sequence[str]) -> list[bool]:
         """Give failed jobs all their retries again; False where a job had not failed."""
@@ -267,7 +267,7 @@ class Mulligan:
 
     async def apurge(self, jobs: Sequence[str]) -> list[bool]:
         """Delete jobs that have ended; False where one had not."""
-        return await self.access.acall(lambda store: store.purge(jobs))
+        return await self.access.acall(lambda store: parted(store.purge, jobs))
 
     def purge(self, jobs: Sequence[str]) -> list[bool]:
         """Delete jobs that have ended; False where one had not."""
@@ -318,6 +318,19 @@ async def in_batches(store: Store, jobs: Sequence[NewJob]) -> list[Enqueued]:
         answer
         for start in range(0, len(jobs), BATCH_LIMIT)
         for answer in await store.enqueue(jobs[start : start + BATCH_LIMIT])
+    ]
+
+
+async def parted(
+    operate: Callable[[Sequence[str]], Awaitable[list[bool]]], jobs: Sequence[str]
+) -> list[bool]:
+    """Do it to any number of jobs, a batch at a time."""
+    if isinstance(jobs, str):
+        raise InvalidError(f"jobs {jobs!r} must be a list of ids; for one job give [{jobs!r}]")
+    return [
+        answer
+        for start in range(0, len(jobs), BATCH_LIMIT)
+        for answer in await operate(jobs[start : start + BATCH_LIMIT])
     ]
 
 

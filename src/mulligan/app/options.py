@@ -193,4 +193,10 @@ def checked(options: Options | dict[str, Any]) -> dict[str, Any]:
             raise InvalidError(f"option {name!r} is not one of {', '.join(CHECKS)}")
     if "delay" in options and "run_after" in options:
         raise InvalidError("give delay or run_after, not both")
-    return {name: CHECKS[name](value) for name, value in options.items()}
+    good = {name: CHECKS[name](value) for name, value in options.items()}
+    if good.get("expires") is not None and good.get("delay", 0.0) >= good["expires"]:
+        raise InvalidError(
+            f"delay {good['delay']:g} is not shorter than expires {good['expires']:g}: the job"
+            " would always expire; lower the delay"
+        )
+    return good

@@ -11,7 +11,7 @@ from mulligan.app.handle import JobHandle
 from mulligan.app.ids import new_id
 from mulligan.app.options import Options, Placement, checked
 from mulligan.core.errors import InvalidError
-from mulligan.core.flow import Flow
+from mulligan.core.flow import ROOT_LIMIT, Flow
 from mulligan.core.job import Call, NewJob
 from mulligan.core.names import NAME_LIMIT
 from mulligan.core.schedule import Schedule
@@ -91,10 +91,12 @@ class Task(Generic[P, R]):
                 f" {self.placement.unique_key!r} would keep a tick from being placed while the one"
                 " before has not ended; use concurrency_key"
             )
-        if len(self.name) > NAME_LIMIT - TICK_LENGTH:
+        followed = self.placement.sink is not None or self.placement.on_dead is not None
+        most = (ROOT_LIMIT if followed else NAME_LIMIT) - TICK_LENGTH
+        if len(self.name) > most:
             raise InvalidError(
                 f"task {self.name!r} runs by a schedule, and its name has {len(self.name)}"
-                f" characters; use at most {NAME_LIMIT - TICK_LENGTH}"
+                f" characters; use at most {most}"
             )
         self.schedule = schedule
 

@@ -79,6 +79,11 @@ def check_sinks(app: Mulligan, store: Store) -> None:
                 f"sink {task.name} is transactional, and {app.shown_url} has no transactions;"
                 " use SQLite or PostgreSQL, or let it tell by its key what it has seen"
             )
+        if is_embedded(app.url) and task.placement.timeout is not None:
+            raise InvalidError(
+                f"sink {task.name} has timeout {task.placement.timeout:g}, and what runs within a"
+                " commit of SQLite cannot be stopped; leave the timeout out and keep it short"
+            )
         if task.is_async == is_embedded(app.url):
             kind = "a plain function" if is_embedded(app.url) else "a coroutine function"
             raise InvalidError(f"sink {task.name} must be {kind} for {app.shown_url}")

@@ -141,7 +141,10 @@ def groups_of(
     def ailing(priority: Priority, gates: tuple[Gate, ...]) -> tuple[Source, ...]:
         if priority not in (Priority.NORMAL, Priority.URGENT):
             return ()
-        return tuple(Source(Lane(queue, each, priority), 0.0, gates) for each in down)
+        # While a worker of that region sleeps, it is given the grace to make its probe.
+        return tuple(
+            Source(Lane(queue, each, priority), grace, gates, yields=True) for each in down
+        )
 
     def anywhere(priority: Priority, gates: tuple[Gate, ...]) -> tuple[Source, ...]:
         if priority in (Priority.NORMAL, Priority.URGENT):

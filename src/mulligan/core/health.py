@@ -44,17 +44,19 @@ class Health(Struct, frozen=True):
 UNKNOWN = Health()
 
 
-def judge(health: Health, probes: Sequence[bool] = ()) -> Breaker:
+def judge(health: Health, probes: Sequence[bool] = (), *, enforced: bool = True) -> Breaker:
     """The breaker after these probes, oldest first; `since` is for the store to say.
 
     A closed one opens when more than half of the recent attempts failed. An open one closes after
-    three successful probes in a row.
+    three successful probes in a row. Where it is not enforced, because every region is open and
+    all serve, three lucky ones among many failures do not close it.
     """
     breaker = health.breaker
+    failing = 1 - health.success_rate > TOLERATED_FAILURE_RATE
     if not breaker.open:
-        if 1 - health.success_rate > TOLERATED_FAILURE_RATE:
-            return Breaker(open=True, since=breaker.since)
-        return breaker
+        return Breaker(open=True, since=breaker.since) if failing else breaker
+    if failing and not enforced:
+        return Breaker(open=True, since=breaker.since)
     good = breaker.probes
     for succeeded in probes:
         good = good + 1 if succeeded else 0

@@ -115,7 +115,8 @@ class Committer:
         )
         if not isinstance(outcome, Cancelled):
             reason = f"its outcome could not be stored: {type(error).__name__}"
-            self._waiting.insert(0, first._replace(outcome=Cancelled(outcome.lease, reason)))
+            ending = Ending(first.ending.queue, first.ending.region)
+            self._waiting.insert(0, Waiting(Cancelled(outcome.lease, reason), first.added, ending))
         elif not self._waiting:
             self._wake.clear()
             self._flushed.set()

@@ -13,7 +13,7 @@ from mulligan.core.facts import Facts
 from mulligan.core.job import Call, Claim, Lease, decode_call
 from mulligan.core.outcome import Again, Done, Failed, Outcome, Result, Snoozed, Succeeded
 from mulligan.core.settings import Settings
-from mulligan.engine.committer import Committer
+from mulligan.engine.committer import AWAY, Committer
 from mulligan.engine.current import RUNNING
 from mulligan.engine.depths import Depths
 from mulligan.engine.judging import AttemptTimeoutError, failed, judge
@@ -75,6 +75,7 @@ class Executor:
         self._depths = Depths(store, monotonic)
         self._changed = asyncio.Event()
         self._patience = Patience("arrivals")
+        self._sinking = Patience("sink")
         self.facts = Facts()
         self.started = 0
 
@@ -169,16 +170,18 @@ class Executor:
     async def _within_commit(self, claim: Claim, target: Target) -> Result | Done:
         """Run a transactional sink and commit it in one step; Done when that has been answered."""
         RUNNING.set(claim)
-        outcome = cast("Done", decide(claim, Succeeded(None), self.facts, 0.0))
+        outcome = decide(claim, Succeeded(None), self.facts, 0.0)
+        if not isinstance(outcome, Done):
+            return Failed("Flow", "what comes after the sink cannot be read", permanent=True)
         try:
             call = decode_call(claim.body)
             if call.flow.gathers:
                 call.args = [await self._arrived(claim)]
             args, kwargs = target.arguments(call)
             wrap = guarded_coroutine if target.is_async else guarded
-            work = wrap(target.function, args, kwargs)
+            work = wrap(target.function, args, kwargs, call.timeout)
             store = cast("Transactional", self._store)
-            verdict = await self._patience.insist(lambda: store.commit_within(outcome, work))
+            verdict = await self._sinking.insist(lambda: store.commit_within(outcome, work), AWAY)
         except asyncio.CancelledError as error:
             if claim.lease in self._cut_off:
                 raise

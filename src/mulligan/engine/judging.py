@@ -1,5 +1,6 @@
 """What an attempt gave: the result gate, and what an error or a signal says."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +33,11 @@ def refusal(accept: Accept | None, value: Any) -> Failed | None:
         return None
     reason = "the result was refused"
     try:
-        if accept(value):
+        answer: Any = accept(value)
+        if inspect.isawaitable(answer):
+            reason = "the result could not be judged: accept did not answer at once"
+            getattr(answer, "close", lambda: None)()
+        elif answer:
             return None
     except Exception as error:  # noqa: BLE001 - the gate is the task's own
         reason = f"the result could not be judged: {type(error).__name__}: {text(error)}"

@@ -106,8 +106,11 @@ class Reporter:
 
     async def _judge(self, place: tuple[str, str], health: Health, probes: list[bool]) -> None:
         queue, region = place
+        enforced = True
+        if health.breaker.open:
+            enforced = (await self._store.facts()).is_open(queue, region)
         for _ in range(TRIES):
-            after = judge(health, probes)
+            after = judge(health, probes, enforced=enforced)
             if after == health.breaker:
                 return
             if await self._store.switch(queue, region, health.breaker, after):
@@ -120,8 +123,7 @@ def say_switched(queue: str, region: str, health: Health, *, opened: bool) -> No
     """One line for a breaker that opened or closed."""
     if opened and not health.breaker.open:
         log.warning(
-            "queue %s: breaker of region %s opens: %d of %d recent attempts failed;"
-            " one probe at a time from now on",
+            "queue %s: breaker of region %s opens: %d of %d recent attempts failed",
             queue,
             region,
             health.failed,

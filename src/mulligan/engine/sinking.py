@@ -6,6 +6,7 @@ from contextvars import copy_context
 from typing import Any
 
 from mulligan.core.signals import Fail, RetryAfter, Snooze
+from mulligan.engine.judging import AttemptTimeoutError
 
 
 class WorkError(Exception):
@@ -17,7 +18,10 @@ class WorkError(Exception):
 
 
 def guarded(
-    function: Callable[..., Any], args: Iterable[Any], kwargs: Mapping[str, Any]
+    function: Callable[..., Any],
+    args: Iterable[Any],
+    kwargs: Mapping[str, Any],
+    timeout: float | None = None,  # noqa: ARG001 - a plain function cannot be stopped
 ) -> Callable[[Any], Any]:
     """The sink's work on a connection, its errors and signals marked as its own."""
     # A store may have it done in a thread of its own; `current_job` is to know it there too.
@@ -33,15 +37,23 @@ def guarded(
 
 
 def guarded_coroutine(
-    function: Callable[..., Any], args: Iterable[Any], kwargs: Mapping[str, Any]
+    function: Callable[..., Any],
+    args: Iterable[Any],
+    kwargs: Mapping[str, Any],
+    timeout: float | None = None,
 ) -> Callable[[Any], Any]:
-    """The same for a coroutine function."""
+    """The same for a coroutine function, which may take so long."""
 
     async def work(connection: Any) -> None:
+        timer = asyncio.timeout(timeout)
         try:
-            heed(await function(connection, *args, **kwargs))
+            async with timer:
+                heed(await function(connection, *args, **kwargs))
         except asyncio.CancelledError:
             raise
+        except TimeoutError as error:
+            late = AttemptTimeoutError(f"the attempt took longer than {timeout} s")
+            raise WorkError(late if timer.expired() else error) from error
         except BaseException as error:
             raise WorkError(error) from error
 

@@ -41,8 +41,11 @@ async def once(
     Each request leaves a note of its own and then looks for others: of two that come at the same
     moment at most one goes on. What is refused leaves no note.
     """
-    if not (1 <= len(key) <= KEY_LIMIT and key.isprintable()):
-        raise Refusal("invalid", f"Idempotency-Key must have 1 to {KEY_LIMIT} printable characters")
+    if not (1 <= len(key) <= KEY_LIMIT and all("!" <= letter <= "~" for letter in key)):
+        raise Refusal(
+            "invalid",
+            f"Idempotency-Key must have 1 to {KEY_LIMIT} characters of visible ASCII",
+        )
     place = f"idempotency/{hashlib.sha256(key.encode()).hexdigest()}/"
     notes = await store.notes(place)
     if notes:
