@@ -1,28 +1,55 @@
 """A store at a glance: its status, the last minute, alerts, and who runs the workers."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from mulligan.core.alerts import alerts
+from mulligan.core.facts import Facts
 from mulligan.core.fleets import PREFIX, fleets
+from mulligan.core.job import Job
 from mulligan.core.metrics import Metric, Sample, metrics, summary
 from mulligan.core.status import status
 from mulligan.core.tallying import BOUNDS
-from mulligan.stores.contract import Selection, Store
+from mulligan.stores.contract import Selection, Stats, Store, Tallies
 
 RUNNING_LIMIT = 1000
 
 
-async def overview(store: Store) -> dict[str, Any]:
-    """The whole status of a store."""
+class Seen(NamedTuple):
+    """What an overview is made from, read once, so that its numbers agree."""
+
+    stats: Stats
+    facts: Facts
+    tallies: Tallies
+    running: list[Job]
+    notes: dict[str, bytes]
+
+
+async def see(store: Store) -> Seen:
+    """Read all of it."""
     running = await store.page(Selection(status="processing"), RUNNING_LIMIT)
-    stats, facts, tallies = await store.stats(), await store.facts(), await store.tallies()
-    return status(stats, running.jobs, facts) | {
-        "recent": summary(tallies, facts),
-        "alerts": alerts(stats, facts),
-        "gathering": dict(sorted(stats.gathering.items())),
-        "fleets": fleets(await store.notes(PREFIX)),
+    return Seen(
+        await store.stats(),
+        await store.facts(),
+        await store.tallies(),
+        running.jobs,
+        await store.notes(PREFIX),
+    )
+
+
+def shown(seen: Seen) -> dict[str, Any]:
+    """The whole status of a store."""
+    return status(seen.stats, seen.running, seen.facts) | {
+        "recent": summary(seen.tallies, seen.facts),
+        "alerts": alerts(seen.stats, seen.facts),
+        "gathering": dict(sorted(seen.stats.gathering.items())),
+        "fleets": fleets(seen.notes),
     }
+
+
+async def overview(store: Store) -> dict[str, Any]:
+    """The whole status of a store, as it is now."""
+    return shown(await see(store))
 
 
 async def measure(store: Store) -> list[Metric]:

@@ -3,19 +3,19 @@
 from typing import Any
 
 from mulligan import __version__
-from mulligan.app.overview import overview
+from mulligan.app.overview import see, shown
 from mulligan.core.facts import Facts
-from mulligan.stores.contract import LaneStats, Store
+from mulligan.stores.contract import LaneStats, Stats, Store
 
 
 async def look(store: Store) -> dict[str, Any]:
     """All of it in one document."""
-    whole = await overview(store)
-    facts = await store.facts()
+    seen = await see(store)
+    whole = shown(seen)
     return whole | {
-        "queues": with_settings(whole["queues"], facts),
-        "lanes": await lanes(store),
-        "health": health_of(facts),
+        "queues": with_settings(whole["queues"], seen.facts),
+        "lanes": lanes(seen.stats),
+        "health": health_of(seen.facts),
         "version": __version__,
     }
 
@@ -25,9 +25,9 @@ def with_settings(queues: dict[str, Any], facts: Facts) -> dict[str, Any]:
     return {name: queue | settings_of(name, facts) for name, queue in queues.items()}
 
 
-async def lanes(store: Store) -> list[dict[str, Any]]:
+def lanes(stats: Stats) -> list[dict[str, Any]]:
     """Every line that is not empty."""
-    return [lane_view(each) for each in (await store.stats()).lanes]
+    return [lane_view(each) for each in stats.lanes]
 
 
 def settings_of(queue: str, facts: Facts) -> dict[str, Any]:

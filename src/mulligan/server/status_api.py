@@ -66,7 +66,7 @@ async def queues(service: Service) -> Queues:
 
 async def lanes(service: Service) -> Lanes:
     """Every line of jobs that is not empty."""
-    return shaped({"lanes": await lanes_of(service.store)}, Lanes)
+    return shaped({"lanes": lanes_of(await service.store.stats())}, Lanes)
 
 
 async def delayed(service: Service) -> DelayedSets:
