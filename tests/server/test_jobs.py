@@ -188,3 +188,17 @@ async def test_of_many_dead_letters_a_sample_is_grouped_and_said_to_be_one(
     shown = await good(client.get("/api/dead"))
     assert (shown["looked_at"], shown["complete"]) == (5, False)
     assert len(shown["groups"][0]["ids"]) == 1
+
+
+async def test_jobs_are_found_by_when_they_were_enqueued(client, store, clock):
+    begin = clock()
+    for name in ("a", "b", "c"):
+        await store.enqueue([new_job(name)])
+        clock.advance(10)
+    asked = f"/api/jobs?created_after={begin + 10}&created_before={begin + 20}"
+    assert [job["id"] for job in (await good(client.get(asked)))["jobs"]] == ["b"]
+    first = await good(client.get(f"{asked}&limit=1"))
+    assert [job["id"] for job in first["jobs"]] == ["b"]
+    rest = await good(client.get(f"{asked}&limit=1&after={first['after']}"))
+    assert (rest["jobs"], rest["after"]) == ([], None)
+    await refused(client.get("/api/jobs?created_after=soon"), 422, "created_after")

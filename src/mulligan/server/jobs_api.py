@@ -40,10 +40,26 @@ CALL_FIELDS = ("task", "args", "kwargs")
 
 
 async def list_jobs(service: Service, query: PageQuery) -> JobPage:
-    """A page of the jobs that match, newest first as far as the store keeps an order."""
+    """A page of the jobs that match, newest first as far as the store keeps an order.
+
+    Times are looked at job by job: a page may have fewer jobs than asked for, or none, and yet
+    another one after it.
+    """
     after = None if query.after is UNSET else query.after
-    page = await page_of(service.store, selection(query), query.limit, after)
-    return JobPage([service.redaction.job(job) for job in page.jobs], page.after)
+    for _ in range(LOOK_PAGES):
+        page = await page_of(service.store, selection(query), query.limit, after)
+        found = [job for job in page.jobs if is_within(job, query)]
+        after = page.after
+        if found or after is None:
+            break
+    return JobPage([service.redaction.job(job) for job in found], after)
+
+
+def is_within(job: Job, query: PageQuery) -> bool:
+    """Whether the job was enqueued within the times that are asked for."""
+    return (query.created_after is UNSET or job.created_at >= query.created_after) and (
+        query.created_before is UNSET or job.created_at < query.created_before
+    )
 
 
 async def get_job(service: Service, job: str) -> JobView:

@@ -23,11 +23,17 @@ class Filter(Struct, frozen=True, forbid_unknown_fields=True):
     text: Words | UnsetType = UNSET
 
 
+# Seconds since 1970, up to the year 9999.
+Moment = Annotated[float, Meta(ge=0, le=253_402_300_800)]
+
+
 class PageQuery(Filter, frozen=True, forbid_unknown_fields=True):
-    """A page of the jobs that match."""
+    """A page of the jobs that match, enqueued within these times if they are given."""
 
     limit: Annotated[int, Meta(ge=1, le=BATCH_LIMIT)] = 50
     after: Cursor | UnsetType = UNSET
+    created_after: Moment | UnsetType = UNSET
+    created_before: Moment | UnsetType = UNSET
 
 
 class DeadQuery(Struct, frozen=True, forbid_unknown_fields=True):
