@@ -590,3 +590,26 @@ def test_an_id_that_leaves_no_room_for_those_of_later_jobs_is_refused(pipeline):
 def test_wrong_arguments_are_refused_when_the_chain_is_enqueued(pipeline):
     with pytest.raises(InvalidError, match="task classify"):
         pipeline.enqueue(5)
+
+
+def test_an_id_is_refused_while_later_stages_of_an_earlier_chain_are_stored(app):
+    @app.task
+    def first() -> int:
+        return 1
+
+    @app.task(retry=Retry(0))
+    def second(number: int) -> int:
+        raise ValueError("never")
+
+    chain = (first | second).using(id="order-7")
+    with app.testing() as t:
+        chain.enqueue()
+        t.drain()
+        assert chain.enqueue().created is False
+        app.purge(["order-7"])
+        with pytest.raises(
+            InvalidError, match=r"job order-7.2 of an earlier chain is still stored"
+        ):
+            chain.enqueue()
+        app.purge(["order-7.2"])
+        assert chain.enqueue().created

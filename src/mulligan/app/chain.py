@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from mulligan.app.handle import JobHandle
 from mulligan.app.options import Options, Placement, checked
-from mulligan.app.stages import ChainHandle, found_root
+from mulligan.app.stages import ChainHandle, found_root, refuse_leftovers
 from mulligan.app.task import Prepared, Task, Using
 from mulligan.core.errors import InvalidError
 from mulligan.core.flow import Flow, Stage, check_root
@@ -141,6 +141,9 @@ class Chain(Generic[P, R]):
         return await self._send(self.call(*args, **kwargs))
 
     async def _send(self, call: Prepared[Any]) -> ChainHandle[R]:
+        own = self.parts[0].placement.id
+        if own is not None:
+            await self.app.access.acall(lambda store: refuse_leftovers(store, self._flow(own)))
         [first] = await self.app.aenqueue_many([call])
         # A chain that was there before may be at any stage; its jobs are named after its first.
         root = first.id

@@ -182,3 +182,20 @@ async def found_root(store: Store, job: str) -> str:
     stored = await store.get(job)
     flow = None if stored is None else flow_of(stored.body)
     return job if flow is None else flow.root
+
+
+async def refuse_leftovers(store: Store, flow: Flow) -> None:
+    """Refuse an id of the caller's own under which later stages are stored, but not the first.
+
+    What follows from a job is named after it: a new chain would come to nothing at the stage
+    whose name is taken.
+    """
+    if await store.get(flow.root) is not None:
+        return
+    for number in range(2, len(flow.path) + 1):
+        left = await store.get(stage_id(Flow(flow.root, flow.path, number)))
+        if left is not None:
+            raise InvalidError(
+                f"chain id {flow.root!r}: job {left.id} of an earlier chain is still stored"
+                f" ({left.status}); purge it, or use another id"
+            )
