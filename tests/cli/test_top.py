@@ -175,6 +175,8 @@ def test_a_store_and_its_server_show_the_same(busy, address):
         if metric["kind"] != "gauge":  # some of them change as time goes on
             assert metric == metrics[1][name], name
     watched = [json.loads(run_watch("dead", target)) for target in (busy, address)]
+    for shown in watched:
+        assert shown.pop("explanation").startswith("Failed for good")  # so many seconds ago
     assert watched[0] == watched[1]
 
 

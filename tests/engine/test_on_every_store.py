@@ -13,7 +13,7 @@ from mulligan.engine import Engine
 from tests.engine.running import until
 
 # Long enough that a busy machine is not mistaken for a dead one.
-LEASE = 2.0
+LEASE = 4.0
 
 
 @pytest.fixture

@@ -121,8 +121,9 @@ def test_sighup_starts_replaces_and_drains_what_changed(fleet):
     fleet.heard("replacing", "mail-2", "the fleet file changed")
     fleet.ready("news", 1)
     fleet.heard("ended", "post-1", "no longer has this kind")
-    after = fleet.ready("mail", 2)
-    assert not set(after.values()) & set(before.values())
+    old = {before["mail-1"], before["mail-2"]}
+    fleet.until(lambda: not old & set(fleet.pids().values()))
+    fleet.ready("mail", 2)
     assert fleet.pids()["same-1"] == before["same-1"]
     said = [e["event"] for e in fleet.events if e.get("slot", "").startswith("mail")]
     assert said.index("ready", said.index("replacing")) < said.index(
