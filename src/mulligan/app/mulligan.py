@@ -1,20 +1,16 @@
 """The app: a store, its tasks and its queues."""
 
-import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
-from msgspec.structs import replace
-
-from mulligan.app.accepting import gate_of
 from mulligan.app.access import Access, Direct, Portal
 from mulligan.app.chain import Chain, Step, part_of
 from mulligan.app.dead import DeadLetters
+from mulligan.app.declaring import TaskMaker, TaskOptions
 from mulligan.app.explaining import explain_job
 from mulligan.app.gather import send_gathered
 from mulligan.app.handle import JobHandle
-from mulligan.app.options import Options, Placement, checked
 from mulligan.app.stages import ChainHandle
 from mulligan.app.task import AsyncTask, PlainTask, Prepared, Task
 from mulligan.core.budget import Budget
@@ -24,7 +20,6 @@ from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import FetchPolicy, parse_policy
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.names import check_name
-from mulligan.core.schedule import Cron, Every, Schedule
 from mulligan.core.settings import BATCH_LIMIT, Settings
 from mulligan.engine.ticker import Periodic
 from mulligan.engine.tracing import Tracing, store_traced
@@ -41,18 +36,6 @@ A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
 D = TypeVar("D")
-
-
-class TaskOptions(Options, total=False):
-    """What may be said about a task and not about a single call."""
-
-    name: str
-    accept: Callable[[Any], bool] | type | bool
-    on_dead: Task[..., Any]
-    sink: Task[..., Any]
-    cron: str
-    every: Seconds
-    timezone: str
 
 
 class Mulligan:
@@ -97,10 +80,10 @@ class Mulligan:
     @overload
     def task(self, function: Callable[P, R], /) -> PlainTask[P, R]: ...
     @overload
-    def task(self, /, **options: Unpack[TaskOptions]) -> "TaskMaker": ...
+    def task(self, /, **options: Unpack[TaskOptions]) -> TaskMaker: ...
     def task(
         self, function: Callable[..., Any] | None = None, /, **options: Unpack[TaskOptions]
-    ) -> "Task[..., Any] | TaskMaker":
+    ) -> Task[..., Any] | TaskMaker:
         """Make a function a task: `@app.task` or `@app.task(queue=…, retry=…, accept=…)`.
 
         `accept` says which results are good, by a predicate or a type; one that it refuses is a
@@ -117,7 +100,7 @@ class Mulligan:
     @overload
     def sink(
         self, /, *, transactional: bool = False, **options: Unpack[TaskOptions]
-    ) -> "TaskMaker": ...
+    ) -> TaskMaker: ...
     def sink(
         self,
         function: Callable[..., Any] | None = None,
@@ -125,7 +108,7 @@ class Mulligan:
         *,
         transactional: bool = False,
         **options: Unpack[TaskOptions],
-    ) -> "Task[..., Any] | TaskMaker":
+    ) -> Task[..., Any] | TaskMaker:
         """Make a function a sink: a last stage that is called as `sink(result, key=...)`.
 
         At least once for each accepted result, and always with the same key, by which it can tell
@@ -332,70 +315,3 @@ async def parted(
         for start in range(0, len(jobs), BATCH_LIMIT)
         for answer in await operate(jobs[start : start + BATCH_LIMIT])
     ]
-
-
-class TaskMaker:
-    """The decorator that `app.task(...)` returns."""
-
-    def __init__(self, app: Mulligan, options: TaskOptions, *, transactional: bool = False) -> None:
-        self._app = app
-        self._transactional = transactional
-        self._name = options.pop("name", None)
-        self._accept = options.pop("accept", None)
-        self._schedule = schedule_of(
-            options.pop("cron", None), options.pop("every", None), options.pop("timezone", None)
-        )
-        on_dead = options.pop("on_dead", None)
-        sink = options.pop("sink", None)
-        placement = replace(Placement(), **checked(options))
-        if self._accept not in (None, False) or transactional:
-            placement = replace(placement, judged=True)
-        if sink is not None:
-            if not isinstance(sink, Task):
-                raise InvalidError(f"sink {sink!r} must be a task of the app; use @app.sink")
-            sink.check_call((None,), {"key": ""})
-            placement = replace(placement, sink=sink.placement.stage(sink.name))
-        if on_dead is not None:
-            if not isinstance(on_dead, Task):
-                raise InvalidError(f"on_dead {on_dead!r} must be a task of the app")
-            placement = replace(
-                placement,
-                on_dead=on_dead.name,
-                on_dead_queue=on_dead.placement.queue,
-                on_dead_retry=on_dead.placement.retry,
-            )
-        self._placement = placement
-
-    @overload
-    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
-    @overload
-    def __call__(self, function: Callable[P, R], /) -> PlainTask[P, R]: ...
-    def __call__(self, function: Callable[..., Any], /) -> Task[..., Any]:
-        """Register the function."""
-        name = check_name("task", self._name or getattr(function, "__name__", ""))
-        if name in self._app.tasks:
-            raise InvalidError(f"task {name!r} exists already; give one of them name=")
-        kind = AsyncTask if inspect.iscoroutinefunction(function) else PlainTask
-        task: Task[..., Any] = kind(
-            self._app,
-            function,
-            name,
-            self._placement,
-            gate_of(self._accept, function),
-            transactional=self._transactional,
-        )
-        if self._schedule is not None:
-            task.run_by(self._schedule)
-        self._app.tasks[name] = task
-        return task
-
-
-def schedule_of(cron: str | None, every: Seconds | None, timezone: str | None) -> Schedule | None:
-    """The schedule that is meant, if any."""
-    if cron is not None and every is not None:
-        raise InvalidError(f"cron {cron!r} and every {every!r}: give one of them")
-    if timezone is not None and cron is None:
-        raise InvalidError(f"timezone {timezone!r} goes with cron=, which is missing")
-    if cron is not None:
-        return Cron(cron, timezone or "UTC")
-    return None if every is None else Every(every)

@@ -128,22 +128,7 @@ def regions_table(whole: dict[str, Any]) -> RenderableType:
 
 def recent_table(whole: dict[str, Any]) -> list[RenderableType]:
     """How attempts went in the last minute, by queue and region."""
-    rows = [
-        (
-            queue,
-            region,
-            each["started"],
-            share(each["success_rate"]),
-            each["retries_started"],
-            share(each["retry_success_rate"]),
-            share(each["retries_elsewhere"]),
-            seconds(each["retry_wait_p99"], "≤ "),
-            seconds(each["time_saved_mean"]),
-            Text("open", "bold red") if each["breaker"] == "open" else Text("closed", "green"),
-        )
-        for queue, regions in whole["recent"].items()
-        for region, each in regions.items()
-    ]
+    rows = recent_rows(whole)
     if not rows:
         return []
     columns = (
@@ -153,6 +138,26 @@ def recent_table(whole: dict[str, Any]) -> list[RenderableType]:
     return [table("The last minute", columns, rows)]
 
 
+def recent_rows(whole: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """The last minute of each queue and region, a row each."""
+    return [
+        (
+            queue,
+            region,
+            each["started"],
+            share(each["success_rate"]),
+            each["retries_started"],
+            share(each["retry_success_rate"]),
+            share(each["retries_elsewhere"]),
+            seconds(each["retry_wait_p99"], "≤"),
+            seconds(each["time_saved_mean"]),
+            Text("open", "bold red") if each["breaker"] == "open" else Text("closed", "green"),
+        )
+        for queue, regions in whole["recent"].items()
+        for region, each in regions.items()
+    ]
+
+
 def share(value: float | None) -> str | None:
     """A share in per cent."""
     return None if value is None else f"{value:.0%}"
@@ -160,7 +165,7 @@ def share(value: float | None) -> str | None:
 
 def seconds(value: float | None, before: str = "") -> str | None:
     """A wait."""
-    return None if value is None else f"{before}{value:g} s"
+    return None if value is None else f"{before}{value:.3g} s"
 
 
 def fleets_table(whole: dict[str, Any]) -> list[RenderableType]:

@@ -17,7 +17,7 @@ from mulligan.cli.status import (
     delayed_table,
     fleets_table,
     queues_table,
-    share,
+    recent_rows,
     workers_table,
 )
 from mulligan.cli.target import about_an_app_or_store, json_option
@@ -178,30 +178,9 @@ def bar(value: int, most: int, longest: int, style: str) -> Text:
 
 def lately(whole: dict[str, Any]) -> list[RenderableType]:
     """How attempts went in the last minute, by queue and region."""
-    rows = [
-        (
-            queue,
-            region,
-            each["started"],
-            share(each["success_rate"]),
-            each["retries_started"],
-            share(each["retry_success_rate"]),
-            share(each["retries_elsewhere"]),
-            rounded(each["retry_wait_p99"], "≤"),
-            rounded(each["time_saved_mean"]),
-            Text("open", "bold red") if each["breaker"] == "open" else Text("closed", "green"),
-        )
-        for queue, regions in whole["recent"].items()
-        for region, each in regions.items()
-    ]
     columns = ("a minute", "region", "#starts", "#ok", "#retries", "#ok", "#moved", "#p99 wait",
                "#saved", "breaker")  # fmt: skip
-    return section(columns, rows)
-
-
-def rounded(value: float | None, before: str = "") -> str | None:
-    """Seconds, to three digits."""
-    return None if value is None else f"{before}{value:.3g} s"
+    return section(columns, recent_rows(whole))
 
 
 def queues_in_short(whole: dict[str, Any]) -> list[RenderableType]:

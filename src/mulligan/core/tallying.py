@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from math import inf
 
 from mulligan.core.decide import blames_region
+from mulligan.core.facts import Facts
 from mulligan.core.job import Claim
 from mulligan.core.lane import Priority
 from mulligan.core.outcome import Again, Dead, Done, Lost, Outcome, Result
@@ -71,3 +72,14 @@ def at_end(claim: Claim, result: Result, outcome: Outcome) -> tuple[str, ...]:
             return tuple(names)
         case _:
             return ()
+
+
+def as_probe(claim: Claim, names: Sequence[str], facts: Facts) -> bool | None:
+    """How a probe went; None if the attempt was none, or says nothing about its region.
+
+    An attempt that started while its region's breaker was open is a probe.
+    """
+    breaker = facts.health_of(claim.queue, claim.worker_region).breaker
+    if not breaker.open or claim.started_at < breaker.since:
+        return None
+    return SUCCEEDED in names if SUCCEEDED in names or FAILED in names else None

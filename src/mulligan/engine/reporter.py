@@ -15,7 +15,7 @@ from mulligan.core.facts import Facts
 from mulligan.core.health import Health, judge
 from mulligan.core.job import Claim
 from mulligan.core.outcome import Outcome, Result
-from mulligan.core.tallying import FAILED, STALE, SUCCEEDED, at_end, at_start
+from mulligan.core.tallying import STALE, as_probe, at_end, at_start
 from mulligan.engine.saving import Savings
 from mulligan.stores.contract import Count, Store, Verdict
 
@@ -35,20 +35,9 @@ class Ending(NamedTuple):
 
 
 def ending_of(claim: Claim, result: Result, outcome: Outcome, facts: Facts) -> Ending:
-    """What the end of the attempt counts as.
-
-    An attempt that started while its region's breaker was open is a probe.
-    """
+    """What the end of the attempt counts as."""
     names = at_end(claim, result, outcome)
-    breaker = facts.health_of(claim.queue, claim.worker_region).breaker
-    probe = None
-    if (
-        breaker.open
-        and claim.started_at >= breaker.since
-        and not {SUCCEEDED, FAILED}.isdisjoint(names)
-    ):
-        probe = SUCCEEDED in names
-    return Ending(claim.queue, claim.worker_region, names, probe)
+    return Ending(claim.queue, claim.worker_region, names, as_probe(claim, names, facts))
 
 
 class Reporter:

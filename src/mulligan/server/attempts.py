@@ -1,7 +1,6 @@
 """What workers over HTTP say about their attempts, judged and decided as in process."""
 
 import asyncio
-import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
@@ -12,11 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mulligan.app import Task
-from mulligan.core.decide import decide, policy_of
-from mulligan.core.errors import StoreError
+from mulligan.core.decide import decide
 from mulligan.core.facts import Facts
 from mulligan.core.job import Claim, Job, Lease
-from mulligan.core.lane import Lane, Priority
 from mulligan.core.outcome import (
     Again,
     Dead,
@@ -28,7 +25,7 @@ from mulligan.core.outcome import (
     Succeeded,
 )
 from mulligan.core.settings import Settings
-from mulligan.engine.depths import DEPTH_AGE, DEPTH_LIMIT
+from mulligan.engine.depths import Depths
 from mulligan.engine.judging import refusal, too_large
 from mulligan.engine.reporter import Ending, Reporter, ending_of
 from mulligan.server.problems import Refusal
@@ -79,7 +76,7 @@ class Attempts:
         self._tasks = tasks
         self._draw = draw
         self._claims: OrderedDict[Lease, Claim] = OrderedDict()
-        self._depths: dict[tuple[str, str], tuple[float, int]] = {}
+        self._depths = Depths(store, monotonic)
 
     def started(self, claims: Sequence[Claim]) -> None:
         """Attempts begin."""
@@ -104,13 +101,12 @@ class Attempts:
         results = [
             None if claim is None else result_of(place, claim) for place, claim in enumerate(claims)
         ]
-        depths = await self._measured(claims, results)
         outcomes: list[Outcome] = []
         endings: list[Ending] = []
         for claim, result in zip(claims, results, strict=True):
             if claim is None or result is None:
                 continue
-            depth = depths.get((claim.queue, claim.region), 0)
+            depth = await self._depths.of(claim) if isinstance(result, Failed) else 0
             outcome = decide(claim, result, facts, self._draw(), depth)
             outcomes.append(outcome)
             endings.append(ending_of(claim, result, outcome, facts))
@@ -160,28 +156,6 @@ class Attempts:
             for lease, job in zip(part, jobs, strict=True):
                 found[lease] = None if job is None else replace(claim_of(job), token=lease.token)
         return [found[lease] for lease in leases]
-
-    async def _measured(
-        self, claims: Sequence[Claim | None], results: Sequence[Result | None]
-    ) -> dict[tuple[str, str], int]:
-        """The fresh work that waits, where a delay depends on it, at most a second old."""
-        depths: dict[tuple[str, str], int] = {}
-        for claim, result in zip(claims, results, strict=True):
-            if claim is None or not isinstance(result, Failed):
-                continue
-            place = (claim.queue, claim.region)
-            policy = policy_of(claim.body)
-            if place not in depths and policy is not None and policy.retry.needs_depth:
-                depths[place] = await self._depth(place)
-        return depths
-
-    async def _depth(self, place: tuple[str, str]) -> int:
-        at, depth = self._depths.get(place, (-DEPTH_AGE, 0))
-        if monotonic() - at >= DEPTH_AGE:
-            with contextlib.suppress(StoreError, OSError):  # then what was known last will do
-                depth = await self._store.depth(Lane(*place, Priority.NORMAL), DEPTH_LIMIT)
-                self._depths[place] = (monotonic(), depth)
-        return depth
 
 
 def claim_of(job: Job) -> Claim:

@@ -1,0 +1,102 @@
+"""Declaring tasks: from a decorator's keywords to a task of the app."""
+
+import inspect
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+
+from msgspec.structs import replace
+
+from mulligan.app.accepting import gate_of
+from mulligan.app.options import Options, Placement, checked
+from mulligan.app.task import AsyncTask, PlainTask, Task
+from mulligan.core.durations import Seconds
+from mulligan.core.errors import InvalidError
+from mulligan.core.names import check_name
+from mulligan.core.schedule import Cron, Every, Schedule
+
+if TYPE_CHECKING:
+    from mulligan.app.mulligan import Mulligan
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class TaskOptions(Options, total=False):
+    """What may be said about a task and not about a single call."""
+
+    name: str
+    accept: Callable[[Any], bool] | type | bool
+    on_dead: Task[..., Any]
+    sink: Task[..., Any]
+    cron: str
+    every: Seconds
+    timezone: str
+
+
+class TaskMaker:
+    """The decorator that `app.task(...)` returns."""
+
+    def __init__(
+        self, app: "Mulligan", options: TaskOptions, *, transactional: bool = False
+    ) -> None:
+        self._app = app
+        self._transactional = transactional
+        self._name = options.pop("name", None)
+        self._accept = options.pop("accept", None)
+        self._schedule = schedule_of(
+            options.pop("cron", None), options.pop("every", None), options.pop("timezone", None)
+        )
+        on_dead = options.pop("on_dead", None)
+        sink = options.pop("sink", None)
+        placement = replace(Placement(), **checked(options))
+        if self._accept not in (None, False) or transactional:
+            placement = replace(placement, judged=True)
+        if sink is not None:
+            if not isinstance(sink, Task):
+                raise InvalidError(f"sink {sink!r} must be a task of the app; use @app.sink")
+            sink.check_call((None,), {"key": ""})
+            placement = replace(placement, sink=sink.placement.stage(sink.name))
+        if on_dead is not None:
+            if not isinstance(on_dead, Task):
+                raise InvalidError(f"on_dead {on_dead!r} must be a task of the app")
+            placement = replace(
+                placement,
+                on_dead=on_dead.name,
+                on_dead_queue=on_dead.placement.queue,
+                on_dead_retry=on_dead.placement.retry,
+            )
+        self._placement = placement
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> PlainTask[P, R]: ...
+    def __call__(self, function: Callable[..., Any], /) -> Task[..., Any]:
+        """Register the function."""
+        name = check_name("task", self._name or getattr(function, "__name__", ""))
+        if name in self._app.tasks:
+            raise InvalidError(f"task {name!r} exists already; give one of them name=")
+        kind = AsyncTask if inspect.iscoroutinefunction(function) else PlainTask
+        task: Task[..., Any] = kind(
+            self._app,
+            function,
+            name,
+            self._placement,
+            gate_of(self._accept, function),
+            transactional=self._transactional,
+        )
+        if self._schedule is not None:
+            task.run_by(self._schedule)
+        self._app.tasks[name] = task
+        return task
+
+
+def schedule_of(cron: str | None, every: Seconds | None, timezone: str | None) -> Schedule | None:
+    """The schedule that is meant, if any."""
+    if cron is not None and every is not None:
+        raise InvalidError(f"cron {cron!r} and every {every!r}: give one of them")
+    if timezone is not None and cron is None:
+        raise InvalidError(f"timezone {timezone!r} goes with cron=, which is missing")
+    if cron is not None:
+        return Cron(cron, timezone or "UTC")
+    return None if every is None else Every(every)
