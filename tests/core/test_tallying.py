@@ -6,10 +6,11 @@ from msgspec.structs import replace
 from mulligan.core.decide import SNOOZE_LIMIT, decide
 from mulligan.core.facts import Facts
 from mulligan.core.flow import Flow, Stage
+from mulligan.core.health import Breaker, Health
 from mulligan.core.job import encode
 from mulligan.core.lane import Priority
 from mulligan.core.outcome import Drained, Failed, Lost, Result, Snoozed, Succeeded
-from mulligan.core.tallying import BOUNDS, at_end, at_start, bucket
+from mulligan.core.tallying import BOUNDS, as_probe, at_end, at_start, bucket
 from mulligan.core.trail import Trail
 from tests.core.test_decide import EXACT, claimed
 
@@ -98,3 +99,14 @@ def test_a_wait_falls_into_the_first_bucket_that_holds_it():
         "inf",
     ]
     assert bucket(BOUNDS[-1]) == "inf"
+
+
+def test_what_started_while_the_breaker_was_open_is_a_probe():
+    opened = Health(breaker=Breaker(open=True, since=90.0))
+    claim = claimed(started_at=100.0)
+    facts = Facts(health={(claim.queue, claim.worker_region): opened})
+    assert as_probe(claim, ("succeeded",), facts) is True
+    assert as_probe(claim, ("failed", "dead"), facts) is False
+    assert as_probe(claim, ("excused",), facts) is None
+    assert as_probe(claimed(started_at=80.0), ("succeeded",), facts) is None
+    assert as_probe(claim, ("succeeded",), Facts()) is None
