@@ -26,7 +26,6 @@ class Comparison:
     def __init__(self, name: str, folder: Path) -> None:
         self.pair = Pair(name, folder)
         self.ids: list[str] = ["never enqueued"]
-        self.tokens: dict[str, int] = {}
         self.claims: list[Claim] = []
         self.incarnations = [0, 0, 0, 0]
         for number in range(4):
@@ -89,9 +88,7 @@ class Comparison:
     def take(self, claims):
         """Remember claims, and hold them to what every claim promises."""
         for claim in claims:
-            assert claim.token > self.tokens.get(claim.id, 0), "tokens only grow"
             assert claim.due <= self.pair.clock.now, "nothing starts before its time"
-            self.tokens[claim.id] = claim.token
         assert len({claim.id for claim in claims}) == len(claims), "one job is claimed once"
         self.claims += claims
 
@@ -179,7 +176,6 @@ class Comparison:
     def purge(self, numbers):
         """Delete jobs that have ended."""
         self.operate("purge", [self.job(each, *ENDED) for each in numbers])
-        self.forget()
 
     def operate(self, command, names, *more):
         """Give a command about some jobs, and look at them."""
@@ -190,12 +186,6 @@ class Comparison:
     def prune(self, keep):
         """Delete what ended long ago."""
         self.pair.ask("prune", keep, 1000)
-        self.forget()
-
-    def forget(self):
-        """A job that is deleted may come again, from its first token on."""
-        stored = {each.id for each in self.pair.stored()}
-        self.tokens = {name: token for name, token in self.tokens.items() if name in stored}
 
     def adopt(self, number):
         """Take over a copy of a job as if it came from another store."""
@@ -205,8 +195,7 @@ class Comparison:
             copy = replace(stored, id=f"copy {len(self.ids)} of {stored.id}"[:60])
             self.ids.append(copy.id)
             arrived = self.pair.ask("arrivals", name)
-            if self.pair.ask("adopt", [Adopted(copy, history, arrived)]) == [True]:
-                self.tokens[copy.id] = copy.token
+            self.pair.ask("adopt", [Adopted(copy, history, arrived)])
             self.pair.ask("get", copy.id)
 
     def pause(self, queue, paused):
@@ -268,4 +257,4 @@ class Comparison:
         awaiting = [each.id for each in self.pair.stored("pending") if each.awaits]
         if gather is not None and awaiting:
             fields["gather"] = awaiting[gather % len(awaiting)]
-        return job(name, body=body(retry, on_dead=on_dead), **fields)
+        return job(name, body=body(retry, on_dead=on_dead and {"task": on_dead}), **fields)

@@ -5,13 +5,14 @@ from typing import Any
 from mulligan.core.backoff import Exponential
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fairness import Carry, plan_claim
-from mulligan.core.job import Attempt, Claim, Lease, NewJob, encode
+from mulligan.core.job import TOKENS_PER_LIFE, Attempt, Claim, Job, Lease, NewJob, encode
 from mulligan.core.lane import ANYWHERE, Lane, Priority
 from mulligan.core.outcome import Again, Dead, Done
 from mulligan.core.plan import ClaimPlan, Gate, Group, Source, Take
 from mulligan.core.retry import Retry
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Claimed, Store
+from mulligan.engine.current import CurrentJob
+from mulligan.stores.contract import Adopted, Claimed, Store
 
 FRESH = Lane("default", "default", Priority.NORMAL)
 URGENT = Lane("default", "default", Priority.URGENT)
@@ -147,6 +148,21 @@ def again(claim: Claim, delay: float = 0.0, lane: Lane = RETRY, message: str = "
 def dead(claim: Claim, message: str = "boom", *following: NewJob) -> Dead:
     """Failed for good."""
     return Dead(claim.lease, attempt(claim, message), following)
+
+
+async def adopted_from(other: Store, *ids: str) -> list[Adopted]:
+    """The jobs of the other store with their histories, as they are handed over."""
+    found = [(await other.get(each), each) for each in ids]
+    return [
+        Adopted(job, await other.history(each), await other.arrivals(each))
+        for job, each in found
+        if job is not None
+    ]
+
+
+def used(job: Job | Claim | CurrentJob) -> int:
+    """How many tokens the job has used in its present life."""
+    return job.token % TOKENS_PER_LIFE
 
 
 def lease(claim: Claim, token: int) -> Lease:

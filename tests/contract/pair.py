@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mulligan.core.health import UNKNOWN
-from mulligan.core.job import Job, Status
+from mulligan.core.job import TOKENS_PER_LIFE, Claim, Job, Lease, Status
+from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Returned
 from mulligan.stores.contract import Selection, Store
 from mulligan.stores.memory import MemoryStore
 from tests.contract.steps import step
@@ -26,6 +28,8 @@ class Pair:
         self.name = name
         self.clock = VirtualClock()
         self.memory = MemoryStore(clock=self.clock)
+        self._leases: dict[Lease, Lease] = {}
+        self._newest: dict[str, tuple[int, int]] = {}
         self._runner = asyncio.Runner()
         self._stack = AsyncExitStack()
         self.other = self._runner.run(self._open(folder))
@@ -49,7 +53,32 @@ class Pair:
         """Give each the command in its own words, where an epoch or a cursor is part of it."""
         expected, answer = self._tell(command, ours, theirs, **options)
         assert plain(answer) == plain(expected), f"{command} answered {answer}, not {expected}"
+        if command == "claim":
+            self._meet(expected.claims, answer.claims)
+        elif command == "seize":
+            self._meet(expected, answer)
         return expected
+
+    def _meet(self, ours: list[Claim], theirs: list[Claim]) -> None:
+        """Learn which lease of the one store is which of the other."""
+        for our, their in zip(ours, theirs, strict=True):
+            before = self._newest.get(our.id, (0, 0))
+            assert our.token > before[0], "tokens only grow, over all lives of a job"
+            assert their.token > before[1], "tokens only grow, over all lives of a job"
+            self._newest[our.id] = our.token, their.token
+            self._leases[our.lease] = their.lease
+
+    def _theirs(self, value: Any) -> Any:
+        """The value as the other store knows it: its own leases in place of memory's."""
+        match value:
+            case Lease():
+                return self._leases.get(value, value)
+            case Done() | Again() | Later() | Dead() | Returned() | Cancelled():
+                return replace(value, lease=self._theirs(value.lease))
+            case list():
+                return [self._theirs(each) for each in value]
+            case _:
+                return value
 
     def tell(self, command: str, *arguments: Any, **options: Any) -> None:
         """Give both the command, whatever they answer."""
@@ -59,7 +88,8 @@ class Pair:
         self, command: str, ours: tuple[Any, ...], theirs: tuple[Any, ...], **options: Any
     ) -> tuple[Any, Any]:
         expected = self._runner.run(getattr(self.memory, command)(*ours, **options))
-        answer = self._runner.run(getattr(self.other, command)(*theirs, **options))
+        known = [self._theirs(each) for each in theirs]
+        answer = self._runner.run(getattr(self.other, command)(*known, **options))
         step(self.name)
         return expected, answer
 
@@ -97,6 +127,8 @@ class Pair:
 
 def plain(value: Any) -> Any:
     """The value as it is compared: times to a tenth of a millisecond, no private numbers."""
+    if isinstance(value, Lease):
+        return [value.job, value.token % TOKENS_PER_LIFE]
     if isinstance(value, Struct):
         names = [name for name in value.__struct_fields__ if name not in PRIVATE]
         return {name: plain(in_order(name, getattr(value, name))) for name in names}
@@ -116,6 +148,8 @@ def in_order(name: str, value: Any) -> Any:
             return sorted(value, key=lambda each: each.worker.id)
         case "forgotten":
             return sorted(value)
+        case "token":
+            return value % TOKENS_PER_LIFE  # where a life begins is each store's own business
         case "health":
             return {place: each for place, each in value.items() if each != UNKNOWN}
         case _:

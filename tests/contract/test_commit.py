@@ -1,7 +1,7 @@
 """Which commits are written: the one that holds the lease, once."""
 
 from mulligan.core.job import Lease
-from mulligan.core.outcome import Cancelled, Later, Returned
+from mulligan.core.outcome import Cancelled, Returned
 from tests.contract.making import (
     BOB,
     again,
@@ -29,25 +29,6 @@ async def test_every_end_is_terminal(store):
         assert await store.commit([bumped]) == ["stale"]
     assert [await store.get(each) for each in ("done", "failed", "cancelled")] == before
     assert names(await claim(store, demand=5)) == []
-
-
-async def test_a_stale_outcome_changes_nothing_whatever_it_is(store, clock):
-    [first] = await begin(store, job("a"))
-    clock.advance(100)
-    [seized] = await store.seize(1, BOB)
-    before = await store.get("a")
-    for stale in (
-        done(first),
-        again(first),
-        dead(first, "late"),
-        Later(first.lease, 5.0),
-        Returned(first.lease),
-        Cancelled(first.lease, "late"),
-    ):
-        assert await store.commit([stale]) == ["stale"]
-        assert await store.get("a") == before
-        assert await store.history("a") == []
-    assert await store.commit([done(seized)]) == ["written"]
 
 
 async def test_a_stale_outcome_does_not_hold_up_the_others(store):

@@ -4,7 +4,19 @@ import pytest
 
 from mulligan.core.errors import InvalidError
 from mulligan.core.lane import Lane, Priority
-from tests.contract.making import FRESH, again, body, claim, dead, done, job, jobs, names, start
+from tests.contract.making import (
+    FRESH,
+    again,
+    body,
+    claim,
+    dead,
+    done,
+    job,
+    jobs,
+    names,
+    start,
+    used,
+)
 
 
 async def test_a_job_is_pending_in_its_own_lane_from_the_moment_it_is_accepted(store, clock):
@@ -18,7 +30,7 @@ async def test_a_job_is_pending_in_its_own_lane_from_the_moment_it_is_accepted(s
     assert (stored.queue, stored.task, stored.region, stored.priority) == ("mail", "send", "EU", 2)
     assert stored.body == new.body
     assert stored.created_at == stored.due == clock.now
-    assert (stored.token, stored.retry_count, stored.replay, stored.snoozes) == (0, 0, 0, 0)
+    assert (used(stored), stored.retry_count, stored.replay, stored.snoozes) == (0, 0, 0, 0)
     assert stored.started_at is stored.ended_at is stored.worker is stored.result is None
     assert stored.last_retry_at is stored.last_failure_reason is stored.cancel_reason is None
     assert not stored.held

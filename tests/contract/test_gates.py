@@ -247,16 +247,6 @@ async def test_a_capped_queue_runs_no_more_retries_than_its_cap(store):
     assert names(await run_by_policy(store, 5)) == ["r2"]
 
 
-async def test_a_budget_counts_retries_when_they_start_and_drops_none(store, clock):
-    taken = await begin(store, *jobs("r1", "r2", "r3"))
-    await store.commit([again(each) for each in taken])
-    settings = QueueSettings(RetryFirst(), Budget(2, 60))
-    claimed = await run_by_policy(store, 5, settings=settings)
-    assert (names(claimed), claimed.again_in) == (["r1", "r2"], 60.0)
-    clock.advance(60)
-    assert names(await run_by_policy(store, 5)) == ["r3"]
-
-
 async def test_the_ratio_budget_always_allows_ten_a_minute(store):
     taken = await begin(store, *jobs(*(f"r{n:02}" for n in range(12))))
     await store.commit([again(each) for each in taken])

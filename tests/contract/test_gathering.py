@@ -18,6 +18,7 @@ from tests.contract.making import (
     job,
     names,
     start,
+    used,
 )
 from tests.contract.sleeping import woken
 
@@ -52,7 +53,7 @@ async def test_a_gathering_job_stands_in_no_lane_before_its_members_have_arrived
     clock.advance(3)
     await store.commit([done(two, None)])
     first = await start(store, ELSEWHERE)
-    assert (first.id, first.due, first.token) == ("all", clock.now, 1)
+    assert (first.id, first.due, used(first)) == ("all", clock.now, 1)
     assert await store.arrivals("all") == {0: b'"one"', 1: None}
 
 

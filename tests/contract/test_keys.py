@@ -16,6 +16,7 @@ from tests.contract.making import (
     job,
     names,
     start,
+    used,
 )
 
 
@@ -27,7 +28,7 @@ async def test_one_at_a_time_and_the_others_are_set_aside_without_holding_up_the
     await store.enqueue([*keyed("k1", "k2", "k3"), job("free")])
     assert names(await claim(store, demand=9)) == ["k1", "free"]
     stored = await store.get("k2")
-    assert (stored.status, stored.held, stored.token) == ("pending", True, 0)
+    assert (stored.status, stored.held, used(stored)) == ("pending", True, 0)
     assert (stored.concurrency_key, stored.concurrency_limit) == ("k", 1)
     assert not (await store.get("k1")).held
 

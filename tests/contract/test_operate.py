@@ -15,6 +15,7 @@ from tests.contract.making import (
     jobs,
     names,
     start,
+    used,
 )
 
 
@@ -83,7 +84,7 @@ async def test_a_replay_starts_over_and_keeps_the_history(store, clock):
     assert stored.last_failure_reason == "the last straw"
     assert len(await store.history("a")) == 2
     third = await start(store, stored.lane)
-    assert (third.attempt, third.replay, third.token) == (1, 1, 3)
+    assert (third.attempt, third.replay, used(third)) == (1, 1, 3)
     await store.commit([dead(third, "still no luck")])
     assert [(each.number, each.replay) for each in await store.history("a")] == [
         (1, 0),
@@ -172,7 +173,7 @@ async def test_a_purged_id_starts_from_nothing(store):
     await store.purge(["a"])
     assert await store.enqueue(jobs("a")) == [("a", True)]
     stored = await store.get("a")
-    assert (stored.token, stored.replay, stored.last_failure_reason) == (0, 0, None)
+    assert (used(stored), stored.replay, stored.last_failure_reason) == (0, 0, None)
     assert await store.history("a") == []
 
 

@@ -15,6 +15,7 @@ from tests.contract.making import (
     jobs,
     names,
     start,
+    used,
 )
 
 
@@ -88,7 +89,7 @@ async def test_later_uses_no_attempt_and_counts_a_snooze(store, clock):
     assert names(await claim(store)) == []
     clock.advance(30)
     second = await start(store)
-    assert (second.attempt, second.snoozes, second.token) == (1, 1, 2)
+    assert (second.attempt, second.snoozes, used(second)) == (1, 1, 2)
 
 
 async def test_later_goes_back_to_the_lane_it_came_from(store):
@@ -123,7 +124,7 @@ async def test_returned_keeps_its_place_and_uses_no_attempt(store, clock):
     assert (stored.due, stored.worker) == (first.due, None)
     claimed = await claim(store, demand=5)
     assert names(claimed) == ["a", "b", "e"]
-    assert [each.token for each in claimed.claims] == [2, 2, 1]
+    assert [used(each) for each in claimed.claims] == [2, 2, 1]
     assert await store.history("a") == []
 
 

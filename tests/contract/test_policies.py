@@ -133,7 +133,9 @@ async def test_a_lost_attempt_is_a_retry_due_at_once_and_ends_at_max_retries(sto
 
 
 async def test_a_dead_letter_is_told_of_once_even_when_its_commit_is_sent_again(store):
-    await store.enqueue([job("a", body=body(Retry(0), on_dead="mourn", on_dead_queue="alerts"))])
+    await store.enqueue(
+        [job("a", body=body(Retry(0), on_dead={"task": "mourn", "queue": "alerts"}))]
+    )
     outcome = decide(await start(store), Failed("E", "boom"), await store.facts(), 0.0)
     assert await store.commit([outcome, outcome]) == ["written", "already"]
     alerts = Lane("alerts", "default", 0)

@@ -106,18 +106,6 @@ async def test_batches_that_cross_each_other_are_all_written(store, another):
         assert sorted((one, two)) == ["already", "written"]
 
 
-async def test_reapers_seize_each_job_once(store, another, clock):
-    many = [f"j{n}" for n in range(20)]
-    await begin(store, *jobs(*many))
-    clock.advance(ANN.lease)
-    reapers = [replace(REAPER, id=f"reaper-{n}") for n in range(6)]
-    handles = [store, another] * 3
-    seized = await together(
-        *(each.seize(10, reaper) for each, reaper in zip(handles, reapers, strict=True))
-    )
-    assert sorted(each.id for each in chain(*seized)) == sorted(many)
-
-
 async def test_a_commit_and_a_seizure_do_not_both_win(store, another, clock):
     taken = await begin(store, *jobs(*(f"j{n}" for n in range(10))))
     clock.advance(ANN.lease)
@@ -137,17 +125,6 @@ async def test_a_commit_and_a_cancel_do_not_both_win(store, another):
     )
     for verdict, gone in zip(verdicts, cancelled, strict=True):
         assert (verdict, gone) in (("written", False), ("stale", True))
-
-
-async def test_promotion_in_many_places_doubles_nothing(store, another, clock):
-    many = [f"j{n}" for n in range(20)]
-    await store.enqueue(jobs(*many, delay=5.0))
-    clock.advance(5)
-    await together(*(each.promote(100) for each in (store, another) * 3))
-    claimed = await together(
-        claim(store, demand=20, worker=ANN), claim(another, demand=20, worker=BOB)
-    )
-    assert sorted(chain(*map(names, claimed))) == sorted(many)
 
 
 async def test_replays_at_once_make_one(store, another):

@@ -2,6 +2,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Raw
 from msgspec.structs import replace
 
 from mulligan.core.backoff import Adaptive, Delays, Exponential, Sessions
@@ -9,7 +10,7 @@ from mulligan.core.decide import SNOOZE_LIMIT, blames_region, decide
 from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.fetch import Fifo
 from mulligan.core.health import Breaker, Health
-from mulligan.core.job import Attempt, Claim, decode_call, decode_policy, encode
+from mulligan.core.job import Attempt, Claim, decode_call, decode_policy, encode, first_token
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.outcome import (
     Again,
@@ -25,6 +26,7 @@ from mulligan.core.outcome import (
     Succeeded,
 )
 from mulligan.core.retry import Retry
+from mulligan.core.stage import Stage
 from mulligan.core.trail import Trail, read_trail
 from tests.core.strategies import draws, retries, steady
 
@@ -38,7 +40,7 @@ WITH_EU = Facts(regions=(Region("EU", SERVED), Region("US", SERVED)))
 def claimed(retry: Retry = EXACT, on_dead: str | None = None, **changes: object) -> Claim:
     body = {"task": "ask", "args": [], "kwargs": {}, "retry": retry}
     if on_dead is not None:
-        body |= {"on_dead": on_dead, "on_dead_queue": "graves"}
+        body |= {"on_dead": {"task": on_dead, "queue": "graves"}}
     claim = Claim(
         id="A-q1",
         token=7,
@@ -82,7 +84,7 @@ def test_a_failure_with_a_retry_left_runs_again_after_the_policys_delay():
         Lane("questions", "*", Priority.RETRY),
         4.0,
         Attempt(2, 0, "US", "w1", 101.0, "ValueError", "oops", "E1", 4.0, "null"),
-        '[["US"],4.0]',
+        '[["US"],4.0,0]',
     )
 
 
@@ -322,6 +324,23 @@ def test_a_dead_letter_is_told_once_under_an_id_of_its_own():
             "message": "oops",
         }
     ]
+
+
+def test_a_dead_letter_is_told_where_and_how_the_task_that_hears_of_it_says():
+    hears = Stage("bury", "graves", "EU", Priority.URGENT, Raw(b'{"max_retries":9}'), 3.0)
+    body = encode({"retry": EXACT, "on_dead": hears})
+    (news,) = decided(claimed(retry_count=3, body=body), OOPS).next
+    assert (news.queue, news.region, news.priority) == ("graves", "EU", Priority.URGENT)
+    assert decode_policy(news.body).retry.max_retries == 9
+    assert decode_call(news.body).timeout == 3.0
+
+
+def test_a_dead_letter_of_an_id_that_may_come_again_is_told_under_the_name_of_its_life():
+    body = encode({"retry": EXACT, "on_dead": Stage("bury"), "named": True})
+    claim = claimed(retry_count=3, token=first_token(17) + 4, body=body)
+    outcome = decide(claim, OOPS, ALONE, 0.5)
+    assert isinstance(outcome, Dead)
+    assert [news.id for news in outcome.next] == ["A-q1~17.dead.0"]
 
 
 def test_each_replay_that_dies_is_told_again():

@@ -13,14 +13,16 @@ from mulligan.core.flow import (
     ROOT_LIMIT,
     Flow,
     FlowError,
-    Stage,
     check_root,
     flow_of,
     following,
+    member_id,
+    stage_id,
 )
-from mulligan.core.job import Claim, NewJob, encode, never_arrives
+from mulligan.core.job import Claim, NewJob, decode_call, encode, first_token, never_arrives
 from mulligan.core.lane import Priority
 from mulligan.core.outcome import Dead, Done, Succeeded
+from mulligan.core.stage import Stage
 from tests.core.jobs import WAITING
 from tests.core.refusal import refused
 from tests.core.test_decide import claimed
@@ -72,9 +74,7 @@ def test_everything_that_was_said_of_a_stage_reaches_its_job():
         expires=60.0,
         concurrency_key="api",
         concurrency_limit=3,
-        on_dead="mourn",
-        on_dead_queue="graves",
-        on_dead_retry=Raw(b'{"max_retries":1}'),
+        on_dead=Stage("mourn", "graves", retry=Raw(b'{"max_retries":1}')),
         judged=True,
         sink=SAVE,
     )
@@ -91,9 +91,7 @@ def test_everything_that_was_said_of_a_stage_reaches_its_job():
         "kwargs": {},
         "retry": {"max_retries": 7},
         "timeout": 30.0,
-        "on_dead": "mourn",
-        "on_dead_queue": "graves",
-        "on_dead_retry": {"max_retries": 1},
+        "on_dead": {"task": "mourn", "queue": "graves", "retry": {"max_retries": 1}},
         "judged": True,
         "sink": {"task": "save", "queue": "sinks"},
         "flow": {"root": "root", "path": list(PATH), "number": 2},
@@ -189,6 +187,35 @@ def test_an_argument_named_flow_is_no_flow():
     claim = replace(claimed(), body=body)
     assert flow_of(body) is None
     assert decide(claim, Succeeded(b"1"), Facts(), 0.0) == Done(claim.lease, b"1")
+
+
+def named_root(flow: Flow | None = None, sink: Stage | None = None, token: int = 0) -> Claim:
+    """A claim of a job whose id its caller chose, under this token."""
+    claim = finished(flow, sink, token=token)
+    return replace(claim, body=claim.body[:-1] + b',"named":true}')
+
+
+def test_what_follows_from_an_id_of_the_callers_own_is_named_after_its_life():
+    token = first_token(17) + 3
+    flow = Flow("root", PATH, then=(UPLOAD, REPORT))
+    sink, second = following(named_root(flow, SAVE, token), b"1")
+    assert (sink.id, second.id) == ("root~17.sink.0", "root~17.2")
+    assert decode_call(sink.body).kwargs == {"key": "root.0"}
+    [third] = following(replace(finished(), id=second.id, body=second.body, token=1), b"1")
+    assert third.id == "root~17.3"
+
+
+def test_what_a_gather_is_followed_by_is_named_after_the_life_of_what_gathers():
+    flow = Flow("root", ("each(read)", "upload", "report"), 2, (EACH,), members=3, gathers=True)
+    claim = replace(named_root(flow, token=first_token(5) + 1), id="root.2")
+    assert [job.id for job in following(claim, b"[1, 2]")] == ["root~5.3.0", "root~5.3.1"]
+    assert stage_id(replace(flow, life=5)) == "root.2"
+    assert member_id(replace(flow, number=1, life=5), 0) == "root.1.0"
+
+
+def test_lives_of_one_id_never_share_a_name():
+    claims = [named_root(sink=SAVE, token=first_token(n) + 1) for n in (1, 2, 30)]
+    assert len({following(claim, b"1")[0].id for claim in claims}) == 3
 
 
 def test_explain_says_how_many_have_yet_to_arrive():

@@ -5,11 +5,12 @@ from msgspec.structs import replace
 
 from mulligan.core.decide import SNOOZE_LIMIT, decide
 from mulligan.core.facts import Facts
-from mulligan.core.flow import Flow, Stage
+from mulligan.core.flow import Flow
 from mulligan.core.health import Breaker, Health
 from mulligan.core.job import encode
 from mulligan.core.lane import Priority
 from mulligan.core.outcome import Drained, Failed, Lost, Result, Snoozed, Succeeded
+from mulligan.core.stage import Stage
 from mulligan.core.tallying import BOUNDS, as_probe, at_end, at_start, bucket
 from mulligan.core.trail import Trail
 from tests.core.test_decide import EXACT, claimed

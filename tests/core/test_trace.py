@@ -6,9 +6,10 @@ from msgspec.structs import replace
 
 from mulligan.core.decide import decide
 from mulligan.core.facts import Facts
-from mulligan.core.flow import Flow, Stage, following
+from mulligan.core.flow import Flow, following
 from mulligan.core.job import NO_TRACE, Claim, NewJob, encode, traced
 from mulligan.core.outcome import Dead, Failed
+from mulligan.core.stage import Stage
 from tests.core.test_decide import claimed
 
 TRACE = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
@@ -32,7 +33,7 @@ def test_stages_members_gathering_jobs_and_sinks_belong_to_the_trace():
 
 def test_who_is_told_of_a_dead_letter_belongs_to_the_trace():
     outcome = decide(
-        finished(on_dead="tell", trace=TRACE), Failed("E", "e", permanent=True), Facts(), 0.0
+        finished(on_dead=Stage("tell"), trace=TRACE), Failed("E", "e", permanent=True), Facts(), 0.0
     )
     assert isinstance(outcome, Dead)
     assert [trace_of(job) for job in outcome.next] == [TRACE]

@@ -1,12 +1,12 @@
 """What a result means for its job: the one place where a failure becomes a retry or an end."""
 
-from msgspec import MsgspecError
 from msgspec.structs import replace
 
+from mulligan.core.errors import UNREADABLE
 from mulligan.core.facts import Facts
 from mulligan.core.fetch import Fifo
-from mulligan.core.flow import FlowError, following
-from mulligan.core.job import Attempt, Claim, NewJob, Policy, decode_policy, encode, traced
+from mulligan.core.flow import FlowError, follower_id, following, new_job
+from mulligan.core.job import Attempt, Claim, NewJob, Policy, decode_policy, traced
 from mulligan.core.lane import ANYWHERE, Lane, Priority, away_from, towards
 from mulligan.core.outcome import (
     Again,
@@ -36,9 +36,9 @@ def decide(claim: Claim, result: Result, facts: Facts, draw: float, depth: int =
     `draw` in [0, 1) is the chance behind jitter; `depth` is the fresh work that waits in the
     job's queue and region, for adaptive backoff.
     """
+    if isinstance(result, Succeeded):
+        return after_success(claim, result.result, facts)
     match result:
-        case Succeeded(value):
-            return after_success(claim, value, facts)
         case Drained():
             return Returned(claim.lease)
         case Snoozed(delay) if claim.snoozes < SNOOZE_LIMIT:
@@ -84,7 +84,8 @@ def after_failure(claim: Claim, failed: Failed, facts: Facts, draw: float, depth
     delay = failed.delay
     if delay is None:
         delay = policy.retry.backoff.delay(claim.attempt, draw, depth)
-    trail = read_trail(claim.trail).after(claim.worker_region, delay)
+    lost = failed.type == LOST.type
+    trail = read_trail(claim.trail).after(claim.worker_region, delay, lost=lost)
     lane = route(claim, policy.retry, facts, trail)
     return Again(claim.lease, lane, delay, replace(failure, delay=delay), trail.write())
 
@@ -93,7 +94,7 @@ def policy_of(body: bytes) -> Policy | None:
     """The policy that a job carries; None if it is of a kind that this release does not know."""
     try:
         return decode_policy(body)
-    except MsgspecError:
+    except UNREADABLE:
         return None
 
 
@@ -149,7 +150,7 @@ def reliable(claim: Claim, facts: Facts, trail: Trail) -> str:
 
 
 def told(claim: Claim, policy: Policy, failure: Attempt) -> tuple[NewJob, ...]:
-    """The job that tells of a dead letter, once: its id is fixed by the letter's id and replay."""
+    """The job that tells of a dead letter, once for each time that its job has died."""
     if policy.on_dead is None:
         return ()
     letter = {
@@ -160,12 +161,6 @@ def told(claim: Claim, policy: Policy, failure: Attempt) -> tuple[NewJob, ...]:
         "type": failure.type,
         "message": failure.message,
     }
-    body = {"task": policy.on_dead, "args": [letter], "kwargs": {}, "retry": policy.on_dead_retry}
-    job = NewJob(
-        id=f"{claim.id}.dead.{claim.replay}",
-        queue=policy.on_dead_queue,
-        task=policy.on_dead,
-        body=encode(body),
-        region=claim.region,
-    )
-    return (traced(job, policy.trace),)
+    job = follower_id(claim, "dead", named=policy.named)
+    said = {"args": [letter], "kwargs": {}}
+    return (traced(new_job(job, policy.on_dead, claim.region, said), policy.trace),)

@@ -1,4 +1,9 @@
-"""Every exception that mulligan raises on purpose."""
+"""Every exception that mulligan raises on purpose, and those of reading what was stored."""
+
+from msgspec import MsgspecError
+
+# What is stored may be no JSON, of another shape, no UTF-8, or nested without end.
+UNREADABLE = (MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class MulliganError(Exception):

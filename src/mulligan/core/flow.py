@@ -2,20 +2,21 @@
 
 A flow travels in the bodies of its jobs, so that a worker which has never seen the chain obeys it.
 Its jobs are named after the first one: `root`, `root.2`, `root.3`; those of a fan-out `root.2.0`,
-`root.2.1` and so on.
+`root.2.1` and so on. An id that the caller chose may come again while jobs that followed from the
+earlier one are still stored; so these are named after the life of the first too: `root~17.2`.
 """
 
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
-from mulligan.core.errors import InvalidError
-from mulligan.core.job import NO_TRACE, Claim, NewJob, encode, traced
-from mulligan.core.lane import Priority
+from mulligan.core.errors import UNREADABLE, InvalidError
+from mulligan.core.job import NO_TRACE, Claim, Job, NewJob, encode, life_of, traced
+from mulligan.core.stage import Stage
 
 MOST_MEMBERS = 10_000
-SINK_SUFFIX = "sink"
 # Leaves room for what is added to the names of later jobs.
 ROOT_LIMIT = 100
 
@@ -24,35 +25,12 @@ class FlowError(Exception):
     """A result that the next stage cannot be made from."""
 
 
-class Stage(Struct, frozen=True, omit_defaults=True):
-    """A task to come, and where its jobs go; without a region, to that of the job before.
-
-    With `each` there is a job for every element of the result.
-    """
-
-    task: str
-    queue: str = "default"
-    region: str | None = None
-    priority: int = Priority.NORMAL
-    retry: Raw = Raw(b"{}")
-    timeout: float | None = None
-    delay: float = 0.0
-    expires: float | None = None
-    concurrency_key: str | None = None
-    concurrency_limit: int = 1
-    on_dead: str | None = None
-    on_dead_queue: str = "default"
-    on_dead_retry: Raw = Raw(b"{}")
-    each: bool = False
-    judged: bool = False
-    sink: "Stage | None" = None
-
-
 class Flow(Struct, frozen=True, omit_defaults=True):
     """A job's place in a chain: the stages before and after it, by name, and those to come.
 
     `key` is the unique key that the chain holds until its last job has ended, and its queue.
-    `members` is how many jobs a fan-out has; the job after it gathers their results.
+    `members` is how many jobs a fan-out has; the job after it gathers their results. `life` is that
+    of the job which began the flow, once it is known, and 0 where its id never comes again.
     """
 
     root: str
@@ -62,6 +40,17 @@ class Flow(Struct, frozen=True, omit_defaults=True):
     key: tuple[str, str] | None = None
     members: int = 0
     gathers: bool = False
+    life: int = 0
+
+    @property
+    def begins_at(self) -> int:
+        """The last stage that is enqueued from outside: what gathers is, with its members."""
+        return 2 if self.path and is_spread(self.path[0]) else 1
+
+    @property
+    def prefix(self) -> str:
+        """What the jobs of this stage are named after."""
+        return with_life(self.root, self.life if self.number > self.begins_at else 0)
 
 
 class Following(Struct):
@@ -69,9 +58,11 @@ class Following(Struct):
 
     flow: Flow | None = None
     sink: Stage | None = None
+    named: bool = False
     trace: Raw = NO_TRACE
 
 
+NOTHING_FOLLOWS = Following()
 _decode = msgspec.json.Decoder(Following).decode
 _decode_list = msgspec.json.Decoder(list[Raw]).decode
 
@@ -86,12 +77,37 @@ def check_root(job: str) -> str:
     return job
 
 
+def is_spread(name: str) -> bool:
+    """Whether a stage of this name has a job for each element."""
+    return name.startswith("each(")
+
+
+def following_of(body: bytes) -> Following:
+    """What a job says of those that follow from it; nothing, if that cannot be read."""
+    try:
+        return _decode(body)
+    except UNREADABLE:
+        return NOTHING_FOLLOWS
+
+
 def flow_of(body: bytes) -> Flow | None:
     """The flow that a job belongs to, if any; one that cannot be read is none."""
-    try:
-        return _decode(body).flow if b'"flow":' in body else None
-    except msgspec.MsgspecError:
-        return None
+    return following_of(body).flow if b'"flow":' in body else None
+
+
+def with_life(job: str, life: int) -> str:
+    """What those that follow from a job are named after: its life too, if its id may come again."""
+    return f"{job}~{life}" if life else job
+
+
+def follower_id(job: Claim | Job, role: str, *, named: bool) -> str:
+    """The id of the one job that follows from this one in this role, once for each replay."""
+    return f"{with_life(job.id, life_of(job.token) if named else 0)}.{role}.{job.replay}"
+
+
+def sink_id(job: Claim | Job, told: Following) -> str:
+    """The id of the job that hands the result of this one to its sink."""
+    return follower_id(job, "sink", named=told.named)
 
 
 def following(claim: Claim, result: bytes | None) -> tuple[NewJob, ...]:
@@ -100,25 +116,24 @@ def following(claim: Claim, result: bytes | None) -> tuple[NewJob, ...]:
         return ()
     try:
         told = _decode(claim.body)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise FlowError(f"what comes after the job cannot be read: {error}") from error
     value = Raw(b"null" if result is None else result)
     jobs: list[NewJob] = []
     if told.sink is not None:
-        jobs.append(sink_job(claim, told.sink, value))
+        jobs.append(sink_job(claim, sink_id(claim, told), told.sink, value))
     if told.flow is not None and told.flow.then:
-        stage = told.flow.then[0]
-        make = fan_out if stage.each else next_stage
-        jobs += make(claim.region, told.flow, value)
+        flow = replace(told.flow, life=life_of(claim.token)) if told.named else told.flow
+        make = fan_out if flow.then[0].each else next_stage
+        jobs += make(claim.region, flow, value)
     return tuple(traced(job, told.trace) for job in jobs)
 
 
-def sink_job(claim: Claim, sink: Stage, value: Raw) -> NewJob:
+def sink_job(claim: Claim, job: str, sink: Stage, value: Raw) -> NewJob:
     """The job that hands an accepted result to its sink.
 
     Its key is the same however often the sink has to be called.
     """
-    job = f"{claim.id}.{SINK_SUFFIX}.{claim.replay}"
     said = {"args": [value], "kwargs": {"key": f"{claim.id}.{claim.replay}"}}
     return new_job(job, sink, claim.region, said)
 
@@ -126,7 +141,7 @@ def sink_job(claim: Claim, sink: Stage, value: Raw) -> NewJob:
 def next_stage(region: str, flow: Flow, value: Raw) -> list[NewJob]:
     """The one job of the next stage: the result is its argument."""
     stage = flow.then[0]
-    after = Flow(flow.root, flow.path, flow.number + 1, flow.then[1:], flow.key)
+    after = replace(flow, number=flow.number + 1, then=flow.then[1:], members=0, gathers=False)
     return [new_job(stage_id(after), stage, region, {"args": [value], "kwargs": {}}, after)]
 
 
@@ -135,25 +150,21 @@ def fan_out(region: str, flow: Flow, value: Raw) -> list[NewJob]:
     stage, *rest = flow.then
     try:
         elements = _decode_list(value)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise FlowError(f"each({stage.task}) needs a list, and the result is none") from error
     if len(elements) > MOST_MEMBERS:
         raise FlowError(
             f"each({stage.task}) takes at most {MOST_MEMBERS} elements, not {len(elements)};"
             " put several into one"
         )
-    spread = Flow(flow.root, flow.path, flow.number + 1, members=len(elements))
+    spread = replace(
+        flow, number=flow.number + 1, then=(), key=None, members=len(elements), gathers=False
+    )
     gather = None
     jobs: list[NewJob] = []
     if rest:
-        after = Flow(
-            flow.root,
-            flow.path,
-            flow.number + 2,
-            tuple(rest[1:]),
-            flow.key,
-            len(elements),
-            gathers=True,
+        after = replace(
+            flow, number=flow.number + 2, then=flow.then[2:], members=len(elements), gathers=True
         )
         gather = stage_id(after)
         jobs.append(gathering(gather, rest[0], region, after))
@@ -164,9 +175,9 @@ def fan_out(region: str, flow: Flow, value: Raw) -> list[NewJob]:
     ]
 
 
-def gathering(job: str, stage: Stage, region: str, flow: Flow) -> NewJob:
+def gathering(job: str, stage: Stage, region: str, flow: Flow, *, named: bool = False) -> NewJob:
     """The job that starts when all members have arrived, with their results as its argument."""
-    said: dict[str, Any] = {"args": [], "kwargs": {}}
+    said: dict[str, Any] = {"args": [], "kwargs": {}} | ({"named": True} if named else {})
     return new_job(job, stage, region, said, flow, awaits=flow.members)
 
 
@@ -181,11 +192,7 @@ def new_job(
     """A job of this stage."""
     body = {"task": stage.task, **said, "retry": stage.retry, "timeout": stage.timeout}
     if stage.on_dead is not None:
-        body |= {
-            "on_dead": stage.on_dead,
-            "on_dead_queue": stage.on_dead_queue,
-            "on_dead_retry": stage.on_dead_retry,
-        }
+        body["on_dead"] = stage.on_dead
     if stage.judged:
         body["judged"] = True
     if stage.sink is not None:
@@ -211,9 +218,9 @@ def new_job(
 
 def stage_id(flow: Flow) -> str:
     """The id of the one job of a stage."""
-    return flow.root if flow.number == 1 else f"{flow.root}.{flow.number}"
+    return flow.root if flow.number == 1 else f"{flow.prefix}.{flow.number}"
 
 
 def member_id(flow: Flow, place: int) -> str:
     """The id of one of a fan-out's jobs."""
-    return f"{flow.root}.{flow.number}.{place}"
+    return f"{flow.prefix}.{flow.number}.{place}"

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.retry import Retry
+from mulligan.core.stage import Stage
 
 Status = Literal["pending", "processing", "done", "failed", "cancelled"]
 # Why a job that did not start in time is cancelled.
@@ -22,11 +23,40 @@ def never_arrives(job: str, how: str) -> str:
 ENDED: frozenset[Status] = frozenset({"done", "failed", "cancelled"})
 
 
+# How many tokens a job has before those of the next sequence begin. Sequences stay far below
+# 2**41, so that a token is exact in a double too.
+TOKENS_PER_LIFE = 4096
+
+
 class Lease(NamedTuple):
     """A hold on a job: valid while the job's token is still this one."""
 
     job: str
     token: int
+
+
+def first_token(sequence: int) -> int:
+    """The token of a job that was accepted under this sequence and never claimed.
+
+    A job that was purged may be enqueued again under its id. Sequences only grow, so no lease of
+    the earlier life holds anything in the later one.
+    """
+    return sequence * TOKENS_PER_LIFE
+
+
+def adopted_token(sequence: int, token: int) -> int:
+    """The token under which a job goes on in another store: as many are used as there."""
+    return first_token(sequence) + token % TOKENS_PER_LIFE
+
+
+def life_of(token: int) -> int:
+    """Which life of its id a job is, by any of its tokens: a number that no other one has."""
+    return token // TOKENS_PER_LIFE
+
+
+def never_started(retry_count: int, snoozes: int, replay: int) -> bool:
+    """Whether no attempt has come of any claim so far: what a drain returned has not started."""
+    return retry_count == snoozes == replay == 0
 
 
 class NewJob(Struct, frozen=True):
@@ -191,12 +221,13 @@ NONE_ARRIVE = Arrivals()
 
 
 class Call(Struct):
-    """The part of a body that a worker needs to run the task."""
+    """The part of a body that a worker needs to run the task; not if it was `refused`."""
 
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     timeout: float | None = None
     flow: Arrivals = NONE_ARRIVE
+    refused: str | None = None
 
 
 # A body without a trace.
@@ -207,26 +238,27 @@ class Policy(Struct):
     """The part of a body that decides what a failure means."""
 
     retry: Retry = Retry()
-    on_dead: str | None = None
-    on_dead_queue: str = "default"
-    on_dead_retry: Retry = Retry()
+    on_dead: Stage | None = None
+    named: bool = False
     trace: Raw = NO_TRACE
 
 
 class Body(Struct, omit_defaults=True):
-    """The whole body, in the order in which it is written; policy is encoded once per task."""
+    """The whole body, in the order in which it is written; policy is encoded once per task.
+
+    It is `named` where others follow from it and its caller chose its id, which may come again.
+    """
 
     task: str
     args: Raw
     kwargs: Raw
     retry: Raw
     timeout: float | None = None
-    on_dead: str | None = None
-    on_dead_queue: str = "default"
-    on_dead_retry: Raw = Raw(b"{}")
+    on_dead: Stage | None = None
     judged: bool = False  # the app alone can say whether a result is good
-    sink: Any = None
+    sink: Stage | None = None
     flow: Any = None
+    named: bool = False
 
 
 encode = msgspec.json.Encoder().encode

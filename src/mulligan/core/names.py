@@ -1,4 +1,4 @@
-"""What a queue, a task, a region, a key or a job id may be called."""
+"""What a queue, a task, a region, a key or a job id may be called, and what text may be kept."""
 
 import unicodedata
 
@@ -9,17 +9,26 @@ NAME_LIMIT = 128
 
 def check_name(kind: str, value: object) -> str:
     """Return the name, or refuse one that is empty, too long or has control characters."""
-    if not isinstance(value, str):
-        message = f"{kind} {value!r} must be text, not {type(value).__name__}"
-        raise InvalidError(message)
-    if not 1 <= len(value) <= NAME_LIMIT:
+    if isinstance(value, str) and not 1 <= len(value) <= NAME_LIMIT:
         message = f"{kind} {value[:40]!r} has {len(value)} characters; use 1 to {NAME_LIMIT}"
         raise InvalidError(message)
+    return check_word(kind, value)
+
+
+def check_word(kind: str, value: object) -> str:
+    """Return the name of something that is looked for, however long another program made it.
+
+    Nothing but text may reach a store: a document might be read as an operator there.
+    """
+    if not isinstance(value, str):
+        shown = repr(value)[:40]
+        raise InvalidError(f"{kind} {shown} must be text, not {type(value).__name__}")
     if not value.isascii() or not value.isprintable():
         for character in value:
             if unicodedata.category(character) in ("Cc", "Cs"):
-                message = f"{kind} {value!r} has the control character {character!r}; remove it"
-                raise InvalidError(message)
+                raise InvalidError(
+                    f"{kind} {value[:40]!r} has the control character {character!r}; remove it"
+                )
     return value
 
 
@@ -32,3 +41,8 @@ def check_region(value: object, *, anywhere: bool = True) -> str:
         message = f"region {name!r} must not begin with '*', which stands for any region; rename it"
         raise InvalidError(message)
     return name
+
+
+def clean(words: str) -> str:
+    """The text as every store can keep it."""
+    return words.encode("utf-8", "replace").decode().replace("\0", "")

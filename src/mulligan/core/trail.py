@@ -7,21 +7,26 @@ from typing import NamedTuple
 
 import msgspec
 
+from mulligan.core.errors import UNREADABLE
+
 encode = msgspec.json.Encoder().encode
 
 
 class Trail(NamedTuple):
     """The regions that failed the job since it was enqueued or replayed, the last one last.
 
-    `delay` is the pause that was chosen after the last failure.
+    `delay` is the pause that was chosen after the last failure; `lost` is how many attempts in a
+    row ended with their worker.
     """
 
     regions: tuple[str, ...] = ()
     delay: float = 0.0
+    lost: int = 0
 
-    def after(self, region: str, delay: float) -> "Trail":
+    def after(self, region: str, delay: float, *, lost: bool = False) -> "Trail":
         """The trail after one more failure."""
-        return Trail((*(each for each in self.regions if each != region), region), delay)
+        regions = (*(each for each in self.regions if each != region), region)
+        return Trail(regions, delay, self.lost + 1 if lost else 0)
 
     def write(self) -> str:
         """As a store keeps it."""
@@ -38,5 +43,5 @@ def read_trail(written: str) -> Trail:
         return NOWHERE
     try:
         return _decode(written)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return NOWHERE

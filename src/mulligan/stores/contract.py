@@ -124,10 +124,14 @@ class Adopted(NamedTuple):
     arrived: Mapping[int, bytes | None] = {}
 
 
+# The digits of the largest number that every store can hold.
+LONGEST_PLACE = 18
+
+
 def place_after(cursor: str) -> int:
     """The place at which a page ended, for stores whose cursors are numbers."""
-    if not (cursor.isascii() and cursor.isdecimal()):
-        raise InvalidError(f"after {cursor!r} is not where a page ended; leave it out")
+    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= LONGEST_PLACE):
+        raise InvalidError(f"after {cursor[:40]!r} is not where a page ended; leave it out")
     return int(cursor)
 
 
@@ -147,11 +151,16 @@ class Store(Protocol):
 
         A job is there before it if it has the same id, or the same unique key in the same queue
         (`key_queue`) and has not ended. One that awaits others stands in no lane yet.
+
+        Its token begins at `first_token` of a sequence that the store has never given before and
+        will never give again, whatever is purged or restarted: a lease on an earlier job of its id
+        holds nothing.
         """
 
     async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
         """Walk the plan and hand its jobs to the worker, each with a new, higher token.
 
+        A job that has expired and was `never_started` is cancelled instead.
         Gates are charged in the same step; a permit is freed when its job is committed or
         seized. A worker that got less than it asked for is remembered as waiting, until its
         next claim: the next thing that may matter to this plan ends its `wait`. One waiting
@@ -268,7 +277,8 @@ class Store(Protocol):
         """Take over unfinished and failed jobs of another store as they stand, with history.
 
         A running one is pending here, at the place it was taken from. False where the id, or
-        the unique key of a job that has not ended, is already stored.
+        the unique key of a job that has not ended, is already stored. Each gets a new sequence
+        and its `adopted_token`; no lease of the other store holds here.
         """
 
     async def purge(self, jobs: Sequence[str]) -> list[bool]:

@@ -60,7 +60,7 @@ class Claiming(Operating):
 
     def take(self, lane: Lane, gates: tuple[Gate, ...]) -> Claim | None:
         record = heappop(self._lanes[lane])[2]
-        if record.token == 0 and record.expires_at is not None and record.expires_at <= self._now:
+        if record.has_expired(self._now):
             record.cancel_reason = EXPIRED
             self._end(record, "cancelled")
             self._release(record)
@@ -167,6 +167,7 @@ class Claiming(Operating):
                 for job in following:
                     self._add(job)
             case Returned():
+                self._watch(record)
                 self._stand(record)
             case Cancelled(_, reason):
                 record.cancel_reason = reason

@@ -1,11 +1,11 @@
 """Operating the store: facts, settings, counts, and jobs that are ended, revived or moved."""
 
 from collections.abc import Iterator, Sequence
-from heapq import heappop, heappush
+from heapq import heappop
 
 from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.health import Breaker, Health
-from mulligan.core.job import ENDED, EXPIRED, NewJob
+from mulligan.core.job import ENDED, EXPIRED, NewJob, adopted_token
 from mulligan.core.settings import check_batch
 from mulligan.stores.contract import Adopted, Count, Tallies
 from mulligan.stores.memory.record import Record
@@ -21,7 +21,7 @@ class Operating(State):
             ended = 0
             while self._expiring and self._expiring[0][0] <= now and ended < limit:
                 record = heappop(self._expiring)[2]
-                if record.status == "pending" and record.token == 0:
+                if record.status == "pending" and record.has_expired(now):
                     ended += self._cancel(record, EXPIRED)
             return ended
 
@@ -156,14 +156,13 @@ class Operating(State):
             gather=job.gather,
             place=job.place,
         )
-        record = self._jobs[job.id] = Record(new, self._place(), job.created_at)
-        record.expires_at, record.token, record.committed = job.expires_at, job.token, job.token
+        record = self._jobs[job.id] = Record(new, self._next_sequence(), job.created_at)
+        record.expires_at, record.token = job.expires_at, adopted_token(record.place, job.token)
         record.retry_count, record.replay, record.snoozes = job.retry_count, job.replay, job.snoozes
         record.started_at, record.last_retry_at = job.started_at, job.last_retry_at
         record.history, record.trail = list(adopted.history), job.trail
         record.arrived = dict(adopted.arrived)
-        if record.expires_at is not None:
-            heappush(self._expiring, (record.expires_at, record.place, record))
+        self._watch(record)
         if job.status == "failed":
             record.status, record.ended_at = "failed", job.ended_at
             record.lane, record.due = job.lane, job.due

@@ -29,7 +29,7 @@ class Reading(Claiming):
 
     async def page(self, selection: Selection, limit: int, after: str | None = None) -> Page:
         with self._lock:
-            below = self._places + 1 if after is None else place_after(after)
+            below = self._sequence + 1 if after is None else place_after(after)
             found = [r for r in self._jobs.values() if r.place < below and matches(selection, r)]
             found.sort(key=lambda record: -record.place)
             more = len(found) > limit

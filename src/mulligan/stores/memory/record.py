@@ -1,6 +1,6 @@
 """A stored job in memory, and how readers see it."""
 
-from mulligan.core.job import Attempt, Job, NewJob, Status
+from mulligan.core.job import Attempt, Job, NewJob, Status, first_token, never_started
 from mulligan.stores.contract import Selection
 
 
@@ -48,7 +48,7 @@ class Record:
         self.sequence = 0
         self.delayed = False
         self.held = False
-        self.token = 0
+        self.token = first_token(place)
         self.committed = 0
         self.retry_count = 0
         self.replay = 0
@@ -72,6 +72,11 @@ class Record:
     def key(self) -> str | None:
         """The permit that its concurrency key stands for."""
         return None if self.new.concurrency_key is None else f"key:{self.new.concurrency_key}"
+
+    def has_expired(self, now: float) -> bool:
+        """Whether it should have started by now, and has not."""
+        waits = never_started(self.retry_count, self.snoozes, self.replay)
+        return waits and self.expires_at is not None and self.expires_at <= now
 
 
 def view(record: Record) -> Job:

@@ -44,7 +44,6 @@ class State:
         self._paused: set[str] = set()
         self._epoch = 0
         self._sequence = 0
-        self._places = 0
         self._now = 0.0
         self._claimer = Worker("")
 
@@ -56,21 +55,24 @@ class State:
             if first is not None:
                 return Enqueued(first, created=False)
             self._unique[new.key_queue, new.unique_key] = new.id
-        record = self._jobs[new.id] = Record(new, self._place(), self._now)
-        if record.expires_at is not None:
-            heappush(self._expiring, (record.expires_at, record.place, record))
+        record = self._jobs[new.id] = Record(new, self._next_sequence(), self._now)
+        self._watch(record)
         if not record.awaits:
             self._put(record, new.lane, new.delay)
         return Enqueued(new.id, created=True)
 
-    def _place(self) -> int:
-        self._places += 1
-        return self._places
+    def _next_sequence(self) -> int:
+        self._sequence += 1
+        return self._sequence
+
+    def _watch(self, record: Record) -> None:
+        """End the job when it expires, unless it has started by then."""
+        if record.expires_at is not None:
+            heappush(self._expiring, (record.expires_at, self._next_sequence(), record))
 
     def _put(self, record: Record, lane: Lane, delay: float) -> None:
         """Let the job join a lane, due after the delay."""
-        self._sequence += 1
-        record.sequence = self._sequence
+        record.sequence = self._next_sequence()
         record.due = rounded(self._now + delay) if delay else self._now
         record.delayed = record.due > self._now
         record.lane = lane

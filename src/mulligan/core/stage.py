@@ -1,0 +1,27 @@
+"""A task that a job hands on to: the next of a chain, a sink, one that hears of dead letters."""
+
+from msgspec import Raw, Struct
+
+from mulligan.core.lane import Priority
+
+
+class Stage(Struct, frozen=True, omit_defaults=True):
+    """A task to come, and where its jobs go; without a region, to that of the job before.
+
+    With `each` there is a job for every element of the result.
+    """
+
+    task: str
+    queue: str = "default"
+    region: str | None = None
+    priority: int = Priority.NORMAL
+    retry: Raw = Raw(b"{}")
+    timeout: float | None = None
+    delay: float = 0.0
+    expires: float | None = None
+    concurrency_key: str | None = None
+    concurrency_limit: int = 1
+    each: bool = False
+    judged: bool = False
+    on_dead: "Stage | None" = None
+    sink: "Stage | None" = None
