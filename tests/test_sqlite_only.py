@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from mulligan.core.errors import InvalidError, StoreError, StoreUnavailableError
-from mulligan.core.job import decode_call, decode_policy
+from mulligan.core.job import Lease, decode_call, decode_policy, first_token
 from mulligan.core.lane import Lane, Priority
+from mulligan.core.outcome import Done
 from mulligan.core.retry import Retry
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Count, Selection
@@ -38,6 +39,7 @@ from tests.contract.making import (
 )
 from tests.stores import handle
 
+TABLES = "job|lane|held|running|ended|attempt|permit|note"
 STATEMENTS = sorted(
     each.name.removesuffix(".sql")
     for each in files("mulligan.stores.sqlite").joinpath("sql").iterdir()
@@ -125,18 +127,21 @@ async def pragma(store, name):
 @pytest.mark.parametrize(
     ("statement", "index"),
     [
-        ("claim_heads", "job_lane"),
-        ("claim_rows", "job_lane"),
-        ("held_next", "job_held"),
-        ("seize_worker", "job_running"),
-        ("seize_rows", "job_running"),
-        ("running", "job_running"),
-        ("promote", "job_expires"),
-        ("ended_group", "job_ended"),
-        ("prune", "job_ended"),
+        ("claim_heads", "lane USING PRIMARY KEY (queue=? AND scope=? AND lane_priority=?)"),
+        ("claim_rows", "lane_priority=? AND (due,sequence)>(?,?) AND due<?)"),
+        ("claim_lease", "lane_priority=? AND (due,sequence)>(?,?) AND (due,sequence)<(?,?))"),
+        ("claim_take", "lane_priority=? AND (due,sequence)>(?,?) AND (due,sequence)<(?,?))"),
+        ("lane_leave", "lane_priority=? AND due=? AND sequence=?)"),
+        ("held_next", "held_key"),
+        ("seize_worker", "running_worker"),
+        ("promote", "lane_expires"),
+        ("promote", "held_expires"),
+        ("ended_group", "ended_queue"),
+        ("prune", "ended_queue"),
         ("unique_holder", "job_unique"),
-        ("depth", "job_lane"),
-        ("tail", "job_lane"),
+        ("commit_begin", "job_unique"),
+        ("depth", "lane USING PRIMARY KEY (queue=? AND scope=? AND lane_priority=? AND due<?)"),
+        ("tail", "lane USING PRIMARY KEY (queue=? AND scope=? AND lane_priority=? AND due<?)"),
         ("attempt_list", "attempt_job"),
         ("attempt_trim", "attempt_job"),
         ("permits_of", "permit_job"),
@@ -146,29 +151,38 @@ async def pragma(store, name):
 def test_a_query_uses_its_index_and_sorts_nothing(db, statement, index):
     plan = explain(db, statement)
     assert index in plan
-    assert not re.search(r"SCAN (job|attempt|permit|note)\b(?! USING)", plan), plan
+    assert not re.search(rf"SCAN ({TABLES})\b(?! USING)", plan), plan
     assert "TEMP B-TREE" not in plan
 
 
-@pytest.mark.parametrize("statement", ["claim_lease", "seize_lease", "commit_done_if_held"])
-def test_jobs_are_changed_by_key(db, statement):
+@pytest.mark.parametrize("statement", ["running", "seize_rows"])
+def test_of_the_running_jobs_only_those_of_the_worker_are_looked_at(db, statement):
+    assert "SEARCH running USING INDEX running_worker (worker=?)" in explain(db, statement)
+
+
+@pytest.mark.parametrize(
+    "statement", ["commit_attempt", "commit_done_if_held", "commit_rows", "running_leave", "get"]
+)
+def test_jobs_are_found_by_key(db, statement):
     plan = explain(db, statement)
-    assert re.search(r"SEARCH job USING (INTEGER PRIMARY KEY|INDEX sqlite_autoindex_job_1)", plan)
-    assert "SCAN job" not in plan
+    assert re.search(r"SEARCH (job|running) USING I(NTEGER PRIMARY KEY|NDEX sqlite_auto)", plan)
+    assert not re.search(rf"SCAN ({TABLES})\b", plan), plan
 
 
 @pytest.mark.parametrize(
     ("statement", "index"),
     [
-        ("stats_lanes", "job_lane"),
-        ("stats_ended", "job_ended"),
-        ("stats_delayed", "job_delayed"),
-        ("stats_held", "job_held"),
-        ("stats_gathering", "job_held"),
+        ("stats_lanes", "SCAN lane"),
+        ("stats_ended", "USING COVERING INDEX ended_queue"),
+        ("stats_delayed", "USING COVERING INDEX lane_delayed"),
+        ("stats_held", "USING COVERING INDEX held_key"),
+        ("stats_gathering", "USING COVERING INDEX held_key"),
     ],
 )
-def test_counts_read_indexes_and_no_bodies(db, statement, index):
-    assert f"USING COVERING INDEX {index}" in explain(db, statement)
+def test_counts_read_no_bodies(db, statement, index):
+    plan = explain(db, statement)
+    assert index in plan
+    assert " job " not in plan
 
 
 def test_the_health_of_a_region_is_read_from_its_recent_attempts_alone(db):
@@ -227,6 +241,60 @@ async def test_an_older_file_is_brought_up_to_date_in_place(path, url, clock):
         assert await pragma(store, "user_version") == len(_schema.migrations())
 
 
+OLD_STATES = [
+    ("pending", 0),
+    ("pending", 1),
+    ("pending", 2),
+    ("processing", 0),
+    ("done", 0),
+    ("failed", 0),
+    ("cancelled", 0),
+]
+
+
+async def test_tokens_of_an_older_file_are_raised_but_for_those_that_workers_hold(path, url, clock):
+    old = sqlite3.connect(path, isolation_level=None)
+    _schema.migrate(old, str(path), upto=2)
+    for place, (name, status) in enumerate([("w", "pending"), ("r", "processing")], 1):
+        old.execute(
+            "INSERT INTO job (place, id, queue, task, region, priority, status, scope,"
+            " lane_priority, due, sequence, created_at, token, worker, body) VALUES"
+            " (?1, ?2, 'default', 'ask', 'default', 0, ?3, 'default', 0, 1, ?1, 1, 2, 'old', '{}')",
+            (place, name, status),
+        )
+    old.close()
+    async with handle(url, clock) as store:
+        assert await store.commit([Done(Lease("r", 2))]) == ["written"]
+        assert (await start(store)).token == first_token(1) + 3
+
+
+async def test_jobs_of_an_older_file_stand_where_they_stood(path, url, clock):
+    old = sqlite3.connect(path, isolation_level=None)
+    _schema.migrate(old, str(path), upto=3)
+    for place, (status, held) in enumerate(OLD_STATES, 1):
+        old.execute(
+            "INSERT INTO job (place, id, queue, task, region, priority, status, held, scope,"
+            " lane_priority, due, sequence, created_at, token, worker, ended_at, unique_key,"
+            " concurrency_key, awaits, body) VALUES"
+            " (?1, 'j' || ?1, 'default', 'ask', 'default', 0, ?2, ?3, 'default', 0, 1, ?1, 1,"
+            " ?1 * 4096, 'old', 1, 'u' || ?1, 'k', ?3 = 2, '{}')",
+            (place, status, held),
+        )
+    old.execute("UPDATE meta SET value = ? WHERE name = 'sequence'", (len(OLD_STATES),))
+    old.close()
+    async with handle(url, clock) as store:
+        found = [await store.get(f"j{place}") for place in range(1, len(OLD_STATES) + 1)]
+        assert [(each.status, each.held, each.awaits) for each in found] == [
+            (status, held == 1, int(held == 2)) for status, held in OLD_STATES
+        ]
+        again = await store.enqueue([job(f"n{n}", unique_key=f"u{n}") for n in range(1, 8)])
+        assert [each.created for each in again] == [False] * 4 + [True] * 3
+        stats = await store.stats()
+        assert [(each.ready, each.delayed) for each in stats.lanes] == [(1 + 1 + 3, 0)]
+        assert stats.gathering == {"default": 1}
+        assert names(await claim(store, demand=9)) == ["j1", "n5", "n6", "n7"]
+
+
 async def test_many_may_open_an_older_file_at_once(path, url, clock):
     old = sqlite3.connect(path, isolation_level=None)
     _schema.migrate(old, str(path), upto=1)
@@ -272,7 +340,7 @@ async def test_a_missing_folder_is_named(tmp_path, clock):
 
 async def test_an_old_library_is_refused(url, clock, monkeypatch):
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
-    with pytest.raises(StoreError, match=r"RETURNING needs 3\.35\.0"):
+    with pytest.raises(StoreError, match=r"strict tables need 3\.37\.0"):
         await SqliteStore(url, clock).open()
 
 
@@ -336,6 +404,19 @@ async def test_what_is_past_its_time_leaves_the_file(store, clock):
         (0,),
         (0,),
     ]
+
+
+async def test_a_worker_that_was_killed_is_forgotten_a_day_after_its_jobs_were_seized(store, clock):
+    await begin(store, job("a"), worker=ANN)
+    clock.advance(86_400 - 1)
+    await store.prune(0, 100)
+    assert await rows(store, "SELECT id FROM worker") == [(ANN.id,)]
+    clock.advance(2)
+    await store.prune(0, 100)
+    assert await rows(store, "SELECT id FROM worker") == [(ANN.id,)]
+    await store.seize(10, BOB)
+    await store.prune(0, 100)
+    assert await rows(store, "SELECT id FROM worker") == [(BOB.id,)]
 
 
 # -- processes ---------------------------------------------------------------------------------
@@ -437,7 +518,7 @@ async def test_processes_share_a_file_and_never_a_job(run, url):
     lines = [line.split() for line in output.splitlines()]
     assert len(lines) == 450
     assert len({name for name, *_ in lines}) == 450
-    assert {(token, verdict) for _, token, verdict in lines} == {("1", "written")}
+    assert {(int(token) % 4096, verdict) for _, token, verdict in lines} == {(1, "written")}
 
 
 async def test_a_sleeper_in_another_process_is_woken_by_its_bell(run, url, path):
@@ -604,6 +685,7 @@ async def test_an_insert_into_the_inbox_may_say_everything(store, path):
     )
     found = await store.get("q-1")
     assert found is not None
+    assert found.token == first_token(found.sequence)
     assert found.lane == Lane("questions", "EU", Priority.URGENT)
     assert found.unique_key == "why"
     assert found.due == pytest.approx(found.created_at + 1.5)
@@ -655,6 +737,7 @@ async def test_a_foreign_job_that_is_there_already_changes_nothing(store, path):
         ("task, queue", ["ask", "a\nb"], "queue is not text of 1 to 128 characters"),
         ("task, id", ["ask", ""], "id is not text of 1 to 128 characters"),
         ("task, unique_key", ["ask", 7], "unique_key is not text of 1 to 128 characters"),
+        ("task, args", ["ask", f'["{"é" * 131_072}"]'], "the payload has more than 262144 bytes"),
     ],
 )
 async def test_what_cannot_be_a_job_is_set_aside_with_the_reason(
@@ -730,12 +813,12 @@ async def test_others_see_nothing_before_both_are_there(store, db, path, running
         pay(connection)
         other = sqlite3.connect(path)
         assert balances(other) == []
-        assert other.execute("SELECT status FROM job").fetchall() == [("processing",)]
+        assert other.execute("SELECT status FROM jobs").fetchall() == [("processing",)]
         other.close()
 
     assert await store.commit_within(done(running), look) == "written"
     assert balances(db) == [("ann", 5)]
-    assert db.execute("SELECT status FROM job").fetchall() == [("done",)]
+    assert db.execute("SELECT status FROM jobs").fetchall() == [("done",)]
 
 
 async def test_the_same_commit_again_does_not_do_the_work_again(store, db, running):

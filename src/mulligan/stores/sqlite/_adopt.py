@@ -4,14 +4,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from mulligan.core.durations import rounded
-from mulligan.core.job import Job
+from mulligan.core.job import Job, adopted_token
 from mulligan.core.settings import check_batch
 from mulligan.stores.contract import Adopted
 from mulligan.stores.sqlite._commit import attempt_row
 from mulligan.stores.sqlite._sql import load
+from mulligan.stores.sqlite._standing import join_lanes
 from mulligan.stores.sqlite._transaction import Transaction
 
 _ADOPT = load("adopt")
+_FAILED = load("adopt_failed")
+_AWAIT = load("held_begin")
 _REMEMBER = load("attempt_add")
 _ARRIVE = load("arrival_add")
 
@@ -30,13 +33,18 @@ def adopt_one(tx: Transaction, adopted: Adopted, place: int) -> bool:
         return False
     tx.db.executemany(_REMEMBER, [attempt_row(job.id, each, each.ended_at) for each in history])
     tx.db.executemany(_ARRIVE, [(job.id, at, result) for at, result in arrived.items()])
-    if job.status != "failed" and not job.awaits:
+    if job.status == "failed":
+        tx.db.execute(_FAILED, (place, job.ended_at))
+    elif job.awaits:
+        tx.db.execute(_AWAIT, (place, place))
+    else:
+        join_lanes(tx, [place])
         tx.join(job.lane, rounded(job.due))
     return True
 
 
 def row_of(job: Job, place: int, now: float) -> tuple[Any, ...]:
-    """The job as its table keeps it: failed, awaiting others, or in its lane."""
+    """The job as its table keeps it; only one that stands in a lane has a sequence."""
     failed = job.status == "failed"
     stands = not failed and not job.awaits
     due = rounded(job.due) if stands else job.due
@@ -47,13 +55,12 @@ def row_of(job: Job, place: int, now: float) -> tuple[Any, ...]:
         job.task,
         job.region,
         job.priority,
-        "failed" if failed else "pending",
         job.scope,
         job.lane_priority,
         due,
         place if stands else 0,
         stands and due > now,
-        job.token,
+        adopted_token(place, job.token),
         job.retry_count,
         job.replay,
         job.snoozes,
@@ -61,10 +68,10 @@ def row_of(job: Job, place: int, now: float) -> tuple[Any, ...]:
         job.created_at,
         job.started_at,
         job.last_retry_at,
-        job.ended_at if failed else None,
         job.expires_at,
         job.unique_key,
         job.unique_in,
+        None if failed or job.unique_key is None else job.unique_in or job.queue,
         job.concurrency_key,
         job.concurrency_limit,
         job.awaits,

@@ -3,19 +3,19 @@
 from collections.abc import Callable
 
 from mulligan.core.job import Claim
+from mulligan.core.lane import Lane
 from mulligan.core.plan import ClaimPlan, Rate, Running, Source
 from mulligan.core.settings import check_batch
 from mulligan.core.walk import group_waits, next_yield
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Claimed
-from mulligan.stores.sqlite._lines import A_MOMENT, PLACE, SPECIAL, Lines, Row, started_at
-from mulligan.stores.sqlite._sql import as_json, load
+from mulligan.stores.sqlite._lines import A_MOMENT, SPECIAL, Lines, Row, started_at
+from mulligan.stores.sqlite._sql import load
 from mulligan.stores.sqlite._transaction import Transaction
 from mulligan.stores.sqlite._waiting import Sleep, sleep, wake
 from mulligan.stores.sqlite._workers import join
 
 _BEGIN = load("claim_begin")
-_LEASE = load("claim_lease")
 _CHARGE = load("permits_charge")
 _COUNT = load("starts_count")
 _PRUNE_STARTS = load("starts_prune")
@@ -34,12 +34,12 @@ def claim(
     if plan.epoch != epoch:
         return Claimed([], stale=True)
     tx.myself = worker.id
-    lines = Lines(tx, plan.groups, plan.demand)
+    lines = Lines(tx, plan.groups, plan.demand, worker)
     walk(plan, lines)
-    write(tx, lines, worker)
+    settle(tx, lines)
     left = tuple(group_waits(group, lines, tx.now) for group in plan.groups)
     again_in = None
-    if len(lines.taken) < plan.demand:
+    if lines.number < plan.demand:
         lines.look_ahead()
         again_in = next_yield(plan, lines, tx.now)
         until = float("inf") if again_in is None else tx.now + again_in
@@ -64,10 +64,10 @@ def walk(plan: ClaimPlan, lines: Lines) -> None:
 
 def drain(tier: tuple[Source, ...], lines: Lines, room: int) -> int:
     """Take up to `room` jobs from the tier, whose sources are merged by (due, sequence)."""
-    before = len(lines.taken)
+    before = lines.number
     # A start at one source may open a gate that counts a share of starts at another.
     one_by_one = any(isinstance(g, Rate) and g.of for source in tier for g in source.gates)
-    while (rest := room - (len(lines.taken) - before)) > 0:
+    while (rest := room - (lines.number - before)) > 0:
         ready = [
             (row, source, allowed)
             for source in tier
@@ -77,15 +77,15 @@ def drain(tier: tuple[Source, ...], lines: Lines, room: int) -> int:
         if not ready:
             break
         row, source, allowed = min(ready, key=lambda each: each[0][:2])
-        if row[SPECIAL]:
-            taken = [each] if (each := lines.take_special(source.lane)) is not None else []
+        if row[SPECIAL] is not None:
+            taken = lines.take_special(source.lane)
         else:
             others = [r for r, s, _ in ready if s.lane != source.lane]
             most = 1 if one_by_one else min(rest, allowed)
             bound = min(others, default=None)
             taken = lines.take_plain(source.lane, most, bound, lines.waits(source))
         charge(source, lines, taken)
-    return len(lines.taken) - before
+    return lines.number - before
 
 
 def allowance(source: Source, lines: Lines) -> int:
@@ -108,12 +108,8 @@ def charge(source: Source, lines: Lines, taken: list[Row]) -> None:
             lines.count(gate, len(taken))
 
 
-def write(tx: Transaction, lines: Lines, worker: Worker) -> None:
-    """Lease what was taken to the worker, and store what the gates were charged."""
-    if not lines.taken:
-        return
-    places = as_json([row[PLACE] for row in lines.taken])
-    tx.db.execute(_LEASE, (worker.id, worker.region, tx.now, places))
+def settle(tx: Transaction, lines: Lines) -> None:
+    """Store what the gates were charged."""
     if lines.charges:
         tx.db.executemany(_CHARGE, lines.charges)
     for gate, count in lines.counts.items():
@@ -121,8 +117,8 @@ def write(tx: Transaction, lines: Lines, worker: Worker) -> None:
         tx.db.execute(_COUNT, (gate.key, started_at(gate, tx.now), count))
 
 
-def claims_of(rows: list[Row], worker: Worker, now: float) -> list[Claim]:
-    """The rows as claims of the worker."""
+def claims_of(taken: list[tuple[Lane, list[Row]]], worker: Worker, now: float) -> list[Claim]:
+    """What was taken, as claims of the worker."""
     me, region = worker.id, worker.region
     return [
         Claim(
@@ -144,23 +140,21 @@ def claims_of(rows: list[Row], worker: Worker, now: float) -> list[Claim]:
             now,
             trail,
         )
+        for (queue, scope, lane_priority), rows in taken
         for (
             due,
             _,
             _,
             id_,
             token,
-            queue,
             task,
             body,
             own,
             priority,
-            scope,
-            lane_priority,
             retry_count,
             replay,
             snoozes,
             trail,
-            *_,
+            _,
         ) in rows
     ]

@@ -4,24 +4,25 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
-from mulligan.core.job import Attempt, NewJob
+from mulligan.core.job import TOKENS_PER_LIFE, Attempt, NewJob, Status
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome, Returned
 from mulligan.core.settings import HISTORY_LIMIT, check_batch
 from mulligan.stores.contract import Verdict
 from mulligan.stores.sqlite._enqueue import add
 from mulligan.stores.sqlite._gathering import Arrival, arrive, miss
-from mulligan.stores.sqlite._keys import any_permits, release
+from mulligan.stores.sqlite._keys import release
 from mulligan.stores.sqlite._lending import lend
 from mulligan.stores.sqlite._sql import as_json, load
+from mulligan.stores.sqlite._standing import free_keys, join_lanes, stop_running
 from mulligan.stores.sqlite._transaction import Transaction
 
 _ROWS = load("commit_rows")
+_BEGIN = load("commit_begin")
 _DONE_IF_HELD = load("commit_done_if_held")
-_DONE = load("commit_done")
+_ATTEMPT = load("commit_attempt")
 _ENDED = load("commit_ended")
 _PENDING = load("commit_pending")
-_RETURNED = load("commit_returned")
 _REMEMBER = load("attempt_add")
 _TRIM = load("attempt_trim")
 
@@ -47,20 +48,35 @@ def commit_within(tx: Transaction, outcome: Done, work: Callable[[Any], Any]) ->
 
 
 def written_at_once(tx: Transaction, outcomes: Sequence[Outcome]) -> bool:
-    """The common case, in one statement: all done and held, no permits, nothing to arrive."""
+    """The common case, in few statements: all done and held, no permits, nothing to arrive."""
     dones = [o for o in outcomes if type(o) is Done and not o.next]
-    if not dones or len(dones) < len(outcomes) or any_permits(tx):
+    if not dones or len(dones) < len(outcomes):
+        return False
+    permits, keys = tx.db.execute(_BEGIN).fetchone()
+    if permits:
         return False
     try:
-        rows = [(*o.lease, None if o.result is None else o.result.decode()) for o in dones]
+        leases = as_json({o.lease.job: token_and_result(o) for o in dones})
     except UnicodeDecodeError:  # no JSON, but kept as it is
         return False
     tx.db.execute("SAVEPOINT at_once")
-    whole = tx.db.execute(_DONE_IF_HELD, (tx.now, as_json(rows))).rowcount == len(rows)
-    if not whole:
+    bound = (tx.now, leases, TOKENS_PER_LIFE)
+    whole = tx.db.execute(_DONE_IF_HELD, bound).rowcount == len(outcomes)
+    if whole:
+        places = [o.lease.token // TOKENS_PER_LIFE for o in dones]
+        stop_running(tx, places)
+        if keys:
+            free_keys(tx, places)
+    else:
         tx.db.execute("ROLLBACK TO at_once")
     tx.db.execute("RELEASE at_once")
     return whole
+
+
+def token_and_result(done: Done) -> int | str:
+    """Both in one value, which SQLite takes apart faster than an array."""
+    token, result = done.lease.token, done.result
+    return token if result is None else f"{token} {result.decode()}"
 
 
 class Row(NamedTuple):
@@ -68,9 +84,8 @@ class Row(NamedTuple):
 
     id: str
     place: int
-    token: int
+    token: int | None
     committed: int
-    runs: bool
     concurrency_key: str | None
     gather: str | None
     gather_place: int
@@ -96,8 +111,10 @@ class Batch:
         self._sequence = count(tx.reserve(needed) if needed else 0)
         self.written: list[tuple[str, str | None]] = []
         self._writes: dict[str, list[tuple[Any, ...]]] = {
-            statement: [] for statement in (_DONE, _ENDED, _PENDING, _RETURNED, _REMEMBER, _TRIM)
+            statement: [] for statement in (_ENDED, _PENDING, _REMEMBER, _TRIM)
         }
+        self._going_on: list[int] = []
+        self._ending: list[int] = []
         self._arrivals: list[Arrival] = []
         self._next: list[tuple[NewJob, int]] = []
 
@@ -120,26 +137,26 @@ class Batch:
         row = self._rows.get(job)
         if row is None:
             return "stale"
-        if row.token != token or not row.runs:
+        if row.token != token:
             return "already" if row.committed == token else "stale"
-        self._rows[job] = row._replace(committed=token, runs=False)
+        self._rows[job] = row._replace(committed=token, token=None)
         self._collect(outcome, row)
         self.written.append((job, row.concurrency_key))
         return "written"
 
     def _collect(self, outcome: Outcome, row: Row) -> None:
-        now, place = self._tx.now, row.place
+        place = row.place
         match outcome:
             case Done(_, result, following):
-                self._writes[_DONE].append((result, now, place))
+                self._end(place, "done", result=result)
                 self._arrive(row, result)
                 self._follow(following)
             case Dead(_, failure, following):
                 self._remember(row.id, failure)
-                self._writes[_ENDED].append(("failed", None, now, place))
+                self._end(place, "failed")
                 self._follow(following)
             case Cancelled(_, reason):
-                self._writes[_ENDED].append(("cancelled", reason, now, place))
+                self._end(place, "cancelled", reason=reason)
                 self._miss(row)
             case Again(_, lane, delay, failure, trail):
                 self._remember(row.id, failure)
@@ -147,8 +164,14 @@ class Batch:
             case Later(_, delay):
                 self._put(place, row.lane, delay, snoozes=1)
             case Returned():
-                self._writes[_RETURNED].append((place,))
+                self._going_on.append(place)
                 self._tx.join(row.lane, row.due)
+
+    def _end(
+        self, place: int, status: Status, *, result: bytes | None = None, reason: str | None = None
+    ) -> None:
+        self._ending.append(place)
+        self._writes[_ENDED].append((place, status, result, reason, self._tx.now))
 
     def _put(
         self,
@@ -160,6 +183,7 @@ class Batch:
         snoozes: int = 0,
         trail: str | None = None,
     ) -> None:
+        self._going_on.append(place)
         due = self._tx.due(delay)
         _, scope, priority = lane
         self._writes[_PENDING].append(
@@ -201,11 +225,18 @@ class Batch:
             self.flush()
 
     def flush(self) -> None:
-        """Write what was collected."""
+        """Write what was collected: the attempts as they were, then what became of their jobs."""
+        left = self._going_on + self._ending
+        if left:
+            self._tx.db.execute(_ATTEMPT, (as_json(left),))
         for statement, rows in self._writes.items():
             if rows:
                 self._tx.db.executemany(statement, rows)
                 rows.clear()
+        stop_running(self._tx, left)
+        join_lanes(self._tx, self._going_on)
+        free_keys(self._tx, self._ending)
+        self._going_on, self._ending = [], []
         if self._arrivals:
             arrive(self._tx, self._arrivals)
             self._arrivals.clear()

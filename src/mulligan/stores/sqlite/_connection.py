@@ -20,6 +20,7 @@ FIRST_NAP = 0.0001
 LONGEST_NAP = 0.002
 STATEMENTS = 256
 CACHE_KIB = 16 * 1024
+NO_TEXT = "Could not decode to UTF-8"
 
 T = TypeVar("T")
 _BUSY = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL"})
@@ -83,6 +84,13 @@ class Connection:
         return replies, calls
 
     def _together(self, works: Sequence[Work]) -> tuple[list[Reply], list[Call]]:
+        try:
+            return patiently(lambda: self._transact(works), self._place.path)
+        except StoreError as error:
+            if NO_TEXT not in str(error) or self._db.text_factory is not str:
+                raise
+        # Another program wrote what is no text; from now on it is read as far as it goes.
+        self._db.text_factory = as_far_as_it_goes
         return patiently(lambda: self._transact(works), self._place.path)
 
     def _transact(self, works: Sequence[Work]) -> tuple[list[Reply], list[Call]]:
@@ -104,6 +112,11 @@ class Connection:
                 db.execute("ROLLBACK")
             raise
         return replies, calls
+
+
+def as_far_as_it_goes(raw: bytes) -> str:
+    """Text with a mark where it is none."""
+    return raw.decode("utf-8", "replace")
 
 
 def connect(place: Place) -> Lendable:

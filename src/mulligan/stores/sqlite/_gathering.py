@@ -6,13 +6,14 @@ from typing import NamedTuple
 from mulligan.core.job import never_arrives
 from mulligan.core.lane import Lane
 from mulligan.stores.sqlite._sql import load
+from mulligan.stores.sqlite._standing import cancel, stop_holding
 from mulligan.stores.sqlite._transaction import Transaction
 
 _AWAITS = load("gather_awaits")
 _KEEP = load("arrival_add")
 _COUNT_DOWN = load("gather_count_down")
 _STAND = load("gather_stand")
-_CANCEL = load("gather_cancel")
+_AWAITING = load("gather_awaiting")
 
 
 class Arrival(NamedTuple):
@@ -34,8 +35,9 @@ def arrive(tx: Transaction, arrivals: Sequence[Arrival]) -> None:
         if awaited[gather] and tx.db.execute(_KEEP, (gather, place, result)).rowcount:
             awaited[gather] -= 1
             if not awaited[gather]:
-                lane = tx.db.execute(_STAND, (tx.now, sequence, gather)).fetchone()
-                tx.join(Lane(*lane), tx.now)
+                stands = tx.db.execute(_STAND, (tx.now, sequence, gather)).fetchone()
+                stop_holding(tx, stands[0])
+                tx.join(Lane(*stands[1:]), tx.now)
     still = [(number, gather) for gather, number in awaited.items() if number]
     tx.db.executemany(_COUNT_DOWN, still)
 
@@ -47,11 +49,11 @@ def miss(tx: Transaction, job: str, gather: str | None, how: str) -> list[tuple[
     """
     cancelled = []
     while gather is not None:
-        reason = never_arrives(job, how)
-        row = tx.db.execute(_CANCEL, (tx.now, reason, gather)).fetchone()
+        row = tx.db.execute(_AWAITING, (gather,)).fetchone()
         if row is None:
             break
+        cancel(tx, row[0], never_arrives(job, how), outdated=True)
         job, how = gather, "cancelled"
-        key, gather = row
+        _, key, gather = row
         cancelled.append((job, key))
     return cancelled

@@ -4,19 +4,19 @@ from collections.abc import Sequence
 
 from mulligan.core.lane import Lane
 from mulligan.stores.sqlite._sql import load
+from mulligan.stores.sqlite._standing import stop_holding
 from mulligan.stores.sqlite._transaction import Transaction
 
-_ANY = load("permits_any")
+_BEGIN = load("commit_begin")
 _OF = load("permits_of")
 _FREE = load("permits_free")
 _USED = load("permits_used")
 _NEXT = load("held_next")
-_STAND = load("held_stand")
 
 
 def any_permits(tx: Transaction) -> bool:
     """Whether any job holds a permit; where none does, there is nothing to release."""
-    return bool(tx.db.execute(_ANY).fetchone()[0])
+    return bool(tx.db.execute(_BEGIN).fetchone()[0])
 
 
 def release(tx: Transaction, jobs: Sequence[tuple[str, str | None]]) -> None:
@@ -45,7 +45,7 @@ def let_go(tx: Transaction, key: str, used: int) -> list[tuple[Lane, int]]:
         after = (queue, scope, priority, limit)
         if limit > used:
             lane = Lane(queue, scope, priority)
-            tx.db.execute(_STAND, (place,))
+            stop_holding(tx, place)
             tx.join(lane, due)
             gone.append((lane, place))
     return gone

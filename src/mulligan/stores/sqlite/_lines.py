@@ -4,28 +4,34 @@ from bisect import insort
 from functools import lru_cache
 from typing import Any
 
+from msgspec.json import Decoder
+
 from mulligan.core.durations import rounded
 from mulligan.core.job import EXPIRED
 from mulligan.core.lane import Lane
 from mulligan.core.plan import Gate, Group, Rate, Running, Source
+from mulligan.core.worker import Worker
 from mulligan.stores.sqlite._gathering import miss
 from mulligan.stores.sqlite._keys import let_go
 from mulligan.stores.sqlite._sql import as_json, load
+from mulligan.stores.sqlite._standing import cancel
 from mulligan.stores.sqlite._transaction import Transaction
 
 _HEADS = load("claim_heads")
 _ROWS = load("claim_rows")
 _ROW = load("claim_row")
-_EXPIRE = load("claim_expire")
+_LEASE = load("claim_lease")
+_TAKE = load("claim_take")
 _HOLD = load("claim_hold")
+_GATHER = load("gather_of")
 _PERMITS = load("permits_used")
 _STARTS = load("starts")
 _SOONER = load("waiting_sooner")
 
-# (due, sequence) first, so that rows compare by them; the last four are the claim's concern only.
+# (due, sequence) first, so that rows compare by them; the last is the claim's concern only.
 Row = tuple[Any, ...]
-DUE, SEQUENCE, PLACE, ID = 0, 1, 2, 3
-SPECIAL, KEY, LIMIT, EXPIRES = -4, -3, -2, -1
+DUE, SEQUENCE, PLACE, ID, SPECIAL = 0, 1, 2, 3, -1
+decode_special = Decoder(tuple[str | None, int, float | None]).decode
 FIRST: tuple[float, int] = (float("-inf"), 0)
 # More than rounding can move a time, so that a range read from an index is wide enough.
 A_MOMENT = 0.001
@@ -56,17 +62,24 @@ class Line:
         """Note where the first row stands, from here on, that a key or an expiry concerns."""
         rows = self.rows
         self.plain = next(
-            (i for i in range(self.position, len(rows)) if rows[i][SPECIAL]), len(rows)
+            (i for i in range(self.position, len(rows)) if rows[i][SPECIAL] is not None), len(rows)
         )
 
 
 class Lines:
-    """What `core.walk` asks of lanes and gates, answered from the database."""
+    """What `core.walk` asks of lanes and gates, answered from the database.
 
-    def __init__(self, tx: Transaction, groups: tuple[Group, ...], demand: int) -> None:
+    What is taken is leased to the worker at once, a run of neighbours in a lane at a time.
+    """
+
+    def __init__(
+        self, tx: Transaction, groups: tuple[Group, ...], demand: int, worker: Worker
+    ) -> None:
         self._tx = tx
         self._demand = demand
-        self.taken: list[Row] = []
+        self._worker = worker
+        self.taken: list[tuple[Lane, list[Row]]] = []
+        self.number = 0
         self.charges: list[tuple[str, str]] = []
         self.counts: dict[Rate, int] = {}
         self._used: dict[str, int] = {}
@@ -100,7 +113,7 @@ class Lines:
 
     def _read(self, line: Line) -> None:
         """Read as many more rows as the claim could still take, and one to see what is left."""
-        wanted = self._demand - len(self.taken) + 1
+        wanted = self._demand - self.number + 1
         bounds = (*line.lane, self._tx.now, *line.last, wanted)
         line.rows = self._tx.db.execute(_ROWS, bounds).fetchall()
         line.position = 0
@@ -137,33 +150,42 @@ class Lines:
                 stop,
             )
         line.position = stop
-        run = rows[start:stop]
-        self.taken += run
+        return self._lease(lane, rows[start:stop])
+
+    def _lease(self, lane: Lane, run: list[Row]) -> list[Row]:
+        """Let neighbours in a lane run."""
+        ends = (*lane, *run[0][:2], *run[-1][:2])
+        self._tx.db.execute(_LEASE, (self._worker.id, self._worker.region, self._tx.now, *ends))
+        self._tx.db.execute(_TAKE, ends)
+        self.taken.append((lane, run))
+        self.number += len(run)
         return run
 
-    def take_special(self, lane: Lane) -> Row | None:
+    def take_special(self, lane: Lane) -> list[Row]:
         """Take the first row, or set it aside: expired, or its key has no room."""
         line = self._lines[lane]
         row = line.rows[line.position]
         line.position += 1
         line.find_special()
-        if row[EXPIRES] is not None and row[EXPIRES] <= self._tx.now:
-            self._expire(row)
-            return None
-        if row[KEY] is not None:
-            key = f"key:{row[KEY]}"
-            if self._permits(key) >= row[LIMIT]:
+        key, limit, expires_at = decode_special(row[SPECIAL])
+        if expires_at is not None and expires_at <= self._tx.now:
+            self._expire(row, key)
+            return []
+        if key is not None:
+            permit = f"key:{key}"
+            if self._permits(permit) >= limit:
                 self._tx.db.execute(_HOLD, (row[PLACE],))
-                return None
-            self.charge(key, row)
-        self.taken.append(row)
-        return row
+                self._tx.db.execute(_TAKE, (*lane, *row[:2], *row[:2]))
+                return []
+            self.charge(permit, row)
+        return self._lease(lane, [row])
 
-    def _expire(self, row: Row) -> None:
+    def _expire(self, row: Row, own: str | None) -> None:
         """End the job, and those that await it; held jobs of their keys may have room now."""
-        found = self._tx.db.execute(_EXPIRE, (row[PLACE], self._tx.now, EXPIRED)).fetchone()
-        missed = miss(self._tx, row[ID], found[0], "cancelled")
-        for key in (row[KEY], *(key for _, key in missed)):
+        [gather] = self._tx.db.execute(_GATHER, (row[PLACE],)).fetchone()
+        cancel(self._tx, row[PLACE], EXPIRED, outdated=False)
+        missed = miss(self._tx, row[ID], gather, "cancelled")
+        for key in (own, *(key for _, key in missed)):
             if key is not None:
                 self._let_go(key)
 

@@ -7,16 +7,18 @@ from mulligan.core.health import CLOSED, first_slot
 from mulligan.core.job import ENDED, EXPIRED, Status
 from mulligan.core.lane import Lane
 from mulligan.core.settings import check_batch
+from mulligan.stores.sqlite import _standing as standing
 from mulligan.stores.sqlite._gathering import miss
 from mulligan.stores.sqlite._keys import release
 from mulligan.stores.sqlite._read import ended_groups
 from mulligan.stores.sqlite._sql import as_json, load
+from mulligan.stores.sqlite._standing import join_lanes
 from mulligan.stores.sqlite._transaction import Transaction
 
 _STATE = load("state")
 _HOLDER = load("unique_holder")
 _REPLAY = load("replay")
-_CANCEL = load("cancel")
+_LEAVE_ENDED = load("ended_leave")
 _DELETE = load("delete")
 _FORGET_ATTEMPTS = load("attempt_delete")
 _FORGET_ARRIVALS = load("arrival_delete")
@@ -24,6 +26,10 @@ _EXPIRED = load("promote")
 _PRUNE = load("prune")
 _PRUNE_NOTES = load("note_prune")
 _PRUNE_RECENT = load("recent_prune")
+_PRUNE_WORKERS = load("worker_prune")
+
+# Long enough for an operator to see which workers were killed.
+KEEP_DEAD_WORKERS = 86_400.0
 
 
 class State(NamedTuple):
@@ -61,7 +67,9 @@ def replay_one(tx: Transaction, job: str, sequence: int) -> bool:
     key = (state.key_queue, state.unique_key)
     if state.unique_key is not None and tx.db.execute(_HOLDER, key).fetchone():
         return False
+    tx.db.execute(_LEAVE_ENDED, (state.place,))
     tx.db.execute(_REPLAY, (tx.now, sequence, state.place))
+    join_lanes(tx, [state.place])
     tx.join(Lane(state.queue, state.region, state.priority), tx.now)
     return True
 
@@ -77,7 +85,7 @@ def cancel_one(tx: Transaction, job: str, reason: str) -> bool:
     state = state_of(tx, job)
     if state is None or state.status in ENDED:
         return False
-    tx.db.execute(_CANCEL, (tx.now, reason, state.place))
+    standing.cancel(tx, state.place, reason, outdated=True)
     missed = miss(tx, job, state.gather, "cancelled")
     release(tx, [(job, state.concurrency_key), *missed])
     return True
@@ -86,9 +94,7 @@ def cancel_one(tx: Transaction, job: str, reason: str) -> bool:
 def purge(tx: Transaction, jobs: Sequence[str]) -> list[bool]:
     """Delete jobs that have ended, with their history."""
     check_batch(len(jobs))
-    answers = [purge_one(tx, job) for job in jobs]
-    forget(tx, [job for job, purged in zip(jobs, answers, strict=True) if purged])
-    return answers
+    return [purge_one(tx, job) for job in jobs]
 
 
 def purge_one(tx: Transaction, job: str) -> bool:
@@ -96,24 +102,26 @@ def purge_one(tx: Transaction, job: str) -> bool:
     state = state_of(tx, job)
     if state is None or state.status not in ENDED:
         return False
-    tx.db.execute(_DELETE, (state.place,))
+    tx.db.execute(_LEAVE_ENDED, (state.place,))
+    delete(tx, [state.place])
     if state.status == "failed":
         release(tx, miss(tx, job, state.gather, "purged"))
     return True
 
 
-def forget(tx: Transaction, jobs: Sequence[str]) -> None:
-    """Delete what was kept beside jobs that are deleted."""
-    if jobs:
-        tx.db.execute(_FORGET_ATTEMPTS, (as_json(jobs),))
-        tx.db.execute(_FORGET_ARRIVALS, (as_json(jobs),))
+def delete(tx: Transaction, places: Sequence[int]) -> None:
+    """Delete the jobs, and what was kept beside them."""
+    if places:
+        jobs = as_json([job for (job,) in tx.db.execute(_DELETE, (as_json(places),))])
+        tx.db.execute(_FORGET_ATTEMPTS, (jobs,))
+        tx.db.execute(_FORGET_ARRIVALS, (jobs,))
 
 
 def promote(tx: Transaction, limit: int) -> int:
     """End jobs that expired before they could start; lanes need no other care."""
     ended = 0
-    while ended < limit and (row := tx.db.execute(_EXPIRED, (tx.now,)).fetchone()):
-        cancel_one(tx, row[0], EXPIRED)
+    while ended < limit and (firsts := tx.db.execute(_EXPIRED, (tx.now,)).fetchall()):
+        cancel_one(tx, min(firsts)[2], EXPIRED)
         ended += 1
     return ended
 
@@ -121,15 +129,16 @@ def promote(tx: Transaction, limit: int) -> int:
 def prune(tx: Transaction, keep_done: float, limit: int) -> int:
     """Delete done and cancelled jobs that ended long enough ago, the oldest of each queue first.
 
-    And notes that are past their time, and counts that are no longer recent.
+    And notes that are past their time, counts that are no longer recent, workers long dead.
     """
     before = tx.now - keep_done
-    gone: list[str] = []
+    gone: list[int] = []
     for queue, status in ended_groups(tx):
         if status != "failed" and len(gone) < limit:
             rows = tx.db.execute(_PRUNE, (queue, status, before, limit - len(gone)))
-            gone += [job for (job,) in rows]
-    forget(tx, gone)
+            gone += [place for (place,) in rows]
+    delete(tx, gone)
     tx.db.execute(_PRUNE_NOTES, (tx.now,))
     tx.db.execute(_PRUNE_RECENT, (first_slot(tx.now, CLOSED),))
+    tx.db.execute(_PRUNE_WORKERS, (tx.now - KEEP_DEAD_WORKERS,))
     return len(gone)

@@ -6,25 +6,25 @@ from importlib.resources import files
 
 from mulligan.core.errors import StoreError
 
-OLDEST_SQLITE = (3, 35, 0)
+OLDEST_SQLITE = (3, 37, 0)
+SCHEMA = files(__package__).joinpath("schema")
+# What holds nothing itself is made anew with each version.
+VIEWS = ("jobs.sql", "inbox.sql")
 
 
 def check_library() -> None:
     """Refuse a SQLite that lacks what the statements need."""
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise StoreError(
-            f"SQLite {sqlite3.sqlite_version} is too old: RETURNING needs"
+            f"SQLite {sqlite3.sqlite_version} is too old: strict tables need"
             f" {'.'.join(map(str, OLDEST_SQLITE))} or newer; use a newer build of Python"
         )
 
 
 def migrations() -> list[str]:
     """The text of each migration; the first brings a file from version 0 to version 1."""
-    folder = files(__package__).joinpath("schema")
-    found = sorted(
-        (each for each in folder.iterdir() if each.name.endswith(".sql")), key=lambda f: f.name
-    )
-    return [each.read_text("utf-8") for each in found]
+    numbered = [each for each in SCHEMA.iterdir() if each.name[0].isdigit()]
+    return [each.read_text("utf-8") for each in sorted(numbered, key=lambda file: file.name)]
 
 
 def migrate(db: sqlite3.Connection, path: str, upto: int | None = None) -> None:
@@ -35,8 +35,10 @@ def migrate(db: sqlite3.Connection, path: str, upto: int | None = None) -> None:
     db.execute("BEGIN EXCLUSIVE")
     try:
         for step in missing(db, steps, path):
-            for statement in statements(step):
-                db.execute(statement)
+            apply(db, step)
+        if upto is None:
+            for name in VIEWS:
+                apply(db, SCHEMA.joinpath(name).read_text("utf-8"))
         db.execute(f"PRAGMA user_version = {len(steps)}")
         db.execute("COMMIT")
     except BaseException:
@@ -54,6 +56,12 @@ def missing(db: sqlite3.Connection, steps: list[str], path: str) -> list[str]:
             " upgrade mulligan"
         )
     return steps[version:]
+
+
+def apply(db: sqlite3.Connection, script: str) -> None:
+    """Run the statements of a script."""
+    for statement in statements(script):
+        db.execute(statement)
 
 
 def statements(script: str) -> Iterator[str]:

@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from msgspec import Struct
 
 from mulligan.core.errors import InvalidError
+from mulligan.stores import redact
 
 Durability = Literal["full", "normal"]
 MEMORY = ":memory:"
@@ -29,13 +30,17 @@ def parse(url: str) -> Place:
     """Read the URL; a relative path is taken from the working directory of this moment."""
     parts = urlsplit(url)
     if parts.scheme != "sqlite" or parts.netloc or parts.fragment:
-        raise InvalidError(f"store {url!r} is not a SQLite URL; write {FORMS}")
+        raise InvalidError(f"store {redact(url)!r} is not a SQLite URL; write {FORMS}")
     durability: Durability = "full"
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name != "durability":
-            raise InvalidError(f"option {name!r} of {url!r} is unknown; there is only durability=")
+            raise InvalidError(
+                f"option {name!r} of {redact(url)!r} is unknown; there is only durability="
+            )
         if value not in ("full", "normal"):
-            raise InvalidError(f"durability {value!r} of {url!r} is not one of full, normal")
+            raise InvalidError(
+                f"durability {value!r} of {redact(url)!r} is not one of full, normal"
+            )
         durability = "full" if value == "full" else "normal"
     path = unquote(parts.path).removeprefix("/")
     if path in ("", MEMORY):

@@ -103,7 +103,8 @@ def pass_on(tx: Transaction, lanes: Sequence[Lane]) -> None:
     """Let sleepers know of the first job of each lane, as if it had just joined."""
     if lanes and tx.anyone_asleep:
         for index, due in tx.db.execute(_HEADS, (as_json(lanes),)):
-            tx.join(lanes[index], due)
+            if due is not None:
+                tx.join(lanes[index], due)
 
 
 def bury(tx: Transaction) -> None:

@@ -1,9 +1,15 @@
 -- ?1 place
 -- gives the job as claim_rows does
 SELECT
-    due, sequence, place, id, token, queue, task, CAST(body AS BLOB), region, priority, scope,
-    lane_priority, retry_count, replay, snoozes, trail,
-    concurrency_key IS NOT NULL OR (token = 0 AND expires_at IS NOT NULL),
-    concurrency_key, concurrency_limit, CASE WHEN token = 0 THEN expires_at END
+    lane.due, lane.sequence, lane.place,
+    job.id, job.token, job.task, CAST(job.body AS BLOB), job.region, job.priority,
+    job.retry_count, job.replay, job.snoozes, job.trail,
+    CASE
+        WHEN job.concurrency_key IS NOT NULL OR lane.expires_at IS NOT NULL
+            THEN json_array(job.concurrency_key, job.concurrency_limit, lane.expires_at)
+    END
 FROM job
-WHERE place = ?1
+CROSS JOIN lane
+    ON lane.queue = job.queue AND lane.scope = job.scope AND lane.lane_priority = job.lane_priority
+    AND lane.due = job.due AND lane.sequence = job.sequence
+WHERE job.place = ?1

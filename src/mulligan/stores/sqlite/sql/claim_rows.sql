@@ -1,13 +1,18 @@
 -- ?1 queue, ?2 scope, ?3 lane_priority, ?4 now, ?5 and ?6 the (due, sequence) to go on after,
 -- ?7 limit
--- gives the due jobs of the lane in order
+-- gives the due jobs of the lane in order: due, sequence, place, what a claim says of each, and
+-- [concurrency_key, its limit, expires_at] as JSON where one of them concerns it, else NULL
 SELECT
-    due, sequence, place, id, token, queue, task, CAST(body AS BLOB), region, priority, scope,
-    lane_priority, retry_count, replay, snoozes, trail,
-    concurrency_key IS NOT NULL OR (token = 0 AND expires_at IS NOT NULL),
-    concurrency_key, concurrency_limit, CASE WHEN token = 0 THEN expires_at END
-FROM job
-WHERE queue = ?1 AND scope = ?2 AND lane_priority = ?3 AND status = 'pending' AND held = 0
-    AND due <= ?4 AND (due, sequence) > (?5, ?6)
-ORDER BY due, sequence
+    lane.due, lane.sequence, lane.place,
+    job.id, job.token, job.task, CAST(job.body AS BLOB), job.region, job.priority,
+    job.retry_count, job.replay, job.snoozes, job.trail,
+    CASE
+        WHEN job.concurrency_key IS NOT NULL OR lane.expires_at IS NOT NULL
+            THEN json_array(job.concurrency_key, job.concurrency_limit, lane.expires_at)
+    END
+FROM lane
+CROSS JOIN job ON job.place = lane.place
+WHERE lane.queue = ?1 AND lane.scope = ?2 AND lane.lane_priority = ?3
+    AND lane.due <= ?4 AND (lane.due, lane.sequence) > (?5, ?6)
+ORDER BY lane.due, lane.sequence
 LIMIT ?7

@@ -1,9 +1,13 @@
--- ?1 now, ?2 [id, token, result] of each job, a JSON array
--- changes nothing where the lease is not held, or the job is to arrive somewhere
-UPDATE job
-SET status = 'done', committed = token, ended_at = ?1, worker = NULL,
-    result = json_extract(outcome.value, '$[2]')
+-- ?1 now, ?2 a JSON object: the token of each job by its id, or text: the token, a space, the result,
+-- ?3 tokens per place
+-- adds nothing where the lease is not held, or the job is to arrive somewhere
+INSERT INTO ended (place, queue, status, ended_at, token, started_at, worker_region, result)
+SELECT
+    running.place, job.queue, 'done', ?1, running.token, running.started_at, running.worker_region,
+    CASE outcome.type WHEN 'text' THEN substr(outcome.value, instr(outcome.value, ' ') + 1) END
 FROM json_each(?2) AS outcome
-WHERE job.id = json_extract(outcome.value, '$[0]')
-    AND job.token = json_extract(outcome.value, '$[1]')
-    AND job.status = 'processing' AND job.gather IS NULL
+CROSS JOIN running
+    ON running.place = CAST(outcome.value AS INTEGER) / ?3
+    AND running.token = CAST(outcome.value AS INTEGER)
+CROSS JOIN job ON job.place = running.place AND job.id = outcome.key
+WHERE job.gather IS NULL

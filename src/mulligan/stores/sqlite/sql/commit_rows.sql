@@ -1,7 +1,12 @@
 -- ?1 ids, a JSON array
--- gives (id, place, token, committed, whether it runs, concurrency_key, gather, gather_place,
--- queue, scope, lane_priority, due) of those that are stored
-SELECT id, place, token, committed, status = 'processing', concurrency_key, gather, gather_place,
-    queue, scope, lane_priority, due
+-- gives (id, place, its token if it runs, committed, concurrency_key, gather, gather_place, queue,
+-- scope, lane_priority, due) of those that are stored
+SELECT
+    job.id, job.place, running.token,
+    CASE WHEN ended.status = 'done' THEN ended.token ELSE job.committed END,
+    job.concurrency_key, job.gather, job.gather_place,
+    job.queue, job.scope, job.lane_priority, job.due
 FROM job
-WHERE id IN (SELECT value FROM json_each(?1))
+LEFT JOIN running ON running.place = job.place
+LEFT JOIN ended ON ended.place = job.place
+WHERE job.id IN (SELECT value FROM json_each(?1))

@@ -1,2 +1,3 @@
--- ?1 place
-DELETE FROM job WHERE place = ?1
+-- ?1 places, a JSON array
+-- gives the ids that were deleted
+DELETE FROM job WHERE place IN (SELECT value FROM json_each(?1)) RETURNING id

@@ -2,8 +2,7 @@
 -- gives how many could start, up to the limit
 SELECT count(*)
 FROM (
-    SELECT 1 FROM job
-    WHERE queue = ?1 AND scope = ?2 AND lane_priority = ?3 AND status = 'pending' AND held = 0
-        AND due <= ?4
+    SELECT 1 FROM lane
+    WHERE queue = ?1 AND scope = ?2 AND lane_priority = ?3 AND due <= ?4
     LIMIT ?5
 )

@@ -1,3 +1,6 @@
 -- ?1 id
 -- gives how many it still awaits; no row if it awaits none
-SELECT awaits FROM job WHERE id = ?1 AND status = 'pending' AND held = 2
+SELECT job.awaits
+FROM job
+CROSS JOIN held ON held.place = job.place AND held.why = 'arrivals'
+WHERE job.id = ?1

@@ -3,12 +3,8 @@
 SELECT
     id, queue, task, region, priority, status, scope, lane_priority, due, sequence, token, retry_count,
     replay, snoozes, created_at, CAST(body AS BLOB), unique_key, concurrency_key, concurrency_limit,
-    held = 1, expires_at, worker, worker_region, started_at, last_retry_at, ended_at,
-    CAST(result AS BLOB),
-    (
-        SELECT attempt.message FROM attempt
-        WHERE attempt.job = job.id ORDER BY attempt.place DESC LIMIT 1
-    ),
-    cancel_reason, trail, unique_in, awaits, gather, gather_place
-FROM job
+    held, expires_at, worker, worker_region, started_at, last_retry_at, ended_at,
+    CAST(result AS BLOB), last_failure_reason, cancel_reason, trail, unique_in, awaits, gather,
+    gather_place
+FROM jobs
 WHERE id = ?1

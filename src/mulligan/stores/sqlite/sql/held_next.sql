@@ -1,8 +1,8 @@
 -- ?1 concurrency key, ?2 queue, ?3 scope, ?4 lane_priority, ?5 limit to go on after
 -- gives (queue, scope, lane_priority, limit, due, place) of the first held job of the next group
 SELECT queue, scope, lane_priority, concurrency_limit, due, place
-FROM job
-WHERE concurrency_key = ?1 AND status = 'pending' AND held > 0 AND held = 1
+FROM held
+WHERE why = 'key' AND concurrency_key = ?1
     AND (queue, scope, lane_priority, concurrency_limit) > (?2, ?3, ?4, ?5)
 ORDER BY queue, scope, lane_priority, concurrency_limit, due, sequence
 LIMIT 1

@@ -4,14 +4,10 @@ SELECT
     place,
     id, queue, task, region, priority, status, scope, lane_priority, due, sequence, token, retry_count,
     replay, snoozes, created_at, CAST(body AS BLOB), unique_key, concurrency_key, concurrency_limit,
-    held = 1, expires_at, worker, worker_region, started_at, last_retry_at, ended_at,
-    CAST(result AS BLOB),
-    (
-        SELECT attempt.message FROM attempt
-        WHERE attempt.job = job.id ORDER BY attempt.place DESC LIMIT 1
-    ),
-    cancel_reason, trail, unique_in, awaits, gather, gather_place
-FROM job
+    held, expires_at, worker, worker_region, started_at, last_retry_at, ended_at,
+    CAST(result AS BLOB), last_failure_reason, cancel_reason, trail, unique_in, awaits, gather,
+    gather_place
+FROM jobs
 WHERE (?1 IS NULL OR status = ?1)
     AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR region = ?3)
     AND (?4 IS NULL OR task = ?4) AND place < ?6
@@ -20,7 +16,7 @@ WHERE (?1 IS NULL OR status = ?1)
         OR instr(
             (
                 SELECT attempt.type || ': ' || attempt.message FROM attempt
-                WHERE attempt.job = job.id ORDER BY attempt.place DESC LIMIT 1
+                WHERE attempt.job = jobs.id ORDER BY attempt.place DESC LIMIT 1
             ), ?5
         ) > 0
     )

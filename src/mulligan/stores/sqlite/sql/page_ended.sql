@@ -5,16 +5,14 @@ SELECT
     place,
     id, queue, task, region, priority, status, scope, lane_priority, due, sequence, token, retry_count,
     replay, snoozes, created_at, CAST(body AS BLOB), unique_key, concurrency_key, concurrency_limit,
-    held = 1, expires_at, worker, worker_region, started_at, last_retry_at, ended_at,
-    CAST(result AS BLOB),
-    (
-        SELECT attempt.message FROM attempt
-        WHERE attempt.job = job.id ORDER BY attempt.place DESC LIMIT 1
-    ),
-    cancel_reason, trail, unique_in, awaits, gather, gather_place
-FROM job INDEXED BY job_ended
-WHERE (status = 'done' OR status = 'failed' OR status = 'cancelled')
-    AND queue IN (SELECT value FROM json_each(?8)) AND status = ?1
+    held, expires_at, worker, worker_region, started_at, last_retry_at, ended_at,
+    CAST(result AS BLOB), last_failure_reason, cancel_reason, trail, unique_in, awaits, gather,
+    gather_place
+FROM jobs
+WHERE place IN (
+        SELECT place FROM ended
+        WHERE queue IN (SELECT value FROM json_each(?8)) AND status = ?1
+    )
     AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR region = ?3)
     AND (?4 IS NULL OR task = ?4) AND place < ?6
     AND (
@@ -22,7 +20,7 @@ WHERE (status = 'done' OR status = 'failed' OR status = 'cancelled')
         OR instr(
             (
                 SELECT attempt.type || ': ' || attempt.message FROM attempt
-                WHERE attempt.job = job.id ORDER BY attempt.place DESC LIMIT 1
+                WHERE attempt.job = jobs.id ORDER BY attempt.place DESC LIMIT 1
             ), ?5
         ) > 0
     )

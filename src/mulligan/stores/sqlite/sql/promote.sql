@@ -1,6 +1,15 @@
 -- ?1 now
--- gives the id of the next job that expired before it could start
-SELECT id FROM job
-WHERE status = 'pending' AND token = 0 AND expires_at <= ?1
-ORDER BY expires_at, place
-LIMIT 1
+-- gives (expires_at, place, id) of the first job to have expired in a lane, and held back from one
+SELECT first.expires_at, first.place, job.id
+FROM (
+    SELECT * FROM (
+        SELECT expires_at, place FROM lane WHERE expires_at <= ?1
+        ORDER BY expires_at, place LIMIT 1
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT expires_at, place FROM held WHERE expires_at <= ?1
+        ORDER BY expires_at, place LIMIT 1
+    )
+) AS first
+CROSS JOIN job ON job.place = first.place

@@ -1,11 +1,10 @@
 -- ?1 queue, ?2 status, ?3 ended before, ?4 limit
--- gives the ids that were deleted
-DELETE FROM job
+-- gives the places that were given up
+DELETE FROM ended
 WHERE place IN (
-    SELECT place FROM job
-    WHERE (status = 'done' OR status = 'failed' OR status = 'cancelled')
-        AND queue = ?1 AND status = ?2 AND ended_at < ?3
+    SELECT place FROM ended
+    WHERE queue = ?1 AND status = ?2 AND ended_at < ?3
     ORDER BY ended_at
     LIMIT ?4
 )
-RETURNING id
+RETURNING place

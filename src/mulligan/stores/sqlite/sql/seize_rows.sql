@@ -2,11 +2,13 @@
 -- gives the jobs it holds, the longest running first: started_at, sequence, place,
 -- concurrency_key, then the fields of Claim with the token that the seizure will give
 SELECT
-    started_at, sequence, place, concurrency_key,
-    id, token + 1, queue, task, CAST(body AS BLOB), region, priority, scope, lane_priority, due,
-    retry_count, replay, snoozes, worker, coalesce(worker_region, region), coalesce(started_at, 0.0),
-    trail
-FROM job
-WHERE status = 'processing' AND worker = ?1
-ORDER BY started_at, sequence
+    running.started_at, job.sequence, job.place, job.concurrency_key,
+    job.id, running.token + 1, job.queue, job.task, CAST(job.body AS BLOB), job.region,
+    job.priority, job.scope, job.lane_priority, job.due, job.retry_count, job.replay, job.snoozes,
+    running.worker, coalesce(running.worker_region, job.region),
+    coalesce(running.started_at, 0.0), job.trail
+FROM running
+CROSS JOIN job ON job.place = running.place
+WHERE running.worker = ?1
+ORDER BY running.started_at, job.sequence
 LIMIT ?2

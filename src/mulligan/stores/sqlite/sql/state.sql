@@ -3,5 +3,5 @@
 SELECT
     place, status, queue, region, priority, coalesce(unique_in, queue), unique_key,
     concurrency_key, gather
-FROM job
+FROM jobs
 WHERE id = ?1

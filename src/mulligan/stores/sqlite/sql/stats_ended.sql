@@ -1,5 +1,2 @@
 -- gives (queue, status, how many) of jobs that have ended
-SELECT queue, status, count(*)
-FROM job
-WHERE status = 'done' OR status = 'failed' OR status = 'cancelled'
-GROUP BY queue, status
+SELECT queue, status, count(*) FROM ended GROUP BY queue, status

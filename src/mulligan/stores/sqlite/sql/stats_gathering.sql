@@ -1,5 +1,2 @@
 -- gives (queue, how many) of jobs that await others
-SELECT queue, count(*)
-FROM job
-WHERE status = 'pending' AND held > 0 AND held = 2
-GROUP BY queue
+SELECT queue, count(*) FROM held WHERE why = 'arrivals' GROUP BY queue

@@ -1,6 +1,5 @@
 -- ?1 now
 -- gives (queue, scope, lane_priority, ready, all, first due) of lanes that are not empty
 SELECT queue, scope, lane_priority, sum(due <= ?1), count(*), min(due)
-FROM job
-WHERE status = 'pending' AND held = 0
+FROM lane
 GROUP BY queue, scope, lane_priority

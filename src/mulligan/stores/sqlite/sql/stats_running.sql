@@ -1,5 +1,5 @@
 -- gives (queue, region of the worker, how many) of jobs that run
-SELECT queue, coalesce(worker_region, region), count(*)
-FROM job
-WHERE status = 'processing'
+SELECT job.queue, coalesce(running.worker_region, job.region), count(*)
+FROM running
+CROSS JOIN job ON job.place = running.place
 GROUP BY 1, 2

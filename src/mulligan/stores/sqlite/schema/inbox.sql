@@ -1,0 +1,183 @@
+-- The inbox of producers in other languages: one INSERT into it is one job enqueued.
+-- Only task is needed; args is a JSON array, kwargs and retry are JSON objects, delay is seconds,
+-- priority is 'normal' or 'urgent' (or 0, 2). What cannot be a job goes to `refused` instead.
+-- It holds nothing itself, and is made anew whenever a file is brought up to date.
+
+DROP VIEW IF EXISTS inbox;
+
+CREATE VIEW inbox AS
+SELECT
+    NULL AS task, NULL AS args, NULL AS kwargs, NULL AS queue, NULL AS region, NULL AS delay,
+    NULL AS priority, NULL AS id, NULL AS unique_key, NULL AS retry
+WHERE 0;
+
+CREATE TRIGGER inbox_insert INSTEAD OF INSERT ON inbox
+BEGIN
+    INSERT INTO arriving (now, id, queue, region, lane_priority, reason)
+    SELECT
+        round((julianday('now') - 2440587.5) * 86400.0, 3),
+        coalesce(NEW.id, lower(hex(randomblob(16)))),
+        coalesce(NEW.queue, 'default'),
+        coalesce(NEW.region, 'default'),
+        CASE WHEN NEW.priority IN (2, 'urgent') THEN 2 ELSE 0 END,
+        CASE
+            WHEN NEW.task IS NULL THEN 'task is missing'
+            WHEN NEW.priority NOT IN (0, 2, 'normal', 'urgent')
+                THEN 'priority is not one of normal, urgent'
+            WHEN typeof(coalesce(NEW.delay, 0)) NOT IN ('integer', 'real')
+                OR NOT coalesce(NEW.delay, 0) BETWEEN 0 AND 3153600000
+                THEN 'delay is not a number of seconds'
+            WHEN NOT json_valid(coalesce(NEW.args, '[]')) THEN 'args is not JSON'
+            WHEN json_type(coalesce(NEW.args, '[]')) <> 'array' THEN 'args is not a JSON array'
+            WHEN NOT json_valid(coalesce(NEW.kwargs, '{}')) THEN 'kwargs is not JSON'
+            WHEN json_type(coalesce(NEW.kwargs, '{}')) <> 'object'
+                THEN 'kwargs is not a JSON object'
+            WHEN NOT json_valid(coalesce(NEW.retry, '{}')) THEN 'retry is not JSON'
+            WHEN json_type(coalesce(NEW.retry, '{}')) <> 'object' THEN 'retry is not a JSON object'
+            WHEN NEW.region <> '*' AND substr(NEW.region, 1, 1) = '*'
+                THEN 'region must not begin with *'
+            WHEN length(CAST(coalesce(NEW.args, '') || coalesce(NEW.kwargs, '')
+                || coalesce(NEW.retry, '') AS BLOB)) > 262144
+                THEN 'the payload has more than 262144 bytes'
+        END;
+
+    UPDATE arriving
+    SET reason = (
+        SELECT names.kind || ' is not text of 1 to 128 characters without control characters'
+        FROM (
+            SELECT 'task' AS kind, NEW.task AS name
+            UNION ALL SELECT 'queue', arriving.queue
+            UNION ALL SELECT 'region', arriving.region
+            UNION ALL SELECT 'id', arriving.id
+            UNION ALL SELECT 'unique_key', coalesce(NEW.unique_key, '-')
+        ) AS names
+        WHERE
+            typeof(names.name) <> 'text'
+            OR length(names.name) NOT BETWEEN 1 AND 128
+            OR instr(CAST(names.name AS BLOB), x'00') > 0
+            OR names.name GLOB
+                '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*'
+        LIMIT 1
+    )
+    WHERE reason IS NULL;
+
+    -- The same rules that a Retry is made by, as far as a worker's reading of it depends on them.
+    UPDATE arriving
+    SET reason = (
+        SELECT 'retry.' || part.path || ' ' || coalesce(part.value, 'null') || ' is not valid'
+        FROM (
+            SELECT
+                tree.key AS key,
+                ltrim(substr(replace(tree.fullkey, '"', ''), 2), '.') AS path,
+                tree.type AS type,
+                tree.atom AS value,
+                tree.path AS parent
+            FROM json_tree(coalesce(NEW.retry, '{}')) AS tree
+            WHERE tree.fullkey <> '$'
+        ) AS part
+        WHERE NOT CASE
+            WHEN part.parent = '$' AND part.key = 'max_retries'
+                THEN part.type = 'null' OR (part.type = 'integer' AND part.value >= 0)
+            WHEN part.parent = '$' AND part.key = 'scope'
+                THEN part.type = 'text' AND part.value IN ('global', 'region')
+            WHEN part.parent = '$' AND part.key = 'backoff'
+                THEN part.type = 'object' AND coalesce(
+                    json_extract(NEW.retry, '$.backoff.type')
+                    IN ('exponential', 'adaptive', 'delays', 'sessions'), 0
+                ) AND CASE json_extract(NEW.retry, '$.backoff.type')
+                    WHEN 'delays'
+                        THEN coalesce(json_array_length(NEW.retry, '$.backoff.seconds'), 0)
+                            BETWEEN 1 AND 1000
+                    WHEN 'sessions'
+                        THEN coalesce(json_extract(NEW.retry, '$.backoff.attempts'), 3)
+                            = 1 + coalesce(json_array_length(NEW.retry, '$.backoff.within'), 2)
+                    ELSE 1
+                END AND coalesce(
+                    json_extract(NEW.retry, '$.backoff.max')
+                    >= json_extract(NEW.retry, '$.backoff.base'), 1
+                )
+            WHEN part.parent = '$.backoff' AND part.key = 'jitter'
+                THEN part.type = 'text' AND part.value IN ('none', 'full', 'decorrelated')
+            WHEN part.parent = '$.backoff' AND part.key IN ('factor', 'per')
+                THEN part.type IN ('integer', 'real') AND part.value > 0
+            WHEN part.parent = '$.backoff' AND part.key = 'attempts'
+                THEN part.type = 'integer' AND part.value BETWEEN 1 AND 1000
+            WHEN part.parent = '$.backoff' AND part.key = 'max' AND part.type = 'null' THEN 1
+            WHEN part.parent = '$.backoff' AND part.key IN ('base', 'max')
+                OR part.parent IN ('$.backoff.seconds', '$.backoff.within')
+                THEN part.type IN ('integer', 'real') AND part.value BETWEEN 0 AND 3153600000
+            WHEN part.parent = '$.backoff' AND part.key IN ('seconds', 'within')
+                THEN part.type = 'array'
+            ELSE 1
+        END
+        LIMIT 1
+    )
+    WHERE reason IS NULL;
+
+    INSERT INTO refused (
+        at, reason, task, args, kwargs, queue, region, delay, priority, id, unique_key, retry
+    )
+    SELECT
+        now, reason, NEW.task, NEW.args, NEW.kwargs, NEW.queue, NEW.region, NEW.delay,
+        NEW.priority, NEW.id, NEW.unique_key, NEW.retry
+    FROM arriving
+    WHERE reason IS NOT NULL;
+
+    DELETE FROM arriving WHERE reason IS NOT NULL;
+
+    UPDATE meta SET value = value + 1
+    WHERE name = 'sequence' AND EXISTS (SELECT 1 FROM arriving);
+
+    UPDATE arriving
+    SET
+        sequence = (SELECT value FROM meta WHERE name = 'sequence'),
+        due = round(now + coalesce(NEW.delay, 0), 6),
+        body = CASE
+            WHEN NEW.retry IS NULL THEN json_object(
+                'task', NEW.task,
+                'args', json(coalesce(NEW.args, '[]')),
+                'kwargs', json(coalesce(NEW.kwargs, '{}'))
+            )
+            ELSE json_object(
+                'task', NEW.task,
+                'args', json(coalesce(NEW.args, '[]')),
+                'kwargs', json(coalesce(NEW.kwargs, '{}')),
+                'retry', json(NEW.retry)
+            )
+        END;
+
+    INSERT INTO job (
+        place, id, queue, task, region, priority, scope, lane_priority, due, sequence, delayed,
+        token, created_at, unique_key, key_queue, body
+    )
+    SELECT
+        sequence, id, queue, NEW.task, region, lane_priority, region, lane_priority, due, sequence,
+        due > now, sequence * 4096, now, NEW.unique_key,
+        CASE WHEN NEW.unique_key IS NOT NULL THEN queue END, CAST(body AS BLOB)
+    FROM arriving
+    WHERE true
+    ON CONFLICT DO NOTHING;
+
+    INSERT INTO lane (queue, scope, lane_priority, due, sequence, place, delayed)
+    SELECT j.queue, j.scope, j.lane_priority, j.due, j.sequence, j.place, j.delayed
+    FROM arriving AS a
+    JOIN job AS j ON j.place = a.sequence;
+
+    -- One sleeper is told, as for any job; it looks at its flag within a fraction of a second.
+    UPDATE waiting
+    SET asleep = 0, rung = 1
+    WHERE worker = (
+        SELECT w.worker
+        FROM arriving AS a
+        JOIN job AS j ON j.place = a.sequence
+        JOIN waiting_lane AS l
+            ON l.queue = j.queue AND l.scope = j.scope AND l.lane_priority = j.lane_priority
+        JOIN waiting AS w ON w.worker = l.worker
+        JOIN worker AS alive ON alive.id = w.worker AND alive.beat_at + alive.lease > a.now
+        WHERE w.asleep = 1 AND j.due + CASE l.yields WHEN 1 THEN 0 ELSE l.waited END < w.until
+        ORDER BY l.waited, w.rowid
+        LIMIT 1
+    );
+
+    DELETE FROM arriving;
+END;

@@ -1,0 +1,32 @@
+-- Every job as a reader sees it. It holds nothing itself, and is made anew whenever a file is
+-- brought up to date.
+
+DROP VIEW IF EXISTS jobs;
+
+CREATE VIEW jobs AS
+SELECT
+    job.place, job.id, job.queue, job.task, job.region, job.priority,
+    CASE WHEN running.place IS NULL THEN coalesce(ended.status, 'pending') ELSE 'processing' END
+        AS status,
+    job.scope, job.lane_priority, job.due, job.sequence,
+    coalesce(running.token, ended.token, job.token) AS token,
+    job.retry_count, job.replay, job.snoozes, job.created_at,
+    CAST(job.body AS TEXT) AS body, job.unique_key, job.concurrency_key, job.concurrency_limit,
+    held.why IS 'key' AS held, job.expires_at, running.worker,
+    coalesce(running.worker_region, ended.worker_region, job.worker_region) AS worker_region,
+    coalesce(running.started_at, ended.started_at, job.started_at) AS started_at,
+    CASE
+        WHEN job.retry_count > 0
+            THEN coalesce(running.started_at, ended.started_at, job.last_retry_at)
+        ELSE job.last_retry_at
+    END AS last_retry_at,
+    ended.ended_at, ended.result,
+    (
+        SELECT attempt.message FROM attempt
+        WHERE attempt.job = job.id ORDER BY attempt.place DESC LIMIT 1
+    ) AS last_failure_reason,
+    ended.cancel_reason, job.trail, job.unique_in, job.awaits, job.gather, job.gather_place
+FROM job
+LEFT JOIN running ON running.place = job.place
+LEFT JOIN ended ON ended.place = job.place
+LEFT JOIN held ON held.place = job.place;

@@ -1,2 +1,0 @@
--- ?1 place
-UPDATE job SET status = 'pending', committed = token, worker = NULL, held = 0 WHERE place = ?1

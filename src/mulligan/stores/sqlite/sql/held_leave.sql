@@ -1,0 +1,2 @@
+-- ?1 place
+DELETE FROM held WHERE place = ?1
