@@ -6,16 +6,20 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
 from mulligan.core.budget import Budget
 from mulligan.core.errors import InvalidError, StoreError, StoreUnavailableError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import RetryFirst
 from mulligan.core.health import CLOSED, SLOT, Breaker
-from mulligan.core.job import Call, Policy, decode_call, decode_policy
+from mulligan.core.job import Call, Job, Policy, decode_call, decode_policy
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Returned
 from mulligan.core.plan import Running
@@ -43,6 +47,7 @@ from tests.contract.sleeping import woken
 from tests.servers import RedisServer
 from tests.stores import VirtualClock, fresh_url, with_query
 
+EARLIER = Path(__file__).parent / "data/redis-layout-1.json"
 PAGE = Path(__file__).parents[1] / "docs/stores/redis.md"
 AWAY = "redis://me:hunter2@127.0.0.1:1/0"
 
@@ -212,9 +217,83 @@ async def test_options_of_the_driver_are_passed_on(url, tmp_path):
 
 
 async def test_a_layout_of_a_later_release_is_refused(store, client):
-    await client.set(key(store, "layout"), "2")
-    with pytest.raises(StoreError, match="has keys of layout 2, and this release knows 1"):
+    await client.set(key(store, "layout"), "3")
+    with pytest.raises(StoreError, match="has keys of layout 3, and this release knows 2"):
         await store.open()
+
+
+# -- a store that the earlier release wrote ----------------------------------------------------
+
+WRITTEN = json.loads(EARLIER.read_text())
+
+
+@pytest.fixture
+async def written(url) -> AsyncIterator[tuple[RedisStore, VirtualClock, Redis]]:
+    """A store as the earlier release left it, not opened yet, and a plain connection."""
+    clock = VirtualClock(WRITTEN["now"])
+    store = RedisStore(url, clock)
+    async with Redis.from_url(store._server.address.url, decode_responses=True) as client:
+        for name, (kind, value) in WRITTEN["keys"].items():
+            await write_key(client, kind, key(store, name), value)
+        yield store, clock, client
+    await store.close()
+
+
+async def write_key(client: Redis, kind: str, name: str, value: Any) -> None:
+    match kind:
+        case "string":
+            await client.set(name, value)
+        case "hash":
+            await client.hset(name, mapping=value)
+        case "list":
+            await client.rpush(name, *value)
+        case "set":
+            await client.sadd(name, *value)
+        case "zset":
+            await client.zadd(name, dict(value))
+
+
+async def test_a_store_of_the_earlier_release_has_every_job_as_it_was(written, monkeypatch):
+    store, _, _ = written
+    monkeypatch.setattr("mulligan.stores.redis.store.BATCH_LIMIT", 5)
+    await asyncio.gather(store.open(), store.open())
+    before = {each.id: each for each in msgspec.convert(WRITTEN["jobs"], list[Job])}
+    for each in (await store.page(Selection(), 100)).jobs:
+        was = before.pop(each.id)
+        assert replace(each, token=was.token, sequence=was.sequence) == was
+    assert before == {}
+
+
+async def test_a_store_of_the_earlier_release_goes_on(written):
+    store, clock, client = written
+    await store.open()
+    await store.beat(BOB, [])
+    assert names(await claim(store, demand=3, worker=BOB)) == ["ordinary", "last", "unique"]
+    assert await store.cancel(["o1"], "enough") == [True]
+    assert names(await claim(store, demand=9, worker=BOB)) == ["o2", "late unique"]
+    assert (await store.beat(ANN, [])).lost == []
+    clock.advance(ANN.lease)
+    await store.beat(BOB, [])
+    seized = {each.id: each for each in await store.seize(10, BOB)}
+    assert set(seized) == {"running", "rerun", "kept 1", "m1"}
+    assert set(await store.commit([done(each) for each in seized.values()])) == {"written"}
+    last = await claim(store, demand=9, worker=BOB)
+    assert names(last) == ["kept 2", "expires", "all"]
+    assert await store.replay(["failed"]) == [True]
+    await store.cancel([each.id for each in (await store.page(Selection(), 100)).jobs], "enough")
+    clock.advance(3600.0)
+    assert await store.prune(0.0, 100) == len(WRITTEN["jobs"])
+    await claim(store, FRESH, RETRY, Lane("a:b", "U%S", 2), worker=BOB)
+    left = {name.partition(":")[0] for name in await keys_of(client, store)}
+    assert not left & {"job", "state", "history", "arrived", "old", "running", "done", "past"}
+
+
+async def test_processes_of_the_earlier_release_are_kept_out_of_a_store_that_was_moved(written):
+    store, _, client = written
+    await store.open()
+    # The first command of its scripts that add or claim work.
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        await client.hget(key(store, "counters"), "epoch")
 
 
 async def test_prefixes_do_not_see_each_other(url, tmp_path):
@@ -284,7 +363,7 @@ async def test_every_key_is_documented_with_its_type_and_has_the_hash_tag(store,
             assert fitting, f"{name} is a {kind}"
             seen |= fitting
     unseen = set(table) - seen
-    assert unseen <= {"bell:WORKER", "inbox", "inbox:taken", "inbox:refused"}
+    assert unseen <= {"bell:WORKER", "counters", "inbox", "inbox:taken", "inbox:refused"}
 
 
 async def test_no_key_is_without_the_hash_tag(own_server):
@@ -313,7 +392,7 @@ async def test_nothing_is_left_of_jobs_that_are_pruned_and_purged(store, client)
     assert await store.prune(-1.0, 100) == 7
     await claim(store)
     left = Counter((await keys_of(client, store)).keys()) - before
-    assert set(left) <= {"counters", "holders", "lanes"}
+    assert set(left) <= {"sequence", "holders", "lanes"}
 
 
 async def test_a_claim_costs_the_same_however_many_jobs_have_ended_or_wait(store, client):

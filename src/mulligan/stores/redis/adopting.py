@@ -1,8 +1,8 @@
 """A job of another store, as adopt.lua reads it."""
 
-from mulligan.core.job import Attempt, Job
+from mulligan.core.job import TOKENS_PER_LIFE, Attempt, Job
 from mulligan.stores.contract import Adopted
-from mulligan.stores.redis.encoding import JSON, job_text, lane_name
+from mulligan.stores.redis.encoding import JSON, heading, lane_name, spelled, untabbed
 from mulligan.stores.redis.server import Value
 
 
@@ -15,11 +15,11 @@ def adopt_values(adopted: Adopted) -> list[Value]:
     for place, result in adopted.arrived.items():
         arrived += (place, b"" if result is None else b"=" + result)
     return [
-        job.id,
+        untabbed(job.id),
         lane_name(job.lane),
         repr(job.due),
         int(job.status == "failed"),
-        repr(float(job.created_at)).encode() + b"\t" + job_text(job),
+        text_of_job(job),
         len(history),
         len(state),
         len(arrived),
@@ -29,10 +29,18 @@ def adopt_values(adopted: Adopted) -> list[Value]:
     ]
 
 
+def text_of_job(job: Job) -> bytes:
+    """The job as it was enqueued, but for the sequence that this store gives it."""
+    lane = spelled(job.queue, job.region, job.priority)
+    return f"{float(job.created_at)!r}\t{lane}\t".encode() + heading(job.task) + job.body
+
+
 def state_values(job: Job) -> list[Value]:
     """The fields of the job's state that are out of the ordinary, each with its value."""
+    used = job.token % TOKENS_PER_LIFE
     known: dict[str, str | None] = {
-        "counts": f"{job.token} {job.retry_count} {job.replay} {job.snoozes}",
+        "adopted": str(used),
+        "counts": f"{used} {job.retry_count} {job.replay} {job.snoozes}",
         "marks": marks_of(job),
         "unique_key": job.unique_key,
         "unique_in": job.unique_in,

@@ -1,6 +1,7 @@
 """From answers of scripts to values of the contract."""
 
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Literal, cast
 from urllib.parse import unquote
 
@@ -11,7 +12,7 @@ from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.job import Attempt, Claim, Job, Status
 from mulligan.core.lane import Lane
 from mulligan.core.worker import Worker, WorkerView
-from mulligan.stores.contract import Claimed, DelayedStats, LaneStats, Stats, Verdict
+from mulligan.stores.contract import Claimed, DelayedStats, LaneStats, Stats
 from mulligan.stores.redis.counting import healths_of
 from mulligan.stores.redis.encoding import lane_of
 
@@ -19,47 +20,44 @@ UNPACK = msgspec.msgpack.Decoder()
 ATTEMPT = msgspec.json.Decoder(Attempt)
 SETTINGS = msgspec.json.Decoder(QueueSettings)
 WORKER = msgspec.json.Decoder(Worker)
-VERDICTS: dict[str, Verdict] = {"w": "written", "a": "already", "s": "stale"}
-CLAIM_HEAD, CLAIM_WIDTH, LEASE_WIDTH = 3, 3, 9
+LEASE_WIDTH = 9
 
 
 def claimed_of(answer: list[Any], lanes: tuple[Lane, ...], worker: Worker) -> Claimed:
     """What claim.lua gave."""
-    started, again_in, left = float(answer[0]), answer[1], answer[2]
-    holder, region = worker.id, worker.region
-    cells = iter(answer[CLAIM_HEAD:])
-    claims = []
-    # Zipping one iterator with itself cuts the flat answer into rows without copying it.
-    last = None
-    for id_, text, about in zip(*[cells] * CLAIM_WIDTH, strict=True):
-        if about != last:
-            last = about
-            number, due, counts, left_behind = about.split(b"\t", 3)
-            queue, scope, lane_priority = lanes[int(number) - 1]
-            token, retry_count, replay, snoozes = read_counts(counts)
-            trail = left_behind.decode()
-        _, created_at, _, home, priority, task, body = text.split(b"\t", 6)
-        claims.append(
-            Claim(
-                id_.decode(),
-                token,
-                queue,
-                name_of(task),
-                body,
-                name_of(home),
-                int(priority),
-                scope,
-                lane_priority,
-                float(due or created_at),
-                retry_count,
-                replay,
-                snoozes,
-                holder,
-                region,
-                started,
-                trail,
+    stamp, again_in, left, ids, texts, abouts = answer
+    started, holder, region = float(stamp), worker.id, worker.region
+    claims: list[Claim] = []
+    jobs = zip(ids, texts, strict=True)
+    for about, count in zip(abouts[::2], abouts[1::2], strict=True):
+        number, due, counts, left_behind = about.split(b"\t", 3)
+        queue, scope, lane_priority = lanes[int(number) - 1]
+        used, retry_count, replay, snoozes = read_counts(counts)
+        trail = left_behind.decode()
+        for id_, text in islice(jobs, count):
+            place, created_at, home, task, body = text.split(b"\t", 4)
+            _, home_region, priority = home_of(home)
+            claims.append(
+                Claim(
+                    id_.decode(),
+                    int(place) + used - 1,
+                    queue,
+                    name_of(task),
+                    body,
+                    home_region,
+                    priority,
+                    scope,
+                    lane_priority,
+                    float(due or created_at),
+                    retry_count,
+                    replay,
+                    snoozes,
+                    holder,
+                    region,
+                    started,
+                    trail,
+                )
             )
-        )
     flags = tuple(flag == ord("1") for flag in left)
     return Claimed(claims, flags, float(again_in) if again_in else None)
 
@@ -73,16 +71,17 @@ def lease_of(row: list[Any]) -> Claim:
     """One lease that was handed over apart from a plan."""
     id_, name, text, due, counts, trail, worker, region, started = row
     lane = lane_of(name.decode())
-    _, created_at, _, home, priority, task, body = text.split(b"\t", 6)
-    token, retry_count, replay, snoozes = read_counts(counts)
+    place, created_at, home, task, body = text.split(b"\t", 4)
+    _, home_region, priority = home_of(home)
+    used, retry_count, replay, snoozes = read_counts(counts)
     return Claim(
         id_.decode(),
-        token,
+        int(place) + used - 1,
         lane.queue,
         name_of(task),
         body,
-        name_of(home),
-        int(priority),
+        home_region,
+        priority,
         lane.scope,
         lane.priority,
         float(due or created_at),
@@ -97,6 +96,12 @@ def lease_of(row: list[Any]) -> Claim:
 
 
 @lru_cache(maxsize=4096)
+def home_of(name: bytes) -> Lane:
+    """The lane that a job was enqueued for, as its text spells it."""
+    return lane_of(name.decode())
+
+
+@lru_cache(maxsize=4096)
 def name_of(text: bytes) -> str:
     """A name that many jobs share, read once."""
     return text.decode()
@@ -104,9 +109,9 @@ def name_of(text: bytes) -> str:
 
 @lru_cache(maxsize=4096)
 def read_counts(text: bytes) -> tuple[int, int, int, int]:
-    """Token, retries, replays and snoozes of a job."""
-    token, retry_count, replay, snoozes = map(int, text.split())
-    return token, retry_count, replay, snoozes
+    """Tokens used, retries, replays and snoozes of a job."""
+    used, retry_count, replay, snoozes = map(int, text.split())
+    return used, retry_count, replay, snoozes
 
 
 def attempt_of(entry: bytes) -> Attempt:
@@ -115,9 +120,10 @@ def attempt_of(entry: bytes) -> Attempt:
     return replace(ATTEMPT.decode(rest), ended_at=None if ended_at == b"-" else float(ended_at))
 
 
-def job_of(id_: str, text_: bytes, cells: list[bytes], lease: bytes, failure: bytes) -> Job:
-    """A job from its text, its state, the lease that it runs under, and its last failure."""
-    sequence, created_at, queue, home, priority, task, body = text_.split(b"\t", 6)
+def job_of(id_: str, row: list[Any]) -> Job:
+    """A job from what get.lua gives of it."""
+    text_, cells, lease, holder, done, failure = row
+    place, created_at, home, task, body = text_.split(b"\t", 4)
     known = {key.decode(): value for key, value in zip(cells[::2], cells[1::2], strict=True)}
 
     def text(name: str) -> str | None:
@@ -126,18 +132,22 @@ def job_of(id_: str, text_: bytes, cells: list[bytes], lease: bytes, failure: by
     def time(name: str) -> float | None:
         return float(known[name]) if name in known else None
 
-    own_lane = Lane(queue.decode(), home.decode(), int(priority))
+    own_lane = home_of(home)
     lane = lane_of(known["lane"].decode()) if "lane" in known else own_lane
     status = cast("Status", text("ended") or "pending")
     counts, worker = known.get("counts", b"0 0 0 0"), None
     started, _, region = known.get("ran", b"").partition(b" ")
-    last_retry_at = time("last_retry_at")
-    if lease:
-        # The state learns of an attempt when it is over; until then the lease knows.
-        counts, flags, _, started, region, _, holder = lease.split(b"\t")
-        status, worker = "processing", holder.decode()
+    last_retry_at, ended_at, result = time("last_retry_at"), time("ended_at"), None
+    # The state learns of an attempt that is over and did not go well; of others the lease knows.
+    if lease or done:
+        common = done or lease.partition(b"\t")[2]
+        counts, flags, _, started, region, _, *end = common.split(b"\t", 7)
         last_retry_at = float(started) if b"r" in flags else last_retry_at
-    token, retry_count, replay, snoozes = read_counts(counts)
+        if end:
+            status, ended_at, result = "done", float(end[0]), end[1][1:] if end[1] else None
+        else:
+            status, worker = "processing", holder.decode()
+    used, retry_count, replay, snoozes = read_counts(counts)
     return Job(
         id=id_,
         queue=own_lane.queue,
@@ -148,8 +158,8 @@ def job_of(id_: str, text_: bytes, cells: list[bytes], lease: bytes, failure: by
         scope=lane.scope,
         lane_priority=lane.priority,
         due=float(known.get("due", created_at)),
-        sequence=int(known.get("sequence", sequence)),
-        token=token,
+        sequence=int(known.get("stands_at", place)),
+        token=int(place) + used - 1,
         retry_count=retry_count,
         replay=replay,
         snoozes=snoozes,
@@ -164,8 +174,8 @@ def job_of(id_: str, text_: bytes, cells: list[bytes], lease: bytes, failure: by
         worker_region=region.decode() or None,
         started_at=float(started) if started else None,
         last_retry_at=last_retry_at,
-        ended_at=time("ended_at"),
-        result=known.get("result"),
+        ended_at=ended_at,
+        result=result,
         last_failure_reason=attempt_of(failure).message if failure else None,
         cancel_reason=text("cancel_reason"),
         trail=text("trail") or "",

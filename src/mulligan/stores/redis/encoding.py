@@ -3,13 +3,14 @@
 import hashlib
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import groupby
 from urllib.parse import unquote
 
 import msgspec
 from msgspec import Struct
 
 from mulligan.core.errors import InvalidError
-from mulligan.core.job import Job, NewJob
+from mulligan.core.job import NewJob
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome, Returned
 from mulligan.core.plan import Gate, Group, Rate, Running, Source, Take
@@ -25,6 +26,7 @@ PRIORITIES = {kind: priority for priority, kind in KINDS.items()}
 JSON = msgspec.json.Encoder()
 PACK = msgspec.msgpack.Encoder()
 NO_OPTIONS = b"{}"
+RUN_WIDTH, JOB_WIDTH = 4, 2  # as in shared/adding.lua
 
 
 def escape(name: str) -> str:
@@ -32,11 +34,16 @@ def escape(name: str) -> str:
     return name.replace("%", "%25").replace(":", "%3A")
 
 
-@lru_cache(maxsize=4096)
 def lane_name(lane: Lane) -> str:
-    """The lane as its key spells it: kind, queue, scope."""
-    kind = KINDS.get(lane.priority, str(lane.priority))
-    return f"{kind}:{escape(lane.queue)}:{escape(lane.scope)}"
+    """The lane as its key spells it."""
+    return spelled(*lane)
+
+
+@lru_cache(maxsize=4096)
+def spelled(queue: str, scope: str, priority: int) -> str:
+    """A lane's kind, queue and scope with colons between."""
+    kind = KINDS.get(priority, str(int(priority)))
+    return f"{kind}:{escape(untabbed(queue))}:{escape(untabbed(scope))}"
 
 
 @lru_cache(maxsize=4096)
@@ -45,27 +52,6 @@ def lane_of(name: str) -> Lane:
     kind, queue, scope = name.split(":")
     priority = PRIORITIES[kind] if kind in PRIORITIES else int(kind)
     return Lane(unquote(queue), unquote(scope), priority)
-
-
-class Lanes:
-    """The lanes that the jobs of one batch join, numbered from 1."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[tuple[str, str, int], int] = {}
-
-    def number(self, job: NewJob) -> int:
-        """The number of the job's lane."""
-        return self._numbers.setdefault(
-            (job.queue, job.region, job.priority), len(self._numbers) + 1
-        )
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    @property
-    def values(self) -> list[Value]:
-        """The names of the lanes."""
-        return [lane_name(Lane(*lane)) for lane in self._numbers]
 
 
 class Options(Struct, omit_defaults=True):
@@ -81,8 +67,20 @@ class Options(Struct, omit_defaults=True):
     place: int = 0
 
 
-def job_values(job: NewJob, lanes: Lanes) -> tuple[Value, ...]:
-    """Five values for a new job."""
+def runs_values(jobs: Iterable[NewJob]) -> list[Value]:
+    """New jobs as shared/adding.lua reads them: cut where the lane or what goes with it changes."""
+    values: list[Value] = []
+    for (lane, delay, options), run in groupby(jobs, run_of):
+        start = len(values)
+        values += (lane, delay, options, 0)
+        for job in run:
+            values += (untabbed(job.id), heading(job.task) + job.body)
+        values[start + 3] = (len(values) - start - RUN_WIDTH) // JOB_WIDTH
+    return values
+
+
+def run_of(job: NewJob) -> tuple[str, str, bytes]:
+    """What the jobs of a run have in common: lane, delay, and what is out of the ordinary."""
     options = JSON.encode(
         Options(
             job.unique_key,
@@ -95,62 +93,61 @@ def job_values(job: NewJob, lanes: Lanes) -> tuple[Value, ...]:
             job.place,
         )
     )
-    more = b"" if options == NO_OPTIONS else options
-    delay = repr(float(job.delay)) if job.delay else "0"
-    return (job.id, lanes.number(job), job_text(job), delay, more)
-
-
-def job_text(job: NewJob | Job) -> bytes:
-    """A job as it is kept, without the sequence and the time that the store puts before it."""
-    return heading(job.queue, job.region, job.priority, job.task) + job.body
+    return (
+        spelled(job.queue, job.region, job.priority),
+        repr(float(job.delay)) if job.delay else "0",
+        b"" if options == NO_OPTIONS else options,
+    )
 
 
 @lru_cache(maxsize=4096)
-def heading(queue: str, region: str, priority: int, task: str) -> bytes:
-    """What stands before the body; a tab in a name would end it too soon."""
-    for name in (queue, region, task):
-        if "\t" in name:
-            raise InvalidError(f"name {name!r} has a tab; remove it")
-    return f"{queue}\t{region}\t{int(priority)}\t{task}\t".encode()
+def heading(task: str) -> bytes:
+    """What stands before a body; a tab in a name would end it too soon."""
+    return f"{untabbed(task)}\t".encode()
 
 
-def jobs_values(jobs: Iterable[NewJob], lanes: Lanes) -> list[Value]:
-    """Five values for each new job."""
-    values: list[Value] = []
-    for job in jobs:
-        values += job_values(job, lanes)
-    return values
+def untabbed(name: str) -> str:
+    """The name, or a refusal of one that would break a line of fields."""
+    if "\t" in name:
+        raise InvalidError(f"name {name!r} has a tab; remove it")
+    return name
 
 
 def commit_values(outcomes: Sequence[Outcome]) -> list[Value]:
-    """What commit.lua reads after the time."""
-    lanes = Lanes()
+    """What commit.lua reads after the time and the worker."""
     letters: list[str] = []
     data: list[Value] = []
     for outcome in outcomes:
         if type(outcome) is Done and outcome.result is None and not outcome.next:
             letters.append("d")
         else:
-            letter, *values = outcome_values(outcome, lanes)
+            letter, *values = outcome_values(outcome)
             letters.append(str(letter))
             data += values
     ids: list[Value] = [outcome.lease[0] for outcome in outcomes]
-    tokens: list[Value] = [outcome.lease[1] for outcome in outcomes]
-    return ["".join(letters), len(lanes), *lanes.values, *ids, *tokens, *data]
+    tokens: list[Value] = [token_text(outcome.lease[1]) for outcome in outcomes]
+    kinds = "".join(f"{letter}{len(list(run))}" for letter, run in groupby(letters))
+    return [int(len(set(ids)) == len(ids)), len(ids), kinds, *ids, *tokens, *data]
 
 
-def outcome_values(outcome: Outcome, lanes: Lanes) -> list[Value]:
+def token_text(token: int) -> str:
+    """A token as leases begin with it."""
+    return f"{token:016d}"
+
+
+def outcome_values(outcome: Outcome) -> list[Value]:
     """The letter for an outcome, and what goes with it."""
     match outcome:
         case Done(_, result, following):
-            some = 0 if result is None else 1
-            return ["f", result or b"", some, len(following), *jobs_values(following, lanes)]
+            some, values = 0 if result is None else 1, runs_values(following)
+            return ["f", result or b"", some, len(values), *values]
         case Again(_, lane, delay, failure, trail):
             return ["a", lane_name(Lane(*lane)), repr(float(delay)), JSON.encode(failure), trail]
         case Later(_, delay):
             return ["l", repr(float(delay))]
         case Dead(_, failure, following):
-            return ["x", JSON.encode(failure), len(following), *jobs_values(following, lanes)]
+            values = runs_values(following)
+            return ["x", JSON.encode(failure), len(values), *values]
         case Returned():
             return ["r"]
         case Cancelled(_, reason):

@@ -19,7 +19,7 @@ from mulligan.core.lane import Priority
 from mulligan.core.names import check_name, check_region
 from mulligan.core.retry import PRESETS, Retry
 from mulligan.core.settings import Settings
-from mulligan.stores.redis.encoding import JSON, Lanes, job_values
+from mulligan.stores.redis.encoding import JSON, runs_values
 from mulligan.stores.redis.server import Server, Value, end
 
 BATCH = 100
@@ -131,18 +131,15 @@ class Inbox:
         entries: list[bytes] = await self._server.run("take_inbox", self._now(), BATCH)
         if not entries:
             return 0
-        lanes = Lanes()
         values: list[Value] = []
         for entry in entries:
             try:
-                job = job_values(read_document(entry), lanes)
+                job = runs_values([read_document(entry)])
             except InvalidError as error:
                 values += (entry, refusal(entry, str(error)))
             else:
                 values += (entry, "", *job)
-        await self._server.run(
-            "accept", self._now(), len(lanes), REFUSALS_KEPT, *lanes.values, *values
-        )
+        await self._server.run("accept", self._now(), REFUSALS_KEPT, *values)
         return len(entries)
 
 

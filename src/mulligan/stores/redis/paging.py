@@ -20,22 +20,23 @@ async def read_page(read: Read, selection: Selection, limit: int, after: str | N
     """The newest `limit` jobs that match, below the place `after`."""
     found: list[tuple[str, Job]] = []
     # A lone failed queue has an index of its own, however many jobs there are beside.
-    index = "jobs"
+    index = "order"
     if selection.status == "failed" and selection.queue is not None:
         index = f"failed:{escape(selection.queue)}"
     if after is not None and not after.isdecimal():
         raise InvalidError(f"after {after!r} is not where a page ended; leave it out")
     below = "+inf" if after is None else f"({after}"
-    wanted = [
-        value or ""
-        for value in (selection.status, selection.queue, selection.region, selection.task)
-    ]
+    wanted = (
+        selection.status or "",
+        escape(selection.queue or ""),
+        escape(selection.region or ""),
+        selection.task or "",
+    )
     while below and len(found) <= limit:
         following, *rows = await read("page", index, below, PIECE, *wanted)
-        for id_, place, text, state, lease, failure in rows:
-            if says(failure, selection.text):
-                job = job_of(id_.decode(), text, state, lease, failure)
-                found.append((place.decode(), job))
+        for id_, place, *row in rows:
+            if says(row[-1], selection.text):
+                found.append((place.decode(), job_of(id_.decode(), row)))
         below = f"({following.decode()}" if following else ""
     page = found[:limit]
     more = len(found) > limit and page

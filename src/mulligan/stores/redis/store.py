@@ -10,7 +10,7 @@ from mulligan.core.job import Attempt, Claim, Enqueued, Job, Lease, NewJob
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Outcome
 from mulligan.core.plan import ClaimPlan
-from mulligan.core.settings import check_batch
+from mulligan.core.settings import BATCH_LIMIT, check_batch
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import (
     Adopted,
@@ -28,19 +28,19 @@ from mulligan.stores.redis.address import read_address
 from mulligan.stores.redis.adopting import adopt_values
 from mulligan.stores.redis.encoding import (
     JSON,
-    Lanes,
     commit_values,
     escape,
-    jobs_values,
     lane_name,
     packed_steps,
+    runs_values,
     shape_of,
+    token_text,
 )
 from mulligan.stores.redis.inbox import Inbox
 from mulligan.stores.redis.paging import read_page
 from mulligan.stores.redis.server import Server, Value
 
-LAYOUT = "1"
+LAYOUT, MOVED_LAYOUT = "2", "1"
 KEEP_DEAD_WORKERS = 86_400.0
 
 
@@ -56,6 +56,8 @@ class RedisStore:
         self._clock = clock
         self._server = Server(read_address(url))
         self._inbox = Inbox(self._server, self._now)
+        # Who last claimed here, and so is likely to hold what is committed here.
+        self._worker = ""
 
     async def open(self) -> None:
         info = doctor.parse_info(await self._server.command("INFO"))
@@ -65,6 +67,8 @@ class RedisStore:
         key = f"{self._server.address.tag}:layout"
         await self._server.command("SETNX", key, LAYOUT)
         layout = (await self._server.command("GET", key)).decode()
+        while layout == MOVED_LAYOUT:
+            layout = (await self._run("migrate", BATCH_LIMIT)).decode()
         if layout != LAYOUT:
             raise StoreError(
                 f"{self._server.address.shown} has keys of layout {layout}, and this release"
@@ -85,15 +89,17 @@ class RedisStore:
         check_batch(len(jobs))
         if not jobs:
             return []
-        lanes = Lanes()
-        values = jobs_values(jobs, lanes)
-        answer = await self._run("enqueue", len(lanes), *lanes.values, *values)
-        created = zip(answer[::2], answer[1::2], strict=True)
-        return [Enqueued(id_.decode(), created=is_new == 1) for id_, is_new in created]
+        once = len({job.id for job in jobs}) == len(jobs)
+        before = await self._run("enqueue", int(once), *runs_values(jobs))
+        enqueued = [Enqueued(job.id, created=True) for job in jobs]
+        for number, id_ in zip(before[::2], before[1::2], strict=True):
+            enqueued[number] = Enqueued(id_.decode(), created=False)
+        return enqueued
 
     async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
         check_batch(plan.demand)
         self._inbox.listen()
+        self._worker = worker.id
         shape = shape_of(plan.groups)
         answer = await self._run(
             "claim",
@@ -113,14 +119,17 @@ class RedisStore:
         check_batch(len(outcomes))
         if not outcomes:
             return []
-        answer = await self._run("commit", *commit_values(outcomes))
-        return [decoding.VERDICTS[letter] for letter in answer.decode()]
+        refused = await self._run("commit", self._worker, *commit_values(outcomes))
+        verdicts: list[Verdict] = ["written"] * len(outcomes)
+        for number, already in zip(refused[::2], refused[1::2], strict=True):
+            verdicts[number] = "already" if already else "stale"
+        return verdicts
 
     # -- workers ---------------------------------------------------------------------------
 
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
         ids = [lease.job for lease in holding]
-        tokens = [lease.token for lease in holding]
+        tokens = [token_text(lease.token) for lease in holding]
         packed, lost, forgotten = await self._run(
             "beat", *presented(worker), len(ids), *ids, *tokens
         )
@@ -128,7 +137,7 @@ class RedisStore:
             [holding[number] for number in lost],
             decoding.facts_of(packed),
             [
-                Lease(id_.decode(), token)
+                Lease(id_.decode(), int(token))
                 for id_, token in zip(forgotten[::2], forgotten[1::2], strict=True)
             ],
         )
@@ -139,6 +148,7 @@ class RedisStore:
     async def seize(self, limit: int, worker: Worker) -> list[Claim]:
         if limit <= 0:
             return []
+        self._worker = worker.id
         return decoding.leases_of(await self._run("seize", *presented(worker), limit))
 
     async def promote(self, limit: int) -> int:
@@ -192,7 +202,7 @@ class RedisStore:
 
     async def get(self, job: str) -> Job | None:
         found = await self._read("get", job)
-        return None if found is None else decoding.job_of(job, *found)
+        return None if found is None else decoding.job_of(job, found)
 
     async def arrivals(self, job: str) -> dict[int, bytes | None]:
         key = f"{self._server.address.tag}:arrived:{job}"

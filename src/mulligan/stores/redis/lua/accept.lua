@@ -1,26 +1,26 @@
 -- Accept or refuse entries of the inbox. One that another process has dealt with meanwhile is
 -- left alone.
 -- KEYS[1]  prefix
--- ARGV     now, number of lanes, number of refusals to keep, the lanes, and for each entry: its
---          text, the refusal to note or '', and if there is none the job as shared/adding.lua
---          reads it
+-- ARGV     now, number of refusals to keep, and for each entry: its text, the refusal to note or
+--          '', and if there is none the job as shared/adding.lua reads it, a run of one
 -- Result   how many were accepted
 -- include: adding
 
 stop_when_full()
-local at, accepted = read_lanes(4, tonumber(ARGV[2])), 0
+local ONE_JOB = RUN_WIDTH + JOB_WIDTH
+local at, accepted = 3, 0
 while at <= #ARGV do
   local refusal = ARGV[at + 1]
   if call('LREM', p .. 'inbox:taken', 1, ARGV[at]) == 1 then
     if refusal ~= '' then
       call('RPUSH', p .. 'inbox:refused', refusal)
-      call('LTRIM', p .. 'inbox:refused', -tonumber(ARGV[3]), -1)
+      call('LTRIM', p .. 'inbox:refused', -tonumber(ARGV[2]), -1)
     else
-      add(at + 2)
+      add_runs(at + 2, at + 1 + ONE_JOB, function() end, false)
       accepted = accepted + 1
     end
   end
-  at = at + (2 + (refusal ~= '' and 0 or JOB_WIDTH))
+  at = at + 2 + (refusal ~= '' and 0 or ONE_JOB)
 end
 finish_adding()
 return accepted

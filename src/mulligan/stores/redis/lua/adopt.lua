@@ -1,11 +1,11 @@
 -- Take over jobs of another store as they stand.
 -- KEYS[1]  prefix
--- ARGV     now, and for each job: id, lane, due, 1 if it has failed, text without sequence, number
+-- ARGV     now, and for each job: id, lane, due, 1 if it has failed, text without place, number
 --          of attempts in its history, number of values in its state, number of values that say
 --          what has arrived, the history, the fields of its state with their values, the places
 --          with what has arrived there
 -- Result   for each 1, or 0 if its id or unique key is already stored
--- include: adding, ending
+-- include: adding, ending, leases
 
 stop_when_full()
 
@@ -18,28 +18,28 @@ end
 local function adopt(id, lane, due, failed, text, history, state, arrived)
   local key, queue, job = p .. 'state:' .. id, queue_of(lane), {}
   for at = 1, #state, 2 do job[state[at]] = state[at + 1] end
-  if call('EXISTS', p .. 'job:' .. id) == 1 then return 0 end
+  if is_stored(id) then return 0 end
   if job.unique_key and not failed
     and call('HSETNX', unique_keys(queue, job.unique_in), job.unique_key, id) == 0 then return 0 end
-  read_counters()
-  places = places + 1
-  call('ZADD', p .. 'jobs', places, id)
   call_many('HSET', key, state)
   call_many('RPUSH', p .. 'history:' .. id, history)
   call_many('HSET', p .. 'arrived:' .. id, arrived)
-  local stands_at, delayed = 0, false
+  local place, delayed
   if failed then
+    place = next_place()
     call('HSET', key, 'ended', 'failed')
-    list_ended(id, 'failed', queue)
+    list_failed(id, queue, place)
   elseif job.awaits then
+    place = next_place()
     count_gathering(queue, 1)
   else
-    due, stands_at, delayed = join(id, lane, due - now)
+    due, place, delayed = join(id, lane, due - now)
   end
-  if job.expires_at and not failed and find(job.counts, '^0 ') then
+  if job.expires_at and not failed and never_started(job.counts) then
     call('ZADD', p .. 'expires', job.expires_at, id)
   end
-  call('SET', p .. 'job:' .. id, stands_at .. '\t' .. text)
+  place = place_text(place)
+  keep_job(id, place, place .. '\t' .. text)
   call('HSET', key, 'lane', lane, 'due', number_text(due),
     'marks', with_delayed(job.marks, delayed))
   return 1
@@ -47,14 +47,14 @@ end
 
 local result, at = {}, 2
 while at <= #ARGV do
-  local past, fields, arrivals = unpack(ARGV, at + 5, at + 7)
+  local attempts, fields, arrivals = unpack(ARGV, at + 5, at + 7)
   local history_at = at + 8
-  local state_at = history_at + past
+  local state_at = history_at + attempts
   local arrived_at = state_at + fields
   result[#result + 1] = adopt(ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 3] == '1',
-    ARGV[at + 4], slice(history_at, past), slice(state_at, fields), slice(arrived_at, arrivals))
+    ARGV[at + 4], slice(history_at, attempts), slice(state_at, fields), slice(arrived_at, arrivals))
   at = arrived_at + arrivals
 end
-finish_lanes()
+finish_adding()
 finish_ending()
 return result

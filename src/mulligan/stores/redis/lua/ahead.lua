@@ -4,7 +4,7 @@
 -- Result   how many, or -1 if the job is unknown
 -- include: permits
 
-local job = call('HMGET', p .. 'state:' .. ARGV[2], 'lane', 'due', 'sequence')
+local job = call('HMGET', p .. 'state:' .. ARGV[2], 'lane', 'due', 'stands_at')
 local lane, due, place = whereabouts(ARGV[2], job[1], job[2], job[3])
 if not lane then return -1 end
 
@@ -21,14 +21,14 @@ local function in_sorted(key)
   local score = format('%.17g', due)
   local earlier = call('ZCOUNT', key, '-inf', '(' .. score)
   return search(earlier, earlier + call('ZCOUNT', key, score, score), function(rank)
-    return sequence_of(call('ZRANGE', key, rank, rank)[1]) < place
+    return place_of(call('ZRANGE', key, rank, rank)[1]) < place
   end)
 end
 
 local function is_before(member)
   local id = id_of(member)
   local _, other = whereabouts(id, true, call('HGET', p .. 'state:' .. id, 'due'), true)
-  return other < due or (other == due and sequence_of(member) < place)
+  return other < due or (other == due and place_of(member) < place)
 end
 
 local function in_line()
@@ -51,7 +51,7 @@ local function in_line()
     if before then last = call('LINDEX', p .. lane, index) end
     return before
   end)
-  if last then count = count - call('ZCOUNT', gone, '-inf', sequence_of(last)) end
+  if last then count = count - call('ZCOUNT', gone, '-inf', place_of(last)) end
   return count
 end
 

@@ -11,23 +11,20 @@ local worker, lease, count = ARGV[2], tonumber(ARGV[6]), tonumber(ARGV[7])
 enlist(worker, ARGV[3], ARGV[4], ARGV[5], lease)
 
 local lost, forgotten, shown = {}, {}, {}
-for at, text in ipairs(read_many(p .. 'running', ARGV, 8, 7 + count)) do
-  local held = text and read_lease(text)
-  if held and held.worker == worker and held.token == tonumber(ARGV[7 + count + at]) then
+for at, text in ipairs(read_many(running_key(worker), ARGV, 8, 7 + count)) do
+  if text and sub(text, 1, 16) == ARGV[7 + count + at] then
     shown[ARGV[7 + at]] = true
   else
     lost[#lost + 1] = at - 1
   end
 end
 
-for _, id in ipairs(call('SMEMBERS', p .. 'running:' .. worker)) do
-  local text = not shown[id] and call('HGET', p .. 'running', id)
-  if text then
-    local held = read_lease(text)
-    if tonumber(held.leased) + lease < now then
-      forgotten[#forgotten + 1] = id
-      forgotten[#forgotten + 1] = held.token
-    end
+local held = call('HGETALL', running_key(worker))
+for at = 1, #held, 2 do
+  local lease_held, token = read_lease(held[at + 1])
+  if not shown[held[at]] and tonumber(lease_held.leased) + lease < now then
+    forgotten[#forgotten + 1] = held[at]
+    forgotten[#forgotten + 1] = token
   end
 end
 return { facts(), lost, forgotten }

@@ -6,9 +6,10 @@
 --          carry, of}), what a sleeper waits for (JSON: lanes {lane, how}, gates, shares {key,
 --          lane})
 -- Result   false if the plan is of another epoch; otherwise now, seconds until the plan could
---          yield more or '', a 0 or 1 for each group that says whether a job of it could start,
---          and for each job: id, its text, and number of its lane in the shape, due or '', counts
---          and trail with tabs between
+--          yield more or '', a 0 or 1 for each group that says whether a job of it could start; and
+--          the ids of the jobs, their texts, and what is not in their texts: number of the lane in
+--          the shape, due or '', counts and trail, with tabs between, each followed by the number
+--          of jobs in a row of which it is true
 -- include: cancelling, workers, reading_ahead, gates
 
 go_on_when_full()
@@ -16,7 +17,7 @@ local worker, region = ARGV[2], ARGV[4]
 local demand = tonumber(ARGV[8])
 
 keep(worker, ARGV[3], region, ARGV[5], tonumber(ARGV[6]))
-if tonumber(call('HGET', p .. 'counters', 'epoch') or 0) ~= tonumber(ARGV[7]) then return false end
+if tonumber(call('GET', p .. 'epoch') or 0) ~= tonumber(ARGV[7]) then return false end
 get_up(worker)
 
 local shape, steps = cmsgpack.unpack(ARGV[10]), cmsgpack.unpack(ARGV[11])
@@ -39,8 +40,14 @@ for _, tiers in ipairs(groups) do
 end
 local gates = open_gates(shape[2])
 
-local claimed, taken = { stamp, '', '' }, 0
-local leases, ids = {}, {}
+local ids, texts, abouts, leases, taken = {}, {}, {}, {}, 0
+
+-- Note what the worker learns of the next jobs besides their texts.
+local function tell(count, lane_number, due, counts, trail)
+  local at = #abouts
+  abouts[at + 1] = lane_number .. '\t' .. (due or '') .. '\t' .. counts .. '\t' .. (trail or '')
+  abouts[at + 2] = count
+end
 
 local function expire(line, id, key)
   local queue, state = queue_of(line.lane), p .. 'state:' .. id
@@ -48,20 +55,20 @@ local function expire(line, id, key)
   call('HSET', state, 'ended', 'cancelled', 'ended_at', stamp,
     'cancel_reason', 'expired before it could start')
   call('ZREM', p .. 'expires', id)
-  list_ended(id, 'cancelled', queue)
+  list_past(id, 'cancelled', queue)
   free_unique(id, queue, job[1], job[2])
   if key then let_go(key) end
   miss(job[3], id, 'cancelled')
 end
 
 -- What only a job out of the ordinary needs: whether it may start, and the permit of its key.
-local function admit(line, id, text, state, member, token)
+local function admit(line, id, text, state, member, counts)
   local marks, delayed = state[3], p .. 'delayed:' .. queue_of(line.lane)
   local more = call('HMGET', p .. 'state:' .. id, 'expires_at', 'concurrency_key',
     'concurrency_limit')
   local key, limit = more[2], more[3] or '1'
   member = sub(member, 1, 16) .. ':' .. id
-  if has(marks, 'e') and token == 1 and tonumber(more[1]) <= now then
+  if has(marks, 'e') and never_started(counts) and tonumber(more[1]) <= now then
     if has(marks, 'd') then call('ZREM', delayed, member) end
     expire(line, id, key)
     return false
@@ -76,17 +83,17 @@ local function admit(line, id, text, state, member, token)
   return true, key and charge('key:' .. key, id)
 end
 
--- Take the first job of the line and charge the gates; false if it had to be set aside.
+-- Take the first job of the line and charge the gates, unless it has to be set aside.
 local function take(line, lane_number, gate_numbers)
   local id, text, state, member = take_head(line)
-  if not text then return false end
-  local token, counts = next_counts(state[2])
-  local flags, permits = '', nil
-  if state[2] and not find(counts, '^%d+ 0 ') then flags = 'r' end
+  if not text then return end
+  local counts, used = next_counts(state[2] or NO_COUNTS)
+  local flags, permits = state == NO_STATE and '' or 'h', nil
+  if not find(counts, '^%d+ 0 ') then flags = flags .. 'r' end
   if state[3] and state[3] ~= '' then
     local admitted
-    admitted, permits = admit(line, id, text, state, member, token)
-    if not admitted then return false end
+    admitted, permits = admit(line, id, text, state, member, counts)
+    if not admitted then return end
     if find(state[3], '[gu]') then flags = flags .. 's' end
   end
   for at = 1, #gate_numbers do
@@ -96,26 +103,38 @@ local function take(line, lane_number, gate_numbers)
     flags = flags .. 's'
     call('HSET', p .. 'state:' .. id, 'permits', permits)
   end
-  local lease, about = line.lease, line.about
-  if flags ~= '' or state[2] or not lease then
-    lease = lease_text(counts, flags, stamp, stamp, region, line.lane, worker)
-    if flags == '' and not state[2] then line.lease = lease end
+  taken = taken + 1
+  ids[taken], texts[taken] = id, text
+  leases[2 * taken - 1], leases[2 * taken] = id, token_of(text, used) .. '\t'
+    .. common_text(counts, flags, stamp, stamp, region, line.lane)
+  tell(1, lane_number, state[1], counts, state[4])
+end
+
+-- Take ordinary jobs from a line that begins with one, up to so many. The same as `take`, for most
+-- of all jobs: no gate stands before them, what is not in their texts is the same for all of them,
+-- and their texts begin with the token of the first claim.
+local function take_many(line, lane_number, count)
+  local tail = '\t' .. common_text(FIRST_COUNTS, '', stamp, stamp, region, line.lane)
+  local line_ids, line_texts, number = line.ids, line.texts, taken
+  local first, last = take_ordinary(line, count)
+  for at = first, last do
+    local id, text = line_ids[at], line_texts[at]
+    number = number + 1
+    ids[number], texts[number] = id, text
+    leases[2 * number - 1], leases[2 * number] = id, sub(text, 1, 16) .. tail
   end
-  if state ~= NO_STATE or not about then
-    about = lane_number .. '\t' .. (state[1] or '') .. '\t' .. counts .. '\t' .. (state[4] or '')
-    if state == NO_STATE then line.about = about end
-  end
-  ids[taken + 1] = id
-  leases[2 * taken + 1], leases[2 * taken + 2] = id, lease
-  local at = 3 * taken + 3
-  claimed[at + 1], claimed[at + 2], claimed[at + 3] = id, text, about
-  return true
+  taken = number
+  tell(last - first + 1, lane_number, nil, FIRST_COUNTS, nil)
+end
+
+-- Whether the tier is but a lane whose jobs may start as soon as they are due.
+local function is_plain(tier)
+  return #tier == 1 and tier[1][2] == 0 and #tier[1][3] == 0
 end
 
 -- The source of the tier whose first job is next by (due, sequence), if any may start now.
 local function first_due(tier)
-  local only = #tier == 1 and tier[1]
-  if only and only[2] == 0 and #only[3] == 0 and has_listed(lines[only[1]]) then return only end
+  if is_plain(tier) and has_listed(lines[tier[1][1]]) then return tier[1] end
   local best, best_due, best_member
   for at = 1, #tier do
     local source = tier[at]
@@ -125,13 +144,28 @@ local function first_due(tier)
     if due and source[2] ~= 0 then startable = rounded(due + source[2]) else startable = due end
     if due and startable <= now then
       local sooner = not best or due < best_due
-        or (due == best_due and sequence_of(member) < sequence_of(best_member))
+        or (due == best_due and place_of(member) < place_of(best_member))
       if sooner and all_open(gates, source[3]) then
         best, best_due, best_member = source, due, member
       end
     end
   end
   return best
+end
+
+-- Take jobs of the tier until there are so many in all, or none may start.
+local function take_from(tier, most)
+  local plain = is_plain(tier)
+  while taken < most do
+    local source = first_due(tier)
+    if not source then return end
+    local line = lines[source[1]]
+    if plain and has_ordinary(line) then
+      take_many(line, source[1], most - taken)
+    else
+      take(line, source[1], source[3])
+    end
+  end
 end
 
 -- How many jobs the step may take, given how many each group has had in this claim. A share is
@@ -150,17 +184,10 @@ end
 local counts = {}
 for number = 1, #groups do counts[number] = 0 end
 for _, step in ipairs(steps) do
-  local room = room_of(step, counts)
-  for _, tier in ipairs(groups[step[1]]) do
-    while room > 0 do
-      local source = first_due(tier)
-      if not source then break end
-      if take(lines[source[1]], source[1], source[3]) then
-        taken, room = taken + 1, room - 1
-        counts[step[1]] = counts[step[1]] + 1
-      end
-    end
-  end
+  local before = taken
+  local most = taken + room_of(step, counts)
+  for _, tier in ipairs(groups[step[1]]) do take_from(tier, most) end
+  counts[step[1]] = counts[step[1]] + taken - before
 end
 
 local left = {}
@@ -170,7 +197,6 @@ for number, tiers in ipairs(groups) do
     if first_due(tier) then left[number] = '1' end
   end
 end
-claimed[3] = table.concat(left)
 
 -- Seconds until the source could yield a job; nil if it is empty or waits for a permit.
 local function yields_in(source)
@@ -189,8 +215,8 @@ local function yields_in(source)
   return wait
 end
 
+local again_in
 if taken < demand then
-  local again_in
   for _, tiers in ipairs(groups) do
     for _, tier in ipairs(tiers) do
       for _, source in ipairs(tier) do
@@ -199,7 +225,6 @@ if taken < demand then
       end
     end
   end
-  if again_in then claimed[2] = format('%.17g', again_in) end
   lie_down(worker, ARGV[9], ARGV[12], again_in and now + again_in or '+inf')
 else
   -- This worker comes for nothing more: what still stands here is for another sleeper.
@@ -212,9 +237,9 @@ end
 close_lines(lines)
 close_gates()
 if taken > 0 then
-  call_many('HSET', p .. 'running', leases)
-  call_many('SADD', p .. 'running:' .. worker, ids)
+  call_many('HSET', running_key(worker), leases)
   call('SADD', p .. 'holders', worker)
 end
 finish_ending()
-return claimed
+again_in = again_in and format('%.17g', again_in) or ''
+return { stamp, again_in, table.concat(left), ids, texts, abouts }

@@ -1,30 +1,25 @@
 -- Write the outcomes whose leases are still held.
 -- KEYS[1]  prefix
--- ARGV     now, a letter for each outcome, number of lanes, the lanes of new jobs, the ids of all
---          outcomes, their tokens, and for each what goes with its letter:
---            d done   |  f done and followed: result, has result, count, new jobs
+-- ARGV     now, the worker that is likely to hold them, 1 if no job comes twice, how many outcomes,
+--          kinds (letters, each followed by how many outcomes in a row are of it), the ids of all
+--          outcomes, their tokens in 16 digits, and for each what goes with its letter:
+--            d done   |  f done and followed: result, has result, number of values, runs of jobs
 --            a again: lane, delay, failure, trail   |  l later: delay   |  r returned
---            x dead: failure, count, new jobs   |  c cancelled: reason
--- Result   for each outcome a letter: w written, a already written, s stale
+--            x dead: failure, number of values, runs of jobs   |  c cancelled: reason
+-- Result   for each outcome that was not written its number from 0, and 1 if it was written already
+--          or 0 if it is stale
 -- include: adding, cancelling
 
 go_on_when_full()
-local letters = ARGV[2]
-local count = #letters
-local ids_at = read_lanes(4, tonumber(ARGV[3]))
-local tokens_at = ids_at + count
-local data_at = tokens_at + count
-local texts = read_many(p .. 'running', ARGV, ids_at, tokens_at - 1)
+local values, likely_holder, once = ARGV, ARGV[2], ARGV[3] == '1'
+-- What stands before the ids, before the tokens, and where the values of the next outcome begin.
+local ids_from = 5
+local tokens_from = ids_from + values[4]
+local data_at = tokens_from + values[4] + 1
+local texts = read_many(running_key(likely_holder), values, ids_from + 1, tokens_from)
 
-local written, verdicts, freed, holdings = {}, {}, {}, {}
-
-local function add_next(at)
-  for _ = 1, tonumber(ARGV[at]) do
-    add(at + 1)
-    at = at + JOB_WIDTH
-  end
-  return at + 1
-end
+local done, done_count, freed, freed_count = {}, 0, {}, 0
+local written, refused = {}, {}
 
 local function remember(id, failure)
   local key = p .. 'history:' .. id
@@ -34,66 +29,70 @@ end
 -- Let the job join a lane again; `...` are fields of its state that change besides.
 local function put_back(key, id, lane, delay, counts, lease, ...)
   local due, place, delayed = join(id, lane, delay)
-  call('HSET', key, 'lane', lane, 'due', number_text(due), 'sequence', place,
+  call('HSET', key, 'lane', lane, 'due', number_text(due), 'stands_at', place,
     'marks', with_delayed(call('HGET', key, 'marks'), delayed), 'counts', counts,
     'ran', lease.ran, ...)
 end
 
-local writers = {}
-
-function writers.d(key, id, lease)
-  call('HSET', key, 'ended', 'done', 'ended_at', stamp, 'counts', lease.counts, 'ran', lease.ran)
-  list_ended(id, 'done', queue_of(lease.lane))
+-- A job that is done needs no state: the lease that it ran under says all.
+local function note_done(id, lease, result)
+  done_count = done_count + 1
+  done[2 * done_count - 1] = id
+  done[2 * done_count] = lease.common .. '\t' .. stamp .. '\t' .. result
+  list_past(id, 'done', queue_of(lease.lane))
 end
 
-function writers.f(key, id, lease, at)
-  if ARGV[at + 1] == '1' then
-    call('HSET', key, 'ended', 'done', 'ended_at', stamp, 'counts', lease.counts, 'ran', lease.ran,
-      'result', ARGV[at])
-    list_ended(id, 'done', queue_of(lease.lane))
-  else
-    writers.d(key, id, lease)
-  end
+local writers = {}
+
+function writers.d(_, id, lease)
+  note_done(id, lease, '')
+end
+
+function writers.f(_, id, lease, at)
+  note_done(id, lease, values[at + 1] == '1' and '=' .. values[at] or '')
 end
 
 function writers.a(key, id, lease, at)
-  remember(id, ARGV[at + 2])
-  local token, retries, replays, snoozes = read_counts(lease.counts)
-  put_back(key, id, ARGV[at], tonumber(ARGV[at + 1]),
-    counts_text(token, retries + 1, replays, snoozes), lease, 'trail', ARGV[at + 3])
+  remember(id, values[at + 2])
+  local used, retries, replays, snoozes = read_counts(lease.counts)
+  put_back(key, id, values[at], tonumber(values[at + 1]),
+    counts_text(used, retries + 1, replays, snoozes), lease, 'trail', values[at + 3])
 end
 
 function writers.l(key, id, lease, at)
-  local token, retries, replays, snoozes = read_counts(lease.counts)
-  put_back(key, id, lease.lane, tonumber(ARGV[at]),
-    counts_text(token, retries, replays, snoozes + 1), lease)
+  local used, retries, replays, snoozes = read_counts(lease.counts)
+  put_back(key, id, lease.lane, tonumber(values[at]),
+    counts_text(used, retries, replays, snoozes + 1), lease)
 end
 
 function writers.x(key, id, lease, at)
-  remember(id, ARGV[at])
+  remember(id, values[at])
   call('HSET', key, 'ended', 'failed', 'ended_at', stamp, 'counts', lease.counts, 'ran', lease.ran)
-  list_ended(id, 'failed', queue_of(lease.lane))
+  list_failed(id, queue_of(lease.lane), call('ZSCORE', p .. 'order', id))
 end
 
 function writers.r(key, id, lease)
-  local job = call('HMGET', key, 'lane', 'due', 'sequence', 'marks')
+  local job = call('HMGET', key, 'lane', 'due', 'stands_at', 'marks', 'expires_at')
   local _, due, place = whereabouts(id, job[1], job[2], job[3])
   local member = member_of(place, id)
   call('HSET', key, 'counts', lease.counts, 'ran', lease.ran)
   if has(job[4], 'd') then call('ZADD', p .. 'delayed:' .. queue_of(lease.lane), due, member) end
+  if has(job[4], 'e') and never_started(lease.counts) then
+    call('ZADD', p .. 'expires', job[5], id)
+  end
   stand(member, lease.lane, due)
 end
 
 function writers.c(key, id, lease, at)
-  call('HSET', key, 'ended', 'cancelled', 'ended_at', stamp, 'cancel_reason', ARGV[at],
+  call('HSET', key, 'ended', 'cancelled', 'ended_at', stamp, 'cancel_reason', values[at],
     'counts', lease.counts, 'ran', lease.ran)
-  list_ended(id, 'cancelled', queue_of(lease.lane))
+  list_past(id, 'cancelled', queue_of(lease.lane))
 end
 
--- Whether the outcome ends the job, where its new jobs begin, and how many values it has besides.
-local ENDS = { d = true, f = true, x = true, c = true }
-local NEXT_AT = { f = 2, x = 1 }
-local VALUES = { d = 0, a = 4, l = 1, r = 0, c = 1 }
+local ENDS, IS_DONE = { d = true, f = true, x = true, c = true }, { d = true, f = true }
+-- How many values go with a letter; the last says how many follow for new jobs, where any may.
+local WIDTHS = { d = 0, f = 3, a = 4, l = 1, r = 0, x = 2, c = 1 }
+local FOLLOWED = { f = true, x = true }
 
 -- What the end of a job means for its unique key, and for the job that awaits it.
 local function part(letter, id, lease, at, job)
@@ -102,57 +101,93 @@ local function part(letter, id, lease, at, job)
   if gather and letter == 'c' then
     miss(gather, id, 'cancelled')
   elseif gather and letter ~= 'x' then
-    arrive(gather, job[6] or 0, letter == 'f' and ARGV[at + 1] == '1' and ARGV[at])
+    arrive(gather, job[6] or 0, letter == 'f' and values[at + 1] == '1' and values[at])
   end
 end
 
-local function write(letter, id, lease, at)
+-- A next job that is stored is left as it is.
+local function let_be() end
+
+-- Write an outcome whose values begin at ARGV[at], and its new jobs up to ARGV[last].
+local function write(letter, id, lease, at, last)
   local key = p .. 'state:' .. id
   local job = lease.is_special and call('HMGET', key, 'unique_key', 'permits', 'concurrency_key',
     'unique_in', 'gather', 'place')
   writers[letter](key, id, lease, at)
-  if lease.is_retry then call('HSET', key, 'last_retry_at', lease.started) end
+  if lease.is_retry and not IS_DONE[letter] then
+    call('HSET', key, 'last_retry_at', lease.started)
+  end
   if job and ENDS[letter] then part(letter, id, lease, at, job) end
-  if NEXT_AT[letter] then add_next(at + NEXT_AT[letter]) end
+  if FOLLOWED[letter] then add_runs(at + WIDTHS[letter], last, let_be, false) end
   if job then release(id, job[2], job[3]) end
-  freed[#freed + 1] = id
-  local holding = holdings[lease.worker]
-  if not holding then
-    holding = {}
-    holdings[lease.worker] = holding
-  end
-  holding[#holding + 1] = id
 end
 
-local function verdict_of(id, token)
-  local job = call('HMGET', p .. 'state:' .. id, 'counts', 'committed')
-  local committed = job[2] or match(job[1] or '0', '^%d+')
-  return committed == token and 'a' or 's'
+-- Whether an outcome that is not held was written before.
+local function was_written(id, token)
+  if written[id] then return written[id] == token end
+  local text = call('HGET', p .. 'jobs', id)
+  if not text then return false end
+  local state = call('HMGET', p .. 'state:' .. id, 'committed', 'counts', 'adopted')
+  local used = state[1] or match(state[2] or NO_COUNTS, '^%d+')
+  local ended_as = call('HGET', p .. 'done', id)
+  if ended_as then used = read_common(ended_as).used end
+  -- What was used before another store gave the job away was not committed here.
+  return used ~= state[3] and token_of(text, used) == token
 end
 
-for at = 1, count do
-  local id, token, letter = ARGV[ids_at + at - 1], ARGV[tokens_at + at - 1], sub(letters, at, at)
-  local text = texts[at]
-  local lease = text and not written[id] and read_lease(text)
-  if lease and lease.token_text == token then
-    write(letter, id, lease, data_at)
-    written[id] = true
-    verdicts[at] = 'w'
+-- Write the outcome of this number, if its lease is still held.
+local function settle(number, letter)
+  local id, token = values[ids_from + number], values[tokens_from + number]
+  local at = data_at
+  data_at = at + WIDTHS[letter]
+  if FOLLOWED[letter] then data_at = data_at + values[data_at - 1] end
+  local text, holder = texts[number], likely_holder
+  if not text then text, holder = find_lease(id) end
+  if text and sub(text, 1, 16) == token and not written[id] then
+    write(letter, id, read_lease(text), at, data_at - 1)
+    call('HDEL', running_key(holder), id)
+    written[id] = token
   else
-    verdicts[at] = verdict_of(id, token)
+    refused[#refused + 1] = number - 1
+    refused[#refused + 1] = was_written(id, token) and 1 or 0
   end
-  local values = VALUES[letter]
-  if not values then
-    local counted_at = NEXT_AT[letter]
-    values = counted_at + 1 + JOB_WIDTH * tonumber(ARGV[data_at + counted_at])
-  end
-  data_at = data_at + values
 end
 
-call_many('HDEL', p .. 'running', freed)
-for worker, holding in pairs(holdings) do
-  call_many('SREM', p .. 'running:' .. worker, holding)
+-- Write that jobs are done, from this number to that, while each is held under the same lease but
+-- for the token and in the ordinary way: the same as `settle`, for most of all outcomes. Gives the
+-- number of the first that is not.
+local function finish_many(first, last)
+  local lease = texts[first] and read_lease(texts[first])
+  if not (once and lease) or lease.is_special then return first end
+  local tail, ending = '\t' .. lease.common, lease.common .. '\t' .. stamp .. '\t'
+  local number, count = first, past_count
+  while number <= last and texts[number] == values[tokens_from + number] .. tail do
+    local id = values[ids_from + number]
+    done_count, freed_count, count = done_count + 1, freed_count + 1, count + 1
+    done[2 * done_count - 1], done[2 * done_count] = id, ending
+    freed[freed_count], past[count] = id, id
+    number = number + 1
+  end
+  past_count = count
+  count_ended('done', queue_of(lease.lane), number - first)
+  return number
 end
+
+local number = 1
+for letter, count in string.gmatch(values[5], '(%a)(%d+)') do
+  local last = number + count - 1
+  while number <= last do
+    local from = number
+    if letter == 'd' then number = finish_many(number, last) end
+    if number == from then
+      settle(number, letter)
+      number = number + 1
+    end
+  end
+end
+
+call_many('HSET', p .. 'done', done)
+call_many('HDEL', running_key(likely_holder), freed)
 finish_adding()
 finish_ending()
-return table.concat(verdicts)
+return refused

@@ -1,22 +1,33 @@
 -- Accept new jobs, all of them or none.
 -- KEYS[1]  prefix
--- ARGV     now, number of lanes, then the lanes and the jobs as shared/adding.lua reads them
--- Result   for each job its id and 1, or the id of the job that was there before it and 0
+-- ARGV     now, 1 if no id comes twice, and the jobs in runs as shared/adding.lua reads them
+-- Result   for each job that was not accepted its number from 0, and the id of the job that was
+--          there before it
 -- include: adding
 
 stop_when_full()
-local first, keys = read_lanes(3, tonumber(ARGV[2])), {}
-for at = first, #ARGV, JOB_WIDTH do keys[#keys + 1] = p .. 'job:' .. ARGV[at] end
-local known = 0
-for from = 1, #keys, CHUNK do
-  known = known + call('EXISTS', unpack(keys, from, math.min(from + CHUNK - 1, #keys)))
+
+-- All ids are asked for at once.
+local values, ids, count, at = ARGV, {}, 0, 3
+while at <= #values do
+  local first = at + RUN_WIDTH
+  at = first + JOB_WIDTH * values[at + 3]
+  for each = first, at - 1, JOB_WIDTH do
+    count = count + 1
+    ids[count] = values[each]
+  end
+end
+local texts, all_new = read_many(p .. 'jobs', ids, 1, count), values[2] == '1'
+for number = 1, count do
+  if texts[number] then
+    stored[ids[number]], all_new = true, false
+  end
 end
 
-local result = {}
-for at = first, #ARGV, JOB_WIDTH do
-  local id, before = add(at, known == 0)
-  result[#result + 1] = id
-  result[#result + 1] = before and 0 or 1
-end
+local known = {}
+add_runs(3, #values, function(number, id)
+  known[#known + 1] = number
+  known[#known + 1] = id
+end, all_new)
 finish_adding()
-return result
+return known

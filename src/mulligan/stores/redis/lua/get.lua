@@ -1,11 +1,13 @@
 -- Read a job as it is now.
 -- KEYS[1]  prefix
 -- ARGV     now, id
--- Result   its text, its state, its lease or '', its last failure or ''; false if it is unknown
--- include: base
+-- Result   its text, its state, its lease and who holds it, or '' twice, what is kept of its lease
+--          if it is done, or '', its last failure or ''; false if it is unknown
+-- include: leases
 
 local id = ARGV[2]
-local text = call('GET', p .. 'job:' .. id)
+local text = call('HGET', p .. 'jobs', id)
 if not text then return false end
-return { text, call('HGETALL', p .. 'state:' .. id), call('HGET', p .. 'running', id) or '',
-  call('LINDEX', p .. 'history:' .. id, -1) or '' }
+local lease, worker = find_lease(id)
+return { text, call('HGETALL', p .. 'state:' .. id), lease or '', worker or '',
+  call('HGET', p .. 'done', id) or '', call('LINDEX', p .. 'history:' .. id, -1) or '' }

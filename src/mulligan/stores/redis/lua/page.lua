@@ -1,10 +1,11 @@
 -- Look through some jobs, newest first, for those that match.
 -- KEYS[1]  prefix
--- ARGV     now, index to look through (jobs, or failed: and a queue), place to begin below, how
---          many to look at, and what must match or '': status, queue, region, task
+-- ARGV     now, index to look through (order, or failed: and a queue), place to begin below, how
+--          many to look at, and what must match or '': status, queue and region as keys spell them,
+--          task
 -- Result   place to go on below, or '' after the last; then for each match: id, place, and what
 --          get.lua gives
--- include: lanes
+-- include: leases
 
 local found = call('ZREVRANGEBYSCORE', p .. ARGV[2], ARGV[3], '-inf', 'WITHSCORES', 'LIMIT', 0,
   ARGV[4])
@@ -16,14 +17,16 @@ end
 
 for at = 1, #found, 2 do
   local id = found[at]
-  local key = p .. 'state:' .. id
-  local _, _, queue, region, _, task = read_header(id)
+  local text = call('HGET', p .. 'jobs', id)
+  local queue, region, task = match(text, '^%d+\t[^\t]*\t[^\t:]*:([^:]*):([^\t]*)\t([^\t]*)\t')
   if is(ARGV[6], queue) and is(ARGV[7], region) and is(ARGV[8], task) then
-    local ended = call('HGET', key, 'ended')
-    local lease = not ended and call('HGET', p .. 'running', id) or ''
-    if is(ARGV[5], ended or (lease ~= '' and 'processing' or 'pending')) then
-      result[#result + 1] = { id, found[at + 1], call('GET', p .. 'job:' .. id),
-        call('HGETALL', key), lease, call('LINDEX', p .. 'history:' .. id, -1) or '' }
+    local state, lease, worker = p .. 'state:' .. id
+    local done, ended = call('HGET', p .. 'done', id), call('HGET', state, 'ended')
+    if not (done or ended) then lease, worker = find_lease(id) end
+    local status = done and 'done' or ended or lease and 'processing' or 'pending'
+    if is(ARGV[5], status) then
+      result[#result + 1] = { id, found[at + 1], text, call('HGETALL', state), lease or '',
+        worker or '', done or '', call('LINDEX', p .. 'history:' .. id, -1) or '' }
     end
   end
 end

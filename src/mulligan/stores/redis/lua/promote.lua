@@ -10,7 +10,7 @@ local late = {}
 local found = call('ZRANGEBYSCORE', p .. 'expires', '-inf', now, 'WITHSCORES', 'LIMIT', 0, ARGV[2])
 for at = 1, #found, 2 do
   local id = found[at]
-  late[#late + 1] = { tonumber(found[at + 1]), tonumber(call('ZSCORE', p .. 'jobs', id) or 0), id }
+  late[#late + 1] = { tonumber(found[at + 1]), tonumber(call('ZSCORE', p .. 'order', id) or 0), id }
 end
 -- A job that awaits several is told of the first that will never arrive: of those that expire at
 -- the same time, the first that came.

@@ -3,19 +3,47 @@
 -- KEYS[1]  prefix
 -- ARGV     now, seconds to keep jobs, limit, seconds to keep dead workers
 -- Result   how many jobs
--- include: ending, workers, counting
+-- include: ending, leases, workers, counting
 
 go_on_when_full()
-local before = '(' .. format('%.17g', now - tonumber(ARGV[2]))
-local old = call('ZRANGEBYSCORE', p .. 'done', '-inf', before, 'LIMIT', 0, ARGV[3])
-for _, id in ipairs(old) do
-  local job = call('HMGET', p .. 'state:' .. id, 'ended', 'lane')
-  if job[1] then
-    erase(id, job[1], queue_of((whereabouts(id, job[2], true, true))))
-  else
-    call('ZREM', p .. 'done', id)
-  end
+local before, limit = now - tonumber(ARGV[2]), tonumber(ARGV[3])
+local erased, count = {}, 0
+
+-- Erase the job, if it is still the one that ended then: it may have been purged since, and another
+-- enqueued under its id.
+local function erase_old(id, ended_at, text)
+  local lease = text and read_common(text)
+  local ended = lease and lease.ended_at or call('HGET', p .. 'state:' .. id, 'ended_at')
+  if ended ~= ended_at then return end
+  local status, queue = ending_of(id, lease)
+  if not lease or lease.has_state then erase_state(id, status, queue) end
+  count_ended(status, queue, -1)
+  count = count + 1
+  erased[count] = id
 end
+
+-- Erase what ended together, as far as the limit allows; whether all of it is gone.
+local function erase_entry(ended_at, joined)
+  local ids, number = {}, 0
+  for id in string.gmatch(joined, '[^\t]+') do
+    number = number + 1
+    ids[number] = id
+  end
+  local last = math.min(number, limit - count)
+  for at, text in ipairs(read_many(p .. 'done', ids, 1, last)) do
+    erase_old(ids[at], ended_at, text)
+  end
+  if last == number then return true end
+  call('LSET', p .. 'past', 0, ended_at .. '\t' .. table.concat(ids, '\t', last + 1))
+  return false
+end
+
+while count < limit do
+  local ended_at, joined = match(call('LINDEX', p .. 'past', 0) or '', '^([^\t]*)\t(.*)$')
+  if not ended_at or tonumber(ended_at) >= before then break end
+  if erase_entry(ended_at, joined) then call('LPOP', p .. 'past') end
+end
+erase(erased)
 
 local dead = now - tonumber(ARGV[4])
 for _, worker in ipairs(call('ZRANGEBYSCORE', p .. 'workers', '-inf', dead, 'LIMIT', 0, 100)) do
@@ -28,4 +56,4 @@ call_many('HDEL', p .. 'notes', notes)
 call_many('ZREM', p .. 'notes-until', notes)
 call('ZREMRANGEBYSCORE', p .. 'counted', '-inf', '(' .. format('%.17g', now - WINDOW))
 finish_ending()
-return #old
+return count

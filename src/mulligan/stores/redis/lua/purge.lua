@@ -8,10 +8,16 @@ go_on_when_full()
 local result = {}
 for at = 2, #ARGV do
   local id = ARGV[at]
-  local job = call('HMGET', p .. 'state:' .. id, 'ended', 'lane', 'gather')
-  if job[1] then erase(id, job[1], queue_of((whereabouts(id, job[2], true, true)))) end
-  if job[1] == 'failed' then miss(job[3], id, 'purged') end
-  result[at - 1] = job[1] and 1 or 0
+  local text = call('HGET', p .. 'done', id)
+  local status, queue = ending_of(id, text and read_common(text))
+  if status then
+    local gather = status == 'failed' and call('HGET', p .. 'state:' .. id, 'gather')
+    erase_state(id, status, queue)
+    erase({ id })
+    count_ended(status, queue, -1)
+    if gather then miss(gather, id, 'purged') end
+  end
+  result[at - 1] = status and 1 or 0
 end
 finish_ending()
 return result

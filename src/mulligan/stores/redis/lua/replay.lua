@@ -9,15 +9,14 @@ local function replay(id)
   local key = p .. 'state:' .. id
   local job = call('HMGET', key, 'ended', 'unique_key', 'unique_in', 'marks', 'counts')
   if job[1] ~= 'failed' then return 0 end
-  local _, _, name, region, priority = read_header(id)
-  local lane = home_lane(name, region, priority)
+  local _, _, lane = read_header(id)
   local queue = queue_of(lane)
   local unique = job[2] and unique_keys(queue, job[3])
   if unique and call('HSETNX', unique, job[2], id) == 0 then return 0 end
-  local token, _, replays = read_counts(job[5] or nil)
+  local used, _, replays = read_counts(job[5])
   local due, place, delayed = join(id, lane, 0)
-  call('HSET', key, 'lane', lane, 'due', number_text(due), 'sequence', place,
-    'counts', counts_text(token, 0, replays + 1, 0), 'marks', with_delayed(job[4], delayed))
+  call('HSET', key, 'lane', lane, 'due', number_text(due), 'stands_at', place,
+    'counts', counts_text(used, 0, replays + 1, 0), 'marks', with_delayed(job[4], delayed))
   call('HDEL', key, 'ended', 'ended_at', 'trail')
   call('ZREM', p .. 'failed:' .. queue, id)
   count_ended('failed', queue, -1)

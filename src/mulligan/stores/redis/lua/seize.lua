@@ -7,11 +7,11 @@
 
 go_on_when_full()
 
-local function give(result, id, counts, lease)
+local function give(result, id, text, counts, lease, holder)
   local at, state = #result, call('HMGET', p .. 'state:' .. id, 'due', 'trail')
-  result[at + 1], result[at + 2], result[at + 3] = id, lease.lane, call('GET', p .. 'job:' .. id)
+  result[at + 1], result[at + 2], result[at + 3] = id, lease.lane, text
   result[at + 4], result[at + 5], result[at + 6] = state[1] or '', counts, state[2] or ''
-  result[at + 7], result[at + 8], result[at + 9] = lease.worker, lease.region, lease.started
+  result[at + 7], result[at + 8], result[at + 9] = holder, lease.region, lease.started
 end
 
 local worker, limit = ARGV[2], tonumber(ARGV[7])
@@ -28,17 +28,13 @@ end
 local lost = {}
 for _, holder in ipairs(call('SMEMBERS', p .. 'holders')) do
   if not is_live(holder) then
-    local held = call('SMEMBERS', p .. 'running:' .. holder)
+    local held = call('HGETALL', running_key(holder))
     if #held == 0 then call('SREM', p .. 'holders', holder) end
-    for at, text in ipairs(read_many(p .. 'running', held, 1, #held)) do
-      local id = held[at]
-      local lease = text and read_lease(text)
-      local _, _, place = whereabouts(id, true, true, call('HGET', p .. 'state:' .. id, 'sequence'))
-      if lease and place then
-        lost[#lost + 1] = { tonumber(lease.started), place, id, lease }
-      else
-        call('SREM', p .. 'running:' .. holder, id)
-      end
+    for at = 1, #held, 2 do
+      local id, lease = held[at], read_lease(held[at + 1])
+      local stands_at = call('HGET', p .. 'state:' .. id, 'stands_at')
+      local _, _, place = whereabouts(id, true, true, stands_at)
+      lost[#lost + 1] = { tonumber(lease.started), place, id, lease, holder }
     end
   end
 end
@@ -49,14 +45,13 @@ end)
 
 local result = {}
 for at = 1, math.min(limit, #lost) do
-  local id, lease = lost[at][3], lost[at][4]
-  local _, counts = next_counts(lease.counts)
+  local id, lease, holder = unpack(lost[at], 3)
+  local text, counts, used = call('HGET', p .. 'jobs', id), next_counts(lease.counts)
   -- The attempt stays that of the worker that lost it: only the holder changes.
-  call('HSET', p .. 'running', id, lease_text(counts, lease.flags, stamp, lease.started,
-    lease.region, lease.lane, worker))
-  call('SREM', p .. 'running:' .. lease.worker, id)
-  call('SADD', p .. 'running:' .. worker, id)
-  give(result, id, counts, lease)
+  call('HDEL', running_key(holder), id)
+  call('HSET', running_key(worker), id, token_of(text, used) .. '\t'
+    .. common_text(counts, lease.flags, stamp, lease.started, lease.region, lease.lane))
+  give(result, id, text, counts, lease, holder)
   if lease.is_special then
     local job = call('HMGET', p .. 'state:' .. id, 'permits', 'concurrency_key')
     release(id, job[1], job[2])

@@ -41,14 +41,16 @@ for _, lane in ipairs(call('SMEMBERS', p .. 'lanes')) do
 end
 
 local places = {}
-for _, text in ipairs(call('HVALS', p .. 'running')) do
-  local lease = read_lease(text)
-  local where = lease.lane .. '\t' .. lease.region
-  if not places[where] then
-    places[where] = { lease.lane, lease.region, 0 }
-    running[#running + 1] = places[where]
+for _, holder in ipairs(call('SMEMBERS', p .. 'holders')) do
+  for _, text in ipairs(call('HVALS', running_key(holder))) do
+    local lease = read_lease(text)
+    local where = lease.lane .. '\t' .. lease.region
+    if not places[where] then
+      places[where] = { lease.lane, lease.region, 0 }
+      running[#running + 1] = places[where]
+    end
+    places[where][3] = places[where][3] + 1
   end
-  places[where][3] = places[where][3] + 1
 end
 
 local function counts_in(name)
@@ -61,7 +63,7 @@ local known = call('ZRANGE', p .. 'workers', 0, -1, 'WITHSCORES')
 for at = 1, #known, 2 do
   local about = call('HMGET', p .. 'worker:' .. known[at], 'about', 'beat_at', 'joined_at')
   workers[#workers + 1] = { about[1], tonumber(about[2]), tonumber(about[3]),
-    tonumber(known[at + 1]) > now, call('SCARD', p .. 'running:' .. known[at]) }
+    tonumber(known[at + 1]) > now, call('HLEN', running_key(known[at])) }
 end
 return cmsgpack.pack({ now, lanes, running, counts_in('ended'), delayed, workers,
   counts_in('gathering') })

@@ -36,7 +36,7 @@ local last, due = sorted[1], tonumber(sorted[2])
 if has_line(lane) then
   local member, its_due = last_of_line()
   local is_later = member and (not last or its_due > due
-    or (its_due == due and sequence_of(member) > sequence_of(last)))
+    or (its_due == due and place_of(member) > place_of(last)))
   if is_later then last = member end
 end
 return last and id_of(last)

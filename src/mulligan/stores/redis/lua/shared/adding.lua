@@ -1,14 +1,16 @@
--- Accepting new jobs. A job takes five values: id, number of its lane, text without sequence and
--- time, delay, and the rest as JSON or ''. A lane takes one: its name.
+-- Accepting new jobs. They come in runs: jobs one after another that join the same lane in the same
+-- way. A run takes four values and two for each job: lane, delay, what is out of the ordinary as
+-- JSON or '', how many jobs; and of each its id, and its task and body with a tab between.
 -- include: unique, gathering
 
-local new_lanes, new_jobs, new_places, added = {}, {}, {}, {}
-local JOB_WIDTH = 5
+local RUN_WIDTH, JOB_WIDTH = 4, 2
+local new_jobs, new_places, new_count = {}, {}, 0
+-- By id, whether a job is stored, as far as that was asked.
+local stored = {}
 
--- Read `count` lanes from ARGV[first] on; gives where the next value stands.
-local function read_lanes(first, count)
-  for at = 1, count do new_lanes[at] = ARGV[first + at - 1] end
-  return first + count
+local function is_stored(id)
+  if stored[id] == nil then stored[id] = call('HEXISTS', p .. 'jobs', id) == 1 end
+  return stored[id]
 end
 
 -- Note what is out of the ordinary about a new job in its state.
@@ -32,7 +34,7 @@ local function note_state(id, lane, due, delayed, more)
   if more.awaits then
     note('awaits', more.awaits)
     note('lane', lane)
-    note('sequence', 0)
+    note('stands_at', 0)
   end
   note('marks', marks)
   call('HSET', p .. 'state:' .. id, unpack(fields))
@@ -42,39 +44,74 @@ local function note_state(id, lane, due, delayed, more)
   if expires_at then call('ZADD', p .. 'expires', expires_at, id) end
 end
 
--- Where a new job stands: its due time, its sequence, and whether it was put off.
+-- Where a new job stands: its due time, its place, and whether it was put off.
 local function place_new(id, lane, delay, more)
-  if not (more and more.awaits) then return join(id, lane, delay, not more) end
-  read_counters()
+  if not more.awaits then return join(id, lane, delay) end
   count_gathering(queue_of(lane), 1)
-  return now, 0, false
+  return now, next_place(), false
 end
 
--- Accept the job that begins at ARGV[at]; gives its id, or that of the job before it and true.
--- `unknown` says that no job of that id was stored when the script began.
-local function add(at, unknown)
-  local id, lane, delay = ARGV[at], new_lanes[tonumber(ARGV[at + 1])], tonumber(ARGV[at + 3])
-  local key = p .. 'job:' .. id
-  if added[id] or not unknown and call('EXISTS', key) == 1 then return id, true end
-  local more = ARGV[at + 4] ~= '' and cjson.decode(ARGV[at + 4])
-  if more and more.unique_key then
-    local first = call('HGET', unique_keys(queue_of(lane), more.unique_in), more.unique_key)
-    if first then return first, true end
-  end
+local function keep_job(id, place, text)
+  local at = 2 * new_count
+  new_count, stored[id] = new_count + 1, true
+  new_jobs[at + 1], new_jobs[at + 2] = id, text
+  new_places[at + 1], new_places[at + 2] = place, id
+end
+
+-- Accept a job; gives the id of the job that was there before it, if one was.
+local function add(id, lane, delay, more, text)
+  if is_stored(id) then return id end
+  local known = more.unique_key
+    and call('HGET', unique_keys(queue_of(lane), more.unique_in), more.unique_key)
+  if known then return known end
   local due, place, delayed = place_new(id, lane, delay, more)
-  if more or delayed then note_state(id, lane, due, delayed, more or {}) end
-  places = places + 1
-  added[id] = true
-  local count = #new_jobs
-  new_jobs[count + 1], new_jobs[count + 2] = key, place .. '\t' .. stamp .. '\t' .. ARGV[at + 2]
-  new_places[count + 1], new_places[count + 2] = places, id
-  return id, false
+  if delayed or next(more) then note_state(id, lane, due, delayed, more) end
+  place = place_text(place)
+  keep_job(id, place, place .. text)
+end
+
+-- Accept jobs from ARGV[first] to ARGV[last] that are known to be new and join the end of a line in
+-- the ordinary way: the same as `add`, without a question or a call for each.
+local function add_ordinary(first, last, lane, heading)
+  local values, line = ARGV, line_of(lane)
+  local length, place, at = #line, last_place(), 2 * new_count
+  for each = first, last, JOB_WIDTH do
+    place, length = place + TOKENS_PER_LIFE, length + 1
+    local id, text = values[each], format('%016.0f', place)
+    line[length] = text .. ':' .. id
+    new_places[at + 1], new_places[at + 2] = text, id
+    new_jobs[at + 1], new_jobs[at + 2] = id, text .. heading .. values[each + 1]
+    at = at + 2
+  end
+  ring_for_each(lane, now, at / 2 - new_count)
+  newest_place, new_count = place, at / 2
+end
+
+-- Accept the runs from ARGV[at] to ARGV[last]. `before` is called for each job that is not
+-- accepted, with its number from 0 and the id of the job that was there before it. `all_new` says
+-- that no id is stored, and none comes twice.
+local function add_runs(at, last, before, all_new)
+  local number = 0
+  while at <= last do
+    local lane, delay, more = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2]
+    local heading = '\t' .. stamp .. '\t' .. lane .. '\t'
+    local first = at + RUN_WIDTH
+    at = first + JOB_WIDTH * ARGV[at + 3]
+    if all_new and delay == 0 and more == '' and has_line(lane) then
+      add_ordinary(first, at - 1, lane, heading)
+    else
+      more = more == '' and {} or cjson.decode(more)
+      for each = first, at - 1, JOB_WIDTH do
+        local known = add(ARGV[each], lane, delay, more, heading .. ARGV[each + 1])
+        if known then before(number + (each - first) / JOB_WIDTH, known) end
+      end
+    end
+    number = number + (at - first) / JOB_WIDTH
+  end
 end
 
 local function finish_adding()
-  for first = 1, #new_jobs, CHUNK do
-    call('MSET', unpack(new_jobs, first, math.min(first + CHUNK - 1, #new_jobs)))
-  end
-  call_many('ZADD', p .. 'jobs', new_places)
+  call_many('HSET', p .. 'jobs', new_jobs)
+  call_many('ZADD', p .. 'order', new_places)
   finish_lanes()
 end

@@ -60,5 +60,5 @@ end
 
 -- What adds work begins with a write that a full memory refuses, before anything is changed.
 local function stop_when_full()
-  call('HSETNX', p .. 'counters', 'sequence', 0)
+  call('SETNX', p .. 'sequence', 0)
 end

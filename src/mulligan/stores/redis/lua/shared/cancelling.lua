@@ -1,19 +1,19 @@
 -- Ending a pending or running job from outside.
--- include: ending, leases, gathering
+-- include: leases, ending, gathering
 
 -- Take a pending job out of its lane. One that stands in a line is only noted as gone: taking it
 -- out would mean a search through the line, and claims pass over it.
 local function leave_lane(member, lane)
   if call('ZREM', sorted_key(lane), member) == 0 and has_line(lane) then
     local gone = p .. 'gone:' .. lane
-    call('ZADD', gone, sequence_of(member), sub(member, 1, 16))
+    call('ZADD', gone, place_of(member), sub(member, 1, 16))
     if call('ZCARD', gone) == call('LLEN', p .. lane) then call('UNLINK', gone, p .. lane) end
   end
 end
 
 -- Take a pending job from where it waits: for others to arrive, for its key, or in its lane.
 local function stop_waiting(id, lane, job)
-  local member, queue = member_of(job.sequence, id), queue_of(lane)
+  local member, queue = member_of(job.stands_at, id), queue_of(lane)
   if tonumber(job.awaits or 0) > 0 then
     count_gathering(queue, -1)
   elseif job.held then
@@ -25,15 +25,14 @@ local function stop_waiting(id, lane, job)
   if has(job.marks, 'e') then call('ZREM', p .. 'expires', id) end
 end
 
-local function stop_running(id, lease)
+local function stop_running(id, lease, worker)
   local key = p .. 'state:' .. id
-  call('HDEL', p .. 'running', id)
-  call('SREM', p .. 'running:' .. lease.worker, id)
+  call('HDEL', running_key(worker), id)
   call('HSET', key, 'ran', lease.ran)
   if lease.is_retry then call('HSET', key, 'last_retry_at', lease.started) end
 end
 
-local FIELDS = { 'lane', 'sequence', 'ended', 'marks', 'counts', 'committed', 'unique_key',
+local FIELDS = { 'lane', 'stands_at', 'ended', 'marks', 'counts', 'committed', 'unique_key',
   'unique_in', 'concurrency_key', 'concurrency_limit', 'held', 'permits', 'awaits', 'gather' }
 local miss
 
@@ -41,23 +40,24 @@ local miss
 local function cancel(id, reason)
   local key, job = p .. 'state:' .. id, {}
   for at, value in ipairs(call('HMGET', key, unpack(FIELDS))) do job[FIELDS[at]] = value or nil end
-  local lane, _, place = whereabouts(id, job.lane, true, job.sequence)
+  local lane, _, place = whereabouts(id, job.lane, true, job.stands_at)
   if not lane or job.ended then return false end
-  job.sequence = place
-  local queue, counts = queue_of(lane), job.counts
-  local committed = job.committed or (read_counts(counts))
-  local text = call('HGET', p .. 'running', id)
+  job.stands_at = place
+  local queue, counts = queue_of(lane), job.counts or NO_COUNTS
+  local committed = job.committed or match(counts, '^%d+')
+  local text, worker = find_lease(id)
   if text then
     local lease = read_lease(text)
     counts = lease.counts
-    stop_running(id, lease)
+    stop_running(id, lease, worker)
+  elseif call('HEXISTS', p .. 'done', id) == 1 then
+    return false
   else
     stop_waiting(id, lane, job)
   end
-  local _, later = next_counts(counts)
   call('HSET', key, 'ended', 'cancelled', 'ended_at', stamp, 'cancel_reason', reason,
-    'counts', later, 'committed', committed)
-  list_ended(id, 'cancelled', queue)
+    'committed', committed, 'counts', (next_counts(counts)))
+  list_past(id, 'cancelled', queue)
   free_unique(id, queue, job.unique_key, job.unique_in)
   release(id, job.permits, job.concurrency_key)
   miss(job.gather, id, 'cancelled')

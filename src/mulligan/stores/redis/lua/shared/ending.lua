@@ -2,40 +2,50 @@
 -- include: permits, unique
 
 local ended_counts = { done = {}, failed = {}, cancelled = {} }
-local ended_ids = {}
+local past, past_count = {}, 0
 
 local function count_ended(status, queue, by)
   local counts = ended_counts[status]
   counts[queue] = (counts[queue] or 0) + by
 end
 
--- Enter an ended job into what lists it: dead letters by queue, all others by when they ended.
-local function list_ended(id, status, queue)
+-- Dead letters are listed by queue, in the order in which they came.
+local function list_failed(id, queue, place)
+  count_ended('failed', queue, 1)
+  call('ZADD', p .. 'failed:' .. queue, place, id)
+end
+
+-- All others are listed in the order in which they ended, those of one script in one entry.
+local function list_past(id, status, queue)
   count_ended(status, queue, 1)
-  if status == 'failed' then
-    call('ZADD', p .. 'failed:' .. queue, call('ZSCORE', p .. 'jobs', id), id)
-  else
-    ended_ids[#ended_ids + 1] = stamp
-    ended_ids[#ended_ids + 1] = id
-  end
+  past_count = past_count + 1
+  past[past_count] = id
 end
 
-local function write_ended()
-  call_many('ZADD', p .. 'done', ended_ids)
-  ended_ids = {}
+-- How a job ended and the queue that it ended in, from its lease in `done` or from its state; nil
+-- if it has not ended.
+local function ending_of(id, lease)
+  if lease then return 'done', queue_of(lease.lane) end
+  local state = call('HMGET', p .. 'state:' .. id, 'ended', 'lane')
+  if state[1] then return state[1], queue_of((whereabouts(id, state[2], true, true))) end
 end
 
--- Forget an ended job altogether; it may have ended in this very script.
-local function erase(id, status, queue)
-  write_ended()
-  count_ended(status, queue, -1)
-  call('ZREM', p .. 'jobs', id)
-  call('ZREM', status == 'failed' and p .. 'failed:' .. queue or p .. 'done', id)
-  call('DEL', p .. 'job:' .. id, p .. 'state:' .. id, p .. 'history:' .. id, p .. 'arrived:' .. id)
+-- Forget what is kept of an ended job beside its text and its lease.
+local function erase_state(id, status, queue)
+  if status == 'failed' then call('ZREM', p .. 'failed:' .. queue, id) end
+  call('DEL', p .. 'state:' .. id, p .. 'history:' .. id, p .. 'arrived:' .. id)
+end
+
+-- Forget the texts and leases of ended jobs. What lists them in the order in which they ended drops
+-- them when their time has come.
+local function erase(ids)
+  call_many('HDEL', p .. 'jobs', ids)
+  call_many('HDEL', p .. 'done', ids)
+  call_many('ZREM', p .. 'order', ids)
 end
 
 local function finish_ending()
-  write_ended()
+  if past_count > 0 then call('RPUSH', p .. 'past', stamp .. '\t' .. table.concat(past, '\t')) end
   for status, counts in pairs(ended_counts) do
     for queue, by in pairs(counts) do
       local field = status .. ':' .. queue

@@ -10,7 +10,7 @@ local function facts()
     local last = call('ZREVRANGE', p .. 'serving:' .. serves, 0, 0, 'WITHSCORES')
     if tonumber(last[2]) > now then serving[#serving + 1] = serves end
   end
-  local epoch = tonumber(call('HGET', p .. 'counters', 'epoch') or 0)
+  local epoch = tonumber(call('GET', p .. 'epoch') or 0)
   return cmsgpack.pack({ now, epoch, settings, call('SMEMBERS', p .. 'regions'), serving,
     call('SMEMBERS', p .. 'paused'), healths(known_places()) })
 end

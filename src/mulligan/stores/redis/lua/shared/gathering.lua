@@ -17,7 +17,7 @@ local function arrive(id, place, result)
   if call('HSETNX', p .. 'arrived:' .. id, place, arrived) == 0 then return end
   if call('HINCRBY', key, 'awaits', -1) == 0 then
     local due, stands_at = join(id, job[3], 0)
-    call('HSET', key, 'due', number_text(due), 'sequence', stands_at)
+    call('HSET', key, 'due', number_text(due), 'stands_at', stands_at)
     count_gathering(queue_of(job[3]), -1)
   end
 end

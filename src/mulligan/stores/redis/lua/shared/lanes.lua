@@ -1,11 +1,11 @@
--- Lanes. A job stands in a lane as `sequence:id`, the sequence in 16 digits, so that members with
--- the same due time sort by it. Fresh lanes are lists in order of arrival; whatever must stand by
--- its due time instead (delayed, returned, let go of a key) stands in a sorted set beside the list.
+-- Lanes. A job stands in a lane as `place:id`, the place in 16 digits, so that members with the
+-- same due time sort by it. Fresh lanes are lists in order of arrival; whatever must stand by its
+-- due time instead (delayed, returned, let go of a key) stands in a sorted set beside the list.
 -- Retry lanes are such sorted sets alone. The head of a lane is the earlier of the two heads.
 -- include: base, waking
 
 local sorted_keys, queues, seen_lanes, newcomers = {}, {}, {}, {}
-local sequence, places, counted
+local newest_place
 -- The claim script reads ahead in lanes, and must hear of a job that joins one meanwhile.
 local before_standing
 
@@ -33,66 +33,56 @@ local function queue_of(lane)
   return queue
 end
 
--- The lane of a job that is new, from what it says of itself.
-local KINDS = { ['0'] = 'fresh', ['1'] = 'retry', ['2'] = 'urgent', ['3'] = 'urgent-retry' }
-local ESCAPES = { ['%'] = '%25', [':'] = '%3A' }
-
-local function escaped(name)
-  return (string.gsub(name, '[%%:]', ESCAPES))
-end
-
-local function home_lane(queue, region, priority)
-  return (KINDS[priority] or priority) .. ':' .. escaped(queue) .. ':' .. escaped(region)
-end
-
--- A job as it was enqueued is one text: sequence, time, queue, region, priority, task and body,
--- with tabs between. Its state, a hash, says only what is different since: a job that waits for
--- its first attempt in the ordinary way has none.
-local HEADER_BYTES = 2048
-
+-- A job as it was enqueued is one text: place, time, lane, task and body, with tabs between. Its
+-- state, a hash, says only what is different since: a job that waits for its first attempt in the
+-- ordinary way, or was done in it, has none.
 local function read_header(id)
-  local text = call('GETRANGE', p .. 'job:' .. id, 0, HEADER_BYTES)
-  local place, created_at, queue, region, priority, task =
-    match(text, '^(%d+)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t')
-  return place, created_at, queue, region, priority, task
+  local text = call('HGET', p .. 'jobs', id)
+  if not text then return nil end
+  return match(text, '^(%d+)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t')
 end
 
--- Lane, due time and sequence of a job, given what its state says of them.
+-- Lane, due time and place of a job, given what its state says of them.
 local function whereabouts(id, lane, due, place)
   if not (lane and due and place) then
-    local first, created_at, queue, region, priority = read_header(id)
+    local first, created_at, home = read_header(id)
     if not first then return nil end
-    lane, due, place = lane or home_lane(queue, region, priority), due or created_at, place or first
+    lane, due, place = lane or home, due or created_at, place or first
   end
   return lane, tonumber(due), tonumber(place)
 end
 
+-- Places grow from job to job and are never given twice. The one that a job's text begins with is
+-- also the token of its first claim: they lie so far apart that the tokens of a job are above those
+-- of any earlier job of its id. As in core/job.py.
+local TOKENS_PER_LIFE = 4096
+
+local function place_text(place)
+  return format('%016.0f', place)
+end
+
 local function member_of(place, id)
-  return format('%016.0f:%s', place, id)
+  return place_text(place) .. ':' .. id
 end
 
 local function id_of(member)
   return sub(member, 18)
 end
 
-local function sequence_of(member)
+local function place_of(member)
   return tonumber(sub(member, 1, 16))
 end
 
-local function read_counters()
-  if counted then return end
-  local stored = call('HMGET', p .. 'counters', 'sequence', 'places')
-  sequence, places, counted = tonumber(stored[1] or 0), tonumber(stored[2] or 0), true
+local function last_place()
+  if not newest_place then
+    newest_place = 1 + TOKENS_PER_LIFE * (call('GET', p .. 'sequence') or 0)
+  end
+  return newest_place
 end
 
--- Write what was put off to be written once: counters, and newcomers at the ends of lines.
-local function finish_lanes()
-  if counted then
-    call('HSET', p .. 'counters', 'sequence', sequence, 'places', places)
-  end
-  for lane, members in pairs(newcomers) do
-    call_many('RPUSH', p .. lane, members)
-  end
+local function next_place()
+  newest_place = last_place() + TOKENS_PER_LIFE
+  return newest_place
 end
 
 local function note_lane(lane)
@@ -102,7 +92,28 @@ local function note_lane(lane)
   end
 end
 
--- Make the job claimable at the place that its due time and sequence give it.
+-- Those that join the end of a line in this script.
+local function line_of(lane)
+  local line = newcomers[lane]
+  if not line then
+    line = {}
+    newcomers[lane] = line
+  end
+  return line
+end
+
+-- Write what was put off to be written once: the counter, and newcomers at the ends of lines.
+local function finish_lanes()
+  if newest_place then
+    call('SET', p .. 'sequence', (newest_place - 1) / TOKENS_PER_LIFE)
+  end
+  for lane, members in pairs(newcomers) do
+    if members[1] then note_lane(lane) end
+    call_many('RPUSH', p .. lane, members)
+  end
+end
+
+-- Make the job claimable where its due time and place put it.
 local function stand(member, lane, due)
   if before_standing then before_standing(lane) end
   note_lane(lane)
@@ -110,28 +121,21 @@ local function stand(member, lane, due)
   ring_for(lane, due)
 end
 
--- Let the job join a lane, due after the delay. Gives its due time, its sequence, and whether it
--- was put off. In a line, a colon after the sequence says that the job has no state to look at.
-local function join(id, lane, delay, ordinary)
-  read_counters()
-  sequence = sequence + 1
-  local due = now
+-- Let the job join a lane, due after the delay. Gives its due time, its place, and whether it was
+-- put off. In a line, a colon after the place says that the job has no state to look at.
+local function join(id, lane, delay)
+  local place, due = next_place(), now
   if delay ~= 0 then due = rounded(now + delay) end
   if due == now and has_line(lane) then
-    note_lane(lane)
-    local line = newcomers[lane]
-    if not line then
-      line = {}
-      newcomers[lane] = line
-    end
-    line[#line + 1] = format(ordinary and '%016.0f:%s' or '%016.0f!%s', sequence, id)
+    local line = line_of(lane)
+    line[#line + 1] = place_text(place) .. '!' .. id
     ring_for(lane, due)
   else
-    local member = member_of(sequence, id)
+    local member = member_of(place, id)
     stand(member, lane, due)
     if due > now then call('ZADD', p .. 'delayed:' .. queue_of(lane), due, member) end
   end
-  return due, sequence, due > now
+  return due, place, due > now
 end
 
 -- Marks are letters that say what is out of the ordinary about a job, so that the ordinary one

@@ -1,47 +1,81 @@
--- Leases. `running` holds one text per running job: counts, flags, when it was leased, when it
--- started, region, lane and worker, with tabs between. The jobs of one claim mostly have the same
--- text, which is put together and taken apart once. The job's own state is written when the lease
--- ends. Counts are token, retries, replays and snoozes, with spaces between. Flags: r is a retry,
--- s needs a look at its state when it ends (unique key, gather, permits).
--- include: base
+-- Leases. `running:WORKER` holds one text per job that the worker runs: token in 16 digits, counts,
+-- flags, when it was leased, when it started, region and lane, with tabs between. The jobs of one
+-- claim mostly have all but the token in common, which is put together and taken apart once. The
+-- job's own state is written when the lease ends. Of a job that is done, `done` keeps what the
+-- lease had in common with others, when it ended, and its result with a sign before it, or nothing.
+--
+-- Counts are tokens used, retries, replays and snoozes, with spaces between. Flags: h has a state
+-- of its own, r is a retry, s needs a look at its state when it ends (unique key, gather, permits).
+-- include: lanes
 
-local FIRST_COUNTS = '1 0 0 0'
-local known_leases = {}
+local NO_COUNTS, FIRST_COUNTS = '0 0 0 0', '1 0 0 0'
+local known_commons = {}
+local known_holders
 
-local function lease_text(counts, flags, leased, started, region, lane, worker)
+-- What leases may have in common.
+local function common_text(counts, flags, leased, started, region, lane)
   return counts .. '\t' .. flags .. '\t' .. leased .. '\t' .. started .. '\t' .. region .. '\t'
-    .. lane .. '\t' .. worker
+    .. lane
 end
 
-local function read_lease(text)
-  local lease = known_leases[text]
+-- What a text says that leases have in common; if their job is done, with when it ended.
+local function read_common(common)
+  local lease = known_commons[common]
   if not lease then
-    lease = {}
-    lease.counts, lease.flags, lease.leased, lease.started, lease.region, lease.lane, lease.worker =
-      match(text, '^([^\t]*)\t(%a*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t(.*)$')
-    lease.token_text = match(lease.counts, '^%d+')
-    lease.token = tonumber(lease.token_text)
+    lease = { common = common }
+    lease.counts, lease.flags, lease.leased, lease.started, lease.region, lease.lane,
+      lease.ended_at = match(common,
+      '^([^\t]*)\t(%a*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t?([^\t]*)')
+    lease.used = match(lease.counts, '^%d+')
     lease.ran = lease.started .. ' ' .. lease.region
+    lease.has_state = find(lease.flags, 'h', 1, true) ~= nil
     lease.is_retry = find(lease.flags, 'r', 1, true) ~= nil
     lease.is_special = find(lease.flags, 's', 1, true) ~= nil
-    known_leases[text] = lease
+    known_commons[common] = lease
   end
   return lease
 end
 
--- The next token, and the text of the counts with it.
-local function next_counts(counts)
-  if not counts then return 1, FIRST_COUNTS end
-  local token, others = match(counts, '^(%d+)(.*)$')
-  return tonumber(token) + 1, (tonumber(token) + 1) .. others
+-- A lease, and its token.
+local function read_lease(text)
+  return read_common(sub(text, 18)), sub(text, 1, 16)
 end
 
--- The counts as numbers: token, retries, replays, snoozes.
+-- The token of a job that has used so many, given its text, which begins with the first to be used.
+local function token_of(text, used)
+  return place_text(sub(text, 1, 16) + used - 1)
+end
+
+local function running_key(worker)
+  return p .. 'running:' .. worker
+end
+
+-- The lease of a running job, and who holds it.
+local function find_lease(id)
+  known_holders = known_holders or call('SMEMBERS', p .. 'holders')
+  for _, worker in ipairs(known_holders) do
+    local text = call('HGET', running_key(worker), id)
+    if text then return text, worker end
+  end
+end
+
+-- The counts as numbers: tokens used, retries, replays, snoozes.
 local function read_counts(counts)
-  local token, retries, replays, snoozes = match(counts or '0 0 0 0', '^(%d+) (%d+) (%d+) (%d+)$')
-  return tonumber(token), tonumber(retries), tonumber(replays), tonumber(snoozes)
+  local used, retries, replays, snoozes = match(counts, '^(%d+) (%d+) (%d+) (%d+)$')
+  return tonumber(used), tonumber(retries), tonumber(replays), tonumber(snoozes)
 end
 
-local function counts_text(token, retries, replays, snoozes)
-  return format('%.0f %.0f %.0f %.0f', token, retries, replays, snoozes)
+local function counts_text(used, retries, replays, snoozes)
+  return format('%.0f %.0f %.0f %.0f', used, retries, replays, snoozes)
+end
+
+-- The counts with one more token used, and how many that makes.
+local function next_counts(counts)
+  local used, others = match(counts, '^(%d+)(.*)$')
+  return format('%.0f%s', used + 1, others), used + 1
+end
+
+-- Whether no attempt has come of any claim so far: what a drain returned has not started.
+local function never_started(counts)
+  return find(counts, ' 0 0 0', 1, true) ~= nil
 end

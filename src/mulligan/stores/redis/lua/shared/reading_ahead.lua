@@ -7,17 +7,12 @@ local most
 
 -- The ids of members, every `step`th of a list, and the texts of their jobs, false for none.
 local function read_texts(members, step)
-  local ids, keys, texts = {}, {}, {}
+  local ids, count = {}, 0
   for at = 1, #members, step do
-    local id = id_of(members[at])
-    ids[#ids + 1], keys[#keys + 1] = id, p .. 'job:' .. id
+    count = count + 1
+    ids[count] = sub(members[at], 18)
   end
-  for first = 1, #keys, CHUNK do
-    local part = call('MGET', unpack(keys, first, math.min(first + CHUNK - 1, #keys)))
-    if #keys <= CHUNK then return ids, part end
-    for _, text in ipairs(part) do texts[#texts + 1] = text end
-  end
-  return ids, texts
+  return ids, read_many(p .. 'jobs', ids, 1, count)
 end
 
 -- What a claim needs of a job's state, where it has any.
@@ -61,14 +56,15 @@ local function read_list(line)
   line.ids, line.texts = read_texts(line.list, 1)
   line.passed = {}
   if line.gone and #line.list > 0 then
-    local from, to = sequence_of(line.list[1]), sequence_of(line.list[#line.list])
+    local from, to = place_of(line.list[1]), place_of(line.list[#line.list])
     for _, place in ipairs(call('ZRANGEBYSCORE', p .. 'gone:' .. line.lane, from, to)) do
       line.passed[place] = true
     end
   end
 end
 
-local ORDINARY, NO_STATE = 58, {}
+local byte = string.byte
+local COLON, NO_STATE = byte(':'), {}
 
 -- Bring the first job of the list that is still pending to the front, with its state read; whether
 -- there is one.
@@ -81,7 +77,7 @@ local function list_head(line)
       if line.texts[at] and not (line.gone and line.passed[sub(member, 1, 16)]) then
         line.member, line.id, line.text, line.due = member, line.ids[at], line.texts[at], nil
         line.state = NO_STATE
-        if string.byte(member, 17) ~= ORDINARY then line.state = read_state(line.id) end
+        if byte(member, 17) ~= COLON then line.state = read_state(line.id) end
       end
     elseif line.list_over then
       return false
@@ -106,31 +102,52 @@ local function sorted_head(line)
     line.sorted = call('ZRANGE', sorted_key(line.lane), line.sorted_from,
       line.sorted_from + count - 1, 'WITHSCORES')
     line.sorted_over, line.fills = #line.sorted < 2 * count, line.fills + 1
-    line.unsorted = line.has_list and #line.sorted == 0
     line.sorted_ids, line.sorted_texts = read_texts(line.sorted, 2)
   end
   local at = 2 * line.sorted_at
-  if at >= #line.sorted then return nil end
-  return tonumber(line.sorted[at + 2]), line.sorted[at + 1]
+  local due = tonumber(line.sorted[at + 2])
+  line.unsorted = line.has_list and not (due and due <= now)
+  return due, line.sorted[at + 1]
 end
 
 -- Due time and member of the first job in the lane, due or not, and whether it is in the list.
 local function head(line)
   local listed = line.has_list and list_head(line)
-  if line.unsorted and not listed then return nil end
-  if line.unsorted then return list_due(line), line.member, true end
+  if listed and line.unsorted then return list_due(line), line.member, true end
   local due, member = sorted_head(line)
   if not listed then return due, member, false end
   local first = list_due(line)
-  if due and (due < first or (due == first and sequence_of(member) < sequence_of(line.member))) then
+  if due and (due < first or (due == first and place_of(member) < place_of(line.member))) then
     return due, member, false
   end
   return first, line.member, true
 end
 
--- Whether the lane is but a list that has a job, which then is due: who joins a list is due.
+-- Whether the first job of the lane is in the list, and then is due: who joins a list is due, and
+-- what stands beside it was seen not to be.
 local function has_listed(line)
   return line.unsorted and list_head(line)
+end
+
+-- Whether that job is ordinary: it has no state.
+local function has_ordinary(line)
+  return has_listed(line) and line.state == NO_STATE
+end
+
+-- Take ordinary jobs from the front of the list, where one stands, up to so many; gives the index
+-- of the first and the last in what was read.
+local function take_ordinary(line, count)
+  local list, texts, passed, first = line.list, line.texts, line.passed, line.list_at
+  local last = math.min(first + count, #list + 1) - 1
+  for at = first + 1, last do
+    local member = list[at]
+    if byte(member, 17) ~= COLON or not texts[at] or line.gone and passed[sub(member, 1, 16)] then
+      last = at - 1
+      break
+    end
+  end
+  line.member, line.list_at = nil, last
+  return first, last
 end
 
 -- Take the first job out: its id, text and state, and where it stood.
@@ -156,7 +173,7 @@ local function write_taken(line)
     call('LTRIM', p .. line.lane, dropped, -1)
     if line.gone then
       local last = at > 0 and line.list[at] or line.last
-      call('ZREMRANGEBYSCORE', p .. 'gone:' .. line.lane, '-inf', sequence_of(last))
+      call('ZREMRANGEBYSCORE', p .. 'gone:' .. line.lane, '-inf', place_of(last))
     end
   end
   local popped = line.sorted_from + line.sorted_at

@@ -2,6 +2,12 @@
 -- in `unique_in`, as a later stage does.
 -- include: lanes
 
+local ESCAPES = { ['%'] = '%25', [':'] = '%3A' }
+
+local function escaped(name)
+  return (string.gsub(name, '[%%:]', ESCAPES))
+end
+
 local function unique_keys(queue, unique_in)
   return p .. 'unique:' .. (unique_in and escaped(unique_in) or queue)
 end

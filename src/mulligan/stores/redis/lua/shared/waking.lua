@@ -79,7 +79,7 @@ local function is_sooner(lane, waited, but)
 end
 
 -- Wake one sleeper for a job in this lane, due then, unless one will wake in time: one of those
--- that may take it soonest, at once rather than after a grace.
+-- that may take it soonest, at once rather than after a grace. Whether one was woken.
 local function ring_for(lane, due)
   local shapes = shapes_on(lane)
   local chosen, chosen_shape, soonest, yields, wakes
@@ -93,9 +93,18 @@ local function ring_for(lane, due)
       yields, wakes = yields and may_yield, math.min(wakes, wakes_at)
     end
   end
-  if not chosen then return end
+  if not chosen then return false end
   if yields and not is_sooner(lane, soonest) then soonest = 0 end
-  if wakes > due + soonest then rouse(chosen_shape, chosen) end
+  if wakes <= due + soonest then return false end
+  rouse(chosen_shape, chosen)
+  return true
+end
+
+-- Wake one sleeper for each of so many jobs, as long as there are any to wake.
+local function ring_for_each(lane, due, count)
+  for _ = 1, count do
+    if not ring_for(lane, due) then return end
+  end
 end
 
 -- Wake one sleeper that a permit of this gate may help.
@@ -147,7 +156,7 @@ end
 -- Facts changed: plans made before are refused, and every sleeper makes a new one. Shapes that
 -- nobody has slept in since are forgotten.
 local function change()
-  call('HINCRBY', p .. 'counters', 'epoch', 1)
+  call('INCR', p .. 'epoch')
   local slept_in = {}
   for _, shape in ipairs(call('HVALS', p .. 'sleepers')) do slept_in[shape] = true end
   for _, shape in ipairs(call('SMEMBERS', p .. 'shapes')) do
