@@ -23,6 +23,7 @@ from mulligan.core.worker import Worker
 from mulligan.stores.contract import Count
 from mulligan.stores.postgres import PostgresStore, _connections, _sweep
 from mulligan.stores.postgres._arrays import texts
+from mulligan.stores.postgres._migrate import newest, tables
 from tests.contract.making import (
     ANN,
     BOB,
@@ -98,7 +99,7 @@ async def test_eight_clients_migrate_a_new_schema_at_once(url):
     await asyncio.gather(*(each.open() for each in stores))
     with connected(url) as connection:
         rows = connection.execute("SELECT version FROM migration").fetchall()
-    assert rows == [(1,)]
+    assert rows == [(version,) for version in range(1, newest() + 1)]
     await asyncio.gather(*(each.close() for each in stores))
 
 
@@ -107,6 +108,38 @@ async def test_a_schema_of_a_newer_release_is_refused(store, url):
         connection.execute("INSERT INTO migration (version) VALUES (999)")
     with pytest.raises(StoreError, match=r"version 999, made by a newer mulligan.*upgrade"):
         await PostgresStore(url).open()
+
+
+async def test_a_store_of_the_first_schema_goes_on_where_it_stood(url):
+    with psycopg.connect(server_of(url), autocommit=True) as connection:
+        name = psycopg.sql.Identifier(schema_of(url))
+        connection.execute(psycopg.sql.SQL("CREATE SCHEMA {}").format(name))
+    with connected(url) as connection:
+        connection.execute(tables()[0].read_bytes())
+        connection.execute("CREATE TABLE migration (version integer PRIMARY KEY, applied_at"
+                           " timestamptz DEFAULT now()); INSERT INTO migration VALUES (1)")  # fmt: skip
+        connection.execute(
+            "INSERT INTO job (place, sequence, due, created_at, expires_at, priority, lane_priority,"
+            " id, queue, scope, region, task, body, token, status, worker, leased_at, started_at)"
+            " SELECT n, n, 0, 0, expires, 0, 0, id, 'default', 'default', 'default', 't', '{}',"
+            "        token, status, worker, 0, 0"
+            " FROM (VALUES (nextval('counter'), 'fresh', NULL, 0, 'pending', NULL),"
+            "              (nextval('counter'), 'running', NULL, 3, 'processing', 'ann'),"
+            "              (nextval('counter'), 'late', 1, 0, 'pending', NULL))"
+            " AS old (n, id, expires, token, status, worker)"
+        )
+    async with opened(url) as store:
+        assert await store.commit([Done(Lease("running", 2))]) == ["stale"]
+        assert await store.commit([Done(Lease("running", 3))]) == ["written"]
+        assert await store.commit([Done(Lease("running", 3))]) == ["already"]
+        assert await store.purge(["running"]) == [True]
+        await store.enqueue(jobs("running"))
+        claimed = await claim(store, demand=5)
+        assert names(claimed) == ["fresh", "running"]
+        assert claimed.claims[1].token > 3
+        late = await store.get("late")
+        assert late is not None
+        assert late.status == "cancelled"
 
 
 async def test_functions_are_made_anew_with_a_migration(store, url):

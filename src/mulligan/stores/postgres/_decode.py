@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from mulligan.core.facts import Facts, QueueSettings, Region
+from mulligan.core.facts import Facts, Region, read_settings
 from mulligan.core.health import Breaker, Health
 from mulligan.core.job import Attempt, Claim, Job
 from mulligan.core.lane import Lane
@@ -14,8 +14,6 @@ from mulligan.core.worker import Worker, WorkerView
 from mulligan.stores.contract import Claimed, DelayedStats, LaneStats, Stats
 
 Row = tuple[Any, ...]
-
-decode_settings = msgspec.json.Decoder(QueueSettings).decode
 
 
 def claimed(rows: list[Row], sources: Sequence[Source], worker: Worker) -> Claimed:
@@ -76,7 +74,7 @@ def facts(row: Sequence[Any]) -> Facts:
     epoch, queues, regions, paused, health, now = row
     return Facts(
         epoch,
-        {name: decode_settings(settings) for name, settings in queues.items()},
+        {name: read_settings(name, settings) for name, settings in queues.items()},
         tuple(Region(name, frozenset(serves)) for name, serves in sorted(regions.items())),
         frozenset(paused),
         healths(health),

@@ -15,7 +15,7 @@ PLAN = (
     *("integer[]", "text[]"),
 )
 OUTCOMES = (
-    *("smallint[]", "text[]", "integer[]", "bytea[]", "bigint[]", "text[]", "smallint[]"),
+    *("smallint[]", "text[]", "bigint[]", "bytea[]", "bigint[]", "text[]", "smallint[]"),
     *("jsonb[]", "text[]", "text[]", "integer", "integer[]"),
 )
 
@@ -23,11 +23,11 @@ CALLS: dict[str, tuple[str, ...]] = {
     "accept": (*NOW, *JOBS),
     "accept_within": (*NOW, *JOBS),
     "claim": (*NOW, "jsonb", "text", "integer", "integer", *PLAN),
-    "finish": (*NOW, "text[]", "integer[]", "bytea[]", "integer[]"),
+    "finish": (*NOW, "text[]", "bigint[]", "bytea[]", "integer[]"),
     "commit": (*NOW, *OUTCOMES, *JOBS),
-    "begin_within": ("text", "integer"),
+    "begin_within": ("text", "bigint"),
     "still_within": ("text",),
-    "beat": (*NOW, "bigint", "jsonb", "text[]", "integer[]"),
+    "beat": (*NOW, "bigint", "jsonb", "text[]", "bigint[]"),
     "leave": (*NOW, "text"),
     "seize": (*NOW, "jsonb", "integer"),
     "promote": (*NOW, "integer"),

@@ -19,12 +19,12 @@ DECLARE
 BEGIN
     INSERT INTO job (place, sequence, due, created_at, expires_at, priority, lane_priority,
                      delayed, called, held, id, queue, scope, region, task, unique_key, unique_in,
-                     concurrency_key, concurrency_limit, awaits, gather, gather_place, body)
+                     concurrency_key, concurrency_limit, awaits, gather, gather_place, token, body)
     SELECT n.number, CASE WHEN n.awaits > 0 THEN 0 ELSE n.number END, now + n.delay, now,
            now + n.expires, n.priority, n.priority, n.delay > 0, coalesce(n.called, false),
            coalesce(n.awaits, 0) > 0, n.id, n.queue, n.region, n.region, n.task, n.unique_key,
            n.unique_in, n.concurrency_key, n.concurrency_limit, coalesce(n.awaits, 0), n.gather,
-           coalesce(n.gather_place, 0), n.body
+           coalesce(n.gather_place, 0), first_token(n.number), n.body
     FROM (
         SELECT coalesce(u.given, nextval('counter')) AS number, u.*
         FROM unnest(ids, queues, tasks, bodies, regions, priorities, delays, unique_keys,
@@ -81,12 +81,12 @@ BEGIN
         INSERT INTO job (place, sequence, due, created_at, expires_at, priority, lane_priority,
                          delayed, called, held, id, queue, scope, region, task, unique_key,
                          unique_in, concurrency_key, concurrency_limit, awaits, gather,
-                         gather_place, body)
+                         gather_place, token, body)
         VALUES (number, CASE WHEN in_awaits > 0 THEN 0 ELSE number END, now + in_delay, now,
                 now + in_expires, in_priority, in_priority, in_delay > 0, in_called, in_awaits > 0,
                 in_id, in_queue, in_region, in_region, in_task, in_unique_key, in_unique_in,
                 in_concurrency_key, in_concurrency_limit, in_awaits, in_gather, in_gather_place,
-                in_body)
+                first_token(number), in_body)
         ON CONFLICT DO NOTHING;
         IF FOUND THEN
             -- It may have ended between the two looks.

@@ -1,5 +1,5 @@
 -- end_job(now, id, token, status, reason): move one living job to `ended`.
-CREATE FUNCTION end_job(now bigint, in_id text, in_token integer, in_status text, in_reason text)
+CREATE FUNCTION end_job(now bigint, in_id text, in_token bigint, in_status text, in_reason text)
 RETURNS void
 LANGUAGE sql VOLATILE
 AS $$

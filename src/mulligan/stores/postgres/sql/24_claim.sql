@@ -29,7 +29,7 @@ CREATE FUNCTION claim(
     gate_limit integer[], gate_per bigint[], gate_ratio float8[], gate_of integer[],
     gate_keys text[]
 ) RETURNS TABLE (
-    ordinal integer, source integer, id text, token integer, task text, body bytea, region text,
+    ordinal integer, source integer, id text, token bigint, task text, body bytea, region text,
     priority smallint, due bigint, retry_count integer, replay integer, snoozes integer,
     started_at bigint, trail text
 )
@@ -90,7 +90,7 @@ BEGIN
     PERFORM hold_facts();
     IF plan_epoch <> (SELECT epoch FROM state) THEN
         RETURN QUERY
-        SELECT 0, 1, '', 0, '', NULL::bytea, '', 0::smallint, NULL::bigint, 0, 0, 0, now, '';
+        SELECT 0, 1, '', 0::bigint, '', NULL::bytea, '', 0::smallint, NULL::bigint, 0, 0, 0, now, '';
         RETURN;
     END IF;
     IF gated THEN
@@ -166,7 +166,7 @@ BEGIN
                     FROM (
                         SELECT j.ctid AS at, j.id, j.due, j.sequence,
                                j.concurrency_key IS NOT NULL
-                               OR (j.token = 0 AND j.expires_at <= now) AS special
+                               OR (j.expires_at <= now AND never_started(j)) AS special
                         FROM job j
                         WHERE j.queue = queues[one] AND j.scope = scopes[one]
                           AND j.lane_priority = priorities[one]
@@ -202,7 +202,7 @@ BEGIN
                     END IF;
                     FOR i IN 1 .. cardinality(batch_ids) LOOP
                         SELECT j.id, j.token, j.concurrency_key, j.concurrency_limit, j.gather,
-                               j.token = 0 AND j.expires_at <= now AS expired
+                               j.expires_at <= now AND never_started(j) AS expired
                         INTO candidate FROM job j WHERE j.id = batch_ids[i];
                         IF candidate.expired THEN
                             PERFORM end_job(now, candidate.id, candidate.token, 'cancelled',
@@ -340,7 +340,7 @@ BEGIN
     ELSE
         PERFORM wake_up(now, worker_id);
     END IF;
-    RETURN QUERY SELECT 0, 0, '', 0, more, NULL::bytea, '', 0::smallint, next_in, 0, 0, 0, now, '';
+    RETURN QUERY SELECT 0, 0, '', 0::bigint, more, NULL::bytea, '', 0::smallint, next_in, 0, 0, 0, now, '';
     IF cardinality(taken_ids) > 0 THEN
         RETURN QUERY
         UPDATE job j SET

@@ -10,7 +10,8 @@ BEGIN
     RETURN QUERY
     SELECT l.at, l.id, l.source, l.due, l.sequence, l.special FROM (
         SELECT j.ctid AS at, j.id, c.source, j.due, j.sequence,
-               j.concurrency_key IS NOT NULL OR (j.token = 0 AND j.expires_at <= now) AS special
+               j.concurrency_key IS NOT NULL
+               OR (j.expires_at <= now AND never_started(j)) AS special
         FROM (
             SELECT s AS source, f.at FROM unnest(which) AS s
             CROSS JOIN LATERAL (

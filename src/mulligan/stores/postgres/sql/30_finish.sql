@@ -4,7 +4,7 @@
 -- they were given. (Here and elsewhere
 -- "<> 'pending'" says processing without tempting the planner to walk all running jobs.)
 CREATE FUNCTION finish(
-    given bigint, ids text[], tokens integer[], results bytea[], ords integer[]
+    given bigint, ids text[], tokens bigint[], results bytea[], ords integer[]
 ) RETURNS smallint[]
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET enable_seqscan = off SET enable_bitmapscan = off
@@ -73,7 +73,7 @@ END
 $$;
 
 -- verdict(id, token): what is said of a lease that is not held: 2 already written, 3 stale.
-CREATE FUNCTION verdict(in_id text, in_token integer) RETURNS smallint
+CREATE FUNCTION verdict(in_id text, in_token bigint) RETURNS smallint
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN in_token = coalesce(
         (SELECT committed FROM job WHERE id = in_id), (SELECT committed FROM ended WHERE id = in_id)

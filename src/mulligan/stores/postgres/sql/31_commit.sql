@@ -4,7 +4,7 @@
 -- next job follows. Ids are different.
 -- Result: for each outcome 1 written, 2 already written, 3 stale.
 CREATE FUNCTION commit(
-    given bigint, kinds smallint[], ids text[], tokens integer[], results bytea[],
+    given bigint, kinds smallint[], ids text[], tokens bigint[], results bytea[],
     delays bigint[], to_scopes text[], to_priorities smallint[], failures jsonb[],
     reasons text[], trails text[], history_limit integer, parents integer[], next_ids text[],
     next_queues text[], next_tasks text[], next_bodies bytea[], next_regions text[],

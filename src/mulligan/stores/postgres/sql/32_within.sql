@@ -1,6 +1,6 @@
 -- begin_within(id, token): begin what `commit` is to end in this transaction, and mark it.
 -- Result: 1 if the lease is held, 2 if its outcome is already written, 3 if it is stale.
-CREATE FUNCTION begin_within(in_id text, in_token integer) RETURNS smallint
+CREATE FUNCTION begin_within(in_id text, in_token bigint) RETURNS smallint
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     PERFORM set_config('mulligan.within', in_id, true);

@@ -2,8 +2,8 @@
 -- Result: the ordinals of the leases that it does not hold any more, those that it holds for
 -- longer than a lease without showing them, and the facts.
 CREATE FUNCTION beat(
-    given bigint, recent bigint, self jsonb, ids text[], tokens integer[],
-    OUT lost integer[], OUT forgotten_ids text[], OUT forgotten_tokens integer[],
+    given bigint, recent bigint, self jsonb, ids text[], tokens bigint[],
+    OUT lost integer[], OUT forgotten_ids text[], OUT forgotten_tokens bigint[],
     OUT epoch integer, OUT queues jsonb, OUT regions jsonb, OUT paused text[], OUT health jsonb,
     OUT at bigint
 )

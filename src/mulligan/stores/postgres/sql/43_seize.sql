@@ -3,7 +3,7 @@
 -- The distinct workers of running jobs are found by skipping through the index.
 CREATE FUNCTION seize(given bigint, self jsonb, most integer)
 RETURNS TABLE (
-    id text, token integer, queue text, task text, body bytea, region text, priority smallint,
+    id text, token bigint, queue text, task text, body bytea, region text, priority smallint,
     scope text, lane_priority smallint, due bigint, retry_count integer, replay integer,
     snoozes integer, worker text, worker_region text, started_at bigint, trail text
 )

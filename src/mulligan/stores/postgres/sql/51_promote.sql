@@ -15,7 +15,8 @@ BEGIN
         PERFORM ring_heads(now, slept_on, true);
     END IF;
     PERFORM FROM job j
-    WHERE j.status = 'pending' AND j.token = 0 AND j.expires_at IS NOT NULL AND j.expires_at <= now
+    WHERE j.status = 'pending' AND never_started(j) AND j.expires_at IS NOT NULL
+      AND j.expires_at <= now
     LIMIT 1;
     IF NOT FOUND THEN
         RETURN 0;
@@ -24,7 +25,7 @@ BEGIN
     PERFORM hold_gates();
     SELECT array_agg(l.id) INTO late FROM (
         SELECT j.id FROM job j
-        WHERE j.status = 'pending' AND j.token = 0 AND j.expires_at IS NOT NULL
+        WHERE j.status = 'pending' AND never_started(j) AND j.expires_at IS NOT NULL
           AND j.expires_at <= now
         ORDER BY j.expires_at LIMIT most FOR UPDATE SKIP LOCKED
     ) l;

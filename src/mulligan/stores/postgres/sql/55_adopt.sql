@@ -31,7 +31,8 @@ BEGIN
     new.sequence := CASE WHEN new.held THEN 0 ELSE new.place END;
     new.delayed := new.due > now;
     new.called := false;
-    new.committed := new.token;
+    new.token := first_token(new.place) + new.token % 4096;  -- as many are used as there
+    new.committed := 0;
     new.failures := jsonb_array_length(adopted -> 'history');
     new.status := 'pending';
     IF failed THEN
