@@ -1,6 +1,7 @@
 """What only the MongoDB store does: it shares its documents with other programs."""
 
 import asyncio
+import itertools
 import threading
 from collections import Counter
 from contextlib import contextmanager
@@ -11,19 +12,21 @@ from urllib.parse import urlsplit
 import pymongo
 import pytest
 from bson import Regex
+from pymongo.errors import BulkWriteError, OperationFailure
 
 from mulligan.core.backoff import Exponential
 from mulligan.core.decide import decide
-from mulligan.core.errors import InvalidError, StoreUnavailableError
+from mulligan.core.errors import InvalidError, StoreError, StoreUnavailableError
 from mulligan.core.job import decode_call, decode_policy, encode
 from mulligan.core.lane import Lane
-from mulligan.core.outcome import Lost
+from mulligan.core.outcome import Lost, Returned
 from mulligan.core.plan import Running
 from mulligan.core.worker import Worker
 from mulligan.stores import make_store
 from mulligan.stores.contract import Adopted, Count, Selection
 from mulligan.stores.memory import MemoryStore
-from mulligan.stores.mongo import MongoStore, schema
+from mulligan.stores.mongo import MongoStore, colliding, schema
+from mulligan.stores.mongo.base import Change, statements
 from mulligan.stores.mongo.gathering import Gathering
 from tests.contract.making import (
     ANN,
@@ -32,6 +35,7 @@ from tests.contract.making import (
     REAPER,
     RETRY,
     again,
+    body,
     claim,
     dead,
     done,
@@ -539,7 +543,7 @@ async def test_a_permit_that_died_with_its_claim_is_freed_within_a_lease(
     await store.enqueue(jobs("a", "b"))
     gate = source(FRESH, Running("cap", 1))
     await claim(store, gate, demand=0)
-    monkeypatch.setattr("mulligan.stores.mongo.claiming.leased", crash)
+    monkeypatch.setattr("mulligan.stores.mongo.leases.lease_of", crash)
     with pytest.raises(asyncio.CancelledError):
         await claim(store, gate)
     monkeypatch.undo()
@@ -1075,7 +1079,7 @@ async def test_errors_do_not_show_the_password(monkeypatch):
     async def lose(*_):
         raise pymongo.errors.AutoReconnect("ann:s@cret (s%40cret) lost the connection")
 
-    monkeypatch.setattr("mulligan.stores.mongo.schema.ensure", lose)
+    monkeypatch.setattr("mulligan.stores.mongo.schema.check_layout", lose)
     store = make_store("mongodb://ann:s%40cret@127.0.0.1:9/db")
     with pytest.raises(StoreUnavailableError) as caught:
         await store.open()
@@ -1141,3 +1145,210 @@ async def test_the_servers_time_decides_where_no_clock_is_injected(store_url):
         assert abs(before - datetime.now(UTC).timestamp()) < 60
     finally:
         await store.close()
+
+
+# -- many documents in one write -------------------------------------------------------------
+
+
+class Colliding:
+    """The tasks as a process sees them whose first writes collide with those of another."""
+
+    def __init__(self, tasks, *failures):
+        self.tasks = tasks
+        self.failures = list(failures)
+        self.sent = []
+
+    def __getattr__(self, name):
+        return getattr(self.tasks, name)
+
+    async def bulk_write(self, statements, *, ordered):
+        """Fail with what comes next; if that concerns the first statement, the others are done."""
+        self.sent.append(len(statements))
+        if not self.failures:
+            return await self.tasks.bulk_write(statements, ordered=ordered)
+        failure = self.failures.pop(0)
+        if isinstance(failure, Exception):
+            raise failure
+        written = dict.fromkeys(("nInserted", "nUpserted", "nMatched", "nRemoved"), 0)
+        errors = [{"index": 0, "errmsg": "no", **failure}]
+        for at, statement in list(enumerate(statements))[1:]:
+            try:
+                reply = await self.tasks.bulk_write([statement])
+                written = {
+                    name: count + reply.bulk_api_result[name] for name, count in written.items()
+                }
+            except BulkWriteError as error:
+                errors.append(error.details["writeErrors"][0] | {"index": at})
+        raise BulkWriteError(written | {"writeErrors": errors, "writeConcernErrors": []})
+
+
+DEADLOCK = {"code": 8000, "errmsg": "deadlock detected"}
+CONFLICT = {"code": 112, "errmsg": "Write conflict during plan execution"}
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """What collided is sent again without a pause."""
+    monkeypatch.setattr(colliding, "PAUSE", 0)
+
+
+@pytest.mark.parametrize("failure", [DEADLOCK, CONFLICT])
+async def test_a_statement_that_collided_is_sent_again_without_the_others(store, failure):
+    await store.enqueue(jobs("a", "b", "c"))
+    claims = (await claim(store, demand=3)).claims
+    tasks = store._base.tasks = Colliding(store._base.tasks, failure, failure)
+    outcomes = [done(each, each.id.encode()) for each in claims]
+    assert await store.commit(outcomes) == ["written"] * 3
+    assert tasks.sent == [3, 1, 1]
+    assert [(await store.get(name)).result for name in "abc"] == [b"a", b"b", b"c"]
+
+
+async def test_a_command_that_collided_as_a_whole_is_sent_again(store):
+    await store.enqueue(jobs("a"))
+    refusal = OperationFailure("deadlock detected", 8000, DEADLOCK)
+    store._base.tasks = Colliding(store._base.tasks, refusal)
+    assert names(await claim(store)) == ["a"]
+
+
+async def test_an_insert_that_collided_is_sent_again_and_one_that_was_there_is_not(store):
+    await store.enqueue(jobs("b"))
+    store._base.tasks = Colliding(store._base.tasks, DEADLOCK)
+    answers = await store.enqueue(jobs("a", "b"))
+    assert [answer.created for answer in answers] == [True, False]
+
+
+@pytest.mark.parametrize("failure", [{"code": 2}, OperationFailure("no", 2, {"code": 2})])
+async def test_what_failed_for_another_reason_is_raised(store, failure):
+    tasks = store._base.tasks = Colliding(store._base.tasks, failure)
+    with pytest.raises(StoreError, match="no"):
+        await store.enqueue(jobs("a"))
+    assert len(tasks.sent) == 1
+
+
+@pytest.mark.parametrize("failure", [DEADLOCK, OperationFailure("", 8000, DEADLOCK)])
+async def test_a_write_that_collides_again_and_again_is_given_up(store, failure):
+    store._base.tasks = Colliding(store._base.tasks, *[failure] * colliding.TRIES)
+    with pytest.raises(StoreError):
+        await store.enqueue(jobs("a"))
+
+
+def a_change(name, token, fields=None):
+    return Change(name, {"status": "pending"}, {"$set": fields or {"n": 1}}, token)
+
+
+def test_changes_that_are_alike_are_one_statement_and_others_stand_in_the_order_of_keys():
+    changes = [a_change("c", 3 * 4096, {"n": 2}), a_change("b", 2 * 4096), a_change("a", 4096)]
+    first, second = statements(changes, "stamp")
+    assert first._filter == {
+        "_id": {"$in": ["a", "b"]},
+        "status": "pending",
+        "mulligan.token": {"$in": [4096, 2 * 4096]},
+    }
+    assert second._filter == {"_id": "c", "status": "pending", "mulligan.token": 3 * 4096}
+
+
+def test_documents_whose_tokens_might_be_taken_for_each_other_are_written_one_by_one():
+    changes = [a_change("a", 1), a_change("b", 2), a_change("c", 4096), a_change("d", 2 * 4096)]
+    asked = [each._filter["_id"] for each in statements(changes, "stamp")]
+    assert asked == ["a", "b", {"$in": ["c", "d"]}]
+
+
+async def test_a_large_body_comes_with_its_claim_as_a_small_one_does(store):
+    large, small = body(text="x" * 100_000), body(text="x")
+    await store.enqueue([job("large", body=large), job("small", body=small)])
+    claims = (await claim(store, demand=2)).claims
+    assert [(each.id, each.body) for each in claims] == [("large", large), ("small", small)]
+
+
+async def test_a_job_that_another_program_had_since_it_was_read_is_read_again(
+    store, tasks, clock, monkeypatch
+):
+    await store.enqueue(jobs("a"))
+    write = store._base.apply
+
+    async def too_late(changes, stamp=None):
+        monkeypatch.undo()
+        pop(tasks, clock.now)
+        put_back(tasks, "a", clock.now, 0)
+        return await write(changes, stamp)
+
+    monkeypatch.setattr(store._base, "apply", too_late)
+    claimed = await start(store, FRESH, RETRY)
+    assert claimed.retry_count == 1
+
+
+async def test_what_was_claimed_elsewhere_or_long_ago_can_be_committed(store, another, monkeypatch):
+    monkeypatch.setattr("mulligan.stores.mongo.leases.MOST", 1)
+    await store.enqueue(jobs("a", "b", "c"))
+    first, second, third = (await claim(store, demand=3)).claims
+    assert await another.commit([done(first)]) == ["written"]
+    assert await store.commit([done(first), done(second), done(third)]) == [
+        "already",
+        "written",
+        "written",
+    ]
+
+
+async def test_a_deep_lane_is_emptied_in_its_order_whatever_joins_it_meanwhile(store, clock):
+    stands: list[tuple[float, int, str]] = []
+    order = itertools.count()
+
+    async def join(name, delay=0.0):
+        await store.enqueue([job(name, delay=delay)])
+        stands.append((clock.now + delay, next(order), name))
+
+    for number in range(30):
+        await join(f"early-{number}")
+        clock.advance(number % 3)
+    for number in range(15):
+        due = sorted(each for each in stands if each[0] <= clock.now)
+        claims = (await claim(store, demand=3)).claims
+        assert [each.id for each in claims] == [name for _, _, name in due[:3]]
+        await store.commit([Returned(claims[0].lease), *map(done, claims[1:])])
+        stands = [each for each in stands if each not in due[1:3]]
+        await join(f"late-{number}", delay=float(number % 4))
+        clock.advance(number % 2)
+
+
+# -- stores of earlier versions --------------------------------------------------------------
+
+
+def before_lives(doc):
+    """The document as the version before this one would have it."""
+    private = {name: value for name, value in doc["mulligan"].items() if name != "since"}
+    return doc | {"mulligan": private | {"token": 0, "committed": 0}}
+
+
+async def test_jobs_of_a_store_from_before_there_were_lives_go_on(store, tasks, clock):
+    await store.enqueue(jobs("a", "b", "c", "d", expires=60.0))
+    for doc in list(tasks.find()):
+        tasks.replace_one({"_id": doc["_id"]}, before_lives(doc))
+    first, second, third = (await claim(store, demand=3)).claims
+    assert [each.token for each in (first, second, third)] == [1, 1, 1]
+    assert await store.commit([done(first), again(second), done(third)]) == ["written"] * 3
+    assert await store.commit([done(first)]) == ["already"]
+    clock.advance(60)
+    assert await store.promote(10) == 1, "d never started"
+    [retried] = (await claim(store, RETRY)).claims
+    assert (retried.id, retried.token) == ("b", 2)
+    await store.purge(["a"])
+    await store.enqueue(jobs("a"))
+    assert (await store.get("a")).token > first.token
+    assert await store.commit([done(first)]) == ["stale"]
+
+
+async def test_indexes_of_earlier_versions_are_dropped(store_url, tasks, clock):
+    tasks.create_index("mulligan.line", name="line")
+    async with handle(store_url, clock):
+        assert "line" not in tasks.index_information()
+
+
+async def test_workers_that_were_killed_are_forgotten_after_a_day(store, clock):
+    await store.beat(ANN, [])
+    clock.advance(86_000)
+    await store.beat(BOB, [])
+    await store.prune(0, 10)
+    assert [view.worker for view in (await store.stats()).workers] == [ANN, BOB]
+    clock.advance(1000)
+    await store.prune(0, 10)
+    assert [view.worker for view in (await store.stats()).workers] == [BOB]

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from bson import ObjectId, encode
@@ -12,28 +13,37 @@ from msgspec import Struct
 from pymongo import AsyncMongoClient, ReturnDocument, UpdateMany, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.cursor import AsyncCursor
-from pymongo.errors import BulkWriteError
 
+from mulligan.core.job import TOKENS_PER_LIFE
 from mulligan.core.lane import Lane
 from mulligan.stores.mongo.address import Address
+from mulligan.stores.mongo.colliding import write
 from mulligan.stores.mongo.times import micros, of_date
 
 Doc = dict[str, Any]
 Collection = AsyncCollection[Doc]
 
-DUPLICATE = 11000
 CLOCK_AGE = 30.0
 CLOCK_SAMPLES = 3
 HEX_ID = 24
+# Nobody claims a job so often between a read and the write that follows it.
+APART = TOKENS_PER_LIFE // 4
 PAGE = 10_000
 
 
 class Change(Struct):
-    """One fenced write: it happens only if the document still matches."""
+    """One fenced write: it happens only if the document still matches, and has the token."""
 
     key: Any
     match: Doc
     update: Doc
+    token: int | None = None
+
+    @property
+    def query(self) -> Doc:
+        """The document, if it is still as it was."""
+        fence = {} if self.token is None else {"mulligan.token": self.token}
+        return {"_id": self.key, **self.match, **fence}
 
 
 class Base:
@@ -119,7 +129,10 @@ class Base:
 
     async def facts_document(self) -> Doc:
         """Settings, pauses, regions and every lane that was ever used, in one read."""
-        facts = await self.meta.find_one({"_id": "facts"}) or {}
+        return self.learn(await self.meta.find_one({"_id": "facts"}) or {})
+
+    def learn(self, facts: Doc) -> Doc:
+        """Know the lanes of a document that was read."""
         self.lines.update(facts.get("lines", ()))
         return facts
 
@@ -137,34 +150,16 @@ class Base:
     async def apply(self, changes: Sequence[Change], stamp: str | None = None) -> set[Any]:
         """Write what still matches, in one command; returns the keys of what was written.
 
-        Changes that are alike but for the key become one statement. Each written document
-        carries the stamp, by which those are told from the others when not all matched.
+        Each written document carries the stamp, by which those are told from the others when not
+        all matched.
         """
         if not changes:
             return set()
         stamp = stamp or new_stamp()
-        alike: dict[bytes, list[Change]] = {}
-        for change in changes:
-            fields = change.update.setdefault("$set", {})
-            if "mulligan" in fields:
-                fields["mulligan"]["stamp"] = stamp
-            else:
-                fields["mulligan.stamp"] = stamp
-            alike.setdefault(encode({"m": change.match, "u": change.update}), []).append(change)
-        statements: list[UpdateOne | UpdateMany] = []
-        for group in alike.values():
-            first, keys = group[0], [change.key for change in group]
-            if len(keys) == 1:
-                statements.append(UpdateOne({"_id": keys[0], **first.match}, first.update))
-            else:
-                statements.append(UpdateMany({"_id": {"$in": keys}, **first.match}, first.update))
         every = {change.key for change in changes}
-        try:
-            reply = await self.tasks.bulk_write(statements, ordered=False)
-            if reply.matched_count == len(every):
-                return every
-        except BulkWriteError as error:
-            only_duplicates(error)
+        reply = await write(self.tasks, statements(changes, stamp))
+        if reply.documents == len(every):
+            return every
         found = self.tasks.find({"_id": {"$in": list(every)}, "mulligan.stamp": stamp}, {"_id": 1})
         return {doc["_id"] for doc in await rows(found)}
 
@@ -203,12 +198,49 @@ def keys_of(job: str) -> list[Any]:
     return [job]
 
 
-def only_duplicates(error: BulkWriteError) -> list[int]:
-    """Which statements broke a unique index; anything else that failed is raised."""
-    failed = error.details["writeErrors"]
-    if any(each["code"] != DUPLICATE for each in failed) or error.details["writeConcernErrors"]:
-        raise error
-    return [each["index"] for each in failed]
+def statements(changes: Sequence[Change], stamp: str) -> list[UpdateOne | UpdateMany]:
+    """The changes as updates, in the order of their keys, so that two such writes rarely collide.
+
+    Those that are alike but for key and token become one.
+    """
+    alike: dict[tuple[bytes, bool], list[Change]] = {}
+    forms: dict[tuple[int, int], bytes] = {}  # what shares its parts is encoded once
+    for change in sorted(changes, key=lambda each: str(each.key)):
+        parts = id(change.match), id(change.update)
+        if parts not in forms:
+            fields = change.update.setdefault("$set", {})
+            if "mulligan" in fields:
+                fields["mulligan"]["stamp"] = stamp
+            else:
+                fields["mulligan.stamp"] = stamp
+            forms[parts] = encode({"m": change.match, "u": change.update})
+        alike.setdefault((forms[parts], change.token is None), []).append(change)
+    groups = [part for group in alike.values() for part in told_apart(group)]
+    return [statement(group) for group in sorted(groups, key=lambda each: str(each[0].key))]
+
+
+def told_apart(changes: list[Change]) -> list[list[Change]]:
+    """The changes in groups in which no document can come to have the token of another.
+
+    Each job has thousands of tokens to itself, so that is nearly always one group. Documents from
+    before that was so are each alone.
+    """
+    tokens = sorted(change.token for change in changes if change.token is not None)
+    close = {token for pair in pairwise(tokens) if pair[1] - pair[0] < APART for token in pair}
+    together = [change for change in changes if change.token not in close]
+    alone = [[change] for change in changes if change.token in close]
+    return [together, *alone] if together else alone
+
+
+def statement(group: list[Change]) -> UpdateOne | UpdateMany:
+    """One update for changes that are alike: of documents among these, with tokens among these."""
+    first = group[0]
+    if len(group) == 1:
+        return UpdateOne(first.query, first.update)
+    query: Doc = {"_id": {"$in": [change.key for change in group]}, **first.match}
+    if first.token is not None:
+        query["mulligan.token"] = {"$in": [change.token for change in group]}
+    return UpdateMany(query, first.update)
 
 
 def new_stamp(now: int = 0) -> str:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from time import time_ns
 
 from msgspec import Struct
+from pymongo import UpdateMany
 from pymongo.errors import PyMongoError
 
 from mulligan.core.plan import ClaimPlan
@@ -17,6 +18,7 @@ from mulligan.core.walk import sources
 from mulligan.core.worker import Worker
 from mulligan.stores.mongo import foreign
 from mulligan.stores.mongo.base import Base, Doc, line_of, rows
+from mulligan.stores.mongo.colliding import write
 from mulligan.stores.mongo.documents import AWAITING
 from mulligan.stores.mongo.times import micros, seconds
 
@@ -45,6 +47,7 @@ class Bells:
     def __init__(self, base: Base) -> None:
         self.base = base
         self.streaming = False
+        self._expected: set[str] = set()
         self._events: dict[str, asyncio.Event] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -61,12 +64,20 @@ class Bells:
             "rung": False,
             "heard": False,
         }
+        self._expected.add(worker.id)
         await self.base.sleepers.update_one(
             {"_id": worker.id}, {"$set": fields, "$setOnInsert": {"since": time_ns()}}, upsert=True
         )
 
+    async def stop_waiting(self, worker: str, standing: Sequence[News]) -> None:
+        """The worker has all it asked for: what it may have been rung for is for another now."""
+        if worker in self._expected:
+            await self.forget(worker)
+            await self.ring(standing)
+
     async def forget(self, worker: str) -> list[str]:
         """The worker waits no longer; the lanes that it waited for."""
+        self._expected.discard(worker)
         sleeper = await self.base.sleepers.find_one_and_delete({"_id": worker})
         return [] if sleeper is None else [lane["line"] for lane in sleeper["lanes"]]
 
@@ -136,7 +147,7 @@ class Bells:
 
     async def ring_all(self) -> None:
         """Wake every sleeper: plans made before are of no use."""
-        await self.base.sleepers.update_many({"rung": False}, {"$set": {"rung": True}})
+        await write(self.base.sleepers, [UpdateMany({"rung": False}, {"$set": {"rung": True}})])
         for event in self._events.values():
             event.set()
 
@@ -192,9 +203,12 @@ class Bells:
                 await self.take_in_strays()
 
     async def take_in_strays(self) -> None:
-        """Take in what other programs inserted or put back, and ring for it."""
-        found = await foreign.strays(self.base)
-        joined = await foreign.take_in(self.base, found, await self.base.now())
+        """Take in what other programs inserted or put back."""
+        await self.take_in(await foreign.strays(self.base))
+
+    async def take_in(self, docs: Sequence[Doc]) -> None:
+        """Take in what other programs inserted, put back or put off, and ring for it."""
+        joined = await foreign.take_in(self.base, docs, await self.base.now())
         await self.ring([News(line, due) for line, due in joined])
 
     async def _listen(self) -> None:

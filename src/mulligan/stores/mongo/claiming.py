@@ -13,28 +13,24 @@ from mulligan.core.plan import ONE, ClaimPlan, Group, Rate
 from mulligan.core.walk import sources, walk
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Claimed
-from mulligan.stores.mongo import foreign, gates
-from mulligan.stores.mongo.base import PAGE, Change, Doc, line_of, new_stamp, rows
+from mulligan.stores.mongo import gates
+from mulligan.stores.mongo.base import Change, Doc, line_of, new_stamp, rows
 from mulligan.stores.mongo.bells import News, until
-from mulligan.stores.mongo.documents import untouched
+from mulligan.stores.mongo.documents import HELD, untouched
 from mulligan.stores.mongo.ending import ended
-from mulligan.stores.mongo.gathering import Gathering, Owed
+from mulligan.stores.mongo.fronts import NO_LANE, Fronts
+from mulligan.stores.mongo.gathering import Gathering, owed_by
 from mulligan.stores.mongo.keys import Keys
-from mulligan.stores.mongo.snapshot import (
-    FIELDS,
-    Candidate,
-    MissingError,
-    Snapshot,
-    Taken,
-    Trial,
-    candidate,
-)
-from mulligan.stores.mongo.times import date, date_after, seconds
+from mulligan.stores.mongo.leases import Leases
+from mulligan.stores.mongo.snapshot import MissingError, Snapshot, Taken, Trial
+from mulligan.stores.mongo.times import seconds
 from mulligan.stores.mongo.unique import LET_GO
 from mulligan.stores.mongo.views import claim_of
 from mulligan.stores.mongo.workers import Workers
 
 LOOKS = 50
+# What a job is that its key holds.
+SET_ASIDE = {"mulligan.held": True, "mulligan.line": HELD}
 
 
 class Round(Struct, frozen=True):
@@ -51,12 +47,14 @@ class Round(Struct, frozen=True):
 class Claiming:
     """How a plan becomes claims."""
 
-    def __init__(self, workers: Workers, keys: Keys, gathering: Gathering) -> None:
+    def __init__(self, workers: Workers, keys: Keys, gathering: Gathering, leases: Leases) -> None:
         self.base = workers.base
         self.bells = workers.bells
         self.workers = workers
         self.keys = keys
         self.gathering = gathering
+        self.leases = leases
+        self.fronts = Fronts(workers.base)
 
     async def claim(self, plan: ClaimPlan, worker: Worker) -> tuple[Claimed, list[Claim]]:
         """Claim by the plan; the second value is what must be given back, as the plan was stale.
@@ -65,9 +63,7 @@ class Claiming:
         what came between is not missed.
         """
         now = await self.base.now()
-        facts = await self.workers.keep(worker, now)
-        if plan.epoch != facts.get("epoch", 0):
-            return Claimed([], stale=True), []
+        await self.workers.keep(worker, now)
         claims: list[Claim] = []
         registered: float | None = None
         for _ in range(LOOKS):
@@ -76,8 +72,6 @@ class Claiming:
             if seen.stale:
                 return Claimed([], stale=True), claims
             if len(claims) >= plan.demand:
-                await self.bells.forget(worker.id)
-                await self.bells.ring(seen.standing)
                 break
             if seen.contested:
                 continue
@@ -86,14 +80,17 @@ class Claiming:
                 break
             await self.bells.expect(worker, plan, wakes)
             registered = wakes
-            facts = await self.base.facts_document()
-            if facts.get("epoch", 0) != plan.epoch:
-                return Claimed([], stale=True), claims
+        if seen.claims and is_stale(plan, await self.base.facts_document()):
+            return Claimed([], stale=True), claims
+        if len(claims) >= plan.demand:
+            await self.bells.stop_waiting(worker.id, seen.standing)
         return Claimed(claims, seen.left, seen.again_in), []
 
     async def look(self, plan: ClaimPlan, worker: Worker, now: int) -> Round:
         """Read, walk on a copy, and write what the walk took."""
-        snapshot = await self.read(plan, now)
+        facts, snapshot = await self.read(plan, now)
+        if is_stale(plan, facts):
+            return Round([], (), None, [], stale=True)
         while True:
             trial = Trial(snapshot)
             try:
@@ -107,21 +104,22 @@ class Claiming:
             await self.look_after_held(trial)
             return seen
         stamp = new_stamp(now)
-        epoch, docs, gated = await self.take(trial, worker, stamp)
+        docs, gated = await self.take(trial, worker, stamp)
         await self.look_after_held(trial)
         claims = [
             claim_of(docs[taken.candidate.key])
             for taken in trial.taken
             if taken.candidate.key in docs
         ]
-        if plan.epoch != epoch or (gated and await self.is_doomed(gated, docs, stamp)):
+        self.leases.keep(docs.values())
+        if gated and await self.is_doomed(gated, docs, stamp):
             return replace(seen, claims=claims, stale=True)
         return replace(seen, claims=claims, contested=len(claims) < len(trial.taken))
 
     # -- reading ---------------------------------------------------------------------------
 
-    async def read(self, plan: ClaimPlan, now: int) -> Snapshot:
-        """The lanes and gates of the plan as they are now."""
+    async def read(self, plan: ClaimPlan, now: int) -> tuple[Doc, Snapshot]:
+        """The facts, and then the lanes and gates of the plan as they are now."""
         lines = {line_of(s.lane) for s in sources(plan)}
         keys = {g.key for s in sources(plan) for g in s.gates}
         keys |= {g.of for s in sources(plan) for g in s.gates if isinstance(g, Rate) and g.of}
@@ -129,44 +127,21 @@ class Claiming:
             snapshot = Snapshot(now)
             limit = plan.demand + 1
             used = sorted(lines & self.base.lines)
-            strays, fronts, snapshot.gates = await asyncio.gather(
-                foreign.strays(self.base),
-                self.fronts(used, limit),
+            (facts, fronts), snapshot.gates = await asyncio.gather(
+                self.fronts.read([NO_LANE, *used], limit),
                 gates.read(self.base, sorted(keys)),
             )
-            moved = [doc["_id"] for doc in fronts if not untouched(doc)]
-            if not strays and not moved:
+            strays = fronts.pop(NO_LANE)
+            moved = [doc for front in fronts.values() for doc in front if not untouched(doc)]
+            if odd := [doc["_id"] for doc in [*strays, *moved]]:
+                await self.bells.take_in(await rows(self.base.tasks.find({"_id": {"$in": odd}})))
+            elif lines & self.base.lines == set(used):
                 break
-            if moved:
-                strays += await rows(self.base.tasks.find({"_id": {"$in": moved}}))
-            joined = await foreign.take_in(self.base, strays, now)
-            await self.bells.ring([News(line, due) for line, due in joined])
         snapshot.lines = {line: [] for line in lines}
-        for doc in fronts:
-            snapshot.lines[doc["mulligan"]["line"]].append(candidate(doc))
-        snapshot.open_ended = {line for line in used if len(snapshot.lines[line]) >= limit}
+        for line in used:
+            snapshot.stand(line, fronts[line], limit)
         await self.read_keys(snapshot)
-        return snapshot
-
-    async def fronts(self, lines: list[str], limit: int) -> list[Doc]:
-        """The first jobs of each lane, in one command."""
-        if not lines:
-            return []
-        pipelines: list[list[Doc]] = [
-            [
-                {"$match": {"status": "pending", "mulligan.line": line}},
-                {"$sort": {"mulligan.due": 1, "mulligan.sequence": 1}},
-                {"$limit": limit},
-                {"$project": FIELDS},
-            ]
-            for line in lines
-        ]
-        first, *others = pipelines
-        union: list[Doc] = [
-            {"$unionWith": {"coll": self.base.tasks.name, "pipeline": each}} for each in others
-        ]
-        cursor = await self.base.tasks.aggregate([*first, *union], batchSize=PAGE)
-        return await cursor.to_list()
+        return facts, snapshot
 
     async def read_more(
         self, snapshot: Snapshot, missing: MissingError, plan: ClaimPlan, worker: Worker
@@ -181,10 +156,8 @@ class Claiming:
             return
         line = missing.line
         limit = 2 * max(len(snapshot.lines[line]), plan.demand + 1)
-        docs = [doc for doc in await self.fronts([line], limit) if untouched(doc)]
-        snapshot.lines[line] = [candidate(doc) for doc in docs]
-        if len(docs) < limit:
-            snapshot.open_ended.discard(line)
+        _, fronts = await self.fronts.read([line], limit)
+        snapshot.stand(line, [doc for doc in fronts[line] if untouched(doc)], limit)
         await self.read_keys(snapshot)
 
     async def read_keys(self, snapshot: Snapshot) -> None:
@@ -199,17 +172,15 @@ class Claiming:
     async def set_aside(self, trial: Trial) -> None:
         """Write what the walk met and did not take: held by a key, expired, or let go."""
         changes = [
-            Change(c.key, standing_still(c), {"$set": {"mulligan.held": True, "mulligan.line": ""}})
+            Change(c.key, standing_in(c.lane), {"$set": dict(SET_ASIDE)}, c.token)
             for c in trial.held
         ]
         expired = {"$set": ended("cancelled", trial.now, EXPIRED), "$unset": LET_GO}
-        changes += [Change(c.key, standing_still(c), expired) for c in trial.expired]
+        changes += [Change(c.key, standing_in(c.lane), expired, c.token) for c in trial.expired]
         written = await self.base.apply(changes)
         await self.bells.ring(await self.keys.stand(trial.let_go))
         await self.gathering.settle(
-            Owed(c.key, c.job, c.gather, "cancelled")
-            for c in trial.expired
-            if c.gather and c.key in written
+            each for c in trial.expired if c.key in written for each in owed_by(c.doc, "cancelled")
         )
 
     async def look_after_held(self, trial: Trial) -> None:
@@ -222,31 +193,18 @@ class Claiming:
 
     async def take(
         self, trial: Trial, worker: Worker, stamp: str
-    ) -> tuple[int, dict[Any, Doc], list[Taken]]:
-        """Charge the gates and claim; returns the epoch after, what was got, what has permits."""
+    ) -> tuple[dict[Any, Doc], list[Taken]]:
+        """Charge the gates and claim; returns what was got, and what has permits of that."""
         now = trial.now
         contested = await gates.charge(self.base, trial, stamp)
         wanted = [t for t in trial.taken if not needs_any(t, contested)]
-        changes = [
-            Change(t.candidate.key, ready(t.candidate, now), leased(t, worker, stamp, now))
-            for t in wanted
-        ]
-        await self.base.apply(changes, stamp)
-        found, facts = await asyncio.gather(
-            rows(
-                self.base.tasks.find(
-                    {"_id": {"$in": [t.candidate.key for t in wanted]}, "mulligan.stamp": stamp}
-                )
-            ),
-            self.base.facts_document(),
-        )
-        docs = {doc["_id"]: doc for doc in found}
+        docs = await self.leases.hand_over(wanted, worker, stamp, now)
         lost = [t for t in trial.taken if t.candidate.key not in docs]
         if any(t.gates or t.permits for t in lost):
             await gates.give_up(self.base, lost, stamp, now, contested)
             await self.make_good(lost)
         gated = [t for t in wanted if t.candidate.key in docs and t.permits]
-        return int(facts.get("epoch", 0)), docs, gated
+        return docs, gated
 
     async def make_good(self, lost: list[Taken]) -> None:
         """Others may have found a gate closed by permits that were given up again."""
@@ -261,6 +219,11 @@ class Claiming:
         keys = {key for taken in gated for key in taken.permits}
         words = {gates.permit_of(stamp, str(key)) for key in docs}
         return await gates.doomed(self.base, keys, words)
+
+
+def is_stale(plan: ClaimPlan, facts: Doc) -> bool:
+    """Whether the plan was made from other facts."""
+    return bool(plan.epoch != facts.get("epoch", 0))
 
 
 def rest_of(plan: ClaimPlan, claims: list[Claim]) -> ClaimPlan:
@@ -292,34 +255,6 @@ def needs_any(taken: Taken, keys: set[str]) -> bool:
     return bool(keys) and not keys.isdisjoint({*taken.permits, *(gate.key for gate in taken.gates)})
 
 
-def standing_still(job: Candidate) -> Doc:
-    """Nobody has touched the pending job since it was read."""
-    return {"status": "pending", "mulligan.token": job.token, "mulligan.line": line_of(job.lane)}
-
-
-def ready(job: Candidate, now: int) -> Doc:
-    """The job is still pending and due, whoever may have popped it or put it back meanwhile."""
-    return {
-        "status": "pending",
-        "mulligan.token": job.token,
-        "next_retry_at": {"$not": {"$gt": date_after(now)}},
-    }
-
-
-def leased(taken: Taken, worker: Worker, stamp: str, now: int) -> Doc:
-    """The update that hands a job to the worker."""
-    fields: Doc = {
-        "status": "processing",
-        "updated_at": date(now),
-        "mulligan.touched": date(now),
-        "mulligan.worker": worker.id,
-        "mulligan.worker_region": worker.region,
-        "mulligan.started": now,
-        "mulligan.leased": now,
-        "mulligan.held": False,
-    }
-    if taken.permits:
-        fields |= {"mulligan.permits": list(taken.permits), "mulligan.permit": stamp}
-    if taken.candidate.retried:
-        fields["mulligan.last_retry"] = now
-    return {"$set": fields, "$inc": {"mulligan.token": 1}, "$unset": {"mulligan.line": ""}}
+def standing_in(lane: Lane) -> Doc:
+    """The job is still pending in the lane."""
+    return {"status": "pending", "mulligan.line": line_of(lane)}

@@ -4,11 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import unquote
 
-from pymongo import UpdateOne
+from pymongo import DeleteMany, UpdateOne
 
 from mulligan.core.health import CLOSED, SLOT, WINDOW, Breaker, Health, first_slot
 from mulligan.stores.contract import Count, Tallies
 from mulligan.stores.mongo.base import Base, Doc, rows
+from mulligan.stores.mongo.colliding import write
 from mulligan.stores.mongo.times import micros, seconds
 
 Place = tuple[str, str]
@@ -28,10 +29,10 @@ class Counting:
         for queue, region, name, value in counts:
             sums[queue, region][f"sums.{name.translate(ESCAPES)}"] += value
         statements = [
-            each for place, added in sums.items() for each in additions(place, dict(added), now)
+            each for place in sorted(sums) for each in additions(place, dict(sums[place]), now)
         ]
         if statements:
-            await self.base.counts.bulk_write(statements, ordered=False)
+            await write(self.base.counts, statements)
 
     async def recent(self, now: int, places: Iterable[Place] | None = None) -> list[Doc]:
         """The slots that still matter, of all or of these queues and regions."""
@@ -47,7 +48,7 @@ class Counting:
 
     async def forget(self, now: int) -> None:
         """Delete the slots that nobody will ask for again."""
-        await self.base.counts.delete_many({"start": {"$lt": now - micros(WINDOW)}})
+        await write(self.base.counts, [DeleteMany({"start": {"$lt": now - micros(WINDOW)}})])
 
 
 def additions(place: Place, added: Doc, now: int) -> list[UpdateOne]:

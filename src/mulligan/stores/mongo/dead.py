@@ -11,6 +11,7 @@ from pymongo import DeleteOne, ReplaceOne
 from pymongo.errors import DuplicateKeyError
 
 from mulligan.stores.mongo.base import Base, Change, Doc, rows
+from mulligan.stores.mongo.colliding import write
 from mulligan.stores.mongo.delivering import free
 from mulligan.stores.mongo.unique import keys_to_take
 
@@ -22,19 +23,18 @@ async def move_dead(base: Base, keys: Sequence[Any]) -> int:
     if not letters:
         return 0
     copies = [ReplaceOne({"_id": doc["_id"]}, doc, upsert=True) for doc in letters]
-    await base.dlq.bulk_write(copies, ordered=False)
+    await write(base.dlq, copies)
     same = [
         DeleteOne({"_id": doc["_id"], "status": "failed", "updated_at": doc["updated_at"]})
         for doc in letters
     ]
-    await base.tasks.bulk_write(same, ordered=False)
+    await write(base.tasks, same)
     return len(letters)
 
 
 async def bring_back(base: Base, change: Change) -> bool:
     """Replay a letter: change it where it lies, then move it; False if its key is taken."""
-    match = {"_id": change.key, **change.match}
-    before = await base.dlq.find_one_and_update(match, change.update)
+    before = await base.dlq.find_one_and_update(change.query, change.update)
     if before is None:
         return False
     letter = await base.dlq.find_one({"_id": change.key})

@@ -3,10 +3,11 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from pymongo.errors import BulkWriteError
+from pymongo import InsertOne, UpdateMany
 
-from mulligan.stores.mongo.base import Base, Change, Doc, only_duplicates, rows
+from mulligan.stores.mongo.base import Base, Change, Doc, rows
 from mulligan.stores.mongo.bells import news_of
+from mulligan.stores.mongo.colliding import write
 from mulligan.stores.mongo.documents import AWAITING
 from mulligan.stores.mongo.outbox import Box, boxes_of, take_away
 from mulligan.stores.mongo.unique import KEEPS, LET_GO, is_heir, keyless, keys_to_take
@@ -22,13 +23,11 @@ async def deliver(base: Base, boxes: Sequence[Box]) -> set[str]:
         return set()
     every = [job for box in boxes for job in box.jobs]
     created = await store_next(base, every)
-    await base.tasks.update_many(
-        {
-            "_id": {"$in": [box.parent for box in boxes]},
-            "mulligan.outbox.stamp": {"$in": [box.stamp for box in boxes]},
-        },
-        {"$unset": {"mulligan.outbox": "", **LET_GO}},
-    )
+    emptied = {
+        "_id": {"$in": [box.parent for box in boxes]},
+        "mulligan.outbox.stamp": {"$in": [box.stamp for box in boxes]},
+    }
+    await write(base.tasks, [UpdateMany(emptied, {"$unset": {"mulligan.outbox": "", **LET_GO}})])
     await take_away(base, boxes)
     return {doc["_id"] for doc in [*created, *filter(is_heir, every)]}
 
@@ -95,10 +94,9 @@ def let_go(doc: Doc) -> Change:
     private = doc["mulligan"]
     match = {
         "status": doc.get("status"),
-        "mulligan.token": private["token"],
         "mulligan.outbox.stamp": (private.get("outbox") or {}).get("stamp"),
     }
-    return Change(doc["_id"], match, {"$unset": LET_GO})
+    return Change(doc["_id"], match, {"$unset": LET_GO}, private["token"])
 
 
 # -- inserts -------------------------------------------------------------------------------
@@ -124,9 +122,5 @@ async def insert_new(base: Base, docs: list[Doc]) -> list[Doc]:
     """Insert in one command what breaks no unique index; returns that."""
     if not docs:
         return []
-    try:
-        await base.tasks.insert_many(docs, ordered=False)
-    except BulkWriteError as error:
-        there = set(only_duplicates(error))
-        return [doc for at, doc in enumerate(docs) if at not in there]
-    return docs
+    there = (await write(base.tasks, [InsertOne(doc) for doc in docs])).refused
+    return [doc for at, doc in enumerate(docs) if at not in there]

@@ -13,7 +13,8 @@ from msgspec import Raw, Struct
 
 from mulligan.core.backoff import Delays
 from mulligan.core.durations import seconds as plain_seconds
-from mulligan.core.job import Attempt, NewJob
+from mulligan.core.errors import UNREADABLE
+from mulligan.core.job import Attempt, NewJob, first_token
 from mulligan.core.lane import Lane
 from mulligan.core.retry import Retry
 from mulligan.stores.mongo.base import Doc, line_of
@@ -28,6 +29,16 @@ HELD, AWAITING = "", "awaiting"
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 # What a member owes to the job that awaits it, until that job knows; and what a purge has begun.
 ARRIVAL, REMOVAL = "arrival", "removal"
+# `held_by_us` but for whom, and `never_started`, as queries.
+HELD_BY_US = {
+    "status": "processing",
+    "mulligan.worker": {"$ne": None},
+    "$expr": {"$eq": ["$updated_at", "$mulligan.touched"]},
+}
+NEVER_STARTED = {"attempts": 0, "mulligan.snoozes": 0, "mulligan.replay": 0}
+# A job's token grows with its leases. `since` is how many it has had since the last whose outcome
+# was written: all, while there was none.
+NEXT_TOKEN = {"mulligan.token": 1, "mulligan.since": 1}
 # A document without what may be large in it.
 LEAN = {"mulligan.body": 0, "payload": 0, "mulligan.history": 0, "mulligan.result": 0}
 
@@ -55,8 +66,8 @@ def new_document(new: NewJob, now: int, sequence: int) -> Doc:
         "body": new.body,
         "place": sequence,
         "created": now,
-        "token": 0,
-        "committed": 0,
+        "token": first_token(sequence),
+        "since": first_token(sequence),
         "replay": 0,
         "snoozes": 0,
         "worker": None,
@@ -125,7 +136,7 @@ def public_of(task: str, body: bytes) -> tuple[Doc, Doc]:
     """The payload and the backoff policy as other programs read them."""
     try:
         shown = decode_shown(body)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return {"task": task}, policy_document(b"{}")
     if storable(shown.args) and storable(shown.kwargs):
         payload = {"task": task, "args": shown.args, "kwargs": shown.kwargs}
@@ -154,7 +165,7 @@ def policy_document(retry: bytes) -> Doc:
     """The policy in the four public words; lists and sessions are told by their first curve."""
     try:
         backoff = decode_retry(retry).backoff
-    except (msgspec.MsgspecError, ValueError):
+    except UNREADABLE:
         backoff = Retry().backoff
     if isinstance(backoff, Delays):
         first, last = plain_seconds(backoff.seconds[0]), plain_seconds(backoff.seconds[-1])
@@ -192,6 +203,12 @@ def held_by_us(doc: Doc) -> bool:
         and private.get("worker") is not None
         and bool(doc.get("updated_at") == private.get("touched"))
     )
+
+
+def last_written(doc: Doc) -> int:
+    """The token of the last lease whose outcome was written."""
+    private = doc["mulligan"]
+    return int(private["token"] - private.get("since", 0))
 
 
 def lane_of(doc: Doc) -> Lane:

@@ -1,6 +1,7 @@
 """How a job ends, whoever ends it."""
 
 from mulligan.stores.mongo.base import Change, Doc
+from mulligan.stores.mongo.documents import NEXT_TOKEN
 from mulligan.stores.mongo.times import date
 from mulligan.stores.mongo.unique import LET_GO
 
@@ -23,7 +24,7 @@ def ended(status: str, now: int, reason: str | None = None) -> Doc:
 
 def cancelled(doc: Doc, reason: str, now: int) -> Change:
     """The write that ends a job that has not ended; its token is spent."""
-    match = {"status": doc["status"], "mulligan.token": doc["mulligan"]["token"]}
+    match = {"status": doc["status"]}
     fields = ended("cancelled", now, reason)
-    update = {"$set": fields, "$inc": {"mulligan.token": 1}, "$unset": LET_GO}
-    return Change(doc["_id"], match, update)
+    update = {"$set": fields, "$inc": NEXT_TOKEN, "$unset": LET_GO}
+    return Change(doc["_id"], match, update, doc["mulligan"]["token"])

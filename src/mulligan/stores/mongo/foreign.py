@@ -9,12 +9,12 @@ from bson import Decimal128, ObjectId
 
 from mulligan.core.backoff import JITTERS, Exponential
 from mulligan.core.errors import InvalidError
-from mulligan.core.job import encode
+from mulligan.core.job import encode, first_token
 from mulligan.core.lane import ANYWHERE, Lane, Priority
 from mulligan.core.names import check_name
 from mulligan.core.retry import Retry
 from mulligan.stores.mongo.base import Base, Change, Doc, rows
-from mulligan.stores.mongo.documents import AWAITING, NEVER, standing
+from mulligan.stores.mongo.documents import AWAITING, NEVER, NEXT_TOKEN, standing
 from mulligan.stores.mongo.times import date, of_date
 
 QUEUE = REGION = "default"
@@ -91,7 +91,8 @@ def private_fields(doc: Doc, default_task: str | None, now: int, number: int) ->
     else:
         fields = {f"mulligan.{name}": value for name, value in stand.items()}
         # It may have been ours when the other program put it back: that lease is over.
-        fields |= {"mulligan.worker": None, "mulligan.token": private["token"] + 1}
+        fields["mulligan.worker"] = None
+        fields |= {name: private.get(name[9:], 0) + 1 for name in NEXT_TOKEN}
         if private.get("awaits"):
             fields["next_retry_at"] = NEVER
     for name, value in (("attempts", 0), ("next_retry_at", None), ("error", None)):
@@ -119,8 +120,8 @@ def first_fields(doc: Doc, default_task: str | None, now: int, number: int) -> D
         "body": body,
         "place": number,
         "created": min(created, now) if created is not None else now,
-        "token": 0,
-        "committed": 0,
+        "token": first_token(number),
+        "since": first_token(number),
         "replay": 0,
         "snoozes": 0,
         "worker": None,
@@ -249,8 +250,8 @@ def set_aside(doc: Doc, reason: str, now: int, number: int) -> Change:
         "body": encode({"task": "", "args": [], "kwargs": {}}),
         "place": number,
         "created": now,
-        "token": 0,
-        "committed": 0,
+        "token": first_token(number),
+        "since": first_token(number),
         "replay": 0,
         "snoozes": 0,
         "worker": None,

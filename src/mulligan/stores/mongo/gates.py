@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pymongo import UpdateOne
-from pymongo.errors import BulkWriteError
 
 from mulligan.core.plan import Rate
-from mulligan.stores.mongo.base import Base, Doc, keys_of, only_duplicates, rows, stamped_at
+from mulligan.stores.mongo.base import Base, Doc, keys_of, rows, stamped_at
+from mulligan.stores.mongo.colliding import write
 from mulligan.stores.mongo.snapshot import GateState, Taken, Trial, closes, counted_at
 from mulligan.stores.mongo.times import SECOND
 
@@ -62,11 +62,7 @@ async def charge(base: Base, trial: Trial, stamp: str) -> set[str]:
             update["$push"] = {"holders": {"$each": holders[key]}}
         # Where the version differs the upsert hits the key that is there, and says so.
         statements.append(UpdateOne({"_id": key, "version": version}, update, upsert=True))
-    try:
-        await base.gates.bulk_write(statements, ordered=False)
-    except BulkWriteError as error:
-        return {keys[at] for at in only_duplicates(error)}
-    return set()
+    return {keys[at] for at in (await write(base.gates, statements)).refused}
 
 
 def kept_starts(trial: Trial, gate: Rate) -> list[Doc]:
@@ -103,8 +99,9 @@ async def free(base: Base, permits: Sequence[tuple[str, str]]) -> None:
     for key, word in permits:
         by_key[key].append(word)
     if by_key:
-        pull = [UpdateOne({"_id": k}, pulled(words)) for k, words in by_key.items()]
-        await base.gates.bulk_write(pull, ordered=False)
+        await write(
+            base.gates, [UpdateOne({"_id": key}, pulled(by_key[key])) for key in sorted(by_key)]
+        )
 
 
 def pulled(words: list[str]) -> Doc:

@@ -12,12 +12,12 @@ from itertools import groupby
 from typing import Any
 
 from msgspec import Struct
-from pymongo import ReturnDocument
-from pymongo.errors import BulkWriteError
+from pymongo import DeleteMany, InsertOne, ReturnDocument, UpdateMany
 
 from mulligan.core.job import ENDED, never_arrives
-from mulligan.stores.mongo.base import Base, Change, Doc, line_of, only_duplicates, rows
+from mulligan.stores.mongo.base import Base, Change, Doc, line_of, rows
 from mulligan.stores.mongo.bells import Bells, News
+from mulligan.stores.mongo.colliding import write
 from mulligan.stores.mongo.documents import (
     ARRIVAL,
     AWAITING,
@@ -83,10 +83,8 @@ class Gathering:
 
     async def settled(self, members: Sequence[Owed]) -> None:
         """The gathering jobs know; what a purge has begun is left to it."""
-        await self.base.tasks.update_many(
-            {"_id": {"$in": [each.key for each in members]}, "mulligan.owes": ARRIVAL},
-            {"$unset": {"mulligan.owes": ""}},
-        )
+        owing = {"_id": {"$in": [each.key for each in members]}, "mulligan.owes": ARRIVAL}
+        await write(self.base.tasks, [UpdateMany(owing, {"$unset": {"mulligan.owes": ""}})])
 
     async def awaiting(self, jobs: Iterable[str]) -> dict[str, Doc]:
         """Those of the jobs that are stored and still await others."""
@@ -186,9 +184,10 @@ class Gathering:
         """Delete jobs that have ended for good, after what has arrived at them."""
         gathered = [d["mulligan"]["place"] for d in docs if "awaits" in (d.get("mulligan") or {})]
         if gathered:
-            await self.base.arrivals.delete_many({"of": {"$in": gathered}})
+            await write(self.base.arrivals, [DeleteMany({"of": {"$in": gathered}})])
         query = {"_id": {"$in": [doc["_id"] for doc in docs]}, "status": {"$in": sorted(ENDED)}}
-        return max([(await place.delete_many(query)).deleted_count for place in self.base.places])
+        removed = [await write(place, [DeleteMany(query)]) for place in self.base.places]
+        return max(each.documents for each in removed)
 
 
 def arrival(doc: Doc, place: int, result: bytes | None) -> Doc:
@@ -199,12 +198,8 @@ def arrival(doc: Doc, place: int, result: bytes | None) -> Doc:
 
 async def keep(base: Base, arrivals: Sequence[Doc]) -> None:
     """Keep arrivals; of two at one place the first."""
-    if not arrivals:
-        return
-    try:
-        await base.arrivals.insert_many(arrivals, ordered=False)
-    except BulkWriteError as error:
-        only_duplicates(error)
+    if arrivals:
+        await write(base.arrivals, [InsertOne(each) for each in arrivals])
 
 
 async def count(base: Base, docs: Iterable[Doc]) -> dict[int, int]:

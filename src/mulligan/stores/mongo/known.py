@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from mulligan.core.facts import Facts, QueueSettings, Region
+from mulligan.core.facts import Facts, QueueSettings, Region, read_settings
 from mulligan.core.health import CLOSED, Breaker, Health
 from mulligan.stores.contract import Count
 from mulligan.stores.mongo.base import Base, Doc, rows
@@ -23,7 +23,6 @@ NOTHING: Doc = {
     "lines": [],
 }
 
-decode_settings = msgspec.json.Decoder(QueueSettings).decode
 encode = msgspec.json.encode
 
 
@@ -47,7 +46,10 @@ class Known:
         )
         return Facts(
             doc["epoch"],
-            {each["queue"]: decode_settings(each["settings"]) for each in doc["queues"]},
+            {
+                each["queue"]: read_settings(each["queue"], each["settings"])
+                for each in doc["queues"]
+            },
             tuple(
                 Region(
                     name, frozenset(q for w in working if w["region"] == name for q in w["queues"])

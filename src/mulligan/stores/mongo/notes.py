@@ -1,6 +1,9 @@
 """Notes: small values that are kept for a while."""
 
+from pymongo import DeleteMany
+
 from mulligan.stores.mongo.base import Base, rows
+from mulligan.stores.mongo.colliding import write
 from mulligan.stores.mongo.times import micros, seconds
 
 # No text sorts after it.
@@ -27,4 +30,4 @@ async def notes(base: Base, prefix: str) -> dict[str, bytes]:
 
 async def forget(base: Base, now: int) -> None:
     """Delete what is past its time."""
-    await base.notes.delete_many({"until": {"$lte": now}})
+    await write(base.notes, [DeleteMany({"until": {"$lte": now}})])

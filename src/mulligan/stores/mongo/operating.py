@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 
-from mulligan.core.job import ENDED, NewJob
+from pymongo import DeleteMany
+
+from mulligan.core.job import ENDED, NewJob, adopted_token
 from mulligan.core.settings import check_batch
 from mulligan.stores.contract import Adopted
 from mulligan.stores.mongo import foreign
 from mulligan.stores.mongo.base import Base, Change, Doc, line_of
 from mulligan.stores.mongo.bells import Bells, News, news_of
+from mulligan.stores.mongo.colliding import write
 from mulligan.stores.mongo.dead import bring_back, move_dead
 from mulligan.stores.mongo.delivering import deliver, insert_where_free, write_where_free
 from mulligan.stores.mongo.documents import (
@@ -128,7 +131,7 @@ class Operating:
         new = [doc for doc in docs if id(doc) in created]
         if len(new) < len(docs):
             refused = [doc["mulligan"]["place"] for doc in docs if id(doc) not in created]
-            await self.base.arrivals.delete_many({"of": {"$in": refused}})
+            await write(self.base.arrivals, [DeleteMany({"of": {"$in": refused}})])
         if self.base.address.move_dead:
             await move_dead(self.base, [d["_id"] for d in new if d["status"] == "failed"])
         await self.bells.ring(news_of(new))
@@ -176,7 +179,7 @@ def in_turn(jobs: Sequence[str], found: dict[str, Doc]) -> list[list[str]]:
 
 def replayed(doc: Doc, now: int, number: int) -> Change:
     """The write that makes a failed job pending; a malformed one is read anew."""
-    match = {"status": "failed", "mulligan.token": doc["mulligan"]["token"]}
+    match, token = {"status": "failed"}, doc["mulligan"]["token"]
     public: Doc = {
         "status": "pending",
         "updated_at": date(now),
@@ -184,7 +187,7 @@ def replayed(doc: Doc, now: int, number: int) -> Change:
         "next_retry_at": None,
     }
     if doc["mulligan"].get("malformed"):
-        return Change(doc["_id"], match, {"$set": public | {"mulligan": {}}})
+        return Change(doc["_id"], match, {"$set": public | {"mulligan": {}}}, token)
     stand = standing(own_lane(doc), now, number, delayed=False)
     fields = public | {f"mulligan.{name}": value for name, value in stand.items()}
     fields["mulligan.snoozes"] = 0
@@ -195,7 +198,7 @@ def replayed(doc: Doc, now: int, number: int) -> Change:
         "$inc": {"mulligan.replay": 1},
         "$unset": {"mulligan.ended": "", "mulligan.outbox": "", "mulligan.trail": ""},
     }
-    return Change(doc["_id"], match, update)
+    return Change(doc["_id"], match, update, token)
 
 
 def adopted(each: Adopted, now: int, number: int) -> Doc:
@@ -223,10 +226,11 @@ def adopted(each: Adopted, now: int, number: int) -> Doc:
         private |= awaiting(job.awaits + len(each.arrived), len(each.arrived))
     elif each.arrived:
         private["awaits"] = 0
+    token = adopted_token(number, job.token)
     private |= {
         "created": micros(job.created_at),
-        "token": job.token,
-        "committed": job.token,
+        "token": token,
+        "since": token,
         "replay": job.replay,
         "snoozes": job.snoozes,
         "trail": job.trail,

@@ -11,8 +11,10 @@ from typing import Any
 
 from bson import encode
 from msgspec import Struct
+from pymongo import DeleteMany
 
 from mulligan.stores.mongo.base import Base, Doc, new_stamp, rows
+from mulligan.stores.mongo.colliding import write
 
 # A document holds 16 MiB at most.
 PART = 4 * 1024 * 1024
@@ -76,7 +78,7 @@ async def take_away(base: Base, boxes: Iterable[Box]) -> None:
     """Delete parts that nothing names, or nothing any more."""
     names = [name for box in boxes for name in box.names]
     if names:
-        await base.outbox.delete_many({"_id": {"$in": names}})
+        await write(base.outbox, [DeleteMany({"_id": {"$in": names}})])
 
 
 async def boxes_of(base: Base, docs: Iterable[Doc]) -> list[Box]:
@@ -87,7 +89,7 @@ async def boxes_of(base: Base, docs: Iterable[Doc]) -> list[Box]:
         if not kept:
             continue
         parts = [kept["jobs"]] if "jobs" in kept else await read_parts(base, kept)
-        boxes.append(Box(doc["_id"], doc["mulligan"].get("committed", 0), kept["stamp"], parts))
+        boxes.append(Box(doc["_id"], doc["mulligan"].get("token", 0), kept["stamp"], parts))
     return boxes
 
 
@@ -116,7 +118,7 @@ async def sweep(base: Base) -> None:
         )
     }
     left = [p["_id"] for p in parts if not may_count(p, parents.get(p["parent"]))]
-    await base.outbox.delete_many({"_id": {"$in": left}})
+    await write(base.outbox, [DeleteMany({"_id": {"$in": left}})])
 
 
 def may_count(part: Doc, parent: Doc | None) -> bool:

@@ -10,7 +10,14 @@ from mulligan.core.errors import UnknownJobError
 from mulligan.core.job import Attempt, Job, Status
 from mulligan.core.lane import Lane
 from mulligan.core.worker import WorkerView
-from mulligan.stores.contract import DelayedStats, LaneStats, Page, Selection, Stats
+from mulligan.stores.contract import (
+    DelayedStats,
+    LaneStats,
+    Page,
+    Selection,
+    Stats,
+    place_after,
+)
 from mulligan.stores.mongo import foreign, gathering
 from mulligan.stores.mongo.base import PAGE, Base, Doc, line_of, rows
 from mulligan.stores.mongo.documents import AWAITING, HELD, lane_of
@@ -69,8 +76,8 @@ class Reading:
         """Jobs that match, newest first."""
         await self.take_in_all()
         query = query_of(selection)
-        if after:
-            query["mulligan.place"] = {"$lt": int(after)}
+        if after is not None:
+            query["mulligan.place"] = {"$lt": place_after(after)}
         found: dict[Any, Doc] = {}
         for place in reversed(self.base.places):
             order = [("mulligan.place", -1)]

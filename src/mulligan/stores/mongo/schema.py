@@ -1,14 +1,17 @@
-"""The indexes, each for one question that is asked often."""
+"""The layout of the documents, and the indexes, each for one question that is asked often."""
 
+from contextlib import suppress
 from typing import Any
 
 from pymongo import ASCENDING, DESCENDING, IndexModel
 from pymongo.errors import OperationFailure
 
+from mulligan.core.errors import StoreError
 from mulligan.stores.mongo.base import Base, Collection
 from mulligan.stores.mongo.unique import KEEPS
 
 TRIES = 5
+LAYOUT = 1
 
 
 def index(name: str, *fields: str, **options: Any) -> IndexModel:
@@ -30,7 +33,13 @@ INDEXES = (
     index("status_created", "status", "created_at"),
     index("next_retry", "next_retry_at"),
     index("status_updated", "status", "updated_at"),
-    index("line", "status", "mulligan.line", "mulligan.due", "mulligan.sequence"),
+    index(
+        "pending",
+        "mulligan.line",
+        "mulligan.due",
+        "mulligan.sequence",
+        partialFilterExpression={"status": "pending"},
+    ),
     index("place", "-mulligan.place"),
     index(
         "unique_key",
@@ -45,12 +54,27 @@ INDEXES = (
     index("owes", "mulligan.owes", "status", **only_with("mulligan.owes")),
     index("expires", "mulligan.expires", **only_with("mulligan.expires")),
 )
+# What earlier versions had; to keep it up to date would only cost time.
+OBSOLETE = ("line",)
 DEAD_INDEXES = (
     index("place", "-mulligan.place"),
     index("owes", "mulligan.owes", "status", **only_with("mulligan.owes")),
 )
 ARRIVAL_INDEXES = (index("of", "of", "place"),)
 COUNT_INDEXES = (index("start", "start", **only_with("start")),)
+
+
+async def check_layout(base: Base, where: str) -> None:
+    """Say which layout the documents have; refuse those of a newer release."""
+    known = await base.meta.find_one({"_id": "layout"})
+    if known is None:
+        said = {"$setOnInsert": {"version": LAYOUT}}
+        await base.meta.update_one({"_id": "layout"}, said, upsert=True)
+    elif known.get("version") != LAYOUT:
+        raise StoreError(
+            f"{where} has documents of layout {known.get('version')!r}, and this release knows"
+            f" {LAYOUT}; use the newest mulligan everywhere, or another database"
+        )
 
 
 def wanted(base: Base) -> list[tuple[Collection, tuple[IndexModel, ...]]]:
@@ -73,10 +97,23 @@ async def ensure(collection: Collection, indexes: tuple[IndexModel, ...]) -> Non
                 raise
 
 
+async def drop_obsolete(collection: Collection) -> None:
+    """Drop what this version has no use for; another process may be doing the same."""
+    for name in OBSOLETE:
+        if name in await names_of(collection):
+            with suppress(OperationFailure):
+                await collection.drop_index(name)
+
+
 async def missing_from(collection: Collection, indexes: tuple[IndexModel, ...]) -> list[IndexModel]:
     """Those of the indexes that the collection lacks."""
-    try:
-        there = {str(each["name"]) async for each in await collection.list_indexes()}
-    except OperationFailure:  # the collection does not exist yet
-        there = set()
+    there = await names_of(collection)
     return [each for each in indexes if each.document["name"] not in there]
+
+
+async def names_of(collection: Collection) -> set[str]:
+    """The names of the indexes that the collection has."""
+    try:
+        return {str(each["name"]) async for each in await collection.list_indexes()}
+    except OperationFailure:  # the collection does not exist yet
+        return set()

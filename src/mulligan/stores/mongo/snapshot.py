@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from mulligan.core.job import never_started
 from mulligan.core.lane import Lane
 from mulligan.core.plan import Gate, Rate, Running, Source
 from mulligan.stores.mongo.base import Doc, line_of
@@ -15,20 +16,29 @@ from mulligan.stores.mongo.documents import lane_of
 from mulligan.stores.mongo.times import SECOND, micros, seconds
 
 
-class Candidate(Struct, frozen=True):
-    """A pending job as far as a walk needs to know it."""
+class Candidate(Struct, frozen=True, eq=False):
+    """A pending job as far as a walk needs to know it, and its document as it was read."""
 
     due: int
     sequence: int
-    key: Any
-    job: str
-    lane: Lane
-    token: int
-    retried: bool
+    doc: Doc
     expires: int | None
     limit_key: str | None
-    limit: int
-    gather: str | None
+
+    @property
+    def key(self) -> Any:
+        """The key of its document."""
+        return self.doc["_id"]
+
+    @property
+    def job(self) -> str:
+        """Its id."""
+        return str(self.doc["_id"])
+
+    @property
+    def lane(self) -> Lane:
+        """The lane that it stands in, or stood in before it was set aside."""
+        return lane_of(self.doc)
 
     @property
     def order(self) -> tuple[int, int]:
@@ -36,32 +46,53 @@ class Candidate(Struct, frozen=True):
         return self.due, self.sequence
 
     @property
+    def token(self) -> int:
+        """The token that it has before it is claimed."""
+        return int(self.doc["mulligan"]["token"])
+
+    @property
+    def attempts(self) -> Any:
+        """How many retries it was granted, as the document has it."""
+        return self.doc.get("attempts")
+
+    @property
+    def limit(self) -> int:
+        """How many jobs of its concurrency key may run at a time."""
+        return int(self.doc["mulligan"].get("key_limit", 1))
+
+    @property
     def permit(self) -> str | None:
         """The gate that its concurrency key stands for."""
         return None if self.limit_key is None else f"key:{self.limit_key}"
 
+    def has_expired(self, now: int) -> bool:
+        """Whether it should have started by now, and has not."""
+        if self.expires is None or self.expires > now:
+            return False
+        private = self.doc["mulligan"]
+        return never_started(self.attempts or 0, private["snoozes"], private["replay"])
 
-FIELDS = {
+
+# What a walk, the claim and its commit need of a document; a body only if it is small.
+SMALL = 16 * 1024
+small_body = {"$lte": [{"$binarySize": "$mulligan.body"}, SMALL]}
+FIELDS: Doc = {
     "status": 1,
     "attempts": 1,
     "next_retry_at": 1,
-    **{
-        f"mulligan.{name}": 1
-        for name in (
-            "queue",
-            "scope",
-            "lane_priority",
-            "due",
-            "sequence",
-            "delayed",
-            "token",
-            "expires",
-            "key",
-            "key_limit",
-            "line",
-            "gather",
-        )
-    },
+    **dict.fromkeys(
+        [
+            f"mulligan.{name}"
+            for name in (
+                *("task", "queue", "region", "priority", "scope", "lane_priority", "line"),
+                *("due", "sequence", "delayed", "expires", "replay", "snoozes", "trail"),
+                *("token", "since", "key", "key_limit", "unique_queue", "unique_key", "lost_key"),
+                *("gather", "gather_place", "owes", "awaits"),
+            )
+        ],
+        1,
+    ),
+    "mulligan.body": {"$cond": [small_body, "$mulligan.body", "$$REMOVE"]},
 }
 
 
@@ -69,17 +100,7 @@ def candidate(doc: Doc) -> Candidate:
     """The candidate that a document stands for."""
     private = doc["mulligan"]
     return Candidate(
-        private["due"],
-        private["sequence"],
-        doc["_id"],
-        str(doc["_id"]),
-        lane_of(doc),
-        private["token"],
-        bool(doc.get("attempts")),
-        private.get("expires"),
-        private.get("key"),
-        private.get("key_limit", 1),
-        private.get("gather"),
+        private["due"], private["sequence"], doc, private.get("expires"), private.get("key")
     )
 
 
@@ -113,18 +134,18 @@ class Snapshot:
         self.held: dict[str, list[Candidate]] = {}
         self.asleep: dict[str, float] | None = None
 
+    def stand(self, line: str, front: list[Doc], limit: int) -> None:
+        """What was read of a lane; if it was as much as was asked for there may be more."""
+        self.lines[line] = [candidate(doc) for doc in front]
+        (self.open_ended.add if len(front) >= limit else self.open_ended.discard)(line)
+
 
 class Taken(Struct, frozen=True):
-    """A job that the trial took, and the permits that it needs for it."""
+    """A job that the trial took, the gates that it passed, and the permits that it will hold."""
 
     candidate: Candidate
     gates: tuple[Gate, ...]
-
-    @property
-    def permits(self) -> tuple[str, ...]:
-        """The keys of the permits that the job will hold."""
-        own = (self.candidate.permit,) if self.candidate.permit else ()
-        return own + tuple(gate.key for gate in self.gates if isinstance(gate, Running))
+    permits: tuple[str, ...] = ()
 
 
 class Trial:
@@ -154,22 +175,25 @@ class Trial:
     def take(self, lane: Lane, gates: tuple[Gate, ...]) -> Taken | None:
         """As the oracle asks."""
         job = self.lines[line_of(lane)].pop(0)
-        if job.token == 0 and job.expires is not None and job.expires <= self.now:
+        if job.has_expired(self.now):
             self.expired.append(job)
             if job.permit is not None:
                 self._let_one_go(job.limit_key or "", job.permit)
             return None
+        permits: list[str] = []
         if job.permit is not None:
             if self.used[job.permit] >= job.limit:
                 self.held.append(job)
                 return None
-            self.used[job.permit] += 1
+            permits.append(job.permit)
         for gate in gates:
             if isinstance(gate, Running):
-                self.used[gate.key] += 1
+                permits.append(gate.key)
             else:
                 self._count(gate)
-        taken = Taken(job, gates)
+        for permit in permits:
+            self.used[permit] += 1
+        taken = Taken(job, gates, tuple(permits))
         self.taken.append(taken)
         return taken
 

@@ -44,6 +44,7 @@ from mulligan.stores.mongo.enqueueing import Enqueueing
 from mulligan.stores.mongo.gathering import Gathering
 from mulligan.stores.mongo.keys import Keys
 from mulligan.stores.mongo.known import Known
+from mulligan.stores.mongo.leases import Leases
 from mulligan.stores.mongo.operating import Operating
 from mulligan.stores.mongo.reading import Reading
 from mulligan.stores.mongo.upkeep import Upkeep
@@ -107,14 +108,17 @@ class MongoStore:
         self._counting = Counting(base)
         self._known = Known(base, bells, self._counting)
         self._workers = Workers(base, bells, keys, self._known)
-        self._claiming = Claiming(self._workers, keys, gathering)
-        self._committing = Committing(base, bells, keys, gathering)
+        leases = Leases(base)
+        self._claiming = Claiming(self._workers, keys, gathering, leases)
+        self._committing = Committing(base, bells, keys, gathering, leases)
         self._enqueueing = Enqueueing(base, bells)
         self._operating = Operating(base, bells, keys, gathering)
         self._upkeep = Upkeep(self._operating, self._counting)
         self._reading = Reading(base)
+        await schema.check_layout(base, self.where)
         for collection, indexes in schema.wanted(base):
             await schema.ensure(collection, indexes)
+        await schema.drop_obsolete(base.tasks)
         await self._known.begin()
         await base.now()
         hello = await base.client.admin.command("hello")

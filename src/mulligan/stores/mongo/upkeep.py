@@ -1,16 +1,20 @@
 """Upkeep: finishing what a crash left half done, ending what expired, forgetting what is old."""
 
+from pymongo import UpdateMany
+
 from mulligan.core.job import EXPIRED
-from mulligan.stores.mongo import foreign, gates, notes, outbox
+from mulligan.stores.mongo import gates, notes, outbox
 from mulligan.stores.mongo.base import rows
 from mulligan.stores.mongo.bells import News
+from mulligan.stores.mongo.colliding import write
 from mulligan.stores.mongo.counting import Counting
 from mulligan.stores.mongo.dead import move_dead, return_letter
-from mulligan.stores.mongo.documents import REMOVAL
+from mulligan.stores.mongo.documents import NEVER_STARTED, REMOVAL
 from mulligan.stores.mongo.gathering import left_owing
 from mulligan.stores.mongo.operating import Operating
 from mulligan.stores.mongo.times import SECOND, date, micros, seconds
 from mulligan.stores.mongo.views import ended_of
+from mulligan.stores.mongo.workers import forget_dead
 
 SWEEP_EVERY = SECOND
 DATES_EVERY = 60 * SECOND
@@ -35,7 +39,7 @@ class Upkeep:
         now = await self.base.now()
         # What another program popped leaves its lane, so that its return is seen.
         popped = {"status": "processing", "mulligan.line": {"$gt": ""}}
-        await self.base.tasks.update_many(popped, {"$unset": {"mulligan.line": ""}})
+        await write(self.base.tasks, [UpdateMany(popped, {"$unset": {"mulligan.line": ""}})])
         await self.bells.take_in_strays()
         left = self.base.tasks.find({"mulligan.outbox.stamp": {"$gt": ""}}, {"mulligan.outbox": 1})
         await self.operating.deliver_left(await rows(left.limit(limit)))
@@ -52,7 +56,7 @@ class Upkeep:
 
     async def expire(self, now: int, limit: int) -> int:
         """End pending jobs that did not start in time."""
-        query = {"mulligan.expires": {"$lte": now}, "status": "pending", "mulligan.token": 0}
+        query = {"mulligan.expires": {"$lte": now}, "status": "pending", **NEVER_STARTED}
         fields = {"mulligan.expires": 1, "mulligan.place": 1}
         late = await rows(self.base.tasks.find(query, fields).limit(limit))
         late.sort(key=lambda doc: (doc["mulligan"]["expires"], doc["mulligan"]["place"]))
@@ -89,9 +93,7 @@ class Upkeep:
             "mulligan.due": {"$gt": now + 1000},
             "$or": [{"next_retry_at": None}, {"next_retry_at": {"$lte": date(now)}}],
         }
-        found = await rows(self.base.tasks.find(query).limit(limit))
-        joined = await foreign.take_in(self.base, found, now)
-        await self.bells.ring([News(line, due) for line, due in joined])
+        await self.bells.take_in(await rows(self.base.tasks.find(query).limit(limit)))
 
     async def finish_moves(self, limit: int) -> None:
         """Finish moves of dead letters that stopped half way, in both directions."""
@@ -105,6 +107,7 @@ class Upkeep:
         now = await self.base.now()
         await self.counting.forget(now)
         await notes.forget(self.base, now)
+        await forget_dead(self.base, now)
         before = micros(seconds(now) - keep_done)
         statuses = {"$in": ["done", "cancelled"]}
         query = {

@@ -1,11 +1,10 @@
 """Workers: who is alive, what they hold, and whose jobs may be seized."""
 
-import asyncio
 from collections.abc import Sequence
 
 import msgspec
 from msgspec.structs import replace
-from pymongo import ReturnDocument
+from pymongo import DeleteMany, ReturnDocument, UpdateMany
 
 from mulligan.core.job import Claim, Lease
 from mulligan.core.worker import Worker
@@ -13,7 +12,8 @@ from mulligan.stores.contract import Beat
 from mulligan.stores.mongo import foreign
 from mulligan.stores.mongo.base import Base, Change, Doc, rows
 from mulligan.stores.mongo.bells import Bells, News
-from mulligan.stores.mongo.documents import held_by_us
+from mulligan.stores.mongo.colliding import write
+from mulligan.stores.mongo.documents import HELD_BY_US, NEXT_TOKEN, held_by_us
 from mulligan.stores.mongo.keys import Keys
 from mulligan.stores.mongo.known import Known, live
 from mulligan.stores.mongo.times import SECOND, date, micros, of_date
@@ -23,6 +23,8 @@ from mulligan.stores.mongo.views import claim_of
 ABANDONED = 600 * SECOND
 # Half of the minute within which `updated_at` of a running job must move.
 BUMP = 30 * SECOND
+# For so long a worker that was killed is shown.
+KEPT_DEAD = 86_400 * SECOND
 
 decode_worker = msgspec.json.Decoder(Worker).decode
 encode = msgspec.json.encode
@@ -36,21 +38,20 @@ class Workers:
         self.bells = bells
         self.keys = keys
         self.known = known
+        self._alive_until: dict[str, int] = {}
 
     # -- who is there ----------------------------------------------------------------------
 
-    async def keep(self, worker: Worker, now: int) -> Doc:
-        """A worker that claims is alive, even before its first beat; returns the facts after."""
-        known, facts = await asyncio.gather(
-            self.base.workers.find_one({"_id": worker.id}, {"expires": 1}),
-            self.base.facts_document(),
-        )
-        if known is not None and known["expires"] > now:
-            return facts
-        fields = alive(worker, now) | {"joined": now, "bumped": now}
-        await self.base.workers.update_one({"_id": worker.id}, {"$set": fields}, upsert=True)
-        await self.known.settle(worker.region)
-        return await self.base.facts_document()
+    async def keep(self, worker: Worker, now: int) -> None:
+        """A worker that claims is alive, even before its first beat."""
+        if self._alive_until.get(worker.id, 0) > now:
+            return
+        known = await self.base.workers.find_one({"_id": worker.id}, {"expires": 1})
+        if known is None or known["expires"] <= now:
+            known = alive(worker, now) | {"joined": now, "bumped": now}
+            await self.base.workers.update_one({"_id": worker.id}, {"$set": known}, upsert=True)
+            await self.known.settle(worker.region)
+        self._alive_until[worker.id] = known["expires"]
 
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
         """Keep all leases of the worker; say which of those it shows are lost."""
@@ -61,6 +62,7 @@ class Workers:
             upsert=True,
             return_document=ReturnDocument.BEFORE,
         )
+        self._alive_until[worker.id] = now + micros(worker.lease)
         if before is None or before["region"] != worker.region:
             await self.known.settle(worker.region)
         if before is not None and now - before.get("bumped", 0) >= BUMP:
@@ -90,18 +92,14 @@ class Workers:
 
     async def bump(self, worker: Worker, now: int) -> None:
         """Show other programs that what this worker runs is not abandoned."""
-        await self.base.tasks.update_many(
-            {
-                "status": "processing",
-                "mulligan.worker": worker.id,
-                "$expr": {"$eq": ["$updated_at", "$mulligan.touched"]},
-            },
-            {"$set": {"updated_at": date(now), "mulligan.touched": date(now)}},
-        )
+        running = {**HELD_BY_US, "mulligan.worker": worker.id}
+        moved = {"updated_at": date(now), "mulligan.touched": date(now)}
+        await write(self.base.tasks, [UpdateMany(running, {"$set": moved})])
         await self.base.workers.update_one({"_id": worker.id}, {"$set": {"bumped": now}})
 
     async def leave(self, worker: Worker) -> None:
         """Forget the worker."""
+        self._alive_until.pop(worker.id, None)
         await self.base.workers.delete_one({"_id": worker.id})
         await self.pass_on(await self.bells.forget(worker.id))
 
@@ -166,6 +164,11 @@ class Workers:
         return lost[:limit]
 
 
+async def forget_dead(base: Base, now: int) -> None:
+    """Forget workers that were killed long ago; whatever they held is anyone's since then."""
+    await write(base.workers, [DeleteMany({"expires": {"$lt": now - KEPT_DEAD}})])
+
+
 def alive(worker: Worker, now: int) -> Doc:
     """The fields of a worker that is alive now."""
     return {
@@ -210,9 +213,8 @@ def seized(doc: Doc, worker: Worker, now: int) -> Change:
         fields["mulligan.started"] = of_date(doc["updated_at"]) if doc.get("updated_at") else now
     match = {
         "status": "processing",
-        "mulligan.token": private["token"],
         "mulligan.worker": private.get("worker"),
         "updated_at": doc.get("updated_at"),
     }
-    update = {"$set": fields, "$inc": {"mulligan.token": 1}, "$unset": {"mulligan.line": ""}}
-    return Change(doc["_id"], match, update)
+    update = {"$set": fields, "$inc": NEXT_TOKEN, "$unset": {"mulligan.line": ""}}
+    return Change(doc["_id"], match, update, private["token"])

@@ -1,0 +1,110 @@
+"""Leases: how jobs are handed to a worker, and what this process knows of them until it commits."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from mulligan.core.job import Lease
+from mulligan.core.worker import Worker
+from mulligan.stores.mongo.base import Base, Change, Doc, rows
+from mulligan.stores.mongo.documents import NEXT_TOKEN
+from mulligan.stores.mongo.snapshot import Candidate, Taken
+from mulligan.stores.mongo.times import date, date_after
+
+# More than a worker holds. What was claimed here and is committed elsewhere must not pile up.
+MOST = 10_000
+
+
+class Leases:
+    """The documents that this process claimed last, as its claims left them.
+
+    They may be outdated. The write of a commit is fenced, and finds out.
+    """
+
+    def __init__(self, base: Base) -> None:
+        self.base = base
+        self._docs: dict[Lease, Doc] = {}
+
+    async def hand_over(
+        self, wanted: Sequence[Taken], worker: Worker, stamp: str, now: int
+    ) -> dict[Any, Doc]:
+        """Claim what is still ready; returns the documents of that as they are now.
+
+        Those that the write met had not changed since they were read. So only what was not read
+        as a whole, because it is large, is read after it.
+        """
+        kinds: dict[tuple[Any, ...], tuple[Doc, Doc, Doc]] = {}
+        leases: dict[Any, Doc] = {}
+        changes = []
+        for taken in wanted:
+            job, kind = taken.candidate, (taken.candidate.attempts, taken.permits)
+            if kind not in kinds:
+                lease = lease_of(taken, worker, stamp, now)
+                kinds[kind] = lease, ready(job, now), handed_over(lease)
+            leases[job.key], match, update = kinds[kind]
+            changes.append(Change(job.key, match, update, job.token))
+        written = await self.base.apply(changes, stamp)
+        docs = {
+            job.key: with_lease(job.doc, leases[job.key])
+            for job in [taken.candidate for taken in wanted]
+            if job.key in written and "body" in job.doc["mulligan"]
+        }
+        unread = [key for key in written if key not in docs]
+        if unread:
+            query = {"_id": {"$in": unread}, "mulligan.stamp": stamp}
+            docs |= {doc["_id"]: doc for doc in await rows(self.base.tasks.find(query))}
+        return docs
+
+    def keep(self, docs: Iterable[Doc]) -> None:
+        """Remember documents that were handed over, without what their worker has."""
+        for doc in docs:
+            del doc["mulligan"]["body"]
+            self._docs[Lease(str(doc["_id"]), doc["mulligan"]["token"])] = doc
+        for lease in list(self._docs)[: max(0, len(self._docs) - MOST)]:
+            del self._docs[lease]
+
+    def take(self, leases: Iterable[Lease]) -> dict[str, Doc]:
+        """The documents of those leases that are known, by job id; they are forgotten here."""
+        found = {lease.job: self._docs.pop(lease, None) for lease in leases}
+        return {job: doc for job, doc in found.items() if doc is not None}
+
+
+def ready(job: Candidate, now: int) -> Doc:
+    """The job is still pending and due, and no other program has had it since it was read."""
+    return {
+        "status": "pending",
+        "attempts": job.attempts,
+        "next_retry_at": {"$not": {"$gt": date_after(now)}},
+    }
+
+
+def lease_of(taken: Taken, worker: Worker, stamp: str, now: int) -> Doc:
+    """The private fields of a job that the worker has from now on."""
+    fields: Doc = {
+        "touched": date(now),
+        "worker": worker.id,
+        "worker_region": worker.region,
+        "started": now,
+        "leased": now,
+        "held": False,
+    }
+    if taken.permits:
+        fields |= {"permits": list(taken.permits), "permit": stamp}
+    if taken.candidate.attempts:
+        fields["last_retry"] = now
+    return fields
+
+
+def handed_over(lease: Doc) -> Doc:
+    """The update that gives a job to a worker."""
+    fields = {f"mulligan.{name}": value for name, value in lease.items()}
+    fields |= {"status": "processing", "updated_at": lease["touched"]}
+    return {"$set": fields, "$inc": NEXT_TOKEN, "$unset": {"mulligan.line": ""}}
+
+
+def with_lease(doc: Doc, lease: Doc) -> Doc:
+    """The document as that update leaves it."""
+    private = doc["mulligan"] | lease
+    private["token"] += 1
+    private["since"] = private.get("since", 0) + 1
+    public = {"status": "processing", "updated_at": lease["touched"]}
+    return doc | public | {"mulligan": private}
