@@ -18,6 +18,8 @@ from mulligan import (
     current_job,
 )
 from mulligan.core.job import NewJob
+from mulligan.core.lane import Priority
+from tests.contract.making import used
 
 PLAIN = Exponential(2, 2, 60, "none")
 
@@ -246,6 +248,26 @@ def test_on_dead_is_told_once_per_dead_letter(app):
         assert told == 2 * [(job.id, "no", 2)]
 
 
+def test_on_dead_runs_where_and_how_its_own_task_says(app):
+    told = []
+
+    @app.task(queue="alerts", region="EU", priority="urgent", timeout=5, retry=Retry(0))
+    async def notify(letter: dict[str, object]) -> None:
+        told.append((current_job().queue, current_job().worker_region))
+        await asyncio.sleep(100)
+
+    @app.task(retry=Retry(0), on_dead=notify)
+    async def doomed() -> None:
+        raise ValueError("no")
+
+    with app.testing(regions=("US", "EU")) as t:
+        doomed.using(region="US", id="x").enqueue()
+        t.advance(6)
+        [news] = [job for job in t.jobs() if job.task == "notify"]
+    assert told == [("alerts", "EU")]
+    assert (news.priority, news.last_failure_reason) == (Priority.URGENT, "the attempt took longer than 5 s")
+
+
 def test_a_cancelled_job_stops_running_at_the_next_beat(app):
     ended = []
 
@@ -273,7 +295,7 @@ def test_a_job_ten_times_longer_than_its_lease_runs_once(app):
 
     @app.task
     async def long() -> None:
-        runs.append(current_job().token)
+        runs.append(used(current_job()))
         await asyncio.sleep(10 * app.settings.lease)
 
     with app.testing(regions=("US", "EU")) as t:
@@ -287,7 +309,7 @@ def test_a_delay_far_longer_than_the_lease_starts_once(app):
 
     @app.task
     async def later() -> None:
-        runs.append(current_job().token)
+        runs.append(used(current_job()))
 
     with app.testing(regions=("US", "EU")) as t:
         later.using(region="*", delay=1000 * app.settings.lease).enqueue()

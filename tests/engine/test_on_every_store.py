@@ -10,6 +10,7 @@ import pytest
 from mulligan import Delays, Mulligan, Retry, Settings, current_job
 from mulligan.app.working import new_worker, work
 from mulligan.engine import Engine
+from tests.contract.making import used
 from tests.engine.running import until
 
 # Long enough that a busy machine is not mistaken for a dead one.
@@ -41,9 +42,9 @@ async def test_a_job_that_outlasts_its_lease_runs_once(app):
 
     @app.task(retry=Retry(3, Delays((0,))))
     async def long() -> int:
-        runs.append(current_job().token)
+        runs.append(used(current_job()))
         await asyncio.sleep(2 * LEASE)
-        return current_job().token
+        return used(current_job())
 
     async with working(app), working(app):
         job = await long.aenqueue()

@@ -14,6 +14,7 @@ from mulligan.core.fairness import Carry, plan_claim
 from mulligan.core.outcome import Lost
 from mulligan.engine import Engine
 from mulligan.stores.memory import MemoryStore
+from tests.contract.making import used
 from tests.engine.running import QUICK, Faulty, ended, engine, found, until, worker_of
 
 AT_ONCE = Retry(3, Delays((0,)))
@@ -100,7 +101,7 @@ async def test_a_blocked_event_loop_loses_no_lease(app, store):
         assert await ended(store, job.id) == ["done"]
     observer.join()
     assert (await found(store, job.id)).value() == 1
-    assert (await found(store, job.id)).token == 1
+    assert used(await found(store, job.id)) == 1
 
 
 async def observe(store: MemoryStore, job: str) -> None:
@@ -269,7 +270,7 @@ async def test_a_claim_whose_reply_was_lost_comes_back_without_using_an_attempt(
         assert await ended(store, job.id) == ["done"]
     assert store.lost == ["claim"]
     assert (await found(store, job.id)).value() == 1
-    assert (await found(store, job.id)).token == 2
+    assert used(await found(store, job.id)) == 2
 
 
 async def test_a_worker_that_lost_its_lease_stops_the_attempt_and_its_commit_is_refused(app, store):

@@ -28,8 +28,10 @@ RETRY_WAIT = "retry-wait."
 RETRY_RETURN = "retry-return."
 SUM = "sum"
 
-# What nearly every start counts as, made once.
+# What nearly every start and end count as, made once.
 FRESH_START = ((f"{STARTED}fresh", 1.0),)
+SUCCESS = (SUCCEEDED,)
+RETRY_SUCCESS = (SUCCEEDED, RETRY_SUCCEEDED)
 
 # Upper bounds in seconds of the buckets that waits are counted in.
 BOUNDS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, inf)
@@ -63,7 +65,7 @@ def at_end(claim: Claim, result: Result, outcome: Outcome) -> tuple[str, ...]:
     """What the end of an attempt counts as, once it is written."""
     match outcome:
         case Done():
-            return (SUCCEEDED, RETRY_SUCCEEDED) if claim.retry_count else (SUCCEEDED,)
+            return RETRY_SUCCESS if claim.retry_count else SUCCESS
         case Again() | Dead():
             names = [FAILED if blames_region(result) else EXCUSED]
             names += [RETRY_FAILED] if claim.retry_count else []

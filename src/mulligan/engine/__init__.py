@@ -1,7 +1,26 @@
-"""The engine: one asyncio loop per worker process that makes decisions happen."""
+"""The engine: one asyncio loop per worker process that makes decisions happen.
+
+The engine itself is imported when it is asked for: who only enqueues never needs it.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 from mulligan.engine.current import CurrentJob, current_job
-from mulligan.engine.executor import Target
-from mulligan.engine.worker import Engine
+
+if TYPE_CHECKING:
+    from mulligan.engine.performing import Target
+    from mulligan.engine.worker import Engine
 
 __all__ = ["CurrentJob", "Engine", "Target", "current_job"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Engine":
+        from mulligan.engine.worker import Engine  # noqa: PLC0415
+
+        return Engine
+    if name == "Target":
+        from mulligan.engine.performing import Target  # noqa: PLC0415
+
+        return Target
+    raise AttributeError(name)

@@ -9,7 +9,7 @@ from mulligan.core.job import Claim
 
 
 class CurrentJob(Struct, frozen=True):
-    """The running attempt. `attempt` counts from 1; a `replay` above 0 is a second life."""
+    """The running attempt. `attempt` counts from 1; `replay` is how often it was replayed."""
 
     id: str
     task: str

@@ -1,45 +1,32 @@
-"""The executor: runs attempts in slots, and turns whatever happens into a result."""
+"""The executor: runs attempts in slots, and hands what becomes of their jobs to the committer."""
 
 import asyncio
+import contextlib
 import logging
 import random
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-import msgspec
-
-from mulligan.core.decide import SNOOZE_LIMIT, decide
+from mulligan.core.company import suspects
+from mulligan.core.decide import decide
 from mulligan.core.facts import Facts
-from mulligan.core.job import Call, Claim, Lease, decode_call
-from mulligan.core.outcome import Again, Done, Failed, Outcome, Result, Snoozed, Succeeded
+from mulligan.core.job import Claim, Lease
+from mulligan.core.outcome import Again, Failed, Outcome, Result, Returned
 from mulligan.core.settings import Settings
-from mulligan.engine.committer import AWAY, Committer
-from mulligan.engine.current import RUNNING
+from mulligan.engine.committer import Committer
 from mulligan.engine.depths import Depths
-from mulligan.engine.judging import AttemptTimeoutError, failed, judge
-from mulligan.engine.patience import Patience
-from mulligan.engine.reporter import Reporter, ending_of
-from mulligan.engine.sinking import WorkError, guarded, guarded_coroutine
-from mulligan.engine.telling import about, log_failure, log_start
-from mulligan.engine.threads import OutlivedError, Threads
+from mulligan.engine.judging import failed
+from mulligan.engine.line import Held, Line
+from mulligan.engine.performing import Performer, Target
+from mulligan.engine.reporter import Ending, Reporter, ending_of
+from mulligan.engine.sinking import Sinks
+from mulligan.engine.telling import log_failure, log_start
+from mulligan.engine.threads import Threads
 from mulligan.engine.tracing import Tracing
-from mulligan.stores.contract import Store, Transactional
+from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.worker")
-decode_json = msgspec.json.Decoder().decode
-
-
-class Target(Protocol):
-    """A task, as the executor runs it."""
-
-    function: Callable[..., Any]
-    is_async: bool
-    transactional: bool
-    accept: Callable[[Any], bool] | None
-
-    def arguments(self, call: Call) -> tuple[Iterable[Any], Mapping[str, Any]]:
-        """The stored arguments as the function's own types; refuses what does not fit."""
-        ...
+# So long is a suspect kept apart from others, at most, before and while it runs.
+APART = 30.0
 
 
 class Executor:
@@ -59,97 +46,152 @@ class Executor:
         hold_through_backoff: bool = False,
         tracing: Tracing | None = None,
     ) -> None:
-        self._store = store
         self._tasks = tasks
         self._committer = committer
         self._reporter = reporter
-        self._settings = settings
+        self._slots = settings.concurrency
         self._chance = chance
-        self._threads = threads
-        self._hold = hold_through_backoff
+        self._holds_through = hold_through_backoff
         self._tracing = tracing
-        self._loop = asyncio.get_running_loop()
-        self._running: dict[Lease, asyncio.Task[None]] = {}
-        self._cut_off: set[Lease] = set()
-        self._sitting = 0
+        self._performer = Performer(store, settings, threads)
+        self._sinks = Sinks(store, self._performer, reporter)
         self._depths = Depths(store, monotonic)
+        self._held: set[Held] = set()
+        self._line = Line(self._slots, self._attempt, self._spare, self._put_back, monotonic)
+        self._round: asyncio.Task[None] | None = None
+        self._sitting = 0
         self._changed = asyncio.Event()
-        self._patience = Patience("arrivals")
-        self._sinking = Patience("sink")
         self.facts = Facts()
         self.started = 0
 
     @property
-    def free(self) -> int:
-        """How many more attempts may start."""
-        return self._settings.concurrency - len(self._running) - self._sitting
+    def demand(self) -> int:
+        """How many more jobs to claim: as many as there are free slots, or what soon ends."""
+        if self._round is not None:
+            return 0
+        return min(self._line.room - len(self._held) - self._sitting, self._line.batch)
 
     @property
     def holding(self) -> list[Lease]:
-        """The leases of attempts that are running; may be read from another thread."""
-        return list(self._running)
+        """The leases of attempts that run or are about to; may be read from another thread."""
+        return [held.claim.lease for held in list(self._held)]
 
     async def changed(self) -> None:
         """Wait until an attempt has ended."""
         self._changed.clear()
         await self._changed.wait()
 
-    def start(self, claim: Claim) -> None:
-        """Begin the attempt; its outcome goes to the committer."""
-        self.started += 1
-        self._reporter.started(claim)
-        if claim.retry_count or log.isEnabledFor(logging.DEBUG):
-            log_start(claim)
-        self._running[claim.lease] = self._loop.create_task(self._attempt(claim))
+    def start(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Begin attempts, in this order; their outcomes go to the committer. Returns which.
+
+        If a worker died with some of them, these run without the others, which are given back.
+        """
+        chosen = suspects(claims)
+        if not chosen:
+            self._line.start(self._hold(claims))
+            return list(claims)
+        for claim in claims:
+            if claim not in chosen:
+                self._give_back(claim)
+        self._round = asyncio.ensure_future(self._run_round(self._hold(chosen)))
+        return chosen
 
     def abandon(self, leases: Iterable[Lease]) -> None:
         """Stop attempts whose lease is lost or whose job was cancelled; nothing is committed."""
-        for lease in leases:
-            attempt = self._running.get(lease)
-            if attempt is not None:
-                log.warning(
-                    "job %s: its lease is no longer held; stopping it",
-                    lease.job,
-                    extra={"job": lease.job},
-                )
-                self._cut_off.add(lease)
-                attempt.cancel()
+        gone = set(leases)
+        for held in [held for held in self._held if held.claim.lease in gone] if gone else ():
+            log.warning(
+                "job %s: its lease is no longer held; stopping it",
+                held.claim.id,
+                extra={"job": held.claim.id},
+            )
+            held.cut()
 
     async def idle(self) -> None:
         """Wait until nothing runs."""
-        while self._running:
+        while self._held:
             await self.changed()
 
     def stop(self) -> None:
         """Stop every attempt at once; their jobs will be seized as lost."""
-        for lease, attempt in list(self._running.items()):
-            self._cut_off.add(lease)
-            attempt.cancel()
+        for held in list(self._held):
+            held.cut()
 
-    async def _attempt(self, claim: Claim) -> None:
-        """Every attempt that is not cut off on purpose ends with an outcome, whatever happens."""
+    def _spare(self) -> int:
+        return len(self._held) + self._sitting - self._slots
+
+    def _hold(self, claims: Sequence[Claim]) -> list[Held]:
+        held = [Held(claim) for claim in claims]
+        self._held.update(held)
+        return held
+
+    def _put_back(self, held: Held) -> None:
+        self._held.discard(held)
+        self._give_back(held.claim)
+
+    def _give_back(self, claim: Claim) -> None:
+        self._committer.add(Returned(claim.lease), Ending(claim.queue, claim.worker_region))
+
+    async def _run_round(self, suspect: list[Held]) -> None:
+        """Run these with nobody beside them: once the others have left, and before more come.
+
+        Neither is waited for without end: a job that runs for hours holds nobody up.
+        """
+        theirs = set(suspect)
         try:
-            if self._tracing is None:
-                _, outcome = await self._run(claim)
-            else:
-                with self._tracing.attempt(claim) as ended:
-                    result, outcome = await self._run(claim)
-                    ended(result, outcome)
-            if self._hold and isinstance(outcome, Again):
-                await self._sit_through(claim.lease, outcome.delay)
+            await self._until(lambda: self._held <= theirs)
+            self._line.start(suspect)
+            await self._until(lambda: not self._held & theirs)
         finally:
-            self._running.pop(claim.lease, None)
-            self._cut_off.discard(claim.lease)
+            self._round = None
             self._changed.set()
 
-    async def _run(self, claim: Claim) -> tuple[Result, Outcome]:
+    async def _until(self, true: Callable[[], bool]) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(APART):
+                while not true():
+                    await self.changed()
+
+    async def _attempt(self, held: Held) -> None:
+        """Every attempt that is not cut off on purpose ends with an outcome, whatever happens."""
+        try:
+            if held.cut_off:
+                return
+            self._tell_start(held.claim)
+            if self._tracing is None:
+                _, outcome = await self._run(held)
+            else:
+                with self._tracing.attempt(held.claim) as ended:
+                    result, outcome = await self._run(held)
+                    ended(result, outcome)
+            if self._holds_through and isinstance(outcome, Again):
+                await self._sit_through(held, outcome.delay)
+        finally:
+            self._held.discard(held)
+            self._changed.set()
+
+    def _tell_start(self, claim: Claim) -> None:
+        self.started += 1
+        self._reporter.started(claim)
+        if claim.retry_count or log.isEnabledFor(logging.DEBUG):
+            log_start(claim)
+
+    async def _run(self, held: Held) -> tuple[Result, Outcome]:
+        claim = held.claim
         target = self._tasks.get(claim.task)
-        if target is not None and target.transactional:
-            result = await self._within_commit(claim, target)
-            if isinstance(result, Done):
-                return Succeeded(None), result
-        else:
-            result = await self._result(claim, target)
+        try:
+            if target is None:
+                result = self._performer.unknown(claim)
+            elif target.transactional:
+                result, written = await self._sinks.run(claim, target, self.facts)
+                if written is not None:
+                    return result, written
+            else:
+                result = await self._performer.result(claim, target)
+        except asyncio.CancelledError as error:
+            if held.cut_off:
+                raise
+            result = failed(error)  # the task was cancelled from inside, and that is its failure
         depth = 0
         if isinstance(result, Failed):
             log_failure(claim, result)
@@ -158,101 +200,11 @@ class Executor:
         self._committer.add(outcome, ending_of(claim, result, outcome, self.facts))
         return result, outcome
 
-    async def _sit_through(self, lease: Lease, delay: float) -> None:
+    async def _sit_through(self, held: Held, delay: float) -> None:
         """Keep the slot without the lease, which is committed."""
-        del self._running[lease]
+        self._held.discard(held)
         self._sitting += 1
         try:
             await asyncio.sleep(delay)
         finally:
             self._sitting -= 1
-
-    async def _within_commit(self, claim: Claim, target: Target) -> Result | Done:
-        """Run a transactional sink and commit it in one step; Done when that has been answered."""
-        RUNNING.set(claim)
-        outcome = decide(claim, Succeeded(None), self.facts, 0.0)
-        if not isinstance(outcome, Done):
-            return Failed("Flow", "what comes after the sink cannot be read", permanent=True)
-        try:
-            call = decode_call(claim.body)
-            if call.flow.gathers:
-                call.args = [await self._arrived(claim)]
-            args, kwargs = target.arguments(call)
-            wrap = guarded_coroutine if target.is_async else guarded
-            work = wrap(target.function, args, kwargs, call.timeout)
-            store = cast("Transactional", self._store)
-            verdict = await self._sinking.insist(lambda: store.commit_within(outcome, work), AWAY)
-        except asyncio.CancelledError as error:
-            if claim.lease in self._cut_off:
-                raise
-            return failed(error)
-        except WorkError as error:
-            return failed(error.cause)
-        except Exception as error:  # noqa: BLE001 - arguments that do not fit, perhaps
-            return failed(error)
-        ending = ending_of(claim, Succeeded(None), outcome, self.facts)
-        self._reporter.answered(ending, verdict)
-        if verdict == "stale":
-            log.warning(
-                "job %s: its lease was no longer held; nothing was written",
-                claim.id,
-                extra=about(claim),
-            )
-        return outcome
-
-    async def _result(self, claim: Claim, target: Target | None) -> Result:
-        if target is None:
-            return self._unknown(claim)
-        RUNNING.set(claim)
-        try:
-            call = decode_call(claim.body)
-            if call.flow.gathers:
-                call.args = [await self._arrived(claim)]
-            value = await self._value(target, call)
-            return judge(target.accept, value, self._settings.result_limit)
-        except asyncio.CancelledError as error:
-            if claim.lease in self._cut_off:
-                raise
-            return failed(error)  # the task was cancelled from inside, and that is its failure
-        except BaseException as error:  # noqa: BLE001 - whatever a task raises is its failure
-            return failed(error)
-
-    async def _arrived(self, claim: Claim) -> list[Any]:
-        """The results that a gathering job is given."""
-        arrived = await self._patience.insist(lambda: self._store.arrivals(claim.id))
-        return [None if each is None else decode_json(each) for each in arrived.values()]
-
-    def _unknown(self, claim: Claim) -> Result:
-        """A task that a newer release knows is waited for; in the end it is a dead letter."""
-        if claim.snoozes < SNOOZE_LIMIT:
-            log.error(
-                "job %s: no task is named %r here; trying later",
-                claim.id,
-                claim.task,
-                extra=about(claim),
-            )
-            return Snoozed(self._settings.unknown_task_delay)
-        message = f"no worker knows the task {claim.task!r}; deploy one that does, then replay"
-        return Failed("UnknownTask", message, permanent=True)
-
-    async def _value(self, target: Target, call: Call) -> Any:
-        args, kwargs = target.arguments(call)
-        function, limit = target.function, call.timeout
-        timer: asyncio.Timeout | None = None
-        try:
-            if not target.is_async and self._threads is not None:
-                return await self._threads.run(lambda: function(*args, **kwargs), limit)
-            value = function(*args, **kwargs)
-            if not target.is_async:
-                return value
-            if limit is None:
-                return await value
-            timer = asyncio.timeout(limit)
-            async with timer:
-                return await value
-        except OutlivedError as error:
-            raise AttemptTimeoutError(f"the attempt took longer than {limit:g} s") from error
-        except TimeoutError as error:
-            if timer is None or not timer.expired():
-                raise
-            raise AttemptTimeoutError(f"the attempt took longer than {limit:g} s") from error

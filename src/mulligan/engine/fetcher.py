@@ -2,9 +2,10 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
 from mulligan.core.errors import StoreError
+from mulligan.core.job import Claim
 from mulligan.core.outcome import Returned
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.settings import BATCH_LIMIT
@@ -46,7 +47,7 @@ class Fetcher:
         self._task = asyncio.current_task()
         self._executor.facts = await self._patience.insist(self._store.facts)
         while not self._stopping:
-            demand = min(self._executor.free, BATCH_LIMIT)
+            demand = min(self._executor.demand, BATCH_LIMIT)
             if demand <= 0:
                 await self._rest(self._executor.changed())
             elif self._committer.backlog > BACKLOG_LIMIT:
@@ -83,18 +84,19 @@ class Fetcher:
         if claimed.stale:
             self._executor.facts = await self._patience.insist(self._store.facts)
             return
-        self._turns.settle(plan, claimed, self._executor.facts)
-        for claim in claimed.claims:
-            if self._stopping:
-                self._committer.add(Returned(claim.lease), Ending(claim.queue, claim.worker_region))
-            else:
-                self._executor.start(claim)
-        if len(claimed.claims) < demand:
+        if self._stopping:
+            self._return(claimed.claims)
+            return
+        started = self._executor.start(claimed.claims)
+        self._turns.settle(plan, started, claimed.left, self._executor.facts)
+        if len(claimed.claims) < demand and len(started) == len(claimed.claims):
             pause = LONGEST_SLEEP if claimed.again_in is None else claimed.again_in
             nap = min(pause, LONGEST_SLEEP)
             await self._rest(self._patience.insist(lambda: self._store.wait(self._worker, nap)))
-        elif self._executor.free:
-            await asyncio.sleep(0)  # let the started attempts run before asking for more
+
+    def _return(self, claims: Sequence[Claim]) -> None:
+        for claim in claims:
+            self._committer.add(Returned(claim.lease), Ending(claim.queue, claim.worker_region))
 
     async def _rest(self, waiting: Awaitable[None]) -> None:
         """Wait for it; only here may `stop` interrupt."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from mulligan.core.names import clean
 from mulligan.core.outcome import Failed, Result, Snoozed, Succeeded
 from mulligan.core.settings import TEXT_LIMIT
 from mulligan.core.signals import Fail, RetryAfter, Snooze
@@ -88,11 +89,6 @@ def text(error: BaseException) -> str:
 def shown_code(code: object) -> str | None:
     """An error's code as the history keeps it."""
     return clean(str(code))[:CODE_LIMIT] if isinstance(code, str | int) else None
-
-
-def clean(words: str) -> str:
-    """Text that every store can keep."""
-    return words.encode("utf-8", "replace").decode().replace("\0", "")
 
 
 def shown(value: Any) -> str:

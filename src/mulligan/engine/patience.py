@@ -12,6 +12,8 @@ log = logging.getLogger("mulligan.worker")
 
 T = TypeVar("T")
 FIRST, LONGEST = 0.05, 5.0
+# By then the wait is the longest anyway, and a power of two still fits a float.
+MOST_DOUBLINGS = 30
 
 
 class Patience:
@@ -40,7 +42,8 @@ class Patience:
 
     async def pause(self, error: Exception) -> None:
         """Wait a little longer than the last time."""
-        delay = min(LONGEST, FIRST * 2**self._failures) * random.uniform(0.5, 1.0)
+        doublings = min(self._failures, MOST_DOUBLINGS)
+        delay = min(LONGEST, FIRST * 2**doublings) * random.uniform(0.5, 1.0)
         if self._failures in (0, 5) or self._failures % 60 == 0:
             log.warning("%s: %s; trying again", self._what, error)
         self._failures += 1

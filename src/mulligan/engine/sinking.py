@@ -1,12 +1,27 @@
 """Sinks that are run within the commit that finishes them."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import copy_context
-from typing import Any
+from typing import Any, cast
 
+from mulligan.core.decide import decide
+from mulligan.core.facts import Facts
+from mulligan.core.job import Claim
+from mulligan.core.outcome import Done, Failed, Result, Succeeded
 from mulligan.core.signals import Fail, RetryAfter, Snooze
-from mulligan.engine.judging import AttemptTimeoutError
+from mulligan.engine.committer import AWAY
+from mulligan.engine.current import RUNNING
+from mulligan.engine.judging import AttemptTimeoutError, failed
+from mulligan.engine.patience import Patience
+from mulligan.engine.performing import Performer, Target
+from mulligan.engine.reporter import Reporter, ending_of
+from mulligan.engine.telling import about
+from mulligan.stores.contract import Store, Transactional
+
+log = logging.getLogger("mulligan.worker")
+WRITTEN = Succeeded(None)
 
 
 class WorkError(Exception):
@@ -64,3 +79,39 @@ def heed(value: Any) -> None:
     """A signal may be returned as well as raised."""
     if isinstance(value, RetryAfter | Fail | Snooze):
         raise value
+
+
+class Sinks:
+    """Runs transactional sinks, each in one step with the commit of its job."""
+
+    def __init__(self, store: Store, performer: Performer, reporter: Reporter) -> None:
+        self._store = store
+        self._performer = performer
+        self._reporter = reporter
+        self._patience = Patience("sink")
+
+    async def run(self, claim: Claim, target: Target, facts: Facts) -> tuple[Result, Done | None]:
+        """What the sink gave; with Done it is committed, and that has been answered."""
+        RUNNING.set(claim)
+        outcome = decide(claim, WRITTEN, facts, 0.0)
+        if not isinstance(outcome, Done):
+            return Failed("Flow", "what comes after the sink cannot be read", permanent=True), None
+        try:
+            call = await self._performer.call(claim)
+            args, kwargs = target.arguments(call)
+            wrap = guarded_coroutine if target.is_async else guarded
+            work = wrap(target.function, args, kwargs, call.timeout)
+            store = cast("Transactional", self._store)
+            verdict = await self._patience.insist(lambda: store.commit_within(outcome, work), AWAY)
+        except WorkError as error:
+            return failed(error.cause), None
+        except Exception as error:  # noqa: BLE001 - arguments that do not fit, perhaps
+            return failed(error), None
+        self._reporter.answered(ending_of(claim, WRITTEN, outcome, facts), verdict)
+        if verdict == "stale":
+            log.warning(
+                "job %s: its lease was no longer held; nothing was written",
+                claim.id,
+                extra=about(claim),
+            )
+        return WRITTEN, outcome

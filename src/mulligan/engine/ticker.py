@@ -7,41 +7,17 @@ one run, of the latest of them.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
 
-from mulligan.core.job import NewJob
-from mulligan.core.schedule import Schedule
+from mulligan.core.periodic import PREFIX, Periodic
 from mulligan.engine.patience import Patience
 from mulligan.engine.tracing import Tracing, store_traced
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.worker")
-PREFIX = "tick/"
 FOREVER = 10 * 365 * 86_400.0
 LONGEST_SLEEP, SHORTEST_SLEEP = 60.0, 0.01
-
-
-class Periodic(NamedTuple):
-    """A task that runs by a schedule; `make` gives the job of a tick, by its id and delay."""
-
-    task: str
-    schedule: Schedule
-    make: Callable[[str, float], NewJob]
-
-    @property
-    def note(self) -> str:
-        """The key under which the last tick that was placed is noted."""
-        return f"{PREFIX}{self.task}/{self.schedule.words}"
-
-    def due(self, placed: float | None, now: float) -> list[float]:
-        """The ticks to place now: the latest that was missed, and the next."""
-        ahead = self.schedule.after(now)
-        if placed is None:
-            return [ahead]
-        missed = self.schedule.last(now)
-        return [tick for tick in (missed, ahead) if tick > placed]
 
 
 def tick_id(task: str, tick: float) -> str:

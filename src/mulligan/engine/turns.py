@@ -1,11 +1,13 @@
 """Whose turn it is among the queues of a worker, and what each kind of work is owed."""
 
+from collections.abc import Sequence
+
 from mulligan.core.facts import Facts
 from mulligan.core.fairness import KINDS, Carry, Tally, plan_claim, settle
+from mulligan.core.job import Claim
 from mulligan.core.lane import Priority
 from mulligan.core.plan import ClaimPlan, Kind
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Claimed
 
 KIND_OF: dict[int, Kind] = {
     Priority.NORMAL: "fresh",
@@ -45,19 +47,21 @@ class Turns:
             self._plans[demand, queues] = plan
         return plan
 
-    def settle(self, plan: ClaimPlan, claimed: Claimed, facts: Facts) -> None:
+    def settle(
+        self, plan: ClaimPlan, claims: Sequence[Claim], remain: Sequence[bool], facts: Facts
+    ) -> None:
         """Set what each kind of work got against its share."""
         region = self._worker.region
         probing = {q for q in self._carries if facts.is_open(q, region)} if facts.health else ()
-        if len(claimed.claims) <= 1 and not any(claimed.left) and not probing:
+        if len(claims) <= 1 and not any(remain) and not probing:
             return  # at most one kind was there to be taken: nobody had to share
         started: dict[tuple[str, Kind], int] = {}
-        for claim in claimed.claims:
+        for claim in claims:
             kind = KIND_OF[claim.lane_priority]
             started[claim.queue, kind] = started.get((claim.queue, kind), 0) + 1
         waiting = {
             (group.queue, group.kind)
-            for group, left in zip(plan.groups, claimed.left, strict=True)
+            for group, left in zip(plan.groups, remain, strict=True)
             if left
         }
         for queue in {queue for queue, _ in started.keys() | waiting}:

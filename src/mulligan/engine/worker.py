@@ -10,17 +10,19 @@ from typing import Any
 
 from mulligan.core.job import Lease
 from mulligan.core.outcome import Returned
+from mulligan.core.periodic import Periodic
 from mulligan.core.settings import Settings
 from mulligan.core.worker import Worker
 from mulligan.engine.committer import Committer
-from mulligan.engine.executor import Executor, Target
+from mulligan.engine.executor import Executor
 from mulligan.engine.fetcher import Fetcher
 from mulligan.engine.heartbeat import Heartbeat, OwnThread
 from mulligan.engine.housekeeper import Housekeeper
+from mulligan.engine.performing import Target
 from mulligan.engine.reaper import Reaper
 from mulligan.engine.reporter import Ending, Reporter
 from mulligan.engine.threads import Threads
-from mulligan.engine.ticker import Periodic, Ticker
+from mulligan.engine.ticker import Ticker
 from mulligan.engine.tracing import Tracing
 from mulligan.stores.contract import Beat, Store
 
@@ -28,6 +30,7 @@ log = logging.getLogger("mulligan.worker")
 REAP_EVERY = 1.0
 KEEP_HOUSE_EVERY = 1.0
 LEAVE_WITHIN = 2.0
+CANCEL_EVERY = 0.1
 
 
 class Engine:
@@ -221,7 +224,13 @@ class Engine:
 
 
 async def cancelled(tasks: "Sequence[asyncio.Future[Any]]") -> None:
-    """Cancel the tasks and wait until they have ended."""
-    for task in tasks:
-        task.cancel()
+    """Cancel the tasks until they have ended.
+
+    Once may not do: wait_for of Python 3.11, by which drivers wait, swallows a cancellation that
+    arrives together with the answer.
+    """
+    while left := [task for task in tasks if not task.done()]:
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left, timeout=CANCEL_EVERY)
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -131,7 +131,7 @@ class Sessions:
             plan = session.turns.plan(limit, facts)
             claimed = await self._store.claim(plan, worker)
             if not claimed.stale:
-                session.turns.settle(plan, claimed, facts)
+                session.turns.settle(plan, claimed.claims, claimed.left, facts)
                 return claimed
             self._take_in(await self._store.facts())
 

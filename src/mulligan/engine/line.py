@@ -1,0 +1,139 @@
+"""The line: attempts that have been claimed and start one after the other.
+
+A coroutine that never suspends needs no task of its own. So the attempts of a claim stand in a
+line, and one task runs them one after the other, each in a context of its own. One that suspends
+keeps that task to itself; the others of the line, and from then on every attempt at this task of
+the app, get tasks of their own. Either way an attempt sees what it would see in a task made for it
+alone.
+
+While whole lines end within a turn, claims may bring more than there are slots, twice as many each
+time: such attempts are over before anybody could miss the slot. What turns out to take longer is
+given back for others to claim.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from contextvars import Context, copy_context
+from types import coroutine
+from typing import Any
+
+from mulligan.core.job import Claim
+
+# After so long the loop is let do other things.
+TURN = 0.01
+LONGEST = 500
+
+
+class Held:
+    """A claim that this worker holds; `task` is what it keeps to itself, once it has suspended."""
+
+    __slots__ = ("claim", "cut_off", "task")
+
+    def __init__(self, claim: Claim) -> None:
+        self.claim = claim
+        self.task: asyncio.Task[None] | None = None
+        self.cut_off = False
+
+    def cut(self) -> None:
+        """Stop it, or never start it; nothing is committed."""
+        self.cut_off = True
+        if self.task is not None:
+            self.task.cancel()
+
+
+class Line:
+    """Runs attempts; `spare` says how many are to be given back once they prove to take long."""
+
+    def __init__(
+        self,
+        slots: int,
+        attempt: Callable[[Held], Coroutine[Any, Any, None]],
+        spare: Callable[[], int],
+        give_back: Callable[[Held], None],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._slots = slots
+        self._attempt = attempt
+        self._spare = spare
+        self._give_back = give_back
+        self._monotonic = monotonic
+        self._loop = asyncio.get_running_loop()
+        self._suspending: set[str] = set()
+        self._serving: asyncio.Task[None] | None = None  # the loop alone would not keep it
+        self.batch = slots
+
+    @property
+    def room(self) -> int:
+        """How many may be held at a time: slots, or one line that runs and one being claimed."""
+        return self._slots if self.batch <= self._slots else 2 * self.batch
+
+    def start(self, attempts: Sequence[Held]) -> None:
+        """Run these in this order."""
+        line: deque[Held] = deque()
+        for held in attempts:
+            if held.claim.task in self._suspending:
+                self._start_alone(held)
+            else:
+                line.append(held)
+        if line:
+            self._serving = self._loop.create_task(self._serve(line))
+
+    async def _serve(self, line: deque[Held]) -> None:
+        """Run attempts until one suspends; it has this task from then on."""
+        task, length = asyncio.current_task(), len(line)
+        began = self._monotonic()
+        try:
+            while line:
+                held = line.popleft()
+                attempt, context = self._attempt(held), copy_context()
+                try:
+                    waits_for = context.run(attempt.send, None)
+                except StopIteration:
+                    if task is None or task.cancelling():
+                        return  # the attempt cancelled the task, which is of no more use
+                    if self._monotonic() > began + TURN:
+                        self._slow_down(line)
+                        await asyncio.sleep(0)
+                        began, length = self._monotonic(), 0
+                else:
+                    held.task = task
+                    self._suspending.add(held.claim.task)
+                    self._slow_down(line)
+                    self._disperse(line)
+                    await resumed(attempt, context, waits_for)
+                    return
+            if length >= self.batch:
+                self.batch = max(self.batch, min(2 * length, LONGEST))
+        finally:
+            self._disperse(line)
+
+    def _slow_down(self, line: deque[Held]) -> None:
+        """Claim for free slots only, and give back what was claimed without one."""
+        self.batch = self._slots
+        for _ in range(min(len(line), self._spare())):
+            self._give_back(line.pop())
+
+    def _disperse(self, line: deque[Held]) -> None:
+        while line:
+            self._start_alone(line.popleft())
+
+    def _start_alone(self, held: Held) -> None:
+        held.task = self._loop.create_task(self._attempt(held))
+
+
+@coroutine
+def resumed(
+    attempt: Coroutine[Any, Any, None], context: Context, waits_for: Any
+) -> Generator[Any, Any, None]:
+    """Go on with a coroutine that has suspended, in its own context, within the task that waits."""
+    while True:
+        step: Callable[[Any], Any] = attempt.send
+        try:
+            answer = yield waits_for
+        except BaseException as error:  # noqa: BLE001 - it is the attempt's to deal with
+            step, answer = attempt.throw, error
+        try:
+            waits_for = context.run(step, answer)
+        except StopIteration:
+            return

@@ -1,0 +1,103 @@
+"""What an attempt gives: the task is called with what was stored, and whatever happens is told."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from mulligan.core.decide import SNOOZE_LIMIT
+from mulligan.core.job import Call, Claim, decode_call
+from mulligan.core.outcome import Failed, Result, Snoozed
+from mulligan.core.settings import Settings
+from mulligan.engine.current import RUNNING
+from mulligan.engine.judging import AttemptTimeoutError, failed, judge
+from mulligan.engine.patience import Patience
+from mulligan.engine.telling import about
+from mulligan.engine.threads import OutlivedError, Threads
+from mulligan.stores.contract import Store
+
+log = logging.getLogger("mulligan.worker")
+decode_json = msgspec.json.Decoder().decode
+
+
+class Target(Protocol):
+    """A task, as the executor runs it."""
+
+    function: Callable[..., Any]
+    is_async: bool
+    transactional: bool
+    accept: Callable[[Any], bool] | None
+
+    def arguments(self, call: Call) -> tuple[Iterable[Any], Mapping[str, Any]]:
+        """The stored arguments as the function's own types; refuses what does not fit."""
+        ...
+
+
+class Performer:
+    """Calls tasks: coroutines on the loop, plain functions in threads where there are any."""
+
+    def __init__(self, store: Store, settings: Settings, threads: Threads | None) -> None:
+        self._store = store
+        self._settings = settings
+        self._threads = threads
+        self._patience = Patience("arrivals")
+
+    async def result(self, claim: Claim, target: Target) -> Result:
+        """What the attempt gave; being cancelled is left to the caller to understand."""
+        RUNNING.set(claim)
+        try:
+            call = await self.call(claim)
+            args, kwargs = target.arguments(call)
+            if target.is_async and call.timeout is None:
+                value = await target.function(*args, **kwargs)
+            else:
+                value = await self._value(target, args, kwargs, call.timeout)
+            return judge(target.accept, value, self._settings.result_limit)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever a task raises is its failure
+            return failed(error)
+
+    async def call(self, claim: Claim) -> Call:
+        """The call that is stored, with the results that a gathering job is given."""
+        call = decode_call(claim.body)
+        if call.flow.gathers:
+            arrived = await self._patience.insist(lambda: self._store.arrivals(claim.id))
+            found = arrived.values()
+            call.args = [[None if each is None else decode_json(each) for each in found]]
+        return call
+
+    def unknown(self, claim: Claim) -> Result:
+        """A task that a newer release knows is waited for; in the end it is a dead letter."""
+        if claim.snoozes < SNOOZE_LIMIT:
+            log.error(
+                "job %s: no task is named %r here; trying later",
+                claim.id,
+                claim.task,
+                extra=about(claim),
+            )
+            return Snoozed(self._settings.unknown_task_delay)
+        message = f"no worker knows the task {claim.task!r}; deploy one that does, then replay"
+        return Failed("UnknownTask", message, permanent=True)
+
+    async def _value(
+        self, target: Target, args: Iterable[Any], kwargs: Mapping[str, Any], limit: float | None
+    ) -> Any:
+        function = target.function
+        timer: asyncio.Timeout | None = None
+        try:
+            if target.is_async:
+                timer = asyncio.timeout(limit)
+                async with timer:
+                    return await function(*args, **kwargs)
+            if self._threads is None:
+                return function(*args, **kwargs)
+            return await self._threads.run(lambda: function(*args, **kwargs), limit)
+        except OutlivedError as error:
+            raise AttemptTimeoutError(f"the attempt took longer than {limit:g} s") from error
+        except TimeoutError as error:
+            if timer is None or not timer.expired():
+                raise
+            raise AttemptTimeoutError(f"the attempt took longer than {limit:g} s") from error

@@ -1,0 +1,1 @@
+"""A job that kills its process must not take its neighbours along."""

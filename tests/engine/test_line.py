@@ -1,0 +1,167 @@
+"""Attempts that never suspend share a task, and cannot tell."""
+
+import asyncio
+from collections.abc import Sequence
+from contextvars import ContextVar
+
+from mulligan import Mulligan, Settings, current_job
+from mulligan.core.job import Lease
+from mulligan.core.outcome import Outcome, Returned
+from mulligan.core.plan import ClaimPlan
+from mulligan.core.worker import Worker
+from mulligan.stores.contract import Claimed, Verdict
+from mulligan.stores.memory import MemoryStore
+from tests.engine.running import ended, engine
+
+LEFT_BEHIND: ContextVar[str] = ContextVar("left_behind", default="nothing")
+
+
+class Watched(MemoryStore):
+    """Remembers how many were claimed at a time, and which were given back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+        self.held = self.most_held = 0
+        self.returned: list[str] = []
+
+    async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
+        claimed = await super().claim(plan, worker)
+        self.sizes.append(len(claimed.claims))
+        return claimed
+
+    async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
+        self.returned += [each.lease.job for each in outcomes if isinstance(each, Returned)]
+        return await super().commit(outcomes)
+
+
+async def enqueued(app: Mulligan, store: MemoryStore, task, count: int) -> list[str]:
+    jobs = [task.call(number).job for number in range(count)]
+    await store.enqueue(jobs)
+    return [job.id for job in jobs]
+
+
+async def test_each_attempt_has_a_context_of_its_own():
+    app, store = Mulligan("memory://"), MemoryStore()
+    seen = []
+
+    @app.task
+    async def leave(number: int) -> None:
+        seen.append((LEFT_BEHIND.get(), current_job().id))
+        LEFT_BEHIND.set(f"something of {number}")
+
+    jobs = await enqueued(app, store, leave, 5)
+    async with engine(app, store):
+        assert await ended(store, *jobs) == ["done"] * 5
+    assert seen == [("nothing", job) for job in jobs]
+
+
+async def test_an_attempt_that_suspends_keeps_its_task_and_its_context():
+    app, store = Mulligan("memory://"), MemoryStore()
+    seen = []
+
+    @app.task
+    async def nap(number: int) -> None:
+        LEFT_BEHIND.set(str(number))
+        before = asyncio.current_task()
+        async with asyncio.timeout(60):
+            await asyncio.sleep(0.01)
+        seen.append((number, LEFT_BEHIND.get(), asyncio.current_task() is before, before))
+
+    jobs = await enqueued(app, store, nap, 10)
+    async with engine(app, store):
+        assert await ended(store, *jobs) == ["done"] * 10
+    assert sorted(each[:3] for each in seen) == [(n, str(n), True) for n in range(10)]
+    assert len({id(each[3]) for each in seen}) == 10
+
+
+async def test_a_timeout_inside_a_task_that_suspends_first_strikes_that_attempt_alone():
+    app, store = Mulligan("memory://"), MemoryStore()
+    struck = []
+
+    @app.task
+    async def impatient(number: int) -> None:
+        try:
+            async with asyncio.timeout(0.01 if number == 1 else 60):
+                await asyncio.sleep(0.05)
+        except TimeoutError:
+            struck.append(number)
+
+    jobs = await enqueued(app, store, impatient, 4)
+    async with engine(app, store):
+        assert await ended(store, *jobs) == ["done"] * 4
+    assert struck == [1]
+
+
+async def test_an_attempt_that_cancels_its_own_task_does_not_cancel_the_next():
+    app, store = Mulligan("memory://"), MemoryStore()
+
+    @app.task
+    async def rash(number: int) -> int:
+        task = asyncio.current_task()
+        if number == 0 and task is not None:
+            task.cancel()
+        return number
+
+    jobs = await enqueued(app, store, rash, 5)
+    async with engine(app, store):
+        assert await ended(store, *jobs) == ["done"] * 5
+    found = [await store.get(job) for job in jobs]
+    assert [job.retry_count for job in found if job] == [0] * 5
+
+
+async def test_a_task_that_suspends_never_runs_on_more_slots_than_there_are():
+    app, store = Mulligan("memory://"), Watched()
+    running = most = 0
+
+    @app.task
+    async def sometimes(number: int) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        if number >= 300:  # by then claims bring more than there are slots
+            await asyncio.sleep(0.001)
+        running -= 1
+
+    jobs = await enqueued(app, store, sometimes, 400)
+    async with engine(app, store, Settings(lease=5, beat=0.1, concurrency=10)):
+        assert set(await ended(store, *jobs)) == {"done"}
+    assert max(store.sizes) > 10
+    assert most <= 10
+    found = [await store.get(job) for job in jobs]
+    assert {job.retry_count for job in found if job} == {0}
+    assert store.returned  # what was claimed without a slot was left to others
+
+
+async def test_a_slow_line_claims_for_free_slots_only():
+    app, store = Mulligan("memory://"), Watched()
+
+    @app.task
+    async def slow(number: int) -> None:
+        end = asyncio.get_running_loop().time() + 0.011
+        while asyncio.get_running_loop().time() < end:
+            pass
+
+    jobs = await enqueued(app, store, slow, 20)
+    async with engine(app, store, Settings(lease=5, beat=0.1, concurrency=2)):
+        assert set(await ended(store, *jobs)) == {"done"}
+    assert max(store.sizes) <= 2
+
+
+async def test_an_attempt_whose_lease_is_lost_while_it_stands_in_line_does_not_start():
+    app, store = Mulligan("memory://"), MemoryStore()
+    started: list[Lease] = []
+    abandoned: list[Lease] = []
+
+    @app.task
+    async def work(number: int) -> None:
+        started.append(Lease(current_job().id, current_job().token))
+        if number == 0:
+            abandoned.extend(set(running.executor.holding) - set(started))
+            running.executor.abandon(abandoned)
+
+    jobs = await enqueued(app, store, work, 3)
+    async with engine(app, store) as running:
+        assert await ended(store, *jobs) == ["done"] * 3  # in the end, under other leases
+    assert {lease.job for lease in abandoned} == set(jobs[1:])
+    assert not set(started) & set(abandoned)

@@ -1,0 +1,50 @@
+"""How loops behave while the store is away."""
+
+import asyncio
+
+import pytest
+
+from mulligan.core.errors import StoreUnavailableError
+from mulligan.engine.patience import LONGEST, Patience
+from mulligan.testing import VirtualLoop
+
+DAYS = 3 * 86_400.0
+
+
+class Away:
+    """A store that cannot be reached before a certain time."""
+
+    def __init__(self, loop: VirtualLoop, until: float) -> None:
+        self._loop = loop
+        self._until = until
+        self.tries = 0
+
+    async def answer(self) -> str:
+        self.tries += 1
+        if self._loop.time() < self._until:
+            raise StoreUnavailableError("nobody is there")
+        return "here"
+
+
+@pytest.fixture
+def loop():
+    loop = VirtualLoop()
+    yield loop
+    loop.close()
+
+
+def test_a_loop_outlives_a_store_that_is_away_for_days(loop):
+    store = Away(loop, DAYS)
+
+    answer = loop.run_until_complete(Patience("claim").insist(store.answer))
+
+    assert answer == "here"
+    assert loop.time() < DAYS + LONGEST
+
+
+def test_between_two_tries_it_waits_longer_each_time_but_not_for_long(loop):
+    store = Away(loop, 60.0)
+
+    loop.run_until_complete(asyncio.wait_for(Patience("claim").insist(store.answer), 60 + LONGEST))
+
+    assert store.tries < 60
