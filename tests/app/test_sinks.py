@@ -111,7 +111,7 @@ def test_a_dead_sink_is_replayed_with_the_same_key_and_the_task_does_not_run_aga
     with app.testing() as t:
         one.using(id="x").enqueue()
         t.drain()
-        assert app.replay(["x.sink.0"]) == [True]
+        assert app.replay(["x~1.sink.0"]) == [True]
         t.drain()
     assert (keys, runs) == (["x.0", "x.0"], [1])
 
@@ -150,7 +150,7 @@ def test_every_stage_may_have_a_sink_and_so_may_every_member(app, save, saved):
     with app.testing() as t:
         (split | each(double) | total).using(id="x").enqueue()
         t.drain()
-    assert sorted(saved) == [("x.0", [1, 2]), ("x.2.0.0", 2), ("x.2.1.0", 4), ("x.3.0", 6)]
+    assert sorted(saved) == [("x.0", [1, 2]), ("x~1.2.0.0", 2), ("x~1.2.1.0", 4), ("x~1.3.0", 6)]
 
 
 def test_a_result_of_none_reaches_the_sink(app, save, saved):
@@ -176,7 +176,7 @@ def test_a_sink_s_queue_is_served_and_its_results_may_have_a_sink_too(app, save,
     with app.testing() as t:
         ask.using(id="x").enqueue()
         t.drain()
-    assert saved == [("x.sink.0.0", 3)]
+    assert saved == [("x~1.sink.0.0", 3)]
 
 
 def test_what_is_no_task_is_no_sink(app):

@@ -7,11 +7,12 @@ import pytest
 from mulligan.core.decide import decide
 from mulligan.core.facts import Facts
 from mulligan.core.fleets import Exit, FleetState, KindState, note_key
-from mulligan.core.flow import Flow, Stage
+from mulligan.core.flow import Flow
 from mulligan.core.health import CLOSED, Breaker
 from mulligan.core.job import NewJob, encode
 from mulligan.core.metrics import metrics
 from mulligan.core.outcome import Succeeded
+from mulligan.core.stage import Stage
 from mulligan.core.tallying import bucket
 from mulligan.stores.contract import Count, Stats, Tallies
 from tests.cli.running import APP, claim, do, fail, finish, good, good_json

@@ -43,10 +43,11 @@ def address(tmp_path_factory):
 
         post("/api/jobs", [{"task": "t", "id": str(n), "args": [n]} for n in range(6)])
         worker = post("/worker/join", {})["worker"]
-        post("/worker/claim", {"worker": worker, "limit": 4})
-        post("/worker/ack", {"jobs": [{"id": "0", "token": 1, "result": [1]}]})
-        failure = {"id": "1", "token": 1, "reason": "no", "permanent": True}
-        post("/worker/nack", {"jobs": [failure, failure | {"id": "2", "permanent": False}]})
+        claimed = post("/worker/claim", {"worker": worker, "limit": 4})["jobs"]
+        done, dead, again, _ = [{"id": job["id"], "token": job["token"]} for job in claimed]
+        post("/worker/ack", {"jobs": [done | {"result": [1]}]})
+        failed = {"reason": "no", "permanent": True}
+        post("/worker/nack", {"jobs": [dead | failed, again | failed | {"permanent": False}]})
         yield found
 
 

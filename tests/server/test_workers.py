@@ -34,6 +34,12 @@ async def claim(client, worker, limit=10, wait=0.0):
     return (await good(client.post("/worker/claim", json=asked)))["jobs"]
 
 
+async def take(client, worker):
+    """Claim all there is: the lease of each job, by its id."""
+    jobs = await claim(client, worker)
+    return {job["id"]: {"id": job["id"], "token": job["token"]} for job in jobs}
+
+
 async def say(client, verb, *jobs):
     return (await good(client.post(f"/worker/{verb}", json={"jobs": jobs})))["jobs"]
 
@@ -63,23 +69,21 @@ async def test_a_worker_joins_claims_acks_and_leaves(client, store):
     assert (view.worker.region, view.worker.queues, view.worker.concurrency) == ("EU", ("mail",), 3)
     assert await claim(client, worker) == []  # the job is for another region
     here = await join(client)
-    assert await claim(client, here) == [
-        {
-            "id": "a",
-            "token": 1,
-            "task": "send",
-            "args": ["a"],
-            "kwargs": {"n": 1},
-            "timeout": None,
-            "queue": "mail",
-            "region": "default",
-            "attempt": 1,
-            "replay": 0,
-            "lane": "fresh",
-        }
-    ]
-    (answer,) = await say(client, "ack", {"id": "a", "token": 1, "result": {"sent": True}})
-    assert answer == {"id": "a", "token": 1, "verdict": "written", "outcome": "done"}
+    (claimed,) = await claim(client, here)
+    lease = {"id": "a", "token": (await store.get("a")).token}
+    assert claimed == lease | {
+        "task": "send",
+        "args": ["a"],
+        "kwargs": {"n": 1},
+        "timeout": None,
+        "queue": "mail",
+        "region": "default",
+        "attempt": 1,
+        "replay": 0,
+        "lane": "fresh",
+    }
+    (answer,) = await say(client, "ack", lease | {"result": {"sent": True}})
+    assert answer == lease | {"verdict": "written", "outcome": "done"}
     assert (await store.get("a")).value() == {"sent": True}
     for each in (worker, here):
         assert await good(client.post("/worker/leave", json={"worker": each})) == {"worker": each}
@@ -89,9 +93,9 @@ async def test_a_worker_joins_claims_acks_and_leaves(client, store):
 async def test_verdicts_are_given_item_by_item(client, store):
     await store.enqueue([job("a"), job("b")])
     worker = await join(client)
-    await claim(client, worker)
+    held = await take(client, worker)
     await store.cancel(["b"], "withdrawn")
-    said = [{"id": name, "token": 1} for name in ("a", "b", "nowhere")]
+    said = [held["a"], held["b"], {"id": "nowhere", "token": 1}]
     first = await say(client, "ack", *said)
     assert [each["verdict"] for each in first] == ["written", "stale", "stale"]
     again = await say(client, "ack", *said)
@@ -103,14 +107,15 @@ async def test_verdicts_are_given_item_by_item(client, store):
 async def test_a_nack_is_decided_by_the_policy_that_the_job_carries(client, store, clock):
     await store.enqueue([job("a")])
     worker = await join(client)
-    await claim(client, worker)
-    failure = {"id": "a", "token": 1, "reason": "HTTP 503", "type": "Busy", "code": "503"}
+    held = await take(client, worker)
+    failure = held["a"] | {"reason": "HTTP 503", "type": "Busy", "code": "503"}
     (answer,) = await say(client, "nack", failure)
     assert (answer["outcome"], answer["delay"], answer["reason"]) == ("retry", 5.0, "HTTP 503")
     clock.advance(5)
     (second,) = await claim(client, worker)
-    assert (second["attempt"], second["token"], second["lane"]) == (2, 2, "global-retry")
-    (answer,) = await say(client, "nack", failure | {"token": 2})
+    assert (second["attempt"], second["lane"]) == (2, "global-retry")
+    assert second["token"] > failure["token"]
+    (answer,) = await say(client, "nack", failure | {"token": second["token"]})
     assert answer["outcome"] == "failed"
     first, last = await store.history("a")
     assert (first.type, first.code, first.delay, first.worker) == ("Busy", "503", 5.0, worker)
@@ -120,12 +125,12 @@ async def test_a_nack_is_decided_by_the_policy_that_the_job_carries(client, stor
 async def test_a_nack_may_name_its_delay_or_be_permanent(client, store):
     await store.enqueue([job("a"), job("b")])
     worker = await join(client)
-    await claim(client, worker)
+    held = await take(client, worker)
     answers = await say(
         client,
         "nack",
-        {"id": "a", "token": 1, "reason": "later", "delay": 77},
-        {"id": "b", "token": 1, "reason": "never", "permanent": True},
+        held["a"] | {"reason": "later", "delay": 77},
+        held["b"] | {"reason": "never", "permanent": True},
     )
     assert [each["outcome"] for each in answers] == ["retry", "failed"]
     assert answers[0]["delay"] == 77.0
@@ -134,19 +139,19 @@ async def test_a_nack_may_name_its_delay_or_be_permanent(client, store):
 async def test_adaptive_delays_grow_with_the_fresh_work_that_waits(client, store):
     await store.enqueue([job("a", Retry(3, Adaptive(base=2, per=10)))])
     worker = await join(client)
-    await claim(client, worker)
+    held = await take(client, worker)
     await store.enqueue([job(f"j{n}") for n in range(10)])
-    (answer,) = await say(client, "nack", {"id": "a", "token": 1, "reason": "busy"})
+    (answer,) = await say(client, "nack", held["a"] | {"reason": "busy"})
     assert answer["delay"] == 4.0
 
 
 async def test_snoozed_and_returned_jobs_use_no_attempt(client, store, clock):
     await store.enqueue([job("a"), job("b")])
     worker = await join(client)
-    await claim(client, worker)
-    (later,) = await say(client, "snooze", {"id": "a", "token": 1, "delay": 60})
+    held = await take(client, worker)
+    (later,) = await say(client, "snooze", held["a"] | {"delay": 60})
     assert (later["outcome"], later["delay"]) == ("later", 60.0)
-    (returned,) = await say(client, "return", {"id": "b", "token": 1})
+    (returned,) = await say(client, "return", held["b"])
     assert returned["outcome"] == "returned"
     (again,) = await claim(client, worker)
     assert (again["id"], again["attempt"]) == ("b", 1)
@@ -159,10 +164,10 @@ async def test_a_commit_may_go_to_another_server_than_the_claim(client, serve, s
     await store.enqueue([job("a"), job("b")])
     worker = await join(client)
     other = serve()
-    assert len(await claim(other, worker)) == 2  # the store told it who the worker is
-    (answer,) = await say(client, "nack", {"id": "a", "token": 1, "reason": "x"})
+    held = await take(other, worker)  # the store told it who the worker is
+    (answer,) = await say(client, "nack", held["a"] | {"reason": "x"})
     assert (answer["outcome"], answer["delay"]) == ("retry", 5.0)
-    assert (await say(serve(), "ack", {"id": "b", "token": 1}))[0]["outcome"] == "done"
+    assert (await say(serve(), "ack", held["b"]))[0]["outcome"] == "done"
     (attempt,) = await store.history("a")
     assert attempt.worker == worker
 
@@ -176,8 +181,8 @@ async def test_a_worker_that_nobody_knows_is_told_to_join(client):
 async def test_a_heartbeat_keeps_leases_and_tells_which_are_lost(client, store, clock):
     await store.enqueue([job("a"), job("b")])
     worker = await join(client)
-    await claim(client, worker)
-    holding = [{"id": "a", "token": 1}, {"id": "b", "token": 1}]
+    held = await take(client, worker)
+    holding = [held["a"], held["b"]]
     for _ in range(3):
         clock.advance(10)
         heard = await good(
@@ -189,31 +194,31 @@ async def test_a_heartbeat_keeps_leases_and_tells_which_are_lost(client, store, 
     heard = await good(
         client.post("/worker/heartbeat", json={"worker": worker, "holding": holding})
     )
-    assert heard["lost"] == [{"id": "a", "token": 1}]
+    assert heard["lost"] == [held["a"]]
 
 
 async def test_what_a_worker_does_not_know_of_after_a_lease_is_returned(client, store, clock):
     await store.enqueue([job("a")])
     worker = await join(client)
-    await claim(client, worker)
+    held = await take(client, worker)
     for _ in range(2):
         clock.advance(8)
         heard = await good(client.post("/worker/heartbeat", json={"worker": worker}))
         assert heard == {"lost": [], "returned": []}  # it does not say what it holds
     asked = {"worker": worker, "holding": []}
     heard = await good(client.post("/worker/heartbeat", json=asked))
-    assert heard["returned"] == [{"id": "a", "token": 1}]
+    assert heard["returned"] == [held["a"]]
     assert (await claim(client, worker))[0]["attempt"] == 1
 
 
 async def test_a_worker_that_stops_beating_loses_its_jobs(client, store, clock):
     await store.enqueue([job("a")])
     worker = await join(client, lease=3)
-    await claim(client, worker)
+    held = await take(client, worker)
     clock.advance(4)
     (lost,) = await store.seize(10, Worker("reaper"))
     assert lost.worker == worker
-    (answer,) = await say(client, "ack", {"id": "a", "token": 1})
+    (answer,) = await say(client, "ack", held["a"])
     assert answer["verdict"] == "stale"
 
 
@@ -267,7 +272,7 @@ async def test_nothing_more_is_claimed_for_a_client_that_is_gone(client, store, 
     gone.set()
     assert not await waiting
     await store.enqueue([job("a")])
-    assert (await store.get("a")).token == 0
+    assert (await store.get("a")).started_at is None
     assert worker not in store._bells._sleepers
 
 
@@ -284,7 +289,7 @@ async def test_claims_keep_to_the_policy_that_is_stored_with_the_queue(client, s
     await store.enqueue([job(name) for name in ("a", "b", "c", "d")])
     worker = await join(client)
     for each in await claim(client, worker, 2):
-        await say(client, "nack", {"id": each["id"], "token": 1, "reason": "x"})
+        await say(client, "nack", {"id": each["id"], "token": each["token"], "reason": "x"})
     clock.advance(5)
     assert [each["id"] for each in await claim(client, worker, 3)] == ["a", "b", "c"]
 
@@ -310,9 +315,9 @@ async def test_balanced_shares_hold_over_claims_of_one(client, store, clock):
 async def test_attempts_count_for_the_health_of_the_region(client, store):
     await store.enqueue([job("a"), job("b")])
     worker = await join(client)
-    await claim(client, worker)
-    await say(client, "ack", {"id": "a", "token": 1})
-    await say(client, "nack", {"id": "b", "token": 1, "reason": "x"})
+    held = await take(client, worker)
+    await say(client, "ack", held["a"])
+    await say(client, "nack", held["b"] | {"reason": "x"})
     await client.service.reporter.report()
     health = (await store.facts()).health_of("mail", "default")
     assert (health.succeeded, health.failed) == (1, 1)
@@ -331,13 +336,13 @@ async def test_a_refused_result_is_a_failed_attempt_and_is_not_stored(serve, sto
         asked = {"task": "ask", "args": ["why?"], "id": name}
         await good(client.post("/api/jobs", json=asked))
     worker = await join(client, queues=["questions"])
-    await claim(client, worker)
+    held = await take(client, worker)
     answers = await say(
         client,
         "ack",
-        {"id": "good", "token": 1, "result": {"category": "fine"}},
-        {"id": "bad", "token": 1, "result": {"category": "Error"}},
-        {"id": "odd", "token": 1, "result": 5},
+        held["good"] | {"result": {"category": "fine"}},
+        held["bad"] | {"result": {"category": "Error"}},
+        held["odd"] | {"result": 5},
     )
     assert [each["outcome"] for each in answers] == ["done", "retry", "retry"]
     assert answers[1]["reason"] == "the result was refused"
@@ -354,14 +359,14 @@ async def test_without_the_app_a_judged_result_is_refused_and_nothing_written(
 ):
     await store.enqueue([job("a"), job("b", **mark)])
     worker = await join(client)
-    await claim(client, worker)
-    asked = {"jobs": [{"id": name, "token": 1} for name in ("a", "b")]}
+    held = await take(client, worker)
+    asked = {"jobs": [held["a"], held["b"]]}
     problem = await refused(client.post("/worker/ack", json=asked), 409, "mulligan serve APP")
     assert problem["jobs"] == ["b"]
     assert (await store.get("a")).status == "processing"
     other = serve(app=app)  # an app, but not the one that declares the task
     await refused(other.post("/worker/ack", json=asked), 409, "task 'send'")
-    (answer,) = await say(client, "nack", {"id": "b", "token": 1, "reason": "x"})
+    (answer,) = await say(client, "nack", held["b"] | {"reason": "x"})
     assert answer["outcome"] == "retry"
 
 
@@ -369,8 +374,8 @@ async def test_a_result_over_the_limit_is_a_failed_attempt(serve, store):
     client = serve(settings=Settings(result_limit=100))
     await store.enqueue([job("a")])
     worker = await join(client)
-    await claim(client, worker)
-    (answer,) = await say(client, "ack", {"id": "a", "token": 1, "result": "x" * 100})
+    held = await take(client, worker)
+    (answer,) = await say(client, "ack", held["a"] | {"result": "x" * 100})
     assert answer["outcome"] == "retry"
     assert "more than the 100 allowed" in answer["reason"]
 

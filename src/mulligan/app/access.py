@@ -81,10 +81,17 @@ class Portal:
         if self._store is None:
             async with self._opening:
                 if self._store is None:
-                    store = self._make()
-                    await store.open()
-                    self._store = store
+                    self._store = await self._opened()
         return await operation(self._store)
+
+    async def _opened(self) -> Store:
+        store = self._make()
+        try:
+            await store.open()
+        except BaseException:
+            await store.close()
+            raise
+        return store
 
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:

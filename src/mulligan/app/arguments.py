@@ -65,7 +65,7 @@ class Arguments:
         for name, value in kwargs.items():
             self._check(name, types.declared.get(name, types.extra), value)
         try:
-            return encode(args), encode(kwargs)
+            return encode(args), encode(kwargs) if kwargs else b"{}"
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise InvalidError(
                 f"task {self._name}: the arguments cannot be written as JSON: {error};"
@@ -167,6 +167,6 @@ def shown(value: Any) -> str:
     """The value in an error message: short, whatever it is."""
     try:
         text = repr(value)
-    except RecursionError:
+    except Exception:  # noqa: BLE001 - a value of any class, that may be broken or endless
         return "…"
     return text if len(text) <= SHOWN_LIMIT else text[: SHOWN_LIMIT - 1] + "…"

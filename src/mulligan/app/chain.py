@@ -19,10 +19,11 @@ from msgspec.structs import replace
 
 from mulligan.app.handle import JobHandle
 from mulligan.app.options import Options, Placement, checked
-from mulligan.app.stages import ChainHandle, found_root, refuse_leftovers
+from mulligan.app.stages import ChainHandle, found_chain
 from mulligan.app.task import Prepared, Task, Using
 from mulligan.core.errors import InvalidError
-from mulligan.core.flow import Flow, Stage, check_root
+from mulligan.core.flow import Flow, check_root
+from mulligan.core.stage import Stage
 
 if TYPE_CHECKING:
     from mulligan.app.mulligan import Mulligan
@@ -141,15 +142,13 @@ class Chain(Generic[P, R]):
         return await self._send(self.call(*args, **kwargs))
 
     async def _send(self, call: Prepared[Any]) -> ChainHandle[R]:
-        own = self.parts[0].placement.id
-        if own is not None:
-            await self.app.access.acall(lambda store: refuse_leftovers(store, self._flow(own)))
         [first] = await self.app.aenqueue_many([call])
-        # A chain that was there before may be at any stage; its jobs are named after its first.
-        root = first.id
-        if not first.created:
-            root = await self.app.access.acall(lambda store: found_root(store, first.id))
-        return ChainHandle(self.app, self._flow(root), created=first.created)
+        flow = self._flow(call.job.id)
+        # One that was there before may be at any stage; one with an id of the caller's own has
+        # a life, after which its later jobs are named.
+        if not first.created or self.parts[0].placement.id is not None:
+            flow = await self.app.access.acall(lambda store: found_chain(store, first.id, flow))
+        return ChainHandle(self.app, flow, created=first.created)
 
 
 # What only the first job of a chain can have; the others come when their turn is.

@@ -12,10 +12,10 @@ from mulligan.app.task import AsyncTask, PlainTask, Task
 from mulligan.core.durations import Seconds
 from mulligan.core.errors import InvalidError
 from mulligan.core.names import check_name
-from mulligan.core.schedule import Cron, Every, Schedule
 
 if TYPE_CHECKING:
     from mulligan.app.mulligan import Mulligan
+    from mulligan.core.schedule import Schedule
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -59,12 +59,7 @@ class TaskMaker:
         if on_dead is not None:
             if not isinstance(on_dead, Task):
                 raise InvalidError(f"on_dead {on_dead!r} must be a task of the app")
-            placement = replace(
-                placement,
-                on_dead=on_dead.name,
-                on_dead_queue=on_dead.placement.queue,
-                on_dead_retry=on_dead.placement.retry,
-            )
+            placement = replace(placement, on_dead=on_dead.placement.stage(on_dead.name))
         self._placement = placement
 
     @overload
@@ -91,12 +86,19 @@ class TaskMaker:
         return task
 
 
-def schedule_of(cron: str | None, every: Seconds | None, timezone: str | None) -> Schedule | None:
+def schedule_of(cron: str | None, every: Seconds | None, timezone: str | None) -> "Schedule | None":
     """The schedule that is meant, if any."""
     if cron is not None and every is not None:
         raise InvalidError(f"cron {cron!r} and every {every!r}: give one of them")
     if timezone is not None and cron is None:
         raise InvalidError(f"timezone {timezone!r} goes with cron=, which is missing")
+    # Time zones import slowly, and few tasks run by a schedule.
     if cron is not None:
+        from mulligan.core.schedule import Cron  # noqa: PLC0415
+
         return Cron(cron, timezone or "UTC")
-    return None if every is None else Every(every)
+    if every is not None:
+        from mulligan.core.schedule import Every  # noqa: PLC0415
+
+        return Every(every)
+    return None

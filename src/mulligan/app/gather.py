@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from mulligan.app.chain import Chain, Part, check_later, part_of
 from mulligan.app.ids import new_id
-from mulligan.app.stages import ChainHandle
+from mulligan.app.stages import ChainHandle, found_chain
 from mulligan.app.task import Prepared
 from mulligan.core.errors import InvalidError
 from mulligan.core.flow import (
@@ -19,8 +19,10 @@ from mulligan.core.flow import (
     member_id,
     stage_id,
 )
-from mulligan.core.job import NewJob, encode
+from mulligan.core.job import Enqueued, NewJob, encode
 from mulligan.core.names import check_name
+from mulligan.core.settings import BATCH_LIMIT
+from mulligan.stores.contract import Store
 
 if TYPE_CHECKING:
     from mulligan.app.mulligan import Mulligan
@@ -37,14 +39,42 @@ async def send_gathered(
     caller's own, sending all of it again after a failure completes what is missing.
     """
     parts = then.parts if isinstance(then, Chain) else (part_of(then),)
-    root = new_id() if job is None else check_root(check_name("id", job))
-    flow, jobs = gathered(root, list(calls), parts)
-    first, *_ = await app.asend(jobs, together=True)
-    return ChainHandle(app, flow, created=first.created)
+    if job is None:
+        flow, jobs = gathered(new_id(), list(calls), parts)
+        await app.asend(jobs, together=True)
+        return ChainHandle(app, flow, created=True)
+    root = check_root(check_name("id", job))
+    flow, jobs = gathered(root, list(calls), parts, named=True)
+    answers = await app.asend(jobs, together=True)
+    await app.access.acall(lambda store: refuse_leftovers(store, root, answers))
+    flow = await app.access.acall(lambda store: found_chain(store, jobs[0].id, flow))
+    return ChainHandle(app, flow, created=answers[0].created)
+
+
+async def refuse_leftovers(store: Store, root: str, answers: Sequence[Enqueued]) -> None:
+    """Undo a gather under whose id members of an earlier one are still stored.
+
+    They would not run again, and what gathers would wait for them for ever.
+    """
+    gather = await store.get(answers[0].id) if answers[0].created else None
+    if gather is None:
+        return
+    for answer in answers:
+        left = None if answer.created else await store.get(answer.id)
+        if left is not None and left.created_at < gather.created_at:
+            mine = [each.id for each in answers if each.created]
+            for start in range(0, len(mine), BATCH_LIMIT):
+                part = mine[start : start + BATCH_LIMIT]
+                await store.cancel(part, f"gather id {root!r} was in use")
+                await store.purge(part)
+            raise InvalidError(
+                f"gather id {root!r}: job {left.id} of an earlier gather is still stored"
+                f" ({left.status}); purge it, or use another id"
+            )
 
 
 def gathered(
-    root: str, calls: Sequence[Prepared[Any]], parts: Sequence[Part]
+    root: str, calls: Sequence[Prepared[Any]], parts: Sequence[Part], *, named: bool = False
 ) -> tuple[Flow, list[NewJob]]:
     """The flow of such a chain, and its jobs, the gathering one first."""
     first, *rest = parts
@@ -59,13 +89,13 @@ def gathered(
         replace(
             call.job,
             id=member_id(spread, place),
-            body=with_flow(call.job, spread),
+            body=with_flow(call.job, spread, named=named),
             gather=gather,
             place=place,
         )
         for place, call in enumerate(calls)
     ]
-    return whole, [gathering(gather, first.stage, region, whole), *members]
+    return whole, [gathering(gather, first.stage, region, whole, named=named), *members]
 
 
 def check(calls: Sequence[Prepared[Any]], first: Part) -> None:
@@ -83,7 +113,7 @@ def check(calls: Sequence[Prepared[Any]], first: Part) -> None:
     check_later("gather", first)
 
 
-def with_flow(job: NewJob, flow: Flow) -> bytes:
+def with_flow(job: NewJob, flow: Flow, *, named: bool) -> bytes:
     """The body of a job that has become part of a flow."""
     if flow_of(job.body) is not None:
         raise InvalidError("gather takes calls of tasks, not of chains")
@@ -92,4 +122,4 @@ def with_flow(job: NewJob, flow: Flow) -> bytes:
             f"gather: a call of {job.task} has unique_key {job.unique_key!r}, and if another job"
             " held it, its result would be missing; take it away"
         )
-    return job.body[:-1] + b',"flow":' + encode(flow) + b"}"
+    return b'%b,"flow":%b,"named":%b}' % (job.body[:-1], encode(flow), encode(named))

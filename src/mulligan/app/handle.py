@@ -1,16 +1,20 @@
 """A handle on a job that was enqueued: ask how it is, wait for its result, cancel it."""
 
 from math import inf
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from mulligan.core.durations import Seconds, seconds
 from mulligan.core.errors import (
+    InvalidError,
     JobCancelledError,
     JobFailedError,
     ResultTimeoutError,
     UnknownJobError,
 )
+from mulligan.core.flow import following_of, sink_id
 from mulligan.core.job import ENDED, Attempt, Job, Status
+from mulligan.core.names import clean
+from mulligan.core.settings import TEXT_LIMIT
 
 if TYPE_CHECKING:
     from mulligan.app.mulligan import Mulligan
@@ -88,9 +92,22 @@ class JobHandle(Generic[R]):
         """Its failed and lost attempts, oldest first."""
         return self._app.run(self.ahistory)
 
+    async def asink(self) -> "JobHandle[Any]":
+        """The job that hands its result to its sink, which is enqueued when this one is done."""
+        job = await self.ainfo()
+        told = following_of(job.body)
+        if told.sink is None:
+            raise InvalidError(f"job {job.id} of task {job.task} has no sink")
+        return self._app.job(sink_id(job, told))
+
+    def sink(self) -> "JobHandle[Any]":
+        """The job that hands its result to its sink, which is enqueued when this one is done."""
+        return self._app.run(self.asink)
+
     async def acancel(self, reason: str = "cancelled by its caller") -> bool:
         """End the job; False if it had ended already."""
-        answers = await self._app.access.acall(lambda store: store.cancel([self.id], reason))
+        said = storable(reason)
+        answers = await self._app.access.acall(lambda store: store.cancel([self.id], said))
         return answers[0]
 
     def cancel(self, reason: str = "cancelled by its caller") -> bool:
@@ -110,3 +127,8 @@ class JobHandle(Generic[R]):
 
     def __hash__(self) -> int:
         return hash(self.id)
+
+
+def storable(reason: str) -> str:
+    """The reason as every store can keep it."""
+    return clean(reason)[:TEXT_LIMIT]

@@ -1,10 +1,10 @@
 """The app: a store, its tasks and its queues."""
 
+import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
-from mulligan.app.access import Access, Direct, Portal
 from mulligan.app.chain import Chain, Step, part_of
 from mulligan.app.dead import DeadLetters
 from mulligan.app.declaring import TaskMaker, TaskOptions
@@ -19,14 +19,16 @@ from mulligan.core.errors import InvalidError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import FetchPolicy, parse_policy
 from mulligan.core.job import Enqueued, NewJob
-from mulligan.core.names import check_name
+from mulligan.core.names import check_name, check_word
+from mulligan.core.periodic import Periodic
 from mulligan.core.settings import BATCH_LIMIT, Settings
-from mulligan.engine.ticker import Periodic
 from mulligan.engine.tracing import Tracing, store_traced
 from mulligan.stores import is_embedded, make_store, redact
 from mulligan.stores.contract import Store
 
 if TYPE_CHECKING:
+    from mulligan.app.access import Access
+    from mulligan.core.signing import Keys
     from mulligan.testing import Testing
 
 P = ParamSpec("P")
@@ -36,28 +38,39 @@ A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
 D = TypeVar("D")
+KEYS_VARIABLE = "MULLIGAN_SIGNING_KEYS"
 
 
 class Mulligan:
     """An application: where its jobs are stored, which tasks it has, how its queues behave.
 
-    Making one connects to nothing; the first enqueue or worker does.
+    Making one connects to nothing; the first enqueue or worker does. With `signing_keys` its jobs
+    are signed, by the first of them, and its workers run no others.
     """
 
     def __init__(
-        self, url: str = "sqlite:///mulligan.db", *, settings: Settings | None = None
+        self,
+        url: str = "sqlite:///mulligan.db",
+        *,
+        settings: Settings | None = None,
+        signing_keys: Sequence[str | bytes] | None = None,
     ) -> None:
         self.url = url
         self.settings = settings or Settings()
+        self.keys = keys_of(signing_keys, os.environ.get(KEYS_VARIABLE, ""))
         self.tasks: dict[str, Task[..., Any]] = {}
         self.queues: dict[str, QueueSettings] = {}
         self.tracing: Tracing | None = None
         self._memory: Store | None = make_store(url) if url.startswith("memory:") else None
-        self.access: Access = (
-            Direct(partial(self.make_store, inline=True))
-            if is_embedded(url)
-            else Portal(self.make_store)
-        )
+
+    @cached_property
+    def access(self) -> "Access":
+        """How calls reach the store; made when the first one does, for it needs asyncio."""
+        from mulligan.app.access import Direct, Portal  # noqa: PLC0415 - to import quickly
+
+        if is_embedded(self.url):
+            return Direct(partial(self.make_store, inline=True))
+        return Portal(self.make_store)
 
     @property
     def shown_url(self) -> str:
@@ -66,7 +79,15 @@ class Mulligan:
 
     def make_store(self, *, inline: bool = False) -> Store:
         """A handle on the app's store, not yet open; all handles on memory:// share one."""
-        return self._memory or make_store(self.url, inline=inline)
+        return self.seen(self._memory or make_store(self.url, inline=inline))
+
+    def seen(self, store: Store) -> Store:
+        """The store as the app sees it: through its signing keys, if it has any."""
+        if self.keys is None:
+            return store
+        from mulligan.stores.signed import signed  # noqa: PLC0415 - few apps sign
+
+        return signed(store, self.keys)
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine of this app from plain code."""
@@ -210,14 +231,15 @@ class Mulligan:
 
     def job(self, job: str) -> JobHandle[Any]:
         """A handle on a job by its id."""
-        return JobHandle(self, job)
+        return JobHandle(self, check_word("job", job))
 
     def dead_letters(self, queue: str | None = None) -> DeadLetters:
         """The failed jobs of a queue, or of all."""
-        return DeadLetters(self, queue)
+        return DeadLetters(self, None if queue is None else check_word("queue", queue))
 
     async def aexplain(self, job: str) -> str:
         """One sentence on why the job is where it is."""
+        check_word("job", job)
         return await self.access.acall(lambda store: explain_job(store, job))
 
     # -- operating -------------------------------------------------------------------------
@@ -310,8 +332,20 @@ async def parted(
     """Do it to any number of jobs, a batch at a time."""
     if isinstance(jobs, str):
         raise InvalidError(f"jobs {jobs!r} must be a list of ids; for one job give [{jobs!r}]")
+    for job in jobs:
+        check_word("job", job)
     return [
         answer
         for start in range(0, len(jobs), BATCH_LIMIT)
         for answer in await operate(jobs[start : start + BATCH_LIMIT])
     ]
+
+
+def keys_of(given: Sequence[str | bytes] | None, written: str) -> "Keys | None":
+    """The keys that were given, or else those of the environment; None if there are none."""
+    if given is None and not written:
+        return None
+    from mulligan.core.signing import Keys, read_keys  # noqa: PLC0415 - few apps sign
+
+    keys = read_keys(written) if given is None else given
+    return Keys(keys) if keys else None

@@ -9,11 +9,12 @@ from msgspec import json as msgjson
 
 from mulligan.core.durations import Seconds, check_seconds
 from mulligan.core.errors import InvalidError
-from mulligan.core.flow import ROOT_LIMIT, Flow, Stage
+from mulligan.core.flow import ROOT_LIMIT, Flow
 from mulligan.core.job import Body, NewJob, encode
 from mulligan.core.lane import Priority
 from mulligan.core.names import check_name, check_region
 from mulligan.core.retry import Retry
+from mulligan.core.stage import Stage
 
 PriorityName = Literal["normal", "urgent"]
 PRIORITIES: dict[str, Priority] = {"normal": Priority.NORMAL, "urgent": Priority.URGENT}
@@ -51,10 +52,8 @@ class Placement(Struct, frozen=True):
     expires: float | None = None
     concurrency_key: str | None = None
     concurrency_limit: int = 1
-    on_dead: str | None = None
-    on_dead_queue: str = "default"
-    on_dead_retry: Raw = Raw(b"{}")
     judged: bool = False
+    on_dead: Stage | None = None
     sink: Stage | None = None
 
     def stage(self, task: str, *, each: bool = False) -> Stage:
@@ -70,11 +69,9 @@ class Placement(Struct, frozen=True):
             self.expires,
             self.concurrency_key,
             self.concurrency_limit,
-            self.on_dead,
-            self.on_dead_queue,
-            self.on_dead_retry,
             each,
             self.judged,
+            self.on_dead,
             self.sink,
         )
 
@@ -89,6 +86,7 @@ class Placement(Struct, frozen=True):
         flow: Flow | None = None,
     ) -> NewJob:
         """The job that these arguments make."""
+        followed = self.sink is not None or self.on_dead is not None
         body = encode(
             Body(
                 task,
@@ -97,14 +95,13 @@ class Placement(Struct, frozen=True):
                 self.retry,
                 self.timeout,
                 self.on_dead,
-                self.on_dead_queue,
-                self.on_dead_retry,
                 self.judged,
                 self.sink,
                 flow,
+                named=self.id is not None and (followed or flow is not None),
             )
         )
-        if (self.sink is not None or self.on_dead is not None) and len(job_id) > ROOT_LIMIT:
+        if followed and len(job_id) > ROOT_LIMIT:
             raise InvalidError(
                 f"id {job_id[:40]!r} has {len(job_id)} characters; what follows from a job is named"
                 f" after it, so use at most {ROOT_LIMIT} where it has a sink or on_dead"

@@ -3,11 +3,12 @@
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from mulligan.app.handle import JobHandle
+from mulligan.app.handle import JobHandle, storable
 from mulligan.core.errors import InvalidError
-from mulligan.core.flow import Flow, flow_of, member_id, stage_id
-from mulligan.core.job import Attempt, Job
+from mulligan.core.flow import Flow, flow_of, following_of, is_spread, member_id, stage_id
+from mulligan.core.job import Attempt, Job, life_of
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.stores.contract import Store
 
@@ -74,9 +75,9 @@ class ChainHandle(JobHandle[R]):
 
     async def acancel(self, reason: str = "cancelled by its caller") -> bool:
         """End the chain at whatever stage it is; False if it had ended already."""
-        access = self._app.access
+        access, said = self._app.access, storable(reason)
         for _ in range(LOOKS):
-            if await access.acall(lambda store: end(store, self._flow, reason)):
+            if await access.acall(lambda store: end(store, self._flow, said)):
                 return True
             if not is_between(await self.astages()):
                 return False
@@ -94,11 +95,6 @@ class ChainHandle(JobHandle[R]):
         return job.status in ("failed", "cancelled") or (job.status == "done" and last)
 
 
-def is_spread(name: str) -> bool:
-    """Whether a stage of this name has a job for each element."""
-    return name.startswith("each(")
-
-
 def is_between(stages: list[StageView]) -> bool:
     """Whether one stage is done and the next, as it seems, has yet to be delivered."""
     begun = [stage for stage in stages if stage.jobs]
@@ -112,7 +108,7 @@ async def end(store: Store, flow: Flow, reason: str) -> bool:
 
     The one jobs of all stages first, in one step: after it nothing more can begin.
     """
-    stages = [Flow(flow.root, flow.path, number + 1) for number in range(len(flow.path))]
+    stages = [replace(flow, number=number + 1) for number in range(len(flow.path))]
     answers = await store.cancel([stage_id(stage) for stage in stages], reason)
     for stage, view in zip(stages, await stages_of(store, flow), strict=True):
         if is_spread(view.name):
@@ -125,7 +121,7 @@ async def end(store: Store, flow: Flow, reason: str) -> bool:
 async def newest(store: Store, flow: Flow) -> Job | None:
     """The job of the last stage that has one."""
     for number in range(len(flow.path), 0, -1):
-        job = await store.get(stage_id(Flow(flow.root, flow.path, number)))
+        job = await store.get(stage_id(replace(flow, number=number)))
         if job is not None:
             return job
     return None
@@ -152,7 +148,7 @@ def spread_of(views: list[StageView], at: int) -> int:
 async def stage_of(store: Store, flow: Flow, number: int) -> StageView:
     """One stage: its job, or those of a fan-out."""
     name = flow.path[number - 1]
-    here = Flow(flow.root, flow.path, number)
+    here = replace(flow, number=number)
     if not is_spread(name):
         job = await store.get(stage_id(here))
         return StageView(number, name, [] if job is None else [job])
@@ -173,29 +169,26 @@ async def stage_of(store: Store, flow: Flow, number: int) -> StageView:
 
 async def family(store: Store, job: Job) -> list[StageView]:
     """Every stage of the chain that a job belongs to; none if it stands alone."""
-    flow = flow_of(job.body)
+    flow = await found_flow(store, job)
     return [] if flow is None else await stages_of(store, flow)
 
 
-async def found_root(store: Store, job: str) -> str:
-    """The id of the first job of the chain that a job belongs to."""
+async def found_flow(store: Store, job: Job) -> Flow | None:
+    """The flow that a job belongs to, with the life that its later stages are named after."""
+    told = following_of(job.body)
+    flow = told.flow
+    if flow is None or flow.life or not told.named:
+        return flow
+    began: Job | None = job
+    if flow.number != flow.begins_at:
+        began = await store.get(stage_id(replace(flow, number=flow.begins_at)))
+    return flow if began is None else replace(flow, life=life_of(began.token))
+
+
+async def found_chain(store: Store, job: str, flow: Flow) -> Flow:
+    """The chain as it is stored, of which `job` is a job at whatever stage."""
     stored = await store.get(job)
-    flow = None if stored is None else flow_of(stored.body)
-    return job if flow is None else flow.root
-
-
-async def refuse_leftovers(store: Store, flow: Flow) -> None:
-    """Refuse an id of the caller's own under which later stages are stored, but not the first.
-
-    What follows from a job is named after it: a new chain would come to nothing at the stage
-    whose name is taken.
-    """
-    if await store.get(flow.root) is not None:
-        return
-    for number in range(2, len(flow.path) + 1):
-        left = await store.get(stage_id(Flow(flow.root, flow.path, number)))
-        if left is not None:
-            raise InvalidError(
-                f"chain id {flow.root!r}: job {left.id} of an earlier chain is still stored"
-                f" ({left.status}); purge it, or use another id"
-            )
+    found = None if stored is None else await found_flow(store, stored)
+    if found is None:
+        return replace(flow, root=job)
+    return replace(flow, root=found.root, life=found.life)

@@ -14,11 +14,12 @@ from mulligan.core.errors import InvalidError
 from mulligan.core.flow import ROOT_LIMIT, Flow
 from mulligan.core.job import Call, NewJob
 from mulligan.core.names import NAME_LIMIT
-from mulligan.core.schedule import Schedule
+from mulligan.core.signals import Fail
 
 if TYPE_CHECKING:
     from mulligan.app.chain import Chain, Each, Step
     from mulligan.app.mulligan import Mulligan
+    from mulligan.core.schedule import Schedule
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -68,7 +69,8 @@ class Task(Generic[P, R]):
 
     def using(self, **options: Unpack[Options]) -> "Using[P, R]":
         """The task with other options for the calls that follow."""
-        return Using(self, replace(self.placement, **checked(options)))
+        placement = replace(self.placement, **checked(options)) if options else self.placement
+        return Using(self, placement)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> "Prepared[R]":
         """The call as a value, for `enqueue_many`."""
@@ -82,7 +84,7 @@ class Task(Generic[P, R]):
         """Have the task run by a worker. The job is stored when this returns."""
         return await self.using().aenqueue(*args, **kwargs)
 
-    def run_by(self, schedule: Schedule) -> None:
+    def run_by(self, schedule: "Schedule") -> None:
         """Have it run by a schedule; refuses a task that cannot be called without arguments."""
         self._arguments.pack((), {})
         if self.placement.unique_key is not None:
@@ -111,6 +113,8 @@ class Task(Generic[P, R]):
 
     def arguments(self, call: Call) -> tuple[list[Any], dict[str, Any]]:
         """The stored arguments in the types that the function declares."""
+        if call.refused is not None:
+            raise Fail(call.refused, "signature")
         return self._arguments.unpack(call)
 
     def new_job(

@@ -43,11 +43,11 @@ async def work(
 ) -> Engine:
     """Run the worker until its engine is stopped. `ready` is given the engine before it starts."""
     store = app.make_store()
-    await store.open()
     # A handle of its own lets the heartbeat go on while this loop is blocked.
     heart = store if is_embedded(app.url) else app.make_store()
     settings = replace(app.settings, concurrency=worker.concurrency)
     try:
+        await store.open()
         app.access.at_home(store)
         for name, queue in app.queues.items():
             await store.configure(name, queue)

@@ -67,7 +67,7 @@ def value_of(text: str) -> Any:
     """The text as JSON, or as it stands."""
     try:
         return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return text
 
 

@@ -5,10 +5,9 @@ import re
 from collections.abc import Sequence
 
 import click
-import msgspec
 
 from mulligan.cli.group import printable
-from mulligan.cli.show import progress
+from mulligan.cli.show import as_json, progress
 from mulligan.cli.target import about_an_app_or_store, find_app, with_store
 from mulligan.core.durations import check_seconds
 from mulligan.core.errors import InvalidError
@@ -19,7 +18,6 @@ from mulligan.stores.contract import Selection, Stats, Store
 PAGE = 500
 AT_ONCE = 50
 UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
-encode = msgspec.json.Encoder().encode
 
 
 @click.command()
@@ -55,7 +53,7 @@ async def write(store: Store, back: float, queue: str | None) -> None:
     stats = await store.stats()
     since = stats.now - back
     header, asleep = header_of(stats, await store.facts(), since)
-    click.echo(encode(header))
+    click.echo(as_json(header))
     for region in asleep:
         click.echo(
             f"note: no worker of region {printable(region)!r} is alive; the first line says one"
@@ -92,7 +90,7 @@ async def write_jobs(store: Store, jobs: Sequence[Job]) -> None:
     """Write the lines of these jobs."""
     histories = await asyncio.gather(*(failures(store, job) for job in jobs))
     for job, attempts in zip(jobs, histories, strict=True):
-        click.echo(encode(traced(job, attempts)))
+        click.echo(as_json(traced(job, attempts)))
 
 
 async def failures(store: Store, job: Job) -> list[Attempt]:

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mulligan.cli.group import printable
+from mulligan.core.errors import UNREADABLE
 from mulligan.core.job import Attempt, Job
 
 # Neither a pipe nor a file has a width; programs that cut columns want them whole.
@@ -26,6 +27,8 @@ STYLES = {
     "pending": "",
 }
 MINUTE, HOUR, DAY = 60, 3600, 86_400
+# Codes that JSON may hold as they are, and that move the cursor of a terminal or end a line.
+CONTROLS = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -46,7 +49,7 @@ def piped_width() -> int:
 
 def print_json(value: Any) -> None:
     """One JSON document, readable by people too."""
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    click.echo(msgspec.json.format(as_json(value), indent=2))
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
@@ -115,13 +118,13 @@ def decoded(data: bytes) -> Any:
     """JSON as values; what is not JSON as text."""
     try:
         return msgspec.json.decode(data)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return data.decode("utf-8", "replace")
 
 
 def as_json(value: Any) -> str:
-    """A value as JSON on one line."""
-    return msgspec.json.encode(value).decode()
+    """A value as JSON on one line, which no terminal takes for more."""
+    return msgspec.json.encode(value).decode().translate(CONTROLS)
 
 
 def progress(*, wanted: bool = True) -> Progress:

@@ -15,6 +15,7 @@ from mulligan.app.overview import measure, metrics_document, overview
 from mulligan.cli.show import job_json
 from mulligan.cli.target import find_app, given, opened
 from mulligan.core.errors import InvalidError, StoreUnavailableError
+from mulligan.stores import redact
 from mulligan.stores.contract import Store
 
 VARIABLE = "MULLIGAN_TOKEN"
@@ -66,14 +67,15 @@ class ServerSight:
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
+        self._shown = redact(self._url)
 
     async def overview(self) -> dict[str, Any]:
         """Everything at one instant."""
-        return await self._known("/api/overview")
+        return await self._known("/api/overview", "queues")
 
     async def metrics(self) -> dict[str, Any]:
         """Every metric by name."""
-        found: dict[str, Any] = (await self._known("/api/metrics"))["metrics"]
+        found: dict[str, Any] = (await self._known("/api/metrics", "metrics"))["metrics"]
         return found
 
     async def job(self, job: str) -> dict[str, Any] | None:
@@ -84,11 +86,11 @@ class ServerSight:
             return None
         return found | (await self._get(f"{path}/explain") or {})
 
-    async def _known(self, path: str) -> dict[str, Any]:
+    async def _known(self, path: str, field: str) -> dict[str, Any]:
         """What every server of mulligan has."""
         found = await self._get(path)
-        if found is None:
-            raise StoreUnavailableError(f"{self._url} is no mulligan server")
+        if not isinstance(found, dict) or field not in found:
+            raise StoreUnavailableError(f"{self._shown} is no mulligan server")
         return found
 
     async def _get(self, path: str) -> dict[str, Any] | None:
@@ -96,10 +98,11 @@ class ServerSight:
 
     def _ask(self, path: str) -> dict[str, Any] | None:
         headers = {"Accept": "application/json"}
+        request = Request(self._url + path, headers=headers)  # noqa: S310 - http or https, checked
         token = os.environ.get(VARIABLE)
         if token:
-            headers["Authorization"] = f"Bearer {token}"
-        request = Request(self._url + path, headers=headers)  # noqa: S310 - http or https, checked
+            # Not to where a redirect leads: that may be anybody's.
+            request.add_unredirected_header("Authorization", f"Bearer {token}")
         try:
             with urlopen(request, timeout=ANSWER_WITHIN) as answer:  # noqa: S310 - as above
                 document: dict[str, Any] = json.loads(answer.read())
@@ -108,11 +111,11 @@ class ServerSight:
             with error:
                 if error.code == NOT_FOUND:
                     return None
-                raise StoreUnavailableError(f"{self._url} answered {told(error)}") from error
+                raise StoreUnavailableError(f"{self._shown} answered {told(error)}") from error
         except (URLError, OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise StoreUnavailableError(
-                f"{self._url} cannot be reached: {reason}; check that `mulligan serve` runs there"
+                f"{self._shown} cannot be reached: {reason}; check that `mulligan serve` runs there"
             ) from error
 
 
@@ -132,7 +135,7 @@ async def sight_of(named: str | None, app: str | None, store: str | None) -> Asy
     url = named if named and is_server(named) else store
     if url and is_server(url) and (named == url or given("store") or not (named or app)):
         if named and named != url:
-            raise InvalidError(f"app {named!r} and server {url!r}: give one of them")
+            raise InvalidError(f"app {named!r} and server {redact(url)!r}: give one of them")
         yield ServerSight(url)
         return
     async with opened(find_app(named, app, store)) as open_store:

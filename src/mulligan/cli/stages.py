@@ -6,6 +6,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from mulligan.app.stages import StageView
+from mulligan.cli.group import printable
 from mulligan.cli.show import coloured
 from mulligan.core.job import Job
 
@@ -37,7 +38,8 @@ def tree_of(stages: list[StageView], current: str) -> Tree:
     """The stages below each other, each with its jobs; the one that was asked for stands out."""
     root = Tree(Text("Chain", "bold"))
     for stage in stages:
-        branch = root.add(Text.assemble(f"{stage.number}. ", (stage.name, "bold"), progress(stage)))
+        name = (printable(stage.name), "bold")
+        branch = root.add(Text.assemble(f"{stage.number}. ", name, progress(stage)))
         for job in stage.jobs[:SHOWN_JOBS]:
             branch.add(leaf(job, current))
         more = stage.members - len(stage.jobs[:SHOWN_JOBS])
@@ -59,12 +61,12 @@ def progress(stage: StageView) -> str:
 
 def leaf(job: Job, current: str) -> Text:
     """One job in a line."""
-    line = Text(job.id, "bold underline" if job.id == current else "")
+    line = Text(printable(job.id), "bold underline" if job.id == current else "")
     line.append("  ").append_text(coloured(job.status))
     if job.retry_count:
         line.append(f", {job.retry_count} retries", "dim")
     if job.awaits:
         line.append(f", awaits {job.awaits}", "yellow")
     if job.status in ("failed", "pending") and job.last_failure_reason:
-        line.append(f": {job.last_failure_reason}", "red")
+        line.append(f": {printable(job.last_failure_reason)}", "red")
     return line

@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from mulligan.app.overview import overview
+from mulligan.cli.group import printable
 from mulligan.cli.show import as_json as one_line
 from mulligan.cli.show import console, print_json, span, table
 from mulligan.cli.target import about_an_app_or_store, find_app, json_option, opened, with_store
@@ -81,8 +82,8 @@ def tables(whole: dict[str, Any]) -> RenderableType:
         *recent_table(whole),
         workers_table(whole),
         *fleets_table(whole),
-        *(Text(f"! {warning}", "yellow") for warning in whole["warnings"]),
-        *(Text(f"! {alert}", "bold red") for alert in whole["alerts"]),
+        *(Text(f"! {printable(warning)}", "yellow") for warning in whole["warnings"]),
+        *(Text(f"! {printable(alert)}", "bold red") for alert in whole["alerts"]),
     ]
     return Group(*parts)
 

@@ -91,13 +91,7 @@ def bare_app(url: str) -> Mulligan:
 
 def check_url(url: str) -> None:
     """Refuse a URL that names no store."""
-    try:
-        make_store(url)
-    except ValueError as error:
-        if isinstance(error, MulliganError):
-            raise
-        scheme = url.partition(":")[0]
-        raise InvalidError(f"the store URL that begins with {scheme!r} is not a URL") from error
+    make_store(url)
 
 
 def load_app(name: str) -> Mulligan:
@@ -169,21 +163,26 @@ async def opened(app: Mulligan, *, create: bool = False) -> AsyncIterator[Store]
         check_file(app.url)
     store = app.make_store()
     try:
+        await open_in_time(store, redact(app.url))
+        yield store
+    finally:
+        await store.close()
+
+
+async def open_in_time(store: Store, shown: str) -> None:
+    """Open it, or say why not."""
+    try:
         async with asyncio.timeout(OPEN_WITHIN):
             await store.open()
     except ValueError as error:
         if isinstance(error, MulliganError):
             raise
-        raise InvalidError(f"store {redact(app.url)!r} cannot be opened: {error}") from error
+        raise InvalidError(f"store {shown!r} cannot be opened: {error}") from error
     except (OSError, TimeoutError) as error:
         raise StoreUnavailableError(
-            f"store {redact(app.url)} cannot be opened: {str(error) or type(error).__name__};"
+            f"store {shown} cannot be opened: {str(error) or type(error).__name__};"
             " check that it runs and that the URL is right"
         ) from error
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 def check_file(url: str) -> None:

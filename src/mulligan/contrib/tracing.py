@@ -14,6 +14,7 @@ from msgspec import Raw, Struct
 
 from mulligan import __version__
 from mulligan.app import Mulligan
+from mulligan.core.errors import UNREADABLE
 from mulligan.core.job import NO_TRACE, Claim, Enqueued, NewJob, encode, traced
 from mulligan.core.outcome import Again, Dead, Failed, Later, Outcome, Result
 from mulligan.engine.tracing import Ended, Stored
@@ -110,7 +111,7 @@ def carrier_of(body: bytes) -> Mapping[str, str]:
     """The trace context that a body carries; none if it cannot be read."""
     try:
         return decode_carrying(body).trace if b'"trace":' in body else {}
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return {}
 
 

@@ -1,10 +1,10 @@
 """What is known when a decision is made: the settings of queues and the state of regions."""
 
-from msgspec import Struct
+from msgspec import Struct, json
 
 from mulligan.core.budget import Budget
 from mulligan.core.durations import Seconds, check_seconds, seconds
-from mulligan.core.errors import InvalidError
+from mulligan.core.errors import UNREADABLE, InvalidError, StoreError
 from mulligan.core.fetch import Balanced, FetchPolicy, Fifo
 from mulligan.core.health import UNKNOWN, Health
 
@@ -30,6 +30,21 @@ class QueueSettings(Struct, frozen=True):
 
 
 DEFAULT_QUEUE = QueueSettings()
+_decode_settings = json.Decoder(QueueSettings).decode
+
+
+def read_settings(queue: str, written: bytes | str) -> QueueSettings:
+    """The settings as a store keeps them.
+
+    Refuses those of a newer release: who does not know a queue's policy must not claim from it.
+    """
+    try:
+        return _decode_settings(written)
+    except UNREADABLE as error:
+        raise StoreError(
+            f"the settings of queue {queue!r} cannot be read ({error}); if a newer release wrote"
+            " them, upgrade mulligan here too, else declare the queue anew"
+        ) from error
 
 
 class Region(Struct, frozen=True):

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import MsgspecError, Struct, json, to_builtins
+from msgspec import Struct, json, to_builtins
+
+from mulligan.core.errors import UNREADABLE
 
 PREFIX = "fleet/"
 
@@ -71,7 +73,7 @@ def fleets(notes: Mapping[str, bytes]) -> dict[str, Any]:
     for key, value in sorted(notes.items()):
         try:
             state = json.decode(value, type=FleetState)
-        except MsgspecError:  # a note of a release that says it otherwise
+        except UNREADABLE:  # a note of a release that says it otherwise
             continue
         found[key.removeprefix(PREFIX)] = to_builtins(state)
     return found

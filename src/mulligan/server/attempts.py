@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from mulligan.app import Task
 from mulligan.core.decide import decide
+from mulligan.core.errors import UNREADABLE
 from mulligan.core.facts import Facts
 from mulligan.core.job import Claim, Job, Lease
 from mulligan.core.outcome import (
@@ -25,6 +26,7 @@ from mulligan.core.outcome import (
     Succeeded,
 )
 from mulligan.core.settings import Settings
+from mulligan.core.signing import Keys
 from mulligan.engine.depths import Depths
 from mulligan.engine.judging import refusal, too_large
 from mulligan.engine.reporter import Ending, Reporter, ending_of
@@ -54,7 +56,7 @@ def is_judged(body: bytes) -> bool:
     """Whether the app that enqueued the job wants to judge its result."""
     try:
         marks = decode_marks(body)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return False
     return marks.judged or marks.sink is not None
 
@@ -69,12 +71,15 @@ class Attempts:
         settings: Settings,
         tasks: Mapping[str, Task[..., Any]],
         draw: Callable[[], float],
+        *,
+        keys: Keys | None = None,
     ) -> None:
         self._store = store
         self._reporter = reporter
         self._settings = settings
         self._tasks = tasks
         self._draw = draw
+        self._keys = keys
         self._claims: OrderedDict[Lease, Claim] = OrderedDict()
         self._depths = Depths(store, monotonic)
 
@@ -154,8 +159,12 @@ class Attempts:
             part = missing[start : start + LOOK_UP_AT_ONCE]
             jobs = await asyncio.gather(*(self._store.get(lease.job) for lease in part))
             for lease, job in zip(part, jobs, strict=True):
-                found[lease] = None if job is None else replace(claim_of(job), token=lease.token)
+                found[lease] = None if job is None else self._claim_of(job, lease.token)
         return [found[lease] for lease in leases]
+
+    def _claim_of(self, job: Job, token: int) -> Claim:
+        claim = replace(claim_of(job), token=token)
+        return claim if self._keys is None else self._keys.checked(claim)
 
 
 def claim_of(job: Job) -> Claim:

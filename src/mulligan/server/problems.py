@@ -37,7 +37,9 @@ KINDS: dict[str, tuple[int, str]] = {
     "store-away": (503, "The store cannot be reached"),
     "too-many": (503, "Too many listen"),
 }
-PASSWORD_IN_URL = re.compile(r"(\w+://[^\s:/@]*:)[^\s/@]+@")
+PASSWORD_IN_URL = re.compile(r"(\w+://[^\s:/@]*:)\S+@")
+# As drivers write it: password=…, user=… and so on.
+PASSWORD_BY_NAME = re.compile(r"(?i)(\w*(?:passw|secret|token)\w*=)[^\s&;,]+")
 
 
 class Problem(Struct, frozen=True):
@@ -73,6 +75,11 @@ def without_passwords(text: str) -> str:
     return PASSWORD_IN_URL.sub(r"\1***@", text) if "://" in text else text
 
 
+def without_secrets(error: Exception) -> str:
+    """What a store said went wrong, as it may be logged and answered."""
+    return PASSWORD_BY_NAME.sub(r"\1***", without_passwords(str(error)))
+
+
 async def answer_problem(request: Request, error: Exception) -> Response:
     """The problem document for whatever was raised."""
     refusal = as_refusal(request, error)
@@ -102,8 +109,9 @@ def as_refusal(request: Request, error: Exception) -> Refusal:
         case InvalidError():
             return Refusal("invalid", str(error))
         case StoreError() | OSError():
-            log.warning("%s %s: %s", request.method, request.url.path, error)
-            return Refusal("store-away", f"{error}; try again in a moment")
+            reason = without_secrets(error)
+            log.warning("%s %s: %s", request.method, request.url.path, reason)
+            return Refusal("store-away", f"{reason}; try again in a moment")
         case _:  # logged, with its trace, by who called
             return Refusal("defect", "see the server's log, and report it")
 

@@ -10,6 +10,7 @@ from msgspec.structs import asdict
 
 from mulligan.app import Task
 from mulligan.app.arguments import DEPTH_LIMIT
+from mulligan.core.errors import UNREADABLE
 from mulligan.core.job import Attempt, Job
 from mulligan.server.problems import without_passwords
 from mulligan.server.shapes.jobs import AttemptView, JobView
@@ -95,5 +96,5 @@ def decoded(data: bytes) -> Any:
     """JSON as values; what is not JSON as text."""
     try:
         return msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return data.decode("utf-8", "replace")

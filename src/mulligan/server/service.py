@@ -44,7 +44,12 @@ class Service:
         self.reporter = Reporter(store)
         self.sessions = Sessions(store, self.stopping)
         self.attempts = Attempts(
-            store, self.reporter, self.settings, self.tasks, self.chance.random
+            store,
+            self.reporter,
+            self.settings,
+            self.tasks,
+            self.chance.random,
+            keys=app.keys,
         )
         self.hub = Hub(self.overview)
         self.scrapes = Scrapes(store)

@@ -8,11 +8,11 @@ import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+from mulligan.core.periodic import Periodic
 from mulligan.core.settings import Settings
 from mulligan.core.worker import Worker
 from mulligan.engine import Engine
 from mulligan.engine.patience import Patience
-from mulligan.engine.ticker import Periodic
 from mulligan.engine.worker import cancelled
 from mulligan.stores.contract import Store
 

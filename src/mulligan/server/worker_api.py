@@ -6,10 +6,13 @@ import msgspec
 from msgspec import Raw, Struct
 from starlette.requests import Request
 
+from mulligan.core.errors import UNREADABLE
 from mulligan.core.job import NONE_ARRIVE, Arrivals, Claim, Lease
+from mulligan.core.names import clean
 from mulligan.core.outcome import Drained, Failed, Result, Returned, Snoozed
 from mulligan.core.settings import TEXT_LIMIT
-from mulligan.engine.judging import clean, failed
+from mulligan.core.signals import Fail
+from mulligan.engine.judging import failed
 from mulligan.server.attempts import ResultOf
 from mulligan.server.bodies import check_depth
 from mulligan.server.service import Service
@@ -39,6 +42,7 @@ class RawCall(Struct):
     kwargs: Raw = Raw(b"{}")
     timeout: float | None = None
     flow: Arrivals = NONE_ARRIVE
+    refused: str | None = None
 
 
 decode_raw_call = msgspec.json.Decoder(RawCall).decode
@@ -83,8 +87,11 @@ async def claim(service: Service, body: ClaimRequest, request: Request) -> Claim
     for each in claims:
         try:
             call = decode_raw_call(each.body)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             unreadable.append((each, failed(error)))
+            continue
+        if call.refused is not None:
+            unreadable.append((each, failed(Fail(call.refused, "signature"))))
         else:
             if call.flow.gathers:
                 call.args = await gathered(service, each)

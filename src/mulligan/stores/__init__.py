@@ -4,9 +4,8 @@ import re
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
-from urllib.parse import urlsplit
 
-from mulligan.core.errors import InvalidError
+from mulligan.core.errors import InvalidError, MulliganError
 from mulligan.stores.contract import Store
 
 # scheme -> (module, class, what to install when its driver is missing)
@@ -23,13 +22,21 @@ ENGINES: dict[str, tuple[str, str, str]] = {
 }
 
 
+# A password goes on to the last @, whatever is in it; another one may be an option.
+PASSWORD = re.compile(r"^((?:[\w+.-]*:)?(?://)?[^:/?#@]*:).*@", re.DOTALL)
+SECRET = re.compile(r"(?i)([?&]\w*(?:pass|pwd|secret|token|credential|[a-z_]key)\w*=)[^&#]*")
 # Engines whose operations can be done at once, without an event loop.
 EMBEDDED = ("memory", "sqlite")
 
 
 def is_embedded(url: str) -> bool:
     """Whether the store lives in this process or a file, so that no event loop is needed."""
-    return urlsplit(url).scheme in EMBEDDED
+    return scheme_of(url) in EMBEDDED
+
+
+def scheme_of(url: str) -> str:
+    """The word before the colon; what follows may be anything."""
+    return url.partition(":")[0].lower()
 
 
 def make_store(
@@ -40,7 +47,7 @@ def make_store(
     `clock` replaces the store's own clock, for tests and simulations. With `inline` the operations
     of an embedded store do not wait for a thread: plain code may run them to their end itself.
     """
-    scheme = urlsplit(url).scheme
+    scheme = scheme_of(url)
     if scheme not in ENGINES:
         known = ", ".join(f"{name}://" for name in ENGINES)
         raise InvalidError(f"store {redact(url)!r} does not begin with one of {known}")
@@ -57,16 +64,17 @@ def make_store(
     options: dict[str, Any] = {"clock": clock} if clock else {}
     if inline and scheme == "sqlite":
         options["inline"] = True
-    store: Store = engine(url, **options)
+    try:
+        store: Store = engine(url, **options)
+    except ValueError as error:
+        if isinstance(error, MulliganError):
+            raise
+        raise InvalidError(
+            f"the store URL that begins with {scheme!r} is not a URL; check its host and port"
+        ) from None
     return store
 
 
 def redact(url: str) -> str:
-    """The URL as it may be shown: without its password."""
-    parts = urlsplit(url)
-    query = re.sub(r"(?i)(\w*(?:password|secret|token)\w*=)[^&]*", r"\1***", parts.query)
-    parts = parts._replace(query=query)
-    if parts.password is not None:
-        host = parts.netloc.rpartition("@")[2]
-        parts = parts._replace(netloc=f"{parts.username or ''}:***@{host}")
-    return url if parts == urlsplit(url) else parts.geturl()
+    """The URL as it may be shown: without its password, also where it is no URL."""
+    return SECRET.sub(r"\1***", PASSWORD.sub(r"\1***@", url))

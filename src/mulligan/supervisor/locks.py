@@ -13,6 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from mulligan.core.errors import UNREADABLE
+
 # The supervisor's own, in its state folder.
 LOCK = "supervisor.lock"
 # A worker that looks whether a lock is held holds it for an instant itself.
@@ -75,7 +77,7 @@ def read_record(path: Path) -> Record:
     """What the lock file says; an empty record if that is nothing."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Record)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, *UNREADABLE):
         return Record()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from mulligan.core.errors import InvalidError, MulliganError
+from mulligan.core.errors import UNREADABLE, InvalidError, MulliganError
 from mulligan.core.fleets import FleetState, note_key
 from mulligan.supervisor.crew import Crew
 from mulligan.supervisor.events import Event, Happening, Tell
@@ -243,5 +243,5 @@ def read_state(folder: Path) -> FleetState | None:
     """The state that a supervisor wrote last; None if there is none."""
     try:
         return msgspec.json.decode((folder / STATE).read_bytes(), type=FleetState)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, *UNREADABLE):
         return None

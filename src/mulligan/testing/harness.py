@@ -46,7 +46,7 @@ class Watched(MemoryStore):
 class OnVirtualLoop:
     """Calls from plain code; those that wait, such as `result`, let virtual time pass."""
 
-    def __init__(self, store: MemoryStore, loop: VirtualLoop) -> None:
+    def __init__(self, store: Store, loop: VirtualLoop) -> None:
         self._store = store
         self._loop = loop
 
@@ -101,7 +101,7 @@ class Testing:
         self.store = Watched(self.loop)
 
     def __enter__(self) -> Self:
-        self._app.access = OnVirtualLoop(self.store, self.loop)
+        self._app.access = OnVirtualLoop(self._app.seen(self.store), self.loop)
         self.loop.run_until_complete(self._start())
         return self
 
@@ -173,7 +173,7 @@ class Testing:
                 self._concurrency,
             )
             engine = Engine(
-                self.store,
+                self._app.seen(self.store),
                 self._app.tasks,
                 worker,
                 settings,

@@ -1,0 +1,111 @@
+"""Signatures: a signed job can be neither forged nor changed by whoever can write to the store.
+
+A signature covers a job's id, its task and its body. It travels as the last field of the body,
+`"signed":"KEY:MAC"`, where KEY names the key and MAC is the HMAC-SHA256 of what it covers.
+"""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from mulligan.core.errors import InvalidError
+from mulligan.core.job import Claim, NewJob, encode
+from mulligan.core.retry import Retry
+
+SHORTEST = 32
+VERSION = b"mulligan 1\n"
+SIGNATURE = re.compile(rb',"signed":"([0-9a-f]{8}):([0-9a-f]{64})"}\Z')
+
+
+class Keys:
+    """Signing keys. The first one signs; a signature by any of them is good."""
+
+    def __init__(self, secrets: Sequence[str | bytes]) -> None:
+        if isinstance(secrets, str | bytes):
+            raise InvalidError("signing_keys must be a list of keys; for one key give [key]")
+        checked = [check_key(place, secret) for place, secret in enumerate(secrets, 1)]
+        if not checked:
+            raise InvalidError("signing_keys has no key; leave it out to sign nothing")
+        self._first = name_of(checked[0])
+        self._by_name = {name_of(key): key for key in checked}
+
+    def __repr__(self) -> str:
+        return f"<signing keys {', '.join(self._by_name)}>"
+
+    def sign(self, job: NewJob) -> NewJob:
+        """The job, signed; nothing in it may change afterwards but when and where it runs."""
+        name = self._first
+        mac = mac_of(self._by_name[name], job.id, job.task, job.body)
+        body = b'%b,"signed":"%b:%b"}' % (job.body[:-1], name.encode(), mac.encode())
+        return replace(job, body=body)
+
+    def sign_all(self, jobs: Iterable[NewJob]) -> tuple[NewJob, ...]:
+        """The jobs, each signed."""
+        return tuple(map(self.sign, jobs))
+
+    def refusal(self, job: str, task: str, body: bytes) -> str | None:
+        """Why the job must not run; None if its signature is good."""
+        found = SIGNATURE.search(body)
+        if found is None:
+            return (
+                "the job is not signed, and this worker has signing keys; enqueue it by an app or a"
+                " server that has one of them"
+            )
+        name, said = (part.decode() for part in found.groups())
+        if name not in self._by_name:
+            return (
+                f"the job is signed with key {name}, and this worker has"
+                f" {', '.join(self._by_name)}; add that key to signing_keys and replay the job"
+            )
+        mac = mac_of(self._by_name[name], job, task, body[: found.start()] + b"}")
+        if not hmac.compare_digest(mac, said):
+            return (
+                "the job's signature does not fit: its id, task or body is not what was signed;"
+                " find out who else can write to the store"
+            )
+        return None
+
+    def checked(self, claim: Claim) -> Claim:
+        """The claim, if its signature is good; else one that can only become a dead letter.
+
+        Nothing of the body is left then: neither its retries nor what should follow from it.
+        """
+        reason = self.refusal(claim.id, claim.task, claim.body)
+        if reason is None:
+            return claim
+        return replace(claim, body=encode({"refused": reason, "retry": Retry(0)}))
+
+
+def read_keys(text: str) -> list[str]:
+    """Keys as an environment variable holds them, with commas between."""
+    return [key for part in text.split(",") if (key := part.strip())]
+
+
+def check_key(place: int, secret: object) -> bytes:
+    """The key; the message of a refusal never shows it."""
+    if not isinstance(secret, str | bytes):
+        raise InvalidError(f"signing key {place} must be text, not {type(secret).__name__}")
+    key = secret.encode("utf-8", "surrogateescape") if isinstance(secret, str) else secret
+    if len(key) < SHORTEST:
+        raise InvalidError(
+            f"signing key {place} has {len(key)} bytes; use at least {SHORTEST}, such as the"
+            " output of: openssl rand -hex 32"
+        )
+    return key
+
+
+def name_of(key: bytes) -> str:
+    """A short name for a key, by which nothing of the key can be told."""
+    return hashlib.sha256(VERSION + key).hexdigest()[:8]
+
+
+def mac_of(key: bytes, job: str, task: str, body: bytes) -> str:
+    """The signature. Lengths stand before id and task, so that neither can pass for the other."""
+    words = b"".join(
+        b"%d:%b" % (len(word), word)
+        for word in (each.encode("utf-8", "surrogatepass") for each in (job, task))
+    )
+    return hmac.digest(key, VERSION + words + body, "sha256").hex()

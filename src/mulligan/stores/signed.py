@@ -1,0 +1,62 @@
+"""A store whose jobs are signed: whatever goes in is, and what comes out unsigned cannot run."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from msgspec.structs import replace
+
+from mulligan.core.job import Claim, Enqueued, NewJob
+from mulligan.core.outcome import Dead, Done, Outcome
+from mulligan.core.plan import ClaimPlan
+from mulligan.core.signing import Keys
+from mulligan.core.worker import Worker
+from mulligan.stores.contract import Claimed, Store, Verdict
+
+
+def signed(store: Store, keys: Keys) -> Store:
+    """The store, seen through these keys."""
+    return cast("Store", Signed(store, keys))
+
+
+class Signed:
+    """Signs every job on its way in, also those that follow from others, and checks claims.
+
+    All other operations are the store's own.
+    """
+
+    def __init__(self, store: Store, keys: Keys) -> None:
+        self._store = store
+        self._keys = keys
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """Accept every job or none, signed."""
+        return await self._store.enqueue(self._keys.sign_all(jobs))
+
+    async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
+        """Walk the plan; a job that is not signed well is handed out as one to refuse."""
+        claimed = await self._store.claim(plan, worker)
+        return replace(claimed, claims=list(map(self._keys.checked, claimed.claims)))
+
+    async def seize(self, limit: int, worker: Worker) -> list[Claim]:
+        """Claim what dead workers held: a forged job must not speak through its last failure."""
+        return list(map(self._keys.checked, await self._store.seize(limit, worker)))
+
+    async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
+        """Write the outcomes, and what follows from them, signed."""
+        return await self._store.commit(list(map(self._signed, outcomes)))
+
+    def __getattr__(self, name: str) -> Any:
+        """The store's own; of those that only some stores have, what enqueues is signed too."""
+        operation = getattr(self._store, name)
+        match name:
+            case "enqueue_in" | "aenqueue_in":
+                return lambda connection, jobs: operation(connection, self._keys.sign_all(jobs))
+            case "commit_within":
+                return lambda outcome, work: operation(self._signed(outcome), work)
+            case _:
+                return operation
+
+    def _signed(self, outcome: Outcome) -> Outcome:
+        if isinstance(outcome, Done | Dead) and outcome.next:
+            return replace(outcome, next=self._keys.sign_all(outcome.next))
+        return outcome

@@ -1,0 +1,196 @@
+"""What counts as an attempt, and when the next one may start."""
+
+from math import inf
+
+from mulligan.core.decide import LOST
+from mulligan.testing.history.book import Book
+from mulligan.testing.history.events import (
+    AnyEvent,
+    Attempt,
+    Beat,
+    Fault,
+    Seize,
+    Stock,
+)
+from mulligan.testing.history.invariant import Ended, Invariant, Took
+
+# Times are kept to the microsecond.
+TICK = 2e-6
+
+
+class AttemptsAreCounted(Invariant):
+    """retry_count grows by one with each failed or lost attempt, and with nothing else."""
+
+    def took(self, step: Took) -> None:
+        """A claim shows the counters that all before it add up to."""
+        taken, job, event = step.taken, step.job, step.event
+        shown = taken.replay, taken.retry_count, taken.snoozes
+        if job is not None and not job.doubts and shown != job.counters:
+            words = "replay {}, retry {}, snooze {}"
+            self.broken(
+                job,
+                f"claimed as {words.format(*shown)}; it was at {words.format(*job.counters)}",
+                event,
+            )
+
+
+class AttemptsAreCapped(Invariant):
+    """retry_count never exceeds max_retries, and a failure is the last one only when it is met."""
+
+    def took(self, step: Took) -> None:
+        """Look at the claim's number."""
+        taken, job, event = step.taken, step.job, step.event
+        most = None if job is None else job.new.max_retries
+        if job is not None and most is not None and taken.retry_count > most:
+            self.broken(job, f"retry {taken.retry_count} of at most {most} was started", event)
+
+
+class LostIsCounted(Invariant):
+    """A seized attempt is a failed one: it ends in a retry or a dead letter.
+
+    But for one whose reaper never heard that it holds it: when a lease has passed, that one gives
+    it back as a claim it has forgotten.
+    """
+
+    def ended(self, step: Ended) -> None:
+        """Look at what the reaper made of it."""
+        ending, job, event = step.ending, step.job, step.event
+        if step.verdict != "written" or job is None or not job.seized or job.token != ending.token:
+            return
+        held = 0.0 if job.claimed is None else event.began - job.claimed.began
+        forgotten = (
+            ending.how == "returned"
+            and job.claimed is not None
+            and (held + self.book.set_by >= job.claimed.worker.lease)
+        )
+        if ending.how not in ("again", "dead") and not forgotten:
+            self.broken(job, f"the lost attempt was ended as {ending.how}", event)
+
+
+class UnstartedIsFree(Invariant):
+    """An attempt that never began uses no retry; one that began is not returned as if it had not.
+
+    Needs the tasks' own events.
+    """
+
+    def __init__(self, book: Book) -> None:
+        super().__init__(book)
+        self._told = False
+
+    def attempted(self, event: Attempt) -> None:
+        """Tasks do tell."""
+        self._told = event.said == "started" or self._told
+
+    def ended(self, step: Ended) -> None:
+        """Compare the outcome with what the task did under this lease."""
+        ending, verdict, job, event = step.ending, step.verdict, step.job, step.event
+        if not self._told or verdict != "written" or job is None or job.token != ending.token:
+            return
+        fails = ending.how in ("again", "dead") and ending.type not in (LOST.type, "Flow")
+        if fails and not job.started and not job.seized:
+            self.broken(job, f"an attempt that never began was ended as {ending.how}", event)
+        if ending.how == "returned" and job.started:
+            self.broken(job, "an attempt that had begun was returned as if it had not", event)
+
+
+class RetriesAreNeverEarly(Invariant):
+    """No attempt starts before its due time, which is not before the delay that was asked for."""
+
+    about = (Fault,)
+
+    def __init__(self, book: Book) -> None:
+        super().__init__(book)
+        self._least: dict[str, float] = {}
+        self._set_at = -inf
+
+    def happened(self, event: AnyEvent) -> None:
+        """After the store's clock was set, only what starts from then on can be compared."""
+        if isinstance(event, Fault) and event.seconds:
+            self._least.clear()
+            self._set_at = event.began
+
+    def took(self, step: Took) -> None:
+        """Both times are the store's own."""
+        taken, job, event = step.taken, step.job, step.event
+        if job is None or isinstance(event, Seize):
+            return
+        if taken.started_at < taken.due - TICK:
+            words = f"started {taken.due - taken.started_at:g} s before its time"
+            self.broken(job, words, event)
+        least = self._least.pop(taken.job, None)
+        if least is not None and taken.due < least - TICK:
+            self.broken(job, f"due {least - taken.due:g} s before its delay had passed", event)
+
+    def ended(self, step: Ended) -> None:
+        """It was put off from some moment after it started."""
+        ending, verdict, job = step.ending, step.verdict, step.job
+        if verdict == "written" and job is not None and job.taken is not None:
+            self._least.pop(ending.job, None)
+            began = -inf if job.claimed is None else job.claimed.began
+            same = ending.token == job.taken.token and began > self._set_at
+            if ending.how in ("again", "later") and same:
+                self._least[ending.job] = job.taken.started_at + ending.delay
+
+
+class RefusedStaysOut(Invariant):
+    """A result that the gate refused is not done, and nothing follows from it.
+
+    Needs the tasks' own events.
+    """
+
+    def __init__(self, book: Book) -> None:
+        super().__init__(book)
+        self._refused: set[tuple[str, int]] = set()
+
+    def attempted(self, event: Attempt) -> None:
+        """Remember which leases gave a result that is no good."""
+        if event.said in ("refused", "failed"):
+            self._refused.add((event.job, event.token))
+
+    def ended(self, step: Ended) -> None:
+        """Such a lease never ends as done."""
+        ending, verdict, job, event = step.ending, step.verdict, step.job, step.event
+        bad = ending.how == "done" and verdict == "written"
+        if bad and (ending.job, ending.token) in self._refused:
+            self.broken(job or ending.job, "its result was refused, and it was made done", event)
+
+
+class LostStops(Invariant):
+    """An attempt whose worker was told that its lease is lost does not go on to its end.
+
+    Needs the tasks' own events.
+    """
+
+    def __init__(self, book: Book) -> None:
+        super().__init__(book)
+        self._told: dict[tuple[str, int], Beat] = {}
+
+    def beaten(self, event: Beat) -> None:
+        """Remember what was told."""
+        for lease in event.lost or ():
+            self._told.setdefault((lease.job, lease.token), event)
+
+    def attempted(self, event: Attempt) -> None:
+        """It may have ended before it could be stopped, but not later."""
+        told = self._told.get((event.job, event.token))
+        if told is not None and event.said != "started" and event.began > (told.ended or 0.0):
+            self.broken(
+                self.book.jobs.get(event.job) or event.job,
+                "it ran on after its worker was told to stop",
+                told,
+                event,
+            )
+
+
+class FailuresAreTrue(Invariant):
+    """A job's stored history is that of its written failures, the newest, in order."""
+
+    def stored(self, stock: Stock) -> None:
+        """Compare what is stored with what was written."""
+        for kept in stock.jobs:
+            job = self.book.jobs.get(kept.id)
+            if job is not None and not job.doubts:
+                told = job.failures[-len(kept.failures) :] if kept.failures else []
+                if kept.failures != told or (job.failures and not kept.failures):
+                    words = f"its stored failures are {kept.failures}, and {told} were written"
+                    self.broken(job, words)

@@ -1,0 +1,250 @@
+"""The checker: reads a history once, from the first event to the last."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from mulligan.testing.history import attempts, counts, gates, leases, lives, queues, shares
+from mulligan.testing.history.book import Book, Known
+from mulligan.testing.history.events import (
+    AnyEvent,
+    Attempt,
+    Beat,
+    Claim,
+    Commit,
+    Configure,
+    Enqueue,
+    Fault,
+    Operate,
+    Prune,
+    Seize,
+    Stock,
+)
+from mulligan.testing.history.invariant import Accepted, Ended, Invariant, Operated, Took, Violation
+
+INVARIANTS: tuple[type[Invariant], ...] = (
+    lives.NothingIsInvented,
+    lives.NothingIsLost,
+    lives.OnePlace,
+    lives.EndedIsEnded,
+    lives.OnlyTheEndedIsPurged,
+    lives.DeadOnce,
+    lives.GathersAll,
+    lives.KeysExclude,
+    lives.ExpiredIsNotStarted,
+    leases.LeasesExclude,
+    leases.TokensGrow,
+    leases.StaleIsRefused,
+    leases.HeldIsHonoured,
+    leases.CommitsAreIdempotent,
+    leases.LiveLeasesAreKept,
+    leases.LossIsTold,
+    attempts.AttemptsAreCounted,
+    attempts.AttemptsAreCapped,
+    attempts.LostIsCounted,
+    attempts.UnstartedIsFree,
+    attempts.RetriesAreNeverEarly,
+    attempts.RefusedStaysOut,
+    attempts.LostStops,
+    attempts.FailuresAreTrue,
+    queues.PausedIsLeftAlone,
+    queues.LanesKeepOrder,
+    shares.SharesAreKept,
+    gates.GatesHold,
+    gates.BudgetsHold,
+    queues.SleepersAreWoken,
+    counts.CountsAddUp,
+    counts.TalliesAddUp,
+    counts.NothingIsCountedTwice,
+)
+
+HOOKS = (
+    "enqueued",
+    "took",
+    "claimed",
+    "ended",
+    "operated",
+    "beaten",
+    "attempted",
+    "stored",
+)
+
+
+def check(
+    events: Iterable[AnyEvent],
+    invariants: Sequence[type[Invariant]] = INVARIANTS,
+    *,
+    woken_within: float | None = None,
+) -> list[Violation]:
+    """Every violation in the history, in the order in which it shows.
+
+    The events are in the order in which they happened: those of one process as it wrote them,
+    those of several as `in_order` puts them. What was never answered may have happened or not;
+    only what cannot be explained either way is a violation. Its end is a `Stock`, without which
+    nothing can be said to be lost. `woken_within` is how late, in seconds, a sleeping worker may
+    start what fell due; without it no delay is too long.
+    """
+    reader = Reader(invariants)
+    for each in reader.invariants:
+        if isinstance(each, queues.SleepersAreWoken) and woken_within is not None:
+            each.within = woken_within
+    for event in events:
+        reader.read(event)
+    for each in reader.invariants:
+        each.finish()
+    return [violation for each in reader.invariants for violation in each.violations]
+
+
+class Reader:
+    """Shows each event to the invariants, and then enters it in the book."""
+
+    def __init__(self, invariants: Sequence[type[Invariant]]) -> None:
+        self._book = Book()
+        self._now = 0.0
+        self.invariants = [make(self._book) for make in invariants]
+        self._by_hook = {hook: self._overriding(hook) for hook in HOOKS}
+        self._by_kind: dict[type, list[Invariant]] = {}
+        for each in self.invariants:
+            for kind in each.about:
+                self._by_kind.setdefault(kind, []).append(each)
+        self._readers: dict[type, Callable[[Any], None]] = {
+            Enqueue: self._enqueue,
+            Claim: self._take,
+            Seize: self._take,
+            Commit: self._commit,
+            Operate: self._operate,
+            Beat: self._beat,
+            Attempt: self._attempt,
+            Configure: self._configure,
+            Prune: self._prune,
+            Fault: self._fault,
+            Stock: self._stock,
+        }
+
+    def _overriding(self, hook: str) -> list[Invariant]:
+        own = getattr(Invariant, hook)
+        return [each for each in self.invariants if getattr(type(each), hook) is not own]
+
+    def _seeing(self, hook: str) -> list[Invariant]:
+        """The invariants that look at this kind of step."""
+        return self._by_hook[hook]
+
+    def read(self, event: AnyEvent) -> None:
+        """Take in one event."""
+        self._now = max(self._now, event.began, event.ended or event.began)
+        kind = type(event)
+        for each in self._by_kind.get(kind, ()):
+            each.happened(event)
+        enter = self._readers.get(kind)
+        if enter is not None:
+            enter(event)
+
+    def _enqueue(self, event: Enqueue) -> None:
+        if event.answers is None:
+            for new in event.jobs:
+                self._book.may_exist.setdefault(new.id, (new, event, None))
+            return
+        for new, answer in zip(event.jobs, event.answers, strict=True):
+            for each in self._seeing("enqueued"):
+                each.enqueued(Accepted(new, answer, event))
+            if answer.created:
+                self._book.create(new, event)
+            else:
+                self._book.find(answer.id)
+
+    def _take(self, event: Claim | Seize) -> None:
+        book = self._book
+        if event.taken is None:
+            if isinstance(event, Seize):
+                book.blind_seize = event.began
+            return
+        for taken in event.taken:
+            job = book.find(taken.job)
+            if job is not None:
+                book.settle_claim(job, taken, seized=isinstance(event, Seize))
+            for each in self._seeing("took"):
+                each.took(Took(taken, job, event))
+            if job is not None:
+                job.events.append(event)
+                book.take(job, taken, event)
+        if isinstance(event, Claim):
+            for each in self._seeing("claimed"):
+                each.claimed(event)
+
+    def _commit(self, event: Commit) -> None:
+        book = self._book
+        for place, ending in enumerate(event.endings):
+            job = book.find(ending.job)
+            verdict = None if event.verdicts is None else event.verdicts[place]
+            if job is not None:
+                job.events.append(event)
+                if verdict is None:
+                    book.doubt(job, event, ending)
+                else:
+                    book.settle_verdict(job, ending, verdict)
+            if verdict is not None:
+                for each in self._seeing("ended"):
+                    each.ended(Ended(ending, verdict, job, event))
+                if verdict == "written" and job is not None:
+                    book.end(job, ending, event)
+
+    def _operate(self, event: Operate) -> None:
+        book = self._book
+        for place, name in enumerate(event.jobs):
+            job = book.find(name)
+            done = None if event.answers is None else event.answers[place]
+            if job is None:
+                continue
+            job.events.append(event)
+            if done is None:
+                book.doubt(job, event, event.what)
+                continue
+            if done:
+                book.settle_operator(job, event.what)
+            for each in self._seeing("operated"):
+                each.operated(Operated(event.what, job, event, done))
+            if done:
+                self._operated(job, event)
+
+    def _operated(self, job: Known, event: Operate) -> None:
+        match event.what:
+            case "replay":
+                self._book.revive(job, event)
+            case "cancel":
+                self._book.finish(job, "cancelled", event)
+            case "purge":
+                self._book.delete(job, event)
+
+    def _beat(self, event: Beat) -> None:
+        if event.lost is not None:
+            for each in self._seeing("beaten"):
+                each.beaten(event)
+
+    def _configure(self, event: Configure) -> None:
+        self._book.settings[event.queue] = event.settings
+
+    def _prune(self, event: Prune) -> None:
+        at = event.began if event.ended is None else event.ended
+        self._book.prunes.append((at, event.keep_done))
+
+    def _fault(self, event: Fault) -> None:
+        self._book.set_by += abs(event.seconds)
+
+    def _attempt(self, event: Attempt) -> None:
+        job = self._book.jobs.get(event.job)
+        for each in self._seeing("attempted"):
+            each.attempted(event)
+        if job is not None:
+            job.events.append(event)
+            if job.token == event.token:
+                job.started = True
+
+    def _stock(self, event: Stock) -> None:
+        if event.ended is None:  # it was taken after all the rest
+            event.began = event.ended = self._now
+        stored = {kept.id: kept for kept in event.jobs}
+        for name in stored:
+            self._book.find(name)
+        for name, job in list(self._book.jobs.items()):
+            self._book.settle_stock(job, stored.get(name))
+        for each in self._seeing("stored"):
+            each.stored(event)

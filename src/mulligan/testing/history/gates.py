@@ -1,0 +1,114 @@
+"""How many may run at a time, and how many may start."""
+
+from collections import defaultdict, deque
+
+from mulligan.core.durations import seconds
+from mulligan.core.fetch import Capped
+from mulligan.testing.history.book import Book
+from mulligan.testing.history.events import AnyEvent, Claim, Commit, Configure, Operate, Seize
+from mulligan.testing.history.invariant import Ended, Invariant, Operated, Took
+
+
+class GatesHold(Invariant):
+    """Of one cap or concurrency key, no more jobs run at a time than it allows.
+
+    A job surely holds its permit from when its claim was answered until its end is sent.
+    """
+
+    about = (Commit, Operate, Seize)
+
+    def __init__(self, book: Book) -> None:
+        super().__init__(book)
+        self._held: dict[str, list[tuple[str, int, float]]] = {}
+        self._spans: dict[str, list[tuple[float, int, str, AnyEvent]]] = defaultdict(list)
+        self._limits: dict[str, int] = {}
+
+    def took(self, step: Took) -> None:
+        """A claim takes permits, and a seizure gives them back."""
+        taken, job, event = step.taken, step.job, step.event
+        self._free(taken.job, event)
+        if job is None or isinstance(event, Seize):
+            return
+        policy = self.book.queue(taken.lane.queue).policy
+        keys: list[tuple[str, int]] = []
+        if isinstance(policy, Capped) and taken.lane.is_retry:
+            keys.append((f"cap of {taken.lane.queue} at {policy.limit}", policy.limit))
+        if job.new.concurrency_key is not None:
+            limit = job.new.concurrency_limit
+            keys.append((f"key {job.new.concurrency_key}", limit))
+        for key, limit in keys:
+            self._limits[key] = max(limit, self._limits.get(key, 0))
+            self._spans[key].append((event.ended or event.began, 1, taken.job, event))
+        self._held[taken.job] = [(key, limit, 0.0) for key, limit in keys]
+
+    def ended(self, step: Ended) -> None:
+        """Its end frees them."""
+        ending, verdict, event = step.ending, step.verdict, step.event
+        if verdict != "stale":
+            self._free(ending.job, event)
+
+    def operated(self, step: Operated) -> None:
+        """So does a cancel."""
+        job, event, done = step.job, step.event, step.done
+        if done and job is not None:
+            self._free(job.new.id, event)
+
+    def happened(self, event: AnyEvent) -> None:
+        """And whatever may have ended it."""
+        if event.ended is None:
+            match event:
+                case Commit():
+                    for ending in event.endings:
+                        self._free(ending.job, event)
+                case Operate():
+                    for job in event.jobs:
+                        self._free(job, event)
+                case Seize():
+                    for job in list(self._held):
+                        self._free(job, event)
+
+    def _free(self, job: str, event: AnyEvent) -> None:
+        for key, _, _ in self._held.pop(job, ()):
+            self._spans[key].append((event.began, -1, job, event))
+
+    def finish(self) -> None:
+        """Go through the times at which permits were surely held."""
+        for key, spans in self._spans.items():
+            held = 0
+            for _, step, job, event in sorted(spans, key=lambda span: span[:2]):
+                held += step
+                if held > self._limits[key]:
+                    self.broken(job, f"{held} ran at a time under the {key}", event)
+                    break
+
+
+class BudgetsHold(Invariant):
+    """In no window of a retry budget do more retries start than it allows."""
+
+    about = (Configure,)
+
+    def __init__(self, book: Book) -> None:
+        super().__init__(book)
+        self._starts: dict[str, deque[float]] = defaultdict(deque)
+
+    def happened(self, event: AnyEvent) -> None:
+        """A new budget begins a new count."""
+        if isinstance(event, Configure):
+            self._starts.pop(event.queue, None)
+
+    def took(self, step: Took) -> None:
+        """Count the starts of retries, by the store's time."""
+        taken, job, event = step.taken, step.job, step.event
+        queue = taken.lane.queue
+        budget = self.book.queue(queue).budget
+        counts = isinstance(event, Claim) and taken.lane.is_retry
+        if budget is None or budget.limit is None or not counts:
+            return
+        starts = self._starts[queue]
+        starts.append(taken.started_at)
+        while starts[0] + seconds(budget.per) <= taken.started_at:
+            starts.popleft()
+        if len(starts) > budget.limit:
+            words = f"retry {len(starts)} of queue {queue} within {seconds(budget.per):g} s"
+            self.broken(job or taken.job, f"{words}, and {budget.limit} may start", event)
+            starts.clear()

@@ -1,0 +1,130 @@
+"""What holds for a queue: its pauses, the order of its lanes, and who is woken for it."""
+
+from bisect import bisect_left
+from collections import defaultdict
+from math import inf
+from typing import TYPE_CHECKING
+
+from mulligan.core.fetch import Capped
+from mulligan.testing.history.book import Book, Known
+from mulligan.testing.history.events import AnyEvent, Claim, Configure, Pause, Seize
+from mulligan.testing.history.invariant import Invariant, Took
+
+if TYPE_CHECKING:
+    from mulligan.core.lane import Lane
+
+
+class PausedIsLeftAlone(Invariant):
+    """Nothing is claimed from a queue that is paused."""
+
+    about = (Pause,)
+
+    def __init__(self, book: Book) -> None:
+        super().__init__(book)
+        self._paused: dict[str, float] = {}
+
+    def happened(self, event: AnyEvent) -> None:
+        """A pause holds from when it was answered, until a resume is asked for."""
+        if isinstance(event, Pause):
+            if event.paused and event.ended is not None:
+                self._paused.setdefault(event.queue, event.ended)
+            elif not event.paused:
+                self._paused.pop(event.queue, None)
+
+    def took(self, step: Took) -> None:
+        """A claim that began after it takes nothing there."""
+        taken, job, event = step.taken, step.job, step.event
+        since = self._paused.get(taken.lane.queue, inf)
+        if isinstance(event, Claim) and event.began >= since:
+            words = f"claimed from queue {taken.lane.queue}, which was paused"
+            self.broken(job or taken.job, words, event)
+
+
+class LanesKeepOrder(Invariant):
+    """Of two jobs that stand in a lane, the one that fell due first is claimed first.
+
+    A job that its concurrency key holds back is passed by the others.
+    """
+
+    def __init__(self, book: Book) -> None:
+        super().__init__(book)
+        # Per lane the latest due times that were taken, falling, and when each was.
+        self._taken: dict[Lane, tuple[list[float], list[Claim]]] = defaultdict(lambda: ([], []))
+
+    def took(self, step: Took) -> None:
+        """Look whether one that fell due later was taken while this one stood in the lane."""
+        taken, job, event = step.taken, step.job, step.event
+        if job is None or isinstance(event, Seize):
+            return
+        dues, events = self._taken[taken.lane]
+        later = len(dues) - bisect_left(dues[::-1], taken.due + 1e-6) if dues else 0
+        if later and job.new.concurrency_key is None and job.lane == taken.lane:
+            passed = events[later - 1]
+            apart = passed.ended is not None and passed.ended <= event.began
+            if passed is not event and apart and stood(job, passed):
+                self.broken(job, "one that fell due later was claimed before it", passed, event)
+        while dues and dues[-1] <= taken.due:
+            dues.pop()
+            events.pop()
+        dues.append(taken.due)
+        events.append(event)
+
+
+def stood(job: Known, passed: Claim) -> bool:
+    """Whether the job surely stood in its lane when the other claim was made."""
+    joined = job.joined
+    if joined.ended is None or joined.ended > passed.began:
+        return False
+    return (
+        joined.began < passed.began
+        or joined.process != passed.process
+        or (joined.number < passed.number)
+    )
+
+
+class SleepersAreWoken(Invariant):
+    """A worker that sleeps starts a retry within moments of its due time.
+
+    Of a worker whose last claim left it with free slots it is known that it slept. Not for queues
+    with gates, where it may have waited for a permit. `within` is what moments are.
+    """
+
+    within = inf
+
+    about = (Configure, Pause, Claim)
+
+    def __init__(self, book: Book) -> None:
+        super().__init__(book)
+        self._asleep: dict[str, float] = {}
+        self._moved: float = -inf
+
+    def happened(self, event: AnyEvent) -> None:
+        """Whoever's claim is not answered may be away; after new settings all look again."""
+        match event:
+            case Configure() | Pause():
+                self._moved = event.began
+            case Claim(ended=None):
+                self._asleep.pop(event.worker.id, None)
+
+    def claimed(self, event: Claim) -> None:
+        """Remember who goes to sleep."""
+        short = event.taken is not None and len(event.taken) < event.demand and not event.stale
+        if short and event.ended is not None:
+            self._asleep[event.worker.id] = event.ended
+        else:
+            self._asleep.pop(event.worker.id, None)
+
+    def took(self, step: Took) -> None:
+        """Look how long it slept on."""
+        taken, job, event = step.taken, step.job, step.event
+        slept_since = self._asleep.get(event.worker.id, inf)
+        settings = self.book.queue(taken.lane.queue)
+        gated = settings.budget is not None or isinstance(settings.policy, Capped)
+        if job is None or isinstance(event, Seize) or gated or job.new.concurrency_key is not None:
+            return
+        # Its due time is the store's, and so is its start, which was when it was asked for.
+        due = taken.due + settings.grace_seconds + event.began - taken.started_at
+        ready = max(due, job.joined.ended or inf)
+        late = event.began - ready
+        if late > self.within and slept_since <= ready and self._moved < slept_since:
+            self.broken(job, f"started {late:g} s late by {event.worker.id}, which slept", event)
