@@ -1,0 +1,119 @@
+"""Small histories, made by hand."""
+
+from typing import Any, Self
+
+from mulligan.core.facts import QueueSettings
+from mulligan.core.job import Enqueued, Lease
+from mulligan.core.lane import Lane, Priority
+from mulligan.core.worker import Worker
+from mulligan.stores.contract import Count
+from mulligan.testing.history import AnyEvent, check
+from mulligan.testing.history import events as told
+from mulligan.testing.history.events import Ending, Kept, New, Taken
+
+FRESH = Lane("default", "default", Priority.NORMAL)
+RETRY = Lane("default", "*", Priority.RETRY)
+
+
+class Story:
+    """Events in the order in which they are told, a second apart unless it is said."""
+
+    def __init__(self) -> None:
+        self.events: list[AnyEvent] = []
+        self.now = 0.0
+
+    def broken(self, **options: Any) -> set[str]:
+        """The names of the invariants that do not hold."""
+        return {violation.invariant for violation in check(self.events, **options)}
+
+    def tell(self, event: Any, *, lost: bool = False) -> Self:
+        """The next event; without an answer if that was lost."""
+        self.now += 1
+        event.process, event.number = "p", len(self.events) + 1
+        event.began = self.now
+        event.ended = None if lost else self.now
+        self.events.append(event)
+        return self
+
+    def wait(self, seconds: float) -> Self:
+        """Nothing happens for so long."""
+        self.now += seconds
+        return self
+
+    def enqueue(
+        self, job: str, *, first: str | None = None, lost: bool = False, **fields: Any
+    ) -> Self:
+        """A job is accepted, or there before."""
+        answers = None if lost else [Enqueued(first or job, created=first is None)]
+        new = New(job, **({"max_retries": 5} | fields))
+        return self.tell(told.Enqueue(jobs=[new], answers=answers), lost=lost)
+
+    def claim(self, *jobs: Taken, demand: int = 1, worker: str = "w", left: Any = ()) -> Self:
+        """A worker claims jobs."""
+        who = Worker(worker)
+        return self.tell(told.Claim(worker=who, demand=demand, taken=list(jobs), left=list(left)))
+
+    def claim_lost(self, worker: str = "w") -> Self:
+        """A worker claims, and nobody hears what it got."""
+        return self.tell(told.Claim(worker=Worker(worker), demand=1), lost=True)
+
+    def seize(self, *jobs: Taken, worker: str = "reaper") -> Self:
+        """A reaper takes over jobs."""
+        return self.tell(told.Seize(worker=Worker(worker), taken=list(jobs)))
+
+    def commit(self, job: str, token: int, how: Any, verdict: str = "written", **of: Any) -> Self:
+        """An outcome is sent, and answered so."""
+        lost = verdict == "lost"
+        verdicts: Any = None if lost else [verdict]
+        ending = Ending(job, token, how, **of)
+        return self.tell(told.Commit(endings=[ending], verdicts=verdicts), lost=lost)
+
+    def again(self, job: str, token: int, verdict: str = "written", **of: Any) -> Self:
+        """An attempt failed, and is to be made again."""
+        said: dict[str, Any] = {"lane": RETRY, "number": 1, "type": "E", "message": "no"}
+        return self.commit(job, token, "again", verdict, **(said | of))
+
+    def beat(self, worker: str, *holding: Lease, lost: Any = ()) -> Self:
+        """A worker shows what it holds."""
+        return self.tell(told.Beat(worker=Worker(worker), holding=list(holding), lost=list(lost)))
+
+    def operate(self, what: Any, job: str, *, done: bool | None = True) -> Self:
+        """An operator does something to a job."""
+        answers = None if done is None else [done]
+        event = told.Operate(what=what, jobs=[job], answers=answers)
+        return self.tell(event, lost=done is None)
+
+    def attempt(self, job: str, token: int, said: Any) -> Self:
+        """A task tells of itself."""
+        return self.tell(told.Attempt(job=job, token=token, said=said))
+
+    def pause(self, *, paused: bool = True) -> Self:
+        """The queue is paused or resumed."""
+        return self.tell(told.Pause(queue="default", paused=paused))
+
+    def configure(self, **settings: Any) -> Self:
+        """The queue is given settings."""
+        return self.tell(told.Configure(queue="default", settings=QueueSettings(**settings)))
+
+    def tally(self, name: str, value: float, *, lost: bool = False) -> Self:
+        """A worker tells what it counted."""
+        return self.tell(told.Tally(counts=[Count("default", "EU", name, value)]), lost=lost)
+
+    def prune(self, keep_done: float) -> Self:
+        """Old jobs are deleted."""
+        return self.tell(told.Prune(keep_done=keep_done, pruned=1))
+
+    def stock(self, *jobs: Kept, rest: bool = True, **counts: Any) -> Self:
+        """What is stored in the end; the store's counts agree with it unless it is said."""
+        event = told.Stock(jobs=list(jobs), rest=rest)
+        statuses = [job.status for job in jobs]
+        event.waiting, event.running = statuses.count("pending"), statuses.count("processing")
+        event.endings = {status: statuses.count(status) for status in set(statuses)}
+        for name, value in counts.items():
+            setattr(event, name, value)
+        return self.tell(event)
+
+
+def lease(job: str, token: int, **fields: Any) -> Taken:
+    """A claimed job, due and started at once unless it is said."""
+    return Taken(job, token, fields.pop("lane", FRESH), **fields)

@@ -1,0 +1,137 @@
+"""What counts as an attempt: histories with too many, too few, or too early ones."""
+
+from typing import Any
+
+from mulligan.core.job import Lease
+from mulligan.testing.history import events as told
+from mulligan.testing.history.events import Kept
+from tests.history.story import RETRY, Story, lease
+
+
+def held(**fields: Any) -> Story:
+    return Story().enqueue("a", **fields).claim(lease("a", 1))
+
+
+def test_a_failed_attempt_raises_the_count_by_one():
+    assert held().again("a", 1).claim(lease("a", 2, lane=RETRY)).broken() == {
+        "attempts are counted"
+    }
+    assert held().again("a", 1).claim(lease("a", 2, lane=RETRY, retry_count=1)).broken() == set()
+
+
+def test_a_drained_attempt_does_not():
+    story = held().commit("a", 1, "returned")
+    assert story.claim(lease("a", 2, retry_count=1)).broken() == {"attempts are counted"}
+
+
+def test_a_snooze_is_counted_by_itself():
+    story = held().commit("a", 1, "later", delay=0.0)
+    assert story.claim(lease("a", 2, snoozes=1)).broken() == set()
+
+
+def test_of_an_outcome_that_was_not_answered_the_next_claim_tells():
+    happened = held().again("a", 1, "lost").claim(lease("a", 2, lane=RETRY, retry_count=1))
+    lost = held().again("a", 1, "lost").seize(lease("a", 2, worker="w"))
+    assert happened.broken() == set()
+    assert lost.broken() == set()
+
+
+def test_a_replay_begins_to_count_anew():
+    story = held(max_retries=0).commit("a", 1, "dead").operate("replay", "a")
+    assert story.claim(lease("a", 2, replay=1)).broken() == set()
+
+
+def test_no_attempt_is_made_beyond_the_last():
+    story = held(max_retries=0).again("a", 1)
+    assert story.claim(lease("a", 2, lane=RETRY, retry_count=1)).broken() == {"attempts are capped"}
+
+
+def test_a_lost_attempt_is_a_failed_one():
+    story = held().seize(lease("a", 2, worker="w"))
+    assert story.commit("a", 2, "returned").broken() == {"lost is counted"}
+
+
+def test_a_lost_attempt_may_be_the_last():
+    story = held(max_retries=0).seize(lease("a", 2, worker="w"))
+    assert story.commit("a", 2, "dead", type="Lost").broken() == set()
+
+
+def test_what_a_reaper_never_heard_of_it_may_return_a_lease_later():
+    story = held().seize(lease("a", 2, worker="w")).wait(15)
+    assert story.commit("a", 2, "returned").broken() == set()
+
+
+def test_an_attempt_that_never_began_does_not_fail():
+    story = held().attempt("other", 1, "started")
+    assert story.again("a", 1).broken() == {"unstarted is free"}
+
+
+def test_an_attempt_that_began_is_not_returned():
+    story = held().attempt("a", 1, "started")
+    assert story.commit("a", 1, "returned").broken() == {"unstarted is free"}
+
+
+def test_an_attempt_that_began_may_fail():
+    assert held().attempt("a", 1, "started").again("a", 1).broken() == set()
+
+
+def test_an_attempt_does_not_start_before_its_time():
+    story = Story().enqueue("a").claim(lease("a", 1, due=10.0, started_at=9.0))
+    assert story.broken() == {"retries are never early"}
+
+
+def test_a_retry_is_not_due_before_its_delay_has_passed():
+    story = Story().enqueue("a").claim(lease("a", 1, due=9.0, started_at=10.0))
+    story.again("a", 1, delay=30.0)
+    early = lease("a", 2, lane=RETRY, retry_count=1, due=10.03, started_at=50.0)
+    assert story.claim(early).broken() == {"retries are never early"}
+
+
+def test_a_retry_that_is_due_after_its_delay_is_in_time():
+    story = Story().enqueue("a").claim(lease("a", 1, due=9.0, started_at=10.0))
+    story.again("a", 1, delay=30.0)
+    due = lease("a", 2, lane=RETRY, retry_count=1, due=41.0, started_at=41.0)
+    assert story.claim(due).broken() == set()
+
+
+def test_a_refused_result_is_never_done():
+    story = held().attempt("a", 1, "started").attempt("a", 1, "refused")
+    assert story.commit("a", 1, "done").broken() == {"refused stays out"}
+
+
+def test_a_refused_result_is_a_failed_attempt():
+    story = held().attempt("a", 1, "started").attempt("a", 1, "refused")
+    assert story.again("a", 1).broken() == set()
+
+
+def test_an_attempt_that_is_to_stop_does_not_run_to_its_end():
+    story = held().attempt("a", 1, "started").operate("cancel", "a")
+    story.beat("w", Lease("a", 1), lost=[Lease("a", 1)])
+    assert story.attempt("a", 1, "succeeded").broken() == {"lost stops"}
+
+
+def test_an_attempt_may_end_before_its_worker_is_told():
+    story = held().attempt("a", 1, "started").operate("cancel", "a")
+    story.attempt("a", 1, "succeeded").beat("w", Lease("a", 1), lost=[Lease("a", 1)])
+    assert story.broken() == set()
+
+
+def test_a_stored_failure_is_one_that_was_written():
+    story = held().seize(lease("a", 2, worker="w")).again("a", 1, "stale", message="zombie")
+    story.commit("a", 2, "dead", number=1, type="Lost", message="gone")
+    zombie = Kept("a", "failed", token=2, failures=[(1, "E", "zombie"), (1, "Lost", "gone")])
+    assert story.stock(zombie).broken() == {"failures are true"}
+
+
+def test_the_stored_failures_may_be_the_newest_alone():
+    story = held().again("a", 1).claim(lease("a", 2, lane=RETRY, retry_count=1))
+    story.commit("a", 2, "dead", number=2, type="E", message="no")
+    newest = Kept("a", "failed", retry_count=1, token=2, failures=[(2, "E", "no")])
+    assert story.stock(newest).broken() == set()
+
+
+def test_when_the_clock_was_set_times_before_and_after_are_not_compared():
+    story = Story().enqueue("a").claim(lease("a", 1, due=9.0, started_at=1000.0))
+    story.tell(told.Fault(what="clock", seconds=-600)).again("a", 1, delay=30.0)
+    due = lease("a", 2, lane=RETRY, retry_count=1, due=440.0, started_at=440.0)
+    assert story.claim(due).broken() == set()

@@ -1,0 +1,165 @@
+"""What holds for a queue: histories with a broken order, share, gate or pause."""
+
+import pytest
+
+from mulligan import Budget
+from mulligan.core.fetch import Balanced, Capped, RetryFirst, Weighted
+from mulligan.core.lane import Lane, Priority
+from mulligan.testing.history.shares import bound
+from tests.history.story import FRESH, RETRY, Story, lease
+
+URGENT = Lane("default", "default", Priority.URGENT)
+
+
+def filled(**settings: object) -> Story:
+    story = Story().configure(**settings)
+    for name in "abcdef":
+        story.enqueue(name)
+    return story
+
+
+def test_nothing_is_claimed_from_a_queue_that_is_paused():
+    story = Story().enqueue("a").pause()
+    assert story.claim(lease("a", 1)).broken() == {"paused is left alone"}
+
+
+def test_a_queue_that_was_resumed_is_served():
+    story = Story().enqueue("a").pause().pause(paused=False)
+    assert story.claim(lease("a", 1)).broken() == set()
+
+
+def test_of_two_retries_the_one_that_fell_due_first_is_first():
+    story = filled().claim(lease("b", 1, due=20.0, started_at=30.0))
+    assert story.claim(lease("a", 1, due=10.0, started_at=31.0)).broken() == {"lanes keep order"}
+
+
+def test_retries_in_order_of_their_due_times_are_in_order():
+    story = filled().claim(lease("a", 1, due=10.0, started_at=30.0))
+    assert story.claim(lease("b", 1, due=20.0, started_at=31.0)).broken() == set()
+
+
+def test_a_job_that_joined_the_lane_later_was_not_passed():
+    story = Story().enqueue("b").claim(lease("b", 1, due=20.0, started_at=30.0)).enqueue("a")
+    assert story.claim(lease("a", 1, due=10.0, started_at=31.0)).broken() == set()
+
+
+def test_a_job_that_its_key_holds_back_may_be_passed():
+    story = Story().enqueue("a", concurrency_key="k").enqueue("b")
+    story.claim(lease("b", 1, due=20.0, started_at=30.0))
+    assert story.claim(lease("a", 1, due=10.0, started_at=31.0)).broken() == set()
+
+
+@pytest.mark.parametrize(("share", "others"), [(0.5, 1), (0.2, 4), (0.8, 1), (1.0, 0)])
+def test_a_share_bounds_how_many_others_go_before(share, others):
+    assert bound(share) == others
+
+
+def test_a_retry_does_not_wait_behind_two_fresh_starts():
+    story = filled(policy=Balanced())
+    story.claim(lease("a", 1), left=[("default", "retry")])
+    assert story.broken() == set()
+    story.claim(lease("b", 1), left=[("default", "retry")])
+    assert story.broken() == {"shares are kept"}
+
+
+def test_fresh_work_does_not_wait_behind_two_retries():
+    story = filled(policy=Balanced())
+    for name in "ab":
+        story.claim(lease(name, 1, lane=RETRY), left=[("default", "fresh")])
+    assert story.broken() == {"shares are kept"}
+
+
+def test_turn_and_turn_about_is_fair():
+    story = filled(policy=Balanced())
+    for name, lane in zip("abcd", (FRESH, RETRY, FRESH, RETRY), strict=True):
+        story.claim(lease(name, 1, lane=lane), left=[("default", "fresh"), ("default", "retry")])
+    assert story.broken() == set()
+
+
+def test_a_fifth_may_wait_behind_four():
+    story = filled(policy=Weighted(0.2))
+    for name in "abcd":
+        story.claim(lease(name, 1), left=[("default", "retry")])
+    assert story.broken() == set()
+    assert story.claim(lease("e", 1), left=[("default", "retry")]).broken() == {"shares are kept"}
+
+
+def test_under_retry_first_no_fresh_job_goes_before_a_retry():
+    story = filled(policy=RetryFirst()).claim(lease("a", 1), left=[("default", "retry")])
+    assert story.broken() == {"shares are kept"}
+
+
+def test_what_is_returned_unstarted_goes_before_nobody():
+    story = filled(policy=Balanced())
+    for name in "ab":
+        story.claim(lease(name, 1), left=[("default", "retry")])
+    assert story.commit("b", 1, "returned").broken() == set()
+
+
+def test_urgent_work_does_not_starve_the_rest():
+    story = filled()
+    for name in "abcd":
+        story.claim(lease(name, 1, lane=URGENT), left=[("default", "fresh")])
+    assert story.broken() == set()
+    story.claim(lease("e", 1, lane=URGENT), left=[("default", "fresh")])
+    assert story.broken() == {"shares are kept"}
+
+
+def test_no_more_retries_run_than_the_cap_allows():
+    story = filled(policy=Capped(1)).claim(lease("a", 1, lane=RETRY))
+    story.claim(lease("b", 1, lane=RETRY), worker="v")
+    assert story.broken() == {"gates hold"}
+
+
+def test_when_one_has_ended_another_may_run():
+    story = filled(policy=Capped(1)).claim(lease("a", 1, lane=RETRY)).commit("a", 1, "done")
+    assert story.claim(lease("b", 1, lane=RETRY), worker="v").broken() == set()
+
+
+def test_when_one_may_have_ended_another_may_run():
+    story = filled(policy=Capped(1)).claim(lease("a", 1, lane=RETRY)).commit("a", 1, "done", "lost")
+    assert story.claim(lease("b", 1, lane=RETRY), worker="v").broken() == set()
+
+
+def test_no_more_jobs_of_a_concurrency_key_run_than_it_allows():
+    story = Story().enqueue("a", concurrency_key="k").enqueue("b", concurrency_key="k")
+    story.claim(lease("a", 1)).claim(lease("b", 1), worker="v")
+    assert story.broken() == {"gates hold"}
+
+
+def test_a_seized_job_has_given_its_permit_back():
+    story = Story().enqueue("a", concurrency_key="k").enqueue("b", concurrency_key="k")
+    story.claim(lease("a", 1)).wait(20).seize(lease("a", 2, worker="w"))
+    assert story.claim(lease("b", 1), worker="v").broken() == set()
+
+
+def test_no_more_retries_start_than_the_budget_allows():
+    story = filled(budget=Budget(2, 60.0))
+    for name, at in (("a", 10.0), ("b", 30.0), ("c", 69.0)):
+        story.claim(lease(name, 1, lane=RETRY, due=at, started_at=at))
+    assert story.broken() == {"budgets hold"}
+
+
+def test_a_budget_is_new_after_its_time():
+    story = filled(budget=Budget(2, 60.0))
+    for name, at in (("a", 10.0), ("b", 30.0), ("c", 70.0)):
+        story.claim(lease(name, 1, lane=RETRY, due=at, started_at=at))
+    assert story.broken() == set()
+
+
+def test_a_worker_that_sleeps_is_woken_for_what_falls_due():
+    story = filled(grace=0.0).claim(worker="v")
+    late = lease("a", 1, due=story.now, started_at=story.now + 10)
+    assert story.wait(10).claim(late, worker="v").broken(woken_within=5) == {"sleepers are woken"}
+
+
+def test_a_worker_that_comes_in_time_was_woken():
+    story = filled(grace=0.0).claim(worker="v")
+    due = lease("a", 1, due=story.now, started_at=story.now + 1)
+    assert story.claim(due, worker="v").broken(woken_within=5) == set()
+
+
+def test_a_worker_that_was_busy_did_not_oversleep():
+    story = filled(grace=0.0).claim(lease("b", 1), worker="v")
+    late = lease("a", 1, due=story.now, started_at=story.now + 10)
+    assert story.wait(10).claim(late, worker="v").broken(woken_within=5) == set()
