@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from contextlib import suppress
 from importlib.resources import files
@@ -113,6 +114,50 @@ async def test_durability_says_how_hard_a_commit_is_pressed_onto_the_disk(url, o
     async with handle(f"{url}{option}", lambda: 1.0) as store:
         assert await pragma(store, "synchronous") == level
         assert await pragma(store, "journal_mode") == "wal"
+
+
+async def test_only_what_says_who_is_at_work_does_not_wait_for_the_disk(store, monkeypatch):
+    levels = {}
+    run = store._runner.run
+
+    async def observed(call, *, writes=True, **options):
+        def observing(tx):
+            if writes:
+                levels[call.func.__name__] = tx.db.execute("PRAGMA synchronous").fetchone()[0]
+            return call(tx)
+
+        return await run(observing, writes=writes, **options)
+
+    monkeypatch.setattr(store._runner, "run", observed)
+    [claimed] = await begin(store, job("a"))
+    await store.beat(ANN, [claimed.lease])
+    await store.seize(1, BOB)
+    await store.commit([done(claimed)])
+    await store.note("k", b"v", 1)
+    await store.leave(ANN)
+    light, full = {"claim", "seize", "leave"}, {"enqueue", "commit", "beat", "note"}
+    assert levels == dict.fromkeys(light, 1) | dict.fromkeys(full, 2)
+
+
+async def test_who_need_not_wait_for_the_disk_is_answered_before_those_who_do(store):
+    loop, busy, go_on, answered = asyncio.get_running_loop(), asyncio.Event(), threading.Event(), []
+
+    def occupy(_tx):
+        loop.call_soon_threadsafe(busy.set)
+        go_on.wait()
+
+    async def ask(name, operation):
+        await operation
+        answered.append(name)
+
+    async with asyncio.TaskGroup() as asking:
+        asking.create_task(store._runner.run(occupy))
+        await busy.wait()
+        asking.create_task(ask("enqueue", store.enqueue(jobs("a"))))
+        asking.create_task(ask("leave", store.leave(ANN)))
+        await asyncio.sleep(0)
+        go_on.set()
+    assert answered == ["leave", "enqueue"]
 
 
 async def pragma(store, name):

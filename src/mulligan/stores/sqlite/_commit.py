@@ -56,11 +56,11 @@ def written_at_once(tx: Transaction, outcomes: Sequence[Outcome]) -> bool:
     if permits:
         return False
     try:
-        leases = as_json({o.lease.job: token_and_result(o) for o in dones})
+        leases = {o.lease.job: token_and_result(o.lease.token, o.result) for o in dones}
     except UnicodeDecodeError:  # no JSON, but kept as it is
         return False
     tx.db.execute("SAVEPOINT at_once")
-    bound = (tx.now, leases, TOKENS_PER_LIFE)
+    bound = (tx.now, as_json(leases), TOKENS_PER_LIFE)
     whole = tx.db.execute(_DONE_IF_HELD, bound).rowcount == len(outcomes)
     if whole:
         places = [o.lease.token // TOKENS_PER_LIFE for o in dones]
@@ -73,9 +73,8 @@ def written_at_once(tx: Transaction, outcomes: Sequence[Outcome]) -> bool:
     return whole
 
 
-def token_and_result(done: Done) -> int | str:
+def token_and_result(token: int, result: bytes | None) -> int | str:
     """Both in one value, which SQLite takes apart faster than an array."""
-    token, result = done.lease.token, done.result
     return token if result is None else f"{token} {result.decode()}"
 
 

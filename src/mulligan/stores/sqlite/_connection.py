@@ -11,7 +11,7 @@ from mulligan.core.errors import StoreError, StoreUnavailableError
 from mulligan.stores.sqlite._lending import Lendable
 from mulligan.stores.sqlite._schema import check_library, migrate
 from mulligan.stores.sqlite._transaction import Call, Transaction
-from mulligan.stores.sqlite._url import Place
+from mulligan.stores.sqlite._url import Durability, Place
 from mulligan.stores.sqlite._waiting import pick
 
 # Longer than any transaction of ours takes, so that who waits this long waits for a stuck program.
@@ -29,12 +29,15 @@ _BUSY = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL"})
 class Work(NamedTuple):
     """An operation: what to do inside its transaction, and whether it writes.
 
-    One that is `alone` is not done again because of what others did in the same transaction.
+    One that is `alone` is not done again because of what others did in the same transaction. One
+    that is not `durable` does not wait for the disk: it says who is at work on what, and when the
+    power goes nobody is.
     """
 
     call: Callable[[Transaction], Any]
     writes: bool
     alone: bool = False
+    durable: bool = True
 
     @property
     def shares(self) -> bool:
@@ -56,6 +59,7 @@ class Connection:
         self._place = place
         self._clock = clock
         self._db = patiently(lambda: connect(place), place.path)
+        self._synchronous = place.durability
 
     def close(self) -> None:
         """Let go of the file."""
@@ -98,6 +102,8 @@ class Connection:
         writes = works[0].writes
         replies: list[Reply] = []
         calls: list[Call] = []
+        if writes:
+            self._press(durable=any(work.durable for work in works))
         db.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
         try:
             for work in works:
@@ -112,6 +118,16 @@ class Connection:
                 db.execute("ROLLBACK")
             raise
         return replies, calls
+
+    def _press(self, *, durable: bool) -> None:
+        """Choose how hard the next commit is pressed onto the disk; that after it carries it along.
+
+        SQLite refuses to be told so within a transaction.
+        """
+        wanted: Durability = self._place.durability if durable else "normal"
+        if wanted != self._synchronous:
+            self._db.execute(f"PRAGMA synchronous = {wanted}")
+            self._synchronous = wanted
 
 
 def as_far_as_it_goes(raw: bytes) -> str:

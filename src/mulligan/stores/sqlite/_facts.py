@@ -2,9 +2,7 @@
 
 from collections import defaultdict
 
-from msgspec.json import Decoder
-
-from mulligan.core.facts import Facts, QueueSettings, Region
+from mulligan.core.facts import Facts, QueueSettings, Region, read_settings
 from mulligan.stores.sqlite._counting import health
 from mulligan.stores.sqlite._sql import as_json, load
 from mulligan.stores.sqlite._transaction import Transaction
@@ -14,8 +12,6 @@ _QUEUES = load("queue_list")
 _CONFIGURE = load("queue_configure")
 _PAUSE = load("queue_pause")
 _EPOCH = load("epoch")
-
-decode_settings = Decoder(QueueSettings).decode
 
 
 def facts(tx: Transaction) -> Facts:
@@ -28,7 +24,7 @@ def facts(tx: Transaction) -> Facts:
 def queues(tx: Transaction) -> tuple[dict[str, QueueSettings], frozenset[str]]:
     """The settings of queues, and which of them are paused."""
     rows = tx.db.execute(_QUEUES).fetchall()
-    settings = {name: decode_settings(text) for name, text, _ in rows if text is not None}
+    settings = {name: read_settings(name, text) for name, text, _ in rows if text is not None}
     return settings, frozenset(name for name, _, paused in rows if paused)
 
 

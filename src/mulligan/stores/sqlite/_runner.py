@@ -83,12 +83,17 @@ class Runner:
             self._connection = None
 
     async def run(
-        self, call: Callable[[Any], Any], *, writes: bool = True, alone: bool = False
+        self,
+        call: Callable[[Any], Any],
+        *,
+        writes: bool = True,
+        alone: bool = False,
+        durable: bool = True,
     ) -> Any:
         """Do the operation in a transaction of its own, or raise what it raised."""
         if not self._opened:
             raise self._closed()
-        work = Work(call, writes, alone)
+        work = Work(call, writes, alone, durable)
         if self._at_once:
             return self._inline(work)
         if self._thread is None:
@@ -133,9 +138,12 @@ class Runner:
                         group.append(other)
                     else:
                         following = other
-            with self._lock:
-                replies = self._do([each.work for each in group])
-            deliver(group, replies)
+            # Who need not wait for the disk does not wait for those who do.
+            for durable in (False, True):
+                if part := [each for each in group if each.work.durable is durable]:
+                    with self._lock:
+                        replies = self._do([each.work for each in part])
+                    deliver(part, replies)
             if stop:
                 return
 

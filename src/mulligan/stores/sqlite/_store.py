@@ -83,7 +83,7 @@ class SqliteStore:
 
     async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
         work = partial(claim, plan=plan, worker=worker, address=self._bell.address)
-        claimed: Claimed = await self._runner.run(work)
+        claimed: Claimed = await self._runner.run(work, durable=False)
         if not claimed.stale:
             self._heard.discard(worker.id)
         return claimed
@@ -114,11 +114,11 @@ class SqliteStore:
         return answer
 
     async def leave(self, worker: Worker) -> None:
-        await self._runner.run(partial(workers.leave, worker=worker))
+        await self._runner.run(partial(workers.leave, worker=worker), durable=False)
 
     async def seize(self, limit: int, worker: Worker) -> list[Claim]:
         work = partial(workers.seize, limit=limit, worker=worker)
-        claims: list[Claim] = await self._runner.run(work)
+        claims: list[Claim] = await self._runner.run(work, durable=False)
         return claims
 
     async def promote(self, limit: int) -> int:
