@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -492,6 +492,77 @@ async def test_a_hundred_thousand_jobs_meet_no_limit_of_lua(store):
     while await store.prune(-1.0, 10_000):
         pass
     assert len((await store.page(Selection(), 2000)).jobs) == 1000
+
+
+# -- what another program damaged ------------------------------------------------------------
+
+
+def field(number: int, value: bytes) -> Callable[[bytes], bytes]:
+    """Another value in this field of a text."""
+
+    def change(text: bytes) -> bytes:
+        fields = text.split(b"\t", 4)
+        return b"\t".join([*fields[:number], value, *fields[number + 1 :]])
+
+    return change
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "cut short": lambda text: text[:10],
+    "cut in the middle": lambda text: text[:30],
+    "empty": lambda _: b"",
+    "nonsense": lambda _: b"nonsense that is longer than a place",
+    "a flipped bit": lambda text: bytes([text[0] ^ 0x80]) + text[1:],
+    "a place that is no number": field(0, b"first"),
+    "a time that is no number": field(1, b"soon"),
+    "a lane that is none": field(2, b"nowhere"),
+    "a task that is no text": field(3, b"\xff"),
+}
+
+
+@pytest.mark.parametrize("special", [{}, {"unique_key": "u"}], ids=["ordinary", "unique"])
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+async def test_a_job_whose_text_cannot_be_read_is_a_dead_letter_and_holds_up_nothing(
+    store, client, damage, special
+):
+    await store.enqueue([*jobs("before"), job("damaged", **special), *jobs("after")])
+    text = await store._server.command("HGET", key(store, "jobs"), "damaged")
+    await store._server.command("HSET", key(store, "jobs"), "damaged", damage(text))
+    claimed = await claim(store, demand=9)
+    assert names(claimed) == ["before", "after"]
+    assert claimed.again_in == 0.0
+    await expect_dead(store, "damaged")
+    assert (await store.enqueue([job("other", **special)]))[0].created
+
+
+@pytest.mark.parametrize(
+    "state", [{"counts": "x"}, {"counts": "8 0"}, {"due": "x", "counts": "-"}], ids=str
+)
+async def test_a_job_whose_state_cannot_be_read_is_a_dead_letter(store, client, state):
+    await store.enqueue([job("damaged", unique_key="u"), *jobs("after")])
+    await client.hset(key(store, "state:damaged"), mapping=state)
+    assert names(await claim(store, demand=9)) == ["after"]
+    await expect_dead(store, "damaged")
+
+
+async def test_a_job_that_was_damaged_while_it_ran_is_a_dead_letter_when_it_is_seized(url):
+    clock = VirtualClock()
+    async with opened(url, clock) as store:
+        await begin(store, *jobs("damaged", "other"))
+        await store._server.command("HSET", key(store, "jobs"), "damaged", "nonsense")
+        clock.advance(ANN.lease)
+        assert [each.id for each in await store.seize(9, BOB)] == ["other"]
+        await expect_dead(store, "damaged")
+
+
+async def expect_dead(store: RedisStore, name: str) -> None:
+    """It is listed as failed, says why, and can be purged."""
+    [listed] = (await store.page(Selection(status="failed", queue="default"), 9)).jobs
+    assert listed == await store.get(name)
+    assert (listed.id, listed.status) == (name, "failed")
+    assert "cannot be read" in str(listed.last_failure_reason)
+    assert await store.purge([name]) == [True]
+    assert await store.get(name) is None
 
 
 # -- the inbox -------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ class Address(Struct, frozen=True):
 def read_address(url: str) -> Address:
     """Read a store URL, or refuse an option that neither mulligan nor the driver knows."""
     parts = urlsplit(url)
+    _ = parts.port  # refuses one that is no number
     query = parse_qsl(parts.query, keep_blank_values=True)
     own = {key: value for key, value in query if key in OWN}
     others = [(key, value) for key, value in query if key not in OWN]

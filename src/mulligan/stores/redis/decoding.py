@@ -1,18 +1,19 @@
 """From answers of scripts to values of the contract."""
 
 from functools import lru_cache
-from itertools import islice
 from typing import Any, Literal, cast
 from urllib.parse import unquote
 
 import msgspec
 from msgspec.structs import replace
 
+from mulligan.core.damage import DAMAGE
+from mulligan.core.errors import UNREADABLE
 from mulligan.core.facts import Facts, QueueSettings, Region
-from mulligan.core.job import Attempt, Claim, Job, Status
+from mulligan.core.job import Attempt, Job, Status
 from mulligan.core.lane import Lane
 from mulligan.core.worker import Worker, WorkerView
-from mulligan.stores.contract import Claimed, DelayedStats, LaneStats, Stats
+from mulligan.stores.contract import DelayedStats, LaneStats, Stats
 from mulligan.stores.redis.counting import healths_of
 from mulligan.stores.redis.encoding import lane_of
 
@@ -20,79 +21,6 @@ UNPACK = msgspec.msgpack.Decoder()
 ATTEMPT = msgspec.json.Decoder(Attempt)
 SETTINGS = msgspec.json.Decoder(QueueSettings)
 WORKER = msgspec.json.Decoder(Worker)
-LEASE_WIDTH = 9
-
-
-def claimed_of(answer: list[Any], lanes: tuple[Lane, ...], worker: Worker) -> Claimed:
-    """What claim.lua gave."""
-    stamp, again_in, left, ids, texts, abouts = answer
-    started, holder, region = float(stamp), worker.id, worker.region
-    claims: list[Claim] = []
-    jobs = zip(ids, texts, strict=True)
-    for about, count in zip(abouts[::2], abouts[1::2], strict=True):
-        number, due, counts, left_behind = about.split(b"\t", 3)
-        queue, scope, lane_priority = lanes[int(number) - 1]
-        used, retry_count, replay, snoozes = read_counts(counts)
-        trail = left_behind.decode()
-        for id_, text in islice(jobs, count):
-            place, created_at, home, task, body = text.split(b"\t", 4)
-            _, home_region, priority = home_of(home)
-            claims.append(
-                Claim(
-                    id_.decode(),
-                    int(place) + used - 1,
-                    queue,
-                    name_of(task),
-                    body,
-                    home_region,
-                    priority,
-                    scope,
-                    lane_priority,
-                    float(due or created_at),
-                    retry_count,
-                    replay,
-                    snoozes,
-                    holder,
-                    region,
-                    started,
-                    trail,
-                )
-            )
-    flags = tuple(flag == ord("1") for flag in left)
-    return Claimed(claims, flags, float(again_in) if again_in else None)
-
-
-def leases_of(answer: list[Any]) -> list[Claim]:
-    """What seize.lua gave."""
-    return [lease_of(answer[at : at + LEASE_WIDTH]) for at in range(0, len(answer), LEASE_WIDTH)]
-
-
-def lease_of(row: list[Any]) -> Claim:
-    """One lease that was handed over apart from a plan."""
-    id_, name, text, due, counts, trail, worker, region, started = row
-    lane = lane_of(name.decode())
-    place, created_at, home, task, body = text.split(b"\t", 4)
-    _, home_region, priority = home_of(home)
-    used, retry_count, replay, snoozes = read_counts(counts)
-    return Claim(
-        id_.decode(),
-        int(place) + used - 1,
-        lane.queue,
-        name_of(task),
-        body,
-        home_region,
-        priority,
-        lane.scope,
-        lane.priority,
-        float(due or created_at),
-        retry_count,
-        replay,
-        snoozes,
-        worker.decode(),
-        region.decode(),
-        float(started),
-        trail.decode(),
-    )
 
 
 @lru_cache(maxsize=4096)
@@ -115,13 +43,33 @@ def read_counts(text: bytes) -> tuple[int, int, int, int]:
 
 
 def attempt_of(entry: bytes) -> Attempt:
-    """An attempt as its job's history keeps it."""
+    """An attempt as its job's history keeps it; of a damaged one, that it was there."""
     ended_at, _, rest = entry.partition(b" ")
-    return replace(ATTEMPT.decode(rest), ended_at=None if ended_at == b"-" else float(ended_at))
+    try:
+        return replace(ATTEMPT.decode(rest), ended_at=None if ended_at == b"-" else float(ended_at))
+    except (*UNREADABLE, *DAMAGE) as error:
+        message = f"what is stored of the attempt cannot be read ({error})"
+        return Attempt(0, 0, "", "", 0.0, "Damaged", message)
 
 
 def job_of(id_: str, row: list[Any]) -> Job:
-    """A job from what get.lua gives of it."""
+    """A job from what get.lua gives of it; a damaged one is shown as far as it goes."""
+    try:
+        return read_job(id_, row)
+    except DAMAGE:
+        text, cells, lease, _, _, failure = row
+        known = dict(zip(cells[::2], cells[1::2], strict=True))
+        ended = known.get(b"ended", b"pending").decode(errors="replace")
+        status = cast("Status", "processing" if lease else ended)
+        reason = attempt_of(failure).message if failure else None
+        return Job(
+            id_, "", "", "", 0, status, "", 0, 0.0, 0, 0, 0, 0, 0, 0.0, text,
+            last_failure_reason=reason,
+        )  # fmt: skip
+
+
+def read_job(id_: str, row: list[Any]) -> Job:
+    """A job from what is stored of it; raises what taking apart a damaged one does."""
     text_, cells, lease, holder, done, failure = row
     place, created_at, home, task, body = text_.split(b"\t", 4)
     known = {key.decode(): value for key, value in zip(cells[::2], cells[1::2], strict=True)}
@@ -178,7 +126,7 @@ def job_of(id_: str, row: list[Any]) -> Job:
         result=result,
         last_failure_reason=attempt_of(failure).message if failure else None,
         cancel_reason=text("cancel_reason"),
-        trail=text("trail") or "",
+        trail=known.get("trail", b"").decode(errors="replace"),
         unique_in=text("unique_in"),
         awaits=int(known.get("awaits", 0)),
         gather=text("gather"),

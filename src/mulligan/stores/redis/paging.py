@@ -3,8 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from mulligan.core.errors import InvalidError
-from mulligan.stores.contract import Page, Selection
+from mulligan.stores.contract import Page, Selection, place_after
 from mulligan.stores.redis.decoding import attempt_of, job_of
 from mulligan.stores.redis.encoding import escape
 
@@ -23,9 +22,7 @@ async def read_page(read: Read, selection: Selection, limit: int, after: str | N
     index = "order"
     if selection.status == "failed" and selection.queue is not None:
         index = f"failed:{escape(selection.queue)}"
-    if after is not None and not after.isdecimal():
-        raise InvalidError(f"after {after!r} is not where a page ended; leave it out")
-    below = "+inf" if after is None else f"({after}"
+    below = "+inf" if after is None else f"({place_after(after)}"
     wanted = (
         selection.status or "",
         escape(selection.queue or ""),

@@ -6,9 +6,9 @@ from typing import Any
 from mulligan.core.errors import InvalidError, StoreError, UnknownJobError
 from mulligan.core.facts import Facts, QueueSettings
 from mulligan.core.health import Breaker, Health
-from mulligan.core.job import Attempt, Claim, Enqueued, Job, Lease, NewJob
+from mulligan.core.job import Attempt, Claim, Enqueued, Job, Lease, NewJob, encode
 from mulligan.core.lane import Lane
-from mulligan.core.outcome import Outcome
+from mulligan.core.outcome import Dead, Outcome
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.settings import BATCH_LIMIT, check_batch
 from mulligan.core.worker import Worker
@@ -26,6 +26,7 @@ from mulligan.stores.contract import (
 from mulligan.stores.redis import counting, decoding, doctor
 from mulligan.stores.redis.address import read_address
 from mulligan.stores.redis.adopting import adopt_values
+from mulligan.stores.redis.claims import claimed_of, seized_of
 from mulligan.stores.redis.encoding import (
     JSON,
     commit_values,
@@ -113,7 +114,9 @@ class RedisStore:
         )
         if answer is None:
             return Claimed([], stale=True)
-        return decoding.claimed_of(answer, shape.lanes, worker)
+        claimed, damaged = claimed_of(answer, shape.lanes, worker)
+        await self._condemn(damaged, worker)
+        return claimed
 
     async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
         check_batch(len(outcomes))
@@ -149,7 +152,9 @@ class RedisStore:
         if limit <= 0:
             return []
         self._worker = worker.id
-        return decoding.leases_of(await self._run("seize", *presented(worker), limit))
+        seized, damaged = seized_of(await self._run("seize", *presented(worker), limit))
+        await self._condemn(damaged, worker)
+        return seized
 
     async def promote(self, limit: int) -> int:
         await self._inbox.drain()
@@ -248,6 +253,12 @@ class RedisStore:
 
     async def purge(self, jobs: Sequence[str]) -> list[bool]:
         return await self._each("purge", jobs)
+
+    async def _condemn(self, damaged: Sequence[Dead], worker: Worker) -> None:
+        """End what the worker holds and cannot read."""
+        if damaged:
+            values = [part for each in damaged for part in (each.lease.job, encode(each.failure))]
+            await self._run("condemn", worker.id, *values)
 
     async def _each(self, name: str, jobs: Sequence[str], *values: Value) -> list[bool]:
         check_batch(len(jobs))

@@ -74,7 +74,7 @@ local function admit(line, id, text, state, member, counts)
     return false
   end
   if key and permits_used('key:' .. key) >= tonumber(limit) then
-    local due = tonumber(state[1] or match(text, '^%d+\t([^\t]*)'))
+    local due = tonumber(state[1] or match(text, '^%d+\t([^\t]*)')) or now
     hold(member, line.lane, due, key, limit)
     return false
   end
@@ -83,10 +83,14 @@ local function admit(line, id, text, state, member, counts)
   return true, key and charge('key:' .. key, id)
 end
 
+local PLACED = '^' .. string.rep('%d', 16) .. '\t'
+
 -- Take the first job of the line and charge the gates, unless it has to be set aside.
 local function take(line, lane_number, gate_numbers)
   local id, text, state, member = take_head(line)
   if not text then return end
+  -- The worker sees what is damaged; it can let go of it only under a token.
+  if not find(text, PLACED) then text = sub(member, 1, 16) .. '\t' .. text end
   local counts, used = next_counts(state[2] or NO_COUNTS)
   local flags, permits = state == NO_STATE and '' or 'h', nil
   if not find(counts, '^%d+ 0 ') then flags = flags .. 'r' end

@@ -21,11 +21,6 @@ local texts = read_many(running_key(likely_holder), values, ids_from + 1, tokens
 local done, done_count, freed, freed_count = {}, 0, {}, 0
 local written, refused = {}, {}
 
-local function remember(id, failure)
-  local key = p .. 'history:' .. id
-  if call('RPUSH', key, stamp .. ' ' .. failure) > 50 then call('LTRIM', key, -50, -1) end
-end
-
 -- Let the job join a lane again; `...` are fields of its state that change besides.
 local function put_back(key, id, lane, delay, counts, lease, ...)
   local due, place, delayed = join(id, lane, delay)
@@ -67,7 +62,8 @@ end
 
 function writers.x(key, id, lease, at)
   remember(id, values[at])
-  call('HSET', key, 'ended', 'failed', 'ended_at', stamp, 'counts', lease.counts, 'ran', lease.ran)
+  call('HSET', key, 'ended', 'failed', 'ended_at', stamp, 'lane', lease.lane,
+    'counts', lease.counts, 'ran', lease.ran)
   list_failed(id, queue_of(lease.lane), call('ZSCORE', p .. 'order', id))
 end
 

@@ -17,10 +17,13 @@ end
 
 for at = 1, #found, 2 do
   local id = found[at]
-  local text = call('HGET', p .. 'jobs', id)
-  local queue, region, task = match(text, '^%d+\t[^\t]*\t[^\t:]*:([^:]*):([^\t]*)\t([^\t]*)\t')
+  local text, state = call('HGET', p .. 'jobs', id) or '', p .. 'state:' .. id
+  local lane, task = match(text, '^%d+\t[^\t]*\t([^\t:]*:[^\t:]*:[^\t:]*)\t([^\t]*)\t')
+  -- Of a damaged job, its state may know more.
+  lane = lane or call('HGET', state, 'lane') or ''
+  local queue, region = match(lane, '^[^:]*:([^:]*):(.*)$')
   if is(ARGV[6], queue) and is(ARGV[7], region) and is(ARGV[8], task) then
-    local state, lease, worker = p .. 'state:' .. id
+    local lease, worker
     local done, ended = call('HGET', p .. 'done', id), call('HGET', state, 'ended')
     if not (done or ended) then lease, worker = find_lease(id) end
     local status = done and 'done' or ended or lease and 'processing' or 'pending'

@@ -10,6 +10,7 @@ local function replay(id)
   local job = call('HMGET', key, 'ended', 'unique_key', 'unique_in', 'marks', 'counts')
   if job[1] ~= 'failed' then return 0 end
   local _, _, lane = read_header(id)
+  if not lane then return 0 end
   local queue = queue_of(lane)
   local unique = job[2] and unique_keys(queue, job[3])
   if unique and call('HSETNX', unique, job[2], id) == 0 then return 0 end

@@ -34,7 +34,7 @@ for _, holder in ipairs(call('SMEMBERS', p .. 'holders')) do
       local id, lease = held[at], read_lease(held[at + 1])
       local stands_at = call('HGET', p .. 'state:' .. id, 'stands_at')
       local _, _, place = whereabouts(id, true, true, stands_at)
-      lost[#lost + 1] = { tonumber(lease.started), place, id, lease, holder }
+      lost[#lost + 1] = { tonumber(lease.started), place or 0, id, lease, holder }
     end
   end
 end
@@ -46,7 +46,7 @@ end)
 local result = {}
 for at = 1, math.min(limit, #lost) do
   local id, lease, holder = unpack(lost[at], 3)
-  local text, counts, used = call('HGET', p .. 'jobs', id), next_counts(lease.counts)
+  local text, counts, used = call('HGET', p .. 'jobs', id) or '', next_counts(lease.counts)
   -- The attempt stays that of the worker that lost it: only the holder changes.
   call('HDEL', running_key(holder), id)
   call('HSET', running_key(worker), id, token_of(text, used) .. '\t'

@@ -9,6 +9,12 @@ local function count_ended(status, queue, by)
   counts[queue] = (counts[queue] or 0) + by
 end
 
+-- Add a failed attempt to the history of a job.
+local function remember(id, failure)
+  local key = p .. 'history:' .. id
+  if call('RPUSH', key, stamp .. ' ' .. failure) > 50 then call('LTRIM', key, -50, -1) end
+end
+
 -- Dead letters are listed by queue, in the order in which they came.
 local function list_failed(id, queue, place)
   count_ended('failed', queue, 1)

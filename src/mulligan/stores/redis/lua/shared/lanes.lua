@@ -49,7 +49,7 @@ local function whereabouts(id, lane, due, place)
     if not first then return nil end
     lane, due, place = lane or home, due or created_at, place or first
   end
-  return lane, tonumber(due), tonumber(place)
+  return lane, tonumber(due) or now, tonumber(place) or 0
 end
 
 -- Places grow from job to job and are never given twice. The one that a job's text begins with is

@@ -43,7 +43,7 @@ end
 
 -- The token of a job that has used so many, given its text, which begins with the first to be used.
 local function token_of(text, used)
-  return place_text(sub(text, 1, 16) + used - 1)
+  return place_text((tonumber(sub(text, 1, 16)) or 0) + used - 1)
 end
 
 local function running_key(worker)
@@ -69,9 +69,11 @@ local function counts_text(used, retries, replays, snoozes)
   return format('%.0f %.0f %.0f %.0f', used, retries, replays, snoozes)
 end
 
--- The counts with one more token used, and how many that makes.
+-- The counts with one more token used, and how many that makes. What is damaged stays as it is, and
+-- who claims it sees that.
 local function next_counts(counts)
-  local used, others = match(counts, '^(%d+)(.*)$')
+  local used, others = match(counts, '^(%d+)( %d+ %d+ %d+)$')
+  if not used then return counts, 1 end
   return format('%.0f%s', used + 1, others), used + 1
 end
 

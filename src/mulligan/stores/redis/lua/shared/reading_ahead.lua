@@ -65,6 +65,8 @@ end
 
 local byte = string.byte
 local COLON, NO_STATE = byte(':'), {}
+-- What every text begins with, a place and a tab; a shorter one is damaged.
+local PLACE_WIDTH = 17
 
 -- Bring the first job of the list that is still pending to the front, with its state read; whether
 -- there is one.
@@ -77,7 +79,9 @@ local function list_head(line)
       if line.texts[at] and not (line.gone and line.passed[sub(member, 1, 16)]) then
         line.member, line.id, line.text, line.due = member, line.ids[at], line.texts[at], nil
         line.state = NO_STATE
-        if byte(member, 17) ~= COLON then line.state = read_state(line.id) end
+        if byte(member, 17) ~= COLON or #line.text < PLACE_WIDTH then
+          line.state = read_state(line.id)
+        end
       end
     elseif line.list_over then
       return false
@@ -90,7 +94,7 @@ end
 
 -- When the job at the front of the list is due.
 local function list_due(line)
-  line.due = line.due or tonumber(line.state[1] or match(line.text, '^%d+\t([^\t]*)'))
+  line.due = line.due or tonumber(line.state[1] or match(line.text, '^%d+\t([^\t]*)')) or now
   return line.due
 end
 
@@ -140,8 +144,9 @@ local function take_ordinary(line, count)
   local list, texts, passed, first = line.list, line.texts, line.passed, line.list_at
   local last = math.min(first + count, #list + 1) - 1
   for at = first + 1, last do
-    local member = list[at]
-    if byte(member, 17) ~= COLON or not texts[at] or line.gone and passed[sub(member, 1, 16)] then
+    local member, text = list[at], texts[at]
+    local ordinary = byte(member, 17) == COLON and text and #text >= PLACE_WIDTH
+    if not ordinary or line.gone and passed[sub(member, 1, 16)] then
       last = at - 1
       break
     end
