@@ -308,8 +308,8 @@ async def test_a_change_stream_wakes_a_worker_that_another_process_rang(
         return Stream("somebody else", ANN.id)
 
     monkeypatch.setattr(store._base.sleepers, "watch", watch)
-    monkeypatch.setattr("mulligan.stores.mongo.bells.STREAMED", 3600)
-    store._bells.streaming = True
+    monkeypatch.setattr("mulligan.stores.mongo.waiting.STREAMED", 3600)
+    store._bells.waiting.streaming = True
     waiting = asyncio.create_task(store.wait(ANN, 30))
     await another.enqueue(jobs("a"))
     heard.set()
@@ -326,12 +326,12 @@ async def test_a_server_that_refuses_change_streams_is_looked_at_instead(
         raise pymongo.errors.OperationFailure("no change streams here")
 
     monkeypatch.setattr(store._base.sleepers, "watch", watch)
-    monkeypatch.setattr("mulligan.stores.mongo.bells.STREAMED", 0.01)
-    store._bells.streaming = True
+    monkeypatch.setattr("mulligan.stores.mongo.waiting.STREAMED", 0.01)
+    store._bells.waiting.streaming = True
     waiting = asyncio.create_task(store.wait(ANN, 30))
     await another.enqueue(jobs("a"))
     await asyncio.wait_for(waiting, 10)
-    assert not store._bells.streaming
+    assert not store._bells.waiting.streaming
 
 
 # -- sharing the work ------------------------------------------------------------------------

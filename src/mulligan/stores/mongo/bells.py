@@ -1,17 +1,13 @@
-"""Bells: which workers sleep, for what, and how they are woken.
+"""Bells: which workers sleep, for what, and who is rung for news.
 
-A sleeper is a document of its own; ringing marks it. A sleeper in this process is woken at once,
-one elsewhere by its change stream, or by looking at the marks every few milliseconds.
+A sleeper is a document of its own, and ringing marks it.
 """
 
-import asyncio
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from time import time_ns
 
 from msgspec import Struct
 from pymongo import UpdateMany
-from pymongo.errors import PyMongoError
 
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.walk import sources
@@ -21,13 +17,8 @@ from mulligan.stores.mongo.base import Base, Doc, line_of, rows
 from mulligan.stores.mongo.colliding import write
 from mulligan.stores.mongo.documents import AWAITING
 from mulligan.stores.mongo.times import micros, seconds
+from mulligan.stores.mongo.waiting import Waiting
 
-# A look costs half a millisecond of processor time: at the slow pace well under one per cent.
-QUICK, SLOW, GROWTH = 0.005, 0.08, 1.3
-# With a change stream the marks are looked at only in case it lost one.
-STREAMED = 1.0
-# How soon a document that another program inserted is noticed while all sleep.
-STRAY_EVERY = 0.5
 FOREVER = float("inf")
 # Sleepers that are looked through for one to ring, the longest asleep first.
 MANY = 200
@@ -42,16 +33,14 @@ class News(Struct, frozen=True):
 
 
 class Bells:
-    """The sleepers of the store, and those that sleep in this process."""
+    """The sleepers of the store, of whom only those count that beat."""
 
     def __init__(self, base: Base) -> None:
         self.base = base
-        self.streaming = False
+        self.waiting = Waiting(base, self.take_in_strays)
         self._expected: set[str] = set()
-        self._events: dict[str, asyncio.Event] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    async def expect(self, worker: Worker, plan: ClaimPlan, until: float) -> None:
+    async def expect(self, worker: Worker, plan: ClaimPlan, until: float, alive: int) -> None:
         """Remember that the worker waits for this plan, and sleeps by itself until then."""
         every = list(sources(plan))
         lanes = {line_of(s.lane): s for s in every}
@@ -64,9 +53,11 @@ class Bells:
             "rung": False,
             "heard": False,
         }
+        # Another process may have beaten for the worker since.
+        later = {"$max": {"alive": alive}, "$setOnInsert": {"since": time_ns()}}
         self._expected.add(worker.id)
         await self.base.sleepers.update_one(
-            {"_id": worker.id}, {"$set": fields, "$setOnInsert": {"since": time_ns()}}, upsert=True
+            {"_id": worker.id}, {"$set": fields, **later}, upsert=True
         )
 
     async def stop_waiting(self, worker: str, standing: Sequence[News]) -> None:
@@ -74,6 +65,10 @@ class Bells:
         if worker in self._expected:
             await self.forget(worker)
             await self.ring(standing)
+
+    async def keep(self, worker: str, alive: int) -> None:
+        """The worker has beaten, and may sleep on."""
+        await self.base.sleepers.update_one({"_id": worker}, {"$set": {"alive": alive}})
 
     async def forget(self, worker: str) -> list[str]:
         """The worker waits no longer; the lanes that it waited for."""
@@ -89,11 +84,10 @@ class Bells:
             gates = sorted({each.gate for each in left if each.gate})
             query = {
                 "rung": False,
+                "alive": {"$gt": await self.base.now()},
                 "$or": [{"lanes.line": {"$in": lines}}, {"gates": {"$in": gates}}],
             }
-            found = await rows(self.base.sleepers.find(query).sort("since", 1).limit(MANY))
-            live = await self._live([sleeper["_id"] for sleeper in found])
-            sleepers = [sleeper for sleeper in found if sleeper["_id"] in live]
+            sleepers = await rows(self.base.sleepers.find(query).sort("since", 1).limit(MANY))
             if not sleepers:
                 return
             left = await self._match(left, sleepers)
@@ -122,85 +116,29 @@ class Bells:
 
     async def soonest(self, lines: Sequence[str], but: str = "") -> dict[str, float]:
         """For each lane the shortest wait of a live sleeper for it, other than this worker."""
-        query = {"_id": {"$ne": but}, "lanes.line": {"$in": list(lines)}}
-        found = await rows(self.base.sleepers.find(query, {"lanes": 1}))
-        live = await self._live([sleeper["_id"] for sleeper in found])
+        alive = {"$gt": await self.base.now()}
+        query = {"_id": {"$ne": but}, "alive": alive, "lanes.line": {"$in": list(lines)}}
         waits: dict[str, float] = {}
-        for lane in [each for s in found if s["_id"] in live for each in s["lanes"]]:
+        found = await rows(self.base.sleepers.find(query, {"lanes": 1}))
+        for lane in [each for sleeper in found for each in sleeper["lanes"]]:
             waits[lane["line"]] = min(lane["waited"], waits.get(lane["line"], FOREVER))
         return waits
 
-    async def _live(self, workers: list[str]) -> set[str]:
-        """Those that beat: another would be rung in vain."""
-        if not workers:
-            return set()
-        query = {"_id": {"$in": workers}, "expires": {"$gt": await self.base.now()}}
-        return {doc["_id"] for doc in await rows(self.base.workers.find(query, {"_id": 1}))}
-
     async def _mark(self, worker: str) -> bool:
+        here = worker in self.waiting
         reply = await self.base.sleepers.update_one(
-            {"_id": worker, "rung": False}, {"$set": {"rung": True}}
+            {"_id": worker, "rung": False}, {"$set": {"rung": True, "heard": here}}
         )
-        if reply.modified_count and worker in self._events:
-            self._events[worker].set()
+        if reply.modified_count and here:
+            self.waiting.wake(worker)
         return bool(reply.modified_count)
 
     async def ring_all(self) -> None:
         """Wake every sleeper: plans made before are of no use."""
         await write(self.base.sleepers, [UpdateMany({"rung": False}, {"$set": {"rung": True}})])
-        for event in self._events.values():
-            event.set()
+        await self.waiting.listen_all()
 
-    # -- waiting ---------------------------------------------------------------------------
-
-    async def wait(self, worker: Worker, seconds_: float) -> None:
-        """Sleep until rung, or until the time is up. One ring ends one wait."""
-        event = self._events[worker.id] = asyncio.Event()
-        try:
-            async with asyncio.timeout(seconds_):
-                while not await self._hear(worker.id):
-                    self._watch()
-                    await event.wait()
-                    event.clear()
-        except TimeoutError:
-            pass
-        finally:
-            if self._events.get(worker.id) is event:
-                del self._events[worker.id]
-
-    async def _hear(self, worker: str) -> bool:
-        reply = await self.base.sleepers.update_one(
-            {"_id": worker, "rung": True, "heard": False}, {"$set": {"heard": True}}
-        )
-        return bool(reply.modified_count)
-
-    def _watch(self) -> None:
-        """Look at the marks for as long as anyone here sleeps."""
-        jobs = {"marks": self._look, "strays": self._look_for_strays}
-        if self.streaming:
-            jobs["stream"] = self._listen
-        for name, job in jobs.items():
-            if name not in self._tasks or self._tasks[name].done():
-                self._tasks[name] = asyncio.create_task(job())
-
-    async def _look(self) -> None:
-        pause = QUICK
-        while self._events:
-            await asyncio.sleep(STREAMED if self.streaming else pause)
-            pause = min(pause * GROWTH, SLOW)
-            with suppress(PyMongoError):  # the sleepers' own timers go on
-                await self._wake({"_id": {"$in": list(self._events)}, "rung": True, "heard": False})
-
-    async def _wake(self, query: Doc) -> None:
-        for doc in await rows(self.base.sleepers.find(query, {"_id": 1})):
-            if doc["_id"] in self._events:
-                self._events[doc["_id"]].set()
-
-    async def _look_for_strays(self) -> None:
-        while self._events:
-            await asyncio.sleep(STRAY_EVERY)
-            with suppress(PyMongoError):
-                await self.take_in_strays()
+    # -- other programs ---------------------------------------------------------------------
 
     async def take_in_strays(self) -> None:
         """Take in what other programs inserted or put back."""
@@ -210,25 +148,6 @@ class Bells:
         """Take in what other programs inserted, put back or put off, and ring for it."""
         joined = await foreign.take_in(self.base, docs, await self.base.now())
         await self.ring([News(line, due) for line, due in joined])
-
-    async def _listen(self) -> None:
-        """Hear rings from other processes as they happen, where the server can tell them."""
-        match = [{"$match": {"updateDescription.updatedFields.rung": True}}]
-        try:
-            async with await self.base.sleepers.watch(match) as changes:
-                async for change in changes:
-                    event = self._events.get(change["documentKey"]["_id"])
-                    if event is not None:
-                        event.set()
-        except PyMongoError:
-            self.streaming = False  # from now on the marks are looked at more often
-
-    async def close(self) -> None:
-        """Stop looking."""
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-        self._tasks.clear()
 
 
 def cares(sleeper: Doc, news: News) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -23,6 +24,7 @@ from mulligan.stores.mongo.gathering import Gathering, owed_by
 from mulligan.stores.mongo.keys import Keys
 from mulligan.stores.mongo.leases import Leases
 from mulligan.stores.mongo.snapshot import MissingError, Snapshot, Taken, Trial
+from mulligan.stores.mongo.soundness import damage_in
 from mulligan.stores.mongo.times import seconds
 from mulligan.stores.mongo.unique import LET_GO
 from mulligan.stores.mongo.views import claim_of
@@ -33,14 +35,24 @@ LOOKS = 50
 SET_ASIDE = {"mulligan.held": True, "mulligan.line": HELD}
 
 
+class Asking(Struct):
+    """A claim under way, and until when its worker is registered as asleep, if it is."""
+
+    plan: ClaimPlan
+    worker: Worker
+    now: int
+    alive: int
+    registered: float | None = None
+
+
 class Round(Struct, frozen=True):
-    """One look: what it claimed, what it saw of the rest, and whether others were quicker."""
+    """One look: what it claimed, what it saw of the rest, and whether another must follow."""
 
     claims: list[Claim]
-    left: tuple[bool, ...]
-    again_in: float | None
-    standing: list[News]
-    contested: bool = False
+    left: tuple[bool, ...] = ()
+    again_in: float | None = None
+    standing: Sequence[News] = ()
+    again: bool = False
     stale: bool = False
 
 
@@ -63,58 +75,59 @@ class Claiming:
         what came between is not missed.
         """
         now = await self.base.now()
-        await self.workers.keep(worker, now)
+        asking = Asking(plan, worker, now, await self.workers.keep(worker, now))
         claims: list[Claim] = []
-        registered: float | None = None
         for _ in range(LOOKS):
-            seen = await self.look(rest_of(plan, claims), worker, now)
+            seen = await self.look(asking, rest_of(plan, claims))
             claims += seen.claims
             if seen.stale:
                 return Claimed([], stale=True), claims
-            if len(claims) >= plan.demand:
+            if len(claims) >= plan.demand or not seen.again:
                 break
-            if seen.contested:
-                continue
-            wakes = until(now, seen.again_in)
-            if registered == wakes and not seen.claims:
-                break
-            await self.bells.expect(worker, plan, wakes)
-            registered = wakes
         if seen.claims and is_stale(plan, await self.base.facts_document()):
             return Claimed([], stale=True), claims
         if len(claims) >= plan.demand:
             await self.bells.stop_waiting(worker.id, seen.standing)
         return Claimed(claims, seen.left, seen.again_in), []
 
-    async def look(self, plan: ClaimPlan, worker: Worker, now: int) -> Round:
-        """Read, walk on a copy, and write what the walk took."""
+    async def look(self, asking: Asking, plan: ClaimPlan) -> Round:
+        """Read, walk on a copy, and write what the walk took of what is left of the plan."""
+        now, stamp = asking.now, new_stamp(asking.now)
         facts, snapshot = await self.read(plan, now)
         if is_stale(plan, facts):
-            return Round([], (), None, [], stale=True)
+            return Round([], stale=True)
         while True:
             trial = Trial(snapshot)
             try:
                 walked = walk(plan, trial, seconds(now))
                 break
             except MissingError as missing:
-                await self.read_more(snapshot, missing, plan, worker)
+                await self.read_more(snapshot, missing, asking)
         await self.set_aside(trial)
-        seen = Round([], walked.left, walked.again_in, trial.fronts(plan.lanes))
-        if not trial.taken:
-            await self.look_after_held(trial)
-            return seen
-        stamp = new_stamp(now)
-        docs, gated = await self.take(trial, worker, stamp)
+        wakes = until(now, walked.again_in)
+        registers = len(trial.taken) < plan.demand and asking.registered != wakes
+        taking = self.take(trial, asking.worker, stamp)
+        if registers:
+            (docs, gated), _ = await asyncio.gather(taking, self.register(asking, wakes))
+        else:
+            docs, gated = await taking
         await self.look_after_held(trial)
-        claims = [
-            claim_of(docs[taken.candidate.key])
-            for taken in trial.taken
-            if taken.candidate.key in docs
-        ]
-        self.leases.keep(docs.values())
-        if gated and await self.is_doomed(gated, docs, stamp):
-            return replace(seen, claims=claims, stale=True)
-        return replace(seen, claims=claims, contested=len(claims) < len(trial.taken))
+        got = [docs[t.candidate.key] for t in trial.taken if t.candidate.key in docs]
+        claims = [claim_of(doc) for doc in got]
+        self.leases.keep(got)
+        return Round(
+            claims,
+            walked.left,
+            walked.again_in,
+            trial.fronts(plan.lanes),
+            again=registers or len(claims) < len(trial.taken),
+            stale=bool(gated) and await self.is_doomed(gated, docs, stamp),
+        )
+
+    async def register(self, asking: Asking, wakes: float) -> None:
+        """The worker will sleep until then, unless it is rung."""
+        await self.bells.expect(asking.worker, asking.plan, wakes, asking.alive)
+        asking.registered = wakes
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -132,7 +145,7 @@ class Claiming:
                 gates.read(self.base, sorted(keys)),
             )
             strays = fronts.pop(NO_LANE)
-            moved = [doc for front in fronts.values() for doc in front if not untouched(doc)]
+            moved = [doc for front in fronts.values() for doc in front if not in_place(doc)]
             if odd := [doc["_id"] for doc in [*strays, *moved]]:
                 await self.bells.take_in(await rows(self.base.tasks.find({"_id": {"$in": odd}})))
             elif lines & self.base.lines == set(used):
@@ -143,21 +156,19 @@ class Claiming:
         await self.read_keys(snapshot)
         return facts, snapshot
 
-    async def read_more(
-        self, snapshot: Snapshot, missing: MissingError, plan: ClaimPlan, worker: Worker
-    ) -> None:
+    async def read_more(self, snapshot: Snapshot, missing: MissingError, asking: Asking) -> None:
         """Read on where the walk came to the end of what was read."""
         if missing.held is not None:
             snapshot.held[missing.held] = await self.keys.held(missing.held)
             return
         if missing.line is None:
-            lines = [line_of(s.lane) for s in sources(plan) if s.yields]
-            snapshot.asleep = await self.bells.soonest(lines, but=worker.id)
+            lines = [line_of(s.lane) for s in sources(asking.plan) if s.yields]
+            snapshot.asleep = await self.bells.soonest(lines, but=asking.worker.id)
             return
         line = missing.line
-        limit = 2 * max(len(snapshot.lines[line]), plan.demand + 1)
+        limit = 2 * max(len(snapshot.lines[line]), asking.plan.demand + 1)
         _, fronts = await self.fronts.read([line], limit)
-        snapshot.stand(line, [doc for doc in fronts[line] if untouched(doc)], limit)
+        snapshot.stand(line, [doc for doc in fronts[line] if in_place(doc)], limit)
         await self.read_keys(snapshot)
 
     async def read_keys(self, snapshot: Snapshot) -> None:
@@ -224,6 +235,11 @@ class Claiming:
 def is_stale(plan: ClaimPlan, facts: Doc) -> bool:
     """Whether the plan was made from other facts."""
     return bool(plan.epoch != facts.get("epoch", 0))
+
+
+def in_place(doc: Doc) -> bool:
+    """Whether a document stands as mulligan has put it: neither moved by others nor damaged."""
+    return untouched(doc) and damage_in(doc) is None
 
 
 def rest_of(plan: ClaimPlan, claims: list[Claim]) -> ClaimPlan:

@@ -48,10 +48,10 @@ def write_concern(base: Base) -> Finding:
 
 def waking(bells: Bells) -> Finding:
     """How sleeping workers of other processes are woken."""
-    if bells.streaming:
+    if bells.waiting.streaming:
         return ("ok", "change streams wake sleeping workers", "")
     remedy = "run the server as a replica set to have change streams"
-    return ("warn", "no change streams: sleeping workers look every 5 to 80 ms", remedy)
+    return ("warn", "no change streams: sleeping workers look every 5 to 200 ms", remedy)
 
 
 async def skew(base: Base) -> Finding:

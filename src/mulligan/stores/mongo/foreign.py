@@ -15,12 +15,14 @@ from mulligan.core.names import check_name
 from mulligan.core.retry import Retry
 from mulligan.stores.mongo.base import Base, Change, Doc, rows
 from mulligan.stores.mongo.documents import AWAITING, NEVER, NEXT_TOKEN, standing
+from mulligan.stores.mongo.soundness import damage_in
 from mulligan.stores.mongo.times import date, of_date
 
 QUEUE = REGION = "default"
 MAX_RETRIES = 10
 BASE, FACTOR, MAX, JITTER = 5.0, 2.0, 1800.0, "full"
 STATUSES = ("pending", "processing", "done", "failed", "cancelled")
+STRAY = {"status": "pending", "mulligan.line": None}
 # A page of strays: a claim that meets more takes in the others with the next one.
 STRAYS = 500
 
@@ -31,8 +33,7 @@ class MalformedError(Exception):
 
 async def strays(base: Base) -> list[Doc]:
     """Pending documents that stand in no lane: inserted or put back by another program."""
-    query = {"status": "pending", "mulligan.line": None}
-    return await rows(base.tasks.find(query).limit(STRAYS))
+    return await rows(base.tasks.find(STRAY).limit(STRAYS))
 
 
 async def take_in(base: Base, docs: Sequence[Doc], now: int) -> list[tuple[str, int]]:
@@ -74,6 +75,8 @@ def private_fields(doc: Doc, default_task: str | None, now: int, number: int) ->
     """The private fields that the document lacks or that another program has outdated."""
     before = doc.get("mulligan")
     known = isinstance(before, dict) and "body" in before
+    if known and (damage := damage_in(doc)):
+        raise MalformedError(damage)
     private: Doc = (
         before
         if known and isinstance(before, dict)

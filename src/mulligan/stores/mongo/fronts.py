@@ -36,10 +36,12 @@ class Fronts:
         """
         bounds = {line: self._reach.get(line) for line in lines}
         facts, fronts = await self._ask(bounds, limit)
-        short = [line for line in bounds if bounds[line] and len(fronts[line]) < limit]
+        whole = [line for line, bound in bounds.items() if bound is None]
+        short = [line for line in bounds if line not in whole and len(fronts[line]) < limit]
         if short:
-            fronts |= (await self._ask(dict.fromkeys(short), limit))[1]
-        for line in [line for line in bounds if line in short or not bounds[line]]:
+            _, more = await self._ask(dict.fromkeys(short), limit)
+            fronts |= more
+        for line in [*whole, *short]:
             self._remember(line, fronts[line], limit)
         return facts, fronts
 

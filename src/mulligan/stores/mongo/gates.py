@@ -17,6 +17,8 @@ from mulligan.stores.mongo.colliding import write
 from mulligan.stores.mongo.snapshot import GateState, Taken, Trial, closes, counted_at
 from mulligan.stores.mongo.times import SECOND
 
+# Gates of which someone has a permit.
+HELD = {"holders.0": {"$exists": True}}
 # Long enough for any claim to get from its permits to its jobs, shorter than a lease.
 GRACE = 5 * SECOND
 # A claim reads the clock before it reads the gates; so much later it may still charge them.
@@ -125,7 +127,7 @@ async def sweep(base: Base, now: int) -> set[str]:
     the job: whichever comes second sees the other, so a permit in use is never freed.
     """
     freed: set[str] = set()
-    for doc in await rows(base.gates.find({"holders.0": {"$exists": True}})):
+    for doc in await rows(base.gates.find(HELD)):
         key = doc["_id"]
         words = {word for word in doc["holders"] if stamped_at(word) <= now - GRACE}
         idle = sorted(words - await in_use(base, key, words))

@@ -183,8 +183,12 @@ class Reading:
         }
         query = {
             "status": "pending",
-            "mulligan.queue": {"$exists": True},
             "mulligan.line": {"$ne": AWAITING},
+            # neither those that no worker has seen yet nor those that were damaged
+            "mulligan.queue": {"$type": "string"},
+            "mulligan.scope": {"$type": "string"},
+            "mulligan.lane_priority": {"$type": "number"},
+            "mulligan.due": {"$type": "number"},
         }
         cursor = await self.base.tasks.aggregate(
             [{"$match": query}, {"$group": group}], batchSize=PAGE

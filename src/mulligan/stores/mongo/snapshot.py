@@ -75,7 +75,9 @@ class Candidate(Struct, frozen=True, eq=False):
 
 # What a walk, the claim and its commit need of a document; a body only if it is small.
 SMALL = 16 * 1024
-small_body = {"$lte": [{"$binarySize": "$mulligan.body"}, SMALL]}
+is_binary = {"$eq": [{"$type": "$mulligan.body"}, "binData"]}
+size_of_body = {"$cond": [is_binary, {"$binarySize": "$mulligan.body"}, 0]}
+small_body = {"$lte": [size_of_body, SMALL]}
 FIELDS: Doc = {
     "status": 1,
     "attempts": 1,

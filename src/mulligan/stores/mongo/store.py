@@ -122,12 +122,12 @@ class MongoStore:
         await self._known.begin()
         await base.now()
         hello = await base.client.admin.command("hello")
-        self._bells.streaming = "setName" in hello or hello.get("msg") == "isdbgrid"
+        bells.waiting.streaming = "setName" in hello or hello.get("msg") == "isdbgrid"
 
     async def close(self) -> None:
         """Let go of the connections."""
         if hasattr(self, "_base"):
-            await self._bells.close()
+            await self._bells.waiting.close()
             await self._base.client.close()
 
     @guarded
@@ -183,7 +183,7 @@ class MongoStore:
     @guarded
     async def wait(self, worker: Worker, seconds: float) -> None:
         """Sleep until rung, or until the time is up."""
-        await self._bells.wait(worker, seconds)
+        await self._bells.waiting.wait(worker, seconds)
 
     @guarded
     async def facts(self) -> Facts:

@@ -4,12 +4,13 @@ from pymongo import UpdateMany
 
 from mulligan.core.job import EXPIRED
 from mulligan.stores.mongo import gates, notes, outbox
-from mulligan.stores.mongo.base import rows
+from mulligan.stores.mongo.base import Collection, Doc, rows
 from mulligan.stores.mongo.bells import News
 from mulligan.stores.mongo.colliding import write
 from mulligan.stores.mongo.counting import Counting
 from mulligan.stores.mongo.dead import move_dead, return_letter
-from mulligan.stores.mongo.documents import NEVER_STARTED, REMOVAL
+from mulligan.stores.mongo.documents import HELD, NEVER_STARTED, REMOVAL
+from mulligan.stores.mongo.foreign import STRAY
 from mulligan.stores.mongo.gathering import left_owing
 from mulligan.stores.mongo.operating import Operating
 from mulligan.stores.mongo.times import SECOND, date, micros, seconds
@@ -17,9 +18,15 @@ from mulligan.stores.mongo.views import ended_of
 from mulligan.stores.mongo.workers import forget_dead
 
 SWEEP_EVERY = SECOND
-DATES_EVERY = 60 * SECOND
+DATES_EVERY = TIDY_EVERY = 60 * SECOND
 # Each comes with its result.
 SETTLED_AT_ONCE = 100
+
+# What another program popped leaves its lane, so that its return is seen.
+POPPED = {"status": "processing", "mulligan.line": {"$gt": ""}}
+UNDELIVERED = {"mulligan.outbox.stamp": {"$gt": ""}}
+OWING = {"mulligan.owes": {"$gt": ""}, "status": {"$in": ["done", "cancelled"]}}
+SET_ASIDE = {"status": "pending", "mulligan.line": HELD}
 
 
 class Upkeep:
@@ -32,33 +39,55 @@ class Upkeep:
         self.gathering = operating.gathering
         self.operating = operating
         self.counting = counting
-        self._swept = self._dated = 0
+        self._swept = self._dated = self._tidied = 0
 
     async def promote(self, limit: int) -> int:
         """End what expired; also take in, deliver, settle, sweep and move what was left lying."""
         now = await self.base.now()
-        # What another program popped leaves its lane, so that its return is seen.
-        popped = {"status": "processing", "mulligan.line": {"$gt": ""}}
-        await write(self.base.tasks, [UpdateMany(popped, {"$unset": {"mulligan.line": ""}})])
-        await self.bells.take_in_strays()
-        left = self.base.tasks.find({"mulligan.outbox.stamp": {"$gt": ""}}, {"mulligan.outbox": 1})
-        await self.operating.deliver_left(await rows(left.limit(limit)))
-        await self.settle_left()
-        if now - self._swept >= SWEEP_EVERY or now < self._swept:
+        lies = await self.left_lying(now)
+        if "popped" in lies:
+            await write(self.base.tasks, [UpdateMany(POPPED, {"$unset": {"mulligan.line": ""}})])
+        if "stray" in lies:
+            await self.bells.take_in_strays()
+        if "undelivered" in lies:
+            left = self.base.tasks.find(UNDELIVERED, {"mulligan.outbox": 1})
+            await self.operating.deliver_left(await rows(left.limit(limit)))
+        if "owing" in lies:
+            await self.settle_left()
+        if "to sweep" in lies and is_time(now, self._swept, SWEEP_EVERY):
             self._swept = now
             await self.sweep(now)
-        if now - self._dated >= DATES_EVERY or now < self._dated:
+        if is_time(now, self._dated, DATES_EVERY):
             self._dated = now
             await self.take_dates(now, limit)
         if self.base.address.move_dead:
             await self.finish_moves(limit)
-        return await self.expire(now, limit)
+        return await self.expire(now, limit) if "expired" in lies else 0
+
+    async def left_lying(self, now: int) -> set[str]:
+        """What kinds of things there are to do, in one command: most often there is nothing."""
+        tasks = self.base.tasks
+        signs: list[tuple[str, Collection, Doc]] = [
+            ("popped", tasks, POPPED),
+            ("stray", tasks, STRAY),
+            ("undelivered", tasks, UNDELIVERED),
+            *[("owing", place, OWING) for place in self.base.places],
+            ("to sweep", tasks, SET_ASIDE),
+            ("to sweep", self.base.gates, gates.HELD),
+            ("to sweep", self.base.outbox, {}),
+            ("expired", tasks, expired(now)),
+        ]
+        looks: list[Doc] = [
+            {"$unionWith": {"coll": place.name, "pipeline": first_of(query, sign)}}
+            for sign, place, query in signs
+        ]
+        cursor = await self.base.meta.aggregate([{"$match": {"_id": None}}, *looks])
+        return {doc["sign"] for doc in await cursor.to_list()}
 
     async def expire(self, now: int, limit: int) -> int:
         """End pending jobs that did not start in time."""
-        query = {"mulligan.expires": {"$lte": now}, "status": "pending", **NEVER_STARTED}
         fields = {"mulligan.expires": 1, "mulligan.place": 1}
-        late = await rows(self.base.tasks.find(query, fields).limit(limit))
+        late = await rows(self.base.tasks.find(expired(now), fields).limit(limit))
         late.sort(key=lambda doc: (doc["mulligan"]["expires"], doc["mulligan"]["place"]))
         return sum(await self.operating.cancel([str(doc["_id"]) for doc in late], EXPIRED))
 
@@ -67,9 +96,8 @@ class Upkeep:
 
         And finish purges that were begun.
         """
-        query = {"mulligan.owes": {"$gt": ""}, "status": {"$in": ["done", "cancelled"]}}
         for place in self.base.places:
-            found = await rows(place.find(query).limit(SETTLED_AT_ONCE))
+            found = await rows(place.find(OWING).limit(SETTLED_AT_ONCE))
             await self.gathering.settle(each for doc in found for each in left_owing(doc))
             purged = [doc for doc in found if doc["mulligan"]["owes"] == REMOVAL]
             if purged:
@@ -80,9 +108,7 @@ class Upkeep:
         await outbox.sweep(self.base)
         freed = await gates.sweep(self.base, now)
         await self.bells.ring([News(gate=key) for key in sorted(freed)])
-        held = self.base.tasks.find(
-            {"status": "pending", "mulligan.line": ""}, {"mulligan.key": 1}
-        ).limit(1000)
+        held = self.base.tasks.find(SET_ASIDE, {"mulligan.key": 1}).limit(1000)
         for key in sorted({doc["mulligan"]["key"] for doc in await rows(held)}):
             await self.keys.let_go_if_stuck(key)
 
@@ -105,9 +131,11 @@ class Upkeep:
     async def prune(self, keep_done: float, limit: int) -> int:
         """Delete done and cancelled jobs that are old enough and owe nothing to others."""
         now = await self.base.now()
-        await self.counting.forget(now)
-        await notes.forget(self.base, now)
-        await forget_dead(self.base, now)
+        if is_time(now, self._tidied, TIDY_EVERY):
+            self._tidied = now
+            await self.counting.forget(now)
+            await notes.forget(self.base, now)
+            await forget_dead(self.base, now)
         before = micros(seconds(now) - keep_done)
         statuses = {"$in": ["done", "cancelled"]}
         query = {
@@ -121,3 +149,22 @@ class Upkeep:
         found = await rows(self.base.tasks.find(query, fields).limit(limit))
         old = [doc for doc in found if (ended_of({"mulligan": {}} | doc) or 0) < before]
         return await self.gathering.remove(old) if old else 0
+
+
+def is_time(now: int, last: int, every: int) -> bool:
+    """Whether something was last done long enough ago; a clock may have been set back."""
+    return now - last >= every or now < last
+
+
+def first_of(query: Doc, sign: str) -> list[Doc]:
+    """The sign, if there is anything to which the query applies."""
+    return [
+        {"$match": query},
+        {"$limit": 1},
+        {"$project": {"_id": 0, "sign": {"$literal": sign}}},
+    ]
+
+
+def expired(now: int) -> Doc:
+    """Jobs that should have started by now, and have not."""
+    return {"mulligan.expires": {"$lte": now}, "status": "pending", **NEVER_STARTED}

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from mulligan.core.damage import DAMAGE
 from mulligan.core.job import Claim, Job
 from mulligan.stores.mongo.base import Doc
 from mulligan.stores.mongo.documents import untouched
+from mulligan.stores.mongo.soundness import damage_in
 from mulligan.stores.mongo.times import date, of_date, seconds
 
 
@@ -42,7 +44,24 @@ def claim_of(doc: Doc) -> Claim:
 
 
 def job_of(doc: Doc, arrived: int = 0) -> Job:
-    """The job as readers see it, when so many have arrived at it."""
+    """The job as readers see it, when so many have arrived at it.
+
+    A damaged one is shown as far as it goes: that it is there, and how it ended.
+    """
+    try:
+        damage = damage_in(doc)
+        if damage is None:
+            return whole_job(doc, arrived)
+    except DAMAGE as error:
+        damage = str(error)
+    return Job(
+        str(doc["_id"]), "", "", "", 0, doc["status"], "", 0, 0.0, 0, 0, 0, 0, 0, 0.0, b"",
+        last_failure_reason=f"what is stored of the job cannot be read ({damage})",
+    )  # fmt: skip
+
+
+def whole_job(doc: Doc, arrived: int) -> Job:
+    """The job as readers see it; raises what taking apart a damaged document does."""
     private = doc["mulligan"]
     error = doc.get("error")
     return Job(

@@ -10,12 +10,12 @@ from mulligan.core.job import Claim, Lease
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Beat
 from mulligan.stores.mongo import foreign
-from mulligan.stores.mongo.base import Base, Change, Doc, rows
+from mulligan.stores.mongo.base import PAGE, Base, Change, Doc, rows
 from mulligan.stores.mongo.bells import Bells, News
 from mulligan.stores.mongo.colliding import write
 from mulligan.stores.mongo.documents import HELD_BY_US, NEXT_TOKEN, held_by_us
 from mulligan.stores.mongo.keys import Keys
-from mulligan.stores.mongo.known import Known, live
+from mulligan.stores.mongo.known import Known
 from mulligan.stores.mongo.times import SECOND, date, micros, of_date
 from mulligan.stores.mongo.views import claim_of
 
@@ -42,16 +42,18 @@ class Workers:
 
     # -- who is there ----------------------------------------------------------------------
 
-    async def keep(self, worker: Worker, now: int) -> None:
-        """A worker that claims is alive, even before its first beat."""
-        if self._alive_until.get(worker.id, 0) > now:
-            return
+    async def keep(self, worker: Worker, now: int) -> int:
+        """A worker that claims is alive, even before its first beat; returns until when."""
+        until = self._alive_until.get(worker.id, 0)
+        if until > now:
+            return until
         known = await self.base.workers.find_one({"_id": worker.id}, {"expires": 1})
         if known is None or known["expires"] <= now:
             known = alive(worker, now) | {"joined": now, "bumped": now}
             await self.base.workers.update_one({"_id": worker.id}, {"$set": known}, upsert=True)
             await self.known.settle(worker.region)
-        self._alive_until[worker.id] = known["expires"]
+        self._alive_until[worker.id] = until = int(known["expires"])
+        return until
 
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
         """Keep all leases of the worker; say which of those it shows are lost."""
@@ -62,7 +64,8 @@ class Workers:
             upsert=True,
             return_document=ReturnDocument.BEFORE,
         )
-        self._alive_until[worker.id] = now + micros(worker.lease)
+        until = self._alive_until[worker.id] = now + micros(worker.lease)
+        await self.bells.keep(worker.id, until)
         if before is None or before["region"] != worker.region:
             await self.known.settle(worker.region)
         if before is not None and now - before.get("bumped", 0) >= BUMP:
@@ -108,15 +111,6 @@ class Workers:
         news = [await self.front(line) for line in lines if line in self.base.lines]
         await self.bells.ring([each for each in news if each is not None])
 
-    async def bury(self, now: int) -> None:
-        """Pass on what workers were told that died before they came for it."""
-        asleep = [doc["_id"] for doc in await rows(self.base.sleepers.find({}, {"_id": 1}))]
-        if not asleep:
-            return
-        living = {doc["_id"] for doc in await live(self.base, now)}
-        for worker in [each for each in asleep if each not in living]:
-            await self.pass_on(await self.bells.forget(worker))
-
     async def front(self, line: str) -> News | None:
         """The first job that stands in the lane."""
         query = {"status": "pending", "mulligan.line": line}
@@ -130,10 +124,13 @@ class Workers:
         """Claim what nobody alive holds, each by a write that only one reaper can win."""
         now = await self.base.now()
         await self.keep(worker, now)
-        await self.bury(now)
+        living, asleep = await self.crew(now)
+        for dead in [each for each in asleep if each not in living]:
+            # What it was rung for, another is rung for now.
+            await self.pass_on(await self.bells.forget(dead))
         claims: list[Claim] = []
         while len(claims) < limit:
-            lost = await self.lost(limit - len(claims), now)
+            lost = await self.lost(limit - len(claims), living, now)
             written = await self.base.apply([seized(doc, worker, now) for doc in lost])
             won = [doc for doc in lost if doc["_id"] in written]
             freed = await self.keys.release(won)
@@ -144,9 +141,23 @@ class Workers:
                 break
         return claims
 
-    async def lost(self, limit: int, now: int) -> list[Doc]:
+    async def crew(self, now: int) -> tuple[list[str], list[str]]:
+        """The workers that are alive, and all that are registered as asleep, in one command."""
+        asleep = [{"$project": {"_id": 0, "asleep": "$_id"}}]
+        cursor = await self.base.workers.aggregate(
+            [
+                {"$match": {"expires": {"$gt": now}}},
+                {"$project": {"alive": "$_id"}},
+                {"$unionWith": {"coll": self.base.sleepers.name, "pipeline": asleep}},
+            ],
+            batchSize=PAGE,
+        )
+        found = await cursor.to_list()
+        living = [doc["alive"] for doc in found if "alive" in doc]
+        return living, [doc["asleep"] for doc in found if "asleep" in doc]
+
+    async def lost(self, limit: int, living: list[str], now: int) -> list[Doc]:
         """The first documents that whoever had them has lost."""
-        living = [doc["_id"] for doc in await live(self.base, now)]
         query = {
             "status": "processing",
             "$or": [
@@ -160,7 +171,7 @@ class Workers:
         unknown = [doc for doc in lost if "body" not in (doc.get("mulligan") or {})]
         if unknown:
             await foreign.take_in(self.base, unknown, now)
-            return await self.lost(limit, now)
+            return await self.lost(limit, living, now)
         return lost[:limit]
 
 
