@@ -2,9 +2,10 @@
 
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -91,8 +92,14 @@ def remove_keys(server: str, prefix: str) -> None:
 
     with redis.Redis.from_url(server) as client:
         for pattern in (f"{prefix}*", f"{{{prefix}}}*"):
-            for key in client.scan_iter(pattern, count=1000):
-                client.delete(key)
+            for keys in batched(client.scan_iter(pattern, count=1000)):
+                client.delete(*keys)
+
+
+def batched(keys: Iterator[bytes]) -> Iterator[list[bytes]]:
+    """The keys, a thousand at a time."""
+    while part := list(islice(keys, 1000)):
+        yield part
 
 
 def drop_schema(server: str, schema: str) -> None:
