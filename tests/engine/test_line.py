@@ -138,7 +138,7 @@ async def test_a_slow_line_claims_for_free_slots_only():
 
     @app.task
     async def slow(number: int) -> None:
-        end = asyncio.get_running_loop().time() + 0.011
+        end = asyncio.get_running_loop().time() + 0.021
         while asyncio.get_running_loop().time() < end:
             pass
 

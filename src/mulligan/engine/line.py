@@ -21,7 +21,7 @@ from typing import Any
 from mulligan.core.job import Claim
 
 # After so long the loop is let do other things.
-TURN = 0.01
+TURN = 0.02
 LONGEST = 500
 
 
