@@ -1,6 +1,6 @@
 """Commits: one fenced write a job, and then what follows from it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mulligan.core.job import Lease
 from mulligan.core.outcome import Outcome
@@ -33,30 +33,21 @@ class Committing:
         """Write what is still held; see the contract."""
         now = await self.base.now()
         docs = await self.documents([outcome.lease for outcome in outcomes])
-        verdicts: list[Verdict] = ["stale"] * len(outcomes)
-        valid: dict[str, tuple[int, Outcome, Doc]] = {}
-        for place, outcome in enumerate(outcomes):
-            job, token = outcome.lease
-            doc = docs.get(job)
-            if doc is None or "token" not in (doc.get("mulligan") or ()):
-                continue
-            newest = doc["mulligan"]["token"]
-            if job not in valid and token == newest and held_by_us(doc):
-                valid[job] = (place, outcome, doc)
-            elif token == (newest if job in valid else last_written(doc)):
-                verdicts[place] = "already"
-        needed = sum(numbers_needed(outcome, doc) for _, outcome, doc in valid.values())
+        verdicts, valid = sort_out(outcomes, docs)
+        needed = sum(numbers_needed(outcome, doc) for _, outcome, doc in valid)
         moment = Moment(now, await self.base.numbers(needed))
-        writes = [moment.plan(*each) for each in valid.values()]
+        writes = [moment.plan(*each) for each in valid]
         keys = await self.write(writes)
         written = [write for write in writes if write.change.key in keys]
         for write in written:
             verdicts[write.place] = "written"
         await self.follow(written)
-        missed = [write.place for write in writes if write.change.key not in keys]
-        if missed:
-            again = await self.commit([outcomes[place] for place in missed])
-            for place, verdict in zip(missed, again, strict=True):
+        missed = {outcomes[w.place].lease.job for w in writes if w.change.key not in keys}
+        # Whatever else the batch holds for these jobs is judged anew as well.
+        left = [place for place, each in enumerate(outcomes) if each.lease.job in missed]
+        if left:
+            again = await self.commit([outcomes[place] for place in left])
+            for place, verdict in zip(left, again, strict=True):
                 verdicts[place] = verdict
         return verdicts
 
@@ -88,3 +79,25 @@ class Committing:
             dead = [w.change.key for w in written if w.change.update["$set"]["status"] == "failed"]
             await move_dead(self.base, dead)
         await self.bells.ring(news)
+
+
+def sort_out(
+    outcomes: Sequence[Outcome], docs: Mapping[str, Doc]
+) -> tuple[list[Verdict], list[tuple[int, Outcome, Doc]]]:
+    """The verdicts if nothing is written, and what is to be written, each with its place.
+
+    Of two outcomes for one job, the second is judged as if the first had been written.
+    """
+    verdicts: list[Verdict] = ["stale"] * len(outcomes)
+    valid: dict[str, tuple[int, Outcome, Doc]] = {}
+    for place, outcome in enumerate(outcomes):
+        job, token = outcome.lease
+        doc = docs.get(job)
+        if doc is None or "token" not in (doc.get("mulligan") or ()):
+            continue
+        newest = doc["mulligan"]["token"]
+        if job not in valid and token == newest and held_by_us(doc):
+            valid[job] = (place, outcome, doc)
+        elif token == (newest if job in valid else last_written(doc)):
+            verdicts[place] = "already"
+    return verdicts, list(valid.values())

@@ -59,13 +59,16 @@ class Leases:
         for doc in docs:
             del doc["mulligan"]["body"]
             self._docs[Lease(str(doc["_id"]), doc["mulligan"]["token"])] = doc
-        for lease in list(self._docs)[: max(0, len(self._docs) - MOST)]:
-            del self._docs[lease]
+        while len(self._docs) > MOST:
+            del self._docs[next(iter(self._docs))]
 
     def take(self, leases: Iterable[Lease]) -> dict[str, Doc]:
         """The documents of those leases that are known, by job id; they are forgotten here."""
-        found = {lease.job: self._docs.pop(lease, None) for lease in leases}
-        return {job: doc for job, doc in found.items() if doc is not None}
+        found: dict[str, Doc] = {}
+        for lease in leases:
+            if lease in self._docs:
+                found[lease.job] = self._docs.pop(lease)
+        return found
 
 
 def ready(job: Candidate, now: int) -> Doc:
