@@ -3,8 +3,8 @@
 import pytest
 
 from mulligan.core.job import NewJob
-from mulligan.core.schedule import Cron, Every
 from mulligan.core.periodic import Periodic
+from mulligan.core.schedule import Cron, Every
 from mulligan.engine.ticker import LONGEST_SLEEP, SHORTEST_SLEEP, Ticker, tick_id
 from mulligan.stores.contract import Selection, Store
 from tests.contract.making import done, job, start

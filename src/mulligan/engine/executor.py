@@ -56,7 +56,7 @@ class Executor:
         self._performer = Performer(store, settings, threads)
         self._sinks = Sinks(store, self._performer, reporter)
         self._depths = Depths(store, monotonic)
-        self._held: set[Held] = set()
+        self._held: dict[Held, None] = {}  # in the order of their claims
         self._line = Line(self._slots, self._attempt, self._spare, self._put_back, monotonic)
         self._round: asyncio.Task[None] | None = None
         self._sitting = 0
@@ -122,11 +122,11 @@ class Executor:
 
     def _hold(self, claims: Sequence[Claim]) -> list[Held]:
         held = [Held(claim) for claim in claims]
-        self._held.update(held)
+        self._held.update(dict.fromkeys(held))
         return held
 
     def _put_back(self, held: Held) -> None:
-        self._held.discard(held)
+        self._held.pop(held, None)
         self._give_back(held.claim)
 
     def _give_back(self, claim: Claim) -> None:
@@ -139,9 +139,9 @@ class Executor:
         """
         theirs = set(suspect)
         try:
-            await self._until(lambda: self._held <= theirs)
+            await self._until(lambda: self._held.keys() <= theirs)
             self._line.start(suspect)
-            await self._until(lambda: not self._held & theirs)
+            await self._until(lambda: not self._held.keys() & theirs)
         finally:
             self._round = None
             self._changed.set()
@@ -167,7 +167,7 @@ class Executor:
             if self._holds_through and isinstance(outcome, Again):
                 await self._sit_through(held, outcome.delay)
         finally:
-            self._held.discard(held)
+            self._held.pop(held, None)
             self._changed.set()
 
     def _tell_start(self, claim: Claim) -> None:
@@ -202,7 +202,7 @@ class Executor:
 
     async def _sit_through(self, held: Held, delay: float) -> None:
         """Keep the slot without the lease, which is committed."""
-        self._held.discard(held)
+        self._held.pop(held, None)
         self._sitting += 1
         try:
             await asyncio.sleep(delay)

@@ -43,8 +43,8 @@ class Heartbeat:
 
     async def run_apart(self) -> None:
         """Beat until cancelled, on a handle of its own that is opened and closed here."""
-        await self._patience.insist(self._store.open)
         try:
+            await self._patience.insist(self._store.open)
             await self.run()
         finally:
             await self._store.close()

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -24,8 +25,38 @@ def judge(accept: Accept | None, value: Any, limit: int) -> Result:
     wrong = refusal(accept, value)
     if wrong is not None:
         return wrong
-    encoded = None if value is None else encode_result(value)
+    if value is None:
+        return Succeeded(None)
+    try:
+        encoded = encode_result(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        return not_json(str(error))
+    if b"null" in encoded and not is_finite(value):
+        return not_json("it holds NaN or Infinity")
     return too_large(encoded, limit) or Succeeded(encoded)
+
+
+def not_json(why: str) -> Failed:
+    """That the result cannot be stored."""
+    return Failed(
+        "ResultNotJson",
+        f"the result cannot be written as JSON: {clean(why)[:REFUSED_LIMIT]}; return text,"
+        " numbers, lists and dicts",
+    )
+
+
+def is_finite(value: Any) -> bool:
+    """Whether JSON has a word for every number in it: NaN would be written as null."""
+    left = [msgspec.to_builtins(value)]
+    while left:
+        each = left.pop()
+        if isinstance(each, float) and not isfinite(each):
+            return False
+        if isinstance(each, dict):
+            left += each.values()
+        elif isinstance(each, list | tuple | set | frozenset):
+            left += each
+    return True
 
 
 def refusal(accept: Accept | None, value: Any) -> Failed | None:

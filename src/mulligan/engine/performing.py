@@ -1,6 +1,7 @@
 """What an attempt gives: the task is called with what was stored, and whatever happens is told."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
@@ -8,9 +9,11 @@ from typing import Any, Protocol
 import msgspec
 
 from mulligan.core.decide import SNOOZE_LIMIT
+from mulligan.core.errors import UNREADABLE
 from mulligan.core.job import Call, Claim, decode_call
 from mulligan.core.outcome import Failed, Result, Snoozed
 from mulligan.core.settings import Settings
+from mulligan.core.signals import Fail
 from mulligan.engine.current import RUNNING
 from mulligan.engine.judging import AttemptTimeoutError, failed, judge
 from mulligan.engine.patience import Patience
@@ -62,7 +65,10 @@ class Performer:
 
     async def call(self, claim: Claim) -> Call:
         """The call that is stored, with the results that a gathering job is given."""
-        call = decode_call(claim.body)
+        try:
+            call = decode_call(claim.body)
+        except UNREADABLE as error:
+            raise Fail(f"the job's body cannot be read: {error}", "unreadable") from error
         if call.flow.gathers:
             arrived = await self._patience.insist(lambda: self._store.arrivals(claim.id))
             found = arrived.values()
@@ -71,6 +77,9 @@ class Performer:
 
     def unknown(self, claim: Claim) -> Result:
         """A task that a newer release knows is waited for; in the end it is a dead letter."""
+        with contextlib.suppress(*UNREADABLE):
+            if (refused := decode_call(claim.body).refused) is not None:
+                return failed(Fail(refused, "signature"))
         if claim.snoozes < SNOOZE_LIMIT:
             log.error(
                 "job %s: no task is named %r here; trying later",
