@@ -12,7 +12,7 @@ JOBS ?= 2
 ARGS ?=
 BENCH = $(BIN)/python -m tests.servers run --stores redis,postgres,mongo -- $(BIN)/python -m benchmarks.compare
 
-.PHONY: help setup demo test check format chaos docs charts bench bench-peers bench-docs lock clean
+.PHONY: help setup demo test check format chaos dst docs charts bench bench-peers bench-docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ format: setup ## let ruff rewrite what it can
 chaos: setup ## kill and pause workers and servers while they work, on every store
 	@for store in sqlite redis postgres mongo; do \
 	  $(BIN)/python -m tests.chaos --store $$store --jobs 20000 || exit 1; done
+
+dst: setup ## live through 100,000 simulated days, with faults
+	$(BIN)/python -m tests.dst --seeds 100000 --jobs $(JOBS) $(ARGS)
 
 docs: setup ## check that the documentation is true: run its examples, follow its links
 	$(BIN)/python -m pytest -q tests/test_docs.py tests/cli -k 'docs or documented'

@@ -127,7 +127,8 @@ class RetriesAreNeverEarly(Invariant):
         if verdict == "written" and job is not None and job.taken is not None:
             self._least.pop(ending.job, None)
             began = -inf if job.claimed is None else job.claimed.began
-            same = ending.token == job.taken.token and began > self._set_at
+            # A seized attempt began earlier than it was seized, and waits for nothing.
+            same = ending.token == job.taken.token and began > self._set_at and not job.seized
             if ending.how in ("again", "later") and same:
                 self._least[ending.job] = job.taken.started_at + ending.delay
 

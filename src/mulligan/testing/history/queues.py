@@ -73,13 +73,9 @@ class LanesKeepOrder(Invariant):
 def stood(job: Known, passed: Claim) -> bool:
     """Whether the job surely stood in its lane when the other claim was made."""
     joined = job.joined
-    if joined.ended is None or joined.ended > passed.began:
-        return False
-    return (
-        joined.began < passed.began
-        or joined.process != passed.process
-        or (joined.number < passed.number)
-    )
+    if joined.process == passed.process:
+        return joined.ended is not None and joined.number < passed.number
+    return joined.ended is not None and joined.ended < passed.began
 
 
 class SleepersAreWoken(Invariant):

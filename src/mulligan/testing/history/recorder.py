@@ -96,9 +96,9 @@ class Recorder:
 
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> contract.Beat:
         """Write down what the worker held and what it had lost."""
-        event = events.Beat(worker=worker, holding=list(holding))
+        event = events.Beat(worker=worker, holding=sorted(holding))
         beat = await self._ask(event, lambda: self.store.beat(worker, holding))
-        event.lost = beat.lost
+        event.lost = sorted(beat.lost)
         return self._told(event, beat)
 
     async def leave(self, worker: Worker) -> None:

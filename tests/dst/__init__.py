@@ -1,0 +1,1 @@
+"""Deterministic simulation: the real engine and store on a virtual clock, with faults by a seed."""

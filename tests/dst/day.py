@@ -1,0 +1,104 @@
+"""From a seed to its history and what the checker says of it."""
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+from unittest.mock import patch
+
+from mulligan.sim.run import silence
+from mulligan.testing.history import AnyEvent, Violation, check, in_order
+from mulligan.testing.history.events import Claim, Commit, Enqueue
+from tests.dst import tasks
+from tests.dst.loop import DayLoop
+from tests.dst.operators import Operated
+from tests.dst.plan import drawn
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+# An idle engine does its chores seldom, as its leases are long.
+SELDOM = {
+    "mulligan.engine.worker.REAP_EVERY": 1200.0,
+    "mulligan.engine.worker.KEEP_HOUSE_EVERY": 3600.0,
+    "mulligan.engine.fetcher.LONGEST_SLEEP": 3600.0,
+    "mulligan.engine.reporter.EVERY": 300.0,
+    "mulligan.engine.patience.LONGEST": 120.0,
+}
+WOKEN_WITHIN = 1.0
+
+
+class Day(NamedTuple):
+    """What came of a seed."""
+
+    seed: int
+    events: list[AnyEvent]
+    violations: list[Violation]
+    faults: "Counter[str]"
+    jobs: int
+    attempts: int
+    stale: int
+    seconds: float
+
+
+def is_seen_by_clients(seed: int) -> bool:
+    """Whether the history of a seed is the one that its clients saw, with their doubts."""
+    return seed % 8 == 5
+
+
+def live(seed: int, store: str = "memory://", *, as_clients: bool | None = None) -> Day:
+    """Live through the day of a seed, and check its history."""
+    plan = drawn(seed)
+    clients = is_seen_by_clients(seed) if as_clients is None else as_clients
+    before = time.process_time()
+    loop = DayLoop()
+    random.seed(seed)  # the patience of a loop draws from it
+    with seldom(), silence():
+        try:
+            asyncio.set_event_loop(loop)
+            world = Operated(plan, store, loop, as_clients=clients)
+            tasks.stage.world = world
+            events = loop.run_until_complete(world.run())
+        finally:
+            for task in asyncio.all_tasks(loop):
+                task.cancel()
+            loop.run_until_complete(asyncio.sleep(0))
+            asyncio.set_event_loop(None)
+            loop.close()
+    events = in_order(events) if clients else events
+    violations = check(events, woken_within=WOKEN_WITHIN if plan.calm else None)
+    return Day(
+        seed,
+        events,
+        violations,
+        world.faults,
+        *figures(events),
+        time.process_time() - before,
+    )
+
+
+def figures(events: list[AnyEvent]) -> tuple[int, int, int]:
+    """How many jobs there were, how many attempts, and how many commits were refused."""
+    jobs: set[str] = set()
+    attempts = stale = 0
+    for event in events:
+        match event:
+            case Enqueue():
+                jobs.update(new.id for new in event.jobs)
+            case Claim():
+                attempts += len(event.taken or ())
+            case Commit():
+                jobs.update(new.id for ending in event.endings for new in ending.next)
+                stale += (event.verdicts or []).count("stale")
+    return len(jobs), attempts, stale
+
+
+@contextlib.contextmanager
+def seldom() -> Iterator[None]:
+    """Chores are done seldom."""
+    with contextlib.ExitStack() as stack:
+        for name, value in SELDOM.items():
+            stack.enter_context(patch(name, value))
+        yield

@@ -1,0 +1,61 @@
+"""What operators do in a simulated day, at the worst of times."""
+
+import asyncio
+import random
+
+from mulligan.core.job import ENDED
+from mulligan.stores.contract import Selection
+from tests.dst.plan import queue_settings
+from tests.dst.tasks import QUEUES
+from tests.dst.troubles import Troubled
+
+
+class Operated(Troubled):
+    """A world with operators in it, who cancel, replay, purge, pause and configure."""
+
+    async def _known(self, chance: random.Random, *statuses: str) -> list[str]:
+        """A few jobs of this status."""
+        found: list[str] = []
+        for status in statuses:
+            page = await self._store.page(Selection(status=status), 50)  # type: ignore[arg-type]
+            found += [job.id for job in page.jobs]
+        return chance.sample(found, min(len(found), chance.randrange(1, 5)))
+
+    async def _cancel(self, chance: random.Random) -> str:
+        jobs = await self._known(chance, "pending", "processing")
+        await self._recorder.cancel(jobs, "an operator wished it")
+        return ", ".join(jobs)
+
+    async def _replay(self, chance: random.Random) -> str:
+        jobs = await self._known(chance, "failed", "done")
+        await self._recorder.replay(jobs)
+        return ", ".join(jobs)
+
+    async def _purge(self, chance: random.Random) -> str:
+        jobs = await self._known(chance, *sorted(ENDED), "pending")
+        await self._recorder.purge(jobs)
+        return ", ".join(jobs)
+
+    async def _reuse(self, chance: random.Random) -> str:
+        """Purge a job that has ended, or cancel and purge one that runs; and enqueue it again."""
+        jobs = await self._known(chance, "processing", "done", "failed")
+        again = [job for arrival in self.plan.arrivals for job in arrival.jobs if job.id in jobs]
+        again = [job for job in again if job.gather is None and not job.awaits]
+        names = [job.id for job in again]
+        await self._recorder.cancel(names, "to be enqueued again")
+        await self._recorder.purge(names)
+        await self._recorder.enqueue(again)
+        return ", ".join(names)
+
+    async def _pause(self, chance: random.Random) -> str:
+        queue = chance.choice(QUEUES)
+        await self._recorder.pause(queue, paused=True)
+        seconds = chance.uniform(60, 7200)
+        resume = self._recorder.pause
+        self.loop.call_later(seconds, lambda: asyncio.ensure_future(resume(queue, paused=False)))
+        return f"{queue} for {seconds:.0f} s"
+
+    async def _configure(self, chance: random.Random) -> str:
+        queue = chance.choice(QUEUES)
+        await self._recorder.configure(queue, queue_settings(chance))
+        return queue

@@ -1,0 +1,209 @@
+"""What a seed means: who works where, what arrives when, and what goes wrong."""
+
+import random
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from msgspec import Struct
+
+from mulligan import Budget, Exponential, Retry, Sessions, Settings
+from mulligan.app.chain import each, part_of
+from mulligan.app.gather import gathered
+from mulligan.core.facts import QueueSettings
+from mulligan.core.fetch import Balanced, Capped, FetchPolicy, Fifo, RetryFirst, Weighted
+from mulligan.core.job import NewJob
+from tests.dst import tasks
+from tests.dst.tasks import QUEUES
+
+if TYPE_CHECKING:
+    from mulligan.core.backoff import Jitter
+    from mulligan.core.retry import Scope
+
+DAY = 86_400.0
+REGIONS = ("US", "EU", "ASIA")
+What = Literal[
+    "crash",
+    "freeze",
+    "drain",
+    "roll",
+    "cut",
+    "break",
+    "noise",
+    "clock",
+    "cancel",
+    "replay",
+    "pause",
+    "purge",
+    "reuse",
+    "configure",
+]
+FAULTS: tuple[What, ...] = ("crash", "freeze", "drain", "roll", "cut", "break", "noise", "clock")
+OPERATORS: tuple[What, ...] = ("cancel", "replay", "pause", "purge", "reuse", "configure")
+
+
+class Arrival(NamedTuple):
+    """Jobs that one producer hands over together."""
+
+    at: float
+    jobs: list[NewJob]
+
+
+class Trouble(NamedTuple):
+    """Something that is done to the system; `draw` chooses to whom and how much."""
+
+    at: float
+    what: What
+    draw: float
+
+
+class Plan(Struct):
+    """All that is drawn before the first moment."""
+
+    seed: int
+    calm: bool
+    settings: Settings
+    posts: list[tuple[str, str]]
+    queues: dict[str, QueueSettings]
+    failure_rate: float
+    arrivals: list[Arrival]
+    troubles: list[Trouble]
+    attempt_seconds: float
+    latency: float
+
+    def duration(self, chance: random.Random) -> float:
+        """How long an attempt takes: mostly a while, now and then longer than a lease."""
+        if chance.random() < 0.05:
+            return chance.uniform(1, 2) * self.settings.lease
+        return chance.expovariate(1 / self.attempt_seconds)
+
+    def delay(self, chance: random.Random) -> float:
+        """How long a task wishes to be left alone."""
+        return round(chance.uniform(0, 600), 3)
+
+
+def drawn(seed: int) -> Plan:
+    """The plan of a seed; one seed in eight has no faults at all."""
+    chance = random.Random(f"plan {seed}")
+    calm = seed % 8 == 7
+    lease = chance.choice((1800.0, 3600.0, 7200.0))
+    settings = Settings(
+        lease=lease,
+        beat=lease / 3,
+        concurrency=chance.choice((1, 2, 4)),
+        drain_timeout=chance.choice((0.0, 60.0, 600.0)),
+        keep_done=chance.choice((600.0, 3600.0, 2 * DAY)),
+    )
+    regions = REGIONS[: chance.choice((1, 2, 2, 3))]
+    posts = [
+        (f"{region}-{number}", region)
+        for region in regions
+        for number in range(chance.choice((1, 1, 2)))
+    ]
+    arriving = arrivals(chance, regions)
+    return Plan(
+        seed,
+        calm,
+        settings,
+        posts,
+        {queue: queue_settings(chance) for queue in QUEUES},
+        chance.choice((0.1, 0.3, 0.5)),
+        arriving,
+        [] if calm else troubles(chance, [arrival.at for arrival in arriving]),
+        chance.choice((20.0, 120.0, 600.0)),
+        0.0 if calm else chance.choice((0.0, 0.0, 0.0, 0.05, 10.0)),
+    )
+
+
+def queue_settings(chance: random.Random) -> QueueSettings:
+    """How a queue behaves."""
+    policy: FetchPolicy = chance.choice(
+        (Balanced(), Balanced(), Weighted(0.2), RetryFirst(), Capped(chance.choice((1, 2))), Fifo())
+    )
+    budget = None
+    if not isinstance(policy, Fifo) and chance.random() < 0.3:
+        budget = Budget(chance.choice((1, 3)), 60.0) if chance.random() < 0.7 else Budget(ratio=0.5)
+    return QueueSettings(policy, budget, chance.choice((0.0, 2.0, 2.0, 30.0)))
+
+
+def arrivals(chance: random.Random, regions: tuple[str, ...]) -> list[Arrival]:
+    """A few bursts and a trickle, over the day."""
+    moments = [chance.uniform(0, DAY) for _ in range(chance.choice((20, 40)))]
+    for _ in range(chance.randrange(1, 4)):
+        begin = chance.uniform(0, DAY)
+        moments += [begin + chance.uniform(0, 60) for _ in range(chance.choice((5, 20)))]
+    return [Arrival(round(at, 3), jobs(chance, regions, n)) for n, at in enumerate(sorted(moments))]
+
+
+def jobs(chance: random.Random, regions: tuple[str, ...], number: int) -> list[NewJob]:
+    """What one producer enqueues: single jobs, a chain, or some that are gathered."""
+    kind = chance.random()
+    options = options_of(chance, regions)
+    name = f"j{number}"
+    if kind < 0.6:
+        task = chance.choice((tasks.send, tasks.send, tasks.render))
+        count = chance.choice((1, 1, 1, 3))
+        return [task.using(**options, id=f"{name}x{n}").call(n).job for n in range(count)]
+    if kind < 0.75:
+        chain = tasks.split | each(tasks.member) | tasks.collect | tasks.after
+        return [chain.using(**options, id=name).call(number).job]
+    if kind < 0.85:
+        pair = tasks.render | tasks.after
+        return [pair.using(**options, id=name).call(number).job]
+    if kind < 0.92:
+        members = [tasks.member.using(region=options["region"]).call(n) for n in range(3)]
+        last = part_of(tasks.collect.using(region=options["region"]))
+        return gathered(name, members, [last], named=True)[1]
+    key = f"key{chance.randrange(4)}"
+    return [tasks.send.using(**options, id=f"{name}u", unique_key=key).call(number).job]
+
+
+def options_of(chance: random.Random, regions: tuple[str, ...]) -> Any:
+    """Where and how a job is to run."""
+    options: dict[str, Any] = {"region": chance.choice(regions), "retry": retry(chance)}
+    if chance.random() < 0.15:
+        options["priority"] = "urgent"
+    if chance.random() < 0.15:
+        options["delay"] = round(chance.uniform(1, 7200), 3)
+    elif chance.random() < 0.1:
+        options["expires"] = round(chance.uniform(10, 7200), 3)
+    if chance.random() < 0.15:
+        options["concurrency_key"] = f"account{chance.randrange(3)}"
+        options["concurrency_limit"] = 1
+    return options
+
+
+def retry(chance: random.Random) -> Retry:
+    """A retry policy."""
+    scope: Scope = chance.choice(("global", "global", "region"))
+    jitter: Jitter = chance.choice(("none", "full"))
+    return chance.choice(
+        (
+            Retry(0),
+            Retry(2, Exponential(60, 2, 3600, jitter), scope),
+            Retry(5, Exponential(2, 2, 60, jitter), scope),
+            Retry(5, Exponential(300, 2, 3600, jitter), scope),
+            Retry(None, Sessions(), scope),
+        )
+    )
+
+
+def troubles(chance: random.Random, busy: list[float]) -> list[Trouble]:
+    """Faults of a few kinds, so that a seed has a character, and operators now and then.
+
+    Mostly when there is work: what happens to idle workers teaches little.
+    """
+
+    def moment() -> float:
+        return (
+            chance.choice(busy) + chance.expovariate(1 / 120)
+            if chance.random() < 0.8
+            else (chance.uniform(0, DAY))
+        )
+
+    kinds = chance.sample(FAULTS, chance.randrange(1, 5))
+    count = chance.choice((3, 8, 16))
+    made = [(moment(), chance.choice(kinds), chance.random()) for _ in range(count)]
+    made += [
+        (moment(), chance.choice(OPERATORS), chance.random())
+        for _ in range(chance.choice((0, 4, 10)))
+    ]
+    return [Trouble(round(at, 3), what, draw) for at, what, draw in sorted(made)]

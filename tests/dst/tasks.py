@@ -1,0 +1,116 @@
+"""The tasks of the simulated app. What each attempt does is drawn from the world's chance."""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from mulligan import Fail, Mulligan, RetryAfter, Snooze
+from mulligan.core.signals import Signal
+from mulligan.engine.current import RUNNING
+from mulligan.testing.history import Attempt
+
+if TYPE_CHECKING:
+    from tests.dst.world import World
+
+ERROR = "Error"
+# How long an attempt takes when the day is over.
+QUICK = 10.0
+QUEUES = ("mail", "video", "index")
+app = Mulligan("memory://")
+
+
+class Stage:
+    """Where the tasks find the world that they run in: one at a time."""
+
+    world: "World"
+
+
+stage = Stage()
+
+
+async def attempt(value: Any) -> Any:
+    """Take a while; then give the value, or fail in one of many ways."""
+    world = stage.world
+    claim = RUNNING.get()
+    tell(claim.id, claim.token, "started")
+    chance = world.chance
+    await asyncio.sleep(QUICK if world.at_peace else world.plan.duration(chance))
+    drawn = chance.random()
+    region_down = claim.worker_region in world.broken_regions
+    if world.at_peace or (drawn > world.plan.failure_rate and not region_down):
+        tell(claim.id, claim.token, "succeeded")
+        return value
+    said, what = failure(chance.random(), world.plan.delay(chance))
+    tell(claim.id, claim.token, said)
+    if isinstance(what, BaseException):
+        raise what
+    return what
+
+
+def failure(drawn: float, delay: float) -> tuple[str, Any]:
+    """One of the ways to fail, and what a task tells of it."""
+    ways: list[tuple[float, str, Any]] = [
+        (0.6, "failed", ValueError("it went wrong")),
+        (0.7, "refused", ERROR),
+        (0.8, "failed", RetryAfter(delay)),
+        (0.9, "snoozed", Snooze(delay)),
+        (1.0, "failed", Fail("no retry would help")),
+    ]
+    return next((said, what) for until, said, what in ways if drawn < until)
+
+
+def tell(job: str, token: int, said: Any) -> None:
+    """Write into the history what the task itself saw."""
+    stage.world.note(Attempt(job=job, token=token, said=said))
+
+
+def is_good(value: Any) -> bool:
+    """The result gate."""
+    return value != ERROR and not isinstance(value, Signal)
+
+
+@app.sink(queue="index", accept=is_good)
+async def pour(value: Any, key: str) -> Any:
+    """The sink."""
+    return await attempt(None)
+
+
+@app.task(queue="index", accept=is_good)
+async def mourn(letter: dict[str, Any]) -> Any:
+    """Is told of dead letters."""
+    return await attempt(None)
+
+
+@app.task(queue="mail", accept=is_good, on_dead=mourn)
+async def send(number: int) -> Any:
+    """One job by itself, whose death is told."""
+    return await attempt(number)
+
+
+@app.task(queue="video", accept=is_good, sink=pour)
+async def render(number: int) -> Any:
+    """One whose result goes to a sink."""
+    return await attempt(number)
+
+
+@app.task(queue="video", accept=is_good)
+async def split(number: int) -> Any:
+    """The first stage of a chain: a list."""
+    return await attempt(list(range(number % 4)))
+
+
+@app.task(queue="mail", accept=is_good)
+async def member(value: Any) -> Any:
+    """One of several whose results are gathered."""
+    return await attempt(value)
+
+
+@app.task(queue="index", accept=is_good)
+async def collect(values: list[Any]) -> Any:
+    """Takes them all."""
+    return await attempt(len(values))
+
+
+@app.task(queue="index", accept=is_good)
+async def after(value: Any) -> Any:
+    """A last stage."""
+    return await attempt(value)

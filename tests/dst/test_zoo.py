@@ -1,0 +1,25 @@
+"""The checker is not blind: each bug of the zoo is seen, and nothing is seen without one."""
+
+import pytest
+
+from tests.dst.day import is_seen_by_clients, live
+from tests.dst.zoo import SEEDS, ZOO, catch
+
+
+@pytest.mark.parametrize("bug", ZOO.values(), ids=lambda bug: bug.name.replace(" ", "-"))
+def test_a_planted_bug_is_caught(bug):
+    caught = catch(bug)
+
+    assert caught.seeds is not None, f"{bug.name} was not caught within {SEEDS} seeds"
+    assert caught.invariants
+
+
+def test_the_zoo_is_large():
+    assert len(ZOO) >= 25
+
+
+def test_without_a_bug_nothing_is_seen_in_the_same_seeds():
+    # Of all others test_seeds.py has seen it.
+    seeds = [seed for seed in range(SEEDS) if is_seen_by_clients(seed)]
+
+    assert [live(seed, as_clients=False).violations for seed in seeds] == [[] for _ in seeds]

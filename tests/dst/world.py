@@ -1,0 +1,156 @@
+"""A simulated day: workers and producers on a virtual clock, and the history of what they do."""
+
+import asyncio
+import random
+from collections import Counter
+
+from mulligan.core.errors import StoreError
+from mulligan.core.job import NewJob
+from mulligan.core.worker import Worker
+from mulligan.engine import Engine
+from mulligan.stores import make_store
+from mulligan.stores.contract import Store
+from mulligan.testing.history import AnyEvent, Clerk, InMemory, Recorder, take_stock
+from tests.dst.line import Line
+from tests.dst.loop import DayLoop
+from tests.dst.plan import DAY, Arrival, Plan, Trouble
+from tests.dst.tasks import QUEUES, app
+
+# The store's clock when a day begins: no round number.
+EPOCH = 1_700_000_000.0
+# After the day everything must end within this time, in peace.
+PEACE = 20 * DAY
+LOOK_EVERY = 600.0
+
+
+class Member:
+    """One incarnation of a worker process."""
+
+    def __init__(self, post: tuple[str, str], life: int, line: Line, engine: Engine) -> None:
+        self.post = post
+        self.life = life
+        self.line = line
+        self.engine = engine
+        self.task = asyncio.ensure_future(engine.run())
+
+
+class World:
+    """Runs the plan of a seed on one store.
+
+    The history is recorded where operations reach the store, so that all is known of it; with
+    `as_clients` where processes ask for them, so that what was lost on the way is in doubt.
+    """
+
+    def __init__(self, plan: Plan, store: str, loop: DayLoop, *, as_clients: bool) -> None:
+        self.plan = plan
+        self.loop = loop
+        self.chance = random.Random(f"world {plan.seed}")
+        self.faults: Counter[str] = Counter()
+        self.broken_regions: set[str] = set()
+        self.at_peace = False
+        self.journal = InMemory()
+        self.skew = 0.0
+        self._as_clients = as_clients
+        self._store = make_store(store, self.store_time)
+        self._clerk = Clerk(self.journal, "world", loop.time)
+        self._recorder = Recorder(self._store, self._clerk)
+        self._members: list[Member] = []
+        self._dying: list[asyncio.Future[None]] = []
+        self._producing: list[asyncio.Future[None]] = []
+        self._cutting: set[str] = set()
+        self._noisy = False
+
+    def store_time(self) -> float:
+        """The store's clock, which may be set forward and back."""
+        return EPOCH + self.loop.time() + self.skew
+
+    def note(self, event: AnyEvent) -> None:
+        """Write something into the history."""
+        self._clerk.note(event)
+
+    async def run(self) -> list[AnyEvent]:
+        """Let the day pass, and then let all that is left come to its end."""
+        await self._store.open()
+        for queue, settings in self.plan.queues.items():
+            await self._recorder.configure(queue, settings)
+        for post in self.plan.posts:
+            self._start(post, 1)
+        happenings: list[Arrival | Trouble] = [*self.plan.arrivals, *self.plan.troubles]
+        happenings.sort(key=lambda each: each.at)
+        for each in happenings:
+            await asyncio.sleep(max(0.0, each.at - self.loop.time()))
+            if isinstance(each, Trouble):
+                await self._befall(each)
+            else:
+                self._producing.append(asyncio.ensure_future(self._produce(each.jobs)))
+        await self._end()
+        return self.journal.events
+
+    async def _end(self) -> None:
+        """Heal everything, wait until nothing is left to do, and take stock."""
+        await asyncio.sleep(max(0.0, DAY - self.loop.time()))
+        self.at_peace = True
+        self._noisy = False
+        self.broken_regions.clear()
+        self._cutting.clear()
+        for member in self._members:
+            member.line.noisy = member.line.cut = False
+            member.line.thaw()
+        for queue in QUEUES:
+            await self._recorder.pause(queue, paused=False)
+        until = self.loop.time() + PEACE
+        while self.loop.time() < until and not await self._is_over():  # noqa: ASYNC110 - a look
+            await asyncio.sleep(LOOK_EVERY)
+        for member in self._members:
+            member.engine.stop()
+        await asyncio.gather(*(member.task for member in self._members), *self._dying)
+        self.journal.events.append(await take_stock(self._store, rest=True))
+        await self._store.close()
+
+    async def _befall(self, trouble: Trouble) -> None:
+        """Something goes wrong; in this world nothing does."""
+
+    async def _is_over(self) -> bool:
+        stats = await self._store.stats()
+        producing = any(not each.done() for each in self._producing)
+        return not stats.lanes and not stats.running and not producing
+
+    def _line(self, process: str) -> Line:
+        store: Store = self._store if self._as_clients else self._recorder
+        line = Line(store, self.chance, self.faults, self.plan.latency)
+        line.noisy = self._noisy
+        return line
+
+    def _handle(self, line: Line, process: str) -> Store:
+        if not self._as_clients:
+            return line
+        return Recorder(line, Clerk(self.journal, process, self.loop.time))
+
+    def _start(self, post: tuple[str, str], life: int) -> None:
+        name, region = post
+        process = f"{name}.{life}"
+        settings = self.plan.settings
+        worker = Worker(process, region, QUEUES, settings.lease, settings.concurrency, None, name)
+        line = self._line(process)
+        line.cut = region in self._cutting
+        engine = Engine(
+            self._handle(line, process),
+            app.tasks,
+            worker,
+            settings,
+            chance=random.Random(f"{self.plan.seed}/{process}"),
+            monotonic=self.loop.time,
+        )
+        self._members.append(Member(post, life, line, engine))
+
+    async def _produce(self, jobs: list[NewJob]) -> None:
+        """Enqueue until it is answered."""
+        process = f"producer {jobs[0].id}"
+        store = self._handle(self._line(process), process)
+        while True:
+            try:
+                await store.enqueue(jobs)
+            except (StoreError, OSError):
+                await asyncio.sleep(self.chance.uniform(1, 30))
+            else:
+                return

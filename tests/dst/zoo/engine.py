@@ -1,0 +1,61 @@
+"""Mistakes of workers: what they run, count, send and forget."""
+
+from typing import Any
+
+from mulligan.core.decide import decide
+from mulligan.core.outcome import Drained, Failed
+from mulligan.core.retry import Retry
+from mulligan.engine import judging, reaper
+from mulligan.engine.committer import AWAY, Committer
+from mulligan.engine.executor import Executor
+from mulligan.engine.fetcher import Fetcher
+from mulligan.engine.reporter import Ending
+from mulligan.engine.worker import Engine
+from tests.dst.zoo.cage import plant
+
+send = Committer._send
+
+
+@plant(Committer, "_send")
+async def retry_lost_on_commit_failure(self: Any, batch: Any) -> Any:
+    """A commit that fails is taken for done."""
+    try:
+        return await send(self, batch)
+    except AWAY:
+        return ["written"] * len(batch)
+
+
+@plant(reaper, "Lost")
+def lost_attempt_not_counted() -> Drained:
+    """A job whose worker died goes back as if it had never started."""
+    return Drained()
+
+
+@plant(Fetcher, "_return")
+def drained_attempt_counted(self: Any, claims: Any) -> None:
+    """A job that a draining worker has not started has failed."""
+    for claim in claims:
+        failed = Failed("Drained", "the worker stopped")
+        outcome = decide(claim, failed, self._executor.facts, 0.5)
+        self._committer.add(outcome, Ending(claim.queue, claim.worker_region))
+
+
+@plant(judging, "refusal")
+def refused_result_passed_on(accept: Any, value: Any) -> None:
+    """Nobody asks whether a result is good."""
+
+
+@plant(Executor, "abandon")
+def cancelled_job_runs_on(self: Any, leases: Any) -> None:
+    """An attempt whose lease is lost is not stopped."""
+
+
+@plant(Retry, "spent")
+def one_retry_too_many(self: Any, retry_count: int) -> bool:
+    """The last retry is taken for the last but one."""
+    return self.max_retries is not None and retry_count > self.max_retries
+
+
+@plant(Engine, "_return")
+def forgotten_claim_never_returned(self: Any, forgotten: Any) -> None:
+    """What a claim gave whose answer was lost is held for ever."""

@@ -1,0 +1,105 @@
+"""Mistakes with what runs next: order, due times, shares and gates."""
+
+from typing import Any
+
+from mulligan.core import fairness
+from mulligan.core.outcome import Again
+from mulligan.core.plan import Rate, Running
+from mulligan.engine.turns import Turns
+from mulligan.stores.memory import MemoryStore
+from mulligan.stores.memory.bells import Bells
+from mulligan.stores.memory.gates import Gates
+from mulligan.stores.memory.record import Record
+from mulligan.stores.memory.state import State
+from tests.dst.zoo.cage import Change, keep, plant
+
+claim = MemoryStore.claim
+count = Gates.count
+put = State._put
+room = MemoryStore.room
+take = MemoryStore.take
+waits = MemoryStore.waits
+write = MemoryStore._write
+keep(
+    "urgent work starves the rest",
+    "Urgent jobs take every start.",
+    Change(fairness, "URGENT_SHARE", 1.0),
+)
+
+
+@plant(MemoryStore, "waits")
+def promoted_early(self: Any, source: Any) -> float:
+    """A job may start half a minute before its time."""
+    return waits(self, source) - 30.0
+
+
+@plant(State, "_put")
+def due_in_the_wrong_unit(self: Any, record: Record, lane: Any, delay: float) -> None:
+    """Seconds are taken for milliseconds."""
+    put(self, record, lane, delay / 1000)
+
+
+@plant(MemoryStore, "take")
+def order_broken_among_retries(self: Any, lane: Any, gates: Any) -> Any:
+    """Of several that are due the last is taken first."""
+    heap = self._lanes[lane]
+    due = [entry for entry in heap if entry[0] <= self._now and stands(entry)]
+    if len(due) > 1 and lane.is_retry:
+        last = max(due, key=lambda entry: entry[:2])
+        heap.remove(last)
+        heap.sort()
+        heap.insert(0, last)
+    return take(self, lane, gates)
+
+
+def stands(entry: tuple[float, int, Record]) -> bool:
+    """Whether the entry is the job's place."""
+    _, sequence, record = entry
+    return record.status == "pending" and record.sequence == sequence and not record.held
+
+
+@plant(Turns, "settle")
+def weight_without_carry(*_: Any) -> None:
+    """What a kind of work is owed is forgotten after each claim."""
+
+
+@plant(MemoryStore, "room")
+def cap_per_process(self: Any, gate: Any) -> int:
+    """A cap counts what one worker runs, and not all of them."""
+    if not isinstance(gate, Running):
+        return room(self, gate)
+    mine = [r for r in self._running.values() if r.worker == self._claimer.id]
+    held: int = gate.limit - sum(gate.key in record.permits for record in mine)
+    return held
+
+
+@plant(Gates, "held")
+def concurrency_key_ignored(self: Any, key: str) -> int:
+    """Nobody counts how many jobs of a key run."""
+    return 0
+
+
+def uncounted(self: Any, gate: Rate, now: float) -> None:
+    """A start is counted only where fresh ones are."""
+    if gate.limit is None:
+        count(self, gate, now)
+
+
+@plant(MemoryStore, "_write", Change(Gates, "count", uncounted))
+def budget_counted_at_failure(self: Any, record: Record, outcome: Any) -> None:
+    """A retry is charged to the budget when its attempt fails, not when it starts."""
+    write(self, record, outcome)
+    budget = self._queues[record.new.queue].budget if record.new.queue in self._queues else None
+    if isinstance(outcome, Again) and budget is not None:
+        count(self._gates, budget.retry_gate(record.new.queue), self._now)
+
+
+@plant(MemoryStore, "_change")
+def paused_queue_served(self: Any) -> None:
+    """Plans that were made before a pause are still walked."""
+    self._bells.ring_all()
+
+
+@plant(Bells, "ring_for")
+def bell_never_rings(self: Any, lane: Any, due: float) -> None:
+    """Whoever sleeps is not woken for a new job."""
