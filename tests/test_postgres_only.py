@@ -17,10 +17,10 @@ from sqlalchemy.orm import Session
 from mulligan.core.errors import InvalidError, StoreError, StoreUnavailableError
 from mulligan.core.job import Lease, decode_call, decode_policy
 from mulligan.core.lane import Lane
-from mulligan.core.outcome import Done
+from mulligan.core.outcome import Done, Returned
 from mulligan.core.retry import Retry
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Count
+from mulligan.stores.contract import Count, Selection
 from mulligan.stores.postgres import PostgresStore, _connections, _sweep
 from mulligan.stores.postgres._arrays import texts
 from mulligan.stores.postgres._migrate import newest, tables
@@ -110,36 +110,54 @@ async def test_a_schema_of_a_newer_release_is_refused(store, url):
         await PostgresStore(url).open()
 
 
+OLD_JOBS = """
+    INSERT INTO job (place, sequence, due, created_at, priority, lane_priority, queue, scope,
+                     region, task, body, started_at, leased_at, id, expires_at, token, status,
+                     worker, concurrency_key, held, awaits, unique_key)
+    SELECT nextval('counter'), currval('counter'), 0, 0, 0, 0, 'default', 'default', 'default',
+           't', '{}', 0, 0, old.*
+    FROM (VALUES ('fresh', NULL, 0, 'pending', NULL, NULL, false, 0, 'key'),
+                 ('running', NULL, 3, 'processing', 'ann', 'one', false, 0, NULL),
+                 ('held', NULL, 0, 'pending', NULL, 'one', true, 0, NULL),
+                 ('gathers', NULL, 0, 'pending', NULL, NULL, true, 1, NULL),
+                 ('late', 1, 0, 'pending', NULL, NULL, false, 0, NULL)) AS old;
+    UPDATE job SET permits = 'key:one' WHERE id = 'running';
+    INSERT INTO gate (key, used) VALUES ('key:one', 1);
+    INSERT INTO ended (place, sequence, due, created_at, ended_at, token, committed, retry_count,
+                       replay, snoozes, failures, concurrency_limit, awaits, gather_place, priority,
+                       lane_priority, queue, scope, region, task, trail, body, id, status, result)
+    SELECT nextval('counter'), 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 'default', 'default',
+           'default', 't', '', '{}', old.*
+    FROM (VALUES ('done', 'done', '1'::bytea), ('failed', 'failed', NULL)) AS old
+"""
+
+
 async def test_a_store_of_the_first_schema_goes_on_where_it_stood(url):
     with psycopg.connect(server_of(url), autocommit=True) as connection:
         name = psycopg.sql.Identifier(schema_of(url))
         connection.execute(psycopg.sql.SQL("CREATE SCHEMA {}").format(name))
     with connected(url) as connection:
         connection.execute(tables()[0].read_bytes())
-        connection.execute("CREATE TABLE migration (version integer PRIMARY KEY, applied_at"
-                           " timestamptz DEFAULT now()); INSERT INTO migration VALUES (1)")  # fmt: skip
         connection.execute(
-            "INSERT INTO job (place, sequence, due, created_at, expires_at, priority, lane_priority,"
-            " id, queue, scope, region, task, body, token, status, worker, leased_at, started_at)"
-            " SELECT n, n, 0, 0, expires, 0, 0, id, 'default', 'default', 'default', 't', '{}',"
-            "        token, status, worker, 0, 0"
-            " FROM (VALUES (nextval('counter'), 'fresh', NULL, 0, 'pending', NULL),"
-            "              (nextval('counter'), 'running', NULL, 3, 'processing', 'ann'),"
-            "              (nextval('counter'), 'late', 1, 0, 'pending', NULL))"
-            " AS old (n, id, expires, token, status, worker)"
+            "CREATE TABLE migration (version integer PRIMARY KEY, applied_at timestamptz);"
+            " INSERT INTO migration VALUES (1)"
         )
+        connection.execute(OLD_JOBS)
     async with opened(url) as store:
+        assert await store.enqueue([job("same", unique_key="key")]) == [("fresh", False)]
+        assert names(await claim(store, demand=9)) == ["fresh"], "held, gathering and late are not"
         assert await store.commit([Done(Lease("running", 2))]) == ["stale"]
         assert await store.commit([Done(Lease("running", 3))]) == ["written"]
         assert await store.commit([Done(Lease("running", 3))]) == ["already"]
-        assert await store.purge(["running"]) == [True]
+        assert names(await claim(store, demand=9)) == ["held"]
+        assert await store.replay(["failed", "done"]) == [True, False]
+        assert await store.prune(0.0, 9) == 3, "done, running and late"
         await store.enqueue(jobs("running"))
-        claimed = await claim(store, demand=5)
-        assert names(claimed) == ["fresh", "running"]
+        claimed = await claim(store, demand=9)
+        assert names(claimed) == ["failed", "running"]
         assert claimed.claims[1].token > 3
-        late = await store.get("late")
-        assert late is not None
-        assert late.status == "cancelled"
+        [gathers] = (await store.page(Selection(status="pending"), 9)).jobs
+        assert (gathers.id, gathers.awaits, gathers.held) == ("gathers", 1, False)
 
 
 async def test_functions_are_made_anew_with_a_migration(store, url):
@@ -209,9 +227,9 @@ async def test_a_claim_touches_only_what_it_takes(url):
         epoch = (await store.facts()).epoch
         with connected(url) as connection:
             plans = explained(connection, store, plan, epoch)
-    lanes = [text for text in plans if "job_lane" in text]
-    assert any("Index Scan using job_lane" in text and "rows=10 " in text for text in lanes)
-    assert not any("Seq Scan on job" in text or "Seq Scan on ended" in text for text in plans)
+    lanes = [text for text in plans if "waiting_lane" in text]
+    assert any("Index Scan using waiting_lane" in text and "rows=10 " in text for text in lanes)
+    assert not any("Seq Scan on job" in text or "Seq Scan on waiting" in text for text in plans)
 
 
 def explained(connection, store, plan, epoch) -> list[str]:
@@ -243,6 +261,16 @@ def explaining(connection) -> list[str]:
         connection.execute(f"SET auto_explain.{option}")
     connection.execute("SET client_min_messages = log")
     return found
+
+
+async def test_a_claim_and_a_commit_change_a_job_in_place(url):
+    async with opened(url) as store:
+        await store.commit([done(each) for each in await begin(store, *jobs("a", "b", "c"))])
+    changed = (
+        "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relid = 'job'::regclass"
+    )
+    with connected(url) as connection:
+        assert until(lambda: connection.execute(changed).fetchone() == (6, 6), 10)
 
 
 async def test_old_counts_are_not_read_and_go_when_it_is_time(url):
@@ -279,7 +307,7 @@ async def test_tables_do_not_grow_at_a_constant_backlog(url, monkeypatch):
                 with connected(url) as connection:
                     size = "SELECT sum(pg_total_relation_size(x::regclass))"
                     row = connection.execute(
-                        f"{size} FROM unnest(ARRAY['job', 'ended']) AS x"
+                        f"{size} FROM unnest(ARRAY['job', 'waiting']) AS x"
                     ).fetchone()
                     assert row is not None
                     sizes.append(row[0])
@@ -398,6 +426,39 @@ async def test_members_arrive_while_others_are_cancelled_without_a_deadlock(stor
             )
         ended = [(await store.get(each)).status for each in (top, middle)]
         assert ended == ["cancelled", "cancelled"]
+
+
+async def test_jobs_are_claimed_put_back_and_cancelled_at_once_without_a_deadlock(
+    store, url, monkeypatch
+):
+    monkeypatch.setattr(_connections, "PASSING", frozenset({"40001"}))
+    ids = [f"j{n}" for n in range(400)]
+    await store.enqueue(jobs(*ids, concurrency_key="k", concurrency_limit=50))
+    stores = [PostgresStore(url) for _ in range(4)]
+    await asyncio.gather(*(each.open() for each in stores))
+
+    async def work(mine: PostgresStore, worker: Worker) -> None:
+        for _ in range(12):
+            claimed = (await walk(mine, in_turn(20, group(FRESH)), worker)).claims[::-1]
+            ends = [done(each) if n % 4 else Returned(each.lease) for n, each in enumerate(claimed)]
+            await mine.commit(ends)
+
+    async def cancel(mine: PostgresStore, some: list[str]) -> None:
+        for turn in range(12):
+            await mine.cancel(some[turn : turn + 3], "enough")
+            await mine.promote(10)
+
+    await asyncio.gather(
+        work(stores[0], ANN),
+        work(stores[1], BOB),
+        cancel(stores[2], ids[:60:4]),
+        cancel(stores[3], ids[60::-4]),
+    )
+    stats = await store.stats()
+    assert stats.running == {}
+    left = sum(lane.ready for lane in stats.lanes)
+    assert left + sum(stats.ended.values()) == len(ids)
+    await asyncio.gather(*(each.close() for each in stores))
 
 
 @pytest.mark.usefixtures("no_second_try")
@@ -840,9 +901,9 @@ async def test_the_doctor_finds_a_healthy_store_healthy(store):
 
 async def test_the_doctor_names_what_is_wrong_and_what_to_do(store, url):
     with connected(url) as connection:
-        connection.execute("DROP INDEX job_lane")
+        connection.execute("DROP INDEX waiting_lane")
     [bad] = [each for each in await store.doctor() if each[0] == "bad"]
-    assert "job_lane" in bad[1]
+    assert "waiting_lane" in bad[1]
     assert "REINDEX" in bad[2]
     async with opened(with_query(url, listen="off")) as quiet:
         assert any("listen=off" in sentence for _, sentence, _ in await quiet.doctor())

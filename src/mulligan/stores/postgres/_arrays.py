@@ -1,6 +1,20 @@
 """Arrays as PostgreSQL reads them in text: put together by joins, far quicker than one by one."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias, TypeVar
+
+Value = TypeVar("Value")
+Literal: TypeAlias = Callable[[Sequence[Value | None]], str]
+
+
+def alike(values: Sequence[Value]) -> Sequence[Value]:
+    """The values, or one alone if all are alike."""
+    return values[:1] if values.count(values[0]) == len(values) else values
+
+
+def sparse(literal: Literal[Value], values: Sequence[Value | None]) -> str | None:
+    """The literal of values most of which are None; None if all are."""
+    return None if values.count(None) == len(values) else literal(values)
 
 
 def texts(values: Sequence[str | None]) -> str:

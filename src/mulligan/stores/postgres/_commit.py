@@ -6,11 +6,10 @@ from typing import Any
 from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome
 from mulligan.core.settings import HISTORY_LIMIT
 from mulligan.stores.contract import Verdict
-from mulligan.stores.postgres._arrays import bytestrings, numbers, texts
+from mulligan.stores.postgres._arrays import alike, bytestrings, numbers, sparse, texts
 from mulligan.stores.postgres._connections import Connection, Connections
 from mulligan.stores.postgres._encode import outcome_arrays
 from mulligan.stores.postgres._statements import Statements
-from mulligan.stores.postgres._sweep import Sweeper
 
 VERDICTS: dict[int, Verdict] = {1: "written", 2: "already", 3: "stale"}
 
@@ -18,41 +17,27 @@ VERDICTS: dict[int, Verdict] = {1: "written", 2: "already", 3: "stale"}
 class Committer:
     """Writes outcomes: those that are plainly done in one quick statement, others in a full one."""
 
-    def __init__(self, connections: Connections, statements: Statements, sweeper: Sweeper) -> None:
+    def __init__(self, connections: Connections, statements: Statements) -> None:
         self._connections = connections
         self._finish = statements["finish"]
         self._commit = statements["commit"]
-        self._sweeper = sweeper
 
     async def commit(self, outcomes: Sequence[Outcome], now: int | None) -> list[Verdict]:
         """Write each outcome whose lease is still held, and say what became of each."""
         if not outcomes:
             return []
         if plainly_done(outcomes):
-            verdicts = await self._finish_all(outcomes, now)
-        else:
-            verdicts = await self._commit_all(outcomes, now)
-        self._sweeper.killed("job", 2 * verdicts.count("written"))
-        return verdicts
+            return await self._finish_all(outcomes, now)
+        return await self._commit_all(outcomes, now)
 
     async def _finish_all(self, outcomes: Sequence[Any], now: int | None) -> list[Verdict]:
-        order = sorted(range(len(outcomes)), key=lambda at: outcomes[at].lease.job)
-        ordered = [outcomes[at] for at in order]
-        [[answers]] = await self._connections.run(
-            self._finish,
-            (
-                now,
-                texts([outcome.lease.job for outcome in ordered]),
-                numbers([outcome.lease.token for outcome in ordered]),
-                bytestrings([outcome.result for outcome in ordered]),
-                numbers(order),
-            ),
-        )
-        verdicts: list[Verdict] = ["written"] * len(outcomes)
-        if answers is not None:
-            for at, answer in zip(order, answers, strict=True):
-                verdicts[at] = VERDICTS[answer]
-        return verdicts
+        ids, tokens = zip(*[outcome.lease for outcome in outcomes], strict=True)
+        results = sparse(bytestrings, alike([outcome.result for outcome in outcomes]))
+        values = (now, texts(ids), numbers(tokens), results)
+        [[answers]] = await self._connections.run(self._finish, values)
+        if answers is None:
+            return ["written"] * len(outcomes)
+        return [VERDICTS[answer] for answer in answers]
 
     async def _commit_all(self, outcomes: Sequence[Outcome], now: int | None) -> list[Verdict]:
         parts = [outcome_arrays(part, HISTORY_LIMIT) for part in in_parts(outcomes)]

@@ -18,7 +18,7 @@ Row = tuple[Any, ...]
 
 def claimed(rows: list[Row], sources: Sequence[Source], worker: Worker) -> Claimed:
     """The rows of `claim`: the first speaks of the whole, the others are jobs."""
-    _, stale, _, _, more, _, _, _, again, _, _, _, now, _ = rows[0]
+    _, stale, _, now, more, _, _, _, again, *_ = rows[0]
     if stale:
         return Claimed([], stale=True)
     rows.sort(key=_ordinal)
@@ -38,7 +38,6 @@ def claimed(rows: list[Row], sources: Sequence[Source], worker: Worker) -> Claim
         retries,
         replay,
         snoozes,
-        _,
         trail,
     ) in rows[1:]:
         queue, scope, level = lanes[source - 1]

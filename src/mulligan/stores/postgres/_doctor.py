@@ -15,8 +15,8 @@ SKEW = 1.0
 DEAD_SHARE = 0.5
 DEAD_FEW = 50_000
 INDEXES = {
-    *("job_pkey", "job_lane", "job_running", "job_unique", "job_held", "job_expires"),
-    *("ended_pkey", "ended_prune", "ended_failed", "attempt_pkey", "arrival_pkey", "start_pkey"),
+    *("job_pkey", "job_unique", "job_dead", "waiting_lane", "waiting_key", "waiting_expires"),
+    *("claimed_pkey", "claimed_worker", "ended_at", "attempt_pkey", "arrival_pkey", "start_pkey"),
     *("slot_pkey", "slot_recent"),
 }
 
@@ -39,7 +39,7 @@ JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s::text AND i.i
 """
 DEAD = """
 SELECT relname, n_live_tup, n_dead_tup FROM pg_stat_user_tables
-WHERE schemaname = %s::text AND relname IN ('job', 'ended', 'attempt')
+WHERE schemaname = %s::text AND relname IN ('job', 'waiting', 'attempt')
 """
 OLDEST_TRANSACTION = """
 SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)), 0)::float8

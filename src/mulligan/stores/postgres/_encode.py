@@ -8,10 +8,11 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from mulligan.core.job import Attempt, Job, NewJob
+from mulligan.core.lane import Lane
 from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome, Returned
 from mulligan.core.plan import ClaimPlan, Gate, Running, Source
 from mulligan.stores.contract import Adopted
-from mulligan.stores.postgres._arrays import bytestrings, flags, numbers, texts
+from mulligan.stores.postgres._arrays import alike, bytestrings, flags, numbers, sparse, texts
 from mulligan.stores.postgres._statements import JOBS
 
 KINDS: dict[type, int] = {Done: 1, Again: 2, Later: 3, Dead: 4, Returned: 5, Cancelled: 6}
@@ -32,33 +33,29 @@ def plain(text: str) -> str:
     return text.replace("\0", "\ufffd")
 
 
+def lane_name(lane: Lane) -> str:
+    """The lane as the tables name it."""
+    return f"{lane.queue}\x1f{lane.scope}\x1f{int(lane.priority)}"
+
+
 def job_columns(jobs: Sequence[NewJob]) -> tuple[str | None, ...]:
     """New jobs as the columns that `add` takes. One that awaits others has no delay."""
     return (
         texts([job.id for job in jobs]),
-        texts([job.queue for job in jobs]),
-        texts([job.task for job in jobs]),
+        texts(alike([job.queue for job in jobs])),
+        texts(alike([job.task for job in jobs])),
         bytestrings([job.body for job in jobs]),
-        texts([job.region for job in jobs]),
-        numbers([int(job.priority) for job in jobs]),
-        numbers([0 if job.awaits else micros(job.delay) for job in jobs]),
-        texts([job.unique_key for job in jobs]),
-        texts([job.concurrency_key for job in jobs]),
-        numbers([job.concurrency_limit for job in jobs]),
-        numbers([micros_or_none(job.expires) for job in jobs]),
-        *rare_columns(jobs),
-    )
-
-
-def rare_columns(jobs: Sequence[NewJob]) -> tuple[str | None, ...]:
-    """The last of these columns, all None where no job has a value in any of them."""
-    if not any(job.unique_in or job.awaits or job.gather or job.place for job in jobs):
-        return (None,) * 4
-    return (
-        texts([job.unique_in for job in jobs]),
-        numbers([job.awaits for job in jobs]),
-        texts([job.gather for job in jobs]),
-        numbers([job.place for job in jobs]),
+        texts(alike([job.region for job in jobs])),
+        numbers([int(priority) for priority in alike([job.priority for job in jobs])]),
+        numbers([micros(d) for d in alike([0.0 if job.awaits else job.delay for job in jobs])]),
+        sparse(texts, [job.unique_key for job in jobs]),
+        sparse(texts, [job.concurrency_key for job in jobs]),
+        numbers(alike([job.concurrency_limit for job in jobs])),
+        sparse(numbers, [micros_or_none(job.expires) for job in jobs]),
+        sparse(texts, [job.unique_in for job in jobs]),
+        sparse(numbers, [job.awaits or None for job in jobs]),
+        sparse(texts, [job.gather for job in jobs]),
+        sparse(numbers, [job.place or None for job in jobs]),
     )
 
 
@@ -80,9 +77,7 @@ def plan_arrays(plan: ClaimPlan, sources: Sequence[Source]) -> tuple[Any, ...]:
         group_ends.append((first, len(tier_ends)))
     lanes = [source.lane for source in sources]
     return (
-        texts([lane.queue for lane in lanes]),
-        texts([lane.scope for lane in lanes]),
-        numbers([int(lane.priority) for lane in lanes]),
+        texts([lane_name(lane) for lane in lanes]),
         numbers([micros(source.waited) for source in sources]),
         flags([s.yields for s in sources]) if any(s.yields for s in sources) else None,
         numbers([first for first, _ in tier_ends]),

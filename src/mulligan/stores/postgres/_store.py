@@ -61,7 +61,7 @@ class PostgresStore:
         self._statements = Statements(self._place.schema)
         self._bells = Bells(self._connections, listen=self._place.listen)
         self._sweeper = Sweeper(self._connections)
-        self._committer = Committer(self._connections, self._statements, self._sweeper)
+        self._committer = Committer(self._connections, self._statements)
         self._working = Connections(self._place)
         self._working.pooled = True  # nothing is prepared: work may send several statements at once
         self._within = Within(self._working, self._statements, self._now)
@@ -129,6 +129,7 @@ class PostgresStore:
         answer = _decode.claimed(rows, sources, worker)
         if not answer.stale:
             self._bells.claimed(worker.id)
+        self._sweeper.killed("waiting", len(answer.claims))
         return answer
 
     async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
@@ -141,9 +142,7 @@ class PostgresStore:
         `work` is called with a psycopg AsyncConnection, and not at all if the lease is no longer
         held or the outcome already written. What it raises is raised when all is undone.
         """
-        verdict = await self._within.commit(outcome, work)
-        self._sweeper.killed("job", 2 if verdict == "written" else 0)
-        return verdict
+        return await self._within.commit(outcome, work)
 
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
         [[lost, ids, tokens, *facts]] = await self._call(
@@ -169,7 +168,7 @@ class PostgresStore:
 
     async def prune(self, keep_done: float, limit: int) -> int:
         [[many]] = await self._call("prune", micros(keep_done), limit, RECENT)
-        self._sweeper.killed("ended", many)
+        self._sweeper.killed("job", many)
         return int(many)
 
     async def wait(self, worker: Worker, seconds: float) -> None:
@@ -245,7 +244,7 @@ class PostgresStore:
         return _decode.stats(document)
 
     async def depth(self, lane: Lane, limit: int) -> int:
-        [[many]] = await self._call("depth", lane.queue, lane.scope, int(lane.priority), limit)
+        [[many]] = await self._call("depth", _encode.lane_name(lane), limit)
         return int(many)
 
     async def ahead(self, job: str) -> int:
@@ -255,7 +254,7 @@ class PostgresStore:
         return int(rows[0][0])
 
     async def tail(self, lane: Lane, due: float) -> str | None:
-        values = (lane.queue, lane.scope, int(lane.priority), micros(due))
+        values = (_encode.lane_name(lane), micros(due))
         [[last]] = await self._connections.run(self._statements["tail"], values)
         return None if last is None else str(last)
 

@@ -1,5 +1,5 @@
--- Tokens begin anew, and higher, with each life of an id (see first_token): they need more room. And
--- `expires` holds until a job has used an attempt, also after a drain has returned it.
+-- Tokens begin anew, and higher, with each life of an id (see first_token): they need more room.
+-- And `expires` holds until a job has used an attempt, also after a drain has returned it.
 DROP INDEX job_expires;
 ALTER TABLE job
     ALTER COLUMN token DROP DEFAULT,

@@ -1,18 +1,32 @@
--- Two locks beside those on rows, held to the end of the transaction.
--- (These and all functions that only other functions call have no search path of their own: setting
--- it anew in each would cost more than what they do.)
+-- What is locked, and in which order, so that nobody waits in a circle:
+--
+-- 1. rows of `waiting`. Claims, and whoever lets go of held jobs, pass over those that are locked.
+--    Who has the row of a pending job may lock the job: nobody locks these the other way round.
+-- 2. rows of `job`, in the order of ids.
+-- 3. rows of `claimed`, in the order of numbers.
+-- 4. the gates (hold_gates): one operation at a time reads and charges them.
+-- 5. jobs that await others, in the order of ids, and only then their rows of `waiting`.
+--
+-- A claim takes the gates before jobs, but only jobs whose row of `waiting` it has, so it never
+-- waits for one. Jobs are inserted in the order given: two who enqueue the same ids or unique keys
+-- in different order at once may meet; one of them is then tried again as a whole.
 --
 -- hold_facts(): shared by every claim, so that a change of facts waits for claims under way and
 -- is seen by all later ones.  change_facts(): exclusive; a new epoch, and every sleeper is rung.
--- hold_gates(): one operation at a time reads and charges gates. It is taken after the locks on
--- jobs, and whoever holds it never waits for one: that is why they cannot deadlock. Only jobs that
--- await others come last of all, after the gates where those are needed, in the order of their ids.
-CREATE FUNCTION hold_facts() RETURNS void LANGUAGE sql VOLATILE AS $$
-    SELECT pg_advisory_xact_lock_shared('state'::regclass::oid::integer, 1)
+--
+-- (These and all functions that only other functions call have no search path of their own: setting
+-- it anew in each would cost more than what they do. And they are in PL/pgSQL where they are called
+-- often: it keeps plans, which functions in SQL do not.)
+CREATE FUNCTION hold_facts() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared('state'::regclass::oid::integer, 1);
+END
 $$;
 
-CREATE FUNCTION hold_gates() RETURNS void LANGUAGE sql VOLATILE AS $$
-    SELECT pg_advisory_xact_lock('state'::regclass::oid::integer, 2)
+CREATE FUNCTION hold_gates() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock('state'::regclass::oid::integer, 2);
+END
 $$;
 
 CREATE FUNCTION change_facts() RETURNS void LANGUAGE plpgsql AS $$
@@ -22,7 +36,8 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION alone_with_facts() RETURNS void
-LANGUAGE sql VOLATILE AS $$
-    SELECT pg_advisory_xact_lock('state'::regclass::oid::integer, 1)
+CREATE FUNCTION alone_with_facts() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock('state'::regclass::oid::integer, 1);
+END
 $$;

@@ -4,9 +4,10 @@
 -- called for it: a sleeper that finds a job for which nobody was called takes it for its own.
 
 -- any_asleep(): whether ringing could matter at all.
-CREATE FUNCTION any_asleep() RETURNS boolean
-LANGUAGE sql VOLATILE AS $$
-    SELECT EXISTS (SELECT FROM sleeper WHERE asleep)
+CREATE FUNCTION any_asleep() RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM sleeper WHERE asleep);
+END
 $$;
 
 -- any_sooner(now, lane, wait, but): whether someone else waits who may take from the lane sooner
@@ -86,12 +87,8 @@ BEGIN
     FOR head IN
         SELECT l.lane, h.due FROM unnest(in_lanes) AS l (lane)
         CROSS JOIN LATERAL (
-            SELECT j.due FROM job j
-            WHERE j.queue = split_part(l.lane, chr(31), 1)
-              AND j.scope = split_part(l.lane, chr(31), 2)
-              AND j.lane_priority = split_part(l.lane, chr(31), 3)::smallint
-              AND j.status = 'pending' AND NOT j.held
-            ORDER BY j.due, j.sequence LIMIT 1
+            SELECT w.due FROM waiting w WHERE w.lane = l.lane AND NOT w.held
+            ORDER BY w.due, w.sequence LIMIT 1
         ) h WHERE h.due <= now OR NOT due_only
     LOOP
         PERFORM ring_lane(now, head.lane, head.due, 1);
@@ -99,8 +96,8 @@ BEGIN
 END
 $$;
 
--- lane_name(queue, scope, priority): the lane as `sleeper.lanes` holds it.
+-- lane_name(queue, scope, priority): the lane as `waiting` and `sleeper` name it.
 CREATE FUNCTION lane_name(queue text, scope text, priority integer) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT queue || chr(31) || scope || chr(31) || priority
+    SELECT queue || chr(31) || scope || chr(31) || priority::text
 $$;

@@ -1,6 +1,8 @@
 -- add(now, called, numbers, columns of the new jobs): store jobs, in order.
 -- called: for each job whether a sleeper was rung for it, NULL if for none. numbers: the place of
--- each among all jobs, or NULL for the next ones. Columns that no job has a value in are NULL.
+-- each among all jobs, or NULL for the next ones. Columns that no job has a value in are NULL;
+-- those that every job has one in may be of length one if all are alike: most batches are of one
+-- kind, and an array costs as much to read as a column to write.
 -- Result: NULL if every job is new; otherwise for each job the id of the one that was there
 -- before it, or NULL where it is new.
 -- A job is there before if it has the same id, or the same unique key in the same queue and has not
@@ -17,35 +19,48 @@ AS $$
 DECLARE
     before text[];
 BEGIN
-    INSERT INTO job (place, sequence, due, created_at, expires_at, priority, lane_priority,
-                     delayed, called, held, id, queue, scope, region, task, unique_key, unique_in,
-                     concurrency_key, concurrency_limit, awaits, gather, gather_place, token, body)
-    SELECT n.number, CASE WHEN n.awaits > 0 THEN 0 ELSE n.number END, now + n.delay, now,
-           now + n.expires, n.priority, n.priority, n.delay > 0, coalesce(n.called, false),
-           coalesce(n.awaits, 0) > 0, n.id, n.queue, n.region, n.region, n.task, n.unique_key,
-           n.unique_in, n.concurrency_key, n.concurrency_limit, coalesce(n.awaits, 0), n.gather,
-           coalesce(n.gather_place, 0), first_token(n.number), n.body
-    FROM (
-        SELECT coalesce(u.given, nextval('counter')) AS number, u.*
+    WITH new AS MATERIALIZED (
+        SELECT coalesce(u.given, nextval('counter')) AS number, u.id, u.body,
+               coalesce(u.queue, queues[1]) AS queue, coalesce(u.task, tasks[1]) AS task,
+               coalesce(u.region, regions[1]) AS region,
+               coalesce(u.priority, priorities[1]) AS priority,
+               coalesce(u.delay, delays[1]) AS delay, u.unique_key, u.concurrency_key,
+               coalesce(u.concurrency_limit, concurrency_limits[1]) AS concurrency_limit,
+               u.expires, u.unique_in, coalesce(u.awaits, 0) AS awaits, u.gather,
+               coalesce(u.gather_place, 0) AS gather_place, coalesce(u.called, false) AS called
         FROM unnest(ids, queues, tasks, bodies, regions, priorities, delays, unique_keys,
                     concurrency_keys, concurrency_limits, expire, unique_ins, await, gathers,
                     gather_places, called, numbers)
           AS u (id, queue, task, body, region, priority, delay, unique_key, concurrency_key,
                 concurrency_limit, expires, unique_in, awaits, gather, gather_place, called,
                 given)
-    ) n;
-    -- A job that ended meanwhile is visible here: the insert met no living one.
-    IF EXISTS (SELECT FROM ended WHERE id = ANY (ids)) THEN
-        RAISE unique_violation;
-    END IF;
+    ), stored AS (
+        INSERT INTO job (place, sequence, due, created_at, token, expires_at, awaits, gather_place,
+                         concurrency_limit, priority, lane_priority, delayed, id, queue, scope,
+                         region, task, unique_key, unique_in, open_key, concurrency_key, gather,
+                         body)
+        SELECT n.number, n.number, now + n.delay, now, first_token(n.number), now + n.expires,
+               n.awaits, n.gather_place, n.concurrency_limit, n.priority, n.priority,
+               n.delay > 0, n.id, n.queue, n.region, n.region, n.task, n.unique_key, n.unique_in,
+               n.unique_key, n.concurrency_key, n.gather, n.body
+        FROM new n
+    )
+    INSERT INTO waiting (due, sequence, expires_at, concurrency_limit, held, called, delayed, lane,
+                         id, concurrency_key)
+    SELECT now + n.delay, n.number, now + n.expires, n.concurrency_limit, n.awaits > 0,
+           n.called, n.delay > 0, lane_name(n.queue, n.region, n.priority), n.id,
+           CASE WHEN n.awaits = 0 THEN n.concurrency_key END
+    FROM new n;
     RETURN NULL;
 EXCEPTION WHEN unique_violation THEN
     FOR i IN 1 .. cardinality(ids) LOOP
         before[i] := add_one(
-            now, coalesce(called[i], false), numbers[i], ids[i], queues[i], tasks[i], bodies[i],
-            regions[i], priorities[i], delays[i], unique_keys[i], concurrency_keys[i],
-            concurrency_limits[i], expire[i], unique_ins[i], coalesce(await[i], 0), gathers[i],
-            coalesce(gather_places[i], 0));
+            now, coalesce(called[i], false), coalesce(numbers[i], nextval('counter')), ids[i],
+            coalesce(queues[i], queues[1]), coalesce(tasks[i], tasks[1]), bodies[i],
+            coalesce(regions[i], regions[1]), coalesce(priorities[i], priorities[1]),
+            coalesce(delays[i], delays[1]), unique_keys[i], concurrency_keys[i],
+            coalesce(concurrency_limits[i], concurrency_limits[1]), expire[i], unique_ins[i],
+            coalesce(await[i], 0), gathers[i], coalesce(gather_places[i], 0));
     END LOOP;
     RETURN before;
 END
@@ -54,7 +69,7 @@ $$;
 -- add_one(now, called, number, the new job): store one job; the id of the one before it, or NULL if
 -- it is new.
 CREATE FUNCTION add_one(
-    now bigint, in_called boolean, in_number bigint, in_id text, in_queue text, in_task text,
+    now bigint, in_called boolean, number bigint, in_id text, in_queue text, in_task text,
     in_body bytea, in_region text, in_priority smallint, in_delay bigint, in_unique_key text,
     in_concurrency_key text, in_concurrency_limit integer, in_expires bigint, in_unique_in text,
     in_awaits integer, in_gather text, in_gather_place integer
@@ -62,39 +77,30 @@ CREATE FUNCTION add_one(
 LANGUAGE plpgsql
 AS $$
 DECLARE
-    number bigint := coalesce(in_number, nextval('counter'));
     first text;
 BEGIN
     LOOP
-        IF EXISTS (SELECT FROM job WHERE id = in_id) OR EXISTS (SELECT FROM ended WHERE id = in_id)
-        THEN
-            RETURN in_id;
+        SELECT j.id INTO first FROM job j WHERE j.id = in_id;
+        IF NOT FOUND AND in_unique_key IS NOT NULL THEN
+            SELECT j.id INTO first FROM job j
+            WHERE coalesce(j.unique_in, j.queue) = coalesce(in_unique_in, in_queue)
+              AND j.open_key = in_unique_key;
         END IF;
-        IF in_unique_key IS NOT NULL THEN
-            SELECT id INTO first FROM job
-            WHERE coalesce(unique_in, queue) = coalesce(in_unique_in, in_queue)
-              AND unique_key = in_unique_key;
-            IF FOUND THEN
-                RETURN first;
-            END IF;
+        IF first IS NOT NULL THEN
+            RETURN first;
         END IF;
-        INSERT INTO job (place, sequence, due, created_at, expires_at, priority, lane_priority,
-                         delayed, called, held, id, queue, scope, region, task, unique_key,
-                         unique_in, concurrency_key, concurrency_limit, awaits, gather,
-                         gather_place, token, body)
-        VALUES (number, CASE WHEN in_awaits > 0 THEN 0 ELSE number END, now + in_delay, now,
-                now + in_expires, in_priority, in_priority, in_delay > 0, in_called, in_awaits > 0,
-                in_id, in_queue, in_region, in_region, in_task, in_unique_key, in_unique_in,
-                in_concurrency_key, in_concurrency_limit, in_awaits, in_gather, in_gather_place,
-                first_token(number), in_body)
+        INSERT INTO job (place, sequence, due, created_at, token, expires_at, awaits, gather_place,
+                         concurrency_limit, priority, lane_priority, delayed, id, queue, scope,
+                         region, task, unique_key, unique_in, open_key, concurrency_key, gather,
+                         body)
+        VALUES (number, number, now + in_delay, now, first_token(number), now + in_expires,
+                in_awaits, in_gather_place, in_concurrency_limit, in_priority, in_priority,
+                in_delay > 0, in_id, in_queue, in_region, in_region, in_task, in_unique_key,
+                in_unique_in, in_unique_key, in_concurrency_key, in_gather, in_body)
         ON CONFLICT DO NOTHING;
         IF FOUND THEN
-            -- It may have ended between the two looks.
-            IF NOT EXISTS (SELECT FROM ended WHERE id = in_id) THEN
-                RETURN NULL;
-            END IF;
-            DELETE FROM job WHERE id = in_id;
-            RETURN in_id;
+            PERFORM stand(in_id, in_called);
+            RETURN NULL;
         END IF;
     END LOOP;
 END

@@ -1,8 +1,8 @@
--- ring_new(now, queues, regions, priorities, delays, awaits, before): ring for new jobs, one
--- sleeper each, but not for those that await others. before: what `add` said, or NULL.
+-- ring_new(now, many, queues, regions, priorities, delays, awaits, before): ring for so many new
+-- jobs, one sleeper each, but not for those that await others. before: what `add` said, or NULL.
 -- Result: for each job whether one was rung, NULL if for none.
 CREATE FUNCTION ring_new(
-    now bigint, queues text[], regions text[], priorities smallint[], delays bigint[],
+    now bigint, many integer, queues text[], regions text[], priorities smallint[], delays bigint[],
     await integer[], before text[]
 ) RETURNS boolean[]
 LANGUAGE plpgsql
@@ -15,10 +15,12 @@ BEGIN
         RETURN NULL;
     END IF;
     FOR put IN
-        SELECT lane_name(u.queue, u.region, u.priority) AS lane, now + u.delay AS due,
-               count(*) AS many, array_agg(u.ord::integer ORDER BY u.ord) AS ords
-        FROM unnest(queues, regions, priorities, delays) WITH ORDINALITY
-          AS u (queue, region, priority, delay, ord)
+        SELECT lane_name(coalesce(u.queue, queues[1]), coalesce(u.region, regions[1]),
+                         coalesce(u.priority, priorities[1])) AS lane,
+               now + coalesce(u.delay, delays[1]) AS due, count(*) AS many,
+               array_agg(u.ord::integer ORDER BY u.ord) AS ords
+        FROM unnest(queues, regions, priorities, delays, array_fill(NULL::boolean, ARRAY[many]))
+          WITH ORDINALITY AS u (queue, region, priority, delay, each, ord)
         WHERE before[u.ord] IS NULL AND coalesce(await[u.ord], 0) = 0
         GROUP BY 1, 2 ORDER BY min(u.ord)
     LOOP
@@ -44,7 +46,8 @@ SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
     now bigint := instant(given);
-    called boolean[] := ring_new(now, queues, regions, priorities, delays, await, NULL);
+    called boolean[] := ring_new(now, cardinality(ids), queues, regions, priorities, delays, await,
+                                 NULL);
 BEGIN
     RETURN add(now, called, NULL, ids, queues, tasks, bodies, regions, priorities, delays,
                unique_keys, concurrency_keys, concurrency_limits, expire, unique_ins, await,

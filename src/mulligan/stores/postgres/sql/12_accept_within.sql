@@ -16,16 +16,16 @@ DECLARE
                          unique_keys, concurrency_keys, concurrency_limits, expire, unique_ins,
                          await, gathers, gather_places);
 BEGIN
-    INSERT INTO incoming (at, queues, regions, priorities, delays, awaits, before)
-    VALUES (now, queues, regions, priorities, delays, await, before);
+    INSERT INTO incoming (at, many, queues, regions, priorities, delays, awaits, before)
+    VALUES (now, cardinality(ids), queues, regions, priorities, delays, await, before);
     RETURN before;
 END
 $$;
 
 CREATE FUNCTION come_in() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
-    PERFORM ring_new(NEW.at, NEW.queues, NEW.regions, NEW.priorities, NEW.delays, NEW.awaits,
-                     NEW.before);
+    PERFORM ring_new(NEW.at, NEW.many, NEW.queues, NEW.regions, NEW.priorities, NEW.delays,
+                     NEW.awaits, NEW.before);
     DELETE FROM incoming WHERE id = NEW.id;
     RETURN NULL;
 END

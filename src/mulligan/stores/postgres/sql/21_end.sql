@@ -1,17 +1,33 @@
--- end_job(now, id, token, status, reason): move one living job to `ended`.
-CREATE FUNCTION end_job(now bigint, in_id text, in_token bigint, in_status text, in_reason text)
-RETURNS void
-LANGUAGE sql VOLATILE
+-- end_cancelled(now, id, token, reason): end one living job, which the caller has locked.
+CREATE FUNCTION end_cancelled(now bigint, in_id text, in_token bigint, in_reason text) RETURNS void
+LANGUAGE plpgsql
 AS $$
-    WITH gone AS (DELETE FROM job WHERE id = in_id RETURNING *)
-    INSERT INTO ended (
-        place, sequence, due, created_at, expires_at, started_at, last_retry_at, ended_at, token,
-        committed, retry_count, replay, snoozes, failures, concurrency_limit, awaits, gather_place,
-        priority, lane_priority, status, id, queue, scope, region, task, worker_region, unique_key,
-        unique_in, concurrency_key, gather, cancel_reason, trail, body)
-    SELECT place, sequence, due, created_at, expires_at, started_at, last_retry_at, now, in_token,
-           committed, retry_count, replay, snoozes, failures, concurrency_limit, awaits,
-           gather_place, priority, lane_priority, in_status, id, queue, scope, region, task,
-           worker_region, unique_key, unique_in, concurrency_key, gather, in_reason, trail, body
-    FROM gone
+BEGIN
+    UPDATE job SET status = 'cancelled', ended_at = now, token = in_token, open_key = NULL,
+                   cancel_reason = in_reason
+    WHERE id = in_id;
+    PERFORM keep(now, ARRAY[in_id]);
+END
+$$;
+
+-- keep(now, ids): have these jobs, done or cancelled now, deleted when their time is over.
+CREATE FUNCTION keep(now bigint, in_ids text[]) RETURNS void
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    INSERT INTO ended (number, ended_at, ids) VALUES (nextval('counter'), now, in_ids);
+END
+$$;
+
+-- hand_back(numbers): one job less is held for each mention of a claim.
+CREATE FUNCTION hand_back(numbers bigint[]) RETURNS void
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    PERFORM FROM claimed WHERE number = ANY (numbers) ORDER BY number FOR UPDATE;
+    UPDATE claimed c SET open = c.open - b.many
+    FROM (SELECT u.number, count(*) AS many FROM unnest(numbers) AS u (number) GROUP BY 1) b
+    WHERE c.number = b.number;
+    DELETE FROM claimed WHERE number = ANY (numbers) AND open = 0;
+END
 $$;

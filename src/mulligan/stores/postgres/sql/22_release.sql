@@ -27,20 +27,26 @@ DECLARE
     free record;
 BEGIN
     FOR free IN
-        WITH first AS (
-            SELECT DISTINCT ON (queue, scope, lane_priority, concurrency_limit) ctid AS at
-            FROM job
-            WHERE held AND awaits = 0 AND concurrency_key = in_key AND concurrency_limit > in_use
-            ORDER BY queue, scope, lane_priority, concurrency_limit, due, sequence
+        WITH RECURSIVE first AS (  -- from one lane and limit to the next, not through all that wait
+            (SELECT ctid AS at, lane, concurrency_limit FROM waiting
+             WHERE held AND concurrency_key = in_key AND concurrency_limit > in_use
+             ORDER BY lane, concurrency_limit, due, sequence LIMIT 1)
+            UNION ALL
+            SELECT n.* FROM first f CROSS JOIN LATERAL (
+                SELECT ctid, lane, concurrency_limit FROM waiting
+                WHERE held AND concurrency_key = in_key AND concurrency_limit > in_use
+                  AND (lane, concurrency_limit) > (f.lane, f.concurrency_limit)
+                ORDER BY lane, concurrency_limit, due, sequence LIMIT 1
+            ) n
         ), locked AS (
-            SELECT j.ctid AS at FROM job j JOIN first f ON j.ctid = f.at
-            FOR UPDATE OF j SKIP LOCKED
+            SELECT w.ctid AS at FROM waiting w JOIN first f ON w.ctid = f.at
+            FOR UPDATE OF w SKIP LOCKED
         )
-        UPDATE job j SET held = false, called = false FROM locked l WHERE j.ctid = l.at
-        RETURNING j.id, lane_name(j.queue, j.scope, j.lane_priority) AS lane, j.due
+        UPDATE waiting w SET held = false, called = false FROM locked l WHERE w.ctid = l.at
+        RETURNING w.ctid AS at, w.lane, w.due
     LOOP
         IF ring_lane(now, free.lane, free.due, 1) > 0 THEN
-            UPDATE job SET called = true WHERE id = free.id;
+            UPDATE waiting SET called = true WHERE ctid = free.at;
         END IF;
     END LOOP;
 END

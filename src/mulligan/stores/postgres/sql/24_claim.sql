@@ -1,27 +1,26 @@
 -- claim(given, worker, channel, plan): walk a plan and hand its jobs to the worker.
 --
--- The plan comes as arrays. Sources 1..n: queues, scopes, priorities, waits (microseconds), yields
--- (NULL where none does). Tiers are ranges of sources (tier_first, tier_last), groups ranges of
--- tiers (group_first, group_last). Steps: a group, how many jobs the claim has after it at most,
--- and, where step_of names groups (as "1,2"), the millionths that are the group's share of what
--- those get, with its carry. Gates: pairs (gated_source, source_gate), each gate an index of
--- gate_keys with its limit, window, ratio and the index of the key that the ratio is of; NULL
--- arrays where the plan has none.
+-- The plan comes as arrays. Sources 1..n: lanes, waits (microseconds), yields (NULL if none does).
+-- Tiers are ranges of sources (tier_first, tier_last), groups ranges of tiers (group_first,
+-- group_last). Steps: a group, how many jobs the claim has after it at most, and, where step_of
+-- names groups (as "1,2"), the millionths that are the group's share of what those get, with its
+-- carry. Gates: pairs (gated_source, source_gate), each gate an index of gate_keys with its limit,
+-- window, ratio and the index of the key that the ratio is of; NULL arrays where the plan has none.
 -- careful: a lane occurs twice, so that what was taken through one source must be hidden from the
 -- other at once.
 --
 -- Result: first a row with ordinal 0 (source 1 if the plan is stale, task the groups that have
--- more as a word of t and f, due the microseconds until the plan could yield more, started_at the
--- time), then the claimed jobs in the order of the walk, each with the source it came from.
+-- more as a word of t and f, due the microseconds until the plan could yield more, token the time),
+-- then the claimed jobs, each with its place in the order of the walk and the source it came from.
 --
--- Heads are kept per source: the first job not yet taken. Jobs are locked with SKIP LOCKED, so
--- claims never wait for each other; those that are expired or whose key is saturated are set
--- aside one by one, all others are taken together and updated once, at the end. Rows are named by
--- ctid, here and wherever many are changed at once: they are locked, or must be as they were
--- found; and a join on ids would let the planner walk the whole table when it believes it empty.
+-- Heads are kept per source: the first job not yet taken. Rows of `waiting` are locked with SKIP
+-- LOCKED, so claims never wait for each other; jobs that are expired or whose key is saturated are
+-- set aside one by one, all others leave their lanes together and are updated once, at the end.
+-- Rows are named by ctid, here and wherever many are changed at once: a join on ids would let the
+-- planner walk the whole table when it believes it empty.
 CREATE FUNCTION claim(
     given bigint, self jsonb, channel_name text, plan_epoch integer, demand integer,
-    queues text[], scopes text[], priorities smallint[], waits bigint[], yields boolean[],
+    lanes text[], waits bigint[], yields boolean[],
     tier_first integer[], tier_last integer[], group_first integer[], group_last integer[],
     step_group integer[], step_until integer[], step_share bigint[], step_carry bigint[],
     step_of text[], careful boolean,
@@ -31,7 +30,7 @@ CREATE FUNCTION claim(
 ) RETURNS TABLE (
     ordinal integer, source integer, id text, token bigint, task text, body bytea, region text,
     priority smallint, due bigint, retry_count integer, replay integer, snoozes integer,
-    started_at bigint, trail text
+    trail text
 )
 LANGUAGE plpgsql ROWS 100
 SET search_path FROM CURRENT SET enable_seqscan = off SET enable_bitmapscan = off
@@ -49,7 +48,7 @@ DECLARE
     head_due bigint[];
     head_sequence bigint[];
     waited bigint[] := waits;  -- as they are now: nothing where a source yields to nobody
-    after_due bigint[] := array_fill(lowest, ARRAY[cardinality(queues)]);
+    after_due bigint[] := array_fill(lowest, ARRAY[cardinality(lanes)]);
     after_sequence bigint[] := after_due;
     gated boolean := gate_keys IS NOT NULL;
     used integer[];
@@ -58,7 +57,6 @@ DECLARE
     source_room bigint[];     -- per source: the least room of its gates, NULL: without end
     charged integer[];        -- per key: starts to count
     permits text[];           -- per source: what its jobs will hold
-    taken tid[] := '{}';
     taken_ids text[] := '{}';
     taken_sources integer[] := '{}';
     taken_keys text[] := '{}';     -- permits of their own concurrency keys
@@ -82,15 +80,16 @@ DECLARE
     more text := '';
     next_in bigint;
     opens bigint;
+    number bigint;
 BEGIN
-    FOR s IN 1 .. cardinality(queues) LOOP
+    FOR s IN 1 .. cardinality(lanes) LOOP
         sources := sources || s;
     END LOOP;
     PERFORM keep_worker(now, self);
     PERFORM hold_facts();
     IF plan_epoch <> (SELECT epoch FROM state) THEN
         RETURN QUERY
-        SELECT 0, 1, '', 0::bigint, '', NULL::bytea, '', 0::smallint, NULL::bigint, 0, 0, 0, now, '';
+        SELECT 0, 1, '', now, '', NULL::bytea, '', 0::smallint, NULL::bigint, 0, 0, 0, '';
         RETURN;
     END IF;
     IF gated THEN
@@ -110,9 +109,9 @@ BEGIN
     END IF;
     SELECT array_agg(h.due ORDER BY h.source), array_agg(h.sequence ORDER BY h.source)
     INTO head_due, head_sequence
-    FROM heads(sources, queues, scopes, priorities, after_due, after_sequence) h;
+    FROM heads(sources, lanes, after_due, after_sequence) h;
     IF yields IS NOT NULL THEN
-        waited := waits_now(now, worker_id, head_due, queues, scopes, priorities, waits, yields);
+        waited := waits_now(now, worker_id, head_due, lanes, waits, yields);
     END IF;
 
     FOR step IN 1 .. coalesce(cardinality(step_group), 0) LOOP
@@ -131,7 +130,7 @@ BEGIN
             WHILE room > 0 LOOP
                 IF gated THEN
                     SELECT r.gates, r.sources INTO gate_room, source_room
-                    FROM gate_rooms(cardinality(queues), used, started, gated_source, source_gate,
+                    FROM gate_rooms(cardinality(lanes), used, started, gated_source, source_gate,
                                     gate_key, gate_running, gate_limit, gate_ratio, gate_of) r;
                 END IF;
                 open_sources := '{}';
@@ -164,16 +163,13 @@ BEGIN
                            array_agg(q.sequence), bool_or(q.special)
                     INTO batch, batch_ids, batch_dues, batch_sequences, batch_special
                     FROM (
-                        SELECT j.ctid AS at, j.id, j.due, j.sequence,
-                               j.concurrency_key IS NOT NULL
-                               OR (j.expires_at <= now AND never_started(j)) AS special
-                        FROM job j
-                        WHERE j.queue = queues[one] AND j.scope = scopes[one]
-                          AND j.lane_priority = priorities[one]
-                          AND j.status = 'pending' AND NOT j.held
-                          AND (j.due, j.sequence) >= (head_due[one], head_sequence[one])
-                          AND j.due <= now - waited[one]
-                        ORDER BY j.due, j.sequence LIMIT chunk
+                        SELECT w.ctid AS at, w.id, w.due, w.sequence,
+                               w.concurrency_key IS NOT NULL OR w.expires_at <= now AS special
+                        FROM waiting w
+                        WHERE w.lane = lanes[one] AND NOT w.held
+                          AND (w.due, w.sequence) >= (head_due[one], head_sequence[one])
+                          AND w.due <= now - waited[one]
+                        ORDER BY w.due, w.sequence LIMIT chunk
                         FOR UPDATE SKIP LOCKED
                     ) q;
                     batch_sources := array_fill(one, ARRAY[coalesce(cardinality(batch_ids), 0)]);
@@ -181,8 +177,7 @@ BEGIN
                     SELECT array_agg(q.at), array_agg(q.id), array_agg(q.source),
                            array_agg(q.due), array_agg(q.sequence), bool_or(q.special)
                     INTO batch, batch_ids, batch_sources, batch_dues, batch_sequences, batch_special
-                    FROM merged(now, chunk, open_sources, queues, scopes, priorities, waited,
-                                head_due, head_sequence) q;
+                    FROM merged(now, chunk, open_sources, lanes, waited, head_due, head_sequence) q;
                 END IF;
                 batch_ids := coalesce(batch_ids, '{}');
                 batch_sources := coalesce(batch_sources, '{}');
@@ -190,7 +185,7 @@ BEGIN
                 again := careful;
 
                 IF NOT coalesce(batch_special, false) THEN
-                    taken := taken || batch;
+                    DELETE FROM waiting WHERE ctid = ANY (batch);
                     taken_ids := taken_ids || batch_ids;
                     taken_sources := taken_sources || batch_sources;
                     taken_keys := taken_keys || array_fill(NULL::text, ARRAY[used_up]);
@@ -202,11 +197,12 @@ BEGIN
                     END IF;
                     FOR i IN 1 .. cardinality(batch_ids) LOOP
                         SELECT j.id, j.token, j.concurrency_key, j.concurrency_limit, j.gather,
-                               j.expires_at <= now AND never_started(j) AS expired
+                               expires(j) <= now AS expired
                         INTO candidate FROM job j WHERE j.id = batch_ids[i];
                         IF candidate.expired THEN
-                            PERFORM end_job(now, candidate.id, candidate.token, 'cancelled',
-                                            'expired before it could start');
+                            DELETE FROM waiting WHERE ctid = batch[i];
+                            PERFORM end_cancelled(now, candidate.id, candidate.token,
+                                                  'expired before it could start');
                             batch_ids[i] := NULL;
                             IF candidate.concurrency_key IS NOT NULL THEN
                                 PERFORM let_go(now, candidate.concurrency_key);
@@ -229,12 +225,12 @@ BEGIN
                             ON CONFLICT (key) DO UPDATE SET used = g.used + 1
                             WHERE g.used < candidate.concurrency_limit;
                             IF NOT FOUND THEN
-                                UPDATE job j SET held = true WHERE j.id = candidate.id;
+                                UPDATE waiting SET held = true WHERE ctid = batch[i];
                                 batch_ids[i] := NULL;
                                 CONTINUE;
                             END IF;
                         END IF;
-                        taken := taken || batch[i];
+                        DELETE FROM waiting WHERE ctid = batch[i];
                         taken_ids := taken_ids || candidate.id;
                         taken_sources := taken_sources || batch_sources[i];
                         taken_keys := taken_keys || ('key:' || candidate.concurrency_key);
@@ -259,22 +255,14 @@ BEGIN
                 END IF;
 
                 IF again THEN
-                    UPDATE job j SET status = 'processing'
-                    WHERE j.id = ANY (taken_ids) AND j.status <> 'processing';
-                    taken := ARRAY(
-                        SELECT f.at FROM unnest(taken_ids) WITH ORDINALITY AS u (id, ord)
-                        CROSS JOIN LATERAL (
-                            SELECT j.ctid AS at FROM job j WHERE j.id = u.id LIMIT 1
-                        ) f ORDER BY u.ord);
-                    after_due := array_fill(lowest, ARRAY[cardinality(queues)]);
+                    after_due := array_fill(lowest, ARRAY[cardinality(lanes)]);
                     after_sequence := after_due;
                     SELECT array_agg(h.due ORDER BY h.source),
                            array_agg(h.sequence ORDER BY h.source)
                     INTO head_due, head_sequence
-                    FROM heads(sources, queues, scopes, priorities, after_due, after_sequence) h;
+                    FROM heads(sources, lanes, after_due, after_sequence) h;
                     IF yields IS NOT NULL THEN
-                        waited := waits_now(now, worker_id, head_due, queues, scopes, priorities,
-                                            waits, yields);
+                        waited := waits_now(now, worker_id, head_due, lanes, waits, yields);
                     END IF;
                     EXIT WHEN used_up = 0;
                     CONTINUE;
@@ -295,8 +283,7 @@ BEGIN
                 END IF;
                 FOR candidate IN
                     SELECT h.source, h.due, h.sequence
-                    FROM heads(open_sources, queues, scopes, priorities, after_due,
-                               after_sequence) h
+                    FROM heads(open_sources, lanes, after_due, after_sequence) h
                 LOOP
                     head_due[candidate.source] := candidate.due;
                     head_sequence[candidate.source] := candidate.sequence;
@@ -310,7 +297,7 @@ BEGIN
     IF gated THEN
         PERFORM charge_gates(now, gate_keys, used, charged, gate_key, gate_running, gate_limit);
         SELECT r.gates, r.sources INTO gate_room, source_room
-        FROM gate_rooms(cardinality(queues), used, started, gated_source, source_gate, gate_key,
+        FROM gate_rooms(cardinality(lanes), used, started, gated_source, source_gate, gate_key,
                         gate_running, gate_limit, gate_ratio, gate_of) r;
     END IF;
     FOR g IN 1 .. coalesce(cardinality(group_first), 0) LOOP
@@ -324,7 +311,7 @@ BEGIN
         more := more || CASE WHEN again THEN 't' ELSE 'f' END;
     END LOOP;
     IF cardinality(taken_ids) < demand THEN
-        FOR s IN 1 .. cardinality(queues) LOOP
+        FOR s IN 1 .. cardinality(lanes) LOOP
             CONTINUE WHEN head_due[s] IS NULL;
             opens := greatest(0, head_due[s] + waited[s] - now);
             IF gated THEN
@@ -335,25 +322,27 @@ BEGIN
             next_in := least(next_in, opens);
         END LOOP;
         PERFORM fall_asleep(
-            worker_id, channel_name, now + next_in, queues, scopes, priorities, waits, yields,
-            source_room, gate_keys, gate_key, source_gate);
+            worker_id, channel_name, now + next_in, lanes, waits, yields, source_room, gate_keys,
+            gate_key, source_gate);
     ELSE
         PERFORM wake_up(now, worker_id);
     END IF;
-    RETURN QUERY SELECT 0, 0, '', 0::bigint, more, NULL::bytea, '', 0::smallint, next_in, 0, 0, 0, now, '';
+    RETURN QUERY SELECT 0, 0, '', now, more, NULL::bytea, '', 0::smallint, next_in, 0, 0, 0, '';
     IF cardinality(taken_ids) > 0 THEN
+        number := nextval('counter');
+        INSERT INTO claimed (number, claimed_at, open, worker, ids)
+        VALUES (walk.number, now, cardinality(taken_ids), worker_id, taken_ids);
         RETURN QUERY
         UPDATE job j SET
-            status = 'processing', token = j.token + 1, worker = worker_id,
+            status = 'processing', token = j.token + 1, claimed = walk.number,
             worker_region = walk.worker_region, started_at = now,
             last_retry_at = CASE WHEN j.retry_count > 0 THEN now ELSE j.last_retry_at END,
-            leased_at = now,
-            permits = nullif(concat_ws(chr(31), u.key, walk.permits[u.source]), '')
-        FROM unnest(taken, taken_sources, taken_keys) WITH ORDINALITY
-          AS u (at, source, key, ord)
-        WHERE j.ctid = u.at
-        RETURNING u.ord::integer, u.source, j.id, j.token, j.task, j.body, j.region, j.priority,
-                  j.due, j.retry_count, j.replay, j.snoozes, j.started_at, j.trail;
+            permits = CASE WHEN gates_held THEN nullif(concat_ws(
+                chr(31), taken_keys[u.ord], walk.permits[taken_sources[u.ord]]), '') END
+        FROM unnest(taken_ids) WITH ORDINALITY AS u (id, ord)
+        WHERE j.ctid = (SELECT h.ctid FROM job h WHERE h.id = u.id LIMIT 1)
+        RETURNING u.ord::integer, taken_sources[u.ord], j.id, j.token, j.task, j.body, j.region,
+                  j.priority, j.due, j.retry_count, j.replay, j.snoozes, j.trail;
     END IF;
 END
 $$;

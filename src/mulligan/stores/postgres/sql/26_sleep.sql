@@ -1,9 +1,9 @@
 -- fall_asleep(worker, channel, until, plan): register a worker as waiting on the lanes and gates of
 -- its plan, until its next claim. A ring from before is forgotten.
 CREATE FUNCTION fall_asleep(
-    in_worker text, in_channel text, in_until bigint, queues text[], scopes text[],
-    priorities smallint[], in_waits bigint[], in_yields boolean[], source_room bigint[],
-    gate_keys text[], gate_key integer[], source_gate integer[]
+    in_worker text, in_channel text, in_until bigint, in_lanes text[], in_waits bigint[],
+    in_yields boolean[], source_room bigint[], gate_keys text[], gate_key integer[],
+    source_gate integer[]
 ) RETURNS void
 LANGUAGE plpgsql
 AS $$
@@ -18,11 +18,9 @@ BEGIN
            array_agg(l.yields ORDER BY l.ord), array_agg(l.watched ORDER BY l.ord)
     INTO new_lanes, new_waits, new_yields, new_watched
     FROM (
-        SELECT DISTINCT ON (1) lane_name(u.queue, u.scope, u.priority) AS lane, u.wait, u.ord,
-               coalesce(in_yields[u.ord], false) AS yields,
+        SELECT DISTINCT ON (1) u.lane, u.wait, u.ord, coalesce(in_yields[u.ord], false) AS yields,
                coalesce(source_room[u.ord] > 0, true) AS watched
-        FROM unnest(queues, scopes, priorities, in_waits) WITH ORDINALITY
-          AS u (queue, scope, priority, wait, ord)
+        FROM unnest(in_lanes, in_waits) WITH ORDINALITY AS u (lane, wait, ord)
         ORDER BY 1, u.ord DESC  -- of a lane named twice the last word counts
     ) l;
     SELECT coalesce(array_agg(DISTINCT gate_keys[gate_key[g]]), '{}') INTO new_gates
@@ -58,16 +56,14 @@ $$;
 -- waits_now(now, worker, heads, plan): what the waits of the sources come to. Empty lanes are not
 -- looked at.
 CREATE FUNCTION waits_now(
-    now bigint, in_worker text, head_due bigint[], queues text[], scopes text[],
-    priorities smallint[], waits bigint[], yields boolean[]
+    now bigint, in_worker text, head_due bigint[], lanes text[], waits bigint[], yields boolean[]
 ) RETURNS bigint[]
 LANGUAGE plpgsql
 AS $$
 BEGIN
     FOR s IN 1 .. cardinality(waits) LOOP
         IF yields[s] AND head_due[s] IS NOT NULL THEN
-            waits[s] := wait_in(now, lane_name(queues[s], scopes[s], priorities[s]), waits[s],
-                                true, in_worker);
+            waits[s] := wait_in(now, lanes[s], waits[s], true, in_worker);
         END IF;
     END LOOP;
     RETURN waits;

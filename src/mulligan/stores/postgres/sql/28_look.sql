@@ -14,12 +14,8 @@ BEGIN
         CROSS JOIN LATERAL unnest(s.lanes, s.waits, s.yields, s.watched)
             AS l (lane, wait, yields, watched)
         CROSS JOIN LATERAL (
-            SELECT j.due, j.called FROM job j
-            WHERE j.queue = split_part(l.lane, chr(31), 1)
-              AND j.scope = split_part(l.lane, chr(31), 2)
-              AND j.lane_priority = split_part(l.lane, chr(31), 3)::smallint
-              AND j.status = 'pending' AND NOT j.held
-            ORDER BY j.due, j.sequence LIMIT 1
+            SELECT w.due, w.called FROM waiting w WHERE w.lane = l.lane AND NOT w.held
+            ORDER BY w.due, w.sequence LIMIT 1
         ) h
         CROSS JOIN LATERAL wait_in(now, l.lane, l.wait, l.yields, in_worker) AS real_wait
         WHERE s.worker = in_worker AND s.asleep AND l.watched AND h.due + real_wait < s.until

@@ -10,14 +10,14 @@ CREATE FUNCTION arrive(
 LANGUAGE plpgsql AS $$
 DECLARE
     complete record;
-    rung boolean;
 BEGIN
-    PERFORM FROM job j WHERE j.id = ANY (gathers) AND j.awaits > 0 ORDER BY j.id FOR UPDATE;
+    PERFORM FROM job j WHERE j.id = ANY (gathers) AND j.awaits > 0 AND j.status = 'pending'
+    ORDER BY j.id FOR UPDATE;
     FOR complete IN
         WITH first AS (
             SELECT DISTINCT ON (u.gather, u.place) u.gather, u.place, u.result, u.ord, g.awaits
             FROM unnest(gathers, places, results, ords) AS u (gather, place, result, ord)
-            JOIN job g ON g.id = u.gather AND g.awaits > 0
+            JOIN job g ON g.id = u.gather AND g.awaits > 0 AND g.status = 'pending'
             WHERE NOT EXISTS (
                 SELECT FROM arrival a WHERE a.job = u.gather AND a.place = u.place)
             ORDER BY u.gather, u.place, u.ord
@@ -35,14 +35,15 @@ BEGIN
         )
         SELECT c.id, c.lane, c.last FROM counted c WHERE c.awaits = 0 ORDER BY c.last
     LOOP
-        rung := any_asleep() AND ring_lane(now, complete.lane, now, 1) > 0;
+        PERFORM leave_lane(complete.id);
         UPDATE job j SET
-            held = false, due = now, delayed = false, called = rung,
+            due = now, delayed = false,
             sequence = coalesce(
                 numbers[complete.last + (SELECT count(*) FROM unnest(parents) AS p
                                          WHERE p < complete.last)],
                 nextval('counter'))
         WHERE j.id = complete.id;
+        PERFORM stand(complete.id, any_asleep() AND ring_lane(now, complete.lane, now, 1) > 0);
     END LOOP;
 END
 $$;
@@ -54,11 +55,12 @@ LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM hold_gates();
     PERFORM FROM job j
-    WHERE j.awaits > 0 AND j.id = ANY (ARRAY(
+    WHERE j.awaits > 0 AND j.status = 'pending' AND j.id = ANY (ARRAY(
         WITH RECURSIVE above (id) AS (
             SELECT unnest(gathers) COLLATE "C"
             UNION
-            SELECT g.gather FROM above a JOIN job g ON g.id = a.id WHERE g.awaits > 0
+            SELECT g.gather FROM above a JOIN job g ON g.id = a.id
+            WHERE g.awaits > 0 AND g.status = 'pending'
         ) SELECT a.id FROM above a))
     ORDER BY j.id FOR UPDATE;
 END
@@ -68,7 +70,9 @@ $$;
 CREATE FUNCTION miss(now bigint, in_id text, in_gather text, how text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    IF in_gather IS NOT NULL AND EXISTS (SELECT FROM job WHERE id = in_gather AND awaits > 0) THEN
+    IF in_gather IS NOT NULL AND EXISTS (
+        SELECT FROM job WHERE id = in_gather AND awaits > 0 AND status = 'pending')
+    THEN
         PERFORM cancel_one(
             now, in_gather, format('job %s, which it awaits, was %s', in_id, how));
     END IF;
@@ -76,18 +80,22 @@ END
 $$;
 
 -- cancel_one(now, id, reason): end a job that has not ended, free what it held, and cancel what
--- awaits it. Result: whether there was one.
+-- awaits it. The caller has locked it, and handed back what was running. Result: whether there was
+-- one.
 CREATE FUNCTION cancel_one(now bigint, in_id text, reason text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
-    was record;
+    was job;
 BEGIN
-    SELECT j.token, j.concurrency_key, j.permits, j.gather
-    INTO was FROM job j WHERE j.id = in_id FOR UPDATE;
+    SELECT j.* INTO was FROM job j WHERE j.id = in_id AND j.ended_at IS NULL;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    PERFORM end_job(now, in_id, was.token + 1, 'cancelled', reason);
+    IF was.status = 'pending' THEN
+        PERFORM leave_lane(in_id);
+        was.permits := NULL;  -- those of an attempt before
+    END IF;
+    PERFORM end_cancelled(now, in_id, was.token + 1, reason);
     IF coalesce(was.concurrency_key, was.permits) IS NOT NULL THEN
         PERFORM hold_gates();
         PERFORM release(now, was.concurrency_key, was.permits);

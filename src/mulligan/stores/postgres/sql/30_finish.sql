@@ -1,11 +1,9 @@
--- finish(given, ids, tokens, results, ords): commit outcomes that are all Done without next jobs.
+-- finish(given, ids, tokens, results): commit outcomes that are all Done without next jobs.
+-- results: NULL if there are none, of length one if all are alike.
 -- Result: NULL if all were written, otherwise for each 1 written, 2 already written, 3 stale.
--- Ids are sorted and different, so that commits lock jobs in one order; ords is the order in which
--- they were given. (Here and elsewhere
--- "<> 'pending'" says processing without tempting the planner to walk all running jobs.)
-CREATE FUNCTION finish(
-    given bigint, ids text[], tokens bigint[], results bytea[], ords integer[]
-) RETURNS smallint[]
+-- Ids are different. Jobs are locked in the order of ids, like all that is locked.
+CREATE FUNCTION finish(given bigint, ids text[], tokens bigint[], results bytea[])
+RETURNS smallint[]
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET enable_seqscan = off SET enable_bitmapscan = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET enable_material = off SET jit = off
@@ -13,69 +11,83 @@ SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
     now bigint := instant(given);
-    written bigint;
-    written_ids text[];
+    alike bytea := CASE WHEN cardinality(results) = 1 THEN results[1] END;
+    written text[] := ids;
+    ords bigint[];            -- of those that were written
+    numbers bigint[];         -- the claims that handed them out
+    special boolean;          -- some hold a permit, or arrive somewhere
+BEGIN
+    WITH done AS (
+        UPDATE job j SET status = 'done', ended_at = now, committed = j.token, open_key = NULL,
+                         result = coalesce(alike, results[u.ord])
+        FROM (SELECT * FROM unnest(ids) WITH ORDINALITY AS u (id, ord) ORDER BY u.id) u
+        WHERE j.ctid = (
+            SELECT h.ctid FROM job h
+            WHERE h.id = u.id AND h.token = tokens[u.ord] AND h.status = 'processing' LIMIT 1)
+        RETURNING u.ord, j.claimed,
+                  coalesce(j.concurrency_key, j.permits, j.gather) IS NOT NULL AS special
+    )
+    SELECT array_agg(d.ord), array_agg(d.claimed), bool_or(d.special)
+    INTO ords, numbers, special FROM done d;
+    IF ords IS NULL OR cardinality(ords) < cardinality(ids) THEN
+        written := ARRAY(SELECT ids[o] FROM unnest(ords) AS o ORDER BY o);
+    END IF;
+    IF ords IS NOT NULL THEN
+        PERFORM keep(now, written);
+        PERFORM hand_back(numbers);
+    END IF;
+    IF special THEN
+        PERFORM settle(now, written);
+    END IF;
+    IF cardinality(written) = cardinality(ids) THEN
+        RETURN NULL;
+    END IF;
+    RETURN ARRAY(
+        SELECT CASE WHEN u.ord = ANY (ords) THEN 1 ELSE verdict(u.id, tokens[u.ord]) END::smallint
+        FROM unnest(ids) WITH ORDINALITY AS u (id, ord) ORDER BY u.ord);
+END
+$$;
+
+-- settle(now, ids): jobs that are done now, in this order, free what they held and arrive where
+-- they are awaited.
+CREATE FUNCTION settle(now bigint, ids text[]) RETURNS void
+LANGUAGE plpgsql
+AS $$
+DECLARE
     keys text[];
     freed text[];
-    gathers text[];           -- where members arrive, and with what
+    gathers text[];
     places integer[];
-    arrived bytea[];
-    arrived_ords bigint[];
+    results bytea[];
+    ords bigint[];
 BEGIN
-    WITH gone AS (
-        DELETE FROM job j
-        USING unnest(ids, tokens, results, ords) AS u (id, token, result, ord)
-        CROSS JOIN LATERAL (
-            SELECT h.ctid AS at FROM job h
-            WHERE h.id = u.id AND h.token = u.token AND h.status <> 'pending' LIMIT 1
-        ) f
-        WHERE j.ctid = f.at
-        RETURNING j.*, u.result, u.ord
-    ), kept AS (
-        INSERT INTO ended (
-            place, sequence, due, created_at, expires_at, started_at, last_retry_at, ended_at,
-            token, committed, retry_count, replay, snoozes, failures, concurrency_limit, awaits,
-            gather_place, priority, lane_priority, status, id, queue, scope, region, task,
-            worker_region, unique_key, unique_in, concurrency_key, gather, trail, body, result)
-        SELECT place, sequence, due, created_at, expires_at, started_at, last_retry_at, now, token,
-               token, retry_count, replay, snoozes, failures, concurrency_limit, awaits,
-               gather_place, priority, lane_priority, 'done', id, queue, scope, region, task,
-               worker_region, unique_key, unique_in, concurrency_key, gather, trail, body, result
-        FROM gone
-    )
-    SELECT count(*), array_agg(g.id),
-           array_agg(g.concurrency_key) FILTER (WHERE g.holds),
-           array_agg(g.permits) FILTER (WHERE g.holds),
-           array_agg(g.gather) FILTER (WHERE g.gather IS NOT NULL),
-           array_agg(g.gather_place) FILTER (WHERE g.gather IS NOT NULL),
-           array_agg(g.result) FILTER (WHERE g.gather IS NOT NULL),
-           array_agg(g.ord::bigint) FILTER (WHERE g.gather IS NOT NULL)
-    INTO written, written_ids, keys, freed, gathers, places, arrived, arrived_ords
-    FROM (SELECT *, coalesce(concurrency_key, permits) IS NOT NULL AS holds FROM gone) g;
+    SELECT array_agg(d.concurrency_key ORDER BY d.ord) FILTER (WHERE d.holds),
+           array_agg(d.permits ORDER BY d.ord) FILTER (WHERE d.holds),
+           array_agg(d.gather ORDER BY d.ord) FILTER (WHERE d.gather IS NOT NULL),
+           array_agg(d.gather_place ORDER BY d.ord) FILTER (WHERE d.gather IS NOT NULL),
+           array_agg(d.result ORDER BY d.ord) FILTER (WHERE d.gather IS NOT NULL),
+           array_agg(d.ord ORDER BY d.ord) FILTER (WHERE d.gather IS NOT NULL)
+    INTO keys, freed, gathers, places, results, ords
+    FROM (
+        SELECT u.ord, j.*, coalesce(j.concurrency_key, j.permits) IS NOT NULL AS holds
+        FROM unnest(ids) WITH ORDINALITY AS u (id, ord)
+        CROSS JOIN LATERAL (SELECT h.* FROM job h WHERE h.id = u.id LIMIT 1) j
+    ) d;
     IF keys IS NOT NULL THEN
         PERFORM hold_gates();
     END IF;
     IF gathers IS NOT NULL THEN
-        PERFORM arrive(now, gathers, places, arrived, arrived_ords, NULL, NULL);
+        PERFORM arrive(now, gathers, places, results, ords, NULL, NULL);
     END IF;
-    IF keys IS NOT NULL THEN
-        FOR i IN 1 .. cardinality(keys) LOOP
-            PERFORM release(now, keys[i], freed[i]);
-        END LOOP;
-    END IF;
-    IF written = cardinality(ids) THEN
-        RETURN NULL;
-    END IF;
-    RETURN ARRAY(
-        SELECT CASE WHEN u.id = ANY (written_ids) THEN 1 ELSE verdict(u.id, u.token) END::smallint
-        FROM unnest(ids, tokens) WITH ORDINALITY AS u (id, token, ord) ORDER BY u.ord);
+    FOR i IN 1 .. coalesce(cardinality(keys), 0) LOOP
+        PERFORM release(now, keys[i], freed[i]);
+    END LOOP;
 END
 $$;
 
 -- verdict(id, token): what is said of a lease that is not held: 2 already written, 3 stale.
 CREATE FUNCTION verdict(in_id text, in_token bigint) RETURNS smallint
 LANGUAGE sql STABLE AS $$
-    SELECT CASE WHEN in_token = coalesce(
-        (SELECT committed FROM job WHERE id = in_id), (SELECT committed FROM ended WHERE id = in_id)
-    ) THEN 2 ELSE 3 END::smallint
+    SELECT CASE WHEN in_token = (SELECT committed FROM job WHERE id = in_id) THEN 2 ELSE 3
+           END::smallint
 $$;

@@ -23,6 +23,7 @@ DECLARE
     now bigint := instant(given);
     kept bigint[];            -- ordinals of the outcomes whose lease is held
     rows tid[];               -- their jobs
+    handed_out bigint[];      -- the claims that handed these out
     failed integer[];         -- how often these have failed
     keys text[];              -- of those that hold a permit, or that others miss
     permits text[];
@@ -38,7 +39,7 @@ DECLARE
     called boolean[];         -- by ordinal: whether a sleeper was rung for it
     following record;
 BEGIN
-    SELECT array_agg(l.ord ORDER BY l.ord), array_agg(l.at ORDER BY l.ord),
+    SELECT array_agg(l.ord ORDER BY l.ord), array_agg(l.at ORDER BY l.ord), array_agg(l.claimed),
            array_agg(l.failures ORDER BY l.ord),
            array_agg(l.concurrency_key ORDER BY l.ord) FILTER (WHERE l.holds),
            array_agg(l.permits ORDER BY l.ord) FILTER (WHERE l.holds),
@@ -48,9 +49,10 @@ BEGIN
            array_agg(l.gather_place ORDER BY l.ord) FILTER (WHERE l.arrives),
            array_agg(l.ord ORDER BY l.ord) FILTER (WHERE l.arrives),
            array_agg(l.lane ORDER BY l.ord), array_agg(l.due ORDER BY l.ord)
-    INTO kept, rows, failed, keys, permits, missing, missed, gathers, places, arrived, lanes, dues
+    INTO kept, rows, handed_out, failed, keys, permits, missing, missed, gathers, places, arrived,
+         lanes, dues
     FROM (
-        SELECT u.ord, j.id, j.at, j.failures, j.concurrency_key, j.permits, j.gather,
+        SELECT u.ord, j.id, j.at, j.claimed, j.failures, j.concurrency_key, j.permits, j.gather,
                j.gather_place, CASE WHEN u.kind = 6 THEN j.gather END AS missed,
                u.kind = 1 AND j.gather IS NOT NULL AS arrives,
                coalesce(j.concurrency_key, j.permits) IS NOT NULL
@@ -65,7 +67,7 @@ BEGIN
         ) u
         CROSS JOIN LATERAL (
             SELECT h.ctid AS at, h.* FROM job h
-            WHERE h.id = u.id AND h.token = u.token AND h.status <> 'pending'
+            WHERE h.id = u.id AND h.token = u.token AND h.status = 'processing'
             LIMIT 1 FOR UPDATE
         ) j
     ) l;
@@ -78,6 +80,7 @@ BEGIN
         numbers := ARRAY(SELECT nextval('counter') FROM generate_series(
             1, cardinality(ids) + coalesce(cardinality(parents), 0)));
     END IF;
+    PERFORM hand_back(handed_out);
     PERFORM remember(now, kept, failed, ids, failures, history_limit);
     PERFORM end_batch(now, kept, rows, kinds, results, reasons);
     IF any_asleep() THEN
@@ -87,35 +90,20 @@ BEGIN
             END IF;
         END LOOP;
     END IF;
-    UPDATE job j SET
-        status = 'pending', worker = NULL, permits = NULL, committed = j.token,
-        retry_count = j.retry_count + (u.kind = 2)::integer,
-        snoozes = j.snoozes + (u.kind = 3)::integer,
-        failures = j.failures + (u.kind = 2)::integer,
-        scope = CASE WHEN u.kind = 2 THEN u.scope ELSE j.scope END,
-        lane_priority = CASE WHEN u.kind = 2 THEN u.priority ELSE j.lane_priority END,
-        due = CASE WHEN u.kind = 5 THEN j.due ELSE now + u.delay END,
-        delayed = CASE WHEN u.kind = 5 THEN j.delayed ELSE u.delay > 0 END,
-        called = coalesce(writing.called[u.ord], false),
-        trail = coalesce(u.trail, j.trail),
-        sequence = CASE WHEN u.kind = 5 THEN j.sequence
-                        ELSE coalesce(numbers[u.ord], nextval('counter')) END
-    FROM (
-        SELECT k.at, k.ord, kinds[k.ord] AS kind, delays[k.ord] AS delay, trails[k.ord] AS trail,
-               to_scopes[k.ord] AS scope, to_priorities[k.ord] AS priority
-        FROM unnest(kept, rows) AS k (ord, at) WHERE kinds[k.ord] IN (2, 3, 5)
-    ) u
-    WHERE j.ctid = u.at;
+    PERFORM put_back(now, kept, rows, kinds, delays, to_scopes, to_priorities, trails, numbers,
+                     called);
     IF parents IS NOT NULL THEN
-        SELECT array_agg(n.id ORDER BY n.ord) AS ids, array_agg(n.queue ORDER BY n.ord) AS queues,
-               array_agg(n.task ORDER BY n.ord) AS tasks,
+        SELECT array_agg(n.id ORDER BY n.ord) AS ids,
+               array_agg(coalesce(n.queue, next_queues[1]) ORDER BY n.ord) AS queues,
+               array_agg(coalesce(n.task, next_tasks[1]) ORDER BY n.ord) AS tasks,
                array_agg(n.body ORDER BY n.ord) AS bodies,
-               array_agg(n.region ORDER BY n.ord) AS regions,
-               array_agg(n.priority ORDER BY n.ord) AS priorities,
-               array_agg(n.delay ORDER BY n.ord) AS delays,
+               array_agg(coalesce(n.region, next_regions[1]) ORDER BY n.ord) AS regions,
+               array_agg(coalesce(n.priority, next_priorities[1]) ORDER BY n.ord) AS priorities,
+               array_agg(coalesce(n.delay, next_delays[1]) ORDER BY n.ord) AS delays,
                array_agg(n.unique_key ORDER BY n.ord) AS unique_keys,
                array_agg(n.concurrency_key ORDER BY n.ord) AS concurrency_keys,
-               array_agg(n.concurrency_limit ORDER BY n.ord) AS concurrency_limits,
+               array_agg(coalesce(n.concurrency_limit, next_concurrency_limits[1])
+                         ORDER BY n.ord) AS concurrency_limits,
                array_agg(n.expires ORDER BY n.ord) AS expire,
                array_agg(n.unique_in ORDER BY n.ord) AS unique_ins,
                array_agg(n.awaits ORDER BY n.ord) AS await,
@@ -132,8 +120,9 @@ BEGIN
                 gather_place, ord)
         WHERE n.parent = ANY (kept);
         IF following.ids IS NOT NULL THEN
-            called := ring_new(now, following.queues, following.regions, following.priorities,
-                               following.delays, following.await, NULL);
+            called := ring_new(now, cardinality(following.ids), following.queues,
+                               following.regions, following.priorities, following.delays,
+                               following.await, NULL);
             PERFORM add(now, called, following.numbers, following.ids, following.queues,
                         following.tasks, following.bodies, following.regions,
                         following.priorities, following.delays, following.unique_keys,
@@ -168,7 +157,8 @@ CREATE FUNCTION remember(
     now bigint, kept bigint[], failed integer[], ids text[], failures jsonb[],
     history_limit integer
 ) RETURNS void
-LANGUAGE sql VOLATILE AS $$
+LANGUAGE plpgsql AS $$
+BEGIN
     WITH added AS (
         INSERT INTO attempt (job, ordinal, failure)
         SELECT ids[k.ord], k.failed + 1,
@@ -182,31 +172,70 @@ LANGUAGE sql VOLATILE AS $$
         SELECT o.ctid AS at FROM attempt o
         WHERE o.job = n.job AND o.ordinal <= n.ordinal - history_limit OFFSET 0
     ) old
-    WHERE n.ordinal > history_limit AND a.ctid = old.at
+    WHERE n.ordinal > history_limit AND a.ctid = old.at;
+END
 $$;
 
--- end_batch(now, kept, rows, kinds, results, reasons): move what is done, dead or cancelled.
+-- put_back(now, kept, rows, …): let those that go on stand in their lanes again. called: by
+-- ordinal, whether a sleeper was rung for it.
+CREATE FUNCTION put_back(
+    now bigint, kept bigint[], rows tid[], kinds smallint[], delays bigint[], to_scopes text[],
+    to_priorities smallint[], trails text[], numbers bigint[], in_called boolean[]
+) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    WITH back AS (
+        UPDATE job j SET
+            status = 'pending', permits = NULL, committed = j.token,
+            retry_count = j.retry_count + (u.kind = 2)::integer,
+            snoozes = j.snoozes + (u.kind = 3)::integer,
+            failures = j.failures + (u.kind = 2)::integer,
+            scope = CASE WHEN u.kind = 2 THEN u.scope ELSE j.scope END,
+            lane_priority = CASE WHEN u.kind = 2 THEN u.priority ELSE j.lane_priority END,
+            due = CASE WHEN u.kind = 5 THEN j.due ELSE now + u.delay END,
+            delayed = CASE WHEN u.kind = 5 THEN j.delayed ELSE u.delay > 0 END,
+            trail = coalesce(u.trail, j.trail),
+            sequence = CASE WHEN u.kind = 5 THEN j.sequence
+                            ELSE coalesce(numbers[u.ord], nextval('counter')) END
+        FROM (
+            SELECT k.at, k.ord, kinds[k.ord] AS kind, delays[k.ord] AS delay,
+                   trails[k.ord] AS trail, to_scopes[k.ord] AS scope,
+                   to_priorities[k.ord] AS priority
+            FROM unnest(kept, rows) AS k (ord, at) WHERE kinds[k.ord] IN (2, 3, 5)
+        ) u
+        WHERE j.ctid = u.at
+        RETURNING j, coalesce(in_called[u.ord], false) AS called
+    )
+    INSERT INTO waiting (due, sequence, expires_at, concurrency_limit, called, delayed, lane, id,
+                         concurrency_key)
+    SELECT (b.j).due, (b.j).sequence, expires(b.j), (b.j).concurrency_limit, b.called,
+           (b.j).delayed, lane_name((b.j).queue, (b.j).scope, (b.j).lane_priority), (b.j).id,
+           (b.j).concurrency_key
+    FROM back b;
+END
+$$;
+
+-- end_batch(now, kept, rows, kinds, results, reasons): end what is done, dead or cancelled.
 CREATE FUNCTION end_batch(
     now bigint, kept bigint[], rows tid[], kinds smallint[], results bytea[], reasons text[]
 ) RETURNS void
-LANGUAGE sql VOLATILE AS $$
-    WITH gone AS (
-        DELETE FROM job j
-        USING unnest(kept, rows) AS k (ord, at)
-        WHERE j.ctid = k.at AND kinds[k.ord] IN (1, 4, 6)
-        RETURNING j.*, kinds[k.ord] AS kind, results[k.ord] AS result, reasons[k.ord] AS reason
+LANGUAGE plpgsql AS $$
+BEGIN
+    WITH over AS (
+        UPDATE job j SET
+            status = CASE u.kind WHEN 1 THEN 'done' WHEN 4 THEN 'failed' ELSE 'cancelled' END,
+            ended_at = now, committed = j.token, open_key = NULL, dead = nullif(u.kind = 4, false),
+            failures = j.failures + (u.kind = 4)::integer, result = u.result,
+            cancel_reason = u.reason
+        FROM (
+            SELECT k.at, kinds[k.ord] AS kind, results[k.ord] AS result, reasons[k.ord] AS reason
+            FROM unnest(kept, rows) AS k (ord, at) WHERE kinds[k.ord] IN (1, 4, 6)
+        ) u
+        WHERE j.ctid = u.at
+        RETURNING j.id, j.dead
     )
-    INSERT INTO ended (
-        place, sequence, due, created_at, expires_at, started_at, last_retry_at, ended_at,
-        token, committed, retry_count, replay, snoozes, failures, concurrency_limit, awaits,
-        gather_place, priority, lane_priority, status, id, queue, scope, region, task,
-        worker_region, unique_key, unique_in, concurrency_key, gather, cancel_reason, trail, body,
-        result)
-    SELECT place, sequence, due, created_at, expires_at, started_at, last_retry_at, now,
-           token, token, retry_count, replay, snoozes, failures + (kind = 4)::integer,
-           concurrency_limit, awaits, gather_place, priority, lane_priority,
-           CASE kind WHEN 1 THEN 'done' WHEN 4 THEN 'failed' ELSE 'cancelled' END,
-           id, queue, scope, region, task, worker_region, unique_key, unique_in, concurrency_key,
-           gather, reason, trail, body, result
-    FROM gone
+    INSERT INTO ended (number, ended_at, ids)
+    SELECT nextval('counter'), now, array_agg(o.id) FROM over o WHERE o.dead IS NULL
+    HAVING count(*) > 0;
+END
 $$;

@@ -4,7 +4,8 @@ CREATE FUNCTION begin_within(in_id text, in_token bigint) RETURNS smallint
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     PERFORM set_config('mulligan.within', in_id, true);
-    IF EXISTS (SELECT FROM job WHERE id = in_id AND token = in_token AND status <> 'pending') THEN
+    IF EXISTS (SELECT FROM job WHERE id = in_id AND token = in_token AND status = 'processing')
+    THEN
         RETURN 1;
     END IF;
     RETURN verdict(in_id, in_token);

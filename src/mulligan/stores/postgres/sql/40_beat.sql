@@ -19,19 +19,23 @@ BEGIN
     SELECT array_agg(u.ord::integer ORDER BY u.ord) INTO lost
     FROM unnest(ids, tokens) WITH ORDINALITY AS u (id, token, ord)
     LEFT JOIN LATERAL (
-        SELECT true AS held FROM job j
-        WHERE j.id = u.id AND j.token = u.token AND j.status <> 'pending'
-          AND j.worker = self ->> 'id' LIMIT 1
+        SELECT true AS held FROM job j JOIN claimed c ON c.number = j.claimed
+        WHERE j.id = u.id AND j.token = u.token AND j.status = 'processing'
+          AND c.worker = self ->> 'id' LIMIT 1
     ) h ON true
     WHERE h.held IS NULL;
     SELECT array_agg(f.id), array_agg(f.token) INTO forgotten_ids, forgotten_tokens
     FROM (
-        SELECT j.id, j.token FROM job j
-        WHERE j.status = 'processing' AND j.worker = self ->> 'id'
-          AND j.leased_at + round((self ->> 'lease')::float8 * 1000000)::bigint < now
-          AND NOT EXISTS (SELECT FROM unnest(ids, tokens) AS u (id, token)
+        SELECT j.id, j.token FROM claimed c CROSS JOIN LATERAL unnest(c.ids) AS i (id)
+        CROSS JOIN LATERAL (
+            SELECT h.* FROM job h
+            WHERE h.id = i.id AND h.claimed = c.number AND h.status = 'processing' LIMIT 1
+        ) j
+        WHERE c.worker = self ->> 'id'
+          AND c.claimed_at + round((self ->> 'lease')::float8 * 1000000)::bigint < now
+          AND NOT EXISTS (SELECT FROM unnest(beat.ids, tokens) AS u (id, token)
                           WHERE u.id = j.id AND u.token = j.token)
-        ORDER BY j.leased_at, j.due, j.sequence
+        ORDER BY c.claimed_at, j.due, j.sequence
     ) f;
     SELECT f.epoch, f.queues, f.regions, f.paused, f.health, f.at
     INTO epoch, queues, regions, paused, health, at FROM facts(now, recent) f;

@@ -1,6 +1,5 @@
 -- seize(given, worker, limit): claim jobs whose worker stopped beating or is unknown, the longest
 -- running first. Result: the claims as they were, with the new token.
--- The distinct workers of running jobs are found by skipping through the index.
 CREATE FUNCTION seize(given bigint, self jsonb, most integer)
 RETURNS TABLE (
     id text, token bigint, queue text, task text, body bytea, region text, priority smallint,
@@ -11,44 +10,58 @@ LANGUAGE plpgsql
 SET search_path FROM CURRENT SET enable_seqscan = off SET jit = off
 AS $$
 #variable_conflict use_column
+<<seizing>>
 DECLARE
     now bigint := instant(given);
-    gone text[];
-    lost record;
-    gates_held boolean := false;
+    gone bigint[];            -- claims of workers that are gone
+    ids text[];
+    numbers bigint[];
+    keys text[];              -- of those that hold a permit
+    permits text[];
+    number bigint;
 BEGIN
     PERFORM keep_worker(now, self);
-    WITH RECURSIVE running (worker) AS (
-        SELECT min(j.worker) FROM job j WHERE j.status = 'processing'
-        UNION ALL
-        SELECT (SELECT min(j.worker) FROM job j
-                WHERE j.status = 'processing' AND j.worker > r.worker)
-        FROM running r WHERE r.worker IS NOT NULL
-    )
-    SELECT array_agg(r.worker) INTO gone FROM running r
-    WHERE r.worker IS NOT NULL AND NOT EXISTS (
-        SELECT FROM worker w WHERE w.id = r.worker AND w.beat_at + w.lease > now);
-    IF gone IS NULL THEN
+    gone := ARRAY(SELECT c.number FROM claimed c WHERE NOT EXISTS (
+        SELECT FROM worker w WHERE w.id = c.worker AND w.beat_at + w.lease > now));
+    IF gone = '{}' THEN
         RETURN;
     END IF;
-    FOR lost IN
-        SELECT j.* FROM job j WHERE j.status = 'processing' AND j.worker = ANY (gone)
-        ORDER BY j.started_at, j.sequence LIMIT most FOR UPDATE SKIP LOCKED
-    LOOP
-        UPDATE job j SET token = j.token + 1, worker = self ->> 'id', leased_at = now,
-                         permits = NULL
-        WHERE j.id = lost.id;
-        IF coalesce(lost.concurrency_key, lost.permits) IS NOT NULL THEN
-            IF NOT gates_held THEN
-                PERFORM hold_gates();
-                gates_held := true;
-            END IF;
-            PERFORM release(now, lost.concurrency_key, lost.permits);
-        END IF;
-        RETURN QUERY SELECT
-            lost.id, lost.token + 1, lost.queue, lost.task, lost.body, lost.region, lost.priority,
-            lost.scope, lost.lane_priority, lost.due, lost.retry_count, lost.replay, lost.snoozes,
-            lost.worker, coalesce(lost.worker_region, lost.region), lost.started_at, lost.trail;
-    END LOOP;
+    SELECT array_agg(l.id), array_agg(l.claimed),
+           array_agg(l.concurrency_key) FILTER (WHERE l.holds),
+           array_agg(l.permits) FILTER (WHERE l.holds)
+    INTO ids, numbers, keys, permits
+    FROM (
+        SELECT j.id, j.claimed, j.concurrency_key, j.permits,
+               coalesce(j.concurrency_key, j.permits) IS NOT NULL AS holds
+        FROM claimed c CROSS JOIN LATERAL unnest(c.ids) AS i (id)
+        JOIN job j ON j.id = i.id AND j.claimed = c.number AND j.status = 'processing'
+        WHERE c.number = ANY (gone)
+        ORDER BY j.started_at, j.sequence LIMIT most FOR UPDATE OF j SKIP LOCKED
+    ) l;
+    IF ids IS NULL THEN
+        RETURN;
+    END IF;
+    number := nextval('counter');
+    INSERT INTO claimed (number, claimed_at, open, worker, ids)
+    VALUES (seizing.number, now, cardinality(ids), self ->> 'id', ids);
+    RETURN QUERY
+    WITH lost AS (
+        UPDATE job j SET token = j.token + 1, claimed = seizing.number, permits = NULL
+        FROM unnest(seizing.ids, numbers) WITH ORDINALITY AS u (id, number, ord)
+        JOIN claimed c ON c.number = u.number
+        WHERE j.id = u.id
+        RETURNING u.ord, c.worker AS loser, j.*
+    )
+    SELECT l.id, l.token, l.queue, l.task, l.body, l.region, l.priority, l.scope, l.lane_priority,
+           l.due, l.retry_count, l.replay, l.snoozes, l.loser, coalesce(l.worker_region, l.region),
+           l.started_at, l.trail
+    FROM lost l ORDER BY l.ord;
+    PERFORM hand_back(numbers);
+    IF keys IS NOT NULL THEN
+        PERFORM hold_gates();
+        FOR i IN 1 .. cardinality(keys) LOOP
+            PERFORM release(now, keys[i], permits[i]);
+        END LOOP;
+    END IF;
 END
 $$;

@@ -4,14 +4,11 @@ LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET jit =
 DECLARE
     now bigint := instant(given);
     answers boolean[] := '{}';
-    gathering text[];
 BEGIN
-    PERFORM FROM job j WHERE j.id = ANY (ids) AND j.awaits = 0 ORDER BY j.id FOR UPDATE;
-    SELECT array_agg(CASE WHEN j.awaits > 0 THEN j.id ELSE j.gather END) INTO gathering
-    FROM job j WHERE j.id = ANY (ids) AND (j.awaits > 0 OR j.gather IS NOT NULL);
-    IF gathering IS NOT NULL THEN
-        PERFORM lock_upwards(gathering);
-    END IF;
+    PERFORM lock_living(ids);
+    PERFORM hand_back(ARRAY(SELECT j.claimed FROM job j
+                            WHERE j.id = ANY (ids) AND j.status = 'processing'));
+    PERFORM lock_gathering(ids);
     FOR i IN 1 .. cardinality(ids) LOOP
         answers := answers || cancel_one(now, ids[i], reason);
     END LOOP;

@@ -14,25 +14,19 @@ BEGIN
     IF slept_on IS NOT NULL THEN
         PERFORM ring_heads(now, slept_on, true);
     END IF;
-    PERFORM FROM job j
-    WHERE j.status = 'pending' AND never_started(j) AND j.expires_at IS NOT NULL
-      AND j.expires_at <= now
-    LIMIT 1;
-    IF NOT FOUND THEN
+    late := ARRAY(SELECT w.id FROM waiting w WHERE w.expires_at <= now
+                  ORDER BY w.expires_at LIMIT most);
+    IF late = '{}' THEN
         RETURN 0;
     END IF;
-    -- Before the locks, as some may await others; none of them is waited for.
-    PERFORM hold_gates();
-    SELECT array_agg(l.id) INTO late FROM (
-        SELECT j.id FROM job j
-        WHERE j.status = 'pending' AND never_started(j) AND j.expires_at IS NOT NULL
-          AND j.expires_at <= now
-        ORDER BY j.expires_at LIMIT most FOR UPDATE SKIP LOCKED
-    ) l;
-    IF late IS NULL THEN
-        RETURN 0;
-    END IF;
-    PERFORM cancel(now, late, 'expired before it could start');
+    PERFORM lock_living(late);
+    PERFORM lock_gathering(late);
+    late := ARRAY(SELECT j.id FROM job j
+                  WHERE j.id = ANY (late) AND j.status = 'pending' AND expires(j) <= now
+                  ORDER BY j.expires_at);
+    FOR i IN 1 .. cardinality(late) LOOP
+        PERFORM cancel_one(now, late[i], 'expired before it could start');
+    END LOOP;
     RETURN cardinality(late);
 END
 $$;

@@ -7,20 +7,38 @@ SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
     before bigint := instant(given) - keep;
-    old tid[];
-    old_ids text[];
+    together record;
+    whole bigint[] := '{}';
+    old text[] := '{}';
     with_history text[];
 BEGIN
-    SELECT array_agg(c.at), array_agg(c.id), array_agg(c.id) FILTER (WHERE c.failures > 0)
-    INTO old, old_ids, with_history
-    FROM (
-        SELECT e.ctid AS at, e.id, e.failures FROM ended e
-        WHERE e.status <> 'failed' AND e.ended_at < before
-        ORDER BY e.ended_at LIMIT most FOR UPDATE SKIP LOCKED
-    ) c;
-    DELETE FROM ended WHERE ctid = ANY (old);
+    FOR together IN
+        SELECT e.number, e.ids, cardinality(e.ids) AS many FROM ended e WHERE e.ended_at < before
+        ORDER BY e.ended_at FOR UPDATE SKIP LOCKED
+    LOOP
+        EXIT WHEN cardinality(old) >= most;
+        IF cardinality(old) + together.many > most THEN
+            UPDATE ended SET ids = together.ids[most - cardinality(old) + 1:]
+            WHERE number = together.number;
+            old := old || together.ids[:most - cardinality(old)];
+        ELSE
+            whole := whole || together.number;
+            old := old || together.ids;
+        END IF;
+    END LOOP;
+    DELETE FROM ended WHERE number = ANY (whole);
+    -- One that was purged meanwhile may have been enqueued again.
+    WITH gone AS (
+        DELETE FROM job WHERE ctid = ANY (ARRAY(
+            SELECT j.ctid FROM job j
+            WHERE j.id = ANY (old) AND j.ended_at < before AND j.dead IS NULL
+            ORDER BY j.id FOR UPDATE SKIP LOCKED))
+        RETURNING id, failures
+    )
+    SELECT array_agg(g.id), array_agg(g.id) FILTER (WHERE g.failures > 0)
+    INTO old, with_history FROM gone g;
     DELETE FROM attempt WHERE job = ANY (with_history);
-    DELETE FROM arrival WHERE job = ANY (old_ids);
+    DELETE FROM arrival WHERE job = ANY (old);
     PERFORM tidy(before + keep, most, recent);
     RETURN coalesce(cardinality(old), 0);
 END
@@ -34,7 +52,7 @@ LANGUAGE sql VOLATILE AS $$
         SELECT ctid FROM gate WHERE used = 0 AND started = 0 AND key LIKE 'key:%'
         LIMIT most FOR UPDATE SKIP LOCKED));
     DELETE FROM worker w WHERE w.beat_at < now - 86400000000 AND NOT EXISTS (
-        SELECT FROM job j WHERE j.status = 'processing' AND j.worker = w.id);
+        SELECT FROM claimed c WHERE c.worker = w.id);
     DELETE FROM sleeper s WHERE NOT EXISTS (SELECT FROM worker w WHERE w.id = s.worker);
     DELETE FROM slot WHERE start < now - recent;
     DELETE FROM note WHERE until <= now

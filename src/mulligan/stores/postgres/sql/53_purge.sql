@@ -8,13 +8,15 @@ DECLARE
     gathering text[];
     was record;
 BEGIN
-    SELECT array_agg(e.gather) INTO gathering FROM ended e
-    WHERE e.id = ANY (ids) AND e.status = 'failed' AND e.gather IS NOT NULL;
+    PERFORM FROM job j WHERE j.id = ANY (ids) AND j.ended_at IS NOT NULL ORDER BY j.id FOR UPDATE;
+    SELECT array_agg(j.gather) INTO gathering FROM job j
+    WHERE j.id = ANY (ids) AND j.status = 'failed' AND j.gather IS NOT NULL;
     IF gathering IS NOT NULL THEN
         PERFORM lock_upwards(gathering);
     END IF;
     FOR i IN 1 .. cardinality(ids) LOOP
-        DELETE FROM ended WHERE id = ids[i] RETURNING status, gather INTO was;
+        DELETE FROM job WHERE id = ids[i] AND ended_at IS NOT NULL
+        RETURNING status, gather INTO was;
         answers := answers || FOUND;
         IF FOUND THEN
             DELETE FROM attempt WHERE job = ids[i];

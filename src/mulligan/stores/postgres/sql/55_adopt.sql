@@ -22,21 +22,19 @@ DECLARE
     new job := jsonb_populate_record(NULL::job, adopted);
     failed boolean := adopted ->> 'status' = 'failed';
 BEGIN
-    IF EXISTS (SELECT FROM ended WHERE id = new.id) THEN
-        RETURN false;
-    END IF;
     new.body := decode(adopted ->> 'body64', 'base64');
     new.place := nextval('counter');
-    new.held := new.awaits > 0;
-    new.sequence := CASE WHEN new.held THEN 0 ELSE new.place END;
+    new.sequence := new.place;
     new.delayed := new.due > now;
-    new.called := false;
     new.token := first_token(new.place) + new.token % 4096;  -- as many are used as there
     new.committed := 0;
     new.failures := jsonb_array_length(adopted -> 'history');
-    new.status := 'pending';
     IF failed THEN
-        new.unique_key := NULL;  -- a dead letter does not hold its key
+        new.dead := true;
+    ELSE  -- a dead letter does not hold its key
+        new.status := 'pending';
+        new.ended_at := NULL;
+        new.open_key := new.unique_key;
     END IF;
     INSERT INTO job SELECT new.* ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
@@ -48,11 +46,9 @@ BEGIN
     INSERT INTO arrival (job, place, result)
     SELECT new.id, (a.pair ->> 0)::integer, decode(a.pair ->> 1, 'base64')
     FROM jsonb_array_elements(adopted -> 'arrived') AS a (pair);
-    IF failed THEN
-        PERFORM end_job((adopted ->> 'ended_at')::bigint, new.id, new.token, 'failed', NULL);
-        UPDATE ended SET unique_key = adopted ->> 'unique_key' WHERE id = new.id;
-    ELSIF NOT new.held THEN
-        PERFORM ring_lane(now, lane_name(new.queue, new.scope, new.lane_priority), new.due, 1);
+    IF NOT failed THEN
+        PERFORM stand(new.id, new.awaits = 0 AND ring_lane(
+            now, lane_name(new.queue, new.scope, new.lane_priority), new.due, 1) > 0);
     END IF;
     RETURN true;
 END

@@ -5,13 +5,14 @@ CREATE FUNCTION page(
     most integer
 ) RETURNS SETOF every_job
 LANGUAGE sql STABLE SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan AS $$
-    SELECT * FROM every_job
-    WHERE place < below
-      AND (in_status IS NULL OR status = in_status)
-      AND (in_queue IS NULL OR queue = in_queue)
-      AND (in_region IS NULL OR region = in_region)
-      AND (in_task IS NULL OR task = in_task)
+    SELECT e.* FROM every_job e
+    WHERE e.place < below
+      AND (in_status IS NULL OR e.status = in_status)
+      AND (in_status IS DISTINCT FROM 'failed' OR e.dead)
+      AND (in_queue IS NULL OR e.queue = in_queue)
+      AND (in_region IS NULL OR e.region = in_region)
+      AND (in_task IS NULL OR e.task = in_task)
       AND (sought IS NULL OR position(
-          sought IN (last_failure ->> 'type') || ': ' || (last_failure ->> 'message')) > 0)
-    ORDER BY place DESC LIMIT most
+          sought IN (e.last_failure ->> 'type') || ': ' || (e.last_failure ->> 'message')) > 0)
+    ORDER BY e.place DESC LIMIT most
 $$;

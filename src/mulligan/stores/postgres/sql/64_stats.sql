@@ -2,27 +2,38 @@
 CREATE FUNCTION stats(given bigint) RETURNS jsonb
 LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     WITH at AS MATERIALIZED (SELECT instant(given) AS now),
-    lane AS (
-        SELECT j.queue, j.scope, j.lane_priority, count(*) FILTER (WHERE j.due <= at.now) AS ready,
-               count(*) FILTER (WHERE j.due > at.now) AS delayed, min(j.due) AS oldest
-        FROM job j, at WHERE j.status = 'pending' AND j.awaits = 0 GROUP BY 1, 2, 3
+    stand AS MATERIALIZED (
+        SELECT w.lane, w.held AND w.concurrency_key IS NULL AS gathers, w.delayed,
+               w.due <= at.now AS ready, w.due <= at.now + 3600000000 AS soon, count(*) AS many,
+               min(w.due) AS oldest
+        FROM waiting w, at GROUP BY 1, 2, 3, 4, 5
+    ), lane AS (
+        SELECT s.lane, coalesce(sum(s.many) FILTER (WHERE s.ready), 0) AS ready,
+               coalesce(sum(s.many) FILTER (WHERE NOT s.ready), 0) AS delayed,
+               min(s.oldest) AS oldest
+        FROM stand s WHERE NOT s.gathers GROUP BY 1
     ), gathers AS (
-        SELECT j.queue, count(*) AS many FROM job j
-        WHERE j.status = 'pending' AND j.awaits > 0 GROUP BY 1
-    ), run AS (
-        SELECT j.queue, coalesce(j.worker_region, j.region) AS region, j.worker, count(*) AS many
-        FROM job j WHERE j.status = 'processing' GROUP BY 1, 2, 3
-    ), over AS (
-        SELECT e.queue, e.status, count(*) AS many FROM ended e GROUP BY 1, 2
+        SELECT split_part(s.lane, chr(31), 1) AS queue, sum(s.many) AS many FROM stand s
+        WHERE s.gathers GROUP BY 1
     ), late AS (
-        SELECT j.queue, count(*) AS total, count(*) FILTER (WHERE j.due <= at.now) AS ready_now,
-               count(*) FILTER (WHERE j.due <= at.now + 3600000000) AS ready_in_hour
-        FROM job j, at WHERE j.status = 'pending' AND j.delayed GROUP BY 1
+        SELECT split_part(s.lane, chr(31), 1) AS queue, sum(s.many) AS total,
+               coalesce(sum(s.many) FILTER (WHERE s.ready), 0) AS ready_now,
+               coalesce(sum(s.many) FILTER (WHERE s.soon), 0) AS ready_in_hour
+        FROM stand s WHERE s.delayed GROUP BY 1
+    ), run AS (
+        SELECT j.queue, coalesce(j.worker_region, j.region) AS region, c.worker, count(*) AS many
+        FROM claimed c CROSS JOIN LATERAL unnest(c.ids) AS i (id)
+        JOIN job j ON j.id = i.id AND j.claimed = c.number AND j.status = 'processing'
+        GROUP BY 1, 2, 3
+    ), over AS (
+        SELECT j.queue, j.status, count(*) AS many FROM job j
+        WHERE j.ended_at IS NOT NULL GROUP BY 1, 2
     )
     SELECT jsonb_build_object(
         'now', (SELECT now FROM at),
         'lanes', (SELECT coalesce(jsonb_agg(jsonb_build_array(
-            queue, scope, lane_priority, ready, delayed, oldest)), '[]') FROM lane),
+            split_part(lane, chr(31), 1), split_part(lane, chr(31), 2),
+            split_part(lane, chr(31), 3)::integer, ready, delayed, oldest)), '[]') FROM lane),
         'running', (SELECT coalesce(jsonb_agg(jsonb_build_array(queue, region, many)), '[]')
             FROM (SELECT queue, region, sum(many) AS many FROM run GROUP BY 1, 2) r),
         'ended', (SELECT coalesce(jsonb_agg(jsonb_build_array(queue, status, many)), '[]')

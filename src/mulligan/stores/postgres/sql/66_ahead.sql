@@ -2,8 +2,9 @@
 CREATE FUNCTION ahead(in_id text) RETURNS SETOF bigint
 LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     SELECT (
-        SELECT count(*) FROM job j
-        WHERE j.queue = e.queue AND j.scope = e.scope AND j.lane_priority = e.lane_priority
-          AND j.status = 'pending' AND j.awaits = 0 AND (j.due, j.sequence) < (e.due, e.sequence)
-    ) FROM every_job e WHERE e.id = in_id
+        SELECT count(*) FROM waiting w
+        WHERE w.lane = lane_name(j.queue, j.scope, j.lane_priority)
+          AND (NOT w.held OR w.concurrency_key IS NOT NULL)
+          AND (w.due, w.sequence) < (j.due, CASE WHEN j.awaits > 0 THEN 0 ELSE j.sequence END)
+    ) FROM job j WHERE j.id = in_id
 $$;
