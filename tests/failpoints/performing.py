@@ -1,0 +1,40 @@
+"""A play on a store, killed at each of its points; several at a time, as each mostly waits."""
+
+import asyncio
+import secrets
+from pathlib import Path
+
+from tests.failpoints.places import Places
+from tests.failpoints.plays import Play
+from tests.failpoints.running import Case, Outcome, kill_at, points_of
+
+AT_A_TIME = 4
+
+
+class Performance:
+    """Runs one play. A place on which something went wrong is not used again."""
+
+    def __init__(self, play: Play, made: Places, folder: Path) -> None:
+        self._play = play
+        self._made = made
+        self._folder = folder
+        self._room = asyncio.Semaphore(AT_A_TIME)
+
+    async def run(self) -> list[Outcome]:
+        """What became of each point."""
+        url = self._made.take(self._play.query)
+        points = await points_of(self._case(url))
+        self._made.give_back(url, self._play.query)
+        return await asyncio.gather(*(self._kill(point) for point in points))
+
+    async def _kill(self, point: str) -> Outcome:
+        async with self._room:
+            url = self._made.take(self._play.query)
+            outcome = await kill_at(self._case(url, point))
+            if not outcome.wrong:
+                self._made.give_back(url, self._play.query)
+            return outcome
+
+    def _case(self, url: str, point: str | None = None) -> Case:
+        mark = f"c{secrets.token_hex(4)}"
+        return Case(self._play.title, url, mark, self._folder / f"{mark}.ledger", point)

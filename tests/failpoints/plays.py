@@ -1,0 +1,312 @@
+"""What is under way when the process dies: one play for each thing that each role does."""
+
+import asyncio
+from typing import NamedTuple
+
+from mulligan import Delays, Retry
+from mulligan.app.chain import part_of
+from mulligan.app.gather import gathered
+from mulligan.core.decide import decide
+from mulligan.core.outcome import Failed, Succeeded
+from mulligan.engine.ticker import Ticker
+from mulligan.stores.contract import Adopted, Store
+from mulligan.stores.memory import MemoryStore
+from tests.failpoints.app import fan_out
+from tests.failpoints.scene import (
+    GHOST_LEASE,
+    Part,
+    Scene,
+    with_status,
+    work_until,
+    work_until_ended,
+)
+
+EVERYWHERE = ("sqlite", "redis", "postgres", "mongo")
+NO_RETRY = Retry(0, Delays((0.02,)))
+ATTEMPT = (
+    "claim",
+    "commit",
+    "claimed, not started",
+    "started",
+    "in the attempt",
+    "run, no outcome yet",
+    "outcome decided, not sent",
+)
+
+
+NUMBERS = [f"n{number}" for number in range(8)]
+DEAD = {"dead": "failed", "dead.dead.0": "done"}
+MIXED = with_status("done", ["good", "retried", "late"]) | DEAD
+STAGES = with_status("done", ["root", "root.2", "root.3"])
+FANNED = with_status("done", ["root", *(f"root.2.{number}" for number in range(3)), "root.3"])
+MEMBERS = [f"all.1.{number}" for number in range(4)]
+
+
+class Play(NamedTuple):
+    """What is there before, what the process does, and how every job ends.
+
+    Only points `within` these operations count. With `again`, a clean process does the same once
+    more, as a caller does who got no answer.
+    """
+
+    role: str
+    name: str
+    prepare: Part
+    act: Part
+    ends: dict[str, str]
+    within: tuple[str, ...]
+    again: bool = False
+    stores: tuple[str, ...] = EVERYWHERE
+    query: str = ""
+
+    @property
+    def title(self) -> str:
+        """Who does what."""
+        return f"{self.role}: {self.name}"
+
+
+async def nothing(scene: Scene) -> None:
+    """The play begins with an empty store."""
+
+
+# -- producer ------------------------------------------------------------------------------
+
+
+async def enqueue_many(scene: Scene) -> None:
+    """Eight jobs in batches of three: between two batches a caller may die."""
+    await scene.enqueue(*(scene.call(f"n{number}", "step", number) for number in range(8)))
+
+
+async def enqueue_keyed(scene: Scene) -> None:
+    """A job with a unique key, and a second one that comes to nothing."""
+    key = f"{scene.mark}-key"
+    await scene.enqueue(scene.call("first", "step", 1, unique_key=key))
+    await scene.enqueue(scene.call("second", "step", 2, unique_key=key))
+
+
+async def gather(scene: Scene) -> None:
+    """Three calls and the job that takes their results: five jobs are two batches."""
+    calls = [scene.app.tasks["step"].call(number) for number in range(4)]
+    await scene.app.agather(calls, scene.app.tasks["total"], id=scene.id("all"))
+
+
+# -- worker --------------------------------------------------------------------------------
+
+
+async def mixed(scene: Scene) -> None:
+    """Jobs that succeed, one whose first attempt fails, one that never works."""
+    await scene.enqueue(
+        scene.call("good", "step", 1),
+        scene.call("retried", "stumble", 2),
+        scene.call("dead", "never", 3),
+        scene.call("late", "step", 4, delay=0.05),
+    )
+
+
+async def chained(scene: Scene) -> None:
+    """Three stages that hold one unique key from the first to the last."""
+    step = scene.app.tasks["step"]
+    chain = scene.app.chain(step, step, step)
+    await chain.using(id=scene.id("root"), unique_key=f"{scene.mark}-key").aenqueue(1)
+
+
+async def spread(scene: Scene) -> None:
+    """One job, three of its elements, and one that gathers them."""
+    await fan_out(scene.app).using(id=scene.id("root")).aenqueue(3)
+
+
+async def limited(scene: Scene) -> None:
+    """Three jobs of which one may run at a time."""
+    await scene.enqueue(*(scene.call(f"n{number}", "limited", number) for number in range(3)))
+
+
+async def sunk(scene: Scene) -> None:
+    """A job whose result a sink writes within the commit."""
+    await scene.enqueue(scene.call("root", "give", 7))
+
+
+async def work_and_leave(scene: Scene) -> None:
+    """A worker that stops in the middle of its work."""
+
+    async def begun() -> bool:
+        return any(job.started_at is not None for job in await scene.jobs())
+
+    await work_until(scene, begun)
+
+
+# -- reaper --------------------------------------------------------------------------------
+
+
+async def abandoned(scene: Scene) -> None:
+    """Jobs that a dead worker holds: one has retries left, one has none, one holds a permit."""
+    await scene.enqueue(
+        scene.call("spare", "step", 1),
+        scene.call("dead", "never", 2),
+        scene.call("limited", "limited", 3),
+    )
+    await scene.taken_by_a_ghost(3)
+    await asyncio.sleep(2 * GHOST_LEASE)
+
+
+# -- housekeeper ---------------------------------------------------------------------------
+
+
+async def expiring(scene: Scene) -> None:
+    """Jobs that never start in time, and one that gathers them."""
+    await scene.app.apause("default")
+    calls = [scene.app.tasks["step"].using(expires=0.01).call(number) for number in range(2)]
+    await scene.app.agather(calls, scene.app.tasks["total"], id=scene.id("all"))
+    await scene.enqueue(scene.call("alone", "step", 1, expires=0.01))
+    await asyncio.sleep(0.02)
+
+
+async def promote(scene: Scene) -> None:
+    """End what expired, and let the queue be served again."""
+    await scene.store.promote(100)
+    await scene.app.aresume("default")
+
+
+async def finished(scene: Scene) -> None:
+    """A whole fan-out that is done, with what has arrived."""
+    await spread(scene)
+    await work_until_ended(FANNED)(scene)
+
+
+async def prune(scene: Scene) -> None:
+    """Delete all that is done."""
+    await asyncio.sleep(0.01)
+    await scene.store.prune(0.0, 100)
+
+
+# -- ticker --------------------------------------------------------------------------------
+
+
+async def tick(scene: Scene) -> None:
+    """Place the next tick, and note that it is placed."""
+    await Ticker(scene.store, scene.app.periodic).place()
+
+
+# -- operator ------------------------------------------------------------------------------
+
+
+async def held_and_waiting(scene: Scene) -> None:
+    """A job that a worker runs, one that waits, and a gathering job with its members."""
+    await scene.enqueue(scene.call("running", "step", 1))
+    await scene.taken_by_a_ghost(1)
+    await scene.enqueue(scene.call("waiting", "step", 2, delay=60.0))
+    calls = [scene.app.tasks["step"].using(delay=60.0).call(number) for number in range(2)]
+    await scene.app.agather(calls, scene.app.tasks["total"], id=scene.id("all"))
+
+
+async def cancel(scene: Scene) -> None:
+    """End them all, the members before who awaits them."""
+    names = ("running", "waiting", "all.1.0", "all.1.1")
+    await scene.store.cancel([scene.id(name) for name in names], "no longer wanted")
+
+
+async def dead_letters(scene: Scene) -> None:
+    """Two dead letters, of which one had a unique key."""
+    await scene.enqueue(
+        scene.call("one", "stumble", 1, retry=NO_RETRY),
+        scene.call("two", "stumble", 2, retry=NO_RETRY, unique_key=f"{scene.mark}-key"),
+    )
+    await work_until_ended(["one", "two"])(scene)
+
+
+async def replay(scene: Scene) -> None:
+    """Give them their retries again; their first attempt fails again, and that is their end."""
+    await scene.store.replay([scene.id("one"), scene.id("two")])
+
+
+async def dead_member(scene: Scene) -> None:
+    """A member that failed for good, and the job that still awaits it."""
+    calls = [
+        scene.app.tasks["step"].call(0),
+        scene.app.tasks["stumble"].using(retry=NO_RETRY).call(1),
+    ]
+    await scene.app.agather(calls, scene.app.tasks["total"], id=scene.id("all"))
+
+    async def failed() -> bool:
+        jobs = await scene.jobs()
+        return {"done", "failed"} <= {job.status for job in jobs}
+
+    await work_until(scene, failed)
+
+
+async def purge(scene: Scene) -> None:
+    """Delete the dead member: who awaits it is cancelled."""
+    await scene.store.purge([scene.id("all.1.1")])
+
+
+async def adopt(scene: Scene) -> None:
+    """Take over jobs of another store: one failed, one waits, one awaits another, one arrived."""
+    other = scene._replace(store=MemoryStore())
+    calls = [scene.app.tasks["step"].call(number) for number in range(2)]
+    _, gathered_jobs = gathered(scene.id("all"), calls, [part_of(scene.app.tasks["total"])])
+    dead = scene.call("dead", "stumble", 1, retry=NO_RETRY).job
+    waiting = scene.call("waiting", "step", 2, unique_key=f"{scene.mark}-key").job
+    await other.store.enqueue([dead, *gathered_jobs[:2]])
+    facts = await other.store.facts()
+    for claim in await other.taken_by_a_ghost(2):
+        lost = claim.id == dead.id
+        result = Failed("ValueError", "no luck") if lost else Succeeded(b"1")
+        await other.store.commit([decide(claim, result, facts, 0.0)])
+    await other.store.enqueue([waiting, gathered_jobs[2]])
+    moved = [job.id for job in await other.jobs() if job.status != "done"]
+    await scene.store.adopt([await whole(other.store, job) for job in sorted(moved)])
+
+
+async def whole(store: Store, job: str) -> Adopted:
+    """A job with all that is known of it."""
+    stored = await store.get(job)
+    assert stored is not None
+    return Adopted(stored, await store.history(job), await store.arrivals(job))
+
+
+# -- all of them ---------------------------------------------------------------------------
+
+UPKEEP = ("beat", "configure", "count", "leave", "seize", "promote", "prune")
+SURVIVORS = with_status("done", ["spare", "limited"]) | DEAD
+SUNK = with_status("done", ["root", "root.sink.0"])
+
+
+def working(name: str, prepare: Part, ends: dict[str, str], within: tuple[str, ...]) -> Play:
+    """A worker that does all there is to do."""
+    return Play("worker", name, prepare, work_until_ended(ends), ends, within)
+
+
+def asking(role: str, name: str, prepare: Part, act: Part, ends: dict[str, str],
+           *within: str) -> Play:  # fmt: skip
+    """Somebody who asks something of the store, and asks again if there was no answer."""
+    return Play(role, name, prepare, act, ends, within, again=True)
+
+
+PLAYS = (
+    asking("producer", "many", nothing, enqueue_many, with_status("done", NUMBERS), "enqueue"),
+    asking("producer", "unique key", nothing, enqueue_keyed, {"first": "done"}, "enqueue"),
+    asking("producer", "gather", nothing, gather, with_status("done", [*MEMBERS, "all.2"]),
+           "enqueue"),
+    working("mixed", mixed, MIXED, ATTEMPT),
+    working("dead letters moved", mixed, MIXED, ("commit",))._replace(
+        stores=("mongo",), query="move_dead=true"),
+    working("chain with a key", chained, STAGES, ("commit",)),
+    working("fan-out and gather", spread, FANNED, ("commit",)),
+    working("one at a time", limited, with_status("done", NUMBERS[:3]), ("claim", "commit")),
+    working("sink", sunk, SUNK, ("commit_within",))._replace(stores=("sqlite", "postgres")),
+    Play("worker", "leaving", mixed, work_and_leave, MIXED, UPKEEP),
+    Play("reaper", "lost leases", abandoned, work_until_ended(SURVIVORS), SURVIVORS,
+         ("seize", "commit")),
+    asking("housekeeper", "expired", expiring, promote,
+           with_status("cancelled", ["alone", "all.1.0", "all.1.1", "all.2"]), "promote", "pause"),
+    asking("housekeeper", "old", finished, prune, {}, "prune"),
+    asking("ticker", "tick", nothing, tick, {}, "enqueue", "note"),
+    asking("operator", "cancel", held_and_waiting, cancel,
+           with_status("cancelled", ["running", "waiting", "all.1.0", "all.1.1", "all.2"]),
+           "cancel"),
+    asking("operator", "replay", dead_letters, replay, with_status("failed", ["one", "two"]),
+           "replay"),
+    asking("operator", "purge", dead_member, purge, {"all.1.0": "done", "all.2": "cancelled"},
+           "purge"),
+    asking("operator", "adopt", nothing, adopt,
+           {"dead": "failed"} | with_status("done", ["waiting", "all.1.1", "all.2"]), "adopt"),
+)  # fmt: skip

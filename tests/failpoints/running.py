@@ -1,0 +1,183 @@
+"""One process dies at one point; a clean one finishes what it left, and is asked what it found.
+
+Both are children of a server that has everything imported, so that a process costs milliseconds.
+"""
+
+import asyncio
+import logging
+import multiprocessing
+import signal
+from collections.abc import Callable
+from importlib import import_module
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mulligan.stores import make_store
+from tests.failpoints.app import make_app
+from tests.failpoints.checking import check, leases_of
+from tests.failpoints.plays import PLAYS, Play, tick
+from tests.failpoints.points import POINTS, operation_of
+from tests.failpoints.scene import Scene, work_until_ended
+from tests.failpoints.taps import tap
+
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(
+    ["tests.failpoints.running", "mulligan.stores.sqlite", "mulligan.stores.redis",
+     "mulligan.stores.postgres", "mulligan.stores.mongo"]
+)  # fmt: skip
+PATIENCE = 60.0
+# Every worker places the next tick of the app's one periodic task.
+PLACED = {"tick": "pending"}
+# What a worker does every second, and how long a half-taken permit may be somebody's yet.
+QUICKER: dict[str, float] = {
+    "mulligan.engine.worker:REAP_EVERY": 0.1,
+    "mulligan.engine.worker:KEEP_HOUSE_EVERY": 0.1,
+    "mulligan.engine.reporter:EVERY": 0.2,
+    "mulligan.app.mulligan:BATCH_LIMIT": 3,
+    "mulligan.stores.mongo.gates:GRACE": 300_000,
+    "mulligan.stores.mongo.upkeep:SWEEP_EVERY": 200_000,
+}
+
+
+class Case(NamedTuple):
+    """A play on a store of its own, and the point at which its process is to die."""
+
+    play: str
+    url: str
+    mark: str
+    ledger: Path
+    point: str | None = None
+
+
+class Outcome(NamedTuple):
+    """What became of it: whether the process died there, and what is wrong afterwards."""
+
+    point: str
+    died: bool
+    wrong: list[str]
+
+
+async def points_of(case: Case) -> list[str]:
+    """The points that the play passes, by a process that dies at none."""
+    points: list[str] = await ask(rehearse, case)
+    within = play_of(case).within
+    return [point for point in points if operation_of(point).partition(":")[0] in within]
+
+
+async def kill_at(case: Case) -> Outcome:
+    """Let a process die at the point, then let a clean one finish and look."""
+    code = await ended(PROCESSES.Process(target=perform, args=(case,), daemon=True))
+    wrong = [] if code in (0, -signal.SIGKILL) else [f"the process ended with {code} before that"]
+    try:
+        wrong += await ask(finish, case)
+    except ChildProcessError as error:
+        wrong.append(f"nothing could put it right: {error}")
+    return Outcome(case.point or "", code == -signal.SIGKILL, wrong)
+
+
+async def ask(target: Callable[[Case, Connection], None], case: Case) -> Any:
+    """What another process answers. Raises ChildProcessError if it ends without an answer."""
+    ours, theirs = PROCESSES.Pipe(duplex=False)
+    code = await ended(PROCESSES.Process(target=target, args=(case, theirs), daemon=True))
+    theirs.close()
+    try:
+        return ours.recv()
+    except EOFError:
+        raise ChildProcessError(f"{case.play}: a clean process ended with {code}") from None
+    finally:
+        ours.close()
+
+
+async def ended(process: ForkServerProcess, *, started: bool = False) -> int | None:
+    """Wait for the end of the process; its exit code, None if it took too long."""
+    if not started:
+        process.start()
+    loop, over = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(process.sentinel, over.set)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await over.wait()
+    except TimeoutError:
+        return None
+    finally:
+        loop.remove_reader(process.sentinel)
+        process.kill()
+        process.join()
+    return process.exitcode
+
+
+# -- in the other process ------------------------------------------------------------------
+
+
+def perform(case: Case) -> None:
+    """Play up to the point of death."""
+    asyncio.run(with_scene(case, begin))
+
+
+def rehearse(case: Case, answer: Connection) -> None:
+    """Play to the end, and say which points were passed."""
+    perform(case._replace(point=None))
+    answer.send(list(POINTS.seen))
+    asyncio.run(with_scene(case, clear))
+
+
+def finish(case: Case, answer: Connection) -> None:
+    """Do what a clean process does after the crash, and say what is wrong in the end."""
+    answer.send(asyncio.run(with_scene(case, end)))
+
+
+async def begin(case: Case, scene: Scene) -> list[str]:
+    """Prepare the play, then take part in it with the point armed."""
+    play = play_of(case)
+    await play.prepare(scene)
+    tap(case.url)
+    POINTS.arm(case.point)
+    await play.act(scene)
+    POINTS.armed = False
+    return []
+
+
+async def end(case: Case, scene: Scene) -> list[str]:
+    """Ask again what was not answered, work until all is quiet, and look."""
+    play = play_of(case)
+    held = await leases_of(scene)
+    if play.again:
+        await play.act(scene)
+    await work_until_ended(play.ends)(scene)
+    await tick(scene)
+    wrong = await check(scene, play.ends | PLACED, held, case.ledger)
+    await clear(case, scene)
+    return wrong
+
+
+async def clear(_case: Case, scene: Scene) -> list[str]:
+    """Leave the place as it was found."""
+    ids = [job.id for job in await scene.jobs()]
+    await scene.store.cancel(ids, "the play is over")
+    await scene.store.purge(ids)
+    return []
+
+
+async def with_scene(case: Case, part: Callable[[Case, Scene], Any]) -> list[str]:
+    """Open the store, and do the part."""
+    logging.disable(logging.CRITICAL)
+    for name, value in QUICKER.items():
+        module, _, constant = name.partition(":")
+        assert hasattr(import_module(module), constant), name
+        setattr(import_module(module), constant, value)
+    app = make_app(case.url, case.mark, case.ledger)
+    store = make_store(case.url)
+    await store.open()
+    try:
+        wrong: list[str] = await part(case, Scene(app, store, case.mark))
+        return wrong
+    finally:
+        await store.close()
+        app.close()
+
+
+def play_of(case: Case) -> Play:
+    """The play by its name."""
+    return next(play for play in PLAYS if play.title == case.play)

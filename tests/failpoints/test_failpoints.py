@@ -1,0 +1,45 @@
+"""Nothing is lost or doubled, wherever a process is killed: each play, at each of its points."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.failpoints.performing import Performance
+from tests.failpoints.places import Places, places
+from tests.failpoints.plays import PLAYS
+from tests.stores import require
+
+CASES = [
+    pytest.param(store, play, id=f"{store}-{play.role}-{play.name}".replace(" ", "-"))
+    for store in ("sqlite", "redis", "postgres", "mongo")
+    for play in PLAYS
+    if store in play.stores
+]
+
+
+@pytest.fixture(scope="module")
+def places_on(tmp_path_factory) -> Iterator[Callable[[str], Places]]:
+    """Places on a store, kept for all plays: a schema takes longer to make than to use."""
+    made: dict[str, Places] = {}
+    with ExitStack() as stack:
+
+        def on(store: str) -> Places:
+            if store not in made:
+                folder = tmp_path_factory.mktemp(store)
+                made[store] = stack.enter_context(places(store, folder))
+            return made[store]
+
+        yield on
+
+
+@pytest.mark.parametrize(("store", "play"), CASES)
+async def test_whatever_is_killed_where_ends_as_if_nothing_had_happened(
+    store, play, places_on, tmp_path
+):
+    require(store)
+    outcomes = await Performance(play, places_on(store), tmp_path).run()
+    wrong = {outcome.point: outcome.wrong for outcome in outcomes if outcome.wrong}
+    assert wrong == {}
+    killed = sum(outcome.died for outcome in outcomes)
+    assert killed > len(outcomes) / 2, [each.point for each in outcomes if not each.died]
