@@ -12,7 +12,7 @@ JOBS ?= 2
 ARGS ?=
 BENCH = $(BIN)/python -m tests.servers run --stores redis,postgres,mongo -- $(BIN)/python -m benchmarks.compare
 
-.PHONY: help setup demo test check format chaos dst docs charts bench bench-peers bench-docs lock clean
+.PHONY: help setup demo test check format chaos failpoints dst docs charts bench bench-peers bench-docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,9 +52,13 @@ format: setup ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-chaos: setup ## kill and pause workers and servers while they work, on every store
+chaos: setup ## kill, stop, cut off and starve real processes and servers, on every store
 	@for store in sqlite redis postgres mongo; do \
-	  $(BIN)/python -m tests.chaos --store $$store --jobs 20000 || exit 1; done
+	  $(BIN)/python -m tests.chaos --store $$store --seconds 60 $(ARGS) || exit 1; done
+
+failpoints: setup ## kill a process at every step it takes, on every store
+	@for store in sqlite redis postgres mongo; do \
+	  $(BIN)/python -m tests.failpoints --store $$store $(ARGS) || exit 1; done
 
 dst: setup ## live through 100,000 simulated days, with faults
 	$(BIN)/python -m tests.dst --seeds 100000 --jobs $(JOBS) $(ARGS)

@@ -1,162 +1,135 @@
-"""`python -m tests.chaos --store sqlite --jobs 20000`: the run, its faults and its verdict."""
+"""`python -m tests.chaos --store redis --seconds 60 --seed 1`: a run, its faults, its verdict.
+
+Producers, workers and a supervisor work on a store of their own while they are killed and stopped,
+the server is killed, the network fails and resources run out. Then everything is let end, and the
+history that all processes wrote is checked. Exit code 1 if anything in it cannot be.
+"""
 
 import argparse
 import json
-import os
 import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from mulligan import Mulligan
-from mulligan.core.job import Job
-from mulligan.stores.contract import Page, Selection, Store
-from tests.chaos.fleet import Fleet
-from tests.servers import PostgresServer, RedisServer
-from tests.servers.mongo import mongo_server
+from mulligan.testing.history import Clerk, InFile, report
+from tests.chaos.app import URL
+from tests.chaos.faults import Faults
+from tests.chaos.fleet import Fleet, worker_command
+from tests.chaos.judging import judge
+from tests.chaos.producer import EVERY
+from tests.chaos.quiet import has_finished_some, open_once, unfinished
+from tests.chaos.recording import HISTORY
+from tests.chaos.showing import show, summary
+from tests.chaos.stand import STORES, Stand, fake_clock, stand, with_mounts_of_its_own
 
-FAULTS = ("lost", "unended", "broken", "stale commits accepted")
-KILL_EVERY, PAUSE_EVERY = 1.0, 3.0
+APP = "tests.chaos.app:app"
+LOOK_EVERY = 0.1
+# How far off the clocks of workers are, where that may be: most are right.
+CLOCKS = (0, 0, 0, -600, 90, 3600)
+KIND = {
+    "app": APP, "min": 1, "max_concurrent": 1, "cooldown": 0, "backoff": 0.1, "backoff_max": 0.5,
+    "drain_timeout": 20,
+}  # fmt: skip
 
 
 def main() -> None:
-    """Run chaos on one store; exit 1 if a job was lost or doubled."""
+    """Run chaos on one store; exit 1 if a job was lost or doubled, or a promise broken."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("--store", default="sqlite")
-    parser.add_argument("--jobs", type=int, default=20_000)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--restarts", type=int, default=3, help="kills of the server, if any")
+    parser.add_argument("--store", choices=STORES, default="sqlite")
+    parser.add_argument("--seconds", type=float, default=60, help="how long faults go on")
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--every", type=float, default=1.5, help="seconds between two faults")
+    parser.add_argument("--rate", type=float, default=4, help="batches of 12 jobs a second")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--limit", type=float, default=600, help="seconds until it gives up")
-    parser.add_argument("--log", type=Path, help="where to keep what the workers said")
+    parser.add_argument("--limit", type=float, default=240, help="seconds to let all work end")
+    parser.add_argument("--keep", type=Path, help="where to keep the history and the log")
+    parser.add_argument("--json", action="store_true", dest="as_json")
     options = parser.parse_args()
-    with place(options.store) as (url, server):
-        report = run(url, server, options)
-    print(json.dumps(report, indent=2))
-    sys.exit(any(report[fault] for fault in FAULTS))
+    if options.store == "sqlite":
+        with_mounts_of_its_own()
+    with stand(options.store) as place, tempfile.TemporaryDirectory() as folder:
+        result = run(place, options.keep or Path(folder), options)
+    print(json.dumps(result, indent=2)) if options.as_json else show(result)
+    sys.exit(bool(result["violations"] or result["lost"] or result["unended"]))
 
 
-@contextmanager
-def place(store: str) -> Iterator[tuple[str, Any]]:
-    """A store's URL, and the server behind it that may be killed."""
-    if store == "sqlite":
-        with tempfile.TemporaryDirectory() as folder:
-            yield f"sqlite:///{Path(folder) / 'chaos.db'}", None
-        return
-    make = {"redis": RedisServer, "postgres": PostgresServer, "mongo": mongo_server}[store]
-    with make() as server:
-        yield server.url, server
-
-
-def run(url: str, server: Any, options: argparse.Namespace) -> dict[str, Any]:
-    """Enqueue, do harm until every job has ended, and look at what is stored."""
-    os.environ["MULLIGAN_CHAOS_URL"] = url  # read when the app is imported
-    chaos = import_module("tests.chaos.app")
-    app: Mulligan = chaos.app
+def run(place: Stand, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """Start everything, do harm for a while, let all work end, and judge."""
+    history, state = folder / "history", folder / "fleet"
+    history.mkdir(parents=True)
     chance = random.Random(options.seed)
-    handles = app.enqueue_many(chaos.work.call(number) for number in range(options.jobs))
-    ids = [handle.id for handle in handles]
-    fleet = Fleet(url, options.workers, chance)
-    fleet.fill()
-    begin = time.monotonic()
-    restarts = harm(app, fleet, server, options, begin)
-    seconds = time.monotonic() - begin
-    log = fleet.stop()
-    if options.log:
-        options.log.write_text(log)
-    jobs = {job.id: job for job in everything(app)}
-    history = {job.id: app.job(job.id).history() for job in list(jobs.values())[:500]}
-    app.close()
-    return {
-        "store": options.store,
-        "jobs": options.jobs,
-        "seconds": round(seconds, 1),
-        "kills": fleet.kills,
-        "pauses beyond the lease": fleet.pauses,
-        "server restarts": restarts,
-        "done": sum(job.status == "done" for job in jobs.values()),
-        "failed": sum(job.status == "failed" for job in jobs.values()),
-        "lost": sum(id_ not in jobs for id_ in ids),
-        "unended": sum(job.status not in ("done", "failed") for job in jobs.values()),
-        "broken": [job.id for job in jobs.values() if not sound(job, history.get(job.id))],
-        "leases seized": log.count("stopped beating"),
-        "stale commits refused": log.count("was refused"),
-        "stale commits accepted": sum(is_stale(job) for job in jobs.values()),
+    clerk = Clerk(InFile(history / "faults.jsonl"), "faults", time.monotonic)
+    fleet = start(place, folder, options, chance)
+    faults = Faults(place, fleet, state, clerk, chance)
+    began = time.monotonic()
+    try:
+        while not has_finished_some(place.direct) and time.monotonic() < began + options.limit:
+            time.sleep(LOOK_EVERY)
+        began = time.monotonic()
+        harm(fleet, faults, began + options.seconds, options.every)
+        fleet.retire("producer")
+        unended = let_end(fleet, place.direct, options.limit)
+    finally:
+        faults.undo(every=True)
+        log = fleet.stop()
+        if options.keep:
+            (folder / "log").write_text(log)
+    seconds = time.monotonic() - began
+    verdict = judge(history, place.direct)
+    if verdict.violations:
+        print(report(verdict.violations), file=sys.stderr)
+    return summary(options.store, options.seed, seconds, faults, verdict) | {"unended": unended}
+
+
+def start(place: Stand, folder: Path, options: argparse.Namespace, chance: random.Random) -> Fleet:
+    """The processes of the run, which know it by their environment."""
+    file = folder / "fleet.toml"
+    lines = [f"{name} = {json.dumps(value)}" for name, value in KIND.items()]
+    head = ["every = 0.2", "orphan_grace = 30", f"state = {json.dumps(str(folder / 'fleet'))}"]
+    file.write_text("\n".join([*head, "[kinds.supervised]", *lines]))
+    commands = {
+        "worker": worker_command(APP),
+        "producer": ["tests.chaos.producer"],
+        "supervisor": ["mulligan", "supervise", str(file), "--json"],
     }
+    sizes = {"worker": options.workers, "producer": 1, "supervisor": 1}
+    env = {URL: place.url, HISTORY: str(folder / "history"), EVERY: str(1 / options.rate)}
+
+    def clock() -> dict[str, str]:
+        # A file is shared by one machine, and so is its clock: that is the store's.
+        return {} if place.server is None else fake_clock(chance.choice(CLOCKS))
+
+    open_once(place.direct)
+    fleet = Fleet(commands, sizes, env, chance, clock)
+    fleet.fill()
+    return fleet
 
 
-def harm(
-    app: Mulligan, fleet: Fleet, server: Any, options: argparse.Namespace, begin: float
-) -> int:
-    """Kill, pause and restart until nothing is left to do; how often the server was killed."""
-    next_kill = next_pause = begin + KILL_EVERY
-    restarts = 0
-    while unfinished(app):
-        now = time.monotonic()
-        if now - begin > options.limit:
-            break
-        if now >= next_kill:
-            fleet.kill_one()
-            next_kill = now + KILL_EVERY
-        if now >= next_pause:
-            fleet.pause_one(1.5 * app.settings.lease)
-            next_pause = now + PAUSE_EVERY
-        if server is not None and restarts < options.restarts and now - begin > 3 * (restarts + 1):
-            server.kill()
-            server.start()
-            restarts += 1
+def harm(fleet: Fleet, faults: Faults, until: float, every: float) -> None:
+    """One fault after the other until the time is up; what died is replaced."""
+    strike_at = time.monotonic() + 2 * every
+    while (now := time.monotonic()) < until:
+        if now >= strike_at:
+            faults.strike()
+            strike_at = now + every
+        faults.undo()
         fleet.wake()
         fleet.fill()
-        time.sleep(0.1)
-    return restarts
+        time.sleep(LOOK_EVERY)
+    faults.undo(every=True)
 
 
-def unfinished(app: Mulligan) -> bool:
-    """Whether a job waits or runs; a store that is away says nothing."""
-    try:
-        stats = app.access.call(lambda store: store.stats())
-    except Exception as error:  # noqa: BLE001 - the server is being restarted
-        print(f"looking: {type(error).__name__}", file=sys.stderr)
-        return True
-    return bool(stats.running or stats.lanes)
-
-
-def everything(app: Mulligan) -> Iterator[Job]:
-    """Every job in the store, page by page."""
-    after: str | None = None
-    while True:
-        page = app.access.call(partial(page_of_all, after))
-        yield from page.jobs
-        after = page.after
-        if after is None:
-            return
-
-
-async def page_of_all(after: str | None, store: Store) -> Page:
-    """The next thousand jobs."""
-    return await store.page(Selection(), 1000, after)
-
-
-def is_stale(job: Job) -> bool:
-    """Whether the job's result was written under another lease than its last."""
-    return job.status == "done" and job.value() != job.token
-
-
-def sound(job: Job, history: list[Any] | None) -> bool:
-    """Whether a job's counters agree with each other and with its history."""
-    if job.status == "failed" and job.retry_count != 20:
-        return False
-    if history is None:
-        return True
-    numbers = [attempt.number for attempt in history]
-    failures = job.retry_count + (job.status == "failed")
-    return numbers == list(range(1, failures + 1))
+def let_end(fleet: Fleet, url: str, limit: float) -> int:
+    """Heal everything and wait until no job waits or runs; how many still do when time is up."""
+    deadline = time.monotonic() + limit
+    while (left := unfinished(url)) and time.monotonic() < deadline:
+        fleet.wake()
+        fleet.fill()
+        time.sleep(5 * LOOK_EVERY)
+    return left
 
 
 if __name__ == "__main__":

@@ -3,24 +3,81 @@
 import asyncio
 import os
 import random
+from typing import Any
 
-from mulligan import Exponential, Mulligan, Retry, Settings, current_job
+from mulligan import Delays, Exponential, Retry, Settings, current_job, each
+from mulligan.app import Prepared
+from tests.chaos.recording import Recorded, attempt
 
-app = Mulligan(
-    os.environ.get("MULLIGAN_CHAOS_URL", "memory://"),
-    settings=Settings(lease=2.0, beat=0.5, concurrency=50),
+URL = "MULLIGAN_CHAOS_URL"
+LEASE, BEAT = 2.0, 0.5
+# So many attempts take long enough to be met by whatever happens to their worker.
+LONG = 0.1
+OFTEN = Retry(20, Exponential(0.05, 2, 0.5))
+
+app = Recorded(
+    os.environ.get(URL, "memory://"),
+    settings=Settings(lease=LEASE, beat=BEAT, concurrency=20, drain_timeout=20),
 )
 
 
-@app.task(queue="chaos", retry=Retry(20, Exponential(0.05, 2, 0.5)))
-async def work(number: int) -> int:
-    """Take a few milliseconds; fail one attempt in ten; some numbers fail every time.
+async def take_a_while() -> None:
+    """Mostly milliseconds, now and then a second or two; one attempt in ten fails."""
+    long = random.random() < LONG
+    with attempt():
+        await asyncio.sleep(random.uniform(0.5, LEASE) if long else random.uniform(0.001, 0.05))
+        if random.random() < 0.1:
+            raise TimeoutError(f"attempt {current_job().attempt} met a bad network")
 
-    The result is the token of the lease, so that a result that was written under an old one shows.
-    """
-    await asyncio.sleep(random.uniform(0.001, 0.02))
-    if number % 500 == 499:
+
+@app.task(queue="chaos", retry=OFTEN)
+async def work(number: int) -> int:
+    """One job among many."""
+    await take_a_while()
+    return number
+
+
+@app.task(queue="chaos", retry=OFTEN)
+async def dig(number: int) -> list[int]:
+    """The first stage of a chain that spreads."""
+    await take_a_while()
+    return [number, number + 1, number + 2]
+
+
+@app.task(queue="chaos", retry=OFTEN)
+async def add(numbers: list[int]) -> int:
+    """The last stage, which gathers."""
+    await take_a_while()
+    return sum(numbers)
+
+
+@app.task(queue="chaos", retry=OFTEN, concurrency_key="few", concurrency_limit=3)
+async def squeeze(number: int) -> int:
+    """One of those of which three may run at a time."""
+    await take_a_while()
+    return number
+
+
+@app.task(queue="chaos", retry=OFTEN)
+async def mourn(letter: dict[str, Any]) -> str:
+    """What is done about a dead letter."""
+    await take_a_while()
+    return str(letter["id"])
+
+
+@app.task(queue="chaos", retry=Retry(2, Delays((0.05,))), on_dead=mourn)
+async def despair(number: int) -> None:
+    """Never works."""
+    with attempt():
         raise ValueError("this one never works")
-    if random.random() < 0.1:
-        raise TimeoutError(f"attempt {current_job().attempt} met a bad network")
-    return current_job().token
+
+
+def batch(name: str) -> list[Prepared[Any]]:
+    """The calls that a producer enqueues together: of every kind some, under fixed ids."""
+    plain = [work.using(id=f"{name}-{number}").call(number) for number in range(6)]
+    line = (work | work | work).using(id=f"{name}-line", unique_key=f"{name}-line")
+    fan = (dig | each(work) | add).using(id=f"{name}-fan")
+    few = [squeeze.using(id=f"{name}-few{number}").call(number) for number in range(2)]
+    later = work.using(id=f"{name}-later", delay=0.5).call(7)
+    sad = despair.using(id=f"{name}-sad").call(0)
+    return [*plain, line.call(1), fan.call(1), *few, later, sad]

@@ -1,4 +1,4 @@
-"""Worker processes that are killed and paused at random, and always replaced."""
+"""The processes of a run: killed and paused at random, and always replaced."""
 
 import os
 import random
@@ -7,76 +7,132 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from math import inf
 from pathlib import Path
 from typing import IO
 
+from mulligan.supervisor.locks import holders, is_held
+
+PROJECT = Path(__file__).parents[2]
+PATIENCE = 60.0
+
+
+def no_more_env() -> dict[str, str]:
+    """Every worker is like the others."""
+    return {}
+
 
 class Fleet:
-    """Keeps `size` workers alive; counts what it does to them and what they say."""
+    """Keeps so many processes of each role alive; counts what it does to them.
+
+    `commands` says how a role is started, `sizes` how many of it there are. `worker_env` gives
+    what is special about the next worker.
+    """
 
     def __init__(
-        self, url: str, size: int, chance: random.Random, app: str = "tests.chaos.app:app"
+        self,
+        commands: Mapping[str, list[str]],
+        sizes: Mapping[str, int],
+        env: Mapping[str, str],
+        chance: random.Random,
+        worker_env: Callable[[], dict[str, str]] = no_more_env,
     ) -> None:
-        self._app = app
-        self._env = {**os.environ, "MULLIGAN_CHAOS_URL": url}
-        self._size = size
+        self._commands = commands
+        self._sizes = dict(sizes)
+        self._env = {**os.environ, **env}
+        self._worker_env = worker_env
         self._chance = chance
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop
-        self._workers: list[subprocess.Popen[bytes]] = []
+        self._processes: dict[str, list[subprocess.Popen[bytes]]] = {role: [] for role in sizes}
         self._paused: dict[int, float] = {}
-        self.kills = 0
-        self.pauses = 0
 
     def fill(self) -> None:
-        """Start as many workers as are missing."""
-        self._workers = [worker for worker in self._workers if worker.poll() is None]
-        while len(self._workers) < self._size:
-            command = [sys.executable, "-m", "mulligan", "worker", self._app]
-            self._workers.append(
-                subprocess.Popen(
-                    [*command, "--log-level", "warning"],
-                    env=self._env,
-                    stdout=self._log,
-                    stderr=self._log,
-                    cwd=Path(__file__).parents[2],
-                )
-            )
+        """Start as many processes as are missing."""
+        for role, size in self._sizes.items():
+            alive = [each for each in self._processes[role] if each.poll() is None]
+            while len(alive) < size:
+                alive.append(self._start(role))
+            self._processes[role] = alive
 
-    def kill_one(self) -> None:
-        """SIGKILL a random worker, but none that is paused: it is to come back and be refused."""
-        worker = self._chance.choice(self._awake())
-        worker.kill()
-        worker.wait()
-        self.kills += 1
+    def kill(self, role: str) -> int | None:
+        """SIGKILL one of the role, but none that is paused: it is to come back and be refused."""
+        awake = self._awake(role)
+        if not awake:
+            return None
+        process = self._chance.choice(awake)
+        process.kill()
+        process.wait()
+        return process.pid
 
-    def pause_one(self, seconds: float) -> None:
-        """SIGSTOP a random worker for longer than its lease; `wake` lets it go on."""
-        awake = self._awake()
-        if len(awake) > 1:
-            worker = self._chance.choice(awake)
-            worker.send_signal(signal.SIGSTOP)
-            self._paused[worker.pid] = time.monotonic() + seconds
-            self.pauses += 1
-
-    def _awake(self) -> "list[subprocess.Popen[bytes]]":
-        return [worker for worker in self._workers if worker.pid not in self._paused]
+    def pause(self, role: str, seconds: float) -> int | None:
+        """SIGSTOP one of the role for so long, unless it is the last; `wake` lets it go on."""
+        awake = self._awake(role)
+        if len(awake) < 2:
+            return None
+        process = self._chance.choice(awake)
+        process.send_signal(signal.SIGSTOP)
+        self._paused[process.pid] = time.monotonic() + seconds
+        return process.pid
 
     def wake(self) -> None:
         """SIGCONT those whose pause is over."""
-        for worker in self._workers:
-            if self._paused.get(worker.pid, inf) < time.monotonic():
-                del self._paused[worker.pid]
-                worker.send_signal(signal.SIGCONT)
+        for process in self._all():
+            if self._paused.get(process.pid, inf) < time.monotonic():
+                del self._paused[process.pid]
+                process.send_signal(signal.SIGCONT)
+
+    def retire(self, role: str) -> None:
+        """Have no more of this role: let those there are end in order."""
+        self._sizes[role] = 0
+        self._end(self._processes.pop(role, []))
+        self._sizes.pop(role)
 
     def stop(self) -> str:
-        """Drain all workers; everything that they logged."""
-        for worker in self._workers:
-            worker.send_signal(signal.SIGCONT)
-            worker.terminate()
-        for worker in self._workers:
-            worker.wait(timeout=60)
+        """Let all end in order; everything that they logged."""
+        for role in list(self._sizes):
+            self.retire(role)
         self._log.seek(0)
         log = self._log.read().decode("utf-8", "replace")
         self._log.close()
         return log
+
+    def _end(self, processes: "list[subprocess.Popen[bytes]]") -> None:
+        for process in processes:
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGCONT)
+                process.terminate()
+        for process in processes:
+            process.wait(timeout=PATIENCE)
+
+    def _start(self, role: str) -> "subprocess.Popen[bytes]":
+        more = self._worker_env() if role == "worker" else {}
+        return subprocess.Popen(
+            [sys.executable, "-m", *self._commands[role]],
+            env=self._env | more,
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            cwd=PROJECT,
+        )
+
+    def _awake(self, role: str) -> "list[subprocess.Popen[bytes]]":
+        return [
+            each
+            for each in self._processes.get(role, ())
+            if each.pid not in self._paused and each.poll() is None
+        ]
+
+    def _all(self) -> "list[subprocess.Popen[bytes]]":
+        return [each for processes in self._processes.values() for each in processes]
+
+
+def worker_command(app: str) -> list[str]:
+    """How a worker of an app is started."""
+    return ["mulligan", "worker", app, "--log-level", "warning"]
+
+
+def supervised(state: Path) -> list[int]:
+    """The processes that a supervisor has started, by the locks that they hold."""
+    return [pid for path in state.glob("*-*.lock") if is_held(path) for pid in holders(path)]

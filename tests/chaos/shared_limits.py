@@ -16,8 +16,8 @@ from typing import Any
 
 from mulligan.core.job import Job
 from mulligan.stores.contract import Selection, Store
-from tests.chaos.__main__ import place
-from tests.chaos.fleet import Fleet
+from tests.chaos.fleet import Fleet, worker_command
+from tests.chaos.stand import place
 
 
 def main() -> None:
@@ -41,7 +41,9 @@ def run(url: str, options: argparse.Namespace) -> dict[str, Any]:
     limits.app.configure()
     for task in (limits.capped, limits.budgeted):
         limits.app.enqueue_many(task.call() for _ in range(options.jobs))
-    fleet = Fleet(url, options.workers, random.Random(0), app="tests.chaos.limits_app:app")
+    commands = {"worker": worker_command("tests.chaos.limits_app:app")}
+    env = {"MULLIGAN_CHAOS_URL": url}
+    fleet = Fleet(commands, {"worker": options.workers}, env, random.Random(0))
     deadline = time.monotonic() + options.limit
     try:
         jobs = ended(limits.app)

@@ -1,0 +1,168 @@
+"""What a run has shown: its history checked, its faults and recoveries counted."""
+
+import asyncio
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from mulligan.stores import make_store
+from mulligan.testing.history import (
+    INVARIANTS,
+    AnyEvent,
+    Fault,
+    Invariant,
+    Stock,
+    Violation,
+    check,
+    in_order,
+    load,
+    take_stock,
+)
+from mulligan.testing.history.events import Claim, Commit, Enqueue, Seize
+from mulligan.testing.history.queues import LanesKeepOrder
+from mulligan.testing.history.shares import SharesAreKept
+
+DEADLY = ("worker killed", "supervised worker killed")
+
+
+class Judgement(NamedTuple):
+    """The figures of a run."""
+
+    events: int
+    jobs: int
+    done: int
+    failed: int
+    lost: int
+    stale: int
+    seized: int
+    unanswered: int
+    longest_silence: float
+    longest_return: float
+    violations: list[Violation]
+
+
+def judge(folder: Path, url: str) -> Judgement:
+    """Read what every process wrote and what is stored, when nobody is at work any more."""
+    events = load(folder.glob("*.jsonl"))
+    events = in_order(parted(events) if url.startswith("mongodb") else events)
+    stock = asyncio.run(stored(url))
+    statuses = [job.status for job in stock.jobs]
+    return Judgement(
+        events=len(events),
+        jobs=len(stock.jobs),
+        done=statuses.count("done"),
+        failed=statuses.count("failed"),
+        lost=len(accepted(events) - {job.id for job in stock.jobs}),
+        stale=sum((event.verdicts or []).count("stale") for event in commits(events)),
+        seized=sum(len(event.taken or ()) for event in events if isinstance(event, Seize)),
+        unanswered=sum(event.ended is None for event in events),
+        longest_silence=longest_silence(events),
+        longest_return=longest_return(events),
+        violations=check([*events, stock], promised_by(url)),
+    )
+
+
+def promised_by(url: str) -> list[type[Invariant]]:
+    """What the store promises whatever happens.
+
+    Order and shares within a lane are kept by who claims. MongoDB claims job by job, and a claim
+    of PostgreSQL passes by jobs that another has locked, whose connection may then be cut.
+    """
+    yielding = {"mongodb": (LanesKeepOrder, SharesAreKept), "postgresql": (LanesKeepOrder,)}
+    but = yielding.get(url.partition(":")[0], ())
+    return [each for each in INVARIANTS if each not in but]
+
+
+def parted(events: Iterable[AnyEvent]) -> list[AnyEvent]:
+    """The events of a store that treats the jobs of a batch one by one, an event for each job.
+
+    MongoDB has no transactions here: of two claims at a time, each may be first for some jobs.
+    """
+    parts: list[AnyEvent] = []
+    for event in events:
+        match event:
+            case Claim(taken=[_, *_] as taken) | Seize(taken=[_, *_] as taken):
+                parts += [replace(event, taken=[each]) for each in taken]
+            case Commit(verdicts=[_, *_] as verdicts):
+                pairs = zip(event.endings, verdicts, strict=True)
+                parts += [replace(event, endings=[e], verdicts=[v]) for e, v in pairs]
+            case _:
+                parts.append(event)
+    return parts
+
+
+async def stored(url: str) -> Stock:
+    """All that is in the store."""
+    store = make_store(url)
+    await store.open()
+    try:
+        return await take_stock(store, rest=True)
+    finally:
+        await store.close()
+
+
+def accepted(events: Iterable[AnyEvent]) -> set[str]:
+    """The jobs that a producer was told are stored, and the next stages of finished ones."""
+    ids: set[str] = set()
+    for event in events:
+        if isinstance(event, Enqueue):
+            ids.update(answer.id for answer in event.answers or ())
+        elif isinstance(event, Commit):
+            for ending, verdict in zip(event.endings, event.verdicts or (), strict=False):
+                if verdict == "written":
+                    ids.update(new.id for new in ending.next)
+    return ids
+
+
+def commits(events: Iterable[AnyEvent]) -> list[Commit]:
+    """Every commit."""
+    return [event for event in events if isinstance(event, Commit)]
+
+
+def longest_silence(events: Sequence[AnyEvent]) -> float:
+    """The longest time from a fault to the next job that was finished, in seconds."""
+    finished = sorted(
+        event.ended
+        for event in commits(events)
+        if event.ended is not None
+        and any(
+            ending.how == "done" and verdict == "written"
+            for ending, verdict in zip(event.endings, event.verdicts or (), strict=False)
+        )
+    )
+    waits = [0.0]
+    for fault in (event for event in events if isinstance(event, Fault)):
+        at = bisect_right(finished, fault.began)
+        if at < len(finished):
+            waits.append(finished[at] - fault.began)
+    return max(waits)
+
+
+def longest_return(events: Sequence[AnyEvent]) -> float:
+    """The longest time from a worker's death to the next start of a job that it held."""
+    claims: dict[str, list[tuple[float, int, str]]] = defaultdict(list)
+    ended: set[tuple[str, int]] = set()
+    for event in events:
+        if isinstance(event, Claim):
+            for taken in event.taken or ():
+                claims[taken.job].append((event.ended or event.began, taken.token, taken.worker))
+        elif isinstance(event, Commit) and event.verdicts is not None:
+            ended.update((ending.job, ending.token) for ending in event.endings)
+    deaths = {
+        event.about: event.began
+        for event in events
+        if isinstance(event, Fault) and event.what in DEADLY
+    }
+    waits = [0.0]
+    for job, starts in claims.items():
+        starts.sort()
+        for (at, token, worker), (again, _, _) in pairwise(starts):
+            died = deaths.get(worker.split("-")[-2], 0.0)
+            if (job, token) not in ended and at <= died < again:
+                waits.append(again - died)
+    return max(waits)

@@ -1,0 +1,59 @@
+"""An app whose processes write down all that they ask of their store, and all that tasks do."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from itertools import count
+from pathlib import Path
+
+from mulligan import Mulligan, current_job
+from mulligan.stores.contract import Store
+from mulligan.testing.history import Attempt, Clerk, InFile, recorded
+
+# The folder of the history; unset, nothing is written.
+HISTORY = "MULLIGAN_CHAOS_HISTORY"
+_numbers = count()
+
+
+class Recorded(Mulligan):
+    """Every handle on the store has a file of its own, which outlives its process."""
+
+    def make_store(self, *, inline: bool = False) -> Store:
+        """A handle that writes down what is asked of it."""
+        store = super().make_store(inline=inline)
+        if HISTORY not in os.environ:
+            return store
+        name = new_name()
+        return recorded(store, InFile(Path(os.environ[HISTORY]) / f"{name}.jsonl"), name)
+
+
+def new_name() -> str:
+    """A name for one writer of one process, never used again."""
+    return f"{os.getpid()}-{next(_numbers)}-{time.time_ns():x}"
+
+
+@cache
+def clerk() -> Clerk | None:
+    """Who writes down what the tasks of this process do."""
+    if HISTORY not in os.environ:
+        return None
+    name = new_name()
+    return Clerk(InFile(Path(os.environ[HISTORY]) / f"{name}.jsonl"), name, time.monotonic)
+
+
+@contextmanager
+def attempt() -> Iterator[None]:
+    """Write down that the current attempt starts, and how it ends."""
+    writer, job = clerk(), current_job()
+    if writer is None:
+        yield
+        return
+    writer.note(Attempt(job=job.id, token=job.token, said="started"))
+    try:
+        yield
+    except Exception:
+        writer.note(Attempt(job=job.id, token=job.token, said="failed"))
+        raise
+    writer.note(Attempt(job=job.id, token=job.token, said="succeeded"))

@@ -1,0 +1,52 @@
+"""A minute of chaos on each store, all at the same time: nothing is lost, nothing is broken.
+
+`python -m pytest -m 'not slow'` leaves it out.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.stores import require
+
+PROJECT = Path(__file__).parents[2]
+STORES = ("sqlite", "redis", "postgres", "mongo")
+# Few processes: four stores share the machine with whatever else is tested.
+MODEST = ("--seconds", "60", "--workers", "2", "--every", "2.5", "--rate", "2", "--json")
+
+
+@pytest.fixture(scope="module")
+def reports():
+    """The four runs, side by side."""
+    runs = {
+        store: subprocess.Popen(
+            [sys.executable, "-m", "tests.chaos", "--store", store, *MODEST],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=PROJECT,
+            text=True,
+        )
+        for store in STORES
+    }
+    try:
+        yield {store: run.communicate() for store, run in runs.items()}
+    finally:
+        for run in runs.values():
+            run.kill()
+            run.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("store", STORES)
+def test_nothing_is_lost_or_broken_whatever_is_done_to_it(store, reports):
+    require(store)
+    printed, said = reports[store]
+    assert printed, said
+    report = json.loads(printed)
+    assert (report["lost"], report["unended"], report["violations"]) == (0, 0, 0), said
+    assert report["done"] > 100
+    assert sum(report["faults"].values()) >= 5
