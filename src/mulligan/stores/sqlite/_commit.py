@@ -1,5 +1,6 @@
 """Commit: each outcome whose lease is still held is written, and each is answered."""
 
+import sqlite3
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, NamedTuple
@@ -14,11 +15,10 @@ from mulligan.stores.sqlite._gathering import Arrival, arrive, miss
 from mulligan.stores.sqlite._keys import release
 from mulligan.stores.sqlite._lending import lend
 from mulligan.stores.sqlite._sql import as_json, load
-from mulligan.stores.sqlite._standing import free_keys, join_lanes, stop_running
+from mulligan.stores.sqlite._standing import join_lanes, stop_running
 from mulligan.stores.sqlite._transaction import Transaction
 
 _ROWS = load("commit_rows")
-_BEGIN = load("commit_begin")
 _DONE_IF_HELD = load("commit_done_if_held")
 _ATTEMPT = load("commit_attempt")
 _ENDED = load("commit_ended")
@@ -48,29 +48,19 @@ def commit_within(tx: Transaction, outcome: Done, work: Callable[[Any], Any]) ->
 
 
 def written_at_once(tx: Transaction, outcomes: Sequence[Outcome]) -> bool:
-    """The common case, in few statements: all done and held, no permits, nothing to arrive."""
+    """The common case, in one statement: all done and held, no permits, nothing to arrive."""
     dones = [o for o in outcomes if type(o) is Done and not o.next]
-    if not dones or len(dones) < len(outcomes):
-        return False
-    permits, keys = tx.db.execute(_BEGIN).fetchone()
-    if permits:
-        return False
     try:
         leases = {o.lease.job: token_and_result(o.lease.token, o.result) for o in dones}
     except UnicodeDecodeError:  # no JSON, but kept as it is
         return False
-    tx.db.execute("SAVEPOINT at_once")
+    if len(leases) < len(outcomes):
+        return False
     bound = (tx.now, as_json(leases), TOKENS_PER_LIFE)
-    whole = tx.db.execute(_DONE_IF_HELD, bound).rowcount == len(outcomes)
-    if whole:
-        places = [o.lease.token // TOKENS_PER_LIFE for o in dones]
-        stop_running(tx, places)
-        if keys:
-            free_keys(tx, places)
-    else:
-        tx.db.execute("ROLLBACK TO at_once")
-    tx.db.execute("RELEASE at_once")
-    return whole
+    try:
+        return tx.db.execute(_DONE_IF_HELD, bound).rowcount == len(outcomes)
+    except sqlite3.IntegrityError:
+        return False
 
 
 def token_and_result(token: int, result: bytes | None) -> int | str:
@@ -112,8 +102,8 @@ class Batch:
         self._writes: dict[str, list[tuple[Any, ...]]] = {
             statement: [] for statement in (_ENDED, _PENDING, _REMEMBER, _TRIM)
         }
+        self._left: list[int] = []
         self._going_on: list[int] = []
-        self._ending: list[int] = []
         self._arrivals: list[Arrival] = []
         self._next: list[tuple[NewJob, int]] = []
 
@@ -139,6 +129,7 @@ class Batch:
         if row.token != token:
             return "already" if row.committed == token else "stale"
         self._rows[job] = row._replace(committed=token, token=None)
+        self._left.append(row.place)
         self._collect(outcome, row)
         self.written.append((job, row.concurrency_key))
         return "written"
@@ -169,7 +160,6 @@ class Batch:
     def _end(
         self, place: int, status: Status, *, result: bytes | None = None, reason: str | None = None
     ) -> None:
-        self._ending.append(place)
         self._writes[_ENDED].append((place, status, result, reason, self._tx.now))
 
     def _put(
@@ -225,17 +215,15 @@ class Batch:
 
     def flush(self) -> None:
         """Write what was collected: the attempts as they were, then what became of their jobs."""
-        left = self._going_on + self._ending
-        if left:
-            self._tx.db.execute(_ATTEMPT, (as_json(left),))
+        if self._left:
+            self._tx.db.execute(_ATTEMPT, (as_json(self._left),))
         for statement, rows in self._writes.items():
             if rows:
                 self._tx.db.executemany(statement, rows)
                 rows.clear()
-        stop_running(self._tx, left)
+        stop_running(self._tx, self._going_on)
         join_lanes(self._tx, self._going_on)
-        free_keys(self._tx, self._ending)
-        self._going_on, self._ending = [], []
+        self._left, self._going_on = [], []
         if self._arrivals:
             arrive(self._tx, self._arrivals)
             self._arrivals.clear()

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple, TypeVar
 from mulligan.core.durations import rounded
 from mulligan.core.errors import StoreError, StoreUnavailableError
 from mulligan.stores.sqlite._lending import Lendable
+from mulligan.stores.sqlite._log import Log
 from mulligan.stores.sqlite._schema import check_library, migrate
 from mulligan.stores.sqlite._transaction import Call, Transaction
-from mulligan.stores.sqlite._url import Durability, Place
+from mulligan.stores.sqlite._url import Place
 from mulligan.stores.sqlite._waiting import pick
 
 # Longer than any transaction of ours takes, so that who waits this long waits for a stuck program.
@@ -30,18 +31,18 @@ class Work(NamedTuple):
     """An operation: what to do inside its transaction, and whether it writes.
 
     One that is `alone` is not done again because of what others did in the same transaction. One
-    that is not `durable` does not wait for the disk: it says who is at work on what, and when the
-    power goes nobody is.
+    that is not `durable` is answered before it is on the disk: it says who is at work on what, and
+    when the power goes nobody is.
     """
 
     call: Callable[[Transaction], Any]
     writes: bool
     alone: bool = False
-    durable: bool = True
+    durable: bool = False
 
     @property
     def shares(self) -> bool:
-        """Whether it may go to the disk together with others."""
+        """Whether it may share a transaction with others."""
         return self.writes and not self.alone
 
 
@@ -59,10 +60,12 @@ class Connection:
         self._place = place
         self._clock = clock
         self._db = patiently(lambda: connect(place), place.path)
-        self._synchronous = place.durability
+        self.log = Log(place.path) if place.pressed else None
 
     def close(self) -> None:
         """Let go of the file."""
+        if self.log is not None:
+            self.log.close()
         self._db.close()
 
     def run(self, works: Sequence[Work]) -> tuple[list[Reply], list[Call]]:
@@ -102,8 +105,6 @@ class Connection:
         writes = works[0].writes
         replies: list[Reply] = []
         calls: list[Call] = []
-        if writes:
-            self._press(durable=any(work.durable for work in works))
         db.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
         try:
             for work in works:
@@ -118,16 +119,6 @@ class Connection:
                 db.execute("ROLLBACK")
             raise
         return replies, calls
-
-    def _press(self, *, durable: bool) -> None:
-        """Choose how hard the next commit is pressed onto the disk; that after it carries it along.
-
-        SQLite refuses to be told so within a transaction.
-        """
-        wanted: Durability = self._place.durability if durable else "normal"
-        if wanted != self._synchronous:
-            self._db.execute(f"PRAGMA synchronous = {wanted}")
-            self._synchronous = wanted
 
 
 def as_far_as_it_goes(raw: bytes) -> str:
@@ -148,8 +139,8 @@ def connect(place: Place) -> Lendable:
     )
     try:
         if not place.in_memory:
-            db.execute("PRAGMA journal_mode = WAL")
-        db.execute(f"PRAGMA synchronous = {place.durability}")
+            keep_log(db, place.path)
+        db.execute("PRAGMA synchronous = NORMAL")
         db.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         db.execute("PRAGMA temp_store = MEMORY")
         migrate(db, place.path)
@@ -157,6 +148,13 @@ def connect(place: Place) -> Lendable:
         db.close()
         raise
     return db
+
+
+def keep_log(db: sqlite3.Connection, path: str) -> None:
+    """Have a write-ahead log kept, on which readers and durability depend."""
+    [journal] = db.execute("PRAGMA journal_mode = WAL").fetchone()
+    if journal != "wal":
+        raise StoreError(f"{path} cannot have a write-ahead log there; keep it on a local disk")
 
 
 def patiently(attempt: Callable[[], T], path: str) -> T:

@@ -38,13 +38,15 @@ def regions(tx: Transaction) -> tuple[Region, ...]:
 
 def configure(tx: Transaction, queue: str, settings: QueueSettings) -> None:
     """Store the queue's settings, if they are new."""
-    if queues(tx)[0].get(queue) != settings:
-        tx.db.execute(_CONFIGURE, (queue, as_json(settings)))
+    # As they read when they come back, so that 2 and 2.0 are the same settings.
+    text = as_json(read_settings(queue, as_json(settings)))
+    if tx.db.execute(_CONFIGURE, (queue, text)).rowcount:
         tx.change_facts()
 
 
 def pause(tx: Transaction, queue: str, *, paused: bool) -> None:
     """Store whether the queue is paused, if that is new."""
-    if (queue in queues(tx)[1]) != paused:
+    held = {name for name, _, is_paused in tx.db.execute(_QUEUES) if is_paused}
+    if (queue in held) != paused:
         tx.db.execute(_PAUSE, (queue, paused))
         tx.change_facts()

@@ -7,7 +7,7 @@ from mulligan.stores.sqlite._sql import load
 from mulligan.stores.sqlite._standing import stop_holding
 from mulligan.stores.sqlite._transaction import Transaction
 
-_BEGIN = load("commit_begin")
+_ANY = load("permits_any")
 _OF = load("permits_of")
 _FREE = load("permits_free")
 _USED = load("permits_used")
@@ -16,7 +16,7 @@ _NEXT = load("held_next")
 
 def any_permits(tx: Transaction) -> bool:
     """Whether any job holds a permit; where none does, there is nothing to release."""
-    return bool(tx.db.execute(_BEGIN).fetchone()[0])
+    return bool(tx.db.execute(_ANY).fetchone()[0])
 
 
 def release(tx: Transaction, jobs: Sequence[tuple[str, str | None]]) -> None:

@@ -97,7 +97,8 @@ def page(tx: Transaction, selection: Selection, limit: int, after: str | None) -
 def ended_groups(tx: Transaction) -> Iterator[tuple[str, str]]:
     """Each (queue, status) of which jobs have ended, found without going over the jobs."""
     group = ("", "")
-    while found := tx.db.execute(_ENDED_GROUP, group).fetchone():
+    # A name that is no text, by another program's hand, would be found after itself again.
+    while (found := tx.db.execute(_ENDED_GROUP, group).fetchone()) not in (None, group):
         group = found
         yield group
 

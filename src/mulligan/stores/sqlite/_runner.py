@@ -7,23 +7,16 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any
 
 from mulligan.core.errors import StoreError
+from mulligan.stores.sqlite._answering import Answer, Presser, Task, deliver
 from mulligan.stores.sqlite._connection import Connection, Reply, Work
 from mulligan.stores.sqlite._transaction import Call
 from mulligan.stores.sqlite._url import Place
 
-# So many small operations share a transaction, and with it one wait for the disk.
+# So many small operations share a transaction.
 GROUP = 128
-
-
-class Task(NamedTuple):
-    """An operation that someone on an event loop waits for."""
-
-    work: Work
-    future: asyncio.Future[Any]
-    loop: asyncio.AbstractEventLoop
 
 
 class Runner:
@@ -47,6 +40,7 @@ class Runner:
         self._ring = ring
         self._lock = threading.RLock()
         self._connection: Connection | None = None
+        self._presser: Presser | None = None
         self._queue: SimpleQueue[Task | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._pid = os.getpid()
@@ -67,20 +61,28 @@ class Runner:
         """Finish what was asked for, then let go of the file and the thread."""
         self._opened = False
         thread, self._thread = self._thread, None
-        if thread is not None and thread.is_alive():
-            self._queue.put(None)
-            await asyncio.get_running_loop().run_in_executor(None, thread.join)
-        with self._lock:
+        if thread is None:
             self.release()
+        else:
+            self._queue.put(None)
+            await asyncio.get_running_loop().run_in_executor(None, self._end, thread)
         with suppress(Empty):
             while (late := self._queue.get_nowait()) is not None:
-                deliver([late], [Reply(None, self._closed())])
+                deliver([Answer(late, Reply(None, self._closed()))])
+
+    def _end(self, thread: threading.Thread) -> None:
+        thread.join()
+        self.release()
 
     def release(self) -> None:
-        """Close the connection; the next operation opens another."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        """Answer who waits for the disk, and close the connection; another is opened later."""
+        with self._lock:
+            if self._presser is not None:
+                self._presser.close()
+                self._presser = None
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
 
     async def run(
         self,
@@ -93,7 +95,7 @@ class Runner:
         """Do the operation in a transaction of its own, or raise what it raised."""
         if not self._opened:
             raise self._closed()
-        work = Work(call, writes, alone, durable)
+        work = Work(call, writes, alone, durable and writes)
         if self._at_once:
             return self._inline(work)
         if self._thread is None:
@@ -110,9 +112,11 @@ class Runner:
         if self._place.in_memory and self._pid != os.getpid():
             raise StoreError("a store in memory is not shared with a forked process; use a file")
         with self._lock:
-            reply = self._do([work])[0]
-        if reply.error is not None:
-            raise reply.error
+            [reply] = self._do([work])
+            if reply.error is not None:
+                raise reply.error
+            if work.durable and self._connection is not None and self._connection.log is not None:
+                self._connection.log.sync()
         return reply.value
 
     def _start(self) -> None:
@@ -124,7 +128,7 @@ class Runner:
                 self._thread.start()
 
     def _serve(self, queue: SimpleQueue[Task | None]) -> None:
-        """Answer tasks until told to stop; those that wait together go to the disk together."""
+        """Answer tasks until told to stop; those that wait together share a transaction."""
         following: Task | None = None
         while (task := following or queue.get()) is not None:
             following, stop = None, False
@@ -138,14 +142,20 @@ class Runner:
                         group.append(other)
                     else:
                         following = other
-            # Who need not wait for the disk does not wait for those who do.
-            for durable in (False, True):
-                if part := [each for each in group if each.work.durable is durable]:
-                    with self._lock:
-                        replies = self._do([each.work for each in part])
-                    deliver(part, replies)
+            with self._lock:
+                replies = self._do([each.work for each in group])
+                self._answer([Answer(*each) for each in zip(group, replies, strict=True)])
             if stop:
                 return
+
+    def _answer(self, answers: list[Answer]) -> None:
+        """Deliver at once, or after the disk has what was written, where that is promised."""
+        log = None if self._connection is None else self._connection.log
+        waiting = [each for each in answers if log is not None and each.waits_for_disk]
+        if log is not None and waiting:
+            self._presser = self._presser or Presser(log)
+            self._presser.add(waiting)
+        deliver([each for each in answers if log is None or not each.waits_for_disk])
 
     def _do(self, works: list[Work]) -> list[Reply]:
         try:
@@ -174,27 +184,6 @@ class Runner:
         self._lock = threading.RLock()
         self._queue = SimpleQueue()
         self._thread = None
-
-
-def deliver(tasks: list[Task], replies: list[Reply]) -> None:
-    """Hand the replies to the loops that wait for them, waking each loop once."""
-    waiting: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Reply]]] = {}
-    for task, reply in zip(tasks, replies, strict=True):
-        waiting.setdefault(task.loop, []).append((task.future, reply))
-    for loop, answers in waiting.items():
-        with suppress(RuntimeError):  # nobody waits on a loop that is closed
-            loop.call_soon_threadsafe(answer, answers)
-
-
-def answer(answers: list[tuple[asyncio.Future[Any], Reply]]) -> None:
-    """Hand each reply over, unless whoever asked is gone."""
-    for future, reply in answers:
-        if future.done():
-            continue
-        if reply.error is not None:
-            future.set_exception(reply.error)
-        else:
-            future.set_result(reply.value)
 
 
 _FILES: weakref.WeakSet[Runner] = weakref.WeakSet()

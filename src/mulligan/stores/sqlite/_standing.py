@@ -10,7 +10,6 @@ _LEAVE_LANE = load("lane_leave")
 _LEAVE_HELD = load("held_leave")
 _LEAVE_RUNNING = load("running_leave")
 _CANCEL = load("end_cancelled")
-_FREE_KEY = load("key_free")
 
 
 def join_lanes(tx: Transaction, places: Sequence[int]) -> None:
@@ -25,12 +24,6 @@ def stop_running(tx: Transaction, places: Sequence[int]) -> None:
         tx.db.execute(_LEAVE_RUNNING, (as_json(places),))
 
 
-def free_keys(tx: Transaction, places: Sequence[int]) -> None:
-    """Let others have the unique keys of jobs that have ended."""
-    if places:
-        tx.db.execute(_FREE_KEY, (as_json(places),))
-
-
 def stop_holding(tx: Transaction, place: int) -> None:
     """Let a job that was held back join its lane."""
     tx.db.execute(_LEAVE_HELD, (place,))
@@ -42,5 +35,3 @@ def cancel(tx: Transaction, place: int, reason: str, *, outdated: bool) -> None:
     tx.db.execute(_CANCEL, (place, reason, tx.now, outdated))
     tx.db.execute(_LEAVE_LANE, (place,))
     tx.db.execute(_LEAVE_HELD, (place,))
-    stop_running(tx, [place])
-    free_keys(tx, [place])

@@ -21,6 +21,11 @@ class Place(Struct, frozen=True):
     durability: Durability = "full"
 
     @property
+    def pressed(self) -> bool:
+        """Whether what is written is on the disk before it is answered."""
+        return self.durability == "full" and not self.in_memory
+
+    @property
     def in_memory(self) -> bool:
         """Whether it lives and ends with this process."""
         return self.path == MEMORY
