@@ -15,6 +15,9 @@ from mulligan.stores.redis.decoding import home_of, name_of, read_counts
 from mulligan.stores.redis.encoding import lane_of
 
 SEIZED_WIDTH = 9
+PLACE_WIDTH = 16
+# No text goes on so after its place.
+UNKNOWN_HEADER = b"\n"
 # A lease on a job that cannot be read: it is fenced by who holds it.
 NO_TOKEN = 0
 
@@ -40,21 +43,26 @@ def read_claimed(answer: list[Any], lanes: tuple[Lane, ...], worker: Worker) -> 
         queue, scope, lane_priority = lanes[int(number) - 1]
         used, retry_count, replay, snoozes = read_counts(counts)
         trail = left_behind.decode(errors="replace")
+        header = UNKNOWN_HEADER
         for id_, text in islice(jobs, count):
-            place, created_at, home, task, body = text.split(b"\t", 4)
-            _, home_region, priority = home_of(home)
+            # Jobs that were enqueued together have all but their places and bodies in common.
+            if not text.startswith(header, PLACE_WIDTH):
+                _, created_at, home, task, _ = text.split(b"\t", 4)
+                header = b"\t%b\t%b\t%b\t" % (created_at, home, task)
+                body_at = PLACE_WIDTH + len(header)
+                home_lane, name, due_at = home_of(home), name_of(task), float(due or created_at)
             claims.append(
                 Claim(
                     id_.decode(),
-                    int(place) + used - 1,
+                    int(text[:PLACE_WIDTH]) + used - 1,
                     queue,
-                    name_of(task),
-                    body,
-                    home_region,
-                    priority,
+                    name,
+                    text[body_at:],
+                    home_lane.scope,
+                    home_lane.priority,
                     scope,
                     lane_priority,
-                    float(due or created_at),
+                    due_at,
                     retry_count,
                     replay,
                     snoozes,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mulligan.core.damage import DAMAGE
 from mulligan.core.errors import UNREADABLE
-from mulligan.core.facts import Facts, QueueSettings, Region
+from mulligan.core.facts import Facts, QueueSettings, Region, read_settings
 from mulligan.core.job import Attempt, Job, Status
 from mulligan.core.lane import Lane
 from mulligan.core.worker import Worker, WorkerView
@@ -143,7 +143,7 @@ def facts_of(packed: bytes) -> Facts:
         serves[region].update(queues)
     return Facts(
         epoch,
-        {queue: SETTINGS.decode(text) for queue, text in settings},
+        {queue: read_settings(queue, text) for queue, text in settings},
         tuple(Region(name, frozenset(queues)) for name, queues in serves.items()),
         frozenset(paused),
         healths_of(healths),

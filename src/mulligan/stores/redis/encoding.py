@@ -1,9 +1,10 @@
 """From values of the contract to arguments of scripts."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
+from operator import attrgetter
 from urllib.parse import unquote
 
 import msgspec
@@ -67,37 +68,26 @@ class Options(Struct, omit_defaults=True):
     place: int = 0
 
 
+# What the jobs of a run have in common.
+run_of = attrgetter("queue", "region", "priority", "delay", *Options.__struct_fields__)
+
+
 def runs_values(jobs: Iterable[NewJob]) -> list[Value]:
     """New jobs as shared/adding.lua reads them: cut where the lane or what goes with it changes."""
     values: list[Value] = []
-    for (lane, delay, options), run in groupby(jobs, run_of):
+    for (queue, region, priority, delay, *options), run in groupby(jobs, run_of):
+        more = JSON.encode(Options(*options))
         start = len(values)
-        values += (lane, delay, options, 0)
+        values += (
+            spelled(queue, region, priority),
+            repr(float(delay)) if delay else "0",
+            b"" if more == NO_OPTIONS else more,
+            0,
+        )
         for job in run:
             values += (untabbed(job.id), heading(job.task) + job.body)
         values[start + 3] = (len(values) - start - RUN_WIDTH) // JOB_WIDTH
     return values
-
-
-def run_of(job: NewJob) -> tuple[str, str, bytes]:
-    """What the jobs of a run have in common: lane, delay, and what is out of the ordinary."""
-    options = JSON.encode(
-        Options(
-            job.unique_key,
-            job.unique_in,
-            job.concurrency_key,
-            job.concurrency_limit,
-            job.expires,
-            job.awaits,
-            job.gather,
-            job.place,
-        )
-    )
-    return (
-        spelled(job.queue, job.region, job.priority),
-        repr(float(job.delay)) if job.delay else "0",
-        b"" if options == NO_OPTIONS else options,
-    )
 
 
 @lru_cache(maxsize=4096)
@@ -158,52 +148,53 @@ class Shape(Struct, frozen=True):
     """What plans that differ only in numbers have in common, as the claim script reads it."""
 
     name: str
-    packed: bytes
-    waits: bytes
+    values: tuple[Value, ...]
     lanes: tuple[Lane, ...]
 
 
 @lru_cache(maxsize=256)
 def shape_of(groups: tuple[Group, ...]) -> Shape:
     """The shape of a plan with these groups; workers of one shape wait for the same things."""
-    lanes: dict[Lane, int] = {}
-    gates: dict[Gate, int] = {}
+    sources: dict[Lane, list[tuple[object, ...]]] = {}
     waits: dict[Lane, str] = {}
-
-    def packed_source(source: Source) -> tuple[int, float, list[int], bool]:
+    gates: set[Gate] = set()
+    shares: set[tuple[str, str]] = set()
+    for group, tier, source in numbered(groups):
         yields = source.yields and source.waited > 0
         waits[source.lane] = f"{source.waited!r} yields" if yields else repr(source.waited)
-        return (
-            lanes.setdefault(source.lane, len(lanes) + 1),
-            source.waited,
-            [gates.setdefault(gate, len(gates) + 1) for gate in source.gates],
-            yields,
+        sources.setdefault(source.lane, []).append(
+            (group, tier, source.waited, yields, [packed_gate(gate) for gate in source.gates])
         )
-
-    packed_groups = [
-        [[packed_source(source) for source in tier] for tier in group.tiers] for group in groups
-    ]
-    packed = PACK.encode(
-        ([lane_name(lane) for lane in lanes], [packed_gate(gate) for gate in gates], packed_groups)
-    )
+        gates.update(source.gates)
+        shares.update(
+            (gate.of, lane_name(source.lane))
+            for gate in source.gates
+            if isinstance(gate, Rate) and gate.of
+        )
     sleeps = JSON.encode(
         {
             "lanes": [(lane_name(lane), how) for lane, how in waits.items()],
             "gates": sorted({gate.key for gate in gates if isinstance(gate, Running)}),
-            "shares": sorted(
-                {
-                    (gate.of, lane_name(source.lane))
-                    for group in groups
-                    for tier in group.tiers
-                    for source in tier
-                    for gate in source.gates
-                    if isinstance(gate, Rate) and gate.of
-                }
-            ),
+            "shares": sorted(shares),
         }
     )
+    values: tuple[Value, ...] = (
+        sleeps,
+        " ".join(str(len(group.tiers)) for group in groups),
+        len(sources),
+        *map(lane_name, sources),
+        *map(PACK.encode, sources.values()),
+    )
     name = hashlib.sha1(sleeps, usedforsecurity=False).hexdigest()[:16]
-    return Shape(name, packed, sleeps, tuple(lanes))
+    return Shape(name, values, tuple(sources))
+
+
+def numbered(groups: tuple[Group, ...]) -> Iterator[tuple[int, int, Source]]:
+    """Every source of a plan, with the numbers from 1 of its group and its tier."""
+    for number, group in enumerate(groups, 1):
+        for tier, sources in enumerate(group.tiers, 1):
+            for source in sources:
+                yield number, tier, source
 
 
 def packed_gate(gate: Gate) -> tuple[str, str, int, float, float, str]:

@@ -1,6 +1,7 @@
 """The Redis store: the contract's operations, each one script and one round trip."""
 
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Any
 
 from mulligan.core.errors import InvalidError, StoreError, UnknownJobError
@@ -90,9 +91,9 @@ class RedisStore:
         check_batch(len(jobs))
         if not jobs:
             return []
-        once = len({job.id for job in jobs}) == len(jobs)
-        before = await self._run("enqueue", int(once), *runs_values(jobs))
-        enqueued = [Enqueued(job.id, created=True) for job in jobs]
+        ids = [job.id for job in jobs]
+        before = await self._run("enqueue", int(len(set(ids)) == len(ids)), *runs_values(jobs))
+        enqueued = list(map(Enqueued, ids, repeat(True)))  # noqa: FBT003
         for number, id_ in zip(before[::2], before[1::2], strict=True):
             enqueued[number] = Enqueued(id_.decode(), created=False)
         return enqueued
@@ -107,10 +108,9 @@ class RedisStore:
             *presented(worker),
             plan.epoch,
             plan.demand,
-            shape.name,
-            shape.packed,
             packed_steps(plan.steps),
-            shape.waits,
+            shape.name,
+            *shape.values,
         )
         if answer is None:
             return Claimed([], stale=True)

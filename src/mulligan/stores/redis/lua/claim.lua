@@ -1,10 +1,10 @@
 -- Walk a plan over the lanes and hand its jobs to the worker.
 -- KEYS[1]  prefix
--- ARGV     now, worker, worker as JSON, region, what it serves, lease seconds, epoch, demand, name
---          of the shape, shape (msgpack: lanes; gates {kind, key, limit, per, ratio, of}; groups of
---          tiers of sources {lane, waited, gates, yields}), steps (msgpack: {group, until, share,
---          carry, of}), what a sleeper waits for (JSON: lanes {lane, how}, gates, shares {key,
---          lane})
+-- ARGV     now, worker, worker as JSON, region, what it serves, lease seconds, epoch, demand, steps
+--          (msgpack: {group, until, share, carry, of}), name of the shape, what a sleeper waits for
+--          (JSON: lanes {lane, how}, gates, shares {key, lane}), how many tiers each group has, how
+--          many lanes there are, the lanes, and of each who takes from it (msgpack: sources {group,
+--          tier, waited, yields, gates {kind, key, limit, per, ratio, of}})
 -- Result   false if the plan is of another epoch; otherwise now, seconds until the plan could
 --          yield more or '', a 0 or 1 for each group that says whether a job of it could start; and
 --          the ids of the jobs, their texts, and what is not in their texts: number of the lane in
@@ -20,25 +20,26 @@ keep(worker, ARGV[3], region, ARGV[5], tonumber(ARGV[6]))
 if tonumber(call('GET', p .. 'epoch') or 0) ~= tonumber(ARGV[7]) then return false end
 get_up(worker)
 
-local shape, steps = cmsgpack.unpack(ARGV[10]), cmsgpack.unpack(ARGV[11])
-local groups = shape[3]
-local lines = open_lines(shape[1], demand)
--- Sources whose lanes are empty are not looked at again, and those that yield do not wait where
--- nobody sleeps who would have the job sooner.
-for _, tiers in ipairs(groups) do
-  for number, tier in ipairs(tiers) do
-    local present = {}
-    for _, source in ipairs(tier) do
-      local line = lines[source[1]]
-      if line then
-        present[#present + 1] = source
-        if source[4] and not is_sooner(line.lane, source[2], worker) then source[2] = 0 end
-      end
-    end
-    tiers[number] = present
+local steps, lane_count, lanes_from = cmsgpack.unpack(ARGV[9]), tonumber(ARGV[13]), 13
+local lines = open_lines(lanes_from, lane_count, demand)
+
+-- The sources of each tier of each group: only of lanes that have jobs is it read who takes from
+-- them. One that yields does not wait where nobody sleeps who would have the job sooner.
+local groups = {}
+for count in string.gmatch(ARGV[12], '%d+') do
+  local tiers = {}
+  for tier = 1, count do tiers[tier] = {} end
+  groups[#groups + 1] = tiers
+end
+for number, line in pairs(lines) do
+  for _, source in ipairs(cmsgpack.unpack(ARGV[lanes_from + lane_count + number])) do
+    local group, tier, waited, yields, gates = unpack(source)
+    if yields and not is_sooner(line.lane, waited, worker) then waited = 0 end
+    local sources = groups[group][tier]
+    sources[#sources + 1] = { line = line, lane_number = number, waited = waited,
+      gates = open_gates(gates) }
   end
 end
-local gates = open_gates(shape[2])
 
 local ids, texts, abouts, leases, taken = {}, {}, {}, {}, 0
 
@@ -86,7 +87,8 @@ end
 local PLACED = '^' .. string.rep('%d', 16) .. '\t'
 
 -- Take the first job of the line and charge the gates, unless it has to be set aside.
-local function take(line, lane_number, gate_numbers)
+local function take(source)
+  local line = source.line
   local id, text, state, member = take_head(line)
   if not text then return end
   -- The worker sees what is damaged; it can let go of it only under a token.
@@ -100,8 +102,8 @@ local function take(line, lane_number, gate_numbers)
     if not admitted then return end
     if find(state[3], '[gu]') then flags = flags .. 's' end
   end
-  for at = 1, #gate_numbers do
-    permits = pass(gates[gate_numbers[at]], id, permits)
+  for _, gate in ipairs(source.gates) do
+    permits = pass(gate, id, permits)
   end
   if permits then
     flags = flags .. 's'
@@ -111,13 +113,14 @@ local function take(line, lane_number, gate_numbers)
   ids[taken], texts[taken] = id, text
   leases[2 * taken - 1], leases[2 * taken] = id, token_of(text, used) .. '\t'
     .. common_text(counts, flags, stamp, stamp, region, line.lane)
-  tell(1, lane_number, state[1], counts, state[4])
+  tell(1, source.lane_number, state[1], counts, state[4])
 end
 
 -- Take ordinary jobs from a line that begins with one, up to so many. The same as `take`, for most
 -- of all jobs: no gate stands before them, what is not in their texts is the same for all of them,
 -- and their texts begin with the token of the first claim.
-local function take_many(line, lane_number, count)
+local function take_many(source, count)
+  local line = source.line
   local tail = '\t' .. common_text(FIRST_COUNTS, '', stamp, stamp, region, line.lane)
   local line_ids, line_texts, number = line.ids, line.texts, taken
   local first, last = take_ordinary(line, count)
@@ -128,28 +131,25 @@ local function take_many(line, lane_number, count)
     leases[2 * number - 1], leases[2 * number] = id, sub(text, 1, 16) .. tail
   end
   taken = number
-  tell(last - first + 1, lane_number, nil, FIRST_COUNTS, nil)
+  tell(last - first + 1, source.lane_number, nil, FIRST_COUNTS, nil)
 end
 
 -- Whether the tier is but a lane whose jobs may start as soon as they are due.
 local function is_plain(tier)
-  return #tier == 1 and tier[1][2] == 0 and #tier[1][3] == 0
+  local source = tier[1]
+  return #tier == 1 and source.waited == 0 and #source.gates == 0
 end
 
 -- The source of the tier whose first job is next by (due, sequence), if any may start now.
 local function first_due(tier)
-  if is_plain(tier) and has_listed(lines[tier[1][1]]) then return tier[1] end
+  if is_plain(tier) and has_listed(tier[1].line) then return tier[1] end
   local best, best_due, best_member
-  for at = 1, #tier do
-    local source = tier[at]
-    local line = lines[source[1]]
-    local due, member = head(line)
-    local startable
-    if due and source[2] ~= 0 then startable = rounded(due + source[2]) else startable = due end
-    if due and startable <= now then
+  for _, source in ipairs(tier) do
+    local due, member = head(source.line)
+    if due and (source.waited == 0 and due or rounded(due + source.waited)) <= now then
       local sooner = not best or due < best_due
         or (due == best_due and place_of(member) < place_of(best_member))
-      if sooner and all_open(gates, source[3]) then
+      if sooner and all_open(source.gates) then
         best, best_due, best_member = source, due, member
       end
     end
@@ -163,11 +163,10 @@ local function take_from(tier, most)
   while taken < most do
     local source = first_due(tier)
     if not source then return end
-    local line = lines[source[1]]
-    if plain and has_ordinary(line) then
-      take_many(line, source[1], most - taken)
+    if plain and has_ordinary(source.line) then
+      take_many(source, most - taken)
     else
-      take(line, source[1], source[3])
+      take(source)
     end
   end
 end
@@ -204,12 +203,10 @@ end
 
 -- Seconds until the source could yield a job; nil if it is empty or waits for a permit.
 local function yields_in(source)
-  local line = lines[source[1]]
-  local due = head(line)
+  local due = head(source.line)
   if not due then return nil end
-  local wait = math.max(0, rounded(due + source[2]) - now)
-  for _, number in ipairs(source[3]) do
-    local gate = gates[number]
+  local wait = math.max(0, rounded(due + source.waited) - now)
+  for _, gate in ipairs(source.gates) do
     if gate_room(gate) <= 0 then
       local opens = reopens_in(gate)
       if not opens then return nil end
@@ -229,7 +226,7 @@ if taken < demand then
       end
     end
   end
-  lie_down(worker, ARGV[9], ARGV[12], again_in and now + again_in or '+inf')
+  lie_down(worker, ARGV[10], ARGV[11], again_in and now + again_in or '+inf')
 else
   -- This worker comes for nothing more: what still stands here is for another sleeper.
   for _, line in pairs(lines) do

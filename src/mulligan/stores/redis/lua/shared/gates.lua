@@ -59,9 +59,9 @@ local function gate_room(gate)
   return limit - window(gate.key, gate.per).total
 end
 
-local function all_open(gates, numbers)
-  for at = 1, #numbers do
-    if gate_room(gates[numbers[at]]) <= 0 then return false end
+local function all_open(gates)
+  for _, gate in ipairs(gates) do
+    if gate_room(gate) <= 0 then return false end
   end
   return true
 end

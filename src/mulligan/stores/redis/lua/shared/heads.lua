@@ -14,7 +14,7 @@ local function first_of_line(lane)
     if not call('ZSCORE', gone, sub(member, 1, 16)) then
       local id = id_of(member)
       local _, due = whereabouts(id, true, call('HGET', p .. 'state:' .. id, 'due'), true)
-      return due
+      return due or now -- of one that cannot be read: it is claimed and set aside
     end
     at = at + 1
   end

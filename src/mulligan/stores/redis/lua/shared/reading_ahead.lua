@@ -27,21 +27,21 @@ local function forget_ahead(line)
   line.fills, line.unsorted = 0, false
 end
 
--- The lanes of a plan that have jobs, by their number in it.
-local function open_lines(lanes, demand)
+-- The lanes of a plan that have jobs, by their number in it; the first follows ARGV[from].
+local function open_lines(from, count, demand)
   local lines = {}
   most = math.max(demand, 1) + 1
-  for first = 1, #lanes, CHUNK do
-    local last = math.min(first + CHUNK - 1, #lanes)
-    local known = call('SMISMEMBER', p .. 'lanes', unpack(lanes, first, last))
+  for first = 1, count, CHUNK do
+    local last = math.min(first + CHUNK - 1, count)
+    local known = call('SMISMEMBER', p .. 'lanes', unpack(ARGV, from + first, from + last))
     for offset, member in ipairs(known) do
       if member == 1 then
-        local lane = lanes[first + offset - 1]
+        local number = first + offset - 1
+        local lane = ARGV[from + number]
         local line = { lane = lane, has_list = has_line(lane) }
         line.gone = line.has_list and call('EXISTS', p .. 'gone:' .. lane) == 1
         forget_ahead(line)
-        lines[first + offset - 1] = line
-        lines_by_lane[lane] = line
+        lines[number], lines_by_lane[lane] = line, line
       end
     end
   end
