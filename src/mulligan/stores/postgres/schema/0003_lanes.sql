@@ -1,6 +1,7 @@
 -- A job is one row for life. Where it stands, who holds it and until when it is kept are tables of
 -- their own, so that a claim and a commit change its row in place: no column that they change is in
--- an index of `job`, and its pages are filled by half, so both updates are HOT.
+-- an index of `job`, and its pages have room for two more versions of each row, one of which is
+-- cleared away for the other. So both updates are HOT: they write no index entry.
 -- Before, living and ended jobs had a table each, and a job was written anew with every step.
 
 ALTER TABLE job RENAME TO living;
@@ -59,7 +60,7 @@ CREATE TABLE job (
     result bytea,
     CONSTRAINT job_pkey PRIMARY KEY (id)
 ) WITH (
-    fillfactor = 50,
+    fillfactor = 42,
     autovacuum_vacuum_scale_factor = 0.05,
     autovacuum_vacuum_threshold = 20000,
     autovacuum_vacuum_cost_delay = 0,
