@@ -1,0 +1,82 @@
+"""Results that cannot be stored: a failed attempt that says why, never a success."""
+
+from typing import Any
+
+import pytest
+
+from mulligan import Delays, Mulligan, Retry, Settings
+from tests.hostile.running import QUICK, bare, ended, working
+from tests.hostile.test_arguments import Thing, Unshown, itself, nested
+
+BAD: dict[str, tuple[Any, str]] = {
+    "an object": (Thing(), "Thing is unsupported"),
+    "an object inside": ([{"a": Thing()}], "Thing is unsupported"),
+    "a function": (nested, "function is unsupported"),
+    "what cannot be shown": (Unshown(), "Unshown is unsupported"),
+    "an exception": (ValueError("returned"), "ValueError is unsupported"),
+    "half a character": ("a\ud800b", "surrogates not allowed"),
+    "half a character as a key": ({"\ud800": 1}, "surrogates not allowed"),
+    "a tuple as a key": ({(1, 2): 3}, "Only dicts with str-like"),
+    "lists 10,000 deep": (nested("list"), "recursion"),
+    "dicts 10,000 deep": (nested("dict"), "recursion"),
+    "itself": (itself(), "recursion"),
+    "complex": (1j, "complex is unsupported"),
+    "too large": ("x" * 300_000, "more than the 262144 allowed"),
+}
+
+
+async def test_a_result_that_cannot_be_stored_is_a_failed_attempt_that_says_why(app: Mulligan):
+    @app.task(retry=Retry(1, Delays((0,))))
+    async def give(name: str):
+        return BAD[name][0]
+
+    @app.task(retry=Retry(1, Delays((0,))))
+    def give_plainly(name: str):
+        return BAD[name][0]
+
+    async with bare(app) as store, working(app):
+        for name in BAD:
+            await give.using(id=name).aenqueue(name)
+            await give_plainly.using(id=f"plain {name}").aenqueue(name)
+        jobs = [await ended(store, f"{how}{name}") for name in BAD for how in ("", "plain ")]
+    for job in jobs:
+        assert job.status == "failed", job.id
+        assert job.result is None
+        assert BAD[job.id.removeprefix("plain ")][1] in str(job.last_failure_reason)
+        assert job.retry_count == 1
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_no_next_stage_is_given_such_a_result(name):
+    app = Mulligan("memory://", settings=QUICK)
+    given: list[object] = []
+
+    @app.task(retry=Retry(0))
+    def give() -> Any:
+        return BAD[name][0]
+
+    @app.task
+    def take(value: Any) -> None:
+        given.append(value)
+
+    with app.testing() as t:
+        (give | take).enqueue()
+        t.drain()
+        assert [job.status for job in t.jobs()] == ["failed"]
+    assert given == []
+
+
+def test_the_limit_of_a_result_is_a_setting():
+    app = Mulligan("memory://", settings=Settings(result_limit=10))
+
+    @app.task(retry=Retry(0))
+    def give(size: int) -> str:
+        return "x" * size
+
+    with app.testing() as t:
+        small, large = give.enqueue(8), give.enqueue(9)
+        t.drain()
+        assert (small.status, large.status) == ("done", "failed")
+        [attempt] = large.history()
+    assert attempt.type == "ResultTooLarge"
+    assert "store it elsewhere and return its address" in attempt.message

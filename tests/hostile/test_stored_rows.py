@@ -1,0 +1,175 @@
+"""Records that were damaged in a store, written through its own driver: no worker dies of one.
+
+A damaged job ends as a dead letter, or runs where the damage does not matter; either way the jobs
+beside it do, and readers see all of them.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mulligan import Delays, Mulligan, Retry
+from mulligan.stores.contract import Selection, Store
+from tests.hostile import vandal
+from tests.hostile.running import QUICK, bare, ended, working
+from tests.stores import fresh_url
+
+SOON = Retry(1, Delays((0,)))
+Damage = Callable[[Mulligan, str], None]
+
+
+def in_redis(spoil: Callable[[bytes], bytes]) -> Damage:
+    """Change the text of a job."""
+
+    def damage(app: Mulligan, job: str) -> None:
+        client, tag = vandal.redis(app.url)
+        with client:
+            client.hset(f"{tag}:jobs", job, spoil(client.hget(f"{tag}:jobs", job)))
+
+    return damage
+
+
+def part(number: int, value: bytes) -> Damage:
+    """Change one part of the text of a job in Redis."""
+
+    def spoil(text: bytes) -> bytes:
+        parts = text.split(b"\t", 4)
+        parts[number] = value
+        return b"\t".join(parts)
+
+    return in_redis(spoil)
+
+
+def in_mongo(**fields: Any) -> Damage:
+    """Set fields of a document; two underscores stand for a dot."""
+    named = {name.replace("__", "."): value for name, value in fields.items()}
+    return lambda app, job: vandal.mongo(app.url, job, named)
+
+
+def in_sqlite(change: str) -> Damage:
+    """Update the row of a job."""
+    return lambda app, job: vandal.sqlite(app.url, f"UPDATE job SET {change} WHERE id = ?", job)  # noqa: S608
+
+
+def in_postgres(change: str) -> Damage:
+    """Update the row of a job."""
+    statement = f"UPDATE {{}}.job SET {change} WHERE id = %s"  # noqa: S608
+    return lambda app, job: vandal.postgres(app.url, statement, job)
+
+
+DAMAGES: dict[str, dict[str, Damage]] = {
+    "sqlite": {
+        "trail is no UTF-8": in_sqlite("trail = CAST(x'ff' AS TEXT)"),
+        "region is no UTF-8": in_sqlite("region = CAST(x'ff' AS TEXT)"),
+        "task is no UTF-8": in_sqlite("task = CAST(x'ff' AS TEXT)"),
+        "trail": in_sqlite("trail = 'nonsense'"),
+        "retry_count": in_sqlite("retry_count = -3"),
+        "replay": in_sqlite("replay = -5"),
+        "priority": in_sqlite("priority = 7"),
+        "created_at": in_sqlite("created_at = 9e999"),
+        "body": in_sqlite("body = x'ff00'"),
+    },
+    "postgres": {
+        "trail": in_postgres("trail = 'nonsense'"),
+        "retry_count": in_postgres("retry_count = -5"),
+        "priority": in_postgres("priority = 7"),
+        "due": in_postgres("due = -9223372036854775808"),
+        "permits": in_postgres("permits = 'zzz'"),
+        "task": in_postgres("task = ''"),
+    },
+    "redis": {
+        "cut off": in_redis(lambda text: text[:10]),
+        "empty": in_redis(lambda _: b""),
+        "no parts": in_redis(lambda _: b"nonsense"),
+        "a flipped bit": in_redis(lambda text: bytes([text[0] ^ 0x80]) + text[1:]),
+        "place": part(0, b"x"),
+        "time": part(1, b"x"),
+        "lane": part(2, b"x"),
+        "task is no UTF-8": part(3, b"\xff"),
+    },
+    "mongo": {
+        "nothing private": in_mongo(mulligan=None),
+        "private is empty": in_mongo(mulligan={}),
+        "body is text": in_mongo(mulligan__body="x"),
+        "body is a number": in_mongo(mulligan__body=7),
+        "body is null": in_mongo(mulligan__body=None),
+        "token": in_mongo(mulligan__token="x"),
+        "due": in_mongo(mulligan__due="x"),
+        "sequence": in_mongo(mulligan__sequence="x"),
+        "replay": in_mongo(mulligan__replay="x"),
+        "snoozes": in_mongo(mulligan__snoozes=None),
+        "region": in_mongo(mulligan__region=None),
+        "task": in_mongo(mulligan__task=7),
+        "scope": in_mongo(mulligan__scope=7),
+        "lane_priority": in_mongo(mulligan__lane_priority="x"),
+        "trail": in_mongo(mulligan__trail=7),
+        "expires": in_mongo(mulligan__expires="x"),
+        "key": in_mongo(mulligan__key=7),
+        "attempts": in_mongo(attempts="x"),
+        "attempts is negative": in_mongo(attempts=-3),
+        "next_retry_at": in_mongo(next_retry_at="x"),
+        "error": in_mongo(error=7),
+    },
+}
+KINDS = [pytest.param(kind, id=kind) for kind in DAMAGES]
+
+
+@asynccontextmanager
+async def damaged(kind: str, folder: Path) -> AsyncIterator[tuple[Mulligan, Store]]:
+    """An app with a job for each kind of damage, and one after them."""
+    async with fresh_url(kind, folder) as url:
+        app = Mulligan(url, settings=QUICK, signing_keys=())
+
+        @app.task(retry=SOON)
+        async def victim(number: int) -> None: ...
+
+        try:
+            for name, damage in DAMAGES[kind].items():
+                await victim.using(id=name).aenqueue(1)
+                damage(app, name)
+            await victim.using(id="after").aenqueue(2)
+            async with bare(app) as store:
+                yield app, store
+        finally:
+            await asyncio.to_thread(app.close)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_work_goes_on_beside_damaged_jobs_and_each_of_them_ends(kind, tmp_path):
+    async with damaged(kind, tmp_path) as (app, store), working(app):
+        assert (await ended(store, "after")).status == "done"
+        for name in DAMAGES[kind]:
+            job = await ended(store, name)
+            assert job.status in ("failed", "done"), name
+            assert job.status == "done" or job.last_failure_reason, name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_readers_see_damaged_jobs_before_any_worker_does(kind, tmp_path):
+    async with damaged(kind, tmp_path) as (_, store):
+        page = await store.page(Selection(), 100)
+        assert {job.id for job in page.jobs} == {*DAMAGES[kind], "after"}
+        await store.stats()
+        for name in DAMAGES[kind]:
+            assert await store.get(name) is not None
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["token = 'x'", "due = 'soon'", "retry_count = x'00'", "priority = 'x'", "created_at = 'x'"],
+)
+async def test_sqlite_itself_refuses_a_value_of_another_kind(change, tmp_path):
+    app = Mulligan(f"sqlite:///{tmp_path}/jobs.db")
+
+    @app.task
+    async def victim() -> None: ...
+
+    await victim.using(id="j").aenqueue()
+    with pytest.raises(sqlite3.IntegrityError, match="cannot store"):
+        in_sqlite(change)(app, "j")
+    await asyncio.to_thread(app.close)

@@ -1,0 +1,200 @@
+"""What jobs say cannot forge a line of a log, move a cursor or clear a screen."""
+
+import asyncio
+import json
+import logging
+
+import pytest
+
+from mulligan import Mulligan, Retry
+from mulligan.app.overview import overview
+from mulligan.cli.logs import JsonLines, TextLines
+from mulligan.cli.show import console
+from mulligan.cli.top import screen
+from mulligan.core.job import Claim, NewJob, encode
+from mulligan.core.outcome import Failed
+from mulligan.engine.telling import log_failure, log_start
+from mulligan.stores import make_store
+from mulligan.stores.contract import Store
+from tests.cli.running import claim, do, fail, good, process, read_until, refused, run
+
+EVIL = "x\x1b[2J\x1b]0;owned\x07\r\nFORGED all is well\u2028\x9b31m"
+CODES = ("\x1b", "\x07", "\x9b", "\r", "\u2028")
+
+
+def is_clean(text: str) -> bool:
+    return not any(code in text for code in CODES) and not any(
+        line.startswith("FORGED") for line in text.splitlines()
+    )
+
+
+@pytest.fixture
+def written():
+    """What both formatters write of every line that is logged."""
+    texts: list[str] = []
+
+    class Both(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            texts.append(TextLines().format(record))
+            texts.append(JsonLines().format(record))
+
+    handler, root = Both(), logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield texts
+    root.setLevel(level)
+    root.removeHandler(handler)
+
+
+def test_lines_about_jobs_are_lines(written):
+    evil = Claim(
+        EVIL, 1, EVIL, EVIL, b"{}", EVIL, 0, EVIL, 0, 0.0, 1, 0, 0, EVIL, EVIL, 0.0, EVIL
+    )  # fmt: skip
+    log_start(evil)
+    log_failure(evil, Failed(EVIL, EVIL, EVIL))
+    logging.getLogger("mulligan.worker").warning("job %s: %s", EVIL, EVIL)
+    assert len(written) == 6
+    for line in written:
+        assert len(line.splitlines()) == 1, line
+        assert is_clean(line)
+    assert [json.loads(line)["job"] for line in written[1:4:2]] == [EVIL, EVIL]
+
+
+def test_an_exception_of_a_task_is_written_as_words(written):
+    app = Mulligan("memory://")
+
+    @app.task(retry=Retry(1))
+    def evil() -> None:
+        raise ValueError(EVIL)
+
+    with app.testing() as t:
+        evil.enqueue()
+        t.drain()
+    about = [line for line in written if "FORGED" in line]
+    assert len(about) >= 2
+    assert all(is_clean(line) for line in about)
+
+
+async def spoil(store: Store) -> None:
+    """A job of which every text is evil, as a program writes it that nobody checks."""
+    body = encode({"task": EVIL, "args": [EVIL, {EVIL: EVIL}], "kwargs": {}, "retry": Retry(1)})
+    job = NewJob(EVIL, EVIL, EVIL, body, EVIL, concurrency_key=EVIL, unique_key=EVIL)
+    later = NewJob(f"{EVIL} 2", EVIL, EVIL, body, EVIL)
+    ended = NewJob(f"{EVIL} 3", EVIL, EVIL, body, EVIL)
+    await store.enqueue([job, later, ended])
+    claims = await claim(store, 2, EVIL, EVIL, EVIL)
+    await fail(store, claims[:1], EVIL)
+    await store.cancel([claims[1].id], EVIL)
+
+
+@pytest.fixture
+def spoiled(tmp_path) -> str:
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    do(url, spoil)
+    return url
+
+
+COMMANDS = [
+    ["status"],
+    ["queues"],
+    ["workers"],
+    ["metrics"],
+    ["jobs"],
+    ["jobs", "--status", "failed"],
+    ["job", EVIL],
+    ["explain", EVIL],
+    ["explain", f"{EVIL} 3"],
+    ["dead", "list"],
+    ["history"],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: " ".join(words)[:12])
+def test_no_command_prints_a_control_code(spoiled, command):
+    assert is_clean(good(*command, "--store", spoiled))
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: " ".join(words)[:12])
+def test_no_document_holds_a_control_code(spoiled, command):
+    options = [] if command[0] == "history" else ["--json"]
+    text = good(*command, *options, "--store", spoiled)
+    assert is_clean(text)
+    for document in text.splitlines() if command[0] == "history" else [text]:
+        json.loads(document)
+
+
+def test_watching_such_a_job_prints_none(spoiled):
+    for options in ([], ["--json"]):
+        result = run("watch", EVIL, *options, "--store", spoiled)
+        assert "FORGED" in result.output
+        assert is_clean(result.output)
+
+
+def test_top_prints_none(spoiled, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    whole = do(spoiled, overview)
+    shown = console()
+    with shown.capture() as captured:
+        shown.print(screen(whole, 160))
+    assert "FORGED" in captured.get()
+    assert is_clean(captured.get())
+
+
+def test_the_stages_of_a_chain_print_none(tmp_path):
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    flow = {"root": EVIL, "path": [EVIL, "b"], "then": [{"task": "b"}]}
+
+    async def chain(store: Store) -> None:
+        body = encode({"task": "a", "args": [], "kwargs": {}, "flow": flow, "retry": Retry(1)})
+        await store.enqueue([NewJob(EVIL, "mail", "a", body)])
+        await fail(store, await claim(store, 1), EVIL)
+
+    do(url, chain)
+    shown = good("job", EVIL, "--store", url)
+    assert "Chain" in shown
+    assert is_clean(shown)
+
+
+def test_operating_on_such_jobs_prints_none(spoiled):
+    for command in (
+        ["dead", "replay", EVIL],
+        ["cancel", EVIL],
+        ["dead", "replay", "--queue", EVIL, "--yes"],
+        ["dead", "purge", "--queue", EVIL, "--yes"],
+    ):
+        assert is_clean(good(*command, "--store", spoiled)), command
+    for command in (["job", f"{EVIL}?"], ["cancel", f"{EVIL}?"], ["explain", f"{EVIL}?"]):
+        assert is_clean(refused(1, *command, "--store", spoiled)), command
+
+
+def test_names_in_errors_print_none():
+    for command in (
+        ["status", f"{EVIL}:app"],
+        ["status", "--store", EVIL],
+        ["pause", EVIL, "--store", "memory://"],
+        [EVIL],
+        ["jobs", f"--{EVIL}"],
+        ["simulate", EVIL],
+        ["worker", f"os:{EVIL}"],
+    ):
+        assert is_clean(refused(2, *command)), command
+
+
+def test_a_worker_process_writes_lines(tmp_path):
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    body = encode({"task": "outlive", "args": [], "kwargs": {}, "retry": Retry(0), "timeout": 0.05})
+
+    async def one() -> None:
+        store = make_store(url)
+        await store.open()
+        await store.enqueue([NewJob(EVIL, "default", "outlive", body)])
+        await store.close()
+
+    asyncio.run(one())
+    arguments = ["worker", "tests.cli.apps:filed", "--idle-exit", "0.3"]
+    with process(*arguments, TEST_STORE=url) as it:
+        lines = read_until(it, "stopped")
+    [failed] = [line for line in lines if "failed" in line]
+    assert "FORGED" in failed
+    assert is_clean("\n".join(lines))

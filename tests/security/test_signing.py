@@ -1,0 +1,314 @@
+"""Signed jobs on every store: nothing unsigned runs, and whatever mulligan makes is signed."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+from msgspec.structs import replace
+
+from mulligan import Delays, JobFailedError, Mulligan, Retry, Settings, each
+from mulligan.app.mulligan import KEYS_VARIABLE
+from mulligan.app.working import new_worker, work
+from mulligan.core.errors import InvalidError
+from mulligan.core.job import NewJob, encode
+from mulligan.core.signing import SIGNATURE, Keys
+from mulligan.server.application import make_application
+from mulligan.server.guard import Guard
+from mulligan.server.service import Service
+from mulligan.stores.contract import Selection, Store
+
+KEY, OTHER = "k" * 32, "x" * 32
+QUICK = Settings(lease=4.0, beat=0.2, concurrency=5)
+
+
+@pytest.fixture
+async def app(store_url) -> AsyncIterator[Mulligan]:
+    """An app with a key, and the functions that its workers must or must not call."""
+    made = Mulligan(store_url, settings=QUICK, signing_keys=[KEY])
+    yield made
+    await asyncio.to_thread(made.close)
+
+
+@asynccontextmanager
+async def working(app: Mulligan) -> AsyncIterator[None]:
+    """A worker of the app, drained at the end."""
+    ready: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    engine = None
+    running = asyncio.ensure_future(work(app, new_worker(app), ready.set_result))
+    try:
+        engine = await ready
+        yield
+    finally:
+        if engine is not None:
+            engine.stop()  # type: ignore[attr-defined]
+        await running
+
+
+@asynccontextmanager
+async def bare(app: Mulligan) -> AsyncIterator[Store]:
+    """The app's store, without its keys: as any program that may write to it has it."""
+    unsigned = Mulligan(app.url, signing_keys=())
+    unsigned._memory = app._memory
+    store = unsigned.make_store()
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def forged(job: str, *args: object, **more: object) -> NewJob:
+    body = {"task": "pay", "args": args, "kwargs": {}, "retry": Retry(9, Delays((0,)))} | more
+    return NewJob(job, "default", "pay", encode(body))
+
+
+async def test_signed_jobs_run_and_what_follows_from_them_is_signed(app):
+    saved: list[object] = []
+    told: list[str] = []
+
+    @app.sink
+    async def save(result: object, key: str) -> None:
+        saved.append(result)
+
+    @app.task
+    async def tell(letter: dict[str, object]) -> None:
+        told.append(str(letter["id"]))
+
+    @app.task
+    async def numbers(top: int) -> list[int]:
+        return list(range(top))
+
+    @app.task
+    async def double(number: int) -> int:
+        return 2 * number
+
+    @app.task(sink=save)
+    async def total(found: list[int]) -> int:
+        return sum(found)
+
+    @app.task(retry=Retry(0), on_dead=tell)
+    async def broken() -> None:
+        raise ValueError("always")
+
+    async with working(app), bare(app) as store:
+        chain = await (numbers | each(double) | total).aenqueue(4)
+        assert await chain.aresult(timeout=30) == 12
+        with pytest.raises(JobFailedError):
+            await (await broken.using(id="b").aenqueue()).aresult(timeout=30)
+        while not (saved and told):  # noqa: ASYNC110 - the last stages have no handle
+            await asyncio.sleep(0.01)
+        jobs = (await store.page(Selection(), 100)).jobs
+    assert saved == [12]
+    assert told == ["b"]
+    assert len(jobs) == 9
+    assert all(Keys([KEY]).refusal(job.id, job.task, job.body) is None for job in jobs)
+
+
+@pytest.mark.parametrize("how", ["unsigned", "by another", "changed", "of another job"])
+async def test_a_job_that_is_not_signed_well_is_a_dead_letter_and_never_runs(app, how):
+    ran: list[int] = []
+
+    @app.task
+    async def pay(amount: int) -> int:
+        ran.append(amount)
+        return amount
+
+    @app.task
+    async def tell(letter: dict[str, object]) -> None:
+        raise AssertionError(letter)
+
+    bad = forged("bad", 1_000_000, on_dead="tell", sink={"task": "tell"})
+    match how:
+        case "by another":
+            bad = Keys([OTHER]).sign(bad)
+        case "changed":
+            good = Keys([KEY]).sign(forged("bad", 1))
+            bad = replace(good, body=good.body.replace(b"[1]", b"[1000000]"))
+        case "of another job":
+            bad = replace(Keys([KEY]).sign(forged("good", 1)), id="bad")
+    async with bare(app) as store, working(app):
+        await store.enqueue([bad])
+        with pytest.raises(JobFailedError, match="sign"):
+            await app.job("bad").aresult(timeout=30)
+        after = await pay.aenqueue(5)
+        assert await after.aresult(timeout=30) == 5
+        job = await app.job("bad").ainfo()
+        [attempt] = await app.job("bad").ahistory()
+        jobs = (await store.page(Selection(), 100)).jobs
+    assert ran == [5]
+    assert (job.result, job.retry_count) == (None, 0)
+    assert attempt.code == "signature"
+    assert {each.id for each in jobs} == {"bad", after.id}
+
+
+async def test_a_forged_job_does_not_speak_through_the_reaper(app):
+    """A dead worker's job is decided by whoever seizes it, and what follows would be signed."""
+
+    @app.task
+    async def tell(letter: dict[str, object]) -> None:
+        raise AssertionError(letter)
+
+    async with bare(app) as store:
+        await store.enqueue([forged("bad", 1, on_dead="tell", retry=Retry(0))])
+        gone = new_worker(app)
+        await hold(store, gone)
+        await store.leave(gone)
+        async with working(app):
+            with pytest.raises(JobFailedError):
+                await app.job("bad").aresult(timeout=30)
+        jobs = (await store.page(Selection(), 100)).jobs
+    assert [job.id for job in jobs] == ["bad"]
+
+
+async def hold(store: Store, worker) -> None:
+    from tests.cli.running import claim  # noqa: PLC0415 - beside its one use
+
+    assert await claim(store, 1, "default", worker=worker.id)
+
+
+async def test_a_replayed_job_is_still_signed(app):
+    ran: list[int] = []
+
+    @app.task(retry=Retry(0))
+    async def pay() -> int:
+        ran.append(1)
+        if len(ran) == 1:
+            raise ValueError("not yet")
+        return len(ran)
+
+    async with working(app):
+        job = await pay.aenqueue()
+        with pytest.raises(JobFailedError):
+            await job.aresult(timeout=30)
+        assert await app.areplay([job.id]) == [True]
+        assert await job.aresult(timeout=30) == 2
+
+
+async def test_a_missing_key_is_added_and_the_job_replayed(app):
+    @app.task
+    async def pay() -> int:
+        return 1
+
+    new = Mulligan(app.url, settings=QUICK, signing_keys=[OTHER, KEY])
+    new._memory = app._memory
+    new.tasks = app.tasks
+    async with bare(app) as store:
+        await store.enqueue([Keys([OTHER]).sign(forged("j"))])
+        async with working(app):
+            with pytest.raises(JobFailedError, match="signed with key"):
+                await app.job("j").aresult(timeout=30)
+        await app.areplay(["j"])
+        async with working(new):
+            assert await app.job("j").aresult(timeout=30) == 1
+
+
+# -- where keys come from ----------------------------------------------------------------------
+
+
+def test_ticks_are_signed():
+    app = Mulligan("memory://", signing_keys=[KEY])
+
+    @app.task(every=10)
+    async def tick() -> None: ...
+
+    async def one() -> bytes:
+        store = app.make_store()
+        await store.enqueue([tick.tick("tick@1", 0)])
+        job = await store.get("tick@1")
+        assert job is not None
+        return job.body
+
+    assert SIGNATURE.search(asyncio.run(one()))
+
+
+def test_an_app_under_test_is_signed_too():
+    app = Mulligan("memory://", signing_keys=[KEY])
+
+    @app.task
+    def pay() -> int:
+        return 1
+
+    with app.testing() as t:
+        good = pay.enqueue()
+        t.run(t.store.enqueue([forged("bad")]))
+        t.drain()
+        assert good.status == "done"
+        assert app.job("bad").status == "failed"
+        assert all(SIGNATURE.search(job.body) for job in t.jobs() if job.id == good.id)
+
+
+def test_keys_come_from_the_environment_unless_they_are_given(monkeypatch):
+    monkeypatch.delenv(KEYS_VARIABLE, raising=False)
+    assert Mulligan("memory://").keys is None
+    monkeypatch.setitem(os.environ, KEYS_VARIABLE, f"{KEY},{OTHER}")
+    assert repr(Mulligan("memory://").keys) == repr(Keys([KEY, OTHER]))
+    assert repr(Mulligan("memory://", signing_keys=[OTHER]).keys) == repr(Keys([OTHER]))
+    assert Mulligan("memory://", signing_keys=()).keys is None
+    monkeypatch.setitem(os.environ, KEYS_VARIABLE, "short")
+    with pytest.raises(InvalidError, match="signing key 1 has 5 bytes"):
+        Mulligan("memory://")
+
+
+def test_without_keys_the_store_is_the_store_itself():
+    app = Mulligan("memory://", signing_keys=())
+    assert app.make_store() is app._memory
+
+
+# -- over HTTP ---------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def served(app: Mulligan) -> AsyncIterator[httpx.AsyncClient]:
+    service = Service(app.make_store(), app, Guard(None), declares=False)
+    transport = httpx.ASGITransport(make_application(service), client=("127.0.0.1", 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        yield client
+
+
+async def asked(client: httpx.AsyncClient, path: str, **body: object) -> dict[str, list[object]]:
+    answer = await client.post(path, json=body)
+    assert answer.status_code == 200, answer.text
+    document: dict[str, list[object]] = answer.json()
+    return document
+
+
+async def test_a_server_signs_what_is_enqueued_over_http():
+    app = Mulligan("memory://", signing_keys=[KEY])
+    async with served(app) as client:
+        await asked(client, "/api/jobs", task="pay", id="j")
+    assert app._memory is not None
+    job = await app._memory.get("j")
+    assert job is not None
+    assert Keys([KEY]).refusal("j", "pay", job.body) is None
+
+
+async def test_a_server_hands_no_forged_job_to_workers_over_http():
+    app = Mulligan("memory://", signing_keys=[KEY])
+    assert app._memory is not None
+    await app._memory.enqueue([forged("bad", on_dead="tell"), Keys([KEY]).sign(forged("good"))])
+    async with served(app) as client:
+        worker = (await asked(client, "/worker/join"))["worker"]
+        claimed = await asked(client, "/worker/claim", worker=worker, limit=5)
+    assert [job["id"] for job in claimed["jobs"]] == ["good"]  # type: ignore[index]
+    bad = await app._memory.get("bad")
+    assert bad is not None
+    assert bad.status == "failed"
+    assert "not signed" in str(bad.last_failure_reason)
+
+
+async def test_a_commit_that_another_server_claimed_for_is_checked_too():
+    """This server reads the job from the store then, and what follows from it would be signed."""
+    app = Mulligan("memory://", signing_keys=[KEY])
+    assert app._memory is not None
+    await app._memory.enqueue([forged("bad", sink={"task": "tell"}, on_dead="tell")])
+    async with served(app) as client:
+        await hold(app._memory, new_worker(app))
+        job = await app._memory.get("bad")
+        assert job is not None
+        lease = {"id": "bad", "token": job.token, "result": 1}
+        await asked(client, "/worker/ack", jobs=[lease])
+    jobs = (await app._memory.page(Selection(), 10)).jobs
+    assert [job.id for job in jobs] == ["bad"]
