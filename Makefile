@@ -12,7 +12,7 @@ JOBS ?= 2
 ARGS ?=
 BENCH = $(BIN)/python -m tests.servers run --stores redis,postgres,mongo -- $(BIN)/python -m benchmarks.compare
 
-.PHONY: help setup demo test check format chaos failpoints dst docs charts bench bench-peers bench-docs lock clean
+.PHONY: help setup demo test check format chaos failpoints dst docs charts bench bench-peers bench-docs audit sbom lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,17 @@ bench-peers: setup ## measure mulligan beside its peers; installs them in ~/.cac
 bench-docs: setup ## write docs/benchmarks.md from benchmarks/results/reference.json
 	$(BIN)/python -m benchmarks.report
 
+audit: .venv-audit/bin/pip-audit ## ask for known weaknesses in what is pinned (needs the network)
+	.venv-audit/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements/dev.txt
+
+sbom: setup .venv-audit/bin/pip-audit ## write what is installed as CycloneDX, to sbom.json
+	.venv-audit/bin/cyclonedx-py environment $(BIN)/python --pyproject pyproject.toml \
+	  --output-format JSON --output-file sbom.json
+
+.venv-audit/bin/pip-audit:
+	$(PYTHON) -m venv .venv-audit
+	.venv-audit/bin/python -m pip install -qq pip-audit==2.10.1 cyclonedx-bom==7.5.0
+
 lock: ## pin every requirement anew, with hashes (needs uv; installs it into .venv-lock)
 	@test -x .venv-lock/bin/uv || { $(PYTHON) -m venv .venv-lock && .venv-lock/bin/python -m pip install -qq uv; }
 	.venv-lock/bin/uv pip compile pyproject.toml --quiet --all-extras --group dev --universal --upgrade \
@@ -88,6 +99,6 @@ lock: ## pin every requirement anew, with hashes (needs uv; installs it into .ve
 	  --custom-compile-command 'make lock' --output-file requirements/dev.txt
 
 clean: ## remove everything that the other targets made
-	rm -rf .venv .venv-lock .coverage .coverage.* htmlcov dist build
+	rm -rf .venv .venv-lock .venv-audit sbom.json .coverage .coverage.* htmlcov dist build
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
