@@ -1,6 +1,7 @@
 """Attempts that never suspend share a task, and cannot tell."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from contextvars import ContextVar
 
@@ -9,6 +10,7 @@ from mulligan.core.job import Lease
 from mulligan.core.outcome import Outcome, Returned
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.worker import Worker
+from mulligan.engine.line import TURN
 from mulligan.stores.contract import Claimed, Verdict
 from mulligan.stores.memory import MemoryStore
 from tests.engine.running import ended, engine
@@ -138,8 +140,8 @@ async def test_a_slow_line_claims_for_free_slots_only():
 
     @app.task
     async def slow(number: int) -> None:
-        end = asyncio.get_running_loop().time() + 0.021
-        while asyncio.get_running_loop().time() < end:
+        end = time.thread_time() + 1.5 * TURN
+        while time.thread_time() < end:
             pass
 
     jobs = await enqueued(app, store, slow, 20)

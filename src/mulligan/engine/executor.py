@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mulligan.core.company import suspects
@@ -57,7 +58,15 @@ class Executor:
         self._sinks = Sinks(store, self._performer, reporter)
         self._depths = Depths(store, monotonic)
         self._held: dict[Held, None] = {}  # in the order of their claims
-        self._line = Line(self._slots, self._attempt, self._spare, self._put_back, monotonic)
+        spent = time.thread_time if monotonic is time.monotonic else monotonic
+        self._line = Line(
+            self._slots,
+            self._attempt,
+            self._spare,
+            self._put_back,
+            monotonic=monotonic,
+            spent=spent,
+        )
         self._round: asyncio.Task[None] | None = None
         self._sitting = 0
         self._changed = asyncio.Event()

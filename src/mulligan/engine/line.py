@@ -22,6 +22,8 @@ from mulligan.core.job import Claim
 
 # After so long the loop is let do other things.
 TURN = 0.02
+# A line that has taken so long is slow, even if it only waited for the processor.
+SLOW = 0.2
 LONGEST = 500
 
 
@@ -43,7 +45,11 @@ class Held:
 
 
 class Line:
-    """Runs attempts; `spare` says how many are to be given back once they prove to take long."""
+    """Runs attempts; `spare` says how many are to be given back once they prove to take long.
+
+    Whether they do is told by the processor time that was `spent`: on a busy machine a line that
+    was interrupted is not a slow one.
+    """
 
     def __init__(
         self,
@@ -51,13 +57,16 @@ class Line:
         attempt: Callable[[Held], Coroutine[Any, Any, None]],
         spare: Callable[[], int],
         give_back: Callable[[Held], None],
+        *,
         monotonic: Callable[[], float],
+        spent: Callable[[], float],
     ) -> None:
         self._slots = slots
         self._attempt = attempt
         self._spare = spare
         self._give_back = give_back
         self._monotonic = monotonic
+        self._spent = spent
         self._loop = asyncio.get_running_loop()
         self._suspending: set[str] = set()
         self._serving: asyncio.Task[None] | None = None  # the loop alone would not keep it
@@ -82,7 +91,7 @@ class Line:
     async def _serve(self, line: deque[Held]) -> None:
         """Run attempts until one suspends; it has this task from then on."""
         task, length = asyncio.current_task(), len(line)
-        began = self._monotonic()
+        began, turn, spent = self._monotonic(), self._monotonic(), self._spent()
         try:
             while line:
                 held = line.popleft()
@@ -92,10 +101,12 @@ class Line:
                 except StopIteration:
                     if task is None or task.cancelling():
                         return  # the attempt cancelled the task, which is of no more use
-                    if self._monotonic() > began + TURN:
-                        self._slow_down(line)
+                    if (now := self._monotonic()) > turn + TURN:
+                        if self._spent() > spent + TURN or now > began + SLOW:
+                            self._slow_down(line)
+                            length = 0
                         await asyncio.sleep(0)
-                        began, length = self._monotonic(), 0
+                        turn = self._monotonic()
                 else:
                     held.task = task
                     self._suspending.add(held.claim.task)
