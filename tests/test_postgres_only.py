@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from urllib.parse import urlsplit
 
 import psycopg
@@ -24,6 +25,8 @@ from mulligan.stores.contract import Count, Selection
 from mulligan.stores.postgres import PostgresStore, _connections, _sweep
 from mulligan.stores.postgres._arrays import texts
 from mulligan.stores.postgres._migrate import newest, tables
+from tests.contract.comparison import Comparison
+from tests.contract.drawing import program
 from tests.contract.making import (
     ANN,
     BOB,
@@ -43,7 +46,7 @@ from tests.contract.making import (
 from tests.contract.sleeping import woken
 from tests.servers import PostgresServer, Unavailable, _debian
 from tests.servers._server import LOOPBACK, accepts, free_port, until
-from tests.stores import VirtualClock, fresh_url, handle, with_query
+from tests.stores import VirtualClock, fresh_url, handle, require, with_query
 
 AWAY = "postgresql://me:hunter2@127.0.0.1:1/nowhere"
 
@@ -209,6 +212,53 @@ def test_arrays_arrive_as_they_were(url, values):
     with psycopg.connect(server_of(url)) as connection:
         row = connection.execute("SELECT %s::text[]", (texts(values),)).fetchone()
     assert row == (values,)
+
+
+# Rows that contradict each other: what one table says of a job, another must know.
+CONTRADICTIONS = {
+    "stands where it should not, or not where it should": """
+        SELECT j.id FROM job j LEFT JOIN waiting w ON w.id = j.id
+        WHERE (j.status = 'pending') <> (w.id IS NOT NULL) OR (w.id IS NOT NULL AND (
+            NOT stands(w, j) OR w.delayed <> j.delayed OR (j.awaits > 0 AND NOT w.held)
+            OR w.expires_at IS DISTINCT FROM expires(j)
+            OR w.concurrency_key IS DISTINCT FROM CASE WHEN j.awaits = 0 THEN j.concurrency_key END
+        ))""",
+    "stands twice, or is no job": """
+        SELECT id FROM waiting w GROUP BY id
+        HAVING count(*) > 1 OR NOT EXISTS (SELECT FROM job j WHERE j.id = w.id)""",
+    "is held by nobody": """
+        SELECT j.id FROM job j WHERE j.status = 'processing' AND NOT EXISTS (
+            SELECT FROM claimed c WHERE c.number = j.claimed AND j.id = ANY (c.ids))""",
+    "is a claim that counts wrongly": """
+        SELECT c.number::text FROM claimed c WHERE c.open <> (
+            SELECT count(*) FROM job j WHERE j.claimed = c.number AND j.status = 'processing')""",
+    "would never be pruned": """
+        SELECT j.id FROM job j WHERE j.status IN ('done', 'cancelled') AND NOT EXISTS (
+            SELECT FROM ended e WHERE e.ended_at = j.ended_at AND j.id = ANY (e.ids))""",
+    "has not ended as it says": """
+        SELECT j.id FROM job j WHERE (j.ended_at IS NULL) <> (j.status IN ('pending', 'processing'))
+           OR (j.dead IS TRUE) <> (j.status = 'failed')
+           OR j.open_key IS DISTINCT FROM CASE WHEN j.ended_at IS NULL THEN j.unique_key END""",
+}
+
+
+class Examined(Comparison):
+    """A store whose tables are looked at whenever its jobs are counted."""
+
+    def count(self):
+        super().count()
+        with connected(self.pair.other.url) as connection:
+            found = {
+                words: connection.execute(rows.encode()).fetchall()
+                for words, rows in CONTRADICTIONS.items()
+            }
+        assert not any(found.values()), found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_table_contradicts_another(seed, tmp_path):
+    require("postgres")
+    Examined("postgres", tmp_path).run(program(Random(seed), 80))
 
 
 # -- the cost of a claim -----------------------------------------------------------------------

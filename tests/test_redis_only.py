@@ -25,7 +25,7 @@ from mulligan.core.outcome import Returned
 from mulligan.core.plan import Running
 from mulligan.core.retry import PRESETS, Retry
 from mulligan.stores.contract import Count, Selection, Store
-from mulligan.stores.redis import RedisStore
+from mulligan.stores.redis import RedisStore, scripts
 from tests.contract.making import (
     ANN,
     BOB,
@@ -492,6 +492,26 @@ async def test_a_hundred_thousand_jobs_meet_no_limit_of_lua(store):
     while await store.prune(-1.0, 10_000):
         pass
     assert len((await store.page(Selection(), 2000)).jobs) == 1000
+
+
+# -- scripts ---------------------------------------------------------------------------------
+
+LUA = Path(scripts.__file__).parent / "lua"
+OPERATIONS = sorted(path.stem for path in LUA.glob("*.lua"))
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_script_defines_no_function_that_it_does_not_use(name):
+    source = scripts.script(name).source.decode()
+    for function in re.findall(r"^local function (\w+)", source, re.MULTILINE):
+        assert len(re.findall(rf"\b{function}\b", source)) > 1, function
+
+
+def test_every_shared_function_is_used_by_some_script():
+    sources = [scripts.script(name).source.decode() for name in OPERATIONS]
+    for path in (LUA / "shared").glob("*.lua"):
+        for function in re.findall(r"^local function (\w+)", path.read_text(), re.MULTILINE):
+            assert any(re.search(rf"\b{function}\b", each) for each in sources), function
 
 
 # -- what another program damaged ------------------------------------------------------------

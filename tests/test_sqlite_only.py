@@ -195,9 +195,13 @@ async def test_what_the_disk_does_not_take_is_not_said_to_be_written(store, monk
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr("mulligan.stores.sqlite._log.sync_file", refuse)
-    with pytest.raises(StoreError, match=r"the disk did not take it .*; check the disk"):
+    with pytest.raises(StoreError, match=r"the disk failed .*; check the disk and restart"):
         await store.enqueue(jobs("a"))
     monkeypatch.undo()
+    with pytest.raises(StoreError, match="the disk failed"):
+        await store.enqueue(jobs("a"))
+    await store.close()
+    await store.open()
     assert await store.enqueue(jobs("a")) == [("a", False)]
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections import Counter
 from functools import cache
 from importlib.resources import files
 
@@ -12,6 +13,9 @@ INCLUDE = re.compile(r"^-- include: (.+)$", re.MULTILINE)
 # anew at every call, and Lua finds a name at once where it lies outside of the function around,
 # but searches all names in use for one that lies in it.
 INNER, OUTER = "return (function()", "end)()"
+COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
+WORD = re.compile(r"\w+")
+FUNCTION = re.compile(r"^local function (\w+)\([^)]*\)\n.*?^end\n", re.MULTILINE | re.DOTALL)
 
 
 class Script(Struct, frozen=True):
@@ -29,7 +33,7 @@ def script(name: str) -> Script:
     text = read(f"{name}.lua")
     include(text, parts)
     base, *others = parts.values()
-    source = "\n".join([base, INNER, *others, text, OUTER]).encode()
+    source = without_unused("\n".join([base, INNER, *others, text, OUTER])).encode()
     return Script(name, source, hashlib.sha1(source, usedforsecurity=False).hexdigest())
 
 
@@ -41,6 +45,22 @@ def include(text: str, parts: dict[str, str]) -> None:
                 shared = read(f"shared/{name}.lua")
                 include(shared, parts)
                 parts[name] = shared
+
+
+def without_unused(text: str) -> str:
+    """The text but for functions that nothing else in it names, for the reason given above."""
+    text = COMMENT.sub("", text)
+    while True:
+        names = Counter(WORD.findall(text))
+        unused = [
+            found[0]
+            for found in FUNCTION.finditer(text)
+            if names[found[1]] == 1 or names[found[1]] == WORD.findall(found[0]).count(found[1])
+        ]
+        if not unused:
+            return text
+        for function in unused:
+            text = text.replace(function, "")
 
 
 def read(path: str) -> str:

@@ -15,7 +15,7 @@ from mulligan.stores.sqlite._gathering import Arrival, arrive, miss
 from mulligan.stores.sqlite._keys import release
 from mulligan.stores.sqlite._lending import lend
 from mulligan.stores.sqlite._sql import as_json, load
-from mulligan.stores.sqlite._standing import join_lanes, stop_running
+from mulligan.stores.sqlite._standing import close, join_lanes, stop_running
 from mulligan.stores.sqlite._transaction import Transaction
 
 _ROWS = load("commit_rows")
@@ -48,7 +48,7 @@ def commit_within(tx: Transaction, outcome: Done, work: Callable[[Any], Any]) ->
 
 
 def written_at_once(tx: Transaction, outcomes: Sequence[Outcome]) -> bool:
-    """The common case, in one statement: all done and held, no permits, nothing to arrive."""
+    """The common case, in few statements: all done and held, no permits, nothing to arrive."""
     dones = [o for o in outcomes if type(o) is Done and not o.next]
     try:
         leases = {o.lease.job: token_and_result(o.lease.token, o.result) for o in dones}
@@ -58,9 +58,12 @@ def written_at_once(tx: Transaction, outcomes: Sequence[Outcome]) -> bool:
         return False
     bound = (tx.now, as_json(leases), TOKENS_PER_LIFE)
     try:
-        return tx.db.execute(_DONE_IF_HELD, bound).rowcount == len(outcomes)
+        ended = tx.db.execute(_DONE_IF_HELD, bound).rowcount
     except sqlite3.IntegrityError:
         return False
+    if ended:
+        close(tx, [o.lease.token // TOKENS_PER_LIFE for o in dones])
+    return bool(ended)
 
 
 def token_and_result(token: int, result: bytes | None) -> int | str:
@@ -102,7 +105,7 @@ class Batch:
         self._writes: dict[str, list[tuple[Any, ...]]] = {
             statement: [] for statement in (_ENDED, _PENDING, _REMEMBER, _TRIM)
         }
-        self._left: list[int] = []
+        self._ending: list[int] = []
         self._going_on: list[int] = []
         self._arrivals: list[Arrival] = []
         self._next: list[tuple[NewJob, int]] = []
@@ -129,7 +132,6 @@ class Batch:
         if row.token != token:
             return "already" if row.committed == token else "stale"
         self._rows[job] = row._replace(committed=token, token=None)
-        self._left.append(row.place)
         self._collect(outcome, row)
         self.written.append((job, row.concurrency_key))
         return "written"
@@ -160,6 +162,7 @@ class Batch:
     def _end(
         self, place: int, status: Status, *, result: bytes | None = None, reason: str | None = None
     ) -> None:
+        self._ending.append(place)
         self._writes[_ENDED].append((place, status, result, reason, self._tx.now))
 
     def _put(
@@ -215,15 +218,16 @@ class Batch:
 
     def flush(self) -> None:
         """Write what was collected: the attempts as they were, then what became of their jobs."""
-        if self._left:
-            self._tx.db.execute(_ATTEMPT, (as_json(self._left),))
+        if left := self._ending + self._going_on:
+            self._tx.db.execute(_ATTEMPT, (as_json(left),))
         for statement, rows in self._writes.items():
             if rows:
                 self._tx.db.executemany(statement, rows)
                 rows.clear()
+        close(self._tx, self._ending)
         stop_running(self._tx, self._going_on)
         join_lanes(self._tx, self._going_on)
-        self._left, self._going_on = [], []
+        self._ending, self._going_on = [], []
         if self._arrivals:
             arrive(self._tx, self._arrivals)
             self._arrivals.clear()

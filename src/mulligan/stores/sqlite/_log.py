@@ -14,21 +14,29 @@ sync_file = getattr(os, "fdatasync", os.fsync)
 
 
 class Log:
-    """The log of a database that is open; any thread may wait for it."""
+    """The log of a database that is open; any thread may wait for it.
+
+    After a failure nothing more is said to be on the disk: systems forget what they could not
+    write, and the next wait would end well without it.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = f"{os.path.realpath(path)}-wal"
         self._file = os.open(self._path, os.O_RDWR)
+        self._failed: OSError | None = None
 
     def sync(self) -> None:
         """Wait until everything that has been committed is on the disk."""
         try:
-            sync_file(self._file)
+            if self._failed is None:
+                sync_file(self._file)
         except OSError as error:
+            self._failed = error
+        if self._failed is not None:
             raise StoreError(
-                f"{self._path}: the disk did not take it ({error}), and what was written last may"
-                " be lost when the power goes; check the disk, then send it again"
-            ) from error
+                f"{self._path}: the disk failed ({self._failed}), and what was written since may be"
+                " lost when the power goes; check the disk and restart"
+            ) from self._failed
 
     def close(self) -> None:
         """Let go."""

@@ -10,6 +10,8 @@ _LEAVE_LANE = load("lane_leave")
 _LEAVE_HELD = load("held_leave")
 _LEAVE_RUNNING = load("running_leave")
 _CANCEL = load("end_cancelled")
+_ANY_KEY = load("key_any")
+_FREE_KEYS = load("key_free")
 
 
 def join_lanes(tx: Transaction, places: Sequence[int]) -> None:
@@ -24,6 +26,13 @@ def stop_running(tx: Transaction, places: Sequence[int]) -> None:
         tx.db.execute(_LEAVE_RUNNING, (as_json(places),))
 
 
+def close(tx: Transaction, places: Sequence[int]) -> None:
+    """Jobs that have ended run no more, and others may have their unique keys."""
+    stop_running(tx, places)
+    if places and tx.db.execute(_ANY_KEY).fetchone()[0]:
+        tx.db.execute(_FREE_KEYS, (as_json(places),))
+
+
 def stop_holding(tx: Transaction, place: int) -> None:
     """Let a job that was held back join its lane."""
     tx.db.execute(_LEAVE_HELD, (place,))
@@ -35,3 +44,4 @@ def cancel(tx: Transaction, place: int, reason: str, *, outdated: bool) -> None:
     tx.db.execute(_CANCEL, (place, reason, tx.now, outdated))
     tx.db.execute(_LEAVE_LANE, (place,))
     tx.db.execute(_LEAVE_HELD, (place,))
+    close(tx, [place])

@@ -5,6 +5,7 @@
 -- include: cancelling
 
 go_on_when_full()
+find_leases({ unpack(ARGV, 3) })
 local result = {}
 for at = 3, #ARGV do
   result[at - 2] = cancel(ARGV[at], ARGV[2]) and 1 or 0

@@ -19,7 +19,7 @@ local data_at = tokens_from + values[4] + 1
 local texts = read_many(running_key(likely_holder), values, ids_from + 1, tokens_from)
 
 local done, done_count, freed, freed_count = {}, 0, {}, 0
-local written, refused = {}, {}
+local written, refused, asked_elsewhere = {}, {}, false
 
 -- Let the job join a lane again; `...` are fields of its state that change besides.
 local function put_back(key, id, lane, delay, counts, lease, ...)
@@ -131,6 +131,20 @@ local function was_written(id, token)
   return used ~= state[3] and token_of(text, used) == token
 end
 
+-- The lease of a job that is not held by whom it was likely to be, and who holds it. All such jobs
+-- are asked for at once.
+local function held_elsewhere(number, id)
+  if not asked_elsewhere then
+    local ids = {}
+    for other = number, tokens_from - ids_from do
+      if not texts[other] then ids[#ids + 1] = values[ids_from + other] end
+    end
+    find_leases(ids)
+    asked_elsewhere = true
+  end
+  return find_lease(id)
+end
+
 -- Write the outcome of this number, if its lease is still held.
 local function settle(number, letter)
   local id, token = values[ids_from + number], values[tokens_from + number]
@@ -138,7 +152,7 @@ local function settle(number, letter)
   data_at = at + WIDTHS[letter]
   if FOLLOWED[letter] then data_at = data_at + values[data_at - 1] end
   local text, holder = texts[number], likely_holder
-  if not text then text, holder = find_lease(id) end
+  if not text then text, holder = held_elsewhere(number, id) end
   if text and sub(text, 1, 16) == token and not written[id] then
     write(letter, id, read_lease(text), at, data_at - 1)
     call('HDEL', running_key(holder), id)

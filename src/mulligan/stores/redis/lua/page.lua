@@ -15,22 +15,32 @@ local function is(wanted, value)
   return wanted == '' or wanted == value
 end
 
-for at = 1, #found, 2 do
-  local id = found[at]
-  local text, state = call('HGET', p .. 'jobs', id) or '', p .. 'state:' .. id
+local ids, matches, unended = {}, {}, {}
+for at = 1, #found, 2 do ids[#ids + 1] = found[at] end
+local texts, dones = read_many(p .. 'jobs', ids, 1, #ids), read_many(p .. 'done', ids, 1, #ids)
+
+for number, id in ipairs(ids) do
+  local text, state = texts[number] or '', p .. 'state:' .. id
   local lane, task = match(text, '^%d+\t[^\t]*\t([^\t:]*:[^\t:]*:[^\t:]*)\t([^\t]*)\t')
   -- Of a damaged job, its state may know more.
   lane = lane or call('HGET', state, 'lane') or ''
   local queue, region = match(lane, '^[^:]*:([^:]*):(.*)$')
   if is(ARGV[6], queue) and is(ARGV[7], region) and is(ARGV[8], task) then
-    local lease, worker
-    local done, ended = call('HGET', p .. 'done', id), call('HGET', state, 'ended')
-    if not (done or ended) then lease, worker = find_lease(id) end
-    local status = done and 'done' or ended or lease and 'processing' or 'pending'
-    if is(ARGV[5], status) then
-      result[#result + 1] = { id, found[at + 1], text, call('HGETALL', state), lease or '',
-        worker or '', done or '', call('LINDEX', p .. 'history:' .. id, -1) or '' }
-    end
+    local ended = dones[number] and 'done' or call('HGET', state, 'ended')
+    matches[#matches + 1] = { number, text, ended }
+    if not ended then unended[#unended + 1] = id end
+  end
+end
+find_leases(unended)
+
+for _, each in ipairs(matches) do
+  local number, text, ended = unpack(each)
+  local id, lease, worker = ids[number]
+  if not ended then lease, worker = find_lease(id) end
+  if is(ARGV[5], ended or lease and 'processing' or 'pending') then
+    result[#result + 1] = { id, found[2 * number], text, call('HGETALL', p .. 'state:' .. id),
+      lease or '', worker or '', dones[number] or '',
+      call('LINDEX', p .. 'history:' .. id, -1) or '' }
   end
 end
 return result

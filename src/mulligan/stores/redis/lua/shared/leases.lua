@@ -9,8 +9,7 @@
 -- include: lanes
 
 local NO_COUNTS, FIRST_COUNTS = '0 0 0 0', '1 0 0 0'
-local known_commons = {}
-local known_holders
+local known_commons, found_leases, NOT_HELD = {}, {}, {}
 
 -- What leases may have in common.
 local function common_text(counts, flags, leased, started, region, lane)
@@ -50,13 +49,21 @@ local function running_key(worker)
   return p .. 'running:' .. worker
 end
 
--- The lease of a running job, and who holds it.
-local function find_lease(id)
-  known_holders = known_holders or call('SMEMBERS', p .. 'holders')
-  for _, worker in ipairs(known_holders) do
-    local text = call('HGET', running_key(worker), id)
-    if text then return text, worker end
+-- Ask every worker which of these jobs it holds.
+local function find_leases(ids)
+  if #ids == 0 then return end
+  for _, worker in ipairs(call('SMEMBERS', p .. 'holders')) do
+    for at, text in ipairs(read_many(running_key(worker), ids, 1, #ids)) do
+      if text then found_leases[ids[at]] = { text, worker } end
+    end
   end
+  for _, id in ipairs(ids) do found_leases[id] = found_leases[id] or NOT_HELD end
+end
+
+-- The lease of a running job and who holds it, if anybody does.
+local function find_lease(id)
+  if not found_leases[id] then find_leases({ id }) end
+  return found_leases[id][1], found_leases[id][2]
 end
 
 -- The counts as numbers: tokens used, retries, replays, snoozes.
