@@ -24,6 +24,7 @@ from mulligan.core.lane import Lane
 from mulligan.core.outcome import Returned
 from mulligan.core.plan import Running
 from mulligan.core.retry import PRESETS, Retry
+from mulligan.core.worker import Worker
 from mulligan.stores.contract import Count, Selection, Store
 from mulligan.stores.redis import RedisStore, scripts
 from tests.contract.making import (
@@ -395,29 +396,61 @@ async def test_nothing_is_left_of_jobs_that_are_pruned_and_purged(store, client)
     assert set(left) <= {"sequence", "holders", "lanes"}
 
 
-async def test_a_claim_costs_the_same_however_many_jobs_have_ended_or_wait(store, client):
-    async def commands() -> int:
-        await client.config_resetstat()
-        assert len((await claim(store, demand=10)).claims) == 10
-        stats = await client.info("commandstats")
-        return sum(each["calls"] for name, each in stats.items() if name.startswith("cmdstat_"))
-
-    await store.enqueue(jobs(*(f"first{n}" for n in range(11))))
-    few = await commands()
-    taken = await begin(store, *jobs(*(f"old{n}" for n in range(400))))
-    await store.commit([done(each) if n % 2 else dead(each) for n, each in enumerate(taken)])
-    await store.enqueue(jobs(*(f"later{n}" for n in range(500)), delay=600.0))
-    await store.enqueue(jobs(*(f"now{n}" for n in range(500))))
-    # Other tests may share the server; a claim's own commands do not grow with hundreds of jobs.
-    assert await commands() < few + 100
-
-
 async def commands_of(client: Redis, question: Awaitable[object]) -> int:
     """How many commands it takes to answer, on a server that nobody else talks to."""
     await client.config_resetstat()
     await question
     stats = await client.info("commandstats")
     return sum(each["calls"] for each in stats.values())
+
+
+async def test_jobs_that_ended_together_are_pruned_in_parts(store):
+    taken = await begin(store, *jobs("a", "b", "c", "d", "e"))
+    await store.commit([done(each) for each in taken])
+    assert [await store.prune(-1.0, 2) for _ in range(4)] == [2, 2, 1, 0]
+
+
+async def test_a_second_life_is_kept_for_its_own_time(url):
+    clock = VirtualClock()
+    async with opened(url, clock) as store:
+        for _ in range(2):
+            await store.commit([done(each) for each in await begin(store, *jobs("a", "b"))])
+            clock.advance(100.0)
+            assert await store.purge(["a", "b"]) == [True, True]
+        await store.commit([done(each) for each in await begin(store, *jobs("a", "b"))])
+        clock.advance(50.0)
+        assert await store.prune(100.0, 10) == 0
+        assert await store.get("a") is not None
+        clock.advance(51.0)
+        assert await store.prune(100.0, 10) == 2
+
+
+async def test_a_claim_costs_the_same_however_many_jobs_have_ended_or_wait(own_server):
+    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as client:
+        await store.enqueue(jobs(*(f"first{n}" for n in range(21))))
+        await claim(store, demand=10)  # the server learns the script
+        few = await commands_of(client, claim(store, demand=10))
+        taken = await begin(store, *jobs(*(f"old{n}" for n in range(400))))
+        await store.commit([done(each) if n % 2 else dead(each) for n, each in enumerate(taken)])
+        await store.enqueue(jobs(*(f"later{n}" for n in range(500)), delay=600.0))
+        await store.enqueue(jobs(*(f"now{n}" for n in range(500))))
+        assert await commands_of(client, claim(store, demand=10)) <= few + 2
+
+
+async def test_jobs_that_somebody_else_holds_are_asked_for_at_once(own_server):
+    async with (
+        opened(own_server.url) as store,
+        opened(own_server.url) as other,
+        Redis.from_url(own_server.url) as client,
+    ):
+        taken = await begin(store, *jobs(*(f"j{n}" for n in range(101))))
+        await store.enqueue(jobs(*(f"held{n}" for n in range(20))))
+        for n in range(20):
+            await claim(store, worker=Worker(f"w{n}-1"))
+        assert await other.commit([done(taken[0])]) == ["written"]  # the server learns the script
+        rest = [done(each) for each in taken[1:]]
+        assert await commands_of(client, other.commit(rest)) < 50
+        assert await other.commit(rest) == ["already"] * 100
 
 
 async def test_facts_cost_the_same_however_much_was_counted_long_ago(own_server):

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import re
+import shutil
 import socket
 import sqlite3
 import subprocess
@@ -203,6 +204,27 @@ async def test_what_the_disk_does_not_take_is_not_said_to_be_written(store, monk
     await store.close()
     await store.open()
     assert await store.enqueue(jobs("a")) == [("a", False)]
+
+
+async def test_what_was_answered_is_there_after_a_power_cut(
+    path, url, clock, tmp_path, monkeypatch
+):
+    def press(file):
+        os.fsync(file)
+        for name in ("jobs.db", "jobs.db-wal"):
+            shutil.copy(path.with_name(name), tmp_path / name)
+
+    monkeypatch.setattr("mulligan.stores.sqlite._log.sync_file", press)
+    async with handle(url, clock) as store:
+        await store.enqueue(jobs("done", "claimed", "waiting"))
+        [first] = (await claim(store)).claims
+        assert await store.commit([done(first, b"7")]) == ["written"]
+        assert names(await claim(store)) == ["claimed"]
+        monkeypatch.undo()
+        async with handle(f"sqlite:///{tmp_path}/jobs.db", clock) as left:
+            assert (await left.get("done")).result == b"7"
+            assert (await left.get("waiting")).status == "pending"
+            assert (await left.get("claimed")).status == "pending", "nobody is at work any more"
 
 
 async def test_who_waits_for_the_disk_is_answered_before_the_store_is_closed(url, clock, disk):

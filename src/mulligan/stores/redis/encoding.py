@@ -108,29 +108,33 @@ def commit_values(outcomes: Sequence[Outcome]) -> list[Value]:
     letters: list[str] = []
     data: list[Value] = []
     for outcome in outcomes:
-        if type(outcome) is Done and outcome.result is None and not outcome.next:
-            letters.append("d")
+        if type(outcome) is Done and not outcome.next:
+            if outcome.result is None:
+                letters.append("d")
+            else:
+                letters.append("v")
+                data.append(outcome.result)
         else:
             letter, *values = outcome_values(outcome)
             letters.append(str(letter))
             data += values
-    ids: list[Value] = [outcome.lease[0] for outcome in outcomes]
-    tokens: list[Value] = [token_text(outcome.lease[1]) for outcome in outcomes]
+    ids, tokens = zip(*[outcome.lease for outcome in outcomes], strict=True)
     kinds = "".join(f"{letter}{len(list(run))}" for letter, run in groupby(letters))
-    return [int(len(set(ids)) == len(ids)), len(ids), kinds, *ids, *tokens, *data]
+    once = int(len(set(ids)) == len(ids))
+    return [once, len(ids), kinds, *ids, *token_texts(tokens), *data]
 
 
-def token_text(token: int) -> str:
-    """A token as leases begin with it."""
-    return f"{token:016d}"
+def token_texts(tokens: Iterable[int]) -> Iterable[str]:
+    """Tokens as leases begin with them."""
+    return map("%016d".__mod__, tokens)
 
 
 def outcome_values(outcome: Outcome) -> list[Value]:
     """The letter for an outcome, and what goes with it."""
     match outcome:
         case Done(_, result, following):
-            some, values = 0 if result is None else 1, runs_values(following)
-            return ["f", result or b"", some, len(values), *values]
+            values, kept = runs_values(following), [] if result is None else [result]
+            return ["w" if kept else "n", *kept, len(values), *values]
         case Again(_, lane, delay, failure, trail):
             return ["a", lane_name(Lane(*lane)), repr(float(delay)), JSON.encode(failure), trail]
         case Later(_, delay):

@@ -36,7 +36,7 @@ from mulligan.stores.redis.encoding import (
     packed_steps,
     runs_values,
     shape_of,
-    token_text,
+    token_texts,
 )
 from mulligan.stores.redis.inbox import Inbox
 from mulligan.stores.redis.paging import read_page
@@ -132,7 +132,7 @@ class RedisStore:
 
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
         ids = [lease.job for lease in holding]
-        tokens = [token_text(lease.token) for lease in holding]
+        tokens = token_texts(lease.token for lease in holding)
         packed, lost, forgotten = await self._run(
             "beat", *presented(worker), len(ids), *ids, *tokens
         )

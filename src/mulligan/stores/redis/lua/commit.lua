@@ -3,9 +3,10 @@
 -- ARGV     now, the worker that is likely to hold them, 1 if no job comes twice, how many outcomes,
 --          kinds (letters, each followed by how many outcomes in a row are of it), the ids of all
 --          outcomes, their tokens in 16 digits, and for each what goes with its letter:
---            d done   |  f done and followed: result, has result, number of values, runs of jobs
+--            d done   |  v done: result   |  n done: next   |  w done: result, next
 --            a again: lane, delay, failure, trail   |  l later: delay   |  r returned
---            x dead: failure, number of values, runs of jobs   |  c cancelled: reason
+--            x dead: failure, next   |  c cancelled: reason
+--          where next is how many values new jobs take, and these jobs in runs
 -- Result   for each outcome that was not written its number from 0, and 1 if it was written already
 --          or 0 if it is stale
 -- include: adding, cancelling
@@ -18,7 +19,7 @@ local tokens_from = ids_from + values[4]
 local data_at = tokens_from + values[4] + 1
 local texts = read_many(running_key(likely_holder), values, ids_from + 1, tokens_from)
 
-local done, done_count, freed, freed_count = {}, 0, {}, 0
+local done, done_count, freed = {}, 0, {}
 local written, refused, asked_elsewhere = {}, {}, false
 
 -- Let the job join a lane again; `...` are fields of its state that change besides.
@@ -33,19 +34,11 @@ end
 local function note_done(id, lease, result)
   done_count = done_count + 1
   done[2 * done_count - 1] = id
-  done[2 * done_count] = lease.common .. '\t' .. stamp .. '\t' .. result
+  done[2 * done_count] = lease.common .. '\t' .. stamp .. '\t' .. (result and '=' .. result or '')
   list_past(id, 'done', queue_of(lease.lane))
 end
 
 local writers = {}
-
-function writers.d(_, id, lease)
-  note_done(id, lease, '')
-end
-
-function writers.f(_, id, lease, at)
-  note_done(id, lease, values[at + 1] == '1' and '=' .. values[at] or '')
-end
 
 function writers.a(key, id, lease, at)
   remember(id, values[at + 2])
@@ -85,19 +78,19 @@ function writers.c(key, id, lease, at)
   list_past(id, 'cancelled', queue_of(lease.lane))
 end
 
-local ENDS, IS_DONE = { d = true, f = true, x = true, c = true }, { d = true, f = true }
 -- How many values go with a letter; the last says how many follow for new jobs, where any may.
-local WIDTHS = { d = 0, f = 3, a = 4, l = 1, r = 0, x = 2, c = 1 }
-local FOLLOWED = { f = true, x = true }
+local WIDTHS = { d = 0, v = 1, n = 1, w = 2, a = 4, l = 1, r = 0, x = 2, c = 1 }
+local DONE, HAS_RESULT = { d = true, v = true, n = true, w = true }, { v = true, w = true }
+local FOLLOWED, ENDED = { n = true, w = true, x = true }, { x = true, c = true }
 
 -- What the end of a job means for its unique key, and for the job that awaits it.
-local function part(letter, id, lease, at, job)
+local function part(letter, id, lease, result, job)
   free_unique(id, queue_of(lease.lane), job[1], job[4])
   local gather = job[5]
   if gather and letter == 'c' then
     miss(gather, id, 'cancelled')
-  elseif gather and letter ~= 'x' then
-    arrive(gather, job[6] or 0, letter == 'f' and values[at + 1] == '1' and values[at])
+  elseif gather and DONE[letter] then
+    arrive(gather, job[6] or 0, result)
   end
 end
 
@@ -106,14 +99,16 @@ local function let_be() end
 
 -- Write an outcome whose values begin at ARGV[at], and its new jobs up to ARGV[last].
 local function write(letter, id, lease, at, last)
-  local key = p .. 'state:' .. id
+  local key, result = p .. 'state:' .. id, HAS_RESULT[letter] and values[at]
   local job = lease.is_special and call('HMGET', key, 'unique_key', 'permits', 'concurrency_key',
     'unique_in', 'gather', 'place')
-  writers[letter](key, id, lease, at)
-  if lease.is_retry and not IS_DONE[letter] then
-    call('HSET', key, 'last_retry_at', lease.started)
+  if DONE[letter] then
+    note_done(id, lease, result)
+  else
+    writers[letter](key, id, lease, at)
+    if lease.is_retry then call('HSET', key, 'last_retry_at', lease.started) end
   end
-  if job and ENDS[letter] then part(letter, id, lease, at, job) end
+  if job and (DONE[letter] or ENDED[letter]) then part(letter, id, lease, result, job) end
   if FOLLOWED[letter] then add_runs(at + WIDTHS[letter], last, let_be, false) end
   if job then release(id, job[2], job[3]) end
 end
@@ -145,6 +140,12 @@ local function held_elsewhere(number, id)
   return find_lease(id)
 end
 
+-- The jobs that are no longer held by whom they were.
+local function freed_by(holder)
+  freed[holder] = freed[holder] or {}
+  return freed[holder]
+end
+
 -- Write the outcome of this number, if its lease is still held.
 local function settle(number, letter)
   local id, token = values[ids_from + number], values[tokens_from + number]
@@ -154,8 +155,8 @@ local function settle(number, letter)
   local text, holder = texts[number], likely_holder
   if not text then text, holder = held_elsewhere(number, id) end
   if text and sub(text, 1, 16) == token and not written[id] then
-    write(letter, id, read_lease(text), at, data_at - 1)
-    call('HDEL', running_key(holder), id)
+    write(letter, id, (read_lease(text)), at, data_at - 1)
+    table.insert(freed_by(holder), id)
     written[id] = token
   else
     refused[#refused + 1] = number - 1
@@ -166,19 +167,24 @@ end
 -- Write that jobs are done, from this number to that, while each is held under the same lease but
 -- for the token and in the ordinary way: the same as `settle`, for most of all outcomes. Gives the
 -- number of the first that is not.
-local function finish_many(first, last)
+local function finish_many(first, last, with_results)
   local lease = texts[first] and read_lease(texts[first])
   if not (once and lease) or lease.is_special then return first end
   local tail, ending = '\t' .. lease.common, lease.common .. '\t' .. stamp .. '\t'
-  local number, count = first, past_count
+  local number, ours, ended = first, freed_by(likely_holder), past_count
+  local freed_count = #ours
   while number <= last and texts[number] == values[tokens_from + number] .. tail do
     local id = values[ids_from + number]
-    done_count, freed_count, count = done_count + 1, freed_count + 1, count + 1
+    done_count, freed_count, ended = done_count + 1, freed_count + 1, ended + 1
     done[2 * done_count - 1], done[2 * done_count] = id, ending
-    freed[freed_count], past[count] = id, id
+    if with_results then
+      done[2 * done_count] = ending .. '=' .. values[data_at]
+      data_at = data_at + 1
+    end
+    ours[freed_count], past[ended] = id, id
     number = number + 1
   end
-  past_count = count
+  past_count = ended
   count_ended('done', queue_of(lease.lane), number - first)
   return number
 end
@@ -188,7 +194,7 @@ for letter, count in string.gmatch(values[5], '(%a)(%d+)') do
   local last = number + count - 1
   while number <= last do
     local from = number
-    if letter == 'd' then number = finish_many(number, last) end
+    if letter == 'd' or letter == 'v' then number = finish_many(number, last, letter == 'v') end
     if number == from then
       settle(number, letter)
       number = number + 1
@@ -197,7 +203,7 @@ for letter, count in string.gmatch(values[5], '(%a)(%d+)') do
 end
 
 call_many('HSET', p .. 'done', done)
-call_many('HDEL', running_key(likely_holder), freed)
+for holder, ids in pairs(freed) do call_many('HDEL', running_key(holder), ids) end
 finish_adding()
 finish_ending()
 return refused
