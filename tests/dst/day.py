@@ -28,6 +28,8 @@ SELDOM = {
     "mulligan.engine.patience.LONGEST": 120.0,
 }
 WOKEN_WITHIN = 1.0
+# An answer may be slow to arrive, and a region may be cut off while it is under way.
+TOLD_WITHIN = 900.0
 
 
 class Day(NamedTuple):
@@ -68,7 +70,11 @@ def live(seed: int, store: str = "memory://", *, as_clients: bool | None = None)
             asyncio.set_event_loop(None)
             loop.close()
     events = in_order(events) if clients else events
-    violations = check(events, woken_within=WOKEN_WITHIN if plan.calm else None)
+    violations = check(
+        events,
+        woken_within=WOKEN_WITHIN if plan.calm else None,
+        told_within=0.0 if clients else TOLD_WITHIN,
+    )
     return Day(
         seed,
         events,

@@ -159,8 +159,11 @@ class RefusedStaysOut(Invariant):
 class LostStops(Invariant):
     """An attempt whose worker was told that its lease is lost does not go on to its end.
 
-    Needs the tasks' own events.
+    Needs the tasks' own events. Where the history is that of the store, word is under way for
+    a while: `within` is how long.
     """
+
+    within = 0.0
 
     def __init__(self, book: Book) -> None:
         super().__init__(book)
@@ -174,7 +177,11 @@ class LostStops(Invariant):
     def attempted(self, event: Attempt) -> None:
         """It may have ended before it could be stopped, but not later."""
         told = self._told.get((event.job, event.token))
-        if told is not None and event.said != "started" and event.began > (told.ended or 0.0):
+        if (
+            told is not None
+            and event.said != "started"
+            and event.began > (told.ended or 0.0) + self.within
+        ):
             self.broken(
                 self.book.jobs.get(event.job) or event.job,
                 "it ran on after its worker was told to stop",

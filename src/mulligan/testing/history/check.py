@@ -74,6 +74,7 @@ def check(
     invariants: Sequence[type[Invariant]] = INVARIANTS,
     *,
     woken_within: float | None = None,
+    told_within: float = 0.0,
 ) -> list[Violation]:
     """Every violation in the history, in the order in which it shows.
 
@@ -81,12 +82,15 @@ def check(
     those of several as `in_order` puts them. What was never answered may have happened or not;
     only what cannot be explained either way is a violation. Its end is a `Stock`, without which
     nothing can be said to be lost. `woken_within` is how late, in seconds, a sleeping worker may
-    start what fell due; without it no delay is too long.
+    start what fell due; without it no delay is too long. `told_within` is how long the answer to a
+    heartbeat may be under way.
     """
     reader = Reader(invariants)
     for each in reader.invariants:
         if isinstance(each, queues.SleepersAreWoken) and woken_within is not None:
             each.within = woken_within
+        if isinstance(each, attempts.LostStops):
+            each.within = told_within
     for event in events:
         reader.read(event)
     for each in reader.invariants:

@@ -31,14 +31,22 @@ class SharesAreKept(Invariant):
         super().__init__(book)
         # The starts of others since the last of one's own, by worker, queue and kinds of work.
         self._runs: dict[tuple[str, str, Kinds], list[Lease]] = defaultdict(list)
+        # Workers carry over what they owe when settings change: by queue, whose count has begun.
+        self._begun: dict[str, set[tuple[str, str, Kinds]]] = {}
+        self._served: set[str] = set()
         self._suspects: list[tuple[str, str, list[Lease], Claim]] = []
         self._returned: set[Lease] = set()
 
     def happened(self, event: AnyEvent) -> None:
-        """New settings begin a new count; so does a claim of which nobody knows the answer."""
+        """New settings begin a new count, with the next start of a kind.
+
+        So does a claim of which nobody knows the answer.
+        """
         match event:
             case Configure():
                 self._forget(lambda _, queue: queue == event.queue)
+                if event.queue in self._served:
+                    self._begun[event.queue] = set()
             case Claim(ended=None):
                 self._forget(lambda worker, _: worker == event.worker.id)
 
@@ -71,6 +79,7 @@ class SharesAreKept(Invariant):
         for taken in event.taken:
             started[taken.lane.queue, kind_of(taken.lane)].append(taken.lease)
         for queue in {queue for queue, _ in started}:
+            self._served.add(queue)
             share = self._share(queue)
             urgent, retry, fresh = (started[queue, kind] for kind in KINDS)
             for side in (
@@ -90,7 +99,11 @@ class SharesAreKept(Invariant):
 
     def _count(self, event: Claim, queue: str, side: "Side") -> None:
         run = event.worker.id, queue, side.kinds
-        if side.started:
+        begun = self._begun.get(queue)
+        if begun is not None and run not in begun:
+            if side.started:
+                begun.add(run)
+        elif side.started:
             self._runs.pop(run, None)
         elif any((queue, kind) in event.left for kind in side.kinds):
             self._runs[run] += side.others
