@@ -347,12 +347,12 @@ async def test_tables_do_not_grow_at_a_constant_backlog(url, monkeypatch):
     sizes = []
     async with opened(url) as store:
         await store.enqueue(jobs(*(f"first {n}" for n in range(100))))
-        for turn in range(80):
+        for turn in range(160):
             await store.enqueue(jobs(*(f"{turn}-{n}" for n in range(100))))
             claimed = await claim(store, demand=100)
             await store.commit([Done(each.lease) for each in claimed.claims])
             await store.prune(0.0, 1000)
-            if turn in (19, 79):
+            if turn in (39, 159):
                 await store._sweeper.close()
                 with connected(url) as connection:
                     size = "SELECT sum(pg_total_relation_size(x::regclass))"
@@ -361,7 +361,7 @@ async def test_tables_do_not_grow_at_a_constant_backlog(url, monkeypatch):
                     ).fetchone()
                     assert row is not None
                     sizes.append(row[0])
-    assert sizes[1] <= 2 * sizes[0]
+    assert sizes[1] <= 3 * sizes[0], "four times if nothing were cleared away"
 
 
 # -- many at once ------------------------------------------------------------------------------

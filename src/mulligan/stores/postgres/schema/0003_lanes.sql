@@ -23,8 +23,6 @@ CREATE TABLE job (
     sequence bigint NOT NULL,
     due bigint NOT NULL,
     created_at bigint NOT NULL,
-    token bigint NOT NULL,
-    committed bigint NOT NULL DEFAULT 0,
     retry_count integer NOT NULL DEFAULT 0,
     replay integer NOT NULL DEFAULT 0,
     snoozes integer NOT NULL DEFAULT 0,
@@ -39,10 +37,12 @@ CREATE TABLE job (
     scope text COLLATE "C" NOT NULL,
     region text COLLATE "C" NOT NULL,
     task text COLLATE "C" NOT NULL,
-    status text COLLATE "C" NOT NULL DEFAULT 'pending',
     delayed boolean NOT NULL DEFAULT false,
     trail text NOT NULL DEFAULT '',
     body bytea NOT NULL,
+    status text COLLATE "C" NOT NULL DEFAULT 'pending',
+    token bigint NOT NULL,
+    committed bigint NOT NULL DEFAULT 0,
     dead boolean,
     claimed bigint,
     started_at bigint,
@@ -95,7 +95,8 @@ CREATE TABLE waiting (
     autovacuum_analyze_threshold = 50000,
     vacuum_truncate = false
 );
-CREATE INDEX waiting_lane ON waiting (lane, held, due, sequence);
+-- By the hash of the lane, which is far quicker to compare than its name.
+CREATE INDEX waiting_lane ON waiting (hashtextextended(lane, 0), held, due, sequence);
 CREATE INDEX waiting_key ON waiting (concurrency_key, lane, concurrency_limit, due, sequence)
     WHERE held;
 CREATE INDEX waiting_expires ON waiting (expires_at) WHERE expires_at IS NOT NULL;

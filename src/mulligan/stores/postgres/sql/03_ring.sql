@@ -87,13 +87,18 @@ BEGIN
     FOR head IN
         SELECT l.lane, h.due FROM unnest(in_lanes) AS l (lane)
         CROSS JOIN LATERAL (
-            SELECT w.due FROM waiting w WHERE w.lane = l.lane AND NOT w.held
+            SELECT w.due FROM waiting w WHERE of_lane(w, l.lane) AND NOT w.held
             ORDER BY w.due, w.sequence LIMIT 1
         ) h WHERE h.due <= now OR NOT due_only
     LOOP
         PERFORM ring_lane(now, head.lane, head.due, 1);
     END LOOP;
 END
+$$;
+
+-- of_lane(waiting, lane): whether the job is of this lane, as the index is asked.
+CREATE FUNCTION of_lane(w waiting, lane text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT hashtextextended(w.lane, 0) = hashtextextended(lane COLLATE "C", 0) AND w.lane = lane
 $$;
 
 -- lane_name(queue, scope, priority): the lane as `waiting` and `sleeper` name it.

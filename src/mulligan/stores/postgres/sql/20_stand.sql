@@ -14,7 +14,7 @@ $$;
 -- stands(waiting, job): whether this is where the job stands, found by its lane and place there.
 CREATE FUNCTION stands(w waiting, j job) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT w.lane = lane_name(j.queue, j.scope, j.lane_priority) AND w.held = ANY ('{f,t}')
+    SELECT of_lane(w, lane_name(j.queue, j.scope, j.lane_priority)) AND w.held = ANY ('{f,t}')
        AND w.due = j.due AND w.sequence = j.sequence
 $$;
 

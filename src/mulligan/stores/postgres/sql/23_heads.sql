@@ -9,7 +9,7 @@ LANGUAGE sql STABLE ROWS 10 AS $$
     FROM unnest(which) AS s
     LEFT JOIN LATERAL (
         SELECT w.due, w.sequence FROM waiting w
-        WHERE w.lane = lanes[s] AND NOT w.held
+        WHERE of_lane(w, lanes[s]) AND NOT w.held
           AND (w.due, w.sequence) > (after_due[s], after_sequence[s])
         ORDER BY w.due, w.sequence LIMIT 1
     ) h ON true

@@ -65,6 +65,7 @@ DECLARE
     counts bigint[] := array_fill(0::bigint, ARRAY[coalesce(cardinality(group_first), 0)]);
     shared bigint;
     before_step integer;
+    before_batch integer;
     room integer;
     chunk bigint;
     batch tid[];
@@ -166,7 +167,7 @@ BEGIN
                         SELECT w.ctid AS at, w.id, w.due, w.sequence,
                                w.concurrency_key IS NOT NULL OR w.expires_at <= now AS special
                         FROM waiting w
-                        WHERE w.lane = lanes[one] AND NOT w.held
+                        WHERE of_lane(w, lanes[one]) AND NOT w.held
                           AND (w.due, w.sequence) >= (head_due[one], head_sequence[one])
                           AND w.due <= now - waited[one]
                         ORDER BY w.due, w.sequence LIMIT chunk
@@ -182,6 +183,7 @@ BEGIN
                 batch_ids := coalesce(batch_ids, '{}');
                 batch_sources := coalesce(batch_sources, '{}');
                 used_up := cardinality(batch_ids);
+                before_batch := cardinality(taken_ids);
                 again := careful;
 
                 IF NOT coalesce(batch_special, false) THEN
@@ -196,62 +198,25 @@ BEGIN
                         gates_held := true;
                     END IF;
                     FOR i IN 1 .. cardinality(batch_ids) LOOP
-                        SELECT j.id, j.token, j.concurrency_key, j.concurrency_limit, j.gather,
-                               expires(j) <= now AS expired
-                        INTO candidate FROM job j WHERE j.id = batch_ids[i];
-                        IF candidate.expired THEN
-                            DELETE FROM waiting WHERE ctid = batch[i];
-                            PERFORM end_cancelled(now, candidate.id, candidate.token,
-                                                  'expired before it could start');
-                            batch_ids[i] := NULL;
-                            IF candidate.concurrency_key IS NOT NULL THEN
-                                PERFORM let_go(now, candidate.concurrency_key);
-                            END IF;
-                            IF candidate.gather IS NOT NULL THEN
-                                PERFORM lock_upwards(ARRAY[candidate.gather]);
-                                PERFORM miss(now, candidate.id, candidate.gather, 'cancelled');
-                            END IF;
-                            IF coalesce(candidate.concurrency_key, candidate.gather) IS NOT NULL
-                            THEN
-                                again := true;
-                                used_up := i;
-                                EXIT;
-                            END IF;
-                            CONTINUE;
+                        SELECT t.* INTO candidate FROM take(now, batch[i]) t;
+                        IF candidate.taken THEN
+                            taken_ids := taken_ids || batch_ids[i];
+                            taken_sources := taken_sources || batch_sources[i];
+                            taken_keys := taken_keys || candidate.permit;
+                            room := room - 1;
                         END IF;
-                        IF candidate.concurrency_key IS NOT NULL THEN
-                            INSERT INTO gate AS g (key, used)
-                            VALUES ('key:' || candidate.concurrency_key, 1)
-                            ON CONFLICT (key) DO UPDATE SET used = g.used + 1
-                            WHERE g.used < candidate.concurrency_limit;
-                            IF NOT FOUND THEN
-                                UPDATE waiting SET held = true WHERE ctid = batch[i];
-                                batch_ids[i] := NULL;
-                                CONTINUE;
-                            END IF;
+                        IF candidate.others THEN
+                            again := true;
+                            used_up := i;
+                            EXIT;
                         END IF;
-                        DELETE FROM waiting WHERE ctid = batch[i];
-                        taken_ids := taken_ids || candidate.id;
-                        taken_sources := taken_sources || batch_sources[i];
-                        taken_keys := taken_keys || ('key:' || candidate.concurrency_key);
-                        room := room - 1;
                     END LOOP;
                 END IF;
 
                 IF gated THEN
-                    FOR i IN 1 .. used_up LOOP
-                        CONTINUE WHEN batch_ids[i] IS NULL;
-                        FOR g IN 1 .. cardinality(gated_source) LOOP
-                            CONTINUE WHEN gated_source[g] <> batch_sources[i];
-                            one := gate_key[source_gate[g]];
-                            IF gate_running[source_gate[g]] THEN
-                                used[one] := used[one] + 1;
-                            ELSE
-                                started[one] := started[one] + 1;
-                                charged[one] := charged[one] + 1;
-                            END IF;
-                        END LOOP;
-                    END LOOP;
+                    SELECT c.* INTO used, started, charged
+                    FROM count_starts(taken_sources[before_batch + 1:], used, started, charged,
+                                      gated_source, source_gate, gate_key, gate_running) c;
                 END IF;
 
                 IF again THEN

@@ -57,6 +57,32 @@ BEGIN
 END
 $$;
 
+-- count_starts(sources, …): what the keys come to when a job of each of these sources has started.
+CREATE FUNCTION count_starts(
+    sources integer[], INOUT used integer[], INOUT started bigint[], INOUT charged integer[],
+    gated_source integer[], source_gate integer[], gate_key integer[], gate_running boolean[]
+)
+LANGUAGE plpgsql IMMUTABLE
+AS $$
+DECLARE
+    one integer;
+    key integer;
+BEGIN
+    FOREACH one IN ARRAY sources LOOP
+        FOR g IN 1 .. cardinality(gated_source) LOOP
+            CONTINUE WHEN gated_source[g] <> one;
+            key := gate_key[source_gate[g]];
+            IF gate_running[source_gate[g]] THEN
+                used[key] := used[key] + 1;
+            ELSE
+                started[key] := started[key] + 1;
+                charged[key] := charged[key] + 1;
+            END IF;
+        END LOOP;
+    END LOOP;
+END
+$$;
+
 -- reopens_in(now, source, wait, …): microseconds until every closed gate of the source opens by
 -- itself, at least `wait`; the largest bigint if only another job's end can open one.
 CREATE FUNCTION reopens_in(

@@ -15,7 +15,7 @@ BEGIN
             SELECT s AS source, f.at FROM unnest(which) AS s
             CROSS JOIN LATERAL (
                 SELECT w.ctid AS at, w.due, w.sequence FROM waiting w
-                WHERE w.lane = lanes[s] AND NOT w.held
+                WHERE of_lane(w, lanes[s]) AND NOT w.held
                   AND (w.due, w.sequence) >= (head_due[s], head_sequence[s])
                   AND w.due <= now - waits[s]
                 ORDER BY w.due, w.sequence LIMIT chunk

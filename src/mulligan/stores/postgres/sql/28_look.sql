@@ -14,7 +14,7 @@ BEGIN
         CROSS JOIN LATERAL unnest(s.lanes, s.waits, s.yields, s.watched)
             AS l (lane, wait, yields, watched)
         CROSS JOIN LATERAL (
-            SELECT w.due, w.called FROM waiting w WHERE w.lane = l.lane AND NOT w.held
+            SELECT w.due, w.called FROM waiting w WHERE of_lane(w, l.lane) AND NOT w.held
             ORDER BY w.due, w.sequence LIMIT 1
         ) h
         CROSS JOIN LATERAL wait_in(now, l.lane, l.wait, l.yields, in_worker) AS real_wait
