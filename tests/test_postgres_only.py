@@ -24,7 +24,7 @@ from mulligan.core.worker import Worker
 from mulligan.stores.contract import Count, Selection
 from mulligan.stores.postgres import PostgresStore, _connections, _sweep
 from mulligan.stores.postgres._arrays import texts
-from mulligan.stores.postgres._migrate import newest, tables
+from mulligan.stores.postgres._migrate import DROP_FUNCTIONS, newest, tables
 from tests.contract.comparison import Comparison
 from tests.contract.drawing import program
 from tests.contract.making import (
@@ -173,6 +173,14 @@ async def test_functions_are_made_anew_with_a_migration(store, url):
     with pytest.raises(StoreError, match="already exists"):
         await PostgresStore(url).open()
     assert await store.get("a") is not None, "a migration that fails changes nothing"
+
+
+async def test_old_functions_go_though_some_take_others_along(store, url):
+    left = "SELECT count(*) FROM pg_proc WHERE pronamespace = current_schema()::regnamespace"
+    with connected(url) as connection:
+        assert connection.execute(left).fetchone() != (0,)
+        connection.execute(DROP_FUNCTIONS)
+        assert connection.execute(left).fetchone() == (0,)
 
 
 @pytest.mark.parametrize(

@@ -222,9 +222,15 @@ async def test_what_was_answered_is_there_after_a_power_cut(
         assert names(await claim(store)) == ["claimed"]
         monkeypatch.undo()
         async with handle(f"sqlite:///{tmp_path}/jobs.db", clock) as left:
-            assert (await left.get("done")).result == b"7"
-            assert (await left.get("waiting")).status == "pending"
-            assert (await left.get("claimed")).status == "pending", "nobody is at work any more"
+            ended, waiting, claimed = [
+                await left.get(each) for each in ("done", "waiting", "claimed")
+            ]
+            assert ended is not None
+            assert ended.result == b"7"
+            assert waiting is not None
+            assert waiting.status == "pending"
+            assert claimed is not None
+            assert claimed.status == "pending", "nobody is at work any more"
 
 
 async def test_who_waits_for_the_disk_is_answered_before_the_store_is_closed(url, clock, disk):

@@ -12,19 +12,22 @@ HERE = files("mulligan.stores.postgres")
 LOCK = 0x6D756C6C  # "mull": who holds it migrates
 OLDEST_SERVER = 130000
 
+# Names are read before anything is dropped: what has gone with something else has none any more.
 DROP_FUNCTIONS = """
 DO $$
 DECLARE
     here oid := (SELECT oid FROM pg_namespace WHERE nspname = current_schema());
-    old record;
+    views text[] := ARRAY(SELECT oid::regclass::text FROM pg_class
+                          WHERE relnamespace = here AND relkind = 'v');
+    functions text[] := ARRAY(SELECT oid::regprocedure::text FROM pg_proc
+                              WHERE pronamespace = here);
+    old text;
 BEGIN
-    FOR old IN SELECT p.oid::regprocedure AS name FROM pg_proc p
-               WHERE p.pronamespace = here LOOP
-        EXECUTE 'DROP FUNCTION IF EXISTS ' || old.name || ' CASCADE';
+    FOREACH old IN ARRAY functions LOOP
+        EXECUTE 'DROP FUNCTION IF EXISTS ' || old || ' CASCADE';
     END LOOP;
-    FOR old IN SELECT c.oid::regclass AS name FROM pg_class c
-               WHERE c.relnamespace = here AND c.relkind = 'v' LOOP
-        EXECUTE 'DROP VIEW IF EXISTS ' || old.name || ' CASCADE';
+    FOREACH old IN ARRAY views LOOP
+        EXECUTE 'DROP VIEW IF EXISTS ' || old || ' CASCADE';
     END LOOP;
 END
 $$
