@@ -44,8 +44,7 @@ def main() -> None:
         shown = os.path.relpath(path)
         raise SystemExit(f"{shown} does not exist; run: make bench-peers ARGS='--json {shown}'")
     result = json.loads(path.read_text())
-    for name, figures in PICTURES.items():
-        groups = [group for store in STORES if (group := group_of(result, store, figures))]
+    for name, groups in pictures(result).items():
         drawn = bars(CAPTIONS[name], groups, logarithmic=name != "bench-drain")
         (IMAGES / f"{name}.svg").write_text(drawn)
     (ROOT / "docs" / "benchmarks.md").write_text(page(result))
@@ -56,10 +55,20 @@ def page(result: Mapping[str, Any]) -> str:
     options = result["options"]
     minutes = max(1, round(result["seconds"] / 60))
     said = PAGE.read_text().format(rounds=options["rounds"], cap=options["cap"], minutes=minutes)
-    parts = [said, machine(result), *map(picture, PICTURES)]
+    parts = [said, machine(result), *map(picture, pictures(result))]
     parts += [section(result, store) for store in STORES]
     parts += [settings(result), left_out(result)]
     return "".join(parts).rstrip() + "\n"
+
+
+def pictures(result: Mapping[str, Any]) -> dict[str, list[Group]]:
+    """What each picture shows; none where nothing was measured."""
+    found: dict[str, list[Group]] = {}
+    for name, figures in PICTURES.items():
+        groups = [group for store in STORES if (group := group_of(result, store, figures))]
+        if groups:
+            found[name] = groups
+    return found
 
 
 def machine(result: Mapping[str, Any]) -> str:
@@ -69,8 +78,13 @@ def machine(result: Mapping[str, Any]) -> str:
     return (
         f"## Machine and versions\n\n{about['processor']}, {about['cores']} cores,"
         f" {about['memory_gib']} GiB, {about['system']}, Python {about['python']},"
-        f" {about['date']}.\n\n{names}.\n\n"
+        f" {about['date']}.{remark(result)}\n\n{names}.\n\n"
     )
+
+
+def remark(result: Mapping[str, Any]) -> str:
+    """What else a reader should know about this run, if its file says so."""
+    return f" {result['remark']}" if "remark" in result else ""
 
 
 def picture(name: str) -> str:
