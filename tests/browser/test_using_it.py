@@ -1,6 +1,7 @@
 """The dashboard as people use it: a server, two workers, one browser."""
 
 import json
+import re
 
 import pytest
 from playwright.sync_api import expect
@@ -129,8 +130,8 @@ def test_the_stages_of_a_chain_lead_to_each_other(site, page):
     stages = page.page.locator(".chain > li")
     expect(stages).to_have_count(3)
     expect(stages.nth(1)).to_contain_text("each(read) 3 jobs")
-    page.page.get_by_role("link", name="r.3").click()
-    expect(page.heading).to_have_text("r.3")
+    page.page.get_by_role("link", name=re.compile(r"^r(~\d+)?\.3$")).click()
+    expect(page.heading).to_have_text(re.compile(r"^r(~\d+)?\.3$"))
     expect(page.page.locator(".heading .badge")).to_have_text("done")
 
 
