@@ -46,6 +46,10 @@ def test_a_job_that_was_never_lost_runs_beside_any_number():
     assert company(after(CLAIM, Failed("TimeoutError", "no answer"))) is None
 
 
+def test_a_task_that_raises_an_error_named_lost_is_not_suspect():
+    assert company(after(CLAIM, Failed("Lost", "so are my keys"))) is None
+
+
 def test_a_job_that_was_lost_once_runs_beside_a_few():
     assert company(after(CLAIM, Lost())) == FEW
 

@@ -48,7 +48,7 @@ def decide(claim: Claim, result: Result, facts: Facts, draw: float, depth: int =
         case Lost():
             # It has already waited a whole lease.
             lost = replace(LOST, delay=0.0, permanent=result.permanent)
-            return after_failure(claim, lost, facts, draw, depth)
+            return after_failure(claim, lost, facts, draw, depth, lost=True)
         case failure:
             return after_failure(claim, failure, facts, draw, depth)
 
@@ -62,7 +62,9 @@ def after_success(claim: Claim, value: bytes | None, facts: Facts) -> Outcome:
         return after_failure(claim, wrong, facts, draw=0.0, depth=0)
 
 
-def after_failure(claim: Claim, failed: Failed, facts: Facts, draw: float, depth: int) -> Outcome:
+def after_failure(
+    claim: Claim, failed: Failed, facts: Facts, draw: float, depth: int, *, lost: bool = False
+) -> Outcome:
     """A retry while one is left and the failure is not permanent; otherwise a dead letter."""
     policy = policy_of(claim.body)
     if policy is None:
@@ -84,7 +86,6 @@ def after_failure(claim: Claim, failed: Failed, facts: Facts, draw: float, depth
     delay = failed.delay
     if delay is None:
         delay = policy.retry.backoff.delay(claim.attempt, draw, depth)
-    lost = failed.type == LOST.type
     trail = read_trail(claim.trail).after(claim.worker_region, delay, lost=lost)
     lane = route(claim, policy.retry, facts, trail)
     return Again(claim.lease, lane, delay, replace(failure, delay=delay), trail.write())

@@ -99,11 +99,14 @@ class Executor:
         if not chosen:
             self._line.start(self._hold(claims))
             return list(claims)
-        for claim in claims:
-            if claim not in chosen:
-                self._give_back(claim)
+        self.give_back([claim for claim in claims if claim not in chosen])
         self._round = asyncio.ensure_future(self._run_round(self._hold(chosen)))
         return chosen
+
+    def give_back(self, claims: Iterable[Claim]) -> None:
+        """Return jobs to their places, unstarted."""
+        for claim in claims:
+            self._committer.add(Returned(claim.lease), Ending(claim.queue, claim.worker_region))
 
     def abandon(self, leases: Iterable[Lease]) -> None:
         """Stop attempts whose lease is lost or whose job was cancelled; nothing is committed."""
@@ -136,10 +139,7 @@ class Executor:
 
     def _put_back(self, held: Held) -> None:
         self._held.pop(held, None)
-        self._give_back(held.claim)
-
-    def _give_back(self, claim: Claim) -> None:
-        self._committer.add(Returned(claim.lease), Ending(claim.queue, claim.worker_region))
+        self.give_back([held.claim])
 
     async def _run_round(self, suspect: list[Held]) -> None:
         """Run these with nobody beside them: once the others have left, and before more come.

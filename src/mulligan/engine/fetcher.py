@@ -2,18 +2,15 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 
 from mulligan.core.errors import StoreError
-from mulligan.core.job import Claim
-from mulligan.core.outcome import Returned
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.core.worker import Worker
 from mulligan.engine.committer import Committer
 from mulligan.engine.executor import Executor
 from mulligan.engine.patience import Patience
-from mulligan.engine.reporter import Ending
 from mulligan.engine.turns import Turns
 from mulligan.stores.contract import Store
 
@@ -85,7 +82,7 @@ class Fetcher:
             self._executor.facts = await self._patience.insist(self._store.facts)
             return
         if self._stopping:
-            self._return(claimed.claims)
+            self._executor.give_back(claimed.claims)
             return
         started = self._executor.start(claimed.claims)
         self._turns.settle(plan, started, claimed.left, self._executor.facts)
@@ -93,10 +90,6 @@ class Fetcher:
             pause = LONGEST_SLEEP if claimed.again_in is None else claimed.again_in
             nap = min(pause, LONGEST_SLEEP)
             await self._rest(self._patience.insist(lambda: self._store.wait(self._worker, nap)))
-
-    def _return(self, claims: Sequence[Claim]) -> None:
-        for claim in claims:
-            self._committer.add(Returned(claim.lease), Ending(claim.queue, claim.worker_region))
 
     async def _rest(self, waiting: Awaitable[None]) -> None:
         """Wait for it; only here may `stop` interrupt."""
