@@ -5,10 +5,13 @@ import time
 from collections.abc import Sequence
 from contextvars import ContextVar
 
+from msgspec.structs import replace
+
 from mulligan import Mulligan, Settings, current_job
 from mulligan.core.job import Lease
 from mulligan.core.outcome import Outcome, Returned
 from mulligan.core.plan import ClaimPlan
+from mulligan.core.trail import Trail
 from mulligan.core.worker import Worker
 from mulligan.engine.line import TURN
 from mulligan.stores.contract import Claimed, Verdict
@@ -167,3 +170,28 @@ async def test_an_attempt_whose_lease_is_lost_while_it_stands_in_line_does_not_s
         assert await ended(store, *jobs) == ["done"] * 3  # in the end, under other leases
     assert {lease.job for lease in abandoned} == set(jobs[1:])
     assert not set(started) & set(abandoned)
+
+
+async def test_a_drain_does_not_start_a_suspect_that_waits_for_others_to_leave():
+    app, store = Mulligan("memory://"), MemoryStore()
+    began, leave = asyncio.Event(), asyncio.Event()
+    started: list[str] = []
+
+    @app.task
+    async def work(number: int) -> None:
+        started.append(current_job().id)
+        if number == 0:
+            began.set()
+            await leave.wait()
+
+    jobs = await enqueued(app, store, work, 1)
+    async with engine(app, store) as running:
+        await began.wait()
+        [suspect] = await enqueued(app, store, work, 1)
+        found = await store.claim(running._fetcher._plan(1), running.worker)
+        lost = replace(found.claims[0], trail=Trail(("default",), 0.0, 1).write())
+        running.executor.start([lost])
+        running.stop()
+        leave.set()
+    assert started == jobs
+    assert [job.status for job in [await store.get(suspect)] if job] == ["pending"]

@@ -68,6 +68,7 @@ class Executor:
             spent=spent,
         )
         self._round: asyncio.Task[None] | None = None
+        self._draining = False
         self._sitting = 0
         self._changed = asyncio.Event()
         self.facts = Facts()
@@ -119,6 +120,11 @@ class Executor:
             )
             held.cut()
 
+    def drain(self) -> None:
+        """Start nothing more: suspects that wait for others to leave are given back."""
+        self._draining = True
+        self._changed.set()
+
     async def idle(self) -> None:
         """Wait until nothing runs."""
         while self._held:
@@ -148,7 +154,11 @@ class Executor:
         """
         theirs = set(suspect)
         try:
-            await self._until(lambda: self._held.keys() <= theirs)
+            await self._until(lambda: self._draining or self._held.keys() <= theirs)
+            if self._draining:
+                for held in suspect:
+                    self._put_back(held)
+                return
             self._line.start(suspect)
             await self._until(lambda: not self._held.keys() & theirs)
         finally:

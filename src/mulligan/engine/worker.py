@@ -103,6 +103,7 @@ class Engine:
         if self._stop.is_set():
             self._stop_now.set()
         self._fetcher.stop()
+        self.executor.drain()
         self._stop.set()
 
     async def run(self) -> None:
