@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from mulligan import Delays, JobFailedError, Mulligan, Retry, Settings, each
 from mulligan.app.mulligan import KEYS_VARIABLE
-from mulligan.app.working import new_worker, work
+from mulligan.app.working import new_worker
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import NewJob, encode
 from mulligan.core.signing import SIGNATURE, Keys
@@ -19,6 +19,7 @@ from mulligan.server.application import make_application
 from mulligan.server.guard import Guard
 from mulligan.server.service import Service
 from mulligan.stores.contract import Selection, Store
+from tests.hostile.running import bare, working
 
 KEY, OTHER = "k" * 32, "x" * 32
 QUICK = Settings(lease=4.0, beat=0.2, concurrency=5)
@@ -35,34 +36,6 @@ async def app(store_url) -> AsyncIterator[Mulligan]:
     made = Mulligan(store_url, settings=QUICK, signing_keys=[KEY])
     yield made
     await asyncio.to_thread(made.close)
-
-
-@asynccontextmanager
-async def working(app: Mulligan) -> AsyncIterator[None]:
-    """A worker of the app, drained at the end."""
-    ready: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-    engine = None
-    running = asyncio.ensure_future(work(app, new_worker(app), ready.set_result))
-    try:
-        engine = await ready
-        yield
-    finally:
-        if engine is not None:
-            engine.stop()  # type: ignore[attr-defined]
-        await running
-
-
-@asynccontextmanager
-async def bare(app: Mulligan) -> AsyncIterator[Store]:
-    """The app's store, without its keys: as any program that may write to it has it."""
-    unsigned = Mulligan(app.url, signing_keys=())
-    unsigned._memory = app._memory
-    store = unsigned.make_store()
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 def forged(job: str, *args: object, **more: object) -> NewJob:
