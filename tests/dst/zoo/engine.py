@@ -8,7 +8,6 @@ from mulligan.core.retry import Retry
 from mulligan.engine import judging, reaper
 from mulligan.engine.committer import AWAY, Committer
 from mulligan.engine.executor import Executor
-from mulligan.engine.fetcher import Fetcher
 from mulligan.engine.reporter import Ending
 from mulligan.engine.worker import Engine
 from tests.dst.zoo.cage import plant
@@ -31,12 +30,12 @@ def lost_attempt_not_counted() -> Drained:
     return Drained()
 
 
-@plant(Fetcher, "_return")
+@plant(Executor, "give_back")
 def drained_attempt_counted(self: Any, claims: Any) -> None:
     """A job that a draining worker has not started has failed."""
     for claim in claims:
         failed = Failed("Drained", "the worker stopped")
-        outcome = decide(claim, failed, self._executor.facts, 0.5)
+        outcome = decide(claim, failed, self.facts, 0.5)
         self._committer.add(outcome, Ending(claim.queue, claim.worker_region))
 
 
