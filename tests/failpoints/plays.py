@@ -173,9 +173,10 @@ async def finished(scene: Scene) -> None:
 
 
 async def prune(scene: Scene) -> None:
-    """Delete all that is done."""
-    await asyncio.sleep(0.01)
-    await scene.store.prune(0.0, 100)
+    """Delete all that is done; what a dying process still holds, when it has let go."""
+    while (await scene.store.stats()).ended:
+        await asyncio.sleep(0.01)
+        await scene.store.prune(0.0, 100)
 
 
 # -- ticker --------------------------------------------------------------------------------

@@ -27,12 +27,13 @@ BEGIN
         END IF;
     END LOOP;
     DELETE FROM ended WHERE number = ANY (whole);
-    -- One that was purged meanwhile may have been enqueued again.
+    -- One that was purged meanwhile may have been enqueued again. Who holds a job is waited for: with
+    -- its row of `ended` gone, nobody would come back to it.
     WITH gone AS (
         DELETE FROM job WHERE ctid = ANY (ARRAY(
             SELECT j.ctid FROM job j
             WHERE j.id = ANY (old) AND j.ended_at < before AND j.dead IS NULL
-            ORDER BY j.id FOR UPDATE SKIP LOCKED))
+            ORDER BY j.id FOR UPDATE))
         RETURNING id, failures
     )
     SELECT array_agg(g.id), array_agg(g.id) FILTER (WHERE g.failures > 0)
