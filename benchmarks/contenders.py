@@ -10,7 +10,8 @@ class Contender:
     """One peer on one store in one setting.
 
     `rate` is roughly what it drains in a second here, so that all drains take about as long.
-    `kinds` are the kinds of function that it runs: coroutines, plain functions or both.
+    `kinds` are the kinds of function that it runs: coroutines, plain functions or both. A setting
+    that matters in some measures alone takes part in these `only`.
     """
 
     peer: str
@@ -20,6 +21,7 @@ class Contender:
     kinds: tuple[str, ...] = BOTH
     bulk: bool = True
     node: bool = False
+    only: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -34,8 +36,10 @@ class Contender:
 
 
 ASYNC, PLAIN = ("async",), ("plain",)
+STORM = ("storm",)
 CONTENDERS = (
     Contender("mulligan", "redis", 20_000),
+    Contender("mulligan", "redis", 20_000, variant="retry-first", only=STORM),
     Contender("bullmq", "redis", 12_000, kinds=ASYNC, node=True),
     Contender("dramatiq", "redis", 3_000, kinds=PLAIN, bulk=False),
     Contender("huey", "redis", 3_000, variant="redis", kinds=PLAIN, bulk=False),
@@ -48,6 +52,7 @@ CONTENDERS = (
     Contender("rq", "redis", 200, variant="simple", kinds=PLAIN),
     Contender("rq", "redis", 60, variant="fork", kinds=PLAIN),
     Contender("mulligan", "postgres", 10_000),
+    Contender("mulligan", "postgres", 10_000, variant="retry-first", only=STORM),
     Contender("pgqueuer", "postgres", 10_000, kinds=ASYNC),
     Contender("graphile", "postgres", 20_000, variant="batched", kinds=ASYNC, node=True),
     Contender("graphile", "postgres", 2_000, variant="defaults", kinds=ASYNC, node=True),
@@ -55,6 +60,7 @@ CONTENDERS = (
     Contender("saq", "postgres", 700),
     Contender("procrastinate", "postgres", 500),
     Contender("mulligan", "sqlite", 10_000),
+    Contender("mulligan", "sqlite", 10_000, variant="retry-first", only=STORM),
     Contender("huey", "sqlite", 3_000, variant="fsync", kinds=PLAIN, bulk=False),
     Contender("huey", "sqlite", 3_000, variant="no fsync", kinds=PLAIN, bulk=False),
     Contender("mulligan", "mongo", 1_500),

@@ -34,7 +34,6 @@ class Driver:
                 "BENCH_VARIANT": contender.variant,
                 "BENCH_FOLDER": str(self.folder),
                 "BENCH_CONCURRENCY": "0",
-                "PYTHONPATH": str(PEERS),
             }
         )
         self._log = (self.folder / "log").open("ab")

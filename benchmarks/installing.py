@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 PEERS = Path(__file__).parent / "peers"
+# mulligan itself: its requirements are installed as a user would, its code is the working tree's
+SOURCE = Path(__file__).parent.parent / "src"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "mulligan" / "peers"
 # those that need a newer Python than mulligan does
 NEEDS = {"oban": (3, 12)}
@@ -20,14 +22,14 @@ class MissingError(Exception):
 
 def command_of(peer: str, *, node: bool) -> tuple[list[str], dict[str, str]]:
     """How to start a script of the peer, and with which variables; installs it the first time."""
-    if peer == "mulligan":
-        return [sys.executable, str(PEERS / "talk.py"), "with_mulligan"], {}
     if node:
         home = install(peer, PEERS / f"{peer}.json", with_npm)
         found = shutil.which("node") or "node"
         return [found, str(PEERS / f"with_{peer}.cjs")], {"NODE_PATH": str(home / "node_modules")}
     home = install(peer, PEERS / f"{peer}.txt", with_pip)
-    return [str(home / "bin" / "python"), str(PEERS / "talk.py"), f"with_{peer}"], {}
+    paths = [PEERS, SOURCE] if peer == "mulligan" else [PEERS]
+    variables = {"PYTHONPATH": os.pathsep.join(map(str, paths))}
+    return [str(home / "bin" / "python"), str(PEERS / "talk.py"), f"with_{peer}"], variables
 
 
 def install(peer: str, pins: Path, fill: Callable[[str, Path, Path], None]) -> Path:

@@ -121,6 +121,8 @@ def measured(contender: Contender, measure: str, sizes: Sizes) -> Figures:
     """The figures, or in their place what went wrong."""
     if measure == "plain" and contender.kinds != BOTH:
         return {}
+    if contender.only and measure not in contender.only:
+        return {}
     driver = None
     try:
         driver = Driver(contender)

@@ -27,6 +27,7 @@ class Turns:
         self, contenders: Sequence[Contender], options: argparse.Namespace, progress: Progress
     ) -> None:
         self._contenders = contenders
+        self._whole = [each for each in contenders if not each.only]
         self._stores = list(dict.fromkeys(each.store for each in contenders))
         self._options = options
         self._only = options.only or EVERYTHING
@@ -53,7 +54,7 @@ class Turns:
                 self._advance()
         if "crash" in self._only:
             self._show("crash recovery, all at once")
-            for key, found in crashes(self._contenders, self._options.cap, self._advance).items():
+            for key, found in crashes(self._whole, self._options.cap, self._advance).items():
                 self._rounds[key][-1] |= found
         return self._rounds
 
@@ -77,7 +78,7 @@ class Turns:
     def _steps(self) -> int:
         measures = sum(measure in self._only for measure in MEASURES)
         a_round = len(self._contenders) * measures + len(self._stores) * ("raw" in self._only)
-        crash = 2 * len(self._contenders) * ("crash" in self._only)
+        crash = 2 * len(self._whole) * ("crash" in self._only)
         return int(self._options.rounds * a_round + crash)
 
 

@@ -1,15 +1,18 @@
 """mulligan with its defaults: concurrency 100, leases of 15 s, done jobs kept for an hour.
 
-Counted by `stats` of the store. uvloop, if it is installed.
+The policy of the queue is the default, balanced, or the one in brackets. uvloop. Counted by `stats`
+of the store.
 """
 
-from jobs import CONCURRENCY, URL, work_async
+from jobs import CONCURRENCY, URL, VARIANT, work_async
 from talk import become
 
-from mulligan import Mulligan, Retry, RetryAfter
+from mulligan import Mulligan, Retry, RetryAfter, __version__
 
-DISTRIBUTION = "mulligan"
+VERSION = __version__
 app = Mulligan(URL)
+if VARIANT:
+    app.queue("default", policy=VARIANT)
 
 
 @app.task
