@@ -13,6 +13,8 @@ from mulligan.core.job import Call
 encode = msgspec.json.Encoder().encode
 DEPTH_LIMIT = 200
 SHOWN_LIMIT = 80
+# What JSON carries as it is, numbers within their limits.
+SIMPLE = {int, str, bool}
 INT_LEAST, INT_MOST = -(2**63), 2**64 - 1
 Parameter = inspect.Parameter
 
@@ -38,7 +40,20 @@ class Types:
                 case _:
                     self.positional.append(kind)
         self.declared = declared
+        self.names = list(declared)
         self.plain = all(each is None for each in declared.values())
+        simple = len(declared) == len(self.positional) and SIMPLE.issuperset(self.positional)
+        self._simple = tuple(self.positional) if simple else None
+        self._numbers = [place for place, kind in enumerate(self.positional) if kind is int]
+
+    def fit(self, args: tuple[Any, ...]) -> bool:
+        """Whether these are all of the arguments, and simple: what most calls are, told quickly."""
+        if tuple(map(type, args)) != self._simple:
+            return False
+        for place in self._numbers:  # noqa: SIM110 - a generator would take twice as long
+            if not INT_LEAST <= args[place] <= INT_MOST:
+                return False
+        return True
 
 
 class Arguments:
@@ -54,16 +69,9 @@ class Arguments:
 
     def pack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[bytes, bytes]:
         """The call as JSON; refuses what the function does not take or JSON cannot carry."""
-        types = self._read()
-        if kwargs or len(args) != len(types.positional) or len(types.declared) != len(args):
-            self._bind(args, kwargs)
-        names = list(types.declared)
-        for place, value in enumerate(args):
-            known = place < len(types.positional)
-            declared = types.positional[place] if known else types.rest
-            self._check(names[place] if known else f"number {place + 1}", declared, value)
-        for name, value in kwargs.items():
-            self._check(name, types.declared.get(name, types.extra), value)
+        types = self._types or self._read()
+        if kwargs or not types.fit(args):
+            self._check_all(types, args, kwargs)
         try:
             return encode(args), encode(kwargs) if kwargs else b"{}"
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -98,6 +106,16 @@ class Arguments:
                 for name, value in kwargs.items()
             }
         return args, kwargs
+
+    def _check_all(self, types: Types, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        if kwargs or len(args) != len(types.positional) or len(types.declared) != len(args):
+            self._bind(args, kwargs)
+        for place, value in enumerate(args):
+            known = place < len(types.positional)
+            declared = types.positional[place] if known else types.rest
+            self._check(types.names[place] if known else f"number {place + 1}", declared, value)
+        for name, value in kwargs.items():
+            self._check(name, types.declared.get(name, types.extra), value)
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         try:

@@ -9,17 +9,19 @@ ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
 _count = itertools.count()
 _process = ""
-_moment = (0, "")
+_beginning = (0, 0, "")
 
 
 def new_id() -> str:
     """A new id: milliseconds, this process, and a counter, of eight, eight and six digits."""
-    global _moment  # noqa: PLW0603 - made anew in each millisecond
-    moment = _moment
+    global _beginning  # noqa: PLW0603 - all but the last two digits, until they change
     now = time.time_ns() // 1_000_000
-    if moment[0] != now:
-        _moment = moment = (now, base36(now, 8))
-    return f"{moment[1]}{_process}{base36(next(_count), 6)}"
+    high, low = divmod(next(_count), 1296)
+    before, above, digits = _beginning
+    if before != now or above != high:
+        digits = base36(now, 8) + _process + base36(high, 4)
+        _beginning = (now, high, digits)
+    return digits + PAIRS[low]
 
 
 def base36(number: int, width: int) -> str:
@@ -33,8 +35,9 @@ def base36(number: int, width: int) -> str:
 
 def name_process() -> None:
     """Draw the part of ids that tells this process from every other."""
-    global _process  # noqa: PLW0603 - a fork must not go on with its parent's
+    global _process, _beginning  # noqa: PLW0603 - a fork must not go on with its parent's
     _process = base36(int.from_bytes(os.urandom(6)), 8)
+    _beginning = (0, 0, "")
 
 
 name_process()

@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from mulligan.app.arguments import Arguments
@@ -74,7 +75,7 @@ class Task(Generic[P, R]):
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> "Prepared[R]":
         """The call as a value, for `enqueue_many`."""
-        return self.using().call(*args, **kwargs)
+        return Prepared(self.new_job(self.placement, args, kwargs))
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Have the task run by a worker. The job is stored when this returns."""
@@ -187,10 +188,7 @@ class Using(Generic[P, R]):
         return (await self.task.app.aenqueue_many([self.call(*args, **kwargs)]))[0]
 
 
-class Prepared(Generic[R]):
+class Prepared(Struct, Generic[R], gc=False):
     """A call that has been checked and not yet enqueued."""
 
-    __slots__ = ("job",)
-
-    def __init__(self, job: NewJob) -> None:
-        self.job = job
+    job: NewJob

@@ -59,7 +59,7 @@ def never_started(retry_count: int, snoozes: int, replay: int) -> bool:
     return retry_count == snoozes == replay == 0
 
 
-class NewJob(Struct, frozen=True):
+class NewJob(Struct, frozen=True, gc=False):
     """A job as it is handed to a store: the body is encoded once and never changes.
 
     One that `awaits` others stands in no lane before so many have arrived: a job with `gather`
