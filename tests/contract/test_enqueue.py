@@ -173,3 +173,15 @@ async def test_a_batch_over_a_thousand_is_refused_whole(store):
             await operation(many)
     with pytest.raises(InvalidError, match="1001 is over the limit of 1000"):
         await store.cancel(many, "too many")
+
+
+async def test_those_of_many_alike_that_are_stored_already_keep_their_places(store):
+    many = [f"job-{n:03}" for n in range(170)]
+    await store.enqueue(jobs(many[120], many[7]))
+    answers = await store.enqueue(jobs(*many))
+    assert answers == [(name, name not in (many[120], many[7])) for name in many]
+    rest = [name for name in many if name not in (many[120], many[7])]
+    claimed = await claim(store, FRESH, demand=1000)
+    assert names(claimed) == [many[120], many[7], *rest]
+    assert len({each.token for each in claimed.claims}) == 170
+    assert [each.body for each in claimed.claims] == [jobs("x")[0].body] * 170
