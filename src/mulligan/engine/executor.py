@@ -13,6 +13,7 @@ from mulligan.core.facts import Facts
 from mulligan.core.job import Claim, Lease
 from mulligan.core.outcome import Again, Failed, Outcome, Result, Returned
 from mulligan.core.settings import Settings
+from mulligan.engine.ahead import Ahead
 from mulligan.engine.committer import Committer
 from mulligan.engine.depths import Depths
 from mulligan.engine.judging import failed
@@ -67,6 +68,13 @@ class Executor:
             monotonic=monotonic,
             spent=spent,
         )
+        self._ahead = Ahead(
+            self._slots,
+            lambda held: self._line.start([held]),
+            self._put_back,
+            monotonic=monotonic,
+        )
+        self._monotonic = monotonic
         self._round: asyncio.Task[None] | None = None
         self._draining = False
         self._sitting = 0
@@ -76,10 +84,21 @@ class Executor:
 
     @property
     def demand(self) -> int:
-        """How many more jobs to claim: as many as there are free slots, or what soon ends."""
+        """How many more jobs to claim: for free slots, and some that soon will be.
+
+        What may wait is fetched when half of it has started, not one by one.
+        """
         if self._round is not None:
             return 0
-        return min(self._line.room - len(self._held) - self._sitting, self._line.batch)
+        free, ahead = self._free, self._ahead.room
+        if free <= 0 and 2 * len(self._ahead) > ahead:
+            return 0
+        return min(free + ahead - len(self._ahead), self._line.batch)
+
+    @property
+    def _free(self) -> int:
+        """How many more attempts may start."""
+        return self._line.room - len(self._held) + len(self._ahead) - self._sitting
 
     @property
     def holding(self) -> list[Lease]:
@@ -98,7 +117,10 @@ class Executor:
         """
         chosen = suspects(claims)
         if not chosen:
-            self._line.start(self._hold(claims))
+            free = max(0, self._free)
+            held = self._hold(claims)
+            self._line.start(held[:free])
+            self._ahead.add(held[free:])
             return list(claims)
         self.give_back([claim for claim in claims if claim not in chosen])
         self._round = asyncio.ensure_future(self._run_round(self._hold(chosen)))
@@ -121,8 +143,9 @@ class Executor:
             held.cut()
 
     def drain(self) -> None:
-        """Start nothing more: suspects that wait for others to leave are given back."""
+        """Start nothing more: what waits for a slot, or for others to leave, is given back."""
         self._draining = True
+        self._ahead.clear()
         self._changed.set()
 
     async def idle(self) -> None:
@@ -173,6 +196,7 @@ class Executor:
 
     async def _attempt(self, held: Held) -> None:
         """Every attempt that is not cut off on purpose ends with an outcome, whatever happens."""
+        began = self._monotonic()
         try:
             if held.cut_off:
                 return
@@ -187,6 +211,10 @@ class Executor:
                 await self._sit_through(held, outcome.delay)
         finally:
             self._held.pop(held, None)
+            if held.task is not None:
+                self._ahead.learn(self._monotonic() - began)
+            if self._ahead and self._free > 0:
+                self._ahead.start_next()
             self._changed.set()
 
     def _tell_start(self, claim: Claim) -> None:

@@ -1,0 +1,152 @@
+"""While attempts are short, a slot that becomes free has its next job at hand."""
+
+import asyncio
+from typing import Any
+
+from mulligan import Mulligan, Settings
+from mulligan.core.job import Claim
+from mulligan.engine.ahead import PATIENCE, SHORT, Ahead
+from mulligan.engine.line import Held
+from mulligan.testing.virtual import VirtualLoop
+from tests.engine.running import ended, engine, until
+from tests.engine.test_line import Watched, enqueued
+
+TWO_SLOTS = Settings(lease=5, beat=0.1, concurrency=2)
+
+
+def held(name: str) -> Held:
+    return Held(Claim(name, 1, "q", "t", b"{}", "r", 0, "r", 0, 0.0, 0, 0, 0, "w", "r", 0.0))
+
+
+class Slots:
+    """Notes what is started and what is given back, on a clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.started: list[str] = []
+        self.returned: list[str] = []
+        self.ahead = Ahead(
+            2,
+            lambda held: self.started.append(held.claim.id),
+            lambda held: self.returned.append(held.claim.id),
+            monotonic=asyncio.get_running_loop().time,
+        )
+
+
+def test_nothing_waits_before_attempts_are_known_to_be_short():
+    async def play() -> None:
+        ahead = Slots().ahead
+        rooms = [ahead.room]
+        for seconds in (10 * SHORT, *[0.0] * 40, *[10 * SHORT] * 2):
+            ahead.learn(seconds)
+            rooms.append(ahead.room)
+        assert (rooms[0], rooms[1]) == (0, 0)
+        assert rooms[41] == 2
+        assert rooms[43] == 0
+
+    run(play())
+
+
+def test_what_waits_starts_in_the_order_of_claims():
+    async def play() -> None:
+        slots = Slots()
+        slots.ahead.add([held("a"), held("b")])
+        slots.ahead.add([held("c")])
+        slots.ahead.start_next()
+        slots.ahead.start_next()
+        assert (slots.started, len(slots.ahead)) == (["a", "b"], 1)
+        slots.ahead.start_next()
+        slots.ahead.start_next()
+        assert slots.started == ["a", "b", "c"]
+
+    run(play())
+
+
+def test_what_has_waited_too_long_is_given_back_with_all_behind_it():
+    async def play() -> None:
+        slots = Slots()
+        slots.ahead.learn(0.0)
+        slots.ahead.add([held("a"), held("b")])
+        await asyncio.sleep(PATIENCE / 2)
+        slots.ahead.start_next()
+        slots.ahead.add([held("c")])
+        await asyncio.sleep(PATIENCE)
+        assert slots.started == ["a"]
+        assert sorted(slots.returned) == ["b", "c"]
+        assert slots.ahead.room == 0
+
+    run(play())
+
+
+def test_what_moves_on_is_not_given_back():
+    async def play() -> None:
+        slots = Slots()
+        slots.ahead.learn(0.0)
+        for number in range(20):
+            slots.ahead.add([held(str(number))])
+            await asyncio.sleep(PATIENCE / 2)
+            slots.ahead.start_next()
+        assert slots.started == [str(number) for number in range(20)]
+        assert slots.returned == []
+        assert slots.ahead.room == 2
+
+    run(play())
+
+
+async def test_a_job_claimed_ahead_is_given_back_when_the_attempts_before_it_take_long():
+    app, store = Mulligan("memory://"), Watched()
+    release = asyncio.Event()
+
+    @app.task
+    async def short(number: int) -> None:
+        await asyncio.sleep(0)
+
+    @app.task
+    async def long(number: int) -> None:
+        await release.wait()
+
+    async def all_were_returned() -> bool:
+        return set(store.returned) >= set(behind)
+
+    async with engine(app, store, TWO_SLOTS):
+        first = await enqueued(app, store, short, 40)
+        assert set(await ended(store, *first)) == {"done"}
+        store.returned.clear()
+        blocking = await enqueued(app, store, long, 4)
+        behind = blocking[2:]
+        await until(all_were_returned)
+        found = [await store.get(job) for job in behind]
+        assert [job.status for job in found if job] == ["pending"] * 2
+        release.set()
+        assert set(await ended(store, *blocking)) == {"done"}
+    found = [await store.get(job) for job in blocking]
+    assert {job.retry_count for job in found if job} == {0}
+
+
+async def test_a_drain_gives_back_what_was_claimed_ahead():
+    app, store = Mulligan("memory://"), Watched()
+    began, release = asyncio.Event(), asyncio.Event()
+
+    @app.task
+    async def work(number: int) -> None:
+        await asyncio.sleep(0)
+        if number >= 40:
+            began.set()
+            await release.wait()
+
+    async with engine(app, store, TWO_SLOTS) as running:
+        jobs = await enqueued(app, store, work, 46)
+        await began.wait()
+        running.stop()
+        release.set()
+    found = [await store.get(job) for job in jobs]
+    statuses = [job.status for job in found if job]
+    assert statuses[:41] == ["done"] * 41
+    assert set(statuses) == {"done", "pending"}
+
+
+def run(play: Any) -> None:
+    loop = VirtualLoop()
+    try:
+        loop.run_until_complete(play)
+    finally:
+        loop.close()
