@@ -17,6 +17,8 @@ from mulligan.stores.contract import Store
 # A bell that got lost costs at most this long.
 LONGEST_SLEEP = 5.0
 STOP_WITHIN = 5.0
+# What may start and was not given is being claimed by others: they are left this time to have it.
+OTHERS_CLAIM = 0.02
 # Outcomes that the store has not taken yet must not pile up without end.
 BACKLOG_LIMIT = 4 * BATCH_LIMIT
 
@@ -88,7 +90,7 @@ class Fetcher:
         self._turns.settle(plan, started, claimed.left, self._executor.facts)
         if len(claimed.claims) < demand and len(started) == len(claimed.claims):
             pause = LONGEST_SLEEP if claimed.again_in is None else claimed.again_in
-            nap = min(pause, LONGEST_SLEEP)
+            nap = min(pause or OTHERS_CLAIM, LONGEST_SLEEP)
             await self._rest(self._patience.insist(lambda: self._store.wait(self._worker, nap)))
 
     async def _rest(self, waiting: Awaitable[None]) -> None:

@@ -1,0 +1,37 @@
+"""When a worker asks again for jobs."""
+
+import asyncio
+
+from mulligan import Mulligan
+from mulligan.core.plan import ClaimPlan
+from mulligan.core.worker import Worker
+from mulligan.engine.fetcher import OTHERS_CLAIM
+from mulligan.stores.contract import Claimed
+from mulligan.stores.memory import MemoryStore
+from tests.engine.running import engine
+
+
+class InOtherHands(MemoryStore):
+    """Has a job that could start, which somebody else is about to claim."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.naps: list[float] = []
+        self.asked_thrice = asyncio.Event()
+
+    async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
+        await super().claim(plan, worker)
+        return Claimed([], again_in=0.0)
+
+    async def wait(self, worker: Worker, seconds: float) -> None:
+        self.naps.append(seconds)
+        if len(self.naps) == 3:
+            self.asked_thrice.set()
+        await super().wait(worker, seconds)
+
+
+async def test_a_worker_leaves_others_the_time_to_have_what_they_are_claiming():
+    store = InOtherHands()
+    async with engine(Mulligan("memory://"), store):
+        await store.asked_thrice.wait()
+    assert store.naps[:3] == [OTHERS_CLAIM] * 3
