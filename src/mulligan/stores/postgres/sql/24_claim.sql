@@ -287,13 +287,16 @@ BEGIN
             next_in := least(next_in, opens);
         END LOOP;
         PERFORM fall_asleep(
-            worker_id, channel_name, now + next_in, lanes, waits, yields, source_room, gate_keys,
-            gate_key, source_gate);
+            worker_id, channel_name, now + next_in, careful, lanes, waits, yields, source_room,
+            gate_keys, gate_key, source_gate);
     ELSE
         PERFORM wake_up(now, worker_id);
     END IF;
     RETURN QUERY SELECT 0, 0, '', now, more, NULL::bytea, '', 0::smallint, next_in, 0, 0, 0, '';
-    IF cardinality(taken_ids) > 0 THEN
+    IF cardinality(taken_ids) = 0 THEN
+        -- Nothing was handed out that must outlast a crash: the disk is not waited for.
+        PERFORM set_config('synchronous_commit', 'off', true);
+    ELSE
         number := nextval('counter');
         INSERT INTO claimed (number, claimed_at, open, worker, ids)
         VALUES (walk.number, now, cardinality(taken_ids), worker_id, taken_ids);

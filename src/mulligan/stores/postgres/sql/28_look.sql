@@ -8,6 +8,7 @@ AS $$
 DECLARE
     now bigint := instant(given);
 BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
     UPDATE sleeper SET rung = false WHERE worker = in_worker AND rung;
     RETURN (FOUND AND NOT heard) OR EXISTS (
         SELECT FROM sleeper s
