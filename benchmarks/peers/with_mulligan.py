@@ -37,6 +37,8 @@ class Client:
 
     async def open(self):
         """The schema is made by opening the store."""
+        self.connection = app.connected()
+        await self.connection.__aenter__()
         await app.aconfigure()
 
     async def enqueue_one(self, count):

@@ -3,7 +3,8 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
@@ -35,6 +36,10 @@ class Access(Protocol):
         """Use this open store for coroutines on the running loop; None: no longer."""
         ...
 
+    def connected(self) -> AbstractAsyncContextManager[None]:
+        """Have coroutines on the running loop use the store without a detour, for as long."""
+        ...
+
     def close(self) -> None:
         """Let go of threads and connections."""
         ...
@@ -58,6 +63,20 @@ class Portal:
     def at_home(self, store: Store | None) -> None:
         """Use this open store for coroutines on the running loop; None: no longer."""
         self._home = None if store is None else (asyncio.get_running_loop(), store)
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[None]:
+        """Have a store at home on the running loop, unless one is at home already."""
+        if self._home is not None:
+            yield
+            return
+        store = await self._opened()
+        self.at_home(store)
+        try:
+            yield
+        finally:
+            self.at_home(None)
+            await store.close()
 
     def call(self, operation: Operation[T]) -> T:
         """Run it on the portal's loop and wait."""
@@ -132,6 +151,10 @@ class Direct:
     def at_home(self, store: Store | None) -> None:
         """Use this open store for coroutines on the running loop; None: no longer."""
         self._home = None if store is None else (asyncio.get_running_loop(), store)
+
+    def connected(self) -> AbstractAsyncContextManager[None]:
+        """There is no connection to keep."""
+        return nullcontext()
 
     def call(self, operation: Operation[T]) -> T:
         """Run it to its end, here."""

@@ -27,6 +27,8 @@ from mulligan.stores import is_embedded, make_store, redact
 from mulligan.stores.contract import Store
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from mulligan.app.access import Access
     from mulligan.core.signing import Keys
     from mulligan.testing import Testing
@@ -311,6 +313,14 @@ class Mulligan:
             seed=seed,
             hold_through_backoff=hold_through_backoff,
         )
+
+    def connected(self) -> "AbstractAsyncContextManager[None]":
+        """Keep a connection on the running loop: `async with app.connected(): …`.
+
+        For programs whose loop lives long, as web servers: coroutines on it then reach the store
+        without a detour through the app's own thread.
+        """
+        return self.access.connected()
 
     def close(self) -> None:
         """Let go of threads and connections."""

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -66,6 +67,10 @@ class OnVirtualLoop:
 
     def at_home(self, store: Store | None) -> None:
         """There is one store and one loop."""
+
+    def connected(self) -> AbstractAsyncContextManager[None]:
+        """There is no connection to keep."""
+        return nullcontext()
 
     def close(self) -> None:
         """Nothing to let go of."""
