@@ -22,7 +22,11 @@ def emptied(contender: Contender, folder: Path) -> str:
 def redis(contender: Contender, _folder: Path) -> str:
     """A numbered database; Redis has sixteen."""
     neighbours = [each for each in CONTENDERS if each.store == "redis"]
-    number = 1 + neighbours.index(contender)
+    return redis_database(1 + neighbours.index(contender))
+
+
+def redis_database(number: int) -> str:
+    """The database of this number, emptied."""
     url = urlsplit(os.environ[url_variable("redis")])._replace(path=f"/{number}").geturl()
     with Redis.from_url(url) as client:
         client.flushdb()

@@ -1,107 +1,163 @@
-"""Does a claim get slower as a store fills up? Claims of 100 from a full and a small store.
+"""Does a store get slower as it fills up? Claims and commits of 100 jobs in full and small stores.
 
-    python benchmarks/growth.py [--store URL] [--scale 1.0]
+    python -m tests.servers run --stores redis,postgres,mongo -- python -m benchmarks.growth
+        [--stores sqlite,redis] [--levels 1000,100000,1000000] [--rounds 100] [--json FILE]
 
-The full store holds 1,000,000 done, 100,000 delayed, 100,000 failed and 100,000 pending jobs; the
-other one 1,000 pending jobs. Claims in the two are interleaved, and their medians compared.
+A store of a level holds as many pending, delayed, done and failed jobs each, all in one queue. One
+more, "wide", holds a job in each of 100 regions of each of 1,000 queues. All stores of a kind are
+filled first; then 100 jobs are added to each in turn, claimed and committed, so that whatever else
+the machine does strikes them alike. What counts are the ratios of the medians.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
 
+from rich.console import Console
 from rich.progress import Progress
+from rich.table import Table
 
+from benchmarks.contenders import Contender
+from benchmarks.emptied import PLACES, redis_database
 from mulligan.core.fairness import Carry, plan_claim
 from mulligan.core.job import Attempt, Claim, NewJob
-from mulligan.core.outcome import Dead, Done, Returned
+from mulligan.core.outcome import Dead, Done, Outcome
 from mulligan.core.worker import Worker
 from mulligan.stores import make_store
 from mulligan.stores.contract import Store
+from tests.servers import url_variable
 
-if TYPE_CHECKING:
-    from mulligan.core.facts import Facts
-
-WORKER = Worker("bench", queues=("q",), lease=3600.0)
+WORKER = Worker("bench", queues=("q",), lease=36_000.0)
 BODY = b'{"task":"t","args":[1],"kwargs":{}}'
-BATCH = 1000
+BATCH, CLAIM = 1000, 100
+QUEUES, REGIONS = 1000, 100
+WIDE = "wide"
+Figures = dict[str, dict[str, float]]
 
 
 def main() -> None:
-    """Fill both, measure, print."""
+    """Fill, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--scale", type=float, default=1.0, help="of the full store's numbers")
-    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--stores", default="sqlite,redis,postgres")
+    parser.add_argument("--levels", default="1000,100000,1000000")
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(asyncio.run(measure(Path(folder), options)), indent=2))
+    levels = [int(level) for level in options.levels.split(",")]
+    found: dict[str, Figures] = {}
+    for store in options.stores.split(","):
+        if store != "sqlite" and url_variable(store) not in os.environ:
+            parser.error(f"{url_variable(store)} is not set; see `python -m tests.servers run`")
+        with tempfile.TemporaryDirectory() as folder:
+            found[store] = asyncio.run(measure(store, levels, options.rounds, Path(folder)))
+        Console().print(table(store, found[store]))
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=2) + "\n")
 
 
-async def measure(folder: Path, options: argparse.Namespace) -> dict[str, float]:
-    """Claims of 100, turn and turn about; each is returned afterwards, untimed."""
-    stores = {name: make_store(f"sqlite:///{folder / name}.db") for name in ("full", "small")}
-    for store in stores.values():
-        await store.open()
-        await store.beat(WORKER, [])
-    await fill(stores["full"], options.scale)
-    await enqueue(stores["small"], 1000, "p")
-    times: dict[str, list[float]] = {name: [] for name in stores}
-    for _ in range(options.rounds):
-        for name, store in stores.items():
-            plan = plan_claim(100, "default", [("q", Carry())], await store.facts())
-            begin = time.perf_counter()
-            claimed = await store.claim(plan, WORKER)
-            times[name].append(time.perf_counter() - begin)
-            await store.commit([Returned(claim.lease) for claim in claimed.claims])
+async def measure(kind: str, levels: list[int], rounds: int, folder: Path) -> Figures:
+    """Milliseconds of a claim and a commit in each store, the median of all rounds."""
+    stores: dict[str, Store] = {}
+    with Progress(transient=True) as progress:
+        for number, name in enumerate([*map(str, levels), WIDE], 1):
+            place = Contender("mulligan", kind, 0, variant=f"growth {name}")
+            url = redis_database(number) if kind == "redis" else PLACES[kind](place, folder)
+            store = stores[name] = make_store(url)
+            await store.open()
+            await store.beat(WORKER, [])
+            await (fill_wide(store, progress) if name == WIDE else fill(store, int(name), progress))
+        times: dict[str, list[tuple[float, float]]] = {name: [] for name in stores}
+        bar = progress.add_task(f"{kind}: measuring", total=rounds)
+        for number in range(rounds):
+            for name, store in stores.items():
+                times[name].append(await claim_and_commit(store, number))
+            progress.advance(bar)
     for store in stores.values():
         await store.close()
-    full, small = (1000 * median(times[name]) for name in ("full", "small"))
     return {
-        "claim_100_full_ms": round(full, 3),
-        "claim_100_small_ms": round(small, 3),
-        "ratio": round(full / small, 2),
+        name: {
+            "claim_ms": round(1000 * median(claim for claim, _ in pairs), 3),
+            "commit_ms": round(1000 * median(commit for _, commit in pairs), 3),
+        }
+        for name, pairs in times.items()
     }
 
 
-async def fill(store: Store, scale: float) -> None:
+async def claim_and_commit(store: Store, number: int) -> tuple[float, float]:
+    """Seconds for each, of 100 jobs; as many are added before."""
+    await enqueue(store, f"more{number}-", CLAIM)
+    plan = plan_claim(CLAIM, "default", [("q", Carry())], await store.facts())
+    begin = time.perf_counter()
+    claims = (await store.claim(plan, WORKER)).claims
+    middle = time.perf_counter()
+    await store.commit([Done(claim.lease, b"1") for claim in claims])
+    return middle - begin, time.perf_counter() - middle
+
+
+async def fill(store: Store, level: int, progress: Progress) -> None:
     """Done, failed, delayed and pending jobs, by the store's own operations."""
-    with Progress(transient=True) as progress:
-        bar = progress.add_task("filling", total=int(1_300_000 * scale))
-        for kind, count in (("done", 1_000_000), ("failed", 100_000)):
-            for start in range(0, int(count * scale), BATCH):
-                await enqueue(store, BATCH, f"{kind}{start}-")
+    bar = progress.add_task(f"filling: {level:,} of each", total=4 * level)
+    for kind in ("done", "failed", "delayed", "pending"):
+        for start in range(0, level, BATCH):
+            delay = 86_400.0 if kind == "delayed" else 0.0
+            await enqueue(store, f"{kind}{start}-", min(BATCH, level - start), delay)
+            if kind in ("done", "failed"):
                 await finish(store, kind)
-                progress.advance(bar, BATCH)
-        for kind, delay in (("delayed", 86_400.0), ("pending", 0.0)):
-            for start in range(0, int(100_000 * scale), BATCH):
-                await enqueue(store, BATCH, f"{kind}{start}-", delay)
-                progress.advance(bar, BATCH)
+            progress.advance(bar, BATCH)
 
 
-async def enqueue(store: Store, count: int, prefix: str, delay: float = 0.0) -> None:
+async def fill_wide(store: Store, progress: Progress) -> None:
+    """A job in each of many lanes, of other queues and other regions than the worker's."""
+    bar = progress.add_task(f"filling: {QUEUES:,} queues, {REGIONS} regions", total=QUEUES)
+    for queue in range(QUEUES):
+        await store.enqueue(
+            [
+                NewJob(f"{queue}-{region}", f"q{queue}", "t", BODY, f"r{region}")
+                for region in range(REGIONS)
+            ]
+        )
+        progress.advance(bar)
+    await enqueue(store, "wide", BATCH)
+
+
+async def enqueue(store: Store, prefix: str, count: int, delay: float = 0.0) -> None:
     """So many jobs in one batch."""
     await store.enqueue([NewJob(f"{prefix}{n}", "q", "t", BODY, delay=delay) for n in range(count)])
 
 
 async def finish(store: Store, kind: str) -> None:
     """Claim everything that is pending, and end it."""
-    facts: Facts = await store.facts()
-    plan = plan_claim(BATCH, "default", [("q", Carry())], facts)
+    plan = plan_claim(BATCH, "default", [("q", Carry())], await store.facts())
     claims = (await store.claim(plan, WORKER)).claims
-    if kind == "done":
-        await store.commit([Done(claim.lease, b"1") for claim in claims])
-    else:
-        await store.commit([Dead(claim.lease, lost(claim)) for claim in claims])
+    await store.commit(list(ends(claims, kind)))
 
 
-def lost(claim: Claim) -> Attempt:
-    """Why it failed."""
-    return Attempt(1, 0, "default", WORKER.id, claim.started_at, "ValueError", "no")
+def ends(claims: Iterable[Claim], kind: str) -> Iterable[Outcome]:
+    """How they end."""
+    for claim in claims:
+        why = Attempt(1, 0, "default", WORKER.id, claim.started_at, "ValueError", "no")
+        yield Done(claim.lease, b"1") if kind == "done" else Dead(claim.lease, why)
+
+
+def table(store: str, figures: Figures) -> Table:
+    """A line for each store, with its ratio to the smallest."""
+    shown = Table("jobs of each kind", "claim, ms", "times", "commit, ms", "times", title=store)
+    least = next(iter(figures.values()))
+    for name, found in figures.items():
+        label = f"{QUEUES:,} queues, {REGIONS} regions" if name == WIDE else f"{int(name):,}"
+        cells = [
+            word
+            for step in ("claim_ms", "commit_ms")
+            for word in (f"{found[step]:.2f}", f"{found[step] / least[step]:.2f}")
+        ]
+        shown.add_row(label, *cells)
+    return shown
 
 
 if __name__ == "__main__":
