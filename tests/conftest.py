@@ -1,6 +1,7 @@
 """What every test may ask for: a clock that the test moves, and each store in turn."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,23 @@ from mulligan.stores.contract import Store
 from tests.stores import STORES, VirtualClock, fresh_url, handle
 
 pytest_plugins = ("tests.servers.plugin", "tests.contract.steps")
+
+# Tests that drive whole systems through faults. What they reach is covered elsewhere, and measuring
+# it would double their time; so it is not measured, neither here nor in the processes they start.
+UNMEASURED = {"benchmarks", "browser", "chaos", "collateral", "dst", "failpoints", "resources"}
+
+
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Mark what is not measured."""
+    for item in items:
+        if UNMEASURED & set(item.path.relative_to(Path(__file__).parent).parts):
+            item.add_marker("no_cover")
+
+
+@pytest.fixture(autouse=True)
+def _unmeasured(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.node.get_closest_marker("no_cover"):
+        monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
 
 
 @pytest.fixture
