@@ -25,7 +25,7 @@ from mulligan.core.worker import Worker
 from mulligan.stores import make_store
 from mulligan.stores.contract import Adopted, Count, Selection
 from mulligan.stores.memory import MemoryStore
-from mulligan.stores.mongo import MongoStore, colliding, schema
+from mulligan.stores.mongo import MongoStore, base, colliding, schema
 from mulligan.stores.mongo.base import Change, statements
 from mulligan.stores.mongo.gathering import Gathering
 from tests.contract.making import (
@@ -782,6 +782,28 @@ async def test_a_stale_commit_leaves_no_parts(store, another, database, monkeypa
     assert await store.commit([done(first, b"1", *following(50))]) == ["stale"]
     assert database["tasks_outbox"].count_documents({}) == 0
     assert await store.depth(FRESH, 100) == 0
+
+
+async def test_an_outcome_that_was_written_is_not_stale_though_the_next_came_before_we_looked(
+    store, another, monkeypatch
+):
+    await store.enqueue(jobs("a", "b"))
+    first, second = (await claim(store, demand=2)).claims
+    quick: list[object] = []
+
+    async def overtaken(collection, each):
+        reply = await colliding.write(collection, each)
+        if not quick:
+            quick.append(BOB)
+            quick.extend(await another.commit([done(await start(another, RETRY, worker=BOB))]))
+        return reply
+
+    await another.cancel(["b"], "no need")
+    monkeypatch.setattr(base, "write", overtaken)
+    assert await store.commit([again(first), done(second)]) == ["already", "stale"]
+    assert quick == [BOB, "written"]
+    assert (await store.get("a")).status == "done"
+    assert len(await store.history("a")) == 1
 
 
 # -- unique keys between the stages of a chain -----------------------------------------------

@@ -932,6 +932,16 @@ async def test_a_restart_of_the_server_is_survived():
         server.stop()
 
 
+async def test_a_connection_that_the_server_ended_while_it_was_idle_is_not_used_again(store, url):
+    await store.enqueue(jobs("a"))
+    idle = [each.info.backend_pid for each in store._connections._idle]
+    with connected(url) as other:
+        for process in idle:
+            other.execute("SELECT pg_terminate_backend(%s, 10000)", (process,))
+    assert idle
+    assert (await store.get("a")).id == "a"
+
+
 async def test_credentials_are_not_in_errors():
     for away in (AWAY, f"{AWAY}?connect_timeout=1", AWAY.replace("127.0.0.1:1", "[half")):
         try:

@@ -608,6 +608,18 @@ async def test_a_job_that_was_damaged_while_it_ran_is_a_dead_letter_when_it_is_s
         await expect_dead(store, "damaged")
 
 
+@pytest.mark.parametrize("name", ["state", "history"])
+async def test_what_another_program_keeps_in_a_jobs_place_is_set_aside(store, client, name):
+    first, second = await begin(store, *jobs("damaged", "other"))
+    await client.set(key(store, f"{name}:damaged"), "mine")
+    assert await store.commit([again(first), again(second)]) == ["written", "written"]
+    assert await client.get(key(store, f"damaged:{name}:damaged")) == "mine"
+    for each in ("damaged", "other"):
+        assert (await store.get(each)).retry_count == 1
+    assert len(await store.history("other")) == 1
+    assert {attempt.number for attempt in await store.history("damaged")} == {1}
+
+
 async def expect_dead(store: RedisStore, name: str) -> None:
     """It is listed as failed, says why, and can be purged."""
     [listed] = (await store.page(Selection(status="failed", queue="default"), 9)).jobs

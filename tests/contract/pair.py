@@ -146,8 +146,8 @@ def in_order(name: str, value: Any) -> Any:
             return sorted(value, key=lambda each: each.lane)
         case "workers":
             return sorted(value, key=lambda each: each.worker.id)
-        case "forgotten":
-            return sorted(value)
+        case "forgotten" | "seized":
+            return sorted(value, key=str)  # by the job's id, with which they begin
         case "token":
             return value % TOKENS_PER_LIFE  # where a life begins is each store's own business
         case "health":

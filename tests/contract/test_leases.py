@@ -121,15 +121,54 @@ async def test_what_another_holds_is_not_forgotten(store, clock):
     assert (await store.beat(BOB, [])).forgotten == []
 
 
-async def test_what_was_seized_just_now_is_not_yet_forgotten(store, clock):
+async def test_a_beat_tells_a_reaper_of_a_seizure_that_it_never_shows(store, clock):
+    [first] = await begin(store, job("a"))
+    clock.advance(100)
+    [unheard] = await store.seize(10, REAPER)
+    clock.advance(REAPER.lease)
+    assert (await store.beat(REAPER, [])).seized == []
+    clock.advance(0.125)
+    beat = await store.beat(REAPER, [])
+    assert (beat.lost, beat.forgotten) == ([], [])
+    assert beat.seized == [replace(unheard, worker=REAPER.id)]
+    assert beat.seized[0].started_at == first.started_at
+    assert await store.commit([again(beat.seized[0])]) == ["written"]
+    assert (await store.get("a")).retry_count == 1
+    assert (await store.beat(REAPER, [])).seized == []
+
+
+async def test_of_a_seizure_that_it_shows_a_reaper_is_told_nothing(store, clock):
     await begin(store, job("a"))
     clock.advance(100)
     [seized] = await store.seize(10, REAPER)
-    assert (await store.beat(REAPER, [])).forgotten == []
-    clock.advance(REAPER.lease)
-    await store.beat(REAPER, [])
-    clock.advance(0.125)
-    assert (await store.beat(REAPER, [])).forgotten == [seized.lease]
+    for _ in range(3):
+        clock.advance(REAPER.lease - 1)
+        beat = await store.beat(REAPER, [seized.lease])
+        assert (beat.lost, beat.forgotten, beat.seized) == ([], [], [])
+    assert await store.commit([again(seized)]) == ["written"]
+
+
+async def test_a_beat_tells_claims_that_are_never_shown_from_seizures(store, clock):
+    await begin(store, *jobs("a", "b"))
+    clock.advance(100)
+    known, unheard = await store.seize(10, REAPER)
+    await store.enqueue(jobs("c", "d"))
+    shown, forgotten = (await claim(store, worker=REAPER, demand=2)).claims
+    clock.advance(REAPER.lease + 1)
+    beat = await store.beat(REAPER, [known.lease, shown.lease])
+    assert (beat.lost, beat.forgotten) == ([], [forgotten.lease])
+    assert [each.lease for each in beat.seized] == [unheard.lease]
+
+
+async def test_a_job_that_was_seized_and_retried_is_claimed_like_any_other(store, clock):
+    await begin(store, job("a"))
+    clock.advance(100)
+    [seized] = await store.seize(10, REAPER)
+    await store.commit([again(seized)])
+    claimed = await start(store, RETRY, worker=REAPER)
+    clock.advance(REAPER.lease + 1)
+    beat = await store.beat(REAPER, [])
+    assert (beat.forgotten, beat.seized) == ([claimed.lease], [])
 
 
 async def test_a_reaper_is_alive_by_seizing(store, clock):

@@ -273,6 +273,29 @@ async def test_a_claim_whose_reply_was_lost_comes_back_without_using_an_attempt(
     assert used(await found(store, job.id)) == 2
 
 
+async def test_a_seizure_whose_reply_was_lost_is_counted_as_a_lost_attempt_all_the_same(app):
+    store = Faulty()
+    runs = []
+
+    @app.task(retry=AT_ONCE)
+    async def work() -> None:
+        runs.append(current_job().attempt)
+
+    job = work.call().job
+    await store.enqueue([job])
+    dead = worker_of(app, name="dead")
+    facts = (await store.beat(dead, [])).facts
+    plan = plan_claim(1, dead.region, [("default", Carry())], facts)
+    assert (await store.claim(plan, dead)).claims
+    await store.leave(dead)
+    store.lose["seize"] = 1
+    async with engine(app, store):
+        assert await ended(store, job.id) == ["done"]
+    assert store.lost == ["seize"]
+    assert runs == [2]
+    assert [each.type for each in await store.history(job.id)] == ["Lost"]
+
+
 async def test_a_worker_that_lost_its_lease_stops_the_attempt_and_its_commit_is_refused(app, store):
     stopped = asyncio.Event()
 

@@ -21,6 +21,7 @@ from tests.stores import fresh_url
 
 SOON = Retry(1, Delays((0,)))
 Damage = Callable[[Mulligan, str], None]
+LAST = 2**63 - 1
 
 
 def in_redis(spoil: Callable[[bytes], bytes]) -> Damage:
@@ -30,6 +31,17 @@ def in_redis(spoil: Callable[[bytes], bytes]) -> Damage:
         client, tag = vandal.redis(app.url)
         with client:
             client.hset(f"{tag}:jobs", job, spoil(client.hget(f"{tag}:jobs", job)))
+
+    return damage
+
+
+def over_key(name: str) -> Damage:
+    """Keep something else in Redis where the store keeps what it knows of a job."""
+
+    def damage(app: Mulligan, job: str) -> None:
+        client, tag = vandal.redis(app.url)
+        with client:
+            client.set(f"{tag}:{name}:{job}", "mine")
 
     return damage
 
@@ -73,6 +85,7 @@ DAMAGES: dict[str, dict[str, Damage]] = {
         "priority": in_sqlite("priority = 7"),
         "created_at": in_sqlite("created_at = 9e999"),
         "body": in_sqlite("body = x'ff00'"),
+        "token": in_sqlite(f"token = {LAST}"),
     },
     "postgres": {
         "trail": in_postgres("trail = 'nonsense'"),
@@ -81,6 +94,7 @@ DAMAGES: dict[str, dict[str, Damage]] = {
         "due": in_postgres("due = -9223372036854775808"),
         "permits": in_postgres("permits = 'zzz'"),
         "task": in_postgres("task = ''"),
+        "token": in_postgres(f"token = {LAST}"),
     },
     "redis": {
         "cut off": in_redis(lambda text: text[:10]),
@@ -91,6 +105,9 @@ DAMAGES: dict[str, dict[str, Damage]] = {
         "time": part(1, b"x"),
         "lane": part(2, b"x"),
         "task is no UTF-8": part(3, b"\xff"),
+        "state is no hash": over_key("state"),
+        "history is no list": over_key("history"),
+        "arrived is no hash": over_key("arrived"),
     },
     "mongo": {
         "nothing private": in_mongo(mulligan=None),
@@ -99,6 +116,7 @@ DAMAGES: dict[str, dict[str, Damage]] = {
         "body is a number": in_mongo(mulligan__body=7),
         "body is null": in_mongo(mulligan__body=None),
         "token": in_mongo(mulligan__token="x"),
+        "token has no next": in_mongo(mulligan__token=LAST),
         "due": in_mongo(mulligan__due="x"),
         "sequence": in_mongo(mulligan__sequence="x"),
         "replay": in_mongo(mulligan__replay="x"),

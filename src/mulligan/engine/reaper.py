@@ -5,6 +5,7 @@ import logging
 import random
 
 from mulligan.core.decide import decide
+from mulligan.core.job import Claim
 from mulligan.core.outcome import Lost
 from mulligan.core.worker import Worker
 from mulligan.engine.committer import Committer
@@ -55,9 +56,13 @@ class Reaper:
                     claim.attempt,
                     extra=about(claim),
                 )
-                facts = self._executor.facts
-                outcome = decide(claim, Lost(), facts, self._chance.random())
-                self._committer.add(outcome, ending_of(claim, Lost(), outcome, facts))
-            self.seized += len(claims)
+                self.count(claim)
             if len(claims) < BATCH:
                 await asyncio.sleep(self._every)
+
+    def count(self, claim: Claim) -> None:
+        """Decide an attempt that was lost, whose job is held here."""
+        facts = self._executor.facts
+        outcome = decide(claim, Lost(), facts, self._chance.random())
+        self._committer.add(outcome, ending_of(claim, Lost(), outcome, facts))
+        self.seized += 1

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mulligan.core.job import Lease
+from mulligan.core.job import Claim, Lease
 from mulligan.core.outcome import Returned
 from mulligan.core.periodic import Periodic
 from mulligan.core.settings import Settings
@@ -150,6 +150,18 @@ class Engine:
                 )
                 self.committer.add(Returned(lease), Ending("", self.worker.region))
 
+    def _count(self, seized: Sequence[Claim]) -> None:
+        known = set(self.committer.holding)
+        for claim in seized:
+            if claim.lease not in known:
+                log.warning(
+                    "job %s: the reply to its seizure was lost; attempt %d counts as failed",
+                    claim.id,
+                    claim.attempt,
+                    extra={"job": claim.id, "worker": self.worker.id},
+                )
+                self.reaper.count(claim)
+
     def _heartbeat(self, store: Store) -> Heartbeat:
         return Heartbeat(
             store,
@@ -219,6 +231,7 @@ class Engine:
         if not (self._fetcher.asking or self.reaper.asking):
             # While a reply is on its way, what looks forgotten may be in it.
             self._return(beat.forgotten)
+            self._count(beat.seized)
         if self.worn and not self.stopping:
             log.warning("too many plain functions outlived their timeout; draining to be replaced")
             self.stop()

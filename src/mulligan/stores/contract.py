@@ -39,13 +39,15 @@ class Claimed(Struct, frozen=True):
 class Beat(Struct, frozen=True):
     """The answer to a heartbeat: what the worker should know.
 
-    `lost` are leases it showed and no longer holds. `forgotten` are leases it holds and did not
-    show, for longer than a lease time: the reply to their claim never reached it.
+    `lost` are leases it showed and no longer holds. `forgotten` are leases it has had from claims
+    for longer than a lease time and did not show: the reply never reached it. `seized` are those
+    of them that it has from `seize`: somebody lost an attempt at them, which must count.
     """
 
     lost: list[Lease]
     facts: Facts
     forgotten: list[Lease] = []
+    seized: list[Claim] = []
 
 
 class LaneStats(Struct, frozen=True):

@@ -184,19 +184,23 @@ class Claiming(Operating):
             joined = self._workers[worker.id][2] if worker.id in self._workers else now
             self._join(worker, now, joined)
             lost = [lease for lease in holding if not self._holds(worker, lease)]
-            return Beat(lost, self._facts(), self._forgotten(worker, set(holding)))
+            unknown = self._unknown_to(worker, set(holding))
+            forgotten = [record.lease for record in unknown if not record.seized]
+            seized = [self._claim_of(record) for record in unknown if record.seized]
+            return Beat(lost, self._facts(), forgotten, seized)
 
     def _holds(self, worker: Worker, lease: Lease) -> bool:
         record = self._running.get(lease.job)
         return record is not None and record.token == lease.token and record.worker == worker.id
 
-    def _forgotten(self, worker: Worker, shown: set[Lease]) -> list[Lease]:
+    def _unknown_to(self, worker: Worker, shown: set[Lease]) -> list[Record]:
+        """What the worker holds for longer than a lease time and does not show."""
         return [
-            lease
-            for job, record in self._running.items()
+            record
+            for record in self._running.values()
             if record.worker == worker.id
             and (record.leased_at or 0.0) + worker.lease < self._now
-            and (lease := Lease(job, record.token)) not in shown
+            and record.lease not in shown
         ]
 
     def _join(self, worker: Worker, now: float, joined: float) -> None:

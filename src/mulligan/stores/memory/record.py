@@ -1,6 +1,6 @@
 """A stored job in memory, and how readers see it."""
 
-from mulligan.core.job import Attempt, Job, NewJob, Status, first_token, never_started
+from mulligan.core.job import Attempt, Job, Lease, NewJob, Status, first_token, never_started
 from mulligan.stores.contract import Selection
 
 
@@ -72,6 +72,16 @@ class Record:
     def key(self) -> str | None:
         """The permit that its concurrency key stands for."""
         return None if self.new.concurrency_key is None else f"key:{self.new.concurrency_key}"
+
+    @property
+    def lease(self) -> Lease:
+        """The newest lease on it."""
+        return Lease(self.new.id, self.token)
+
+    @property
+    def seized(self) -> bool:
+        """Whether a reaper has it: only the lease of a claim begins with the attempt."""
+        return self.leased_at != self.started_at
 
     def has_expired(self, now: float) -> bool:
         """Whether it should have started by now, and has not."""

@@ -11,6 +11,8 @@ KINDS: dict[str, type] = {
 }
 # These may be absent: the body of a document that was read without it, what no failure has left.
 OPTIONAL: dict[str, type] = {"body": bytes, "trail": str, "expires": int, "key": str}
+# The largest number that the server counts in.
+LAST = 2**63 - 1
 WORDS = {str: "text", int: "a whole number", bytes: "binary"}
 
 
@@ -24,6 +26,8 @@ def damage_in(doc: Doc) -> str | None:
         value = private.get(name)
         if not (isinstance(value, kind) or (value is None and name != "body")) and name in private:
             return told(name, value, kind)
+    if private["token"] >= LAST:
+        return f"mulligan.token {LAST} has none after it; find out what else writes it"
     attempts = doc.get("attempts")
     if attempts is not None and not is_count(attempts):
         return f"attempts {attempts!r:.80} must be a whole number, 0 or more"

@@ -79,19 +79,34 @@ class Workers:
         }
         docs = await self.base.find([lease.job for lease in holding], fields)
         lost = [lease for lease in holding if not holds(docs.get(lease.job), lease, worker)]
-        forgotten = await self.forgotten(worker, set(holding), now)
-        return Beat(lost, await self.known.facts(now), forgotten)
+        unknown = await self.unknown_to(worker, set(holding), now)
+        forgotten = [lease for lease, seized in unknown.items() if not seized]
+        seized = await self.seized([lease for lease, seized in unknown.items() if seized])
+        return Beat(lost, await self.known.facts(now), forgotten, seized)
 
-    async def forgotten(self, worker: Worker, shown: set[Lease], now: int) -> list[Lease]:
-        """Leases that the worker has had for a while and does not know of."""
+    async def unknown_to(self, worker: Worker, shown: set[Lease], now: int) -> dict[Lease, bool]:
+        """Leases that the worker has had for a while and does not know of: whether it seized them.
+
+        Only the lease of a claim begins with the attempt.
+        """
         query = {
             "status": "processing",
             "mulligan.worker": worker.id,
             "mulligan.leased": {"$lt": now - micros(worker.lease)},
         }
-        found = self.base.tasks.find(query, {"mulligan.token": 1})
-        leases = [Lease(str(doc["_id"]), doc["mulligan"]["token"]) for doc in await rows(found)]
-        return [lease for lease in leases if lease not in shown]
+        fields = {"mulligan.token": 1, "mulligan.leased": 1, "mulligan.started": 1}
+        leases = {
+            Lease(str(doc["_id"]), private["token"]): private["leased"] != private.get("started")
+            for doc in await rows(self.base.tasks.find(query, fields))
+            if (private := doc["mulligan"])
+        }
+        return {lease: seized for lease, seized in leases.items() if lease not in shown}
+
+    async def seized(self, leases: Sequence[Lease]) -> list[Claim]:
+        """What was seized under these leases."""
+        docs = await self.base.find([lease.job for lease in leases])
+        claims = [claim_of(doc) for doc in docs.values()]
+        return [claim for claim in claims if claim.lease in leases]
 
     async def bump(self, worker: Worker, now: int) -> None:
         """Show other programs that what this worker runs is not abandoned."""

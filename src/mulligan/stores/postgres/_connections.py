@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import select
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -20,8 +21,13 @@ MOST = 8
 CONNECT_TIMEOUT = 10
 # serialization failure and deadlock: nothing was written, and the next try may well succeed
 PASSING = frozenset({"40001", "40P01"})
+TOO_LARGE = "22003"
 TRIES = 6
 FIRST_PAUSE = 0.005
+
+
+class TooLargeError(StoreError):
+    """A number came to be more than its column holds."""
 
 
 class Connections:
@@ -65,7 +71,7 @@ class Connections:
     async def use(self) -> AsyncIterator[Connection]:
         """A connection for a while; it is kept for the next user only if it is as good as new."""
         async with self._room:
-            connection = self._idle.pop() if self._idle else await self.connect()
+            connection = await self._idle_one() or await self.connect()
             try:
                 yield connection
             finally:
@@ -106,7 +112,8 @@ class Connections:
         # 53 out of resources, 57 shutdown, 08 connection; no state at all: the socket broke
         if lost and (not state or state[:2] in ("53", "57", "08")):
             return StoreUnavailableError(self._words("is not available", error))
-        return StoreError(self._words("refused", error))
+        kind = TooLargeError if state == TOO_LARGE else StoreError
+        return kind(self._words("refused", error))
 
     def _words(self, what: str, error: Exception) -> str:
         reason = str(error).strip().partition("\n")[0]
@@ -116,6 +123,15 @@ class Connections:
             reason = type(error).__name__
         return f"PostgreSQL at {self.place.shown} {what}: {reason}"
 
+    async def _idle_one(self) -> Connection | None:
+        """An idle connection that the server has not ended meanwhile, say because it restarted."""
+        while self._idle:
+            connection = self._idle.pop()
+            if is_quiet(connection):
+                return connection
+            await connection.close()
+        return None
+
     async def _keep(self, connection: Connection) -> None:
         if connection.closed:
             # its siblings have most likely met the same end
@@ -124,3 +140,10 @@ class Connections:
             self._idle.append(connection)
         else:
             await connection.close()
+
+
+def is_quiet(connection: Connection) -> bool:
+    """Whether the server has said nothing since the last answer: unasked it takes its leave."""
+    waiting = select.poll()
+    waiting.register(connection.fileno(), select.POLLIN)
+    return not waiting.poll(0)

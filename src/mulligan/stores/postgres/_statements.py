@@ -30,6 +30,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "beat": (*NOW, "bigint", "jsonb", "text[]", "bigint[]"),
     "leave": (*NOW, "text"),
     "seize": (*NOW, "jsonb", "integer"),
+    "seized": ("text[]",),
     "promote": (*NOW, "integer"),
     "prune": (*NOW, "bigint", "integer", "bigint"),
     "look": (*NOW, "text", "boolean", "bigint"),
@@ -53,6 +54,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "cancel": (*NOW, "text[]", "text"),
     "adopt": (*NOW, "jsonb"),
     "purge": (*NOW, "text[]"),
+    "renew_tokens": (),
 }
 
 

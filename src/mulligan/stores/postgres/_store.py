@@ -31,7 +31,7 @@ from mulligan.stores.postgres import _decode, _doctor, _encode, _transaction
 from mulligan.stores.postgres._arrays import numbers, texts
 from mulligan.stores.postgres._bells import Bells
 from mulligan.stores.postgres._commit import Committer
-from mulligan.stores.postgres._connections import Connection, Connections
+from mulligan.stores.postgres._connections import Connection, Connections, TooLargeError
 from mulligan.stores.postgres._encode import micros
 from mulligan.stores.postgres._migrate import migrate
 from mulligan.stores.postgres._statements import Statements
@@ -121,7 +121,7 @@ class PostgresStore:
     async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
         check_batch(plan.demand)
         sources = _encode.plan_sources(plan)
-        rows = await self._call(
+        rows = await self._count_up(
             "claim",
             *(_me(worker), self._bells.channel, plan.epoch, plan.demand),
             *_encode.plan_arrays(plan, sources),
@@ -152,15 +152,29 @@ class PostgresStore:
             texts([lease.job for lease in holding]),
             numbers([lease.token for lease in holding]),
         )
-        forgotten = [Lease(*pair) for pair in zip(ids or (), tokens or (), strict=True)]
-        return Beat([holding[at - 1] for at in lost or ()], _decode.facts(facts), forgotten)
+        unknown = [Lease(*pair) for pair in zip(ids or (), tokens or (), strict=True)]
+        seized = {each.lease: each for each in await self._seized(unknown)}
+        return Beat(
+            [holding[at - 1] for at in lost or ()],
+            _decode.facts(facts),
+            [lease for lease in unknown if lease not in seized],
+            [seized[lease] for lease in unknown if lease in seized],
+        )
+
+    async def _seized(self, leases: Sequence[Lease]) -> list[Claim]:
+        """What was seized, among jobs that their worker does not know of."""
+        if not leases:
+            return []
+        ids = texts([lease.job for lease in leases])
+        rows = await self._connections.run(self._statements["seized"], (ids,))
+        return [_decode.seized(row) for row in rows]
 
     async def leave(self, worker: Worker) -> None:
         await self._call("leave", worker.id)
         self._bells.forget(worker.id)
 
     async def seize(self, limit: int, worker: Worker) -> list[Claim]:
-        return [_decode.seized(row) for row in await self._call("seize", _me(worker), limit)]
+        return [_decode.seized(row) for row in await self._count_up("seize", _me(worker), limit)]
 
     async def promote(self, limit: int) -> int:
         [[many]] = await self._call("promote", limit)
@@ -265,7 +279,7 @@ class PostgresStore:
 
     async def cancel(self, jobs: Sequence[str], reason: str) -> list[bool]:
         check_batch(len(jobs))
-        [[answers]] = await self._call("cancel", texts(jobs), _encode.plain(reason))
+        [[answers]] = await self._count_up("cancel", texts(jobs), _encode.plain(reason))
         return list(answers)
 
     async def adopt(self, jobs: Sequence[Adopted]) -> list[bool]:
@@ -285,6 +299,14 @@ class PostgresStore:
     async def _call(self, function: str, *values: Any) -> list[tuple[Any, ...]]:
         """The rows of a function whose first argument is the time."""
         return await self._connections.run(self._statements[function], (self._now(), *values))
+
+    async def _count_up(self, function: str, *values: Any) -> list[tuple[Any, ...]]:
+        """As `_call`; tokens that another program set to the last number there is are renewed."""
+        try:
+            return await self._call(function, *values)
+        except TooLargeError:
+            await self._connections.run(self._statements["renew_tokens"])
+            return await self._call(function, *values)
 
     def _now(self) -> int | None:
         return None if self._clock is None else micros(self._clock())

@@ -41,6 +41,7 @@ from mulligan.stores.redis.encoding import (
 from mulligan.stores.redis.inbox import Inbox
 from mulligan.stores.redis.paging import read_page
 from mulligan.stores.redis.server import Server, Value
+from mulligan.stores.redis.spoilt import is_of_other_kind, set_aside
 
 LAYOUT, MOVED_LAYOUT = "2", "1"
 KEEP_DEAD_WORKERS = 86_400.0
@@ -133,9 +134,11 @@ class RedisStore:
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
         ids = [lease.job for lease in holding]
         tokens = token_texts(lease.token for lease in holding)
-        packed, lost, forgotten = await self._run(
+        packed, lost, forgotten, rows = await self._run(
             "beat", *presented(worker), len(ids), *ids, *tokens
         )
+        seized, damaged = seized_of(rows)
+        await self._condemn(damaged, worker)
         return Beat(
             [holding[number] for number in lost],
             decoding.facts_of(packed),
@@ -143,6 +146,7 @@ class RedisStore:
                 Lease(id_.decode(), int(token))
                 for id_, token in zip(forgotten[::2], forgotten[1::2], strict=True)
             ],
+            seized,
         )
 
     async def leave(self, worker: Worker) -> None:
@@ -268,6 +272,11 @@ class RedisStore:
         return await self._run(name, *values, writes=False)
 
     async def _run(self, name: str, *values: Value, writes: bool = True) -> Any:
+        try:
+            return await self._server.run(name, self._now(), *values, writes=writes)
+        except StoreError as error:
+            if not (is_of_other_kind(error) and await set_aside(self._server, self._now())):
+                raise
         return await self._server.run(name, self._now(), *values, writes=writes)
 
     def _now(self) -> str:

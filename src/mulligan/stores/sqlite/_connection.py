@@ -11,6 +11,7 @@ from mulligan.core.errors import StoreError, StoreUnavailableError
 from mulligan.stores.sqlite._lending import Lendable
 from mulligan.stores.sqlite._log import Log
 from mulligan.stores.sqlite._schema import check_library, migrate
+from mulligan.stores.sqlite._tokens import has_no_next, renew
 from mulligan.stores.sqlite._transaction import Call, Transaction
 from mulligan.stores.sqlite._url import Place
 from mulligan.stores.sqlite._waiting import pick
@@ -94,11 +95,20 @@ class Connection:
         try:
             return patiently(lambda: self._transact(works), self._place.path)
         except StoreError as error:
-            if NO_TEXT not in str(error) or self._db.text_factory is not str:
+            if not self._mended(error):
                 raise
-        # Another program wrote what is no text; from now on it is read as far as it goes.
-        self._db.text_factory = as_far_as_it_goes
         return patiently(lambda: self._transact(works), self._place.path)
+
+    def _mended(self, error: StoreError) -> bool:
+        """Whether the operation may do now: what stood in its way was another program's damage."""
+        if NO_TEXT in str(error) and self._db.text_factory is str:
+            # From now on what is no text is read as far as it goes.
+            self._db.text_factory = as_far_as_it_goes
+            return True
+        if has_no_next(error):
+            patiently(lambda: self._transact([Work(renew, writes=True)]), self._place.path)
+            return True
+        return False
 
     def _transact(self, works: Sequence[Work]) -> tuple[list[Reply], list[Call]]:
         db = self._db

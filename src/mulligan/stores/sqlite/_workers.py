@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from mulligan.core.job import Claim, Lease
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Beat
@@ -19,22 +21,36 @@ _RUNNING = load("running")
 _NEXT_WORKER = load("seize_worker")
 _SEIZE_ROWS = load("seize_rows")
 _SEIZE_LEASE = load("seize_lease")
+ALL = -1
 
 
 def beat(tx: Transaction, worker: Worker, holding: Sequence[Lease]) -> Beat:
     """Keep the worker's leases, and say which are lost and which it seems to have forgotten."""
     join(tx, worker)
-    running = {Lease(job, token): at for job, token, at in tx.db.execute(_RUNNING, (worker.id,))}
+    rows = tx.db.execute(_RUNNING, (worker.id,))
+    running = {Lease(job, token): held for job, token, *held in rows}
     shown = set(holding)
+    unknown = {
+        lease: seized
+        for lease, (leased_at, seized) in running.items()
+        if leased_at + worker.lease < tx.now and lease not in shown
+    }
     return Beat(
         [lease for lease in holding if lease not in running],
         facts(tx),
-        [
-            lease
-            for lease, leased_at in running.items()
-            if leased_at + worker.lease < tx.now and lease not in shown
-        ],
+        [lease for lease, seized in unknown.items() if not seized],
+        seized_by(tx, worker, {lease for lease, seized in unknown.items() if seized}),
     )
+
+
+def seized_by(tx: Transaction, worker: Worker, leases: set[Lease]) -> list[Claim]:
+    """What the worker seized under these leases."""
+    if not leases:
+        return []
+    rows = tx.db.execute(_SEIZE_ROWS, (worker.id, ALL))
+    claims = [Claim(*fields) for _, _, _, _, *fields in rows]
+    held = [replace(claim, token=claim.token - 1) for claim in claims]
+    return [claim for claim in held if claim.lease in leases]
 
 
 def join(tx: Transaction, worker: Worker, *, anew: bool = False) -> int:

@@ -65,3 +65,19 @@ BEGIN
     END IF;
 END
 $$;
+
+-- seized(ids): those of these jobs that a reaper holds, as `seize` gave them. Only the lease of a
+-- claim begins with the attempt.
+CREATE FUNCTION seized(ids text[])
+RETURNS TABLE (
+    id text, token bigint, queue text, task text, body bytea, region text, priority smallint,
+    scope text, lane_priority smallint, due bigint, retry_count integer, replay integer,
+    snoozes integer, worker text, worker_region text, started_at bigint, trail text
+)
+LANGUAGE sql STABLE SET search_path FROM CURRENT SET enable_seqscan = off AS $$
+    SELECT j.id, j.token, j.queue, j.task, j.body, j.region, j.priority, j.scope, j.lane_priority,
+           j.due, j.retry_count, j.replay, j.snoozes, c.worker,
+           coalesce(j.worker_region, j.region), j.started_at, j.trail
+    FROM job j JOIN claimed c ON c.number = j.claimed
+    WHERE j.id = ANY (seized.ids) AND j.status = 'processing' AND c.claimed_at <> j.started_at
+$$;

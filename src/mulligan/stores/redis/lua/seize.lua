@@ -1,18 +1,10 @@
 -- Claim jobs whose worker stopped beating or is unknown, the longest running first.
 -- KEYS[1]  prefix
 -- ARGV     now, worker, worker as JSON, region, what it serves, lease seconds, limit
--- Result   for each job: id, lane, its text, due or '', counts, trail or '', and worker, region and
---          start of the attempt that was lost
+-- Result   for each job what `give_seized` gives
 -- include: permits, workers, leases, heads
 
 go_on_when_full()
-
-local function give(result, id, text, counts, lease, holder)
-  local at, state = #result, call('HMGET', p .. 'state:' .. id, 'due', 'trail')
-  result[at + 1], result[at + 2], result[at + 3] = id, lease.lane, text
-  result[at + 4], result[at + 5], result[at + 6] = state[1] or '', counts, state[2] or ''
-  result[at + 7], result[at + 8], result[at + 9] = holder, lease.region, lease.started
-end
 
 local worker, limit = ARGV[2], tonumber(ARGV[7])
 keep(worker, ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6]))
@@ -51,7 +43,7 @@ for at = 1, math.min(limit, #lost) do
   call('HDEL', running_key(holder), id)
   call('HSET', running_key(worker), id, token_of(text, used) .. '\t'
     .. common_text(counts, lease.flags, stamp, lease.started, lease.region, lease.lane))
-  give(result, id, text, counts, lease, holder)
+  give_seized(result, id, text, counts, lease, holder)
   if lease.is_special then
     local job = call('HMGET', p .. 'state:' .. id, 'permits', 'concurrency_key')
     release(id, job[1], job[2])

@@ -1,6 +1,8 @@
 -- ?1 worker
--- gives (id, token, leased_at) of the jobs that it holds, the longest running first
-SELECT job.id, running.token, running.leased_at
+-- gives (id, token, leased_at, 1 if it was seized) of the jobs that it holds, the longest running
+-- first: only the lease of a claim begins with the attempt
+SELECT
+    job.id, running.token, running.leased_at, running.leased_at IS NOT running.started_at
 FROM running
 CROSS JOIN job ON job.place = running.place
 WHERE running.worker = ?1

@@ -27,6 +27,8 @@ local function read_common(common)
       '^([^\t]*)\t(%a*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t?([^\t]*)')
     lease.used = match(lease.counts, '^%d+')
     lease.ran = lease.started .. ' ' .. lease.region
+    -- Only the lease of a claim begins with the attempt.
+    lease.is_seized = lease.leased ~= lease.started
     lease.has_state = find(lease.flags, 'h', 1, true) ~= nil
     lease.is_retry = find(lease.flags, 'r', 1, true) ~= nil
     lease.is_special = find(lease.flags, 's', 1, true) ~= nil
@@ -47,6 +49,15 @@ end
 
 local function running_key(worker)
   return p .. 'running:' .. worker
+end
+
+-- Add to a result what is to be known of a job that was seized: id, lane, its text, due or '',
+-- counts, trail or '', and worker, region and start of the attempt that was lost.
+local function give_seized(result, id, text, counts, lease, holder)
+  local at, state = #result, call('HMGET', p .. 'state:' .. id, 'due', 'trail')
+  result[at + 1], result[at + 2], result[at + 3] = id, lease.lane, text
+  result[at + 4], result[at + 5], result[at + 6] = state[1] or '', counts, state[2] or ''
+  result[at + 7], result[at + 8], result[at + 9] = holder, lease.region, lease.started
 end
 
 -- Ask every worker which of these jobs it holds.

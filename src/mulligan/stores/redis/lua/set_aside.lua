@@ -1,0 +1,21 @@
+-- Set aside what another program keeps under the keys of some jobs, where it is of another kind.
+-- KEYS[1]  prefix
+-- ARGV     now, how many jobs to pass over, how many to look at
+-- Result   how many were looked at, then the names of what was set aside
+-- include: base
+
+local KINDS = { state = 'hash', history = 'list', arrived = 'hash' }
+local from, many = tonumber(ARGV[2]), tonumber(ARGV[3])
+local ids = call('ZRANGE', p .. 'order', from, from + many - 1)
+local result = { #ids }
+for _, id in ipairs(ids) do
+  for name, kind in pairs(KINDS) do
+    local key = name .. ':' .. id
+    local found = call('TYPE', p .. key).ok
+    if found ~= kind and found ~= 'none' then
+      call('RENAME', p .. key, p .. 'damaged:' .. key)
+      result[#result + 1] = p .. 'damaged:' .. key
+    end
+  end
+end
+return result
