@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 from unittest.mock import patch
 
+from mulligan.sim.loop import OrderedLoop
 from mulligan.sim.run import silence
 from mulligan.testing.history import AnyEvent, Violation, check, in_order
 from mulligan.testing.history.events import Claim, Commit, Enqueue
 from tests.dst import tasks
-from tests.dst.loop import DayLoop
 from tests.dst.operators import Operated
 from tests.dst.plan import drawn
 
@@ -55,7 +55,7 @@ def live(seed: int, store: str = "memory://", *, as_clients: bool | None = None)
     plan = drawn(seed)
     clients = is_seen_by_clients(seed) if as_clients is None else as_clients
     before = time.process_time()
-    loop = DayLoop()
+    loop = OrderedLoop()
     random.seed(seed)  # the patience of a loop draws from it
     with seldom(), silence():
         try:

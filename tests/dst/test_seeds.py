@@ -7,9 +7,9 @@ import pytest
 from tests.dst.running import lived
 
 # How many days; `make dst` lives through more.
-DAYS = int(os.environ.get("MULLIGAN_TEST_DAYS", "300"))
+DAYS = int(os.environ.get("MULLIGAN_TEST_DAYS", "1000"))
 CHUNK = 25
-SQLITE_DAYS = DAYS // 15
+SQLITE_DAYS = DAYS // 50
 
 
 def broken(seeds: range, store: str) -> list[str]:

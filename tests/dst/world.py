@@ -8,11 +8,11 @@ from mulligan.core.errors import StoreError
 from mulligan.core.job import NewJob
 from mulligan.core.worker import Worker
 from mulligan.engine import Engine
+from mulligan.sim.loop import OrderedLoop
 from mulligan.stores import make_store
 from mulligan.stores.contract import Store
 from mulligan.testing.history import AnyEvent, Clerk, InMemory, Recorder, take_stock
 from tests.dst.line import Line
-from tests.dst.loop import DayLoop
 from tests.dst.plan import DAY, Arrival, Plan, Trouble
 from tests.dst.tasks import QUEUES, app
 
@@ -41,7 +41,7 @@ class World:
     `as_clients` where processes ask for them, so that what was lost on the way is in doubt.
     """
 
-    def __init__(self, plan: Plan, store: str, loop: DayLoop, *, as_clients: bool) -> None:
+    def __init__(self, plan: Plan, store: str, loop: OrderedLoop, *, as_clients: bool) -> None:
         self.plan = plan
         self.loop = loop
         self.chance = random.Random(f"world {plan.seed}")

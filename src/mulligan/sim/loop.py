@@ -12,6 +12,7 @@ from mulligan.testing.virtual import StuckError, VirtualLoop
 if TYPE_CHECKING:
     from collections import deque
 
+NANOSECOND = 1e-9
 # The place of a worker in the scenario; whatever it starts inherits it. Arrivals go before all.
 RANK: ContextVar[int] = ContextVar("mulligan_rank", default=-1)
 
@@ -83,9 +84,16 @@ class OrderedLoop(VirtualLoop):
         *args: Any,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        """Set a timer; times are kept to the nanosecond so that sums of floats meet."""
+        """Set a timer; times are kept to the nanosecond so that sums of floats meet.
+
+        A moment that is yet to come is not now, however near it is. Whoever waits until the clock
+        shows it would otherwise be woken before, again and again at the same instant.
+        """
+        moment = round(when, 9)
+        if moment <= self._moment < when:
+            moment = self._moment + NANOSECOND
         step = Step(callback, args, context)
-        heappush(self._timers, (round(when, 9), RANK.get(), next(self._count), step))
+        heappush(self._timers, (moment, RANK.get(), next(self._count), step))
         return step
 
     async def quiet(self) -> None:

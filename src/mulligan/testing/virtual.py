@@ -36,7 +36,10 @@ class _NoFiles(selectors.BaseSelector):
             raise StuckError("nothing to do and no timer set: a task waits for what never comes")
         if timeout > 0:
             # Sums of floats drift; times are kept to the nanosecond so that they meet again.
-            self.now = round(self.now + timeout, 9)
+            moment = round(self.now + timeout, 9)
+            # A moment that is yet to come is not now: whoever waits for it would be woken before
+            # it again and again.
+            self.now = moment if moment > self.now else self.now + 1e-9
         return []
 
 

@@ -1,18 +1,15 @@
 """What counts as an attempt, and when the next one may start."""
 
 from math import inf
+from typing import TYPE_CHECKING
 
 from mulligan.core.decide import LOST
 from mulligan.testing.history.book import Book
-from mulligan.testing.history.events import (
-    AnyEvent,
-    Attempt,
-    Beat,
-    Fault,
-    Seize,
-    Stock,
-)
+from mulligan.testing.history.events import Attempt, Beat, Seize, Stock, latest
 from mulligan.testing.history.invariant import Ended, Invariant, Took
+
+if TYPE_CHECKING:
+    from mulligan.testing.history.known import Known
 
 # Times are kept to the microsecond.
 TICK = 2e-6
@@ -46,24 +43,14 @@ class AttemptsAreCapped(Invariant):
 
 
 class LostIsCounted(Invariant):
-    """A seized attempt is a failed one: it ends in a retry or a dead letter.
-
-    But for one whose reaper never heard that it holds it: when a lease has passed, that one gives
-    it back as a claim it has forgotten.
-    """
+    """A seized attempt is a failed one: it ends in a retry or a dead letter."""
 
     def ended(self, step: Ended) -> None:
         """Look at what the reaper made of it."""
         ending, job, event = step.ending, step.job, step.event
         if step.verdict != "written" or job is None or not job.seized or job.token != ending.token:
             return
-        held = 0.0 if job.claimed is None else event.began - job.claimed.began
-        forgotten = (
-            ending.how == "returned"
-            and job.claimed is not None
-            and (held + self.book.set_by >= job.claimed.worker.lease)
-        )
-        if ending.how not in ("again", "dead") and not forgotten:
+        if ending.how not in ("again", "dead"):
             self.broken(job, f"the lost attempt was ended as {ending.how}", event)
 
 
@@ -96,18 +83,10 @@ class UnstartedIsFree(Invariant):
 class RetriesAreNeverEarly(Invariant):
     """No attempt starts before its due time, which is not before the delay that was asked for."""
 
-    about = (Fault,)
-
     def __init__(self, book: Book) -> None:
         super().__init__(book)
-        self._least: dict[str, float] = {}
-        self._set_at = -inf
-
-    def happened(self, event: AnyEvent) -> None:
-        """After the store's clock was set, only what starts from then on can be compared."""
-        if isinstance(event, Fault) and event.seconds:
-            self._least.clear()
-            self._set_at = event.began
+        # By life of a job: before which moment it is not due, and when its attempt was claimed.
+        self._least: dict[Known, tuple[float, float]] = {}
 
     def took(self, step: Took) -> None:
         """Both times are the store's own."""
@@ -117,20 +96,20 @@ class RetriesAreNeverEarly(Invariant):
         if taken.started_at < taken.due - TICK:
             words = f"started {taken.due - taken.started_at:g} s before its time"
             self.broken(job, words, event)
-        least = self._least.pop(taken.job, None)
-        if least is not None and taken.due < least - TICK:
+        least, since = self._least.pop(job, (-inf, inf))
+        if taken.due < least - TICK and not self.book.is_set(since, latest(event)):
             self.broken(job, f"due {least - taken.due:g} s before its delay had passed", event)
 
     def ended(self, step: Ended) -> None:
         """It was put off from some moment after it started."""
         ending, verdict, job = step.ending, step.verdict, step.job
-        if verdict == "written" and job is not None and job.taken is not None:
-            self._least.pop(ending.job, None)
-            began = -inf if job.claimed is None else job.claimed.began
-            # A seized attempt began earlier than it was seized, and waits for nothing.
-            same = ending.token == job.taken.token and began > self._set_at and not job.seized
-            if ending.how in ("again", "later") and same:
-                self._least[ending.job] = job.taken.started_at + ending.delay
+        if verdict != "written" or job is None or job.taken is None or job.claimed is None:
+            return
+        self._least.pop(job, None)
+        # A seized attempt began earlier than it was seized, and waits for nothing.
+        same = ending.token == job.taken.token and not job.seized
+        if ending.how in ("again", "later") and same:
+            self._least[job] = job.taken.started_at + ending.delay, job.claimed.began
 
 
 class RefusedStaysOut(Invariant):

@@ -4,103 +4,44 @@ A book is kept by reading the events in order. What was never answered is kept a
 may have happened. The next thing that is known for certain about the job settles it.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable
 
 from mulligan.core.facts import DEFAULT_QUEUE, QueueSettings
-from mulligan.core.job import ENDED, Status
-from mulligan.testing.history.events import AnyEvent, Claim, Ending, Kept, New, Seize, Taken
-
-if TYPE_CHECKING:
-    from mulligan.core.lane import Lane
-
-
-class Doubt(NamedTuple):
-    """Something that may have happened to the job."""
-
-    event: AnyEvent
-    what: Ending | str
-
-
-class Known:
-    """A job as the history tells it so far."""
-
-    __slots__ = (
-        "arrived",
-        "claimed",
-        "committed",
-        "created",
-        "doubts",
-        "ended",
-        "events",
-        "failures",
-        "gone",
-        "holder",
-        "joined",
-        "lane",
-        "new",
-        "replay",
-        "retry_count",
-        "seized",
-        "snoozes",
-        "started",
-        "status",
-        "taken",
-        "token",
-    )
-
-    def __init__(self, new: New, created: AnyEvent, token: int) -> None:
-        self.new = new
-        self.created = created
-        self.status: Status = "pending"
-        self.gone = False
-        self.token = token
-        self.committed: set[int] = set()
-        self.retry_count = self.replay = self.snoozes = 0
-        self.lane: Lane = new.lane
-        self.joined = created
-        self.claimed: Claim | Seize | None = None
-        self.taken: Taken | None = None
-        self.seized = False
-        self.started = False
-        self.holder = ""
-        self.ended: AnyEvent | None = None
-        self.arrived: set[int] = set()
-        self.failures: list[tuple[int, str, str]] = []
-        self.doubts: list[Doubt] = []
-        self.events: list[AnyEvent] = [created]
-
-    @property
-    def counters(self) -> tuple[int, int, int]:
-        """What grows: replays, and within one the retries and snoozes."""
-        return self.replay, self.retry_count, self.snoozes
-
-    @property
-    def awaits(self) -> int:
-        """How many have yet to arrive."""
-        return self.new.awaits - len(self.arrived)
-
-    @property
-    def over(self) -> bool:
-        """Whether it has ended, beyond doubt."""
-        return self.status in ENDED and not self.doubts
-
-    @property
-    def unstarted(self) -> bool:
-        """Whether it waits for its first attempt, and so may expire."""
-        return self.status == "pending" and self.counters == (0, 0, 0)
+from mulligan.core.job import Status
+from mulligan.testing.history.events import (
+    AnyEvent,
+    Claim,
+    Ending,
+    Fault,
+    Kept,
+    New,
+    Seize,
+    Taken,
+    latest,
+)
+from mulligan.testing.history.known import Doubt, Known
+from mulligan.testing.history.state import State
 
 
 class Book:
     """All jobs, queues and workers of a history, as far as it has been read."""
 
-    def __init__(self) -> None:
+    def __init__(self, faults: Iterable[Fault] = ()) -> None:
         self.jobs: dict[str, Known] = {}
         self.may_exist: dict[str, tuple[New, AnyEvent, Known | None]] = {}
         self.waiting_for: dict[str, list[str]] = {}
         self.settings: dict[str, QueueSettings] = {}
         self.prunes: list[tuple[float, float]] = []
         self.blind_seize = -1.0
-        self.set_by = 0.0  # how far the store's clock was set, all in all
+        self._set = [(each.began, abs(each.seconds)) for each in faults if each.seconds]
+
+    def set_by(self, until: float) -> float:
+        """How far the store's clock was set until then, there and back, all in all."""
+        return sum(by for at, by in self._set if at <= until)
+
+    def is_set(self, since: float, until: float) -> bool:
+        """Whether the store's clock may have been set between these moments."""
+        return any(since <= at <= until for at, _ in self._set)
 
     def queue(self, name: str) -> QueueSettings:
         """The settings of the queue."""
@@ -112,7 +53,7 @@ class Book:
         if job in self.may_exist and (known is None or known.gone):
             new, event, parent = self.may_exist.pop(job)
             if parent is not None:
-                self._believe(parent, lambda what: isinstance(what, Ending) and new in what.next)
+                self._believe(parent, new)
             if job not in self.jobs or self.jobs[job].gone:
                 self.create(new, event)
         return self.jobs.get(job)
@@ -211,9 +152,9 @@ class Book:
 
     def may_have_ended(self, job: Known, event: AnyEvent) -> bool:
         """Whether the store may have cancelled it by itself: it expired, or one it awaits did."""
-        now = event.began if event.ended is None else event.ended
+        now = latest(event)
         if job.new.expires is not None and job.unstarted:
-            return job.created.began + job.new.expires <= now + self.set_by
+            return job.created.began + job.new.expires <= now + self.set_by(now)
         if job.status != "pending" or job.awaits <= 0:
             return False
         members = (self.jobs[member] for member in self.waiting_for.get(job.new.id, ()))
@@ -233,26 +174,35 @@ class Book:
         elif self.may_have_ended(job, event):
             since = job.created.began
         else:
-            return bool(job.doubts) and bool(self.prunes)
-        return any(since + keep <= at + self.set_by for at, keep in self.prunes)
+            return False
+        return any(since + keep <= at + self.set_by(at) for at, keep in self.prunes)
 
     def doubt(self, job: Known, event: AnyEvent, what: Ending | str) -> None:
-        """Something may have happened to the job."""
-        job.doubts.append(Doubt(event, what))
+        """Something may have happened to the job; nothing that is sent under an old token."""
         if isinstance(what, Ending):
+            if what.token < job.token:
+                return
+            job.doubted.add(what.token)
             for new in what.next:
                 self.may_exist.setdefault(new.id, (new, event, job))
+        # Sent again, it can still happen only once: as well when it was sent first.
+        if not any(doubt.is_again(what) for doubt in job.doubts):
+            job.doubts.append(Doubt(event, what))
 
     def settle_claim(self, job: Known, taken: Taken, *, seized: bool) -> None:
-        """A claim shows which of the doubts had happened before it."""
+        """A claim shows which of the doubts had happened before it: at best, up to its token."""
         goal = taken.replay, taken.retry_count, taken.snoozes
-        while job.doubts:
-            if job.counters == goal and (seized or job.status == "pending"):
-                break
-            doubt = job.doubts.pop(0)
-            if counters_after(job, doubt.what) <= goal and not ends(doubt.what):
-                self._happened(job, doubt)
-        job.doubts = [doubt for doubt in job.doubts if not outdated(doubt, taken.token)]
+        fit = ("pending", "processing") if seized else ("pending",)
+
+        def fits(state: State) -> bool:
+            return state.counters == goal and state.status in fit
+
+        self._settle(job, lambda state: fits(state) and state.token == taken.token - 1, fits)
+        job.doubts = [
+            doubt
+            for doubt in job.doubts
+            if not isinstance(doubt.what, Ending) or doubt.what.token >= taken.token
+        ]
 
     def settle_verdict(self, job: Known, ending: Ending, verdict: str) -> None:
         """A verdict shows whether the same outcome had been written before."""
@@ -265,21 +215,57 @@ class Book:
             job.doubts = [doubt for doubt in job.doubts if doubt not in same]
 
     def settle_stock(self, job: Known, kept: Kept | None) -> None:
-        """What is stored in the end shows which of the doubts happened."""
-        for doubt in list(job.doubts):
-            if not job.gone and (kept is None or not agrees(job, kept)):
-                self._happened(job, doubt)
+        """What is stored in the end shows which of the doubts happened.
+
+        One that is cancelled or gone may also have expired while it was pending.
+        """
+        if kept is None:
+            self._settle(
+                job,
+                lambda state: state.gone or state.status in ("done", "cancelled"),
+                lambda state: state.status == "pending",
+            )
+        else:
+            counters = kept.replay, kept.retry_count, kept.snoozes
+            self._settle(
+                job,
+                lambda state: (state.status, state.counters) == (kept.status, counters),
+                lambda state: (state.status, kept.status) == ("pending", "cancelled"),
+            )
         job.doubts.clear()
 
     def settle_operator(self, job: Known, what: str) -> None:
         """That an operator could do this shows which of the doubts had happened before it."""
-        needs = {"replay": ("failed",), "purge": ENDED}.get(what, ("pending", "processing"))
-        while job.doubts and job.status not in needs:
-            self._happened(job, job.doubts.pop(0))
+        self._settle(job, lambda state: state.after(what) is not None)
 
-    def _believe(self, job: Known, which: object) -> None:
-        for doubt in list(job.doubts):
-            if callable(which) and which(doubt.what):
+    def _settle(self, job: Known, *fits: Callable[[State], bool]) -> None:
+        """Have those of the doubts happen that lead to a state that fits, as few as possible.
+
+        What fits is tried in turn. If no state does, the invariants will say so.
+        """
+        ways = self._ways(job) if job.doubts else {}
+        for fit in fits:
+            found = [way for state, way in ways.items() if fit(state)]
+            if found:
+                for doubt in min(found, key=len):
+                    job.doubts.remove(doubt)
+                    self._happened(job, doubt)
+                return
+
+    def _ways(self, job: Known) -> dict[State, tuple[Doubt, ...]]:
+        """The states in which the job may be, and which of the doubts lead to each."""
+        ways: dict[State, tuple[Doubt, ...]] = {job.state: ()}
+        for doubt in job.doubts:
+            for state, way in list(ways.items()):
+                then = state.after(doubt.what)
+                if then is not None:
+                    ways.setdefault(then, (*way, doubt))
+        return ways
+
+    def _believe(self, job: Known, new: New) -> None:
+        """The outcome that is followed by this job was written."""
+        for doubt in job.doubts:
+            if isinstance(doubt.what, Ending) and new in doubt.what.next:
                 job.doubts.remove(doubt)
                 self._happened(job, doubt)
                 return
@@ -294,37 +280,3 @@ class Book:
                 self.finish(job, "cancelled", doubt.event)
             case "purge":
                 self.delete(job, doubt.event)
-
-
-def counters_after(job: Known, what: Ending | str) -> tuple[int, int, int]:
-    """The counters of the job if this happened."""
-    replay, retry_count, snoozes = job.counters
-    match what:
-        case Ending(how="again"):
-            return replay, retry_count + 1, snoozes
-        case Ending(how="later"):
-            return replay, retry_count, snoozes + 1
-        case "replay":
-            return replay + 1, 0, 0
-        case _:
-            return job.counters
-
-
-def ends(what: Ending | str) -> bool:
-    """Whether it would leave nothing to claim."""
-    if isinstance(what, Ending):
-        return what.how in ("done", "cancelled")
-    return what in ("cancel", "purge")
-
-
-def outdated(doubt: Doubt, token: int) -> bool:
-    """Whether a claim with this token shows that it did not happen, or no longer matters."""
-    return not isinstance(doubt.what, Ending) or doubt.what.token < token
-
-
-def agrees(job: Known, kept: Kept) -> bool:
-    """Whether the job stands as it is stored."""
-    return (job.status, job.counters) == (
-        kept.status,
-        (kept.replay, kept.retry_count, kept.snoozes),
-    )

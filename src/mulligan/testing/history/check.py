@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from mulligan.testing.history import attempts, counts, gates, leases, lives, queues, shares
-from mulligan.testing.history.book import Book, Known
+from mulligan.testing.history.book import Book
 from mulligan.testing.history.events import (
     AnyEvent,
     Attempt,
@@ -18,8 +18,10 @@ from mulligan.testing.history.events import (
     Prune,
     Seize,
     Stock,
+    latest,
 )
 from mulligan.testing.history.invariant import Accepted, Ended, Invariant, Operated, Took, Violation
+from mulligan.testing.history.known import Known
 
 INVARIANTS: tuple[type[Invariant], ...] = (
     lives.NothingIsInvented,
@@ -85,7 +87,9 @@ def check(
     start what fell due; without it no delay is too long. `told_within` is how long the answer to a
     heartbeat may be under way.
     """
-    reader = Reader(invariants)
+    events = list(events)
+    faults = [event for event in events if isinstance(event, Fault)]
+    reader = Reader(invariants, Book(faults))
     for each in reader.invariants:
         if isinstance(each, queues.SleepersAreWoken) and woken_within is not None:
             each.within = woken_within
@@ -101,8 +105,8 @@ def check(
 class Reader:
     """Shows each event to the invariants, and then enters it in the book."""
 
-    def __init__(self, invariants: Sequence[type[Invariant]]) -> None:
-        self._book = Book()
+    def __init__(self, invariants: Sequence[type[Invariant]], book: Book) -> None:
+        self._book = book
         self._now = 0.0
         self.invariants = [make(self._book) for make in invariants]
         self._by_hook = {hook: self._overriding(hook) for hook in HOOKS}
@@ -120,7 +124,6 @@ class Reader:
             Attempt: self._attempt,
             Configure: self._configure,
             Prune: self._prune,
-            Fault: self._fault,
             Stock: self._stock,
         }
 
@@ -227,11 +230,7 @@ class Reader:
         self._book.settings[event.queue] = event.settings
 
     def _prune(self, event: Prune) -> None:
-        at = event.began if event.ended is None else event.ended
-        self._book.prunes.append((at, event.keep_done))
-
-    def _fault(self, event: Fault) -> None:
-        self._book.set_by += abs(event.seconds)
+        self._book.prunes.append((latest(event), event.keep_done))
 
     def _attempt(self, event: Attempt) -> None:
         job = self._book.jobs.get(event.job)

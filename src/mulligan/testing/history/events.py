@@ -4,6 +4,7 @@ An event whose answer is None is one that was never answered: the reply was lost
 died first. It may have happened or not.
 """
 
+from math import inf
 from typing import Literal
 
 from msgspec import Struct
@@ -237,3 +238,18 @@ AnyEvent = (
     | Fault
     | Stock
 )
+
+
+def latest(event: Event) -> float:
+    """The latest moment at which it can have happened."""
+    return inf if event.ended is None else event.ended
+
+
+def surely_before(first: Event, second: Event) -> bool:
+    """Whether the first had happened when the second did, whatever is in doubt.
+
+    Of two at one instant, only their process knows; one that took no time was over then.
+    """
+    if latest(first) == second.began == first.began and first.process == second.process:
+        return first.number < second.number
+    return latest(first) < second.began

@@ -1,11 +1,21 @@
 """How many may run at a time, and how many may start."""
 
-from collections import defaultdict, deque
+from collections import defaultdict
 
 from mulligan.core.durations import seconds
 from mulligan.core.fetch import Capped
 from mulligan.testing.history.book import Book
-from mulligan.testing.history.events import AnyEvent, Claim, Commit, Configure, Operate, Seize
+from mulligan.testing.history.events import (
+    AnyEvent,
+    Claim,
+    Commit,
+    Configure,
+    Fault,
+    Operate,
+    Seize,
+    Taken,
+    latest,
+)
 from mulligan.testing.history.invariant import Ended, Invariant, Operated, Took
 
 
@@ -85,30 +95,42 @@ class GatesHold(Invariant):
 class BudgetsHold(Invariant):
     """In no window of a retry budget do more retries start than it allows."""
 
-    about = (Configure,)
+    about = (Configure, Fault)
 
     def __init__(self, book: Book) -> None:
         super().__init__(book)
-        self._starts: dict[str, deque[float]] = defaultdict(deque)
+        self._starts: dict[str, list[tuple[float, Taken, AnyEvent]]] = defaultdict(list)
 
     def happened(self, event: AnyEvent) -> None:
-        """A new budget begins a new count."""
-        if isinstance(event, Configure):
-            self._starts.pop(event.queue, None)
+        """A new budget begins a new count, and so does a clock that was set."""
+        match event:
+            case Configure(queue=queue):
+                self._count(queue)
+            case Fault(seconds=by) if by:
+                self.finish()
 
     def took(self, step: Took) -> None:
-        """Count the starts of retries, by the store's time."""
-        taken, job, event = step.taken, step.job, step.event
-        queue = taken.lane.queue
-        budget = self.book.queue(queue).budget
+        """Note the starts of retries, by the store's time."""
+        taken, event = step.taken, step.event
         counts = isinstance(event, Claim) and taken.lane.is_retry
-        if budget is None or budget.limit is None or not counts:
+        if counts and not self.book.is_set(event.began, latest(event)):
+            self._starts[taken.lane.queue].append((taken.started_at, taken, event))
+
+    def finish(self) -> None:
+        """No more of them are to come."""
+        for queue in list(self._starts):
+            self._count(queue)
+
+    def _count(self, queue: str) -> None:
+        """Go through the starts as the store had them: claims that overlap tell no order."""
+        starts = sorted(self._starts.pop(queue, ()), key=lambda start: start[0])
+        budget = self.book.queue(queue).budget
+        if budget is None or budget.limit is None:
             return
-        starts = self._starts[queue]
-        starts.append(taken.started_at)
-        while starts[0] + seconds(budget.per) <= taken.started_at:
-            starts.popleft()
-        if len(starts) > budget.limit:
-            words = f"retry {len(starts)} of queue {queue} within {seconds(budget.per):g} s"
-            self.broken(job or taken.job, f"{words}, and {budget.limit} may start", event)
-            starts.clear()
+        per = seconds(budget.per)
+        for first, last in zip(starts, starts[budget.limit :], strict=False):
+            if last[0] < first[0] + per:
+                words = f"retry {budget.limit + 1} of queue {queue} within {per:g} s"
+                words += f", and {budget.limit} may start"
+                self.broken(self.book.jobs.get(last[1].job) or last[1].job, words, last[2])
+                return

@@ -1,10 +1,11 @@
 """What an invariant is: something that must hold at every step of a history."""
 
+from collections import defaultdict
 from typing import NamedTuple
 
 from mulligan.core.job import Enqueued
 from mulligan.stores.contract import Verdict
-from mulligan.testing.history.book import Book, Known
+from mulligan.testing.history.book import Book
 from mulligan.testing.history.events import (
     AnyEvent,
     Attempt,
@@ -19,7 +20,9 @@ from mulligan.testing.history.events import (
     Seize,
     Stock,
     Taken,
+    surely_before,
 )
+from mulligan.testing.history.known import Known
 
 # How many of a job's events a violation shows.
 SHOWN = 12
@@ -68,6 +71,14 @@ class Operated(NamedTuple):
     done: bool
 
 
+class Suspect(NamedTuple):
+    """What is a violation if nothing that overlaps its last event explains it."""
+
+    job: Known | str
+    words: str
+    events: tuple[AnyEvent, ...]
+
+
 class Invariant:
     """Sees each step before the book takes it in; overrides what it cares about.
 
@@ -80,6 +91,7 @@ class Invariant:
     def __init__(self, book: Book) -> None:
         self.book = book
         self.violations: list[Violation] = []
+        self._suspects: dict[str, list[Suspect]] = defaultdict(list)
 
     @classmethod
     def name(cls) -> str:
@@ -93,6 +105,17 @@ class Invariant:
         told = [*told, *(event for event in events if event not in told)]
         name = job if isinstance(job, str) else job.new.id
         self.violations.append(Violation(self.name(), name, words, told))
+
+    def suspect(self, about: str, job: Known | str, words: str, *events: AnyEvent) -> None:
+        """Note that it was broken by the last of these, unless something meanwhile explains it."""
+        self._suspects[about].append(Suspect(job, words, events))
+
+    def explain(self, about: str, by: AnyEvent) -> None:
+        """What was suspected about this is explained, if it did not happen before."""
+        if about in self._suspects:
+            self._suspects[about] = [
+                each for each in self._suspects[about] if surely_before(each.events[-1], by)
+            ]
 
     def enqueued(self, step: Accepted) -> None:
         """A job was handed over and answered."""
@@ -122,4 +145,7 @@ class Invariant:
         """This is in the store when all is over."""
 
     def finish(self) -> None:
-        """The history has been read to its end."""
+        """The history has been read to its end: what has not been explained was broken."""
+        for suspects in self._suspects.values():
+            for job, words, events in suspects:
+                self.broken(job, words, *events)

@@ -3,16 +3,19 @@
 from collections import defaultdict
 
 from mulligan.core.job import ENDED, Lease
-from mulligan.testing.history.book import Book, Known
+from mulligan.testing.history.book import Book
 from mulligan.testing.history.events import (
     AnyEvent,
     Beat,
     Claim,
-    Fault,
     Leave,
+    Operate,
     Seize,
+    latest,
+    surely_before,
 )
 from mulligan.testing.history.invariant import Ended, Invariant, Took
+from mulligan.testing.history.known import Known
 
 
 class LeasesExclude(Invariant):
@@ -61,7 +64,13 @@ class StaleIsRefused(Invariant):
 
 
 class HeldIsHonoured(Invariant):
-    """An outcome whose lease is held is written, whatever else is in its batch."""
+    """An outcome whose lease is held is written, whatever else is in its batch.
+
+    Who is refused once is refused for ever. So a refusal is judged by the last moment at which it
+    can have been given: whatever had begun by then may have taken the lease.
+    """
+
+    about = (Seize, Operate)
 
     def ended(self, step: Ended) -> None:
         """Only what is not held is refused."""
@@ -69,7 +78,22 @@ class HeldIsHonoured(Invariant):
         if verdict == "stale" and job is not None and self.book.held(job, ending.token):
             others = len(event.endings) - 1
             words = f"{ending.how} was refused though token {ending.token} was held"
-            self.broken(job, words + (f", beside {others} others" if others else ""), event)
+            words += f", beside {others} others" if others else ""
+            self.suspect(ending.job, job, words, event)
+
+    def took(self, step: Took) -> None:
+        """It may have been given to another."""
+        self.explain(step.taken.job, step.event)
+
+    def happened(self, event: AnyEvent) -> None:
+        """An operator may have ended it, or a reaper that got no answer have seized it."""
+        match event:
+            case Operate():
+                for job in event.jobs:
+                    self.explain(job, event)
+            case Seize(taken=None):
+                for job in list(self._suspects):
+                    self.explain(job, event)
 
 
 class CommitsAreIdempotent(Invariant):
@@ -82,44 +106,48 @@ class CommitsAreIdempotent(Invariant):
             return
         if verdict == "written" and ending.token in job.committed:
             self.broken(job, f"token {ending.token} was written twice", event)
-        if verdict == "already" and ending.token not in job.committed:
+        if verdict == "already" and ending.token not in job.committed | job.doubted:
             self.broken(
                 job, f"token {ending.token} was answered `already`, but never written", event
             )
 
 
 class LiveLeasesAreKept(Invariant):
-    """A lease whose worker beat within its lease time is not seized."""
+    """A lease whose worker beat within its lease time is not seized.
 
-    about = (Leave, Fault)
+    Unless the worker had asked to leave by then, or the clock was set: then any lease may run out.
+    """
+
+    about = (Leave,)
 
     def __init__(self, book: Book) -> None:
         super().__init__(book)
         # The last two of each worker: the newest may still have been on its way.
         self._beats: dict[str, list[Beat]] = defaultdict(list)
+        self._left: set[str] = set()
 
     def beaten(self, event: Beat) -> None:
         """It lives on from the moment it asked."""
         self._beats[event.worker.id] = [*self._beats[event.worker.id][-1:], event]
 
     def happened(self, event: AnyEvent) -> None:
-        """Who has left has nothing to keep; when the clock is set, any lease may run out."""
-        match event:
-            case Leave():
-                self._beats.pop(event.worker, None)
-            case Fault(seconds=by) if by:
-                self._beats.clear()
+        """Who has asked to leave has nothing to keep."""
+        if isinstance(event, Leave):
+            self._left.add(event.worker)
+            self.explain(event.worker, event)
 
     def took(self, step: Took) -> None:
         """The seized job's worker must be silent."""
         taken, job, event = step.taken, step.job, step.event
-        if not isinstance(event, Seize) or job is None or job.holder != taken.worker:
+        holder = taken.worker
+        if not isinstance(event, Seize) or job is None or job.holder != holder:
             return
-        for beat in self._beats.get(taken.worker, ()):
-            left = beat.began + beat.worker.lease - (event.ended or event.began)
-            if left > 0 and beat.ended is not None and beat.ended <= event.began:
-                words = f"seized from {taken.worker}, whose lease had {left:g} s left"
-                self.broken(job, words, beat, event)
+        until = latest(event)
+        for beat in self._beats[holder] if holder not in self._left else ():
+            left = beat.began + beat.worker.lease - until
+            if left > 0 and surely_before(beat, event) and not self.book.is_set(beat.began, until):
+                words = f"seized from {holder}, whose lease had {left:g} s left"
+                self.suspect(holder, job, words, beat, event)
                 return
 
 
@@ -135,9 +163,5 @@ class LossIsTold(Invariant):
                 self.broken(job, f"{event.worker.id} was not told that it lost {lease}", event)
 
     def _is_lost(self, job: Known, lease: Lease, event: Beat) -> bool:
-        if job.token > lease.token:
-            moved = job.claimed
-            return moved is not None and moved.ended is not None and moved.ended <= event.began
-        ended = job.ended
-        gone = job.over and ended is not None and ended.ended is not None
-        return gone and ended is not None and (ended.ended or 0.0) <= event.began
+        by = job.claimed if job.token > lease.token else job.ended if job.over else None
+        return by is not None and surely_before(by, event)

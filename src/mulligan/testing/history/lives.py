@@ -1,14 +1,20 @@
 """Where jobs come from and how they end: none is lost, none appears from nowhere."""
 
 from mulligan.core.job import ENDED
-from mulligan.testing.history.book import Book, Known
+from mulligan.testing.history.book import Book
 from mulligan.testing.history.events import (
     AnyEvent,
-    Claim,
+    Commit,
+    Enqueue,
     Kept,
+    Operate,
+    Seize,
     Stock,
+    latest,
+    surely_before,
 )
 from mulligan.testing.history.invariant import Accepted, Ended, Invariant, Operated, Took
+from mulligan.testing.history.known import Known
 
 
 class NothingIsInvented(Invariant):
@@ -142,38 +148,50 @@ class KeysExclude(Invariant):
     And no longer: once it has ended, the key is free.
     """
 
+    about = (Enqueue, Commit, Operate)
+
     def __init__(self, book: Book) -> None:
         super().__init__(book)
         self._holders: dict[tuple[str, str], str] = {}
-        self._suspects: list[tuple[str, Known, AnyEvent]] = []
+
+    def happened(self, event: AnyEvent) -> None:
+        """Whatever is done to a holder meanwhile may end it, or begin another life of it."""
+        match event:
+            case Enqueue():
+                jobs = [new.id for new in event.jobs]
+            case Commit():
+                following = (new.id for ending in event.endings for new in ending.next)
+                jobs = [*(ending.job for ending in event.endings), *following]
+            case Operate():
+                jobs = event.jobs
+            case _:
+                return
+        for job in jobs:
+            self.explain(job, event)
 
     def enqueued(self, step: Accepted) -> None:
         """Compare the answer with who holds the key."""
         new, answer, event = step.new, step.answer, step.event
         if new.key is None:
             return
-        name = self._holders.get(new.key)
-        holder = self.book.jobs.get(name) if name is not None else None
         if answer.created:
+            name = self._holders.get(new.key, new.id)
+            holder = self.book.jobs.get(name)
             if holder is not None and name != new.id and self._holds(holder, event):
-                self._suspects.append((new.id, holder, event))
+                words = f"it had not ended when {new.id} was given its key"
+                self.suspect(name, holder, words, event)
             self._holders[new.key] = new.id
         elif answer.id != new.id:
             first = self.book.jobs.get(answer.id)
             ended = None if first is None or not first.over else first.ended
-            if first is not None and ended is not None and (ended.ended or 0.0) < event.began:
+            if first is not None and ended is not None and surely_before(ended, event):
                 words = f"it had ended, and still kept the key {new.key[1]!r} from {new.id}"
-                self.broken(first, words, event)
+                self.suspect(answer.id, first, words, event)
 
     def _holds(self, job: Known, event: AnyEvent) -> bool:
         ended = job.status in ENDED or job.gone or bool(job.doubts)
-        return not ended and not self.book.may_have_ended(job, event)
-
-    def finish(self) -> None:
-        """A holder that ended while the other was being enqueued had let go of the key."""
-        for name, holder, event in self._suspects:
-            if holder.ended is None or holder.ended.began > (event.ended or event.began):
-                self.broken(holder, f"it had not ended when {name} was given its key", event)
+        began = surely_before(job.created, event)
+        return began and not ended and not self.book.may_have_ended(job, event)
 
 
 class ExpiredIsNotStarted(Invariant):
@@ -185,7 +203,8 @@ class ExpiredIsNotStarted(Invariant):
         if job is None or job.new.expires is None or job.counters != (0, 0, 0):
             return
         accepted = job.created.ended
-        until = None if accepted is None else accepted + job.new.expires + self.book.set_by
-        late = None if until is None else event.began - until
-        if isinstance(event, Claim) and late is not None and late > 0:
+        if accepted is None or isinstance(event, Seize):
+            return
+        late = event.began - accepted - job.new.expires - self.book.set_by(latest(event))
+        if late > 0:
             self.broken(job, f"started {late:g} s after it had expired", event)

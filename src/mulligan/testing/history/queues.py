@@ -6,8 +6,15 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from mulligan.core.fetch import Capped
-from mulligan.testing.history.book import Book, Known
-from mulligan.testing.history.events import AnyEvent, Claim, Configure, Pause, Seize
+from mulligan.testing.history.book import Book
+from mulligan.testing.history.events import (
+    AnyEvent,
+    Claim,
+    Configure,
+    Pause,
+    Seize,
+    surely_before,
+)
 from mulligan.testing.history.invariant import Invariant, Took
 
 if TYPE_CHECKING:
@@ -21,23 +28,29 @@ class PausedIsLeftAlone(Invariant):
 
     def __init__(self, book: Book) -> None:
         super().__init__(book)
-        self._paused: dict[str, float] = {}
+        self._paused: dict[str, Pause] = {}
+        self._resumed: dict[str, Pause] = {}
 
     def happened(self, event: AnyEvent) -> None:
         """A pause holds from when it was answered, until a resume is asked for."""
-        if isinstance(event, Pause):
-            if event.paused and event.ended is not None:
-                self._paused.setdefault(event.queue, event.ended)
-            elif not event.paused:
-                self._paused.pop(event.queue, None)
+        if not isinstance(event, Pause):
+            return
+        resumed = self._resumed.get(event.queue)
+        if not event.paused:
+            self._paused.pop(event.queue, None)
+            self._resumed[event.queue] = event
+            self.explain(event.queue, event)
+        elif resumed is None or surely_before(resumed, event):
+            self._paused.setdefault(event.queue, event)
 
     def took(self, step: Took) -> None:
         """A claim that began after it takes nothing there."""
         taken, job, event = step.taken, step.job, step.event
-        since = self._paused.get(taken.lane.queue, inf)
-        if isinstance(event, Claim) and event.began >= since:
-            words = f"claimed from queue {taken.lane.queue}, which was paused"
-            self.broken(job or taken.job, words, event)
+        queue = taken.lane.queue
+        paused = self._paused.get(queue)
+        if isinstance(event, Claim) and paused is not None and surely_before(paused, event):
+            words = f"claimed from queue {queue}, which was paused"
+            self.suspect(queue, job or taken.job, words, event)
 
 
 class LanesKeepOrder(Invariant):
@@ -60,22 +73,13 @@ class LanesKeepOrder(Invariant):
         later = len(dues) - bisect_left(dues[::-1], taken.due + 1e-6) if dues else 0
         if later and job.new.concurrency_key is None and job.lane == taken.lane:
             passed = events[later - 1]
-            apart = passed.ended is not None and passed.ended <= event.began
-            if passed is not event and apart and stood(job, passed):
+            if surely_before(passed, event) and surely_before(job.joined, passed):
                 self.broken(job, "one that fell due later was claimed before it", passed, event)
         while dues and dues[-1] <= taken.due:
             dues.pop()
             events.pop()
         dues.append(taken.due)
         events.append(event)
-
-
-def stood(job: Known, passed: Claim) -> bool:
-    """Whether the job surely stood in its lane when the other claim was made."""
-    joined = job.joined
-    if joined.process == passed.process:
-        return joined.ended is not None and joined.number < passed.number
-    return joined.ended is not None and joined.ended < passed.began
 
 
 class SleepersAreWoken(Invariant):

@@ -1,6 +1,7 @@
 """Violations for people: what was broken, and the events that show it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from mulligan.testing.history.events import (
     AnyEvent,
@@ -44,51 +45,8 @@ def line(event: AnyEvent, job: str | None = None) -> str:
 
 def words(event: AnyEvent, job: str | None = None) -> str:
     """What happened."""
-    said = about_jobs(event, job)
-    return said if said is not None else about_others(event)
-
-
-def about_jobs(event: AnyEvent, job: str | None) -> str | None:
-    """What happened to jobs; None if it is not about any."""
-    match event:
-        case Enqueue():
-            said = f"enqueue {listed(accepted(event, job))}"
-        case Claim():
-            said = f"claim {event.demand} by {event.worker.id}: {leases(event.taken, job)}"
-        case Seize():
-            said = f"seize by {event.worker.id}: {leases(event.taken, job)}"
-        case Commit():
-            said = f"commit {listed(endings(event, job))}"
-        case Operate():
-            said = f"{event.what} {listed(event.jobs if job is None else [job])}"
-        case Attempt():
-            said = f"attempt {event.job}#{event.token} {event.said}"
-        case _:
-            return None
-    return said
-
-
-def about_others(event: AnyEvent) -> str:
-    """What happened to workers, queues and the store."""
-    match event:
-        case Beat():
-            said = f"beat by {event.worker.id}: holds {len(event.holding)}"
-            said += f", lost {len(event.lost)}" if event.lost else ""
-        case Leave():
-            said = f"leave by {event.worker}"
-        case Configure():
-            said = f"configure {event.queue}: {event.settings}"
-        case Pause():
-            said = f"{'pause' if event.paused else 'resume'} {event.queue}"
-        case Prune():
-            said = f"prune: {event.pruned}"
-        case Fault():
-            said = f"FAULT {event.what} {event.about}"
-        case Stock():
-            said = f"stored in the end: {len(event.jobs)} jobs"
-        case _:
-            said = type(event).__name__.lower()
-    return said
+    say = SAYINGS.get(type(event))
+    return type(event).__name__.lower() if say is None else say(event, job)
 
 
 def accepted(event: Enqueue, job: str | None) -> list[str]:
@@ -125,3 +83,28 @@ def listed(names: list[str]) -> str:
     """The first few."""
     most = 5
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def told(event: Beat) -> str:
+    """What a worker held, and what it was told it had lost."""
+    lost = f", lost {len(event.lost)}" if event.lost else ""
+    return f"beat by {event.worker.id}: holds {len(event.holding)}{lost}"
+
+
+SAYINGS: dict[type, Callable[[Any, str | None], str]] = {
+    Enqueue: lambda event, job: f"enqueue {listed(accepted(event, job))}",
+    Claim: lambda event, job: (
+        f"claim {event.demand} by {event.worker.id}: {leases(event.taken, job)}"
+    ),
+    Seize: lambda event, job: f"seize by {event.worker.id}: {leases(event.taken, job)}",
+    Commit: lambda event, job: f"commit {listed(endings(event, job))}",
+    Operate: lambda event, job: f"{event.what} {listed([job] if job else event.jobs)}",
+    Attempt: lambda event, _: f"attempt {event.job}#{event.token} {event.said}",
+    Beat: lambda event, _: told(event),
+    Leave: lambda event, _: f"leave by {event.worker}",
+    Configure: lambda event, _: f"configure {event.queue}: {event.settings}",
+    Pause: lambda event, _: f"{'pause' if event.paused else 'resume'} {event.queue}",
+    Prune: lambda event, _: f"prune: {event.pruned}",
+    Fault: lambda event, _: f"FAULT {event.what} {event.about}",
+    Stock: lambda event, _: f"stored in the end: {len(event.jobs)} jobs",
+}

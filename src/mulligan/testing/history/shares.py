@@ -10,9 +10,10 @@ from mulligan.core.fetch import Fifo
 from mulligan.core.job import Lease
 from mulligan.core.lane import Lane
 from mulligan.core.plan import Kind
-from mulligan.testing.history.book import Book, Known
+from mulligan.testing.history.book import Book
 from mulligan.testing.history.events import AnyEvent, Claim, Configure, Seize
 from mulligan.testing.history.invariant import Ended, Invariant, Took
+from mulligan.testing.history.known import Known
 
 Kinds = tuple[Kind, ...]
 
@@ -34,7 +35,7 @@ class SharesAreKept(Invariant):
         # Workers carry over what they owe when settings change: by queue, whose count has begun.
         self._begun: dict[str, set[tuple[str, str, Kinds]]] = {}
         self._served: set[str] = set()
-        self._suspects: list[tuple[str, str, list[Lease], Claim]] = []
+        self._too_many: list[tuple[str, str, list[Lease], Claim]] = []
         self._returned: set[Lease] = set()
 
     def happened(self, event: AnyEvent) -> None:
@@ -112,11 +113,11 @@ class SharesAreKept(Invariant):
                 words = f"{others} others of queue {queue} started before it, by {run[0]}"
                 name = f"{' and '.join(side.kinds)} work"
                 words += f"; at most {side.most:g} may"
-                self._suspects.append((name, words, self._runs.pop(run), event))
+                self._too_many.append((name, words, self._runs.pop(run), event))
 
     def finish(self) -> None:
         """Of those that were too many, none was returned."""
-        for name, words, leases, event in self._suspects:
+        for name, words, leases, event in self._too_many:
             if self._returned.isdisjoint(leases):
                 self.broken(name, words, event)
 

@@ -1,0 +1,184 @@
+"""What the events of a history say about which of them was first.
+
+A job is accepted before it is claimed. Its leases follow each other as their tokens do, each
+between the claim that gave it and the commit that was written under it; a replay stands between
+those before it and those after, a cancel and a purge after all. What a task tells of an attempt
+comes after its claim, the start of a gathering job after those that arrived. What was never
+answered comes before the next lease, if it can: later it could not have been written.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress, pairwise, zip_longest
+from math import inf
+from typing import NamedTuple
+
+from mulligan.core.job import Lease, first_token, life_of
+from mulligan.testing.history.events import (
+    AnyEvent,
+    Attempt,
+    Claim,
+    Commit,
+    Ending,
+    Enqueue,
+    New,
+    Operate,
+    Seize,
+    latest,
+)
+
+# The phases of a token: what makes the job fit to be given, the claim, what is written under it.
+MADE, GIVEN, WRITTEN = range(3)
+
+
+class Step(NamedTuple):
+    """Where an event stands among those about a job: by token and phase, which are in order."""
+
+    token: float
+    phase: int
+    number: int
+
+
+class Causes:
+    """What must have been before each event. The events are numbered in the order given."""
+
+    def __init__(self, events: Sequence[AnyEvent]) -> None:
+        self._events = events
+        self._steps: dict[str, list[Step]] = defaultdict(list)
+        self._given: dict[Lease, int] = {}
+        self._attempts: list[tuple[Lease, int]] = []
+        self._unanswered: list[tuple[Lease, int]] = []
+        self._created: dict[str, list[int]] = defaultdict(list)
+        self._may_have_created: dict[str, int] = {}
+        self._gathered: dict[str, str] = {}
+        self._arrivals: list[tuple[str, int]] = []
+        self._wishes: dict[str, list[tuple[str, int]]] = defaultdict(list)
+        self._unheard: set[str] = set()
+        self._replays: dict[str, dict[int, int]] = defaultdict(dict)
+
+    def edges(self) -> dict[int, set[int]]:
+        """The numbers of the events that must come before each."""
+        for number, event in enumerate(self._events):
+            self._read(number, event)
+        before: dict[int, set[int]] = defaultdict(set)
+        for earlier, later in [*self._chains(), *self._asides()]:
+            if earlier != later:
+                before[later].add(earlier)
+        return before
+
+    def _chains(self) -> Iterator[tuple[int, int]]:
+        """The steps of each job, one after the other: (earlier, later)."""
+        for job in [*self._steps, *(self._created.keys() - self._steps.keys())]:
+            steps = self._steps[job]
+            steps.sort()
+            lives: dict[int, list[Step]] = defaultdict(list)
+            for step in steps:
+                lives[life_of(int(step.token))].append(step)
+            steps += self._beginnings(job, lives)
+            if len(lives) <= 1 and len(self._created[job]) <= 1:
+                steps += self._wished(job)
+            steps.sort()
+            for earlier, later in pairwise(steps):
+                yield earlier.number, later.number
+
+    def _beginnings(self, job: str, lives: dict[int, list[Step]]) -> Iterator[Step]:
+        """The creations of a job: each before the first step of the life that it began.
+
+        An id that was purged may be used again: a life is over before the next creation.
+        """
+        creations = deque(self._created[job])
+        if not lives and len(creations) == 1:
+            yield Step(-1, MADE, creations[0])
+        for life, steps in lives.items():
+            while len(creations) > 1 and not self._may_precede(steps[-1].number, creations[1]):
+                creations.popleft()
+            made = self._may_have_created.get(job)
+            if creations and self._may_precede(creations[0], steps[0].number):
+                made = creations.popleft()
+            if made is not None and self._may_precede(made, steps[0].number):
+                yield Step(first_token(life), MADE, made)
+
+    def _wished(self, job: str) -> Iterator[Step]:
+        """What operators did to a job that has had one life."""
+        replays = 0
+        for what, number in self._wishes[job]:
+            if what == "replay":
+                replays += 1
+                # A replay that got no answer may have been one of those that are counted.
+                if job not in self._unheard and replays in self._replays[job]:
+                    yield Step(self._replays[job][replays], MADE, number)
+            else:
+                yield Step(inf, int(what == "purge"), number)
+
+    def _asides(self) -> Iterator[tuple[int, int]]:
+        """What is known of events that stand beside the steps of a job: (earlier, later)."""
+        for lease, number in self._attempts:
+            if lease in self._given:
+                yield self._given[lease], number
+        for (job, token), number in self._unanswered:
+            above = (step for step in self._steps.get(job, ()) if step[:2] > (token, WRITTEN))
+            yield from self._before_the_first(number, above)
+        for job, number in self._arrivals:
+            steps = self._steps.get(self._gathered.get(job, ""), ())
+            claims = (step for step in steps if step.phase == GIVEN and step.token < inf)
+            yield from self._before_the_first(number, claims)
+
+    def _before_the_first(self, number: int, steps: Iterable[Step]) -> Iterator[tuple[int, int]]:
+        first = next(iter(steps), None)
+        if first is not None and self._may_precede(number, first.number):
+            yield number, first.number
+
+    def _may_precede(self, number: int, other: int) -> bool:
+        """Whether it began before the other was answered."""
+        return self._events[number].began <= latest(self._events[other])
+
+    def _read(self, number: int, event: AnyEvent) -> None:
+        match event:
+            case Enqueue():
+                self._read_enqueue(number, event)
+            case Claim() | Seize():
+                for each in event.taken or ():
+                    self._given[each.lease] = number
+                    self._steps[each.job].append(Step(each.token, GIVEN, number))
+                    first = self._replays[each.job].get(each.replay, each.token)
+                    self._replays[each.job][each.replay] = min(first, each.token)
+            case Commit():
+                for ending, verdict in zip_longest(event.endings, event.verdicts or ()):
+                    self._read_ending(number, ending, verdict)
+            case Operate():
+                self._read_wishes(number, event)
+            case Attempt():
+                self._attempts.append((Lease(event.job, event.token), number))
+
+    def _read_enqueue(self, number: int, event: Enqueue) -> None:
+        surely = event.answers is not None
+        created = [answer.created for answer in event.answers or ()]
+        for new in compress(event.jobs, created) if surely else event.jobs:
+            self._create(new, number, surely=surely)
+
+    def _read_wishes(self, number: int, event: Operate) -> None:
+        if event.answers is None:
+            self._unheard.update(event.jobs)
+        for job in compress(event.jobs, event.answers or ()):
+            self._wishes[job].append((event.what, number))
+
+    def _read_ending(self, number: int, ending: Ending, verdict: str | None) -> None:
+        job, token = ending.lease
+        if verdict == "written":
+            self._steps[job].append(Step(token, WRITTEN, number))
+        elif verdict is None:
+            self._unanswered.append((ending.lease, number))
+        else:
+            return  # it changed nothing
+        for new in ending.next:
+            self._create(new, number, surely=verdict is not None)
+        if ending.how == "done":
+            self._arrivals.append((job, number))
+
+    def _create(self, new: New, number: int, *, surely: bool) -> None:
+        if surely:
+            self._created[new.id].append(number)
+        else:
+            self._may_have_created.setdefault(new.id, number)
+        if new.gather is not None:
+            self._gathered[new.id] = new.gather
