@@ -12,7 +12,7 @@ JOBS ?= 2
 ARGS ?=
 BENCH = $(BIN)/python -m tests.servers run --stores redis,postgres,mongo -- $(BIN)/python -m benchmarks.compare
 
-.PHONY: help setup demo test check format chaos failpoints dst docs charts bench bench-peers bench-docs audit sbom lock clean
+.PHONY: help setup demo test check format chaos failpoints dst mutation docs charts bench bench-peers bench-docs audit sbom lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ failpoints: setup ## kill a process at every step it takes, on every store
 
 dst: setup ## live through 100,000 simulated days, with faults
 	$(BIN)/python -m tests.dst --seeds 100000 --jobs $(JOBS) $(ARGS)
+
+mutation: setup ## change the code a little, and see whether a test notices
+	$(BIN)/python -m tests.mutation $(ARGS)
 
 docs: setup ## check that the documentation is true: run its examples, follow its links
 	$(BIN)/python -m pytest -q tests/test_docs.py tests/cli -k 'docs or documented'

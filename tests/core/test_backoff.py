@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mulligan.core.backoff import (
+    STEPS_LIMIT,
     Adaptive,
     Backoff,
     Curve,
@@ -60,6 +61,10 @@ def test_a_preset_with_full_jitter_waits_up_to_the_raw_delay(preset, longest_wai
 
 def test_exponential_stops_growing_at_its_max():
     assert waits(Exponential(2, 2, 60, "none"), 8) == [2, 4, 8, 16, 32, 60, 60, 60]
+
+
+def test_a_max_as_short_as_the_base_keeps_the_delay():
+    assert waits(Exponential(5, 2, 5, "none"), 3) == [5, 5, 5]
 
 
 def test_a_factor_of_one_keeps_the_delay_and_one_below_shrinks_it():
@@ -117,6 +122,17 @@ def test_adaptive_lets_both_numbers_be_set():
 
 def test_adaptive_draws_jitter_from_the_stretched_delay():
     assert Adaptive(jitter="full").delay(1, 0.5, depth=10) == 2
+
+
+def test_adaptive_waits_for_nothing_where_the_base_is_nothing():
+    assert Adaptive(base=0).delay(3, 0.5, depth=10) == 0
+
+
+def test_a_backoff_may_go_as_far_as_its_limits():
+    assert Adaptive(per=0.5).delay(1, 0.5, depth=1) == 6
+    assert Delays((1,) * STEPS_LIMIT).delay(STEPS_LIMIT, 0.5) == 1
+    many = Sessions(STEPS_LIMIT, (0,) * (STEPS_LIMIT - 1))
+    assert many.delay(STEPS_LIMIT, 0.5) == 300
 
 
 def test_durations_are_kept_as_seconds():

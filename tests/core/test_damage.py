@@ -9,6 +9,7 @@ def test_it_is_a_dead_letter_that_says_what_is_wrong_and_nothing_follows_from_it
     assert outcome.lease == Lease("j", 7)
     assert outcome.next == ()
     assert outcome.failure.type == "Damaged"
+    assert (outcome.failure.number, outcome.failure.replay) == (1, 0)
     assert "cannot be read (not enough values); find out what else writes" in (
         outcome.failure.message
     )

@@ -277,7 +277,12 @@ def test_what_a_failure_says_about_its_region():
     assert blames_region(Lost())
     assert not blames_region(Failed("E", "m", permanent=True))
     assert not blames_region(Failed("Refused", "m", refused="x"))
-    assert not blames_region(Succeeded(None))
+    assert blames_region(Succeeded(None)) is False
+
+
+def test_with_a_grace_however_short_a_first_retry_is_left_to_the_others():
+    facts = replace(WITH_EU, queues={"questions": QueueSettings(grace=0.5)})
+    assert lane_of(claimed(), facts).scope == "*-US"
 
 
 def test_without_a_grace_a_first_retry_may_go_anywhere_at_once():
@@ -324,6 +329,7 @@ def test_a_dead_letter_is_told_once_under_an_id_of_its_own():
             "message": "oops",
         }
     ]
+    assert msgspec.json.decode(news.body)["kwargs"] == {}
 
 
 def test_a_dead_letter_is_told_where_and_how_the_task_that_hears_of_it_says():

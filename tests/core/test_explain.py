@@ -48,6 +48,7 @@ def test_a_paused_queue_explains_all_of_its_jobs():
     around = replace(AROUND, facts=Facts(paused=frozenset({"questions"})))
     sentence = "Waiting because queue questions is paused; resume it to go on."
     assert explain(WAITING, around) == sentence
+    assert explain(replace(WAITING, due=1000.0), around) == sentence
     assert explain(replace(WAITING, due=2000.0), around) == (
         "Waiting because queue questions is paused, and it is due in 17 min; resume it to go on."
     )
@@ -94,6 +95,10 @@ def test_a_due_job_says_how_many_are_ahead_of_it_in_which_lane():
     )
 
 
+def test_a_job_that_falls_due_right_now_is_due():
+    assert explain(replace(WAITING, due=1000.0), AROUND).startswith("Due since 0.0 s: ")
+
+
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
@@ -122,7 +127,8 @@ def test_a_due_retry_names_the_cap_or_the_budget_that_may_hold_it(settings, reas
         (120, "2 min"),
         (7199, "120 min"),
         (7200, "2 h"),
-        (200_000, "2 d"),
+        (172_799, "48 h"),
+        (172_800, "2 d"),
     ],
 )
 def test_a_span_is_said_as_people_say_it(waited, said):

@@ -16,6 +16,7 @@ from mulligan.core.flow import (
     check_root,
     flow_of,
     following,
+    gathering,
     member_id,
     stage_id,
 )
@@ -98,6 +99,24 @@ def test_everything_that_was_said_of_a_stage_reaches_its_job():
     }
 
 
+def test_what_was_not_said_of_a_stage_is_not_said_of_its_job():
+    [job] = following(finished(Flow("root", PATH, then=(Stage("upload"),))), b"1")
+    assert set(msgspec.json.decode(job.body)) == {
+        *("task", "args", "kwargs", "retry", "timeout", "flow")
+    }
+
+
+def test_a_gathering_job_says_if_its_id_is_the_callers_own():
+    flow = Flow("root", PATH, 2, members=3, gathers=True)
+    own, other = (gathering("all", REPORT, "US", flow, named=named) for named in (True, False))
+    assert msgspec.json.decode(own.body)["named"] is True
+    assert "named" not in msgspec.json.decode(other.body)
+
+
+def test_a_job_that_nothing_follows_from_is_done_whatever_else_its_body_holds():
+    assert following(replace(finished(Flow("root", PATH)), body=b'{"named":"odd"}'), b"1") == ()
+
+
 def test_the_last_stage_is_followed_by_nothing():
     assert following(finished(Flow("root", PATH, 3)), b"1") == ()
 
@@ -138,6 +157,28 @@ def test_a_fan_out_has_a_job_for_each_element_and_one_that_gathers_them():
     assert [(job.gather, job.place, job.unique_key) for job in members] == [
         ("root.3", place, None) for place in range(3)
     ]
+
+
+def test_what_comes_after_a_gather_is_known_to_the_job_that_gathers():
+    last = Stage("archive")
+    flow = Flow("root", (*PATH, "archive"), gathers=True, then=(EACH, REPORT, last))
+    gather, member = following(finished(flow), b"[1]")
+    [after, spread] = [flow_of(job.body) for job in (gather, member)]
+    assert after is not None
+    assert spread is not None
+    assert (after.then, after.gathers) == ((last,), True)
+    assert (spread.then, spread.gathers) == ((), False)
+
+
+def test_a_member_has_its_element_and_what_gathers_has_nothing_to_begin_with():
+    jobs = following(finished(Flow("root", PATH, then=(EACH, REPORT))), b"[1]")
+    calls = [msgspec.json.decode(job.body) for job in jobs]
+    assert [(call["args"], call["kwargs"]) for call in calls] == [([], {}), ([1], {})]
+
+
+def test_the_first_job_of_a_flow_has_the_name_of_the_flow():
+    assert stage_id(Flow("root", PATH)) == "root"
+    assert stage_id(Flow("root", PATH, 2)) == "root.2"
 
 
 def test_a_fan_out_that_ends_the_chain_gathers_nothing():

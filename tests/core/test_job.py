@@ -2,7 +2,14 @@ import pytest
 from msgspec.structs import replace
 
 from mulligan.core.errors import InvalidError
-from mulligan.core.job import Claim, Lease, NewJob
+from mulligan.core.job import (
+    Claim,
+    Lease,
+    NewJob,
+    adopted_token,
+    first_token,
+    never_started,
+)
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.signals import Fail, RetryAfter, Snooze
 from mulligan.core.worker import Worker
@@ -35,6 +42,18 @@ def test_a_claim_names_its_lease_its_lane_and_the_number_of_its_attempt():
     assert claim.lease == Lease("A-q1", 7)
     assert claim.lane == Lane("questions", "*", Priority.RETRY)
     assert claim.attempt == 3
+
+
+@pytest.mark.parametrize(
+    ("retry_count", "snoozes", "replay"), [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1)]
+)
+def test_a_job_has_started_once_it_was_retried_snoozed_or_replayed(retry_count, snoozes, replay):
+    assert never_started(0, 0, 0) is True
+    assert never_started(retry_count, snoozes, replay) is False
+
+
+def test_a_job_goes_on_in_another_store_with_as_many_tokens_used_as_before():
+    assert adopted_token(9, first_token(3) + 5) == first_token(9) + 5
 
 
 def test_a_worker_that_mentions_no_region_is_in_the_default_one():

@@ -93,6 +93,11 @@ def test_what_waits_runs_and_lies_dead_is_counted_now():
     assert values(found("mulligan_dead_letters_stored", BUSY)) == [("q", 4)]
 
 
+def test_a_job_that_falls_due_right_now_has_not_waited():
+    now = replace(NOTHING, lanes=[lane("US", Priority.NORMAL, 1, oldest=1000.0)])
+    assert values(found("mulligan_oldest_wait_seconds", now)) == [("q/US/fresh", 0.0)]
+
+
 def test_a_lane_in_which_nothing_is_due_has_no_wait():
     later = replace(NOTHING, lanes=[lane("US", Priority.RETRY, 0, oldest=2000.0)])
     assert values(found("mulligan_oldest_wait_seconds", later)) == []
@@ -145,6 +150,42 @@ def test_counters_say_what_was_counted_ever():
     assert values(found("mulligan_time_saved_retries_total", sums=COUNTS)) == [("q/EU", 20)]
 
 
+def test_every_metric_has_its_kind_and_the_labels_that_monitors_ask_for():
+    waits = {("q", "US", "retry-wait.1"): 1.0, ("q", "US", "retry-return.1"): 1.0}
+    facts = Facts(
+        queues={"q": QueueSettings(RetryFirst(), Budget(100))},
+        regions=(Region("US"),),
+        health={("q", "US"): OPEN},
+    )
+    every = metrics(BUSY, Tallies({**COUNTS.ever, **waits}, COUNTS.recent), facts)
+    lane, place, queue = ("queue", "scope", "lane"), ("queue", "region"), ("queue",)
+    outcome = (*place, "outcome")
+    assert {each.name: (each.kind, *each.samples[0].labels) for each in every} == {
+        "mulligan_lane_depth": ("gauge", *lane),
+        "mulligan_oldest_wait_seconds": ("gauge", *lane),
+        "mulligan_delayed_jobs": ("gauge", *queue),
+        "mulligan_running_jobs": ("gauge", *place),
+        "mulligan_live_workers": ("gauge", "region"),
+        "mulligan_dead_letters_stored": ("gauge", *queue),
+        "mulligan_starts_total": ("counter", *place, "lane"),
+        "mulligan_attempts_total": ("counter", *outcome),
+        "mulligan_retries_total": ("counter", *outcome),
+        "mulligan_retries_elsewhere_total": ("counter", *place),
+        "mulligan_leases_seized_total": ("counter", *place),
+        "mulligan_stale_commits_total": ("counter", *place),
+        "mulligan_dead_letters_total": ("counter", *place),
+        "mulligan_time_saved_seconds_total": ("counter", *place),
+        "mulligan_time_saved_retries_total": ("counter", *place),
+        "mulligan_retry_wait_seconds": ("histogram", *place),
+        "mulligan_retry_return_seconds": ("histogram", *place),
+        "mulligan_success_rate": ("gauge", *place),
+        "mulligan_retry_success_rate": ("gauge", *place),
+        "mulligan_retries_per_minute": ("gauge", *queue),
+        "mulligan_retry_budget": ("gauge", *queue),
+        "mulligan_breaker_open": ("gauge", *place),
+    }
+
+
 def test_rates_say_how_the_last_minute_went():
     assert values(found("mulligan_success_rate", sums=COUNTS)) == [("q/EU", 1.0), ("q/US", 0.75)]
     assert values(found("mulligan_retry_success_rate", sums=COUNTS)) == [("q/EU", 0.5)]
@@ -159,6 +200,7 @@ def test_a_histogram_has_a_count_for_each_bucket_and_the_sum():
         {"queue": "q", "region": "US"}, 400.0, (3.0, *[0.0] * (len(BOUNDS) - 2), 1.0)
     )
     assert found("mulligan_retry_return_seconds", sums=sums).samples == []
+    assert found("mulligan_retry_wait_seconds", sums=Tallies(waits, {})).samples[0].value == 0.0
 
 
 @pytest.mark.parametrize(
@@ -251,3 +293,23 @@ def test_the_summary_has_a_few_numbers_for_each_queue_and_region():
 def test_a_quantile_is_the_bound_that_so_many_waits_stay_under(counts, share, bound):
     assert quantile(counts, "w.", share) == bound
     assert bound is None or bound < inf
+
+
+def test_what_was_not_counted_in_the_last_minute_is_none_in_the_summary():
+    region = summary(tallies(of("US", other=1)), Facts())["q"]["US"]
+    counts = ("started", "succeeded", "failed", "retries_started", "dead", "seized", "stale")
+    assert [region[name] for name in counts] == [0] * len(counts)
+    assert region["time_saved_mean"] is None
+
+
+def test_the_summary_tells_how_long_most_retries_waited_and_half_of_them_took_to_return():
+    waits = {"retry-wait.1": 97.0, "retry-wait.10": 2.5, "retry-wait.60": 0.5}
+    returns = {"retry-return.2": 60.0, "retry-return.30": 40.0}
+    counted = {("q", "US", name): value for name, value in (waits | returns).items()}
+    region = summary(Tallies({}, counted), Facts())["q"]["US"]
+    assert (region["retry_wait_p99"], region["retry_return_p50"]) == (10.0, 2.0)
+
+
+def test_a_share_in_the_summary_has_four_digits():
+    region = summary(tallies(of("US", succeeded=1, failed=2)), Facts())["q"]["US"]
+    assert region["success_rate"] == 0.3333

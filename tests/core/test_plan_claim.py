@@ -4,7 +4,7 @@ import pytest
 
 from mulligan.core.budget import Budget
 from mulligan.core.facts import Facts, QueueSettings, Region
-from mulligan.core.fairness import KINDS, Carry, Tally, plan_claim
+from mulligan.core.fairness import KINDS, Carry, Tally, plan_claim, steps_of
 from mulligan.core.fetch import Capped, RetryFirst, Weighted
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.plan import ClaimPlan, Group, Rate, Running, Source
@@ -35,6 +35,15 @@ def test_a_plan_names_its_demand_and_the_facts_that_it_was_made_from():
     plan = planned(demand=5)
     assert (plan.demand, plan.epoch) == (5, 3)
     assert [(group.queue, group.kind) for group in plan.groups] == [("q", kind) for kind in KINDS]
+
+
+def test_a_queue_alone_is_served_by_its_own_steps_and_no_others():
+    assert planned(demand=5).steps == tuple(steps_of(5, 0, Carry(), QueueSettings()))
+
+
+def test_only_what_is_meant_for_another_region_yields_to_those_who_sleep():
+    retries = planned().groups[1].tiers[0]
+    assert [source.lane.scope for source in retries if source.yields] == ["*+EU"]
 
 
 def test_fresh_work_for_anyone_goes_before_that_of_the_region():

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mulligan.core.budget import Budget
-from mulligan.core.facts import DEFAULT_QUEUE, Facts, QueueSettings, Region
+from mulligan.core.errors import StoreError
+from mulligan.core.facts import DEFAULT_QUEUE, Facts, QueueSettings, Region, read_settings
 from mulligan.core.fetch import Balanced, Capped, Fifo, RetryFirst
 from mulligan.core.plan import Rate
 from mulligan.core.settings import Settings, check_batch
@@ -49,6 +50,11 @@ def test_durations_among_the_settings_are_durations(name):
 def test_counts_among_the_settings_are_at_least_one(name):
     with refused(f"{name} 0 must be at least 1"):
         Settings(**{name: 0})
+
+
+def test_settings_may_be_as_small_as_their_limits():
+    least = Settings(beat=0.5, concurrency=1, abandoned_limit=1, payload_limit=1, result_limit=1)
+    assert (least.beat, least.concurrency) == (0.5, 1)
 
 
 def test_a_batch_has_at_most_1000_entries():
@@ -131,6 +137,13 @@ budgets = st.builds(Budget, st.integers(1, 10**6), st.floats(0.001, 10**6)) | st
 def test_settings_of_a_queue_survive_json(policy, budget, grace):
     settings = QueueSettings(policy, None if policy == Fifo() else budget, grace)
     assert msgspec.json.decode(msgspec.json.encode(settings), type=QueueSettings) == settings
+
+
+def test_settings_of_a_queue_that_cannot_be_read_are_refused_with_its_name():
+    written = msgspec.json.encode(QueueSettings(Capped(4)))
+    assert read_settings("questions", written) == QueueSettings(Capped(4))
+    with pytest.raises(StoreError, match="settings of queue 'questions' cannot be read"):
+        read_settings("questions", b'{"policy":{"type":"unheard of"}}')
 
 
 def test_a_region_serves_the_queues_of_its_live_workers():

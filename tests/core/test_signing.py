@@ -108,3 +108,21 @@ def test_keys_never_show_themselves():
 def test_keys_are_read_from_one_line():
     assert read_keys(f" {OLD} ,{NEW},, ") == [OLD, NEW]
     assert read_keys("") == []
+
+
+def test_each_of_many_jobs_is_signed():
+    keys = Keys([OLD])
+    assert keys.sign_all([JOB, replace(JOB, id="k")]) == (
+        keys.sign(JOB),
+        keys.sign(replace(JOB, id="k")),
+    )
+
+
+def test_a_key_that_is_no_text_may_come_from_the_environment_as_it_is():
+    key = b"\xff" * 32
+    assert refusal(Keys([key]), Keys([key.decode("utf-8", "surrogateescape")]).sign(JOB)) is None
+
+
+def test_an_id_that_is_no_proper_text_is_signed_like_any_other():
+    keys, job = Keys([OLD]), replace(JOB, id="cut \ud83d off")
+    assert refusal(keys, keys.sign(job)) is None

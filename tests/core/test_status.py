@@ -121,6 +121,13 @@ def test_a_region_that_runs_several_lists_them_the_longest_running_first():
     assert shown["current_job"] == shown["current_jobs"][0]
 
 
+def test_a_region_is_known_by_the_work_that_waits_there_and_lists_as_few_as_two_that_run():
+    stats = replace(NOTHING, lanes=[lane("MARS", Priority.NORMAL, 1)])
+    whole = status(stats, [running(name, "US", "US") for name in ("a", "b")], Facts())
+    assert whole["regions"]["MARS"]["queue_size"] == 1
+    assert [job["job_id"] for job in whole["regions"]["US"]["current_jobs"]] == ["a", "b"]
+
+
 def test_an_unknown_region_is_refused_with_those_that_are_known():
     with refused("region 'MARS' is not one of EU, US"):
         region_status(busy(), "MARS")

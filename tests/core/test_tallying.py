@@ -80,6 +80,16 @@ def test_the_start_of_a_retry_counts_its_wait_its_return_and_whether_it_is_elsew
     assert counts["retry-return.sum"] == pytest.approx(4.2)
 
 
+def test_a_retry_that_stood_in_the_fresh_line_counts_as_a_retry_all_the_same():
+    counts = dict(at_start(replace(RETRY, scope="US", lane_priority=Priority.NORMAL)))
+    assert (counts["started.fresh"], counts["retry-wait.0.5"]) == (1.0, 1.0)
+
+
+def test_the_return_of_a_retry_is_its_pause_and_its_wait_together():
+    counts = dict(at_start(replace(RETRY, started_at=103.0)))
+    assert (counts["retry-wait.5"], counts["retry-return.10"]) == (1.0, 1.0)
+
+
 def test_a_retry_where_it_failed_last_is_not_elsewhere():
     assert "retry-elsewhere" not in dict(at_start(replace(RETRY, worker_region="EU")))
     assert "retry-elsewhere" not in dict(at_start(replace(RETRY, trail="")))
@@ -109,5 +119,6 @@ def test_what_started_while_the_breaker_was_open_is_a_probe():
     assert as_probe(claim, ("succeeded",), facts) is True
     assert as_probe(claim, ("failed", "dead"), facts) is False
     assert as_probe(claim, ("excused",), facts) is None
+    assert as_probe(claimed(started_at=90.0), ("succeeded",), facts) is True
     assert as_probe(claimed(started_at=80.0), ("succeeded",), facts) is None
     assert as_probe(claim, ("succeeded",), Facts()) is None

@@ -23,7 +23,7 @@ def check_word(kind: str, value: object) -> str:
     if not isinstance(value, str):
         shown = repr(value)[:40]
         raise InvalidError(f"{kind} {shown} must be text, not {type(value).__name__}")
-    if not value.isascii() or not value.isprintable():
+    if not value.isprintable():
         for character in value:
             if unicodedata.category(character) in ("Cc", "Cs"):
                 raise InvalidError(
