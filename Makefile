@@ -34,8 +34,9 @@ demo: setup ## see it work: jobs that fail, retry and succeed, on SQLite
 test: setup ## run every test on real servers, with the coverage gates
 	@rm -f .coverage .coverage.*
 	$(BIN)/python -m tests.servers run --stores $(STORES) -- \
-	  $(BIN)/python -m pytest -n $(JOBS) --cov --cov-report= $(ARGS)
+	  $(BIN)/coverage run -m pytest -n $(JOBS) $(ARGS)
 ifeq ($(strip $(ARGS)),)
+	@$(BIN)/coverage combine --quiet
 	@echo "coverage of core: every line and branch"
 	$(BIN)/coverage report --include='src/mulligan/core/*' --fail-under=100
 	@echo "coverage of the rest: at least 90 %"

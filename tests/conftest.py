@@ -1,31 +1,32 @@
 """What every test may ask for: a clock that the test moves, and each store in turn."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from coverage import Coverage
 
 from mulligan.stores.contract import Store
 from tests.stores import STORES, VirtualClock, fresh_url, handle
 
 pytest_plugins = ("tests.servers.plugin", "tests.contract.steps")
 
+TESTS = Path(__file__).parent
 # Tests that drive whole systems through faults. What they reach is covered elsewhere, and measuring
 # it would double their time; so it is not measured, neither here nor in the processes they start.
 UNMEASURED = {"benchmarks", "browser", "chaos", "collateral", "dst", "failpoints", "resources"}
 
 
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Mark what is not measured."""
-    for item in items:
-        if UNMEASURED & set(item.path.relative_to(Path(__file__).parent).parts):
-            item.add_marker("no_cover")
-
-
 @pytest.fixture(autouse=True)
-def _unmeasured(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.node.get_closest_marker("no_cover"):
-        monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+def _unmeasured(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    measuring = Coverage.current()
+    if measuring is None or not UNMEASURED & set(request.path.relative_to(TESTS).parts):
+        yield
+        return
+    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+    measuring.stop()
+    yield
+    measuring.start()
 
 
 @pytest.fixture
