@@ -171,6 +171,14 @@ class Workers:
         living = [doc["alive"] for doc in found if "alive" in doc]
         return living, [doc["asleep"] for doc in found if "asleep" in doc]
 
+    async def come_since(self, docs: Sequence[Doc], now: int) -> list[str]:
+        """Which of those who hold these are alive: a worker is known before it claims."""
+        holders = sorted({doc["mulligan"]["worker"] for doc in docs if held_by_us(doc)})
+        if not holders:
+            return []
+        query = {"_id": {"$in": holders}, "expires": {"$gt": now}}
+        return [doc["_id"] for doc in await rows(self.base.workers.find(query, {"_id": 1}))]
+
     async def lost(self, limit: int, living: list[str], now: int) -> list[Doc]:
         """The first documents that whoever had them has lost."""
         query = {
@@ -182,6 +190,7 @@ class Workers:
         }
         order = [("mulligan.started", 1), ("mulligan.sequence", 1)]
         found = await rows(self.base.tasks.find(query).sort(order).limit(2 * limit))
+        living = [*living, *await self.come_since(found, now)]
         lost = [doc for doc in found if is_lost(doc, living, now)]
         unknown = [doc for doc in lost if "body" not in (doc.get("mulligan") or {})]
         if unknown:
