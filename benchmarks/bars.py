@@ -31,7 +31,8 @@ def bars(title: str, groups: Sequence[Group], *, logarithmic: bool) -> str:
             if not isinstance(value, str):
                 room = WIDTH - start - LABELS
                 wide = room * share(value, most, logarithmic=logarithmic)
-                parts.append(rect(start, y, wide, BAR, "done" if name.startswith(OURS) else "fresh"))
+                colour = "done" if name.startswith(OURS) else "fresh"
+                parts.append(rect(start, y, wide, BAR, colour))
             said = value if isinstance(value, str) else number(value)
             parts.append(text(start + wide + 8, y + 11, said, "small"))
             y += ROW
