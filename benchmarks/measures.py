@@ -51,7 +51,7 @@ def throughput(driver: Driver, sizes: Sizes) -> Figures:
 def plain_functions(driver: Driver, sizes: Sizes) -> Figures:
     """Drain plain functions, where coroutines were drained before."""
     driver.work("first")
-    driver.fill(sizes.of(min(1.5 * driver.contender.rate, 8000), 100), plain=True)
+    driver.fill(sizes.of(min(1.5 * driver.contender.rate, 30_000), 100), plain=True)
     return {"drain_plain_per_s": drain(driver, 1)}
 
 
