@@ -14,7 +14,10 @@ pytest_plugins = ("tests.servers.plugin", "tests.contract.steps")
 TESTS = Path(__file__).parent
 # Tests that drive whole systems through faults. What they reach is covered elsewhere, and measuring
 # it would double their time; so it is not measured, neither here nor in the processes they start.
-UNMEASURED = {"benchmarks", "browser", "chaos", "collateral", "dst", "failpoints", "resources"}
+UNMEASURED = {
+    *("benchmarks", "browser", "chaos", "collateral", "dst", "examples", "failpoints", "lessons"),
+    *("mutation", "resources", "typing"),
+}
 
 
 @pytest.fixture(autouse=True)
