@@ -23,11 +23,6 @@ from tests.hostile.running import bare, working
 
 KEY, OTHER = "k" * 32, "x" * 32
 QUICK = Settings(lease=4.0, beat=0.2, concurrency=5)
-# pymongo leaves a connection that was being made to the collector when its maker is cancelled.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:unclosed <socket:ResourceWarning",
-    "ignore::pytest.PytestUnraisableExceptionWarning",
-)
 
 
 @pytest.fixture
