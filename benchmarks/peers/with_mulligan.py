@@ -1,15 +1,17 @@
 """mulligan with its defaults: concurrency 100, leases of 15 s, done jobs kept for an hour.
 
-The policy of the queue is the default, balanced, or the one in brackets. uvloop. Counted by `stats`
-of the store.
+The policy of the queue is the default, balanced, or the one in brackets. uvloop. Counted by
+`depth` and `stats` of the store.
 """
 
 from jobs import CONCURRENCY, URL, VARIANT, work_async
 from talk import become
 
 from mulligan import Mulligan, Retry, RetryAfter, __version__
+from mulligan.core.lane import Lane, Priority
 
 VERSION = __version__
+READY = Lane("default", "default", Priority.NORMAL)
 app = Mulligan(URL)
 if VARIANT:
     app.queue("default", policy=VARIANT)
@@ -56,7 +58,9 @@ class Client:
         await app.aenqueue_many(work.call(*call) for call in calls)
 
     async def left(self):
-        """Pending and running jobs."""
+        """Pending jobs; when none is ready any more, all that are pending or running."""
+        if ready := await app.access.acall(lambda store: store.depth(READY, 1_000_000)):
+            return ready
         stats = await app.access.acall(lambda store: store.stats())
         return sum(lane.ready + lane.delayed for lane in stats.lanes) + sum(stats.running.values())
 
