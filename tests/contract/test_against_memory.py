@@ -15,8 +15,8 @@ from tests.contract.drawing import program
 from tests.stores import STORES, require
 
 LENGTH = 80
-# As many as each store answers in about twenty seconds; memory only shows that comparing works.
-EXAMPLES = {"memory": 20, "sqlite": 100, "redis": 100, "postgres": 60, "mongo": 30}
+# As many as each store answers in about fifteen seconds; memory only shows that comparing works.
+EXAMPLES = {"memory": 10, "sqlite": 70, "redis": 70, "postgres": 45, "mongo": 22}
 SETTINGS = settings(
     deadline=None,
     derandomize=bool(os.environ.get("CI")),

@@ -7,7 +7,7 @@ import pytest
 from tests.dst.running import lived
 
 # How many days; `make dst` lives through more.
-DAYS = int(os.environ.get("MULLIGAN_TEST_DAYS", "500"))
+DAYS = int(os.environ.get("MULLIGAN_TEST_DAYS", "400"))
 CHUNK = 25
 SQLITE_DAYS = DAYS // 50
 
