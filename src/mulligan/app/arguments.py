@@ -86,12 +86,12 @@ class Arguments:
 
     def unpack(self, call: Call) -> tuple[list[Any], dict[str, Any]]:
         """The stored arguments in the types that the function declares."""
-        types = self._read()
+        types = self._types or self._read()
         args, kwargs = call.args, call.kwargs
         if types.plain:
             return args, kwargs
-        if args:
-            declared = types.positional
+        declared = types.positional
+        if list(map(type, args)) != declared:
             if len(args) > len(declared):
                 declared = declared + [types.rest] * (len(args) - len(declared))
             args = [

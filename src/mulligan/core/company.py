@@ -17,7 +17,7 @@ ALONE = 1
 
 def company(claim: Claim) -> int | None:
     """How many may run at a time with the job among them, all of them suspects; None if any."""
-    lost = read_trail(claim.trail).lost
+    lost = read_trail(claim.trail).lost if claim.trail else 0
     if not lost:
         return None
     policy = policy_of(claim.body)

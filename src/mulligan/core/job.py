@@ -100,7 +100,7 @@ class Enqueued(NamedTuple):
     created: bool
 
 
-class Claim(Struct, frozen=True):
+class Claim(Struct, frozen=True, gc=False):
     """A claimed job, and who runs the attempt; for a seized one, who lost it.
 
     `scope` and `lane_priority` say which lane it came from, `due` when it could have started,

@@ -6,13 +6,13 @@ from mulligan.core.job import Attempt, Lease, NewJob
 from mulligan.core.lane import Lane
 
 
-class Succeeded(Struct, frozen=True):
+class Succeeded(Struct, frozen=True, gc=False):
     """The task returned, and its result passed the gate."""
 
     result: bytes | None
 
 
-class Failed(Struct, frozen=True):
+class Failed(Struct, frozen=True, gc=False):
     """The task raised, timed out, or its result was refused."""
 
     type: str
@@ -23,26 +23,26 @@ class Failed(Struct, frozen=True):
     refused: str | None = None
 
 
-class Lost(Struct, frozen=True):
+class Lost(Struct, frozen=True, gc=False):
     """The worker stopped beating while it held the job."""
 
     permanent: bool = False
 
 
-class Snoozed(Struct, frozen=True):
+class Snoozed(Struct, frozen=True, gc=False):
     """The task asked to run later; no attempt is used."""
 
     delay: float
 
 
-class Drained(Struct, frozen=True):
+class Drained(Struct, frozen=True, gc=False):
     """The worker stopped before the attempt began; no attempt is used."""
 
 
 Result = Succeeded | Failed | Lost | Snoozed | Drained
 
 
-class Done(Struct, frozen=True):
+class Done(Struct, frozen=True, gc=False):
     """Finished: store the result and, in the same step, enqueue what comes next."""
 
     lease: Lease
@@ -50,7 +50,7 @@ class Done(Struct, frozen=True):
     next: tuple[NewJob, ...] = ()
 
 
-class Again(Struct, frozen=True):
+class Again(Struct, frozen=True, gc=False):
     """A retry, in this lane, when the delay has passed; `trail` is kept. Raises retry_count."""
 
     lease: Lease
@@ -60,14 +60,14 @@ class Again(Struct, frozen=True):
     trail: str = ""
 
 
-class Later(Struct, frozen=True):
+class Later(Struct, frozen=True, gc=False):
     """Back to its lane for later, at the task's own wish. Raises snoozes by one."""
 
     lease: Lease
     delay: float
 
 
-class Dead(Struct, frozen=True):
+class Dead(Struct, frozen=True, gc=False):
     """Failed for good: a dead letter, until replayed or purged."""
 
     lease: Lease
@@ -75,13 +75,13 @@ class Dead(Struct, frozen=True):
     next: tuple[NewJob, ...] = ()
 
 
-class Returned(Struct, frozen=True):
+class Returned(Struct, frozen=True, gc=False):
     """Back to the place in its lane that it was taken from, as if never claimed."""
 
     lease: Lease
 
 
-class Cancelled(Struct, frozen=True):
+class Cancelled(Struct, frozen=True, gc=False):
     """Ended without a result, for this reason."""
 
     lease: Lease

@@ -81,7 +81,7 @@ def as_probe(claim: Claim, names: Sequence[str], facts: Facts) -> bool | None:
 
     An attempt that started while its region's breaker was open is a probe.
     """
-    breaker = facts.health_of(claim.queue, claim.worker_region).breaker
-    if not breaker.open or claim.started_at < breaker.since:
+    health = facts.health.get((claim.queue, claim.worker_region))
+    if health is None or not health.breaker.open or claim.started_at < health.breaker.since:
         return None
     return SUCCEEDED in names if SUCCEEDED in names or FAILED in names else None

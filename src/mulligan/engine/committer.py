@@ -4,8 +4,9 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from itertools import groupby
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from mulligan.core.errors import StoreError, StoreUnavailableError
@@ -17,10 +18,11 @@ from mulligan.engine.reporter import Ending, Reporter
 from mulligan.stores.contract import Store, Verdict
 
 AWAY = (StoreUnavailableError, OSError)
+DELAYED = (Again, Later)
 log = logging.getLogger("mulligan.worker")
 
 
-class Waiting(NamedTuple):
+class Waiting(Struct, frozen=True, gc=False):
     """An outcome that has not been answered: when it was added, and what it counts as."""
 
     outcome: Outcome
@@ -62,9 +64,10 @@ class Committer:
 
     def add(self, outcome: Outcome, ending: Ending) -> None:
         """Have the outcome written as soon as may be; its delay counts from now."""
+        if not self._waiting:
+            self._flushed.clear()
+            self._wake.set()
         self._waiting.append(Waiting(outcome, self._monotonic(), ending))
-        self._flushed.clear()
-        self._wake.set()
 
     async def run(self) -> None:
         """Send batches until cancelled."""
@@ -78,8 +81,9 @@ class Committer:
                 continue
             del self._waiting[: len(batch)]
             self._size = min(BATCH_LIMIT, 2 * self._size)
-            for waiting, verdict in zip(batch, verdicts, strict=True):
-                self._reporter.answered(waiting.ending, verdict)
+            endings = zip([waiting.ending for waiting in batch], verdicts, strict=True)
+            for (ending, verdict), alike in groupby(endings):
+                self._reporter.answered(ending, verdict, len(list(alike)))
             stale = verdicts.count("stale")
             self.written += len(verdicts) - stale
             self.stale += stale
@@ -129,10 +133,10 @@ class Committer:
         """The outcomes with their delays counted from when they were decided, not sent."""
         now = self._monotonic()
         return [
-            replace(outcome, delay=outcome.delay - (now - added))
-            if isinstance(outcome, Again | Later)
-            else outcome
-            for outcome, added, _ in batch
+            replace(waiting.outcome, delay=waiting.outcome.delay - (now - waiting.added))
+            if isinstance(waiting.outcome, DELAYED)
+            else waiting.outcome
+            for waiting in batch
         ]
 
     def _report(self, batch: list[Waiting], verdicts: list[Verdict]) -> None:

@@ -16,17 +16,19 @@ encode_result = msgspec.json.Encoder().encode
 REFUSED_LIMIT = 500
 CODE_LIMIT = 100
 Accept = Callable[[Any], bool]
+SIGNALS = (RetryAfter, Fail, Snooze)
+NOTHING = Succeeded(None)
 
 
 def judge(accept: Accept | None, value: Any, limit: int) -> Result:
     """Whether a returned value is good, and fits; a signal says by itself what it means."""
-    if isinstance(value, RetryAfter | Fail | Snooze):
+    if isinstance(value, SIGNALS):
         return failed(value)
     wrong = refusal(accept, value)
     if wrong is not None:
         return wrong
     if value is None:
-        return Succeeded(None)
+        return NOTHING
     try:
         encoded = encode_result(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:

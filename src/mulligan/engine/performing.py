@@ -51,7 +51,9 @@ class Performer:
         """What the attempt gave; being cancelled is left to the caller to understand."""
         RUNNING.set(claim)
         try:
-            call = await self.call(claim)
+            call = read_call(claim)
+            if call.flow.gathers:
+                await self.gather(claim, call)
             args, kwargs = target.arguments(call)
             if target.is_async and call.timeout is None:
                 value = await target.function(*args, **kwargs)
@@ -63,17 +65,11 @@ class Performer:
         except BaseException as error:  # noqa: BLE001 - whatever a task raises is its failure
             return failed(error)
 
-    async def call(self, claim: Claim) -> Call:
-        """The call that is stored, with the results that a gathering job is given."""
-        try:
-            call = decode_call(claim.body)
-        except UNREADABLE as error:
-            raise Fail(f"the job's body cannot be read: {error}", "unreadable") from error
-        if call.flow.gathers:
-            arrived = await self._patience.insist(lambda: self._store.arrivals(claim.id))
-            found = arrived.values()
-            call.args = [[None if each is None else decode_json(each) for each in found]]
-        return call
+    async def gather(self, claim: Claim, call: Call) -> None:
+        """Give the call of a job that gathers the results that it is for."""
+        arrived = await self._patience.insist(lambda: self._store.arrivals(claim.id))
+        found = arrived.values()
+        call.args = [[None if each is None else decode_json(each) for each in found]]
 
     def unknown(self, claim: Claim) -> Result:
         """A task that a newer release knows is waited for; in the end it is a dead letter."""
@@ -110,3 +106,11 @@ class Performer:
             if timer is None or not timer.expired():
                 raise
             raise AttemptTimeoutError(f"the attempt took longer than {limit:g} s") from error
+
+
+def read_call(claim: Claim) -> Call:
+    """The call that is stored; one that cannot be read is a failure for good."""
+    try:
+        return decode_call(claim.body)
+    except UNREADABLE as error:
+        raise Fail(f"the job's body cannot be read: {error}", "unreadable") from error

@@ -59,16 +59,16 @@ class Reporter:
             self._savings.watch(claim)
         self._some.set()
 
-    def answered(self, ending: Ending, verdict: Verdict) -> None:
-        """The store has taken the outcome, or refused it as stale."""
+    def answered(self, ending: Ending, verdict: Verdict, times: int = 1) -> None:
+        """The store has taken so many such outcomes, or refused them as stale."""
         queue, region, names, probe = ending
         if verdict == "stale":
-            self._counts[queue, region, STALE] += 1
+            self._counts[queue, region, STALE] += times
         else:
             for name in names:
-                self._counts[queue, region, name] += 1
+                self._counts[queue, region, name] += times
             if probe is not None:
-                self._probes[queue, region].append(probe)
+                self._probes[queue, region] += [probe] * times
         self._some.set()
 
     async def run(self) -> None:

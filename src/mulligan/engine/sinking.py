@@ -15,7 +15,7 @@ from mulligan.engine.committer import AWAY
 from mulligan.engine.current import RUNNING
 from mulligan.engine.judging import AttemptTimeoutError, failed
 from mulligan.engine.patience import Patience
-from mulligan.engine.performing import Performer, Target
+from mulligan.engine.performing import Performer, Target, read_call
 from mulligan.engine.reporter import Reporter, ending_of
 from mulligan.engine.telling import about
 from mulligan.stores.contract import Store, Transactional
@@ -97,7 +97,9 @@ class Sinks:
         if not isinstance(outcome, Done):
             return Failed("Flow", "what comes after the sink cannot be read", permanent=True), None
         try:
-            call = await self._performer.call(claim)
+            call = read_call(claim)
+            if call.flow.gathers:
+                await self._performer.gather(claim, call)
             args, kwargs = target.arguments(call)
             wrap = guarded_coroutine if target.is_async else guarded
             work = wrap(target.function, args, kwargs, call.timeout)
