@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from mulligan.core.errors import StoreError
 from mulligan.core.plan import ClaimPlan
@@ -19,6 +19,11 @@ LONGEST_SLEEP = 5.0
 STOP_WITHIN = 5.0
 # What may start and was not given is being claimed by others: they are left this time to have it.
 OTHERS_CLAIM = 0.02
+# A claim that took longer was held up by more than the way to the store and back.
+LONGEST_WAY = 0.005
+# The timers of event loops keep the millisecond: for what is left then, no bell is listened for.
+TIMER = 0.001
+BRIEF = 2 * TIMER
 # Outcomes that the store has not taken yet must not pile up without end.
 BACKLOG_LIMIT = 4 * BATCH_LIMIT
 
@@ -27,12 +32,19 @@ class Fetcher:
     """Claims for free slots only, from its queues in turn."""
 
     def __init__(
-        self, store: Store, worker: Worker, executor: Executor, committer: Committer
+        self,
+        store: Store,
+        worker: Worker,
+        executor: Executor,
+        committer: Committer,
+        *,
+        monotonic: Callable[[], float],
     ) -> None:
         self._store = store
         self._worker = worker
         self._executor = executor
         self._committer = committer
+        self._monotonic = monotonic
         self._turns = Turns(worker)
         self._patience = Patience("claim")
         self._task: asyncio.Task[None] | None = None
@@ -74,12 +86,13 @@ class Fetcher:
                 await self._ended.wait()
 
     async def _fetch(self, demand: int) -> None:
-        plan = self._plan(demand)
+        plan, asked = self._plan(demand), self._monotonic()
         self.asking = True
         try:
             claimed = await self._patience.insist(lambda: self._store.claim(plan, self._worker))
         finally:
             self.asking = False
+        took = self._monotonic() - asked
         if claimed.stale:
             self._executor.facts = await self._patience.insist(self._store.facts)
             return
@@ -89,9 +102,22 @@ class Fetcher:
         started = self._executor.start(claimed.claims)
         self._turns.settle(plan, started, claimed.left, self._executor.facts)
         if len(claimed.claims) < demand and len(started) == len(claimed.claims):
-            pause = LONGEST_SLEEP if claimed.again_in is None else claimed.again_in
-            nap = min(pause or OTHERS_CLAIM, LONGEST_SLEEP)
-            await self._rest(self._patience.insist(lambda: self._store.wait(self._worker, nap)))
+            await self._sleep(claimed.again_in, took)
+
+    async def _sleep(self, again_in: float | None, took: float) -> None:
+        """Rest until a bell rings, or the next claim should be sent to be there in time.
+
+        Since the store said when, its answer was under way for about half of what the claim took,
+        and as long will the next claim be.
+        """
+        nap = LONGEST_SLEEP if again_in is None else OTHERS_CLAIM
+        if again_in is not None and again_in > 0:
+            left = again_in - min(took / 2, LONGEST_WAY)
+            if left < BRIEF:
+                await self._rest(asyncio.sleep(left))
+                return
+            nap = min(left - TIMER, LONGEST_SLEEP)
+        await self._rest(self._patience.insist(lambda: self._store.wait(self._worker, nap)))
 
     async def _rest(self, waiting: Awaitable[None]) -> None:
         """Wait for it; only here may `stop` interrupt."""

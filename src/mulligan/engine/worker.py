@@ -79,7 +79,7 @@ class Engine:
         self.reaper = Reaper(
             store, worker, self.executor, self.committer, every=REAP_EVERY, chance=chance
         )
-        self._fetcher = Fetcher(store, worker, self.executor, self.committer)
+        self._fetcher = Fetcher(store, worker, self.executor, self.committer, monotonic=monotonic)
         self._housekeeper = Housekeeper(store, every=KEEP_HOUSE_EVERY, keep_done=settings.keep_done)
         self._ticker = Ticker(store, periodic, tracing) if periodic else None
         self._stop = asyncio.Event()
