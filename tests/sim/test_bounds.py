@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import ceil
 
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -119,25 +119,26 @@ def outages(draw: st.DrawFn) -> Scenario:
 @given(outages(), st.sampled_from([0.2, 0.5]), st.sampled_from([0.0, 2.0]))
 def test_regions_add_no_more_than_the_grace_and_an_open_one_only_probes(scenario, share, grace):
     run = simulate(replace(scenario, queue=QueueSettings(Weighted(share), grace=grace)))
+    # What fails in the EU of its own may now and then be enough to open its breaker too.
+    assume({switch.region for switch in run.log.switches} == {"US"})
     [opened, closed] = [switch.at for switch in run.log.switches]
     probes = [a for a in run.log.attempts if a.region == "US" and opened <= a.started < closed]
     assert all(a.ended <= b.started for a, b in pairwise(probes))
-    attempts = [a for a in run.log.attempts if a not in probes]
     bound = ceil(round(1 / share, 9)) - 1
-    for since, retried in first_in_line(run.log.attempts, grace):
-        fresh = Counter(
-            a.worker for a in attempts if not a.is_retry and since <= a.started < retried.started
-        )
+    for passed_by in first_in_line(run.log.attempts, grace):
+        fresh = Counter(a.worker for a in passed_by if not a.is_retry and a not in probes)
         assert all(count <= bound for count in fresh.values())
 
 
-def first_in_line(attempts: Sequence[Attempt], grace: float) -> Iterator[tuple[float, Attempt]]:
-    """Each retry, and from when on it was first of all and free for every region."""
+def first_in_line(attempts: Sequence[Attempt], grace: float) -> Iterator[list[Attempt]]:
+    """For each retry the attempts that started while it was first and free for every region."""
+    places = {attempt: place for place, attempt in enumerate(attempts)}
     line = sorted((a for a in attempts if a.is_retry), key=lambda a: (a.due, a.sequence))
-    latest = 0.0
+    latest = 0
     for attempt in line:
-        yield max(attempt.due + grace, latest), attempt
-        latest = max(latest, attempt.started)
+        while_first = attempts[latest : places[attempt]]
+        yield [a for a in while_first if a.started >= attempt.due + grace]
+        latest = max(latest, places[attempt])
 
 
 @few
