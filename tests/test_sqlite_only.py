@@ -336,6 +336,16 @@ async def test_only_a_lane_where_a_job_stands_makes_a_claim_ask_who_sleeps(store
     assert sum("l.waited <" in statement for statement in seen) == 1
 
 
+async def test_which_jobs_are_new_is_asked_only_if_not_all_are(store):
+    seen: list[str] = []
+    await store._runner.run(lambda tx: tx.db.set_trace_callback(seen.append))
+    asked = load("created").splitlines()[-1].split("WHERE")[0]
+    await store.enqueue(jobs(*(f"first-{number}" for number in range(120))))
+    assert not [each for each in seen if asked in each]
+    await store.enqueue(jobs(*(f"first-{number}" for number in range(110, 230))))
+    assert [each for each in seen if asked in each]
+
+
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_every_statement_is_valid_and_described(db, name):
     text = files("mulligan.stores.sqlite").joinpath("sql", f"{name}.sql").read_text("utf-8")

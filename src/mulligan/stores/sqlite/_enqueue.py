@@ -1,11 +1,11 @@
 """Enqueue: every job or none, each answered with its id or that of the job before it."""
 
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, repeat
 from operator import attrgetter
 from typing import Any
 
-from mulligan.core.job import Enqueued, NewJob, first_token
+from mulligan.core.job import TOKENS_PER_LIFE, Enqueued, NewJob, first_token
 from mulligan.core.settings import check_batch
 from mulligan.stores.sqlite._sql import load
 from mulligan.stores.sqlite._transaction import Transaction
@@ -15,8 +15,8 @@ _INSERT_PLAIN = load("enqueue_plain")
 # Of jobs that are alike so many are inserted by one statement: half the work of one each.
 AT_ONCE = 50
 _INSERT_ALIKE = load("enqueue_alike").replace(
-    "(?1 + 0, ?8, ?9)",
-    ", ".join(f"(?1 + {each}, ?{8 + 2 * each}, ?{9 + 2 * each})" for each in range(AT_ONCE)),
+    "(?1 + 0, ?9, ?10)",
+    ", ".join(f"(?1 + {each}, ?{9 + 2 * each}, ?{10 + 2 * each})" for each in range(AT_ONCE)),
 )
 _JOIN_LANES = load("lane_begin")
 _HOLD = load("held_begin")
@@ -31,6 +31,7 @@ OPTIONS = attrgetter(
 )
 NO_OPTIONS = (None, None, None, None, 1, 0, None, 0)
 PLACEMENT = attrgetter("queue", "task", "region", "priority", "delay")
+ID = attrgetter("id")
 NAMED = attrgetter("id", "body")
 
 
@@ -46,7 +47,7 @@ def enqueue(tx: Transaction, jobs: Sequence[NewJob]) -> list[Enqueued]:
 def add(tx: Transaction, jobs: Sequence[NewJob], places: Sequence[int]) -> list[Enqueued]:
     """Add the jobs under these sequence numbers, which grow."""
     if insert(tx, jobs, places) == len(jobs):
-        answers = [Enqueued(job.id, created=True) for job in jobs]
+        answers = list(map(Enqueued, map(ID, jobs), repeat(True)))  # noqa: FBT003
     else:
         created = {place for (place,) in tx.db.execute(_CREATED, (places[0], places[-1]))}
         answers = [
@@ -86,7 +87,8 @@ def insert_alike(tx: Transaction, jobs: Sequence[NewJob], places: Sequence[int])
     """
     done = inserted = 0
     if places[-1] - places[0] == len(jobs) - 1 and len(set(map(PLACEMENT, jobs))) == 1:
-        _, _, *shared, _, _ = row(tx, places[0], jobs[0])
+        _, _, *placement, _, _ = row(tx, places[0], jobs[0])
+        shared = (*placement, TOKENS_PER_LIFE)
         own = list(map(NAMED, jobs))
         while len(jobs) - done >= AT_ONCE:
             new = chain.from_iterable(own[done : done + AT_ONCE])
