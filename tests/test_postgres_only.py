@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -94,6 +94,31 @@ def connected(url: str, **options) -> Iterator[psycopg.Connection]:
         yield connection
 
 
+@contextmanager
+def of_version(url: str, version: int) -> Iterator[psycopg.Connection]:
+    """A connection to a store of an older schema, without functions."""
+    with psycopg.connect(server_of(url), autocommit=True) as connection:
+        name = psycopg.sql.Identifier(schema_of(url))
+        connection.execute(psycopg.sql.SQL("CREATE SCHEMA {}").format(name))
+    with connected(url) as connection:
+        for file in tables()[:version]:
+            connection.execute(file.read_bytes())
+        connection.execute(
+            "CREATE TABLE migration (version integer PRIMARY KEY, applied_at timestamptz)"
+        )
+        connection.execute(
+            "INSERT INTO migration SELECT generate_series(1, %s::integer)", (version,)
+        )
+        yield connection
+
+
+async def waited_for(true: Callable[[], bool]) -> None:
+    """Return when it is true."""
+    async with asyncio.timeout(60):
+        while not true():  # noqa: ASYNC110 - what another process does is polled
+            await asyncio.sleep(0.01)
+
+
 # -- the schema --------------------------------------------------------------------------------
 
 
@@ -136,15 +161,7 @@ OLD_JOBS = """
 
 
 async def test_a_store_of_the_first_schema_goes_on_where_it_stood(url):
-    with psycopg.connect(server_of(url), autocommit=True) as connection:
-        name = psycopg.sql.Identifier(schema_of(url))
-        connection.execute(psycopg.sql.SQL("CREATE SCHEMA {}").format(name))
-    with connected(url) as connection:
-        connection.execute(tables()[0].read_bytes())
-        connection.execute(
-            "CREATE TABLE migration (version integer PRIMARY KEY, applied_at timestamptz);"
-            " INSERT INTO migration VALUES (1)"
-        )
+    with of_version(url, 1) as connection:
         connection.execute(OLD_JOBS)
     async with opened(url) as store:
         assert await store.enqueue([job("same", unique_key="key")]) == [("fresh", False)]
@@ -161,6 +178,65 @@ async def test_a_store_of_the_first_schema_goes_on_where_it_stood(url):
         assert claimed.claims[1].token > 3
         [gathers] = (await store.page(Selection(status="pending"), 9)).jobs
         assert (gathers.id, gathers.awaits, gathers.held) == ("gathers", 1, False)
+
+
+KEPT_JOBS = """
+    INSERT INTO job (place, sequence, due, created_at, token, priority, lane_priority, scope,
+                     region, task, body, ended_at, id, queue, status, dead)
+    SELECT nextval('counter'), 0, 0, 0, 0, 0, 0, 'default', 'default', 't', '{}', 1, old.*
+    FROM (VALUES ('a', 'default', 'done', NULL), ('b', 'default', 'done', NULL),
+                 ('c', 'default', 'failed', true), ('d', 'mail', 'cancelled', NULL)) AS old;
+    INSERT INTO ended (number, ended_at, ids) VALUES (nextval('counter'), 1, '{a,b,d}')
+"""
+# As functions of the fourth schema ended a job.
+OLD_END = """
+    CREATE FUNCTION end_one(in_id text) RETURNS void LANGUAGE plpgsql SET search_path FROM CURRENT
+    AS $$
+    BEGIN
+        UPDATE job SET status = 'done', ended_at = 1 WHERE id = in_id;
+        INSERT INTO ended (number, ended_at, ids) VALUES (nextval('counter'), 1, ARRAY[in_id]);
+    END
+    $$
+"""
+
+
+async def test_a_store_of_the_fourth_schema_counts_what_it_keeps(url):
+    with of_version(url, 4) as connection:
+        connection.execute(KEPT_JOBS)
+    async with opened(url) as store:
+        assert (await store.stats()).ended == {
+            ("default", "done"): 2, ("default", "failed"): 1, ("mail", "cancelled"): 1
+        }  # fmt: skip
+        assert await store.replay(["c"]) == [True]
+        assert await store.prune(0.0, 2) == 2
+        assert sum((await store.stats()).ended.values()) == 1
+        assert await store.prune(0.0, 2) == 1
+        assert (await store.stats()).ended == {}
+
+
+async def test_what_an_older_function_ends_during_the_migration_is_not_miscounted(url):
+    with of_version(url, 4) as first, connected(url) as second:
+        first.execute(KEPT_JOBS)
+        first.execute(OLD_END)
+        first.execute("UPDATE job SET status = 'processing', ended_at = NULL WHERE id = 'b'")
+        waits = "SELECT FROM pg_locks WHERE NOT granted AND relation = 'job'::regclass"
+        second.execute("BEGIN; UPDATE job SET task = 'u' WHERE id = 'd'")
+        migrating = PostgresStore(url)
+        opening = asyncio.create_task(migrating.open())
+        await waited_for(lambda: len(second.execute(waits).fetchall()) == 1)
+        ending = asyncio.create_task(
+            asyncio.to_thread(first.execute, "SELECT end_one('b')"),
+        )
+        await waited_for(lambda: len(second.execute(waits).fetchall()) == 2)
+        second.execute("COMMIT")
+        await opening
+        with pytest.raises(psycopg.errors.UndefinedColumn):
+            await ending
+        job_b = await migrating.get("b")
+        assert job_b is not None
+        assert job_b.status == "processing", "what the older function did is undone"
+        assert sum((await migrating.stats()).ended.values()) == 3
+        await migrating.close()
 
 
 async def test_functions_are_made_anew_with_a_migration(store, url):
@@ -222,6 +298,13 @@ def test_arrays_arrive_as_they_were(url, values):
     assert row == (values,)
 
 
+KEPT = """
+    SELECT queue, status, sum(many) FROM (
+        SELECT queue, status, many FROM kept
+        UNION ALL SELECT queue, status, many FROM kept_change
+    ) k GROUP BY 1, 2 HAVING sum(many) <> 0"""
+RECOUNTED = """
+    SELECT queue, status, count(*) FROM job WHERE ended_at IS NOT NULL GROUP BY 1, 2"""
 # Rows that contradict each other: what one table says of a job, another must know.
 CONTRADICTIONS = {
     "stands where it should not, or not where it should": """
@@ -242,11 +325,13 @@ CONTRADICTIONS = {
             SELECT count(*) FROM job j WHERE j.claimed = c.number AND j.status = 'processing')""",
     "would never be pruned": """
         SELECT j.id FROM job j WHERE j.status IN ('done', 'cancelled') AND NOT EXISTS (
-            SELECT FROM ended e WHERE e.ended_at = j.ended_at AND j.id = ANY (e.ids))""",
+            SELECT FROM ended e WHERE e.ended_at = j.ended_at AND j.id = ANY (e.jobs))""",
     "has not ended as it says": """
         SELECT j.id FROM job j WHERE (j.ended_at IS NULL) <> (j.status IN ('pending', 'processing'))
            OR (j.dead IS TRUE) <> (j.status = 'failed')
            OR j.open_key IS DISTINCT FROM CASE WHEN j.ended_at IS NULL THEN j.unique_key END""",
+    "is kept and not counted, or counted and not kept": f"""
+        {KEPT} EXCEPT {RECOUNTED} UNION ALL ({RECOUNTED} EXCEPT {KEPT})""",
 }
 
 
@@ -319,6 +404,60 @@ def explaining(connection) -> list[str]:
         connection.execute(f"SET auto_explain.{option}")
     connection.execute("SET client_min_messages = log")
     return found
+
+
+async def test_what_is_kept_is_known_without_looking_at_jobs(url):
+    async with opened(url) as store:
+        ends = await begin(store, *jobs(*(f"j{n}" for n in range(300))))
+        await store.commit([done(each) for each in ends[:290]])
+        with connected(url) as connection:
+            connection.execute("ANALYZE")
+            plans = explaining(connection)
+            connection.execute(store._statements["stats"].encode(), (None,))
+    read = "\n".join(plans)
+    assert "Scan on kept_change" in read
+    assert "Seq Scan on job" not in read
+    assert "Index Scan using job_pkey on job" in read, "what is running is looked up"
+
+
+async def test_counts_hold_while_many_end_prune_and_fold_at_once(url):
+    stores = [PostgresStore(url) for _ in range(4)]
+    for each in stores:
+        await each.open()
+
+    async def churn(number: int, store: PostgresStore) -> None:
+        for turn in range(8):
+            names_ = [f"{number}-{turn}-{n}" for n in range(6)]
+            await store.enqueue(jobs(*names_, queue=f"q{turn % 2}"))
+            cancelled = await store.cancel(names_[:2], "enough")
+            assert cancelled == [True, True]
+            await store.prune(0.0 if turn % 3 else 3600.0, 3)
+            await store.purge(names_[:1])
+
+    await asyncio.gather(*(churn(number, each) for number, each in enumerate(stores)))
+    with connected(url) as connection:
+        recounted = {(q, s): many for q, s, many in connection.execute(RECOUNTED.encode())}
+    assert (await stores[0].stats()).ended == recounted
+    await stores[0].prune(3600.0, 1)
+    with connected(url) as connection:
+        assert connection.execute("SELECT count(*) FROM kept_change").fetchone() == (0,)
+    assert (await stores[0].stats()).ended == recounted
+    for each in stores:
+        await each.close()
+
+
+async def test_a_commit_that_waited_for_a_seizure_is_stale(store, url):
+    [first] = await begin(store, *jobs("a"))
+    with connected(url) as connection:
+        waits = "SELECT FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"
+        connection.execute("BEGIN; UPDATE job SET token = token + 1 WHERE id = 'a'")
+        committing = asyncio.create_task(store.commit([done(first)]))
+        await waited_for(lambda: bool(connection.execute(waits).fetchall()))
+        connection.execute("COMMIT")
+    assert await committing == ["stale"]
+    seized = await store.get("a")
+    assert seized is not None
+    assert seized.status == "processing"
 
 
 async def test_a_claim_and_a_commit_change_a_job_in_place(url):

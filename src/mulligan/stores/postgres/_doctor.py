@@ -17,7 +17,7 @@ DEAD_FEW = 50_000
 INDEXES = {
     *("job_pkey", "job_unique", "job_dead", "waiting_lane", "waiting_key", "waiting_expires"),
     *("claimed_pkey", "claimed_worker", "ended_at", "attempt_pkey", "arrival_pkey", "start_pkey"),
-    *("slot_pkey", "slot_recent"),
+    *("slot_pkey", "slot_recent", "kept_pkey"),
 }
 
 SERVER = """

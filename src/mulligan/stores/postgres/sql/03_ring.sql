@@ -13,12 +13,14 @@ $$;
 -- any_sooner(now, lane, wait, but): whether someone else waits who may take from the lane sooner
 -- than after this wait.
 CREATE FUNCTION any_sooner(now bigint, in_lane text, in_wait bigint, but text) RETURNS boolean
-LANGUAGE sql VOLATILE AS $$
-    SELECT EXISTS (
+LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN EXISTS (
         SELECT FROM sleeper s
         WHERE s.waiting AND in_lane = ANY (s.lanes) AND s.worker <> but
           AND s.waits[array_position(s.lanes, in_lane)] < in_wait
-          AND EXISTS (SELECT FROM worker w WHERE w.id = s.worker AND w.beat_at + w.lease > now))
+          AND EXISTS (SELECT FROM worker w WHERE w.id = s.worker AND w.beat_at + w.lease > now));
+END
 $$;
 
 -- wait_in(now, lane, wait, yields, worker): how long a job in the lane must have been due before
@@ -37,7 +39,10 @@ $$;
 -- ring_lane(now, lane, due, many): wake up to `many` sleepers to whom a job in this lane, due then,
 -- is news: who may take it soonest, and of these the longest asleep, first. Result: how many.
 CREATE FUNCTION ring_lane(now bigint, in_lane text, in_due bigint, many bigint) RETURNS bigint
-LANGUAGE sql VOLATILE AS $$
+LANGUAGE plpgsql AS $$
+DECLARE
+    woken bigint;
+BEGIN
     WITH chosen AS (
         SELECT s.worker FROM sleeper s
         WHERE s.asleep AND in_lane = ANY (s.lanes)
@@ -50,12 +55,17 @@ LANGUAGE sql VOLATILE AS $$
         UPDATE sleeper s SET asleep = false, rung = true
         FROM chosen c WHERE s.worker = c.worker RETURNING s.channel, s.worker
     )
-    SELECT count(pg_notify(channel, worker)) FROM rung
+    SELECT count(pg_notify(channel, worker)) INTO woken FROM rung;
+    RETURN woken;
+END
 $$;
 
 -- ring_gate(now, key): wake one sleeper that waits on this gate.
 CREATE FUNCTION ring_gate(now bigint, in_key text) RETURNS bigint
-LANGUAGE sql VOLATILE AS $$
+LANGUAGE plpgsql AS $$
+DECLARE
+    woken bigint;
+BEGIN
     WITH chosen AS (
         SELECT s.worker FROM sleeper s
         WHERE s.asleep AND in_key = ANY (s.gates)
@@ -65,7 +75,9 @@ LANGUAGE sql VOLATILE AS $$
         UPDATE sleeper s SET asleep = false, rung = true
         FROM chosen c WHERE s.worker = c.worker RETURNING s.channel, s.worker
     )
-    SELECT count(pg_notify(channel, worker)) FROM rung
+    SELECT count(pg_notify(channel, worker)) INTO woken FROM rung;
+    RETURN woken;
+END
 $$;
 
 -- ring_all(): wake everyone.

@@ -14,6 +14,10 @@ BEGIN
     IF NOT any_asleep() THEN
         RETURN NULL;
     END IF;
+    IF many = 1 AND before IS NULL AND await IS NULL THEN  -- somebody waits for just this
+        RETURN CASE WHEN ring_lane(now, lane_name(queues[1], regions[1], priorities[1]),
+                                   now + delays[1], 1) > 0 THEN ARRAY[true] END;
+    END IF;
     FOR put IN
         SELECT lane_name(coalesce(u.queue, queues[1]), coalesce(u.region, regions[1]),
                          coalesce(u.priority, priorities[1])) AS lane,

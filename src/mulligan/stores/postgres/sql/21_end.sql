@@ -3,9 +3,12 @@ CREATE FUNCTION end_cancelled(now bigint, in_id text, in_token bigint, in_reason
 LANGUAGE plpgsql
 AS $$
 BEGIN
-    UPDATE job SET status = 'cancelled', ended_at = now, token = in_token, open_key = NULL,
-                   cancel_reason = in_reason
-    WHERE id = in_id;
+    WITH over AS (
+        UPDATE job SET status = 'cancelled', ended_at = now, token = in_token, open_key = NULL,
+                       cancel_reason = in_reason
+        WHERE id = in_id RETURNING queue
+    )
+    INSERT INTO kept_change (many, queue, status) SELECT 1, queue, 'cancelled' FROM over;
     PERFORM keep(now, ARRAY[in_id]);
 END
 $$;
@@ -15,7 +18,7 @@ CREATE FUNCTION keep(now bigint, in_ids text[]) RETURNS void
 LANGUAGE plpgsql
 AS $$
 BEGIN
-    INSERT INTO ended (number, ended_at, ids) VALUES (nextval('counter'), now, in_ids);
+    INSERT INTO ended (number, ended_at, jobs) VALUES (nextval('counter'), now, in_ids);
 END
 $$;
 

@@ -24,8 +24,13 @@ BEGIN
         WHERE j.ctid = (
             SELECT h.ctid FROM job h
             WHERE h.id = u.id AND h.token = tokens[u.ord] AND h.status = 'processing' LIMIT 1)
-        RETURNING u.ord, j.claimed,
+          -- said again: some servers look only at this when they had to wait for the row
+          AND j.token = tokens[u.ord] AND j.status = 'processing'
+        RETURNING u.ord, j.claimed, j.queue,
                   coalesce(j.concurrency_key, j.permits, j.gather) IS NOT NULL AS special
+    ), counted AS (
+        INSERT INTO kept_change (many, queue, status)
+        SELECT count(*), d.queue, 'done' FROM done d GROUP BY d.queue
     )
     SELECT array_agg(d.ord), array_agg(d.claimed), bool_or(d.special)
     INTO ords, numbers, special FROM done d;

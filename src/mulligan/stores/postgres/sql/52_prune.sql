@@ -13,17 +13,17 @@ DECLARE
     with_history text[];
 BEGIN
     FOR together IN
-        SELECT e.number, e.ids, cardinality(e.ids) AS many FROM ended e WHERE e.ended_at < before
+        SELECT e.number, e.jobs, cardinality(e.jobs) AS many FROM ended e WHERE e.ended_at < before
         ORDER BY e.ended_at FOR UPDATE SKIP LOCKED
     LOOP
         EXIT WHEN cardinality(old) >= most;
         IF cardinality(old) + together.many > most THEN
-            UPDATE ended SET ids = together.ids[most - cardinality(old) + 1:]
+            UPDATE ended SET jobs = together.jobs[most - cardinality(old) + 1:]
             WHERE number = together.number;
-            old := old || together.ids[:most - cardinality(old)];
+            old := old || together.jobs[:most - cardinality(old)];
         ELSE
             whole := whole || together.number;
-            old := old || together.ids;
+            old := old || together.jobs;
         END IF;
     END LOOP;
     DELETE FROM ended WHERE number = ANY (whole);
@@ -34,7 +34,10 @@ BEGIN
             SELECT j.ctid FROM job j
             WHERE j.id = ANY (old) AND j.ended_at < before AND j.dead IS NULL
             ORDER BY j.id FOR UPDATE))
-        RETURNING id, failures
+        RETURNING id, failures, queue, status
+    ), counted AS (
+        INSERT INTO kept_change (many, queue, status)
+        SELECT -count(*), g.queue, g.status FROM gone g GROUP BY g.queue, g.status
     )
     SELECT array_agg(g.id), array_agg(g.id) FILTER (WHERE g.failures > 0)
     INTO old, with_history FROM gone g;
@@ -45,10 +48,28 @@ BEGIN
 END
 $$;
 
+-- fold_kept(): add to `kept` what has changed since. Who folds at the same moment takes other rows;
+-- keys are written in order.
+CREATE FUNCTION fold_kept() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    WITH changed AS (
+        DELETE FROM kept_change WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM kept_change FOR UPDATE SKIP LOCKED))
+        RETURNING many, queue, status
+    )
+    INSERT INTO kept AS k (queue, status, many)
+    SELECT c.queue, c.status, sum(c.many) FROM changed c
+    GROUP BY 1, 2 HAVING sum(c.many) <> 0 ORDER BY 1, 2
+    ON CONFLICT (queue, status) DO UPDATE SET many = k.many + excluded.many;
+END
+$$;
+
 -- tidy(now, limit, recent): forget concurrency keys that nobody holds, workers that stopped beating
--- a day ago and hold nothing, counts that say nothing any more, and notes whose time is over.
+-- a day ago and hold nothing, counts that say nothing any more, and notes whose time is over; and
+-- fold what is kept.
 CREATE FUNCTION tidy(now bigint, most integer, recent bigint) RETURNS void
-LANGUAGE sql VOLATILE AS $$
+LANGUAGE plpgsql AS $$
+BEGIN
     DELETE FROM gate WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM gate WHERE used = 0 AND started = 0 AND key LIKE 'key:%'
         LIMIT most FOR UPDATE SKIP LOCKED));
@@ -56,5 +77,7 @@ LANGUAGE sql VOLATILE AS $$
         SELECT FROM claimed c WHERE c.worker = w.id);
     DELETE FROM sleeper s WHERE NOT EXISTS (SELECT FROM worker w WHERE w.id = s.worker);
     DELETE FROM slot WHERE start < now - recent;
-    DELETE FROM note WHERE until <= now
+    DELETE FROM note WHERE until <= now;
+    PERFORM fold_kept();
+END
 $$;

@@ -16,9 +16,10 @@ BEGIN
     END IF;
     FOR i IN 1 .. cardinality(ids) LOOP
         DELETE FROM job WHERE id = ids[i] AND ended_at IS NOT NULL
-        RETURNING status, gather INTO was;
+        RETURNING status, gather, queue INTO was;
         answers := answers || FOUND;
         IF FOUND THEN
+            INSERT INTO kept_change (many, queue, status) VALUES (-1, was.queue, was.status);
             DELETE FROM attempt WHERE job = ids[i];
             DELETE FROM arrival WHERE job = ids[i];
             IF was.status = 'failed' THEN

@@ -18,15 +18,18 @@ CREATE FUNCTION replay_one(now bigint, in_id text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
     in_lane text;
+    in_queue text;
 BEGIN
     UPDATE job SET status = 'pending', dead = NULL, ended_at = NULL, open_key = unique_key,
                    replay = replay + 1, retry_count = 0, snoozes = 0, trail = '', awaits = 0,
                    scope = region, lane_priority = priority, due = now, delayed = false,
                    sequence = nextval('counter')
-    WHERE id = in_id AND dead RETURNING lane_name(queue, scope, lane_priority) INTO in_lane;
+    WHERE id = in_id AND dead
+    RETURNING lane_name(queue, scope, lane_priority), queue INTO in_lane, in_queue;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
+    INSERT INTO kept_change (many, queue, status) VALUES (-1, in_queue, 'failed');
     PERFORM stand(in_id, ring_lane(now, in_lane, now, 1) > 0);
     RETURN true;
 EXCEPTION WHEN unique_violation THEN

@@ -46,7 +46,9 @@ BEGIN
     INSERT INTO arrival (job, place, result)
     SELECT new.id, (a.pair ->> 0)::integer, decode(a.pair ->> 1, 'base64')
     FROM jsonb_array_elements(adopted -> 'arrived') AS a (pair);
-    IF NOT failed THEN
+    IF failed THEN
+        INSERT INTO kept_change (many, queue, status) VALUES (1, new.queue, 'failed');
+    ELSE
         PERFORM stand(new.id, new.awaits = 0 AND ring_lane(
             now, lane_name(new.queue, new.scope, new.lane_priority), new.due, 1) > 0);
     END IF;
