@@ -19,12 +19,14 @@ from types import coroutine
 from typing import Any
 
 from mulligan.core.job import Claim
+from mulligan.core.settings import BATCH_LIMIT
 
 # After so long the loop is let do other things.
 TURN = 0.02
 # A line that has taken so long is slow, even if it only waited for the processor.
 SLOW = 0.2
-LONGEST = 500
+# A claim waits for the disk once, however many it brings: so as many as a store hands out.
+LONGEST = BATCH_LIMIT
 
 
 class Held:
