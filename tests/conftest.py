@@ -5,11 +5,18 @@ from pathlib import Path
 
 import pytest
 from coverage import Coverage
+from hypothesis import HealthCheck, settings
 
 from mulligan.stores.contract import Store
 from tests.stores import STORES, VirtualClock, fresh_url, handle
 
 pytest_plugins = ("tests.servers.plugin", "tests.contract.steps")
+
+# How long an example takes says how busy the machine is.
+settings.register_profile(
+    "patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("patient")
 
 TESTS = Path(__file__).parent
 # Tests that drive whole systems, for long or through faults. What they reach is covered elsewhere,

@@ -14,7 +14,7 @@ from tests.browser.watching import Watched, watched
 from tests.servers import Unavailable
 
 # Generous, for busy machines: nothing waits so long when it works.
-expect.set_options(timeout=20_000)
+expect.set_options(timeout=60_000)
 # The first test may have to install the browser.
 INSTALLING_SECONDS = 600
 

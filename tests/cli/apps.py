@@ -22,7 +22,8 @@ def add(a: int, b: int) -> int:
 
 filed = Mulligan(
     os.environ.get("TEST_STORE", "memory://"),
-    settings=Settings(lease=1.0, beat=0.2, concurrency=4, abandoned_limit=1),
+    # A lease that a busy machine keeps, and that is over soon enough.
+    settings=Settings(lease=4.0, beat=0.2, concurrency=4, abandoned_limit=1),
 )
 
 

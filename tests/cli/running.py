@@ -58,9 +58,11 @@ def refused(code: int, *arguments: str, **more: Any) -> str:
 
 
 @contextmanager
-def process(*arguments: str, **environment: str) -> Iterator["subprocess.Popen[str]"]:
+def process(
+    *arguments: str, program: Sequence[str] = ("-m", "mulligan"), **environment: str
+) -> Iterator["subprocess.Popen[str]"]:
     """A command as a process of its own; killed if it still runs in the end."""
-    command = [sys.executable, "-m", "mulligan", *arguments]
+    command = [sys.executable, *program, *arguments]
     with subprocess.Popen(
         command,
         env={**os.environ, **environment},

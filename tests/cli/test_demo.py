@@ -75,7 +75,7 @@ def test_when_it_is_killed_its_workers_go_too(tmp_path):
         ends = [os.pidfd_open(int(pid)) for pid in workers]
         show.kill()
         for end in ends:
-            assert select.select([end], [], [], 30)[0] == [end]
+            assert select.select([end], [], [], 60)[0] == [end]
             os.close(end)
 
 

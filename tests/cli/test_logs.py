@@ -149,7 +149,7 @@ def test_a_worker_process_writes_one_object_a_line_whatever_jobs_say(tmp_path):
     app = "tests.cli.apps:filed"
     with process("enqueue", app, "outlive", "--id", "a\u2028b", TEST_STORE=url) as sender:
         assert sender.wait() == 0
-    with process("worker", app, "--log-format", "json", "--idle-exit", "0.3", TEST_STORE=url) as it:
+    with process("worker", app, "--log-format", "json", "--idle-exit", "3", TEST_STORE=url) as it:
         written = read_until(it, '"stopped"')
     read = [json.loads(line) for line in written]
     [failed] = [line for line in read if "failed" in line["message"]]

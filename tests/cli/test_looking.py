@@ -172,7 +172,7 @@ def test_settings_of_an_app_are_its_own(store):
     values = {
         e["name"]: e["value"] for e in good_json("settings", "tests.cli.apps:filed")["settings"]
     }
-    assert values["lease"] == 1
+    assert values["lease"] == 4
     assert "1" in good("settings", "--app", "tests.cli.apps:filed")
 
 

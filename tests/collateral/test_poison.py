@@ -17,10 +17,11 @@ from tests.collateral.app import work
 from tests.stores import STORES, fresh_url, require
 
 JOBS, POISON = 1000, 437
-LONGEST = 120
+LONGEST = 200
 WORKER = [sys.executable, "-m", "mulligan", "worker", "tests.collateral.app:app"]
 
 
+@pytest.mark.timeout(2 * LONGEST)
 @pytest.mark.parametrize("name", [name for name in STORES if name != "memory"])
 async def test_a_job_that_kills_its_process_takes_no_other_to_failed(name, tmp_path):
     require(name)
@@ -57,7 +58,7 @@ async def run_workers(app: Mulligan, url: str) -> int:
             worker = start(environment)
     finally:
         worker.terminate()
-        worker.wait(30)
+        worker.wait(60)
     return deaths
 
 

@@ -5,7 +5,8 @@ import asyncio
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Store
 
-PATIENCE = 5.0
+# Longer than any machine takes to ring; who is not rung sleeps so long.
+PATIENCE = 30.0
 GLANCE = 0.08
 
 

@@ -12,7 +12,8 @@ from mulligan.engine import Engine
 from mulligan.stores.contract import Store
 from mulligan.stores.memory import MemoryStore
 
-QUICK = Settings(lease=0.6, beat=0.1, drain_timeout=5, unknown_task_delay=0.01)
+# The lease is long enough that a busy machine is not mistaken for a dead one.
+QUICK = Settings(lease=2.0, beat=0.1, drain_timeout=30, unknown_task_delay=0.01)
 
 
 def worker_of(app: Mulligan, settings: Settings = QUICK, name: str = "w") -> Worker:

@@ -107,9 +107,10 @@ async def test_a_job_claimed_ahead_is_given_back_when_the_attempts_before_it_tak
     async def all_were_returned() -> bool:
         return set(store.returned) >= set(behind)
 
-    async with engine(app, store, TWO_SLOTS):
-        first = await enqueued(app, store, short, 40)
-        assert set(await ended(store, *first)) == {"done"}
+    async with engine(app, store, TWO_SLOTS) as running:
+        while not running.executor._ahead.room:  # on a busy machine a few take long
+            first = await enqueued(app, store, short, 40)
+            assert set(await ended(store, *first)) == {"done"}
         store.returned.clear()
         blocking = await enqueued(app, store, long, 4)
         behind = blocking[2:]

@@ -73,7 +73,7 @@ async def test_a_chain_goes_through_its_queues_and_gives_the_last_result(pipelin
     healthy.set()
     async with working(pipeline.app), working(pipeline.app):
         chain = await pipeline.aenqueue("abc")
-        assert await chain.aresult(timeout=30) == "abc uploaded"
+        assert await chain.aresult(timeout=60) == "abc uploaded"
         stages = await chain.astages()
         assert [job.queue for stage in stages for job in stage.jobs] == ["ai", "uploads", "reports"]
     assert runs == ["classify", "upload", "report"]
@@ -85,11 +85,11 @@ async def test_a_failing_stage_retries_alone_and_a_replayed_one_goes_on_from_the
     async with working(pipeline.app):
         chain = await pipeline.aenqueue("abc")
         with pytest.raises(JobFailedError, match="away"):
-            await chain.aresult(timeout=30)
+            await chain.aresult(timeout=60)
         assert runs == ["classify", *["upload"] * 3]
         healthy.set()
         assert await pipeline.app.areplay([f"{chain.id}.2"]) == [True]
-        assert await chain.aresult(timeout=30) == "abc uploaded"
+        assert await chain.aresult(timeout=60) == "abc uploaded"
     assert runs == ["classify", *["upload"] * 4, "report"]
 
 
@@ -120,7 +120,7 @@ async def test_a_chain_with_a_key_runs_once_however_often_it_is_sent_until_it_ha
         assert (again.id, again.created) == (chain.id, False)
         assert runs == ["first"]
         healthy.set()
-        assert await again.aresult(timeout=30) == 2
+        assert await again.aresult(timeout=60) == 2
         assert (await keyed.aenqueue(1)).created
 
 
@@ -148,9 +148,9 @@ def spreading(app, healthy):
 async def test_a_fan_out_is_gathered_in_order(spreading):
     async with working(spreading.app), working(spreading.app):
         chain = await spreading.aenqueue("a bb none ccc")
-        assert await chain.aresult(timeout=30) == [1, 2, None, 3]
+        assert await chain.aresult(timeout=60) == [1, 2, None, 3]
         nothing = await spreading.aenqueue("")
-        assert await nothing.aresult(timeout=30) == []
+        assert await nothing.aresult(timeout=60) == []
 
 
 async def test_a_failed_member_leaves_the_rest_waiting_and_a_replay_completes_it(
@@ -165,12 +165,12 @@ async def test_a_failed_member_leaves_the_rest_waiting_and_a_replay_completes_it
         assert "Waiting for 1 of 3 jobs" in await chain.aexplain()
         healthy.set()
         assert await app.areplay([f"{chain.id}.2.1"]) == [True]
-        assert await chain.aresult(timeout=30) == [1, 3, 3]
+        assert await chain.aresult(timeout=60) == [1, 3, 3]
 
 
 async def measured(app: Mulligan, chain: str, place: int) -> object:
     """The result of one member."""
-    return await (await stored(app, f"{chain}.2.{place}")).aresult(timeout=30)
+    return await (await stored(app, f"{chain}.2.{place}")).aresult(timeout=60)
 
 
 async def stored(app: Mulligan, job: str) -> JobHandle[object]:
@@ -192,7 +192,7 @@ async def test_a_cancelled_member_cancels_what_would_gather_it(spreading):
         chain = await spreading.aenqueue("a bb")
         assert await (await stored(app, f"{chain.id}.2.0")).acancel("not needed")
         with pytest.raises(JobCancelledError, match="which it awaits, was cancelled"):
-            await chain.aresult(timeout=30)
+            await chain.aresult(timeout=60)
 
 
 async def test_cancelling_a_chain_ends_all_of_it(spreading):
@@ -226,9 +226,9 @@ async def test_calls_of_any_tasks_are_gathered(app):
 
     async with working(app):
         job = await app.agather([double.call(2), text.call("x")], listed, id="g")
-        assert await job.aresult(timeout=30) == [4, "x"]
+        assert await job.aresult(timeout=60) == [4, "x"]
         again = await app.agather([double.call(2), text.call("x")], listed, id="g")
-        assert (again.created, await again.aresult(timeout=30)) == (False, [4, "x"])
+        assert (again.created, await again.aresult(timeout=60)) == (False, [4, "x"])
 
 
 async def test_a_sink_has_one_key_over_all_its_retries_and_sees_no_refused_result(app):
@@ -246,8 +246,8 @@ async def test_a_sink_has_one_key_over_all_its_retries_and_sees_no_refused_resul
 
     async with working(app):
         job = await classify.aenqueue("news")
-        assert await job.aresult(timeout=30) == "news"
-        await (await stored(app, f"{job.id}.sink.0")).aresult(timeout=30)
+        assert await job.aresult(timeout=60) == "news"
+        await (await stored(app, f"{job.id}.sink.0")).aresult(timeout=60)
     assert seen == [(f"{job.id}.0", "news")] * 3
 
 

@@ -11,6 +11,7 @@ from collections import defaultdict
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -177,6 +178,7 @@ class Play:
         self._crew.append((engine, asyncio.ensure_future(engine.run())))
 
 
+@pytest.mark.timeout(600)  # a minute of computing, on a machine that is busy several
 @settings(deadline=None, max_examples=60)
 @given(
     st.lists(st.sampled_from(ENDINGS), max_size=60),

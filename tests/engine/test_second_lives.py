@@ -30,15 +30,15 @@ async def test_a_sink_runs_for_a_second_life_while_that_of_the_first_is_stored(a
 
     async with working(app):
         job = await answer.using(id="q1").aenqueue("why")
-        await job.aresult(timeout=30)
+        await job.aresult(timeout=60)
         first = await job.asink()
         with pytest.raises(JobFailedError, match="away"):
-            await first.aresult(timeout=30)
+            await first.aresult(timeout=60)
         assert await app.apurge(["q1"]) == [True]
         again = await answer.using(id="q1").aenqueue("how")
-        assert (again.created, await again.aresult(timeout=30)) == (True, "HOW")
+        assert (again.created, await again.aresult(timeout=60)) == (True, "HOW")
         second = await again.asink()
-        await second.aresult(timeout=30)
+        await second.aresult(timeout=60)
         assert (await first.ainfo()).status == "failed"
     assert saved == [("q1.0", "WHY"), ("q1.0", "HOW")]
 
@@ -58,10 +58,10 @@ async def test_a_second_dead_letter_of_an_id_is_told_while_the_news_of_the_first
         for reason in ("once", "twice"):
             job = await fails.using(id="doomed").aenqueue(reason)
             with pytest.raises(JobFailedError, match=reason):
-                await job.aresult(timeout=30)
+                await job.aresult(timeout=60)
             await app.apurge(["doomed"])
         last = app.task(name="last")(lambda: None)
-        await (await last.aenqueue()).aresult(timeout=30)
+        await (await last.aenqueue()).aresult(timeout=60)
     assert told == ["once", "twice"]
 
 
@@ -83,10 +83,10 @@ async def test_a_chain_goes_to_its_end_while_stages_of_an_earlier_one_of_its_id_
     async with working(app):
         old = await chain.aenqueue("old")
         with pytest.raises(JobFailedError, match="no paper"):
-            await old.aresult(timeout=30)
+            await old.aresult(timeout=60)
         assert await app.apurge(["page"]) == [True]
         new = await chain.aenqueue("new")
-        assert await new.aresult(timeout=30) == "printed new"
+        assert await new.aresult(timeout=60) == "printed new"
         assert [len(stage.jobs) for stage in await new.astages()] == [1, 1]
     assert runs == ["old", "old", "new"]
 
@@ -105,7 +105,7 @@ async def test_a_gather_is_refused_while_members_of_an_earlier_one_of_its_id_are
     async with working(app):
         old = await app.agather([double.call(n) for n in (1, 0)], total, id="sum")
         with pytest.raises(JobFailedError):
-            await app.job("sum.1.1").aresult(timeout=30)
+            await app.job("sum.1.1").aresult(timeout=60)
         await old.acancel()
         assert await app.apurge(["sum.2", "sum.1.0"]) == [True, True]
         calls = [double.call(n) for n in (3, 4)]
@@ -113,4 +113,4 @@ async def test_a_gather_is_refused_while_members_of_an_earlier_one_of_its_id_are
             await app.agather(calls, total, id="sum")
         assert await app.apurge(["sum.1.1"]) == [True]
         again = await app.agather(calls, total, id="sum")
-        assert (again.created, await again.aresult(timeout=30)) == (True, 14)
+        assert (again.created, await again.aresult(timeout=60)) == (True, 14)

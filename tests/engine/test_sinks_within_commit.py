@@ -109,8 +109,8 @@ async def ledger(request, tmp_path):
 async def written(ledger: Ledger, text: str = "news") -> str:
     """Run the task, wait for its sink, and say the key that this must have had."""
     job = await ledger.ask.aenqueue(text)
-    await job.aresult(timeout=30)
-    await ledger.app.job(f"{job.id}.sink.0").aresult(timeout=30)
+    await job.aresult(timeout=60)
+    await ledger.app.job(f"{job.id}.sink.0").aresult(timeout=60)
     return f"{job.id}.0"
 
 
@@ -163,7 +163,7 @@ async def test_a_sink_that_never_succeeds_is_a_dead_letter_and_leaves_nothing(le
         ledger.mishap = lambda: None
         [letter] = await ledger.app.dead_letters().alist()
         assert await ledger.app.areplay([letter.id]) == [True]
-        await ledger.app.job(letter.id).aresult(timeout=30)
+        await ledger.app.job(letter.id).aresult(timeout=60)
     assert [entry for entry, _ in ledger.entries()] == ["news"]
 
 
@@ -227,7 +227,7 @@ async def test_a_worker_that_is_presumed_dead_during_its_sink_leaves_nothing(led
     await standing.wait()
     async with working(ledger.app):
         sink = ledger.app.job(f"{job.id}.sink.0")
-        await sink.aresult(timeout=30)
+        await sink.aresult(timeout=60)
         moving.set()
         engine.stop()
         await running

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from collections.abc import Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from mulligan import Delays, Mulligan, Retry, current_job
 from mulligan.core.decide import decide
 from mulligan.core.facts import Facts
 from mulligan.core.fairness import Carry, plan_claim
+from mulligan.core.job import Claim, NewJob
 from mulligan.core.outcome import Lost
 from mulligan.engine import Engine
 from mulligan.stores.memory import MemoryStore
@@ -83,11 +85,11 @@ async def test_what_a_plain_function_raises_is_its_failure(app, store):
 
 
 async def test_a_blocked_event_loop_loses_no_lease(app, store):
-    """The loop is blocked for three leases; the heartbeat's own thread goes on."""
+    """The loop is blocked for longer than a lease; the heartbeat's own thread goes on."""
 
     @app.task(retry=AT_ONCE)
     async def blocks() -> int:
-        time.sleep(3 * QUICK.lease)  # noqa: ASYNC251 - the point of the test
+        time.sleep(1.5 * QUICK.lease)  # noqa: ASYNC251 - the point of the test
         return current_job().attempt
 
     @app.task
@@ -115,7 +117,7 @@ async def observe(store: MemoryStore, job: str) -> None:
 async def test_a_function_that_outlives_its_timeout_fails_its_attempt_and_is_abandoned(app, store):
     release = threading.Event()
 
-    @app.task(timeout=0.05, retry=AT_ONCE)
+    @app.task(timeout=1.0, retry=AT_ONCE)  # in which a busy machine starts a thread
     def stuck() -> int:
         attempt = current_job().attempt
         if attempt == 1:
@@ -226,6 +228,10 @@ async def runs(store: MemoryStore, count: int) -> bool:
     return (await store.stats()).running.get(("default", "default")) == count
 
 
+async def all_failed_once(store: MemoryStore, jobs: Sequence[NewJob]) -> bool:
+    return all([(await found(store, job.id)).retry_count == 1 for job in jobs])
+
+
 async def test_a_worker_that_cannot_reach_its_store_stops_when_told_to(app):
     store = Faulty()
     store.lose["beat"] = 1_000_000
@@ -297,12 +303,13 @@ async def test_a_seizure_whose_reply_was_lost_is_counted_as_a_lost_attempt_all_t
 
 
 async def test_a_worker_that_lost_its_lease_stops_the_attempt_and_its_commit_is_refused(app, store):
-    stopped = asyncio.Event()
+    started, stopped = asyncio.Event(), asyncio.Event()
 
     @app.task(retry=AT_ONCE)
     async def work() -> str:
         if current_job().attempt > 1:
             return "by another"
+        started.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -312,11 +319,13 @@ async def test_a_worker_that_lost_its_lease_stops_the_attempt_and_its_commit_is_
     job = work.call().job
     await store.enqueue([job])
     async with engine(app, store):
-        await until(lambda: runs(store, 1))
+        await started.wait()
         # As if the process had been paused beyond its lease: another one seizes the job.
-        await store.leave(worker_of(app))
-        [seized] = await store.seize(10, worker_of(app, name="reaper"))
-        await store.commit([decide(seized, Lost(), Facts(), 0.5)])
+        seized: list[Claim] = []
+        while not seized:  # a beat may come in between
+            await store.leave(worker_of(app))
+            seized = await store.seize(10, worker_of(app, name="reaper"))
+        await store.commit([decide(each, Lost(), Facts(), 0.5) for each in seized])
         assert await ended(store, job.id) == ["done"]
         await stopped.wait()
     assert (await found(store, job.id)).value() == "by another"
@@ -365,6 +374,7 @@ async def test_a_retry_held_by_a_cap_does_not_make_the_fetcher_spin(app, store):
     jobs = [work.call().job for _ in range(3)]
     await store.enqueue(jobs)
     async with engine(app, store):
+        await until(lambda: all_failed_once(store, jobs))
         await until(lambda: runs(store, 1))
         before = len(claims)
         await asyncio.sleep(0.5)  # a while in which nothing happens is what is looked at

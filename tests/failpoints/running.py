@@ -27,7 +27,8 @@ PROCESSES.set_forkserver_preload(
     ["tests.failpoints.running", "mulligan.stores.sqlite", "mulligan.stores.redis",
      "mulligan.stores.postgres", "mulligan.stores.mongo"]
 )  # fmt: skip
-PATIENCE = 60.0
+# Longer than a worker of a play goes on, so that what is wrong is seen by who looks.
+PATIENCE = 120.0
 # Every worker places the next tick of the app's one periodic task.
 PLACED = {"tick": "pending"}
 # What a worker does every second, and how long a half-taken permit may be somebody's yet.

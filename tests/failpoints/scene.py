@@ -16,7 +16,7 @@ from mulligan.engine import Engine
 from mulligan.stores.contract import Selection, Stats, Store
 
 LOOK_EVERY = 0.05
-PATIENCE = 30.0
+PATIENCE = 60.0
 # The lease of a worker that is dead before the play begins.
 GHOST_LEASE = 0.01
 

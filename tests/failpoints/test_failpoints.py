@@ -33,6 +33,7 @@ def places_on(tmp_path_factory) -> Iterator[Callable[[str], Places]]:
         yield on
 
 
+@pytest.mark.timeout(400)  # some plays have dozens of points
 @pytest.mark.parametrize(("store", "play"), CASES)
 async def test_whatever_is_killed_where_ends_as_if_nothing_had_happened(
     store, play, places_on, tmp_path

@@ -9,6 +9,7 @@ from tests.failpoints.supervising import kill_at, points_of
 AT_A_TIME = 4
 
 
+@pytest.mark.timeout(400)  # each of its points starts processes
 @pytest.mark.parametrize("adopting", [False, True], ids=["starting", "adopting"])
 async def test_the_next_supervisor_finds_every_process_and_starts_none_twice(adopting, tmp_path):
     room = asyncio.Semaphore(AT_A_TIME)

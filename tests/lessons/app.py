@@ -9,7 +9,8 @@ from pathlib import Path
 
 from mulligan import Delays, Mulligan, Retry, Settings, current_job
 
-LEASE = 1.5
+# Soon over, and long enough that a busy machine is not mistaken for a dead one.
+LEASE = 3.0
 URL, LEDGER = "MULLIGAN_LESSONS_URL", "MULLIGAN_LESSONS_LEDGER"
 AT_ONCE = Retry(3, Delays((0,)))
 # Calls through it hold the GIL, as a C extension may.
@@ -57,15 +58,15 @@ async def kills() -> None:
 
 @app.task(retry=AT_ONCE)
 async def blocks_the_loop() -> int:
-    """For three leases nothing else runs on the loop."""
-    time.sleep(3 * LEASE)  # noqa: ASYNC251 - the point of it
+    """For two leases nothing else runs on the loop."""
+    time.sleep(2 * LEASE)  # noqa: ASYNC251 - the point of it
     return current_job().attempt
 
 
 @app.task(retry=AT_ONCE)
 async def computes() -> int:
-    """For three leases the interpreter is busy with this."""
-    end = time.monotonic() + 3 * LEASE
+    """For two leases the interpreter is busy with this."""
+    end = time.monotonic() + 2 * LEASE
     while time.monotonic() < end:
         sum(range(1000))
     return current_job().attempt
@@ -73,9 +74,9 @@ async def computes() -> int:
 
 @app.task(retry=AT_ONCE)
 def holds_the_gil() -> int:
-    """Calls that let no other thread run for half a lease, with a breath after each."""
+    """Calls that let no other thread run for a quarter of a lease, with a breath after each."""
     for _ in range(6):
-        HOLDING_THE_GIL.usleep(int(LEASE / 2 * 1_000_000))
+        HOLDING_THE_GIL.usleep(int(LEASE / 4 * 1_000_000))
         time.sleep(LEASE / 10)
     return current_job().attempt
 

@@ -30,7 +30,7 @@ def app(store_url):
 async def test_a_blocked_event_loop_or_a_held_gil_does_not_lose_leases(
     app, store_url, tmp_path, task
 ):
-    """One worker is blocked for three leases while another one looks for lost jobs."""
+    """One worker is blocked for two leases while another one looks for lost jobs."""
     with processes(store_url, tmp_path) as run:
         run.worker()
         run.worker()

@@ -12,7 +12,7 @@ from shutil import which
 import httpx
 import pytest
 
-from tests.server.serving import server
+from tests.server.serving import PATIENCE, client_of, server
 
 CLIENTS = Path(__file__).parents[2] / "examples" / "clients"
 TOKEN = "t" * 32
@@ -39,7 +39,7 @@ def api(tmp_path) -> Iterator[httpx.Client]:
     headers = {"Authorization": f"Bearer {TOKEN}"}
     with (
         server("--store", url, "--token-file", str(tokens)) as (address, _),
-        httpx.Client(base_url=address, headers=headers) as client,
+        client_of(address, headers=headers) as client,
     ):
         yield client
 
@@ -51,7 +51,7 @@ def worker(*command: str) -> Iterator["subprocess.Popen[bytes]"]:
         try:
             yield it
             it.send_signal(signal.SIGTERM)
-            assert it.wait(30) == 0
+            assert it.wait(PATIENCE) == 0
         finally:
             if it.poll() is None:
                 it.kill()

@@ -5,16 +5,22 @@ import signal
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
-from mulligan.server.running import STOP_WITHIN
 from tests.cli.running import process, read_until, refused
-from tests.server.serving import server
+from tests.server.serving import PATIENCE, client_of, server
 
 APP = "tests.server.apps:app"
+get, post = partial(httpx.get, timeout=PATIENCE), partial(httpx.post, timeout=PATIENCE)
+# A server that takes very long to finish what is under way.
+LENIENT = (
+    "from mulligan.server import running; running.STOP_WITHIN = 3600;"
+    "from mulligan.cli import main; main()"
+)
 
 
 @pytest.fixture
@@ -24,19 +30,19 @@ def url(tmp_path):
 
 def test_it_serves_until_told_to_stop_and_exits_cleanly(url):
     with server("--store", url) as (address, it):
-        assert httpx.get(f"{address}/api/status").json()["regions"] == {}
+        assert get(f"{address}/api/status").json()["regions"] == {}
         it.send_signal(signal.SIGTERM)
-        assert it.wait(20) == 0
+        assert it.wait(PATIENCE) == 0
 
 
 def test_several_servers_share_a_store(url):
     with server("--store", url) as (one, _), server("--store", url) as (two, _):
-        httpx.post(f"{one}/api/jobs", json={"task": "a", "id": "j"}).raise_for_status()
-        assert httpx.get(f"{two}/api/jobs/j").json()["status"] == "pending"
+        post(f"{one}/api/jobs", json={"task": "a", "id": "j"}).raise_for_status()
+        assert get(f"{two}/api/jobs/j").json()["status"] == "pending"
 
 
 def test_being_told_to_stop_ends_streams(url):
-    with server("--store", url) as (address, it), httpx.Client(base_url=address) as client:
+    with server("--store", url) as (address, it), client_of(address) as client:
         worker = client.post("/worker/join", json={}).json()["worker"]
         with client.stream("GET", "/api/events") as stream:
             assert stream.headers["content-type"].startswith("text/event-stream")
@@ -45,15 +51,15 @@ def test_being_told_to_stop_ends_streams(url):
             assert worker in next(lines)
             it.send_signal(signal.SIGTERM)
             assert "event: snapshot" not in list(lines)
-        assert it.wait(20) == 0
+        assert it.wait(PATIENCE) == 0
 
 
 def test_changes_are_streamed_as_they_happen(url):
-    with server("--store", url) as (address, _), httpx.Client(base_url=address) as client:
-        with client.stream("GET", "/api/events", timeout=20) as stream:
+    with server("--store", url) as (address, _), client_of(address) as client:
+        with client.stream("GET", "/api/events") as stream:
             lines = stream.iter_lines()
             assert next(lines) == "event: snapshot"
-            httpx.post(f"{address}/api/jobs", json={"task": "a", "queue": "mail"})
+            post(f"{address}/api/jobs", json={"task": "a", "queue": "mail"})
             while next(lines) != "event: change":
                 pass
             change = json.loads(next(lines).removeprefix("data: "))
@@ -63,9 +69,9 @@ def test_changes_are_streamed_as_they_happen(url):
 
 def test_with_an_app_its_queues_are_configured_and_its_tasks_known(url):
     with server(APP, TEST_STORE=url) as (address, _):
-        names = [task["name"] for task in httpx.get(f"{address}/api/tasks").json()["tasks"]]
+        names = [task["name"] for task in get(f"{address}/api/tasks").json()["tasks"]]
         assert "ask" in names
-        answer = httpx.post(f"{address}/api/jobs", json={"task": "nothing"})
+        answer = post(f"{address}/api/jobs", json={"task": "nothing"})
         assert answer.status_code == 422
 
 
@@ -115,13 +121,13 @@ def test_neither_the_library_nor_the_help_pays_for_the_server():
 
 
 def test_the_server_seizes_what_a_dead_worker_held(url):
-    with server("--store", url) as (address, _), httpx.Client(base_url=address) as client:
+    with server("--store", url) as (address, _), client_of(address) as client:
         client.post("/api/jobs", json={"task": "a", "id": "j"})
         worker = client.post("/worker/join", json={"lease": 1}).json()["worker"]
         assert client.post("/worker/claim", json={"worker": worker}).json()["jobs"]
         other = client.post("/worker/join", json={}).json()["worker"]
-        asked = {"worker": other, "wait": 20}
-        (job,) = client.post("/worker/claim", json=asked, timeout=30).json()["jobs"]
+        asked = {"worker": other, "wait": 30}
+        (job,) = client.post("/worker/claim", json=asked).json()["jobs"]
         assert (job["id"], job["attempt"]) == ("j", 2)
         (lost,) = client.get("/api/jobs/j/history").json()["attempts"]
         assert (lost["type"], lost["worker"]) == ("Lost", worker)
@@ -142,21 +148,24 @@ def test_it_says_where_it_listens_and_who_may_ask(url, tmp_path):
 
 
 def test_told_twice_it_stops_at_once(url):
-    with server("--store", url) as (address, it), socket.create_connection(peer(address)) as slow:
+    with (
+        server("--store", url, program=("-c", LENIENT)) as (address, it),
+        socket.create_connection(peer(address)) as slow,
+    ):
         slow.sendall(b"POST /api/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n")
         slow.sendall(b"Content-Type: application/json\r\n\r\n{")  # and never the rest
-        assert httpx.get(f"{address}/api/status").status_code == 200
+        assert get(f"{address}/api/status").status_code == 200
         it.send_signal(signal.SIGTERM)
         while is_served(address):  # until it takes nobody in, and waits for the slow one
             pass
         it.send_signal(signal.SIGTERM)
-        assert it.wait(STOP_WITHIN - 2) == 0
+        assert it.wait(PATIENCE) == 0
 
 
 def is_served(address: str) -> bool:
     """Whether the server still answers."""
     try:
-        return httpx.get(f"{address}/api/status").is_success
+        return get(f"{address}/api/status").is_success
     except httpx.TransportError:
         return False
 

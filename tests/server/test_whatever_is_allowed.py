@@ -2,14 +2,13 @@
 
 from functools import cache
 
-import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis.strategies import one_of
 
 from mulligan.server.openapi import describe
 from mulligan.server.routes import ROUTES
-from tests.server.serving import server
+from tests.server.serving import client_of, server
 
 # An event stream has no end that a check could wait for.
 ROWS = [row for row in ROUTES if row.path != "/api/events"]
@@ -34,7 +33,7 @@ def description():
 def address(tmp_path_factory):
     """A server over a store with jobs in every state."""
     url = f"sqlite:///{tmp_path_factory.mktemp('store')}/jobs.db"
-    with server("--store", url) as (found, _), httpx.Client(base_url=found) as client:
+    with server("--store", url) as (found, _), client_of(found) as client:
 
         def post(path, body):
             answer = client.post(path, json=body)

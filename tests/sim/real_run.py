@@ -27,7 +27,7 @@ from tests.stores import remove_keys, with_query
 REAL = str(Path(__file__).with_name("real.toml"))
 # 30 s of service become 0.9 s.
 QUICK = 0.03
-PATIENCE = 60.0
+PATIENCE = 120.0
 REDIS = "MULLIGAN_TEST_REDIS_URL"
 
 

@@ -8,6 +8,7 @@ from tests.sim.real_run import QUICK, REAL, Start, place, real, simulated
 from tests.stores import require
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("engine", ["sqlite", "redis"])
 def test_three_real_workers_start_jobs_in_the_order_of_the_simulator(engine, tmp_path):
     require(engine)

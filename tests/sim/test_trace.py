@@ -104,9 +104,9 @@ async def worked(url):
     bad_for_good = await spoilt.using(id="spoilt").aenqueue()
     engine = asyncio.get_running_loop().create_future()
     running = asyncio.ensure_future(work(app, new_worker(app), engine.set_result))
-    await asyncio.wait_for(good_in_the_end.aresult(), 30)
+    await asyncio.wait_for(good_in_the_end.aresult(), 60)
     with pytest.raises(JobFailedError):
-        await asyncio.wait_for(bad_for_good.aresult(), 30)
+        await asyncio.wait_for(bad_for_good.aresult(), 60)
     (await engine).stop()
     await running
     await flaky.using(id="waiting").aenqueue()

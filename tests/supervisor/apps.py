@@ -9,7 +9,7 @@ from mulligan import Delays, Mulligan, Retry, Settings, current_job
 
 app = Mulligan(
     os.environ.get("TEST_STORE", "memory://"),
-    settings=Settings(lease=2.0, beat=0.2, concurrency=2),
+    settings=Settings(lease=10.0, beat=0.2, concurrency=2),
 )
 HOG: list[bytes] = []
 

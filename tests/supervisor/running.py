@@ -14,7 +14,7 @@ from typing import Any
 
 from mulligan.supervisor.locks import holders, is_held
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 # Tiny times, so that a test need not wait for any of them.
 QUICK = {"cooldown": 0, "backoff": 0.05, "backoff_max": 0.2, "drain_timeout": 20}
 

@@ -24,6 +24,8 @@ from tests.cli.running import good, good_json, process, read_until, refused
 from tests.stores import STORES
 from tests.supervisor.running import APP
 
+pytestmark = pytest.mark.timeout(400)
+
 
 def test_a_bad_file_is_refused_in_one_line(tmp_path):
     file = tmp_path / "fleet.toml"
@@ -245,12 +247,12 @@ def test_a_worker_ends_when_it_is_idle(fleet):
 
 def test_a_worker_that_works_is_not_idle(fleet, enqueue):
     enqueue("hold", str(fleet.gate), str(fleet.ledger))
-    with process("worker", APP, "--idle-exit", "0.2", TEST_STORE=fleet.url) as one:
+    with process("worker", APP, "--idle-exit", "3", TEST_STORE=fleet.url) as one:
         fleet.until(lambda: len(fleet.ran()) == 1)
         enqueue("hold", str(fleet.gate), str(fleet.ledger))
         fleet.until(lambda: len(fleet.ran()) == 2)
         fleet.gate.touch()
-        read_until(one, "nothing to do for 0.2 s; ending")
+        read_until(one, "nothing to do for 3 s; ending")
         assert one.wait() == 0
 
 

@@ -28,7 +28,7 @@ def test_a_producer_and_a_worker_write_one_trace(tmp_path):
         capture_output=True,
         text=True,
     )
-    with process("worker", APP, "--idle-exit", "0.5", **environment) as worker:
+    with process("worker", APP, "--idle-exit", "3", **environment) as worker:
         read_until(worker, "stopped")
         assert worker.wait() == 0
     assert do(url, lambda store: store.get(f"{made.stdout.strip()}.2")).value() == "WHY!"
