@@ -165,7 +165,7 @@ def test_urls_are_shown_without_what_is_secret_in_them():
 async def open_and_close(url: str) -> None:
     store = make_store(url)
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await store.open()
     finally:
         await store.close()

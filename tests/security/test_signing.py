@@ -12,13 +12,17 @@ from msgspec.structs import replace
 from mulligan import Delays, JobFailedError, Mulligan, Retry, Settings, each
 from mulligan.app.mulligan import KEYS_VARIABLE
 from mulligan.app.working import new_worker
+from mulligan.core.decide import decide
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import NewJob, encode
+from mulligan.core.outcome import Dead, Lost
 from mulligan.core.signing import SIGNATURE, Keys
 from mulligan.server.application import make_application
 from mulligan.server.guard import Guard
 from mulligan.server.service import Service
 from mulligan.stores.contract import Selection, Store
+from mulligan.stores.signed import signed
+from tests.contract.making import REAPER, begin
 from tests.hostile.running import bare, working
 
 KEY, OTHER = "k" * 32, "x" * 32
@@ -68,9 +72,9 @@ async def test_signed_jobs_run_and_what_follows_from_them_is_signed(app):
 
     async with working(app), bare(app) as store:
         chain = await (numbers | each(double) | total).aenqueue(4)
-        assert await chain.aresult(timeout=30) == 12
+        assert await chain.aresult(timeout=60) == 12
         with pytest.raises(JobFailedError):
-            await (await broken.using(id="b").aenqueue()).aresult(timeout=30)
+            await (await broken.using(id="b").aenqueue()).aresult(timeout=60)
         while not (saved and told):  # noqa: ASYNC110 - the last stages have no handle
             await asyncio.sleep(0.01)
         jobs = (await store.page(Selection(), 100)).jobs
@@ -105,9 +109,9 @@ async def test_a_job_that_is_not_signed_well_is_a_dead_letter_and_never_runs(app
     async with bare(app) as store, working(app):
         await store.enqueue([bad])
         with pytest.raises(JobFailedError, match="sign"):
-            await app.job("bad").aresult(timeout=30)
+            await app.job("bad").aresult(timeout=60)
         after = await pay.aenqueue(5)
-        assert await after.aresult(timeout=30) == 5
+        assert await after.aresult(timeout=60) == 5
         job = await app.job("bad").ainfo()
         [attempt] = await app.job("bad").ahistory()
         jobs = (await store.page(Selection(), 100)).jobs
@@ -131,9 +135,31 @@ async def test_a_forged_job_does_not_speak_through_the_reaper(app):
         await store.leave(gone)
         async with working(app):
             with pytest.raises(JobFailedError):
-                await app.job("bad").aresult(timeout=30)
+                await app.job("bad").aresult(timeout=60)
         jobs = (await store.page(Selection(), 100)).jobs
     assert [job.id for job in jobs] == ["bad"]
+
+
+@pytest.mark.parametrize("sound", [True, False])
+async def test_a_forged_job_does_not_speak_through_a_beat(store, clock, sound):
+    """A reaper whose reply was lost learns from a beat what it has seized, and decides that too."""
+    keys, last = Keys([KEY]), forged("j", on_dead={"task": "tell"}, retry=Retry(0))
+    seen = signed(store, keys)
+    [first] = await begin(store, keys.sign(last) if sound else last)
+    clock.advance(100)
+    [unheard] = await store.seize(1, REAPER)
+    clock.advance(REAPER.lease + 1)
+    beat = await seen.beat(REAPER, [first.lease])
+    assert (beat.lost, beat.facts) == ([first.lease], await store.facts())
+    [seized] = beat.seized
+    assert seized.lease == unheard.lease
+    outcome = decide(seized, Lost(), beat.facts, 0.0)
+    assert isinstance(outcome, Dead)
+    assert [each.task for each in outcome.next] == (["tell"] if sound else [])
+    assert await seen.commit([outcome]) == ["written"]
+    stored = (await store.page(Selection(), 10)).jobs
+    assert {job.task for job in stored} == ({"pay", "tell"} if sound else {"pay"})
+    assert all(keys.refusal(job.id, job.task, job.body) is None for job in stored) is sound
 
 
 async def hold(store: Store, worker) -> None:
@@ -155,9 +181,9 @@ async def test_a_replayed_job_is_still_signed(app):
     async with working(app):
         job = await pay.aenqueue()
         with pytest.raises(JobFailedError):
-            await job.aresult(timeout=30)
+            await job.aresult(timeout=60)
         assert await app.areplay([job.id]) == [True]
-        assert await job.aresult(timeout=30) == 2
+        assert await job.aresult(timeout=60) == 2
 
 
 async def test_a_missing_key_is_added_and_the_job_replayed(app):
@@ -172,10 +198,10 @@ async def test_a_missing_key_is_added_and_the_job_replayed(app):
         await store.enqueue([Keys([OTHER]).sign(forged("j"))])
         async with working(app):
             with pytest.raises(JobFailedError, match="signed with key"):
-                await app.job("j").aresult(timeout=30)
+                await app.job("j").aresult(timeout=60)
         await app.areplay(["j"])
         async with working(new):
-            assert await app.job("j").aresult(timeout=30) == 1
+            assert await app.job("j").aresult(timeout=60) == 1
 
 
 # -- where keys come from ----------------------------------------------------------------------
