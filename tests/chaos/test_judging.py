@@ -1,0 +1,68 @@
+"""What the stores are allowed in a run, and what they are not."""
+
+from mulligan.stores.contract import Count
+from mulligan.testing.history import Fault
+from mulligan.testing.history.events import Kept
+from tests.chaos.judging import UNWRITTEN, as_written, forgetful
+from tests.history.story import RETRY, Story, lease
+
+
+def counted(seconds: float) -> Story:
+    """A count of 1 is answered, the server is killed so much later, a count of 2 is answered."""
+    story = Story().tally("failed", 1).wait(seconds - 1)
+    return story.tell(Fault(what="server killed")).tally("failed", 2)
+
+
+def broken(story: Story, *, found: float) -> set[str]:
+    """What is wrong with this sum, as a store that forgets its last moments is judged."""
+    story.events = forgetful(story.events)
+    return story.stock(tallies=[Count("default", "EU", "failed", found)]).broken()
+
+
+def test_a_count_of_the_last_moment_before_a_kill_may_be_missing():
+    assert broken(counted(UNWRITTEN), found=2) == set()
+
+
+def test_a_count_of_the_last_moment_before_a_kill_may_be_there():
+    assert broken(counted(UNWRITTEN), found=3) == set()
+
+
+def test_a_count_of_long_before_a_kill_may_not_be_missing():
+    assert broken(counted(UNWRITTEN + 1), found=2) == {"tallies add up"}
+
+
+def test_a_count_after_a_kill_may_not_be_missing():
+    assert broken(counted(UNWRITTEN), found=1) == {"tallies add up"}
+
+
+def test_no_other_fault_excuses_a_missing_count():
+    story = Story().tally("failed", 1).tell(Fault(what="worker killed"))
+    assert broken(story, found=0) == {"tallies add up"}
+
+
+def test_nothing_but_counts_may_be_forgotten():
+    story = Story().enqueue("a").tell(Fault(what="server killed"))
+    story.events = forgetful(story.events)
+    assert story.stock().broken() == {"nothing is lost"}
+
+
+def overtaken(*verdicts: str) -> set[str]:
+    """What is wrong if a retry is answered so, each time that it is sent, and the job goes on."""
+    story = Story().enqueue("a").claim(lease("a", 1))
+    for verdict in verdicts:
+        story.again("a", 1, verdict)
+    story.claim(lease("a", 2, lane=RETRY, retry_count=1)).commit("a", 2, "done")
+    story.events = as_written(story.events)
+    failures = [(1, "E", "no")]
+    return story.stock(Kept("a", "done", retry_count=1, failures=failures)).broken()
+
+
+def test_what_was_written_may_be_answered_as_written_already():
+    assert overtaken("already") == set()
+    assert overtaken("lost", "already") == set()
+    assert overtaken("written", "already") == set()
+
+
+def test_what_was_not_written_may_not_be_answered_so():
+    assert overtaken("stale", "already") != set()
+    assert overtaken("stale") != set()
