@@ -26,7 +26,7 @@ from mulligan.stores import make_store
 from mulligan.stores.contract import Adopted, Count, Selection
 from mulligan.stores.memory import MemoryStore
 from mulligan.stores.mongo import MongoStore, base, colliding, schema
-from mulligan.stores.mongo.base import Change, statements
+from mulligan.stores.mongo.base import Change, line_of, statements
 from mulligan.stores.mongo.gathering import Gathering
 from tests.contract.making import (
     ANN,
@@ -793,7 +793,7 @@ async def test_an_outcome_that_was_written_is_not_stale_though_the_next_came_bef
 
     async def overtaken(collection, each):
         reply = await colliding.write(collection, each)
-        if not quick:
+        if collection.name == "tasks" and not quick:
             quick.append(BOB)
             quick.extend(await another.commit([done(await start(another, RETRY, worker=BOB))]))
         return reply
@@ -1357,6 +1357,114 @@ async def test_jobs_of_a_store_from_before_there_were_lives_go_on(store, tasks, 
     await store.enqueue(jobs("a"))
     assert (await store.get("a")).token > first.token
     assert await store.commit([done(first)]) == ["stale"]
+
+
+async def test_lanes_of_an_earlier_layout_are_found(store_url, database, clock):
+    meta = database["tasks_meta"]
+    async with handle(store_url, clock) as store:
+        await store.enqueue(jobs("a"))
+    lanes = [doc["_id"] for doc in meta.find({"_id": Regex("^lane:")})]
+    meta.delete_many({"_id": {"$in": lanes}})
+    listed = [lane.removeprefix("lane:") for lane in lanes]
+    meta.update_one({"_id": "facts"}, {"$set": {"lines": listed}})
+    meta.update_one({"_id": "layout"}, {"$set": {"version": 1}})
+    async with handle(store_url, clock) as store:
+        assert (await start(store, FRESH)).id == "a"
+    assert "lines" not in meta.find_one({"_id": "facts"})
+    assert meta.find_one({"_id": "layout"})["version"] == schema.LAYOUT
+    late = job("b", queue="late")
+    async with handle(store_url, clock) as store:
+        await store.enqueue([late])
+    meta.delete_one({"_id": "lane:" + line_of(late.lane)})
+    meta.update_one({"_id": "facts"}, {"$addToSet": {"lines": line_of(late.lane)}})
+    async with handle(store_url, clock) as store:
+        assert (await start(store, late.lane)).id == "b", "a process of that layout still ran"
+
+
+async def test_what_every_claim_reads_does_not_grow_with_the_lanes_of_others(store, database):
+    meta = database["tasks_meta"]
+    before = meta.find_one({"_id": "facts"})
+    await store.enqueue([job(f"{n}", queue=f"q{n}") for n in range(50)])
+    assert meta.find_one({"_id": "facts"}) == before
+
+
+async def test_a_claim_finds_a_lane_that_another_process_was_first_to_use(store_url, store, clock):
+    assert (await claim(store)).claims == []
+    async with handle(store_url, clock) as other:
+        await other.enqueue(jobs("a"))
+    assert names(await claim(store)) == ["a"]
+
+
+async def test_a_lane_deeper_than_a_claim_looks_is_taken_in_order(store, clock, monkeypatch):
+    monkeypatch.setattr("mulligan.stores.mongo.fronts.FURTHER", 2)
+    batches = [[f"{batch}{n:02}" for n in range(15)] for batch in "abcd"]
+    for batch in batches:
+        await store.enqueue(jobs(*batch))
+        clock.advance(1)
+    await store.enqueue(jobs("late", delay=3600.0))
+    claimed = [names(await claim(store, demand=6)) for _ in range(10)]
+    assert list(itertools.chain(*claimed)) == list(itertools.chain(*batches))
+    assert names(await claim(store, demand=6)) == []
+
+
+def beaten_once(store, by):
+    """Let another be quicker, after the next claim has read and before it writes."""
+    leases = store._claiming.leases
+    hand_over = leases.hand_over
+
+    async def too_late(wanted, *rest):
+        leases.hand_over = hand_over
+        assert len((await claim(by, demand=len(wanted), worker=BOB)).claims) == len(wanted)
+        return await hand_over(wanted, *rest)
+
+    leases.hand_over = too_late
+
+
+async def test_a_claim_that_lost_stands_back_for_a_second(store, another, clock):
+    await store.enqueue(jobs(*"abcdefghijkl"))
+    beaten_once(store, by=another)
+    assert names(await claim(store, demand=2)) == ["e", "f"], "a and b are gone, c and d left"
+    assert names(await claim(another, demand=1, worker=BOB)) == ["c"]
+    clock.advance(1)
+    assert names(await claim(store, demand=2)) == ["d", "g"]
+
+
+async def test_who_stands_back_in_one_lane_does_not_in_another(store, another):
+    await store.enqueue([*jobs(*"abcdefghij"), *jobs("x", "y", "z", queue="other")])
+    beaten_once(store, by=another)
+    assert names(await claim(store, demand=2)) == ["e", "f"]
+    assert names(await claim(store, FRESH._replace(queue="other"), demand=2)) == ["x", "y"]
+    assert names(await claim(store, FRESH._replace(queue="empty"), demand=2)) == []
+    assert names(await claim(store, demand=2)) == ["g", "h"]
+
+
+async def test_claims_that_lose_again_and_again_take_what_is_first_once_a_second(
+    store, another, clock
+):
+    await store.enqueue(jobs(*(f"{n:02}" for n in range(40))))
+    for _ in range(3):
+        beaten_once(store, by=another)
+        await claim(store)
+        clock.advance(0.4)
+    first = (await claim(another, worker=BOB)).claims[0]
+    await store.commit([Returned(first.lease)])
+    assert names(await claim(store)) == [first.id]
+
+
+@pytest.mark.parametrize("behind", [{}, {"delay": 10.0}])
+async def test_a_claim_stands_back_only_where_it_gets_all_it_wants(store, another, behind):
+    await store.enqueue(jobs(*"abcd"))
+    await store.enqueue(jobs(*"efgh" if behind else "e", **behind))
+    beaten_once(store, by=another)
+    assert names(await claim(store, demand=2)) == ["c", "d"]
+
+
+async def test_of_dead_letters_that_want_one_key_the_first_named_is_replayed(store):
+    for name in ("a", "b"):
+        await store.enqueue(jobs(name, unique_key="k"))
+        await store.commit([dead(await start(store, FRESH))])
+    assert await store.replay(["b", "a"]) == [True, False]
+    assert (await store.get("b")).status == "pending"
 
 
 async def test_indexes_of_earlier_versions_are_dropped(store_url, tasks, clock):

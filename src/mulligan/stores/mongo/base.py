@@ -10,7 +10,7 @@ from typing import Any
 from bson import ObjectId, encode
 from bson.codec_options import CodecOptions
 from msgspec import Struct
-from pymongo import AsyncMongoClient, ReturnDocument, UpdateMany, UpdateOne
+from pymongo import AsyncMongoClient, InsertOne, ReturnDocument, UpdateMany, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.cursor import AsyncCursor
 
@@ -29,6 +29,8 @@ HEX_ID = 24
 # Nobody claims a job so often between a read and the write that follows it.
 APART = TOKENS_PER_LIFE // 4
 PAGE = 10_000
+# How the key of a lane's document among the facts begins; it is there once the lane was used.
+LANE = "lane:"
 
 
 class Change(Struct):
@@ -128,22 +130,34 @@ class Base:
         return int((counter or {})["value"]) - count + 1
 
     async def facts_document(self) -> Doc:
-        """Settings, pauses, regions and every lane that was ever used, in one read."""
-        return self.learn(await self.meta.find_one({"_id": "facts"}) or {})
+        """Settings, pauses, regions and breakers, in one read."""
+        return await self.meta.find_one({"_id": "facts"}) or {}
 
-    def learn(self, facts: Doc) -> Doc:
-        """Know the lanes of a document that was read."""
-        self.lines.update(facts.get("lines", ()))
-        return facts
+    async def epoch(self) -> int:
+        """How often what plans are made from has changed."""
+        facts = await self.meta.find_one({"_id": "facts"}, {"epoch": 1}) or {}
+        return int(facts.get("epoch", 0))
 
     async def know(self, lines: Iterable[str]) -> None:
         """Enter lanes that jobs are about to join, so that every claim looks there."""
-        new = sorted(set(lines) - self.lines)
+        lines = set(lines)
+        new = lines - await self.used(lines)
         if new:
-            await self.meta.update_one(
-                {"_id": "facts"}, {"$addToSet": {"lines": {"$each": new}}}, upsert=True
-            )
-            self.lines.update(new)
+            await enter(self.meta, new)
+            self.lines |= new
+
+    async def used(self, lines: Iterable[str]) -> set[str]:
+        """Those of the lanes that jobs have ever joined."""
+        lines = set(lines)
+        if unknown := lines - self.lines:
+            keys = [LANE + line for line in unknown]
+            for doc in await rows(self.meta.find({"_id": {"$in": keys}}, {"_id": 1})):
+                self.learn(doc["_id"])
+        return lines & self.lines
+
+    def learn(self, key: str) -> None:
+        """Know a lane by the key of its document."""
+        self.lines.add(key.removeprefix(LANE))
 
     # -- writing ---------------------------------------------------------------------------
 
@@ -180,6 +194,11 @@ class Base:
 async def rows(cursor: AsyncCursor[Doc]) -> list[Doc]:
     """All that a query finds, in one reply unless it is huge."""
     return await cursor.batch_size(PAGE).to_list()
+
+
+async def enter(meta: Collection, lines: Iterable[str]) -> None:
+    """Say of lanes that they are used; another process may be doing the same."""
+    await write(meta, [InsertOne({"_id": LANE + line}) for line in sorted(lines)])
 
 
 async def by_id(collection: Collection, keys: Sequence[Any], fields: Doc | None) -> dict[str, Doc]:

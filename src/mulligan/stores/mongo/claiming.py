@@ -84,7 +84,7 @@ class Claiming:
                 return Claimed([], stale=True), claims
             if len(claims) >= plan.demand or not seen.again:
                 break
-        if seen.claims and is_stale(plan, await self.base.facts_document()):
+        if seen.claims and plan.epoch != await self.base.epoch():
             return Claimed([], stale=True), claims
         if len(claims) >= plan.demand:
             await self.bells.stop_waiting(worker.id, seen.standing)
@@ -93,8 +93,8 @@ class Claiming:
     async def look(self, asking: Asking, plan: ClaimPlan) -> Round:
         """Read, walk on a copy, and write what the walk took of what is left of the plan."""
         now, stamp = asking.now, new_stamp(asking.now)
-        facts, snapshot = await self.read(plan, now)
-        if is_stale(plan, facts):
+        epoch, snapshot = await self.read(plan, now)
+        if plan.epoch != epoch:
             return Round([], stale=True)
         while True:
             trial = Trial(snapshot)
@@ -103,6 +103,8 @@ class Claiming:
                 break
             except MissingError as missing:
                 await self.read_more(snapshot, missing, asking)
+        if len(trial.taken) < plan.demand and self.fronts.come_forward(snapshot.lines):
+            return Round([], again=True)
         await self.set_aside(trial)
         wakes = until(now, walked.again_in)
         registers = len(trial.taken) < plan.demand and asking.registered != wakes
@@ -131,8 +133,8 @@ class Claiming:
 
     # -- reading ---------------------------------------------------------------------------
 
-    async def read(self, plan: ClaimPlan, now: int) -> tuple[Doc, Snapshot]:
-        """The facts, and then the lanes and gates of the plan as they are now."""
+    async def read(self, plan: ClaimPlan, now: int) -> tuple[int, Snapshot]:
+        """The epoch, and then the lanes and gates of the plan as they are now."""
         lines = {line_of(s.lane) for s in sources(plan)}
         keys = {g.key for s in sources(plan) for g in s.gates}
         keys |= {g.of for s in sources(plan) for g in s.gates if isinstance(g, Rate) and g.of}
@@ -140,8 +142,8 @@ class Claiming:
             snapshot = Snapshot(now)
             limit = plan.demand + 1
             used = sorted(lines & self.base.lines)
-            (facts, fronts), snapshot.gates = await asyncio.gather(
-                self.fronts.read([NO_LANE, *used], limit),
+            (epoch, fronts), snapshot.gates = await asyncio.gather(
+                self.fronts.read([NO_LANE, *used], limit, unused=lines - self.base.lines),
                 gates.read(self.base, sorted(keys)),
             )
             strays = fronts.pop(NO_LANE)
@@ -154,7 +156,7 @@ class Claiming:
         for line in used:
             snapshot.stand(line, fronts[line], limit)
         await self.read_keys(snapshot)
-        return facts, snapshot
+        return epoch, snapshot
 
     async def read_more(self, snapshot: Snapshot, missing: MissingError, asking: Asking) -> None:
         """Read on where the walk came to the end of what was read."""
@@ -211,6 +213,9 @@ class Claiming:
         wanted = [t for t in trial.taken if not needs_any(t, contested)]
         docs = await self.leases.hand_over(wanted, worker, stamp, now)
         lost = [t for t in trial.taken if t.candidate.key not in docs]
+        if len(docs) < len(wanted) / 2:
+            lines = {line_of(t.candidate.lane) for t in lost}
+            self.fronts.stand_back(lines, len(wanted), await self.base.now())
         if any(t.gates or t.permits for t in lost):
             await gates.give_up(self.base, lost, stamp, now, contested)
             await self.make_good(lost)
@@ -230,11 +235,6 @@ class Claiming:
         keys = {key for taken in gated for key in taken.permits}
         words = {gates.permit_of(stamp, str(key)) for key in docs}
         return await gates.doomed(self.base, keys, words)
-
-
-def is_stale(plan: ClaimPlan, facts: Doc) -> bool:
-    """Whether the plan was made from other facts."""
-    return bool(plan.epoch != facts.get("epoch", 0))
 
 
 def in_place(doc: Doc) -> bool:

@@ -65,11 +65,21 @@ async def insert_where_free(base: Base, docs: Sequence[Doc]) -> list[Doc]:
 
 
 async def write_where_free(base: Base, changes: Sequence[Change]) -> set[Any]:
-    """Write what still matches and whose key no other job has; returns the keys of that."""
-    written = await base.apply(changes)
-    refused = [c for c in changes if c.key not in written and KEEPS in c.update["$set"]]
+    """Write what still matches and whose key no other job has; returns the keys of that.
+
+    Of changes that want the same key the first has the first chance.
+    """
+    first: list[Change] = []
+    later: list[Change] = []
+    keys: set[str] = set()
+    for change in changes:
+        key = change.update["$set"].get(KEEPS)
+        (later if key in keys else first).append(change)
+        keys |= {key} - {None}
+    written = await base.apply(first)
+    refused = [c for c in first if c.key not in written and KEEPS in c.update["$set"]]
     freed = await free(base, {change.update["$set"][KEEPS] for change in refused})
-    left = [change for change in refused if change.update["$set"][KEEPS] in freed]
+    left = [change for change in refused if change.update["$set"][KEEPS] in freed] + later
     return written | await write_where_free(base, left) if left else written
 
 

@@ -20,14 +20,13 @@ NOTHING: Doc = {
     "paused": [],
     "regions": [],
     "breakers": [],
-    "lines": [],
 }
 
 encode = msgspec.json.encode
 
 
 class Known:
-    """One document that every claim reads; its epoch grows with every change of plans."""
+    """One document; every claim looks at its epoch, which grows with every change of plans."""
 
     def __init__(self, base: Base, bells: Bells, counting: Counting) -> None:
         self.base = base
@@ -37,7 +36,6 @@ class Known:
     async def begin(self) -> None:
         """Know nothing, where nothing is known yet."""
         await self.base.meta.update_one({"_id": "facts"}, {"$setOnInsert": NOTHING}, upsert=True)
-        await self.base.facts_document()
 
     async def facts(self, now: int) -> Facts:
         """What plans are made from."""

@@ -7,11 +7,11 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 from pymongo.errors import OperationFailure
 
 from mulligan.core.errors import StoreError
-from mulligan.stores.mongo.base import Base, Collection
+from mulligan.stores.mongo.base import Base, Collection, enter
 from mulligan.stores.mongo.unique import KEEPS
 
 TRIES = 5
-LAYOUT = 1
+LAYOUT = 2
 
 
 def index(name: str, *fields: str, **options: Any) -> IndexModel:
@@ -65,16 +65,28 @@ COUNT_INDEXES = (index("start", "start", **only_with("start")),)
 
 
 async def check_layout(base: Base, where: str) -> None:
-    """Say which layout the documents have; refuse those of a newer release."""
-    known = await base.meta.find_one({"_id": "layout"})
-    if known is None:
-        said = {"$setOnInsert": {"version": LAYOUT}}
-        await base.meta.update_one({"_id": "layout"}, said, upsert=True)
-    elif known.get("version") != LAYOUT:
+    """Bring the documents into the present layout; refuse those of a newer release."""
+    known = await base.meta.find_one({"_id": "layout"}) or {"version": 1}
+    if known.get("version") not in range(1, LAYOUT + 1):
         raise StoreError(
             f"{where} has documents of layout {known.get('version')!r}, and this release knows"
             f" {LAYOUT}; use the newest mulligan everywhere, or another database"
         )
+    if known["version"] < LAYOUT:
+        said = {"$max": {"version": LAYOUT}}
+        await base.meta.update_one({"_id": "layout"}, said, upsert=True)
+    await part_lanes(base)
+
+
+async def part_lanes(base: Base) -> None:
+    """Give each lane a document of its own: in layout 1 one list held all, for claims to read.
+
+    A process that still runs on that layout may have added some since: its list only grows.
+    """
+    while lines := (await base.facts_document()).get("lines"):
+        await enter(base.meta, lines)
+        as_read = {"_id": "facts", "lines": {"$size": len(lines)}}
+        await base.meta.update_one(as_read, {"$unset": {"lines": ""}})
 
 
 def wanted(base: Base) -> list[tuple[Collection, tuple[IndexModel, ...]]]:

@@ -123,7 +123,7 @@ class Workers:
 
     async def pass_on(self, lines: Sequence[str]) -> None:
         """What stands in these lanes is for another sleeper now."""
-        news = [await self.front(line) for line in lines if line in self.base.lines]
+        news = [await self.front(line) for line in sorted(await self.base.used(lines))]
         await self.bells.ring([each for each in news if each is not None])
 
     async def front(self, line: str) -> News | None:
