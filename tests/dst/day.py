@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import random
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from mulligan.testing.history import AnyEvent, Violation, check, in_order
 from mulligan.testing.history.events import Claim, Commit, Enqueue
 from tests.dst import tasks
 from tests.dst.operators import Operated
-from tests.dst.plan import drawn
+from tests.dst.plan import Plan, drawn
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -52,15 +53,30 @@ def is_seen_by_clients(seed: int) -> bool:
 
 def live(seed: int, store: str = "memory://", *, as_clients: bool | None = None) -> Day:
     """Live through the day of a seed, and check its history."""
-    plan = drawn(seed)
     clients = is_seen_by_clients(seed) if as_clients is None else as_clients
     before = time.process_time()
+    plan = drawn(seed)
+    events, faults = lived_through(plan, store, as_clients=clients)
+    events = in_order(events) if clients else events
+    violations = check(
+        events,
+        woken_within=WOKEN_WITHIN if plan.calm else None,
+        told_within=0.0 if clients else TOLD_WITHIN,
+    )
+    seconds = time.process_time() - before
+    return Day(seed, events, violations, faults, *figures(events), seconds)
+
+
+def lived_through(
+    plan: Plan, store: str, *, as_clients: bool
+) -> tuple[list[AnyEvent], "Counter[str]"]:
+    """The history of a day, and how often what went wrong in it."""
     loop = OrderedLoop()
-    random.seed(seed)  # the patience of a loop draws from it
+    random.seed(plan.seed)  # the patience of a loop draws from it
     with seldom(), silence():
         try:
             asyncio.set_event_loop(loop)
-            world = Operated(plan, store, loop, as_clients=clients)
+            world = Operated(plan, store, loop, as_clients=as_clients)
             tasks.stage.world = world
             events = loop.run_until_complete(world.run())
         finally:
@@ -69,20 +85,9 @@ def live(seed: int, store: str = "memory://", *, as_clients: bool | None = None)
             loop.run_until_complete(asyncio.sleep(0))
             asyncio.set_event_loop(None)
             loop.close()
-    events = in_order(events) if clients else events
-    violations = check(
-        events,
-        woken_within=WOKEN_WITHIN if plan.calm else None,
-        told_within=0.0 if clients else TOLD_WITHIN,
-    )
-    return Day(
-        seed,
-        events,
-        violations,
-        world.faults,
-        *figures(events),
-        time.process_time() - before,
-    )
+    faults = world.faults
+    world.let_go()
+    return events, faults
 
 
 def figures(events: list[AnyEvent]) -> tuple[int, int, int]:
@@ -99,6 +104,24 @@ def figures(events: list[AnyEvent]) -> tuple[int, int, int]:
                 jobs.update(new.id for ending in event.endings for new in ending.next)
                 stale += (event.verdicts or []).count("stale")
     return len(jobs), attempts, stale
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Look for no garbage meanwhile, and afterwards only among what came to be meanwhile.
+
+    A day leaves little that is not freed by itself, but makes much that would be looked through.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.collect()
+        gc.unfreeze()
+        if enabled:
+            gc.enable()
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from mulligan.core.errors import StoreError, StoreUnavailableError
@@ -54,8 +54,8 @@ class Line:
         if not asyncio.iscoroutinefunction(operation):
             return operation
 
-        async def ask(*args: Any, **options: Any) -> Any:
-            return await self._ask(name, lambda: operation(*args, **options))
+        def ask(*args: Any, **options: Any) -> Awaitable[Any]:
+            return self._ask(name, lambda: operation(*args, **options))
 
         setattr(self, name, ask)  # found without us the next time
         return ask
@@ -64,7 +64,23 @@ class Line:
         await self._reach()
         fault = self._fault() if self.noisy and name != "wait" else None
         if fault is not None:
-            self._told[fault] += 1
+            await self._befall(name, fault)
+        if self._latency:
+            await self._travel()
+        answer = await operation()
+        if self._ambush is not None and self._ambush[0] == name:
+            strike, self._ambush = self._ambush[1], None
+            strike()
+        if self._latency:
+            await self._travel()
+        else:
+            await self._reach()
+        if fault == "reply lost":
+            raise ConnectionResetError(f"the reply to {name} was lost")
+        return answer
+
+    async def _befall(self, name: str, fault: str) -> None:
+        self._told[fault] += 1
         if fault == "request lost":
             raise StoreUnavailableError(f"{name} never reached the store")
         if fault == "failed":
@@ -72,24 +88,14 @@ class Line:
         if fault == "slow":
             await asyncio.sleep(self._chance.uniform(0.1, 60.0))
             await self._reach()
-        await self._travel()
-        answer = await operation()
-        if self._ambush is not None and self._ambush[0] == name:
-            strike, self._ambush = self._ambush[1], None
-            strike()
-        await self._travel()
-        if fault == "reply lost":
-            raise ConnectionResetError(f"the reply to {name} was lost")
-        return answer
 
     async def _travel(self) -> None:
         """What is said takes its time, there and back."""
-        if self._latency:
-            await asyncio.sleep(self._chance.expovariate(1 / self._latency))
+        await asyncio.sleep(self._chance.expovariate(1 / self._latency))
         await self._reach()
 
     async def _reach(self) -> None:
-        if not self._open.is_set():
+        while not self._open.is_set():
             await self._open.wait()
         if self.dead:
             raise ConnectionError("the process is dead")

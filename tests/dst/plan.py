@@ -1,6 +1,7 @@
 """What a seed means: who works where, what arrives when, and what goes wrong."""
 
 import random
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec import Struct
@@ -37,6 +38,8 @@ What = Literal[
     "configure",
 ]
 FAULTS: tuple[What, ...] = ("crash", "freeze", "drain", "roll", "cut", "break", "noise", "clock")
+CHAIN = tasks.split | each(tasks.member) | tasks.collect | tasks.after
+PAIR = tasks.render | tasks.after
 OPERATORS: tuple[What, ...] = ("cancel", "replay", "pause", "purge", "reuse", "configure")
 
 
@@ -143,11 +146,9 @@ def jobs(chance: random.Random, regions: tuple[str, ...], number: int) -> list[N
         count = chance.choice((1, 1, 1, 3))
         return [task.using(**options, id=f"{name}x{n}").call(n).job for n in range(count)]
     if kind < 0.75:
-        chain = tasks.split | each(tasks.member) | tasks.collect | tasks.after
-        return [chain.using(**options, id=name).call(number).job]
+        return [CHAIN.using(**options, id=name).call(number).job]
     if kind < 0.85:
-        pair = tasks.render | tasks.after
-        return [pair.using(**options, id=name).call(number).job]
+        return [PAIR.using(**options, id=name).call(number).job]
     if kind < 0.92:
         members = [tasks.member.using(region=options["region"]).call(n) for n in range(3)]
         last = part_of(tasks.collect.using(region=options["region"]))
@@ -175,14 +176,18 @@ def retry(chance: random.Random) -> Retry:
     """A retry policy."""
     scope: Scope = chance.choice(("global", "global", "region"))
     jitter: Jitter = chance.choice(("none", "full"))
-    return chance.choice(
-        (
-            Retry(0),
-            Retry(2, Exponential(60, 2, 3600, jitter), scope),
-            Retry(5, Exponential(2, 2, 60, jitter), scope),
-            Retry(5, Exponential(300, 2, 3600, jitter), scope),
-            Retry(None, Sessions(), scope),
-        )
+    return chance.choice(retries(scope, jitter))
+
+
+@cache
+def retries(scope: "Scope", jitter: "Jitter") -> tuple[Retry, ...]:
+    """Retry policies of several tempers."""
+    return (
+        Retry(0),
+        Retry(2, Exponential(60, 2, 3600, jitter), scope),
+        Retry(5, Exponential(2, 2, 60, jitter), scope),
+        Retry(5, Exponential(300, 2, 3600, jitter), scope),
+        Retry(None, Sessions(), scope),
     )
 
 

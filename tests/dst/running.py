@@ -1,12 +1,11 @@
 """Many seeds, on several processes, added up."""
 
-import gc
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any, NamedTuple
 
-from tests.dst.day import live
+from tests.dst.day import live, uncollected
 
 CHUNK = 10
 
@@ -26,14 +25,8 @@ class Lived(NamedTuple):
 
 def lived(seeds: Iterable[int], store: str = "memory://") -> list[Lived]:
     """Live through these days, one after the other, in this process."""
-    enabled = gc.isenabled()
-    gc.disable()  # a day makes little garbage that is not freed by itself
-    try:
+    with uncollected():
         return [summary(seed, store) for seed in seeds]
-    finally:
-        if enabled:
-            gc.enable()
-        gc.collect()
 
 
 def summary(seed: int, store: str) -> Lived:

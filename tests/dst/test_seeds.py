@@ -7,9 +7,9 @@ import pytest
 from tests.dst.running import lived
 
 # How many days; `make dst` lives through more.
-DAYS = int(os.environ.get("MULLIGAN_TEST_DAYS", "400"))
+DAYS = int(os.environ.get("MULLIGAN_TEST_DAYS", "600"))
 CHUNK = 25
-SQLITE_DAYS = DAYS // 50
+SQLITE_DAYS = DAYS // 75
 
 
 def broken(seeds: range, store: str) -> list[str]:

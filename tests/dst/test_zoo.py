@@ -14,6 +14,10 @@ def test_a_planted_bug_is_caught(bug):
     assert caught.invariants
 
 
+def test_a_batch_that_fails_with_a_member_is_caught_by_what_clients_saw():
+    assert catch(ZOO["stale member fails the batch"], as_clients=True).seeds is not None
+
+
 def test_the_zoo_is_large():
     assert len(ZOO) >= 25
 

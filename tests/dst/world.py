@@ -55,6 +55,7 @@ class World:
         self._clerk = Clerk(self.journal, "world", loop.time)
         self._recorder = Recorder(self._store, self._clerk)
         self._members: list[Member] = []
+        self._parts: list[object] = [self]
         self._dying: list[asyncio.Future[None]] = []
         self._producing: list[asyncio.Future[None]] = []
         self._cutting: set[str] = set()
@@ -107,6 +108,11 @@ class World:
         self.journal.events.append(await take_stock(self._store, rest=True))
         await self._store.close()
 
+    def let_go(self) -> None:
+        """Take it apart, so that nothing of it is left for the garbage collector to find."""
+        for part in self._parts:
+            vars(part).clear()
+
     async def _befall(self, trouble: Trouble) -> None:
         """Something goes wrong; in this world nothing does."""
 
@@ -119,6 +125,7 @@ class World:
         store: Store = self._store if self._as_clients else self._recorder
         line = Line(store, self.chance, self.faults, self.plan.latency)
         line.noisy = self._noisy
+        self._parts.append(line)
         return line
 
     def _handle(self, line: Line, process: str) -> Store:
@@ -141,6 +148,7 @@ class World:
             chance=random.Random(f"{self.plan.seed}/{process}"),
             monotonic=self.loop.time,
         )
+        self._parts.append(engine)
         self._members.append(Member(post, life, line, engine))
 
     async def _produce(self, jobs: list[NewJob]) -> None:

@@ -80,6 +80,42 @@ def test_a_lease_that_may_have_been_seized_may_be_refused():
     assert story.commit("a", 1, "done", "stale").broken() == set()
 
 
+def test_a_seizure_that_was_never_answered_may_come_later_than_the_claim():
+    story = Story().enqueue("a").tell(told.Seize(worker=Worker("reaper")), lost=True)
+    story.claim(lease("a", 1)).wait(60)
+    assert story.commit("a", 1, "done", "stale").broken() == set()
+
+
+def test_but_it_takes_nothing_from_who_is_alive():
+    story = Story().enqueue("a").tell(told.Seize(worker=Worker("reaper")), lost=True)
+    story.beat("w").claim(lease("a", 1)).wait(5).beat("w", Lease("a", 1)).wait(5)
+    assert story.commit("a", 1, "done", "stale").broken() == {"held is honoured"}
+
+
+def test_who_was_silent_for_a_while_may_have_been_seized_from():
+    story = Story().enqueue("a").tell(told.Seize(worker=Worker("reaper")), lost=True)
+    story.beat("w").claim(lease("a", 1)).wait(60).beat("w", Lease("a", 1)).wait(5)
+    assert story.commit("a", 1, "done", "stale").broken() == set()
+
+
+def test_a_lease_that_is_written_under_after_it_was_refused_was_held():
+    story = held().tell(told.Seize(worker=Worker("reaper")), lost=True)
+    story.commit("a", 1, "done", "stale").commit("a", 1, "returned")
+    assert story.broken() == {"held is honoured"}
+
+
+def test_a_lease_that_is_seized_after_it_was_refused_was_held():
+    story = held().tell(told.Seize(worker=Worker("reaper")), lost=True)
+    story.commit("a", 1, "done", "stale").seize(lease("a", 2, worker="w"))
+    assert story.broken() == {"held is honoured"}
+
+
+def test_one_that_was_seized_unheard_before_it_was_refused_was_not():
+    story = held().tell(told.Seize(worker=Worker("reaper")), lost=True)
+    story.commit("a", 1, "done", "stale").seize(lease("a", 3, worker="reaper"))
+    assert story.broken() == set()
+
+
 def test_an_outcome_is_written_once():
     story = held().commit("a", 1, "done").commit("a", 1, "done")
     assert "commits are idempotent" in story.broken()

@@ -5,6 +5,8 @@ import pytest
 from mulligan import Budget
 from mulligan.core.fetch import Balanced, Capped, RetryFirst, Weighted
 from mulligan.core.lane import Lane, Priority
+from mulligan.core.worker import Worker
+from mulligan.testing.history import events as told
 from mulligan.testing.history.shares import bound
 from tests.history.story import FRESH, RETRY, Story, lease
 
@@ -96,6 +98,13 @@ def test_what_is_returned_unstarted_goes_before_nobody():
     assert story.commit("b", 1, "returned").broken() == set()
 
 
+def test_what_is_cancelled_under_a_claim_may_never_have_been_heard_of():
+    story = filled(policy=Balanced()).claim(lease("a", 1), left=[("default", "retry")])
+    story.operate("cancel", "a").claim(lease("b", 1), left=[("default", "retry")])
+    assert story.broken() == set()
+    assert story.claim(lease("c", 1), left=[("default", "retry")]).broken() == {"shares are kept"}
+
+
 def test_urgent_work_does_not_starve_the_rest():
     story = filled()
     for name in "abcd":
@@ -131,6 +140,13 @@ def test_a_seized_job_has_given_its_permit_back():
     story = Story().enqueue("a", concurrency_key="k").enqueue("b", concurrency_key="k")
     story.claim(lease("a", 1)).wait(20).seize(lease("a", 2, worker="w"))
     assert story.claim(lease("b", 1), worker="v").broken() == set()
+
+
+def test_a_job_that_may_have_been_seized_unheard_may_have_given_its_permit_back():
+    story = Story().enqueue("a", concurrency_key="k").enqueue("b", concurrency_key="k")
+    story.tell(told.Seize(worker=Worker("reaper")), lost=True)
+    story.claim(lease("a", 1)).wait(60).claim(lease("b", 1), worker="v")
+    assert story.broken() == set()
 
 
 def test_no_more_retries_start_than_the_budget_allows():

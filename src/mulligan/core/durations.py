@@ -6,6 +6,7 @@ from math import inf
 from mulligan.core.errors import InvalidError
 
 Seconds = float | timedelta
+NUMBERS = (int, float, timedelta)
 
 # Longer than anyone waits, short enough that due times stay exact in a float.
 LONGEST = 100 * 365 * 86_400.0
@@ -23,7 +24,7 @@ def rounded(moment: float) -> float:
 
 def check_seconds(name: str, value: Seconds, *, least: float = 0.0) -> float:
     """Return the duration in seconds, or refuse what is no duration or is below `least`."""
-    if isinstance(value, bool) or not isinstance(value, int | float | timedelta):
+    if isinstance(value, bool) or not isinstance(value, NUMBERS):
         message = f"{name} {value!r} must be a number of seconds or a timedelta"
         raise InvalidError(message)
     try:

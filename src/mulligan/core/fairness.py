@@ -5,6 +5,8 @@ sides wait and never exceeds one start, so that nobody saves up for a burst.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -127,13 +129,33 @@ def groups_of(
     Where its breaker is open the region takes one job at a time, and global retries only when
     others leave them. Its fresh lanes are then the last that healthy regions look at.
     """
+    tripped = facts.is_open(queue, region)
+    down = () if tripped else facts.ailing(queue)
+    regions = tuple([known.name for known in facts.regions])
+    return laid_out(queue, settings, Place(region, regions, tripped, down), only)
+
+
+class Place(NamedTuple):
+    """Where a worker stands: in which region, among which, and of which the breaker is open."""
+
+    region: str
+    regions: tuple[str, ...]
+    tripped: bool
+    down: tuple[str, ...]
+
+
+# Claims are planned anew with every carry, which changes how much is taken and not from where.
+@lru_cache(maxsize=1000)
+def laid_out(
+    queue: str, settings: QueueSettings, place: Place, only: Only | None
+) -> tuple[Group, Group, Group]:
+    """The groups of a queue as a worker in this place sees them."""
+    region, regions, tripped, down = place
     retry_gates, fresh_gates = gates_of(queue, settings)
     grace = settings.grace_seconds
-    tripped = facts.is_open(queue, region)
     if tripped:
         probe = Running(f"probe:{queue}:{region}", 1)
         retry_gates, fresh_gates = (*retry_gates, probe), (*fresh_gates, probe)
-    down = () if tripped else facts.ailing(queue)
 
     def own(priority: Priority, gates: tuple[Gate, ...]) -> tuple[Source, ...]:
         return (Source(Lane(queue, region, priority), 0.0, gates),)
@@ -153,7 +175,7 @@ def groups_of(
             Source(Lane(queue, scope, priority), grace, gates)
             if tripped
             else Source(Lane(queue, scope, priority), waited, gates, yields)
-            for scope, waited, yields in global_scopes(region, grace, facts)
+            for scope, waited, yields in global_scopes(region, grace, regions)
         )
 
     wanted = (
@@ -177,17 +199,19 @@ def groups_of(
     )
 
 
-def global_scopes(region: str, grace: float, facts: Facts) -> list[tuple[str, float, bool]]:
+def global_scopes(
+    region: str, grace: float, regions: tuple[str, ...]
+) -> list[tuple[str, float, bool]]:
     """The scopes of global retries, each with how long a job in it must have been due.
 
     And whether that is only while a worker sleeps who need not wait: what is meant for another
     region first is not kept from us when that one has no free slot.
     """
     scopes = [(ANYWHERE, 0.0, False)]
-    for known in facts.regions:
-        mine = known.name == region
-        scopes.append((away_from(known.name), grace if mine else 0.0, False))
-        scopes.append((towards(known.name), 0.0 if mine else grace, not mine))
+    for known in regions:
+        mine = known == region
+        scopes.append((away_from(known), grace if mine else 0.0, False))
+        scopes.append((towards(known), 0.0 if mine else grace, not mine))
     return scopes
 
 

@@ -56,11 +56,15 @@ def walk(
     taken: list[Entry] = []
     counts = [0] * len(plan.groups)
     standing: Sequence[Tiers] = occupied(plan, lines, among)
+    if not any(standing):
+        return Walked(taken, (False,) * len(standing), None)
     for step in plan.steps:
+        tiers = standing[step.group]
+        if not tiers:
+            continue
         if len(taken) >= plan.demand:
             break
-        tiers = standing[step.group]
-        room = step.room(counts, plan.demand) if tiers else 0
+        room = step.room(counts, plan.demand)
         for place in range(len(tiers)):
             while room > 0:
                 source = first_due(standing[step.group][place], lines, now)
@@ -74,7 +78,7 @@ def walk(
                 taken.append(entry)
                 counts[step.group] += 1
                 room -= 1
-    left = tuple([could_start(tiers, lines, now) for tiers in standing])
+    left = tuple([bool(tiers) and could_start(tiers, lines, now) for tiers in standing])
     met = len(taken) >= plan.demand
     return Walked(taken, left, None if met else soonest(standing, lines, now))
 
@@ -100,9 +104,10 @@ def first_due(tier: Sequence[Source], lines: Lanes, now: float) -> Source | None
     best_key: tuple[float, int] | None = None
     for source in tier:
         key = lines.head(source.lane)
-        if key is None or (best_key and key >= best_key):
+        if key is None or key[0] > now or (best_key and key >= best_key):
             continue
-        if rounded(key[0] + lines.waits(source)) > now:
+        wait = lines.waits(source)
+        if wait and rounded(key[0] + wait) > now:
             continue
         if all(lines.room(gate) > 0 for gate in source.gates):
             best, best_key = source, key
@@ -116,7 +121,7 @@ def group_waits(group: Group, lines: Lanes, now: float) -> bool:
 
 def could_start(tiers: Tiers, lines: Lanes, now: float) -> bool:
     """Whether a job in one of the tiers could start now."""
-    return bool(tiers) and any(first_due(tier, lines, now) is not None for tier in tiers)
+    return any(first_due(tier, lines, now) is not None for tier in tiers)
 
 
 def next_yield(plan: ClaimPlan, lines: Lanes, now: float) -> float | None:
@@ -135,7 +140,8 @@ def yields_in(source: Source, lines: Lanes, now: float) -> float | None:
     head = lines.head(source.lane)
     if head is None:
         return None
-    wait = max(0.0, rounded(head[0] + lines.waits(source)) - now)
+    wait = lines.waits(source)
+    wait = max(0.0, (rounded(head[0] + wait) if wait else head[0]) - now)
     for gate in source.gates:
         if lines.room(gate) <= 0:
             opens = lines.reopens_in(gate)

@@ -49,12 +49,16 @@ class OrderedLoop(VirtualLoop):
         super().__init__()
         self._moment = 0.0
         self._ready: deque[Step]
+        self._stopping: bool
         self._timers: list[tuple[float, int, int, Step]] = []
         self._count = itertools.count()
 
     def time(self) -> float:
         """The virtual time in seconds."""
         return self._moment
+
+    # Every future and every task asks; there is nothing to debug here.
+    get_debug = staticmethod(bool)
 
     def call_soon(  # type: ignore[override]  # its stub has a variadic type that gives nothing
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
@@ -75,7 +79,7 @@ class OrderedLoop(VirtualLoop):
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """Set a timer."""
-        return self.call_at(self._moment + delay, callback, *args, context=context)
+        return self._set(self._moment + delay, Step(callback, args, context))
 
     def call_at(  # type: ignore[override]  # as call_soon
         self,
@@ -84,7 +88,11 @@ class OrderedLoop(VirtualLoop):
         *args: Any,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        """Set a timer; times are kept to the nanosecond so that sums of floats meet.
+        """Set a timer."""
+        return self._set(when, Step(callback, args, context))
+
+    def _set(self, when: float, step: Step) -> Step:
+        """Times are kept to the nanosecond so that sums of floats meet.
 
         A moment that is yet to come is not now, however near it is. Whoever waits until the clock
         shows it would otherwise be woken before, again and again at the same instant.
@@ -92,7 +100,6 @@ class OrderedLoop(VirtualLoop):
         moment = round(when, 9)
         if moment <= self._moment < when:
             moment = self._moment + NANOSECOND
-        step = Step(callback, args, context)
         heappush(self._timers, (moment, RANK.get(), next(self._count), step))
         return step
 
@@ -103,14 +110,21 @@ class OrderedLoop(VirtualLoop):
         await done
 
     def _run_once(self) -> None:
-        """As the base class does, without waiting; what a callback raises ends the simulation."""
+        """As the base class does, without waiting, and again and again until it is stopped.
+
+        What a callback raises ends the simulation.
+        """
         ready = self._ready
-        if not ready:
-            ready.append(self._next_timer())
-        for _ in range(len(ready)):
-            step = ready.popleft()
-            if not step.off:
-                step.context.run(step.call, *step.arguments)
+        next_step = ready.popleft
+        while True:
+            if not ready:
+                ready.append(self._next_timer())
+            for _ in range(len(ready)):
+                step = next_step()
+                if not step.off:
+                    step.context.run(step.call, *step.arguments)
+            if self._stopping:
+                return
 
     def _next_timer(self) -> Step:
         while self._timers:

@@ -58,3 +58,9 @@ def one_retry_too_many(self: Any, retry_count: int) -> bool:
 @plant(Engine, "_return")
 def forgotten_claim_never_returned(self: Any, forgotten: Any) -> None:
     """What a claim gave whose answer was lost is held for ever."""
+
+
+@plant(Engine, "_count")
+def forgotten_seizure_returned(self: Any, seized: Any) -> None:
+    """What a seizure gave whose answer was lost goes back as if it had never begun."""
+    self._return([claim.lease for claim in seized])

@@ -18,7 +18,7 @@ count = Gates.count
 put = State._put
 room = MemoryStore.room
 take = MemoryStore.take
-waits = MemoryStore.waits
+head = MemoryStore.head
 write = MemoryStore._write
 keep(
     "urgent work starves the rest",
@@ -27,10 +27,11 @@ keep(
 )
 
 
-@plant(MemoryStore, "waits")
-def promoted_early(self: Any, source: Any) -> float:
+@plant(MemoryStore, "head")
+def promoted_early(self: Any, lane: Any) -> Any:
     """A job may start half a minute before its time."""
-    return waits(self, source) - 30.0
+    first = head(self, lane)
+    return first and (first[0] - 30.0, first[1])
 
 
 @plant(State, "_put")

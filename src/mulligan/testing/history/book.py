@@ -5,16 +5,20 @@ may have happened. The next thing that is known for certain about the job settle
 """
 
 from collections.abc import Callable, Iterable
+from math import inf
 
 from mulligan.core.facts import DEFAULT_QUEUE, QueueSettings
 from mulligan.core.job import Status
 from mulligan.testing.history.events import (
     AnyEvent,
+    Beat,
     Claim,
     Ending,
     Fault,
     Kept,
+    Leave,
     New,
+    Prune,
     Seize,
     Taken,
     latest,
@@ -31,8 +35,10 @@ class Book:
         self.may_exist: dict[str, tuple[New, AnyEvent, Known | None]] = {}
         self.waiting_for: dict[str, list[str]] = {}
         self.settings: dict[str, QueueSettings] = {}
-        self.prunes: list[tuple[float, float]] = []
-        self.blind_seize = -1.0
+        self._pruned_until = -inf
+        self.blind_seize = False
+        # By worker: since when it was surely alive without a break, and until when.
+        self._alive: dict[str, tuple[float, float]] = {}
         self._set = [(each.began, abs(each.seconds)) for each in faults if each.seconds]
 
     def set_by(self, until: float) -> float:
@@ -66,15 +72,33 @@ class Book:
         if new.gather is not None:
             self.waiting_for.setdefault(new.gather, []).append(new.id)
 
-    def held(self, job: Known, token: int) -> bool:
-        """Whether the lease is held, beyond doubt."""
-        return (
-            job.status == "processing"
-            and job.token == token
-            and not job.doubts
-            and job.claimed is not None
-            and self.blind_seize < job.claimed.began
-        )
+    def held(self, job: Known, token: int, event: AnyEvent) -> bool:
+        """Whether the lease is held when this happens, beyond doubt."""
+        if job.status != "processing" or job.token != token or job.doubts or job.claimed is None:
+            return False
+        return self.keeps(job.holder, job.claimed.began, latest(event))
+
+    def keeps(self, worker: str, since: float, until: float) -> bool:
+        """Whether nothing can have been seized from the worker unheard between these moments.
+
+        A seizure that was never answered may reach the store at any later time, and then finds
+        whatever lease has run out: only who was alive all the while is safe from it.
+        """
+        if not self.blind_seize:
+            return True
+        first, last = self._alive.get(worker, (inf, -inf))
+        return first <= since and until < last and not self.is_set(first, until)
+
+    def beat(self, event: Beat) -> None:
+        """The worker is alive, from when it was answered and for a lease from when it asked."""
+        since, until = self._alive.get(event.worker.id, (inf, -inf))
+        if latest(event) > until:
+            since = latest(event)
+        self._alive[event.worker.id] = since, max(until, event.began + event.worker.lease)
+
+    def leave(self, event: Leave) -> None:
+        """The worker has nothing to keep."""
+        self._alive.pop(event.worker, None)
 
     def take(self, job: Known, taken: Taken, event: Claim | Seize) -> None:
         """The job was claimed or seized."""
@@ -175,7 +199,12 @@ class Book:
             since = job.created.began
         else:
             return False
-        return any(since + keep <= at + self.set_by(at) for at, keep in self.prunes)
+        return since <= self._pruned_until
+
+    def prune(self, event: Prune) -> None:
+        """What had ended so long before may be deleted."""
+        at = latest(event)
+        self._pruned_until = max(self._pruned_until, at + self.set_by(at) - event.keep_done)
 
     def doubt(self, job: Known, event: AnyEvent, what: Ending | str) -> None:
         """Something may have happened to the job; nothing that is sent under an old token."""

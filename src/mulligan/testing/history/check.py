@@ -1,7 +1,7 @@
 """The checker: reads a history once, from the first event to the last."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from mulligan.testing.history import attempts, counts, gates, leases, lives, queues, shares
 from mulligan.testing.history.book import Book
@@ -14,11 +14,11 @@ from mulligan.testing.history.events import (
     Configure,
     Enqueue,
     Fault,
+    Leave,
     Operate,
     Prune,
     Seize,
     Stock,
-    latest,
 )
 from mulligan.testing.history.invariant import Accepted, Ended, Invariant, Operated, Took, Violation
 from mulligan.testing.history.known import Known
@@ -109,41 +109,26 @@ class Reader:
         self._book = book
         self._now = 0.0
         self.invariants = [make(self._book) for make in invariants]
-        self._by_hook = {hook: self._overriding(hook) for hook in HOOKS}
+        # The invariants that look at each kind of step.
+        self._seeing = {hook: self._overriding(hook) for hook in HOOKS}
         self._by_kind: dict[type, list[Invariant]] = {}
         for each in self.invariants:
             for kind in each.about:
                 self._by_kind.setdefault(kind, []).append(each)
-        self._readers: dict[type, Callable[[Any], None]] = {
-            Enqueue: self._enqueue,
-            Claim: self._take,
-            Seize: self._take,
-            Commit: self._commit,
-            Operate: self._operate,
-            Beat: self._beat,
-            Attempt: self._attempt,
-            Configure: self._configure,
-            Prune: self._prune,
-            Stock: self._stock,
-        }
 
     def _overriding(self, hook: str) -> list[Invariant]:
         own = getattr(Invariant, hook)
         return [each for each in self.invariants if getattr(type(each), hook) is not own]
 
-    def _seeing(self, hook: str) -> list[Invariant]:
-        """The invariants that look at this kind of step."""
-        return self._by_hook[hook]
-
     def read(self, event: AnyEvent) -> None:
         """Take in one event."""
-        self._now = max(self._now, event.began, event.ended or event.began)
+        self._now = max(self._now, event.ended or event.began)
         kind = type(event)
         for each in self._by_kind.get(kind, ()):
             each.happened(event)
         enter = self._readers.get(kind)
         if enter is not None:
-            enter(event)
+            enter(self, event)
 
     def _enqueue(self, event: Enqueue) -> None:
         if event.answers is None:
@@ -151,8 +136,9 @@ class Reader:
                 self._book.may_exist.setdefault(new.id, (new, event, None))
             return
         for new, answer in zip(event.jobs, event.answers, strict=True):
-            for each in self._seeing("enqueued"):
-                each.enqueued(Accepted(new, answer, event))
+            step = Accepted(new, answer, event)
+            for each in self._seeing["enqueued"]:
+                each.enqueued(step)
             if answer.created:
                 self._book.create(new, event)
             else:
@@ -162,19 +148,20 @@ class Reader:
         book = self._book
         if event.taken is None:
             if isinstance(event, Seize):
-                book.blind_seize = event.began
+                book.blind_seize = True
             return
         for taken in event.taken:
             job = book.find(taken.job)
             if job is not None:
                 book.settle_claim(job, taken, seized=isinstance(event, Seize))
-            for each in self._seeing("took"):
-                each.took(Took(taken, job, event))
+            step = Took(taken, job, event)
+            for each in self._seeing["took"]:
+                each.took(step)
             if job is not None:
                 job.events.append(event)
                 book.take(job, taken, event)
         if isinstance(event, Claim):
-            for each in self._seeing("claimed"):
+            for each in self._seeing["claimed"]:
                 each.claimed(event)
 
     def _commit(self, event: Commit) -> None:
@@ -189,8 +176,9 @@ class Reader:
                 else:
                     book.settle_verdict(job, ending, verdict)
             if verdict is not None:
-                for each in self._seeing("ended"):
-                    each.ended(Ended(ending, verdict, job, event))
+                step = Ended(ending, verdict, job, event)
+                for each in self._seeing["ended"]:
+                    each.ended(step)
                 if verdict == "written" and job is not None:
                     book.end(job, ending, event)
 
@@ -207,8 +195,9 @@ class Reader:
                 continue
             if done:
                 book.settle_operator(job, event.what)
-            for each in self._seeing("operated"):
-                each.operated(Operated(event.what, job, event, done))
+            step = Operated(event.what, job, event, done)
+            for each in self._seeing["operated"]:
+                each.operated(step)
             if done:
                 self._operated(job, event)
 
@@ -223,18 +212,22 @@ class Reader:
 
     def _beat(self, event: Beat) -> None:
         if event.lost is not None:
-            for each in self._seeing("beaten"):
+            for each in self._seeing["beaten"]:
                 each.beaten(event)
+            self._book.beat(event)
+
+    def _leave(self, event: Leave) -> None:
+        self._book.leave(event)
 
     def _configure(self, event: Configure) -> None:
         self._book.settings[event.queue] = event.settings
 
     def _prune(self, event: Prune) -> None:
-        self._book.prunes.append((latest(event), event.keep_done))
+        self._book.prune(event)
 
     def _attempt(self, event: Attempt) -> None:
         job = self._book.jobs.get(event.job)
-        for each in self._seeing("attempted"):
+        for each in self._seeing["attempted"]:
             each.attempted(event)
         if job is not None:
             job.events.append(event)
@@ -249,5 +242,19 @@ class Reader:
             self._book.find(name)
         for name, job in list(self._book.jobs.items()):
             self._book.settle_stock(job, stored.get(name))
-        for each in self._seeing("stored"):
+        for each in self._seeing["stored"]:
             each.stored(event)
+
+    _readers: ClassVar[dict[type, Callable[["Reader", Any], None]]] = {
+        Enqueue: _enqueue,
+        Claim: _take,
+        Seize: _take,
+        Commit: _commit,
+        Operate: _operate,
+        Beat: _beat,
+        Leave: _leave,
+        Attempt: _attempt,
+        Configure: _configure,
+        Prune: _prune,
+        Stock: _stock,
+    }

@@ -1,6 +1,7 @@
 """How many may run at a time, and how many may start."""
 
 from collections import defaultdict
+from math import inf
 
 from mulligan.core.durations import seconds
 from mulligan.core.fetch import Capped
@@ -29,7 +30,7 @@ class GatesHold(Invariant):
 
     def __init__(self, book: Book) -> None:
         super().__init__(book)
-        self._held: dict[str, list[tuple[str, int, float]]] = {}
+        self._held: dict[str, tuple[Claim, list[str]]] = {}
         self._spans: dict[str, list[tuple[float, int, str, AnyEvent]]] = defaultdict(list)
         self._limits: dict[str, int] = {}
 
@@ -48,8 +49,7 @@ class GatesHold(Invariant):
             keys.append((f"key {job.new.concurrency_key}", limit))
         for key, limit in keys:
             self._limits[key] = max(limit, self._limits.get(key, 0))
-            self._spans[key].append((event.ended or event.began, 1, taken.job, event))
-        self._held[taken.job] = [(key, limit, 0.0) for key, limit in keys]
+        self._held[taken.job] = event, [key for key, _ in keys]
 
     def ended(self, step: Ended) -> None:
         """Its end frees them."""
@@ -78,11 +78,20 @@ class GatesHold(Invariant):
                         self._free(job, event)
 
     def _free(self, job: str, event: AnyEvent) -> None:
-        for key, _, _ in self._held.pop(job, ()):
-            self._spans[key].append((event.began, -1, job, event))
+        if job not in self._held:
+            return
+        claim, keys = self._held.pop(job)
+        if self.book.keeps(claim.worker.id, claim.began, event.began):
+            for key in keys:
+                self._spans[key].append((claim.ended or claim.began, 1, job, claim))
+                self._spans[key].append((event.began, -1, job, event))
 
     def finish(self) -> None:
-        """Go through the times at which permits were surely held."""
+        """Go through the times at which permits were surely held; some still are."""
+        for job, (claim, keys) in self._held.items():
+            if self.book.keeps(claim.worker.id, claim.began, inf):
+                for key in keys:
+                    self._spans[key].append((claim.ended or claim.began, 1, job, claim))
         for key, spans in self._spans.items():
             held = 0
             for _, step, job, event in sorted(spans, key=lambda span: span[:2]):

@@ -8,6 +8,7 @@ from mulligan.testing.history.events import (
     AnyEvent,
     Beat,
     Claim,
+    Commit,
     Leave,
     Operate,
     Seize,
@@ -24,7 +25,7 @@ class LeasesExclude(Invariant):
     def took(self, step: Took) -> None:
         """Only `seize` may take a job that is held."""
         job, event = step.job, step.event
-        if job is not None and isinstance(event, Claim) and self.book.held(job, job.token):
+        if job is not None and isinstance(event, Claim) and self.book.held(job, job.token, event):
             self.broken(
                 job,
                 f"claimed by {event.worker.id} while {job.holder} held it with token {job.token}",
@@ -67,23 +68,42 @@ class HeldIsHonoured(Invariant):
     """An outcome whose lease is held is written, whatever else is in its batch.
 
     Who is refused once is refused for ever. So a refusal is judged by the last moment at which it
-    can have been given: whatever had begun by then may have taken the lease.
+    can have been given: whatever had begun by then may have taken the lease. And a lease that
+    shows to be held after a refusal was held then, whatever else is in doubt.
     """
 
     about = (Seize, Operate)
 
+    def __init__(self, book: Book) -> None:
+        super().__init__(book)
+        self._refused: dict[Lease, Commit] = {}
+
     def ended(self, step: Ended) -> None:
         """Only what is not held is refused."""
         ending, verdict, job, event = step.ending, step.verdict, step.job, step.event
-        if verdict == "stale" and job is not None and self.book.held(job, ending.token):
+        if verdict == "written":
+            self._shown(ending.lease, f"{ending.how} was written under it", event)
+        if verdict != "stale":
+            return
+        self._refused.setdefault(ending.lease, event)
+        if job is not None and self.book.held(job, ending.token, event):
             others = len(event.endings) - 1
             words = f"{ending.how} was refused though token {ending.token} was held"
             words += f", beside {others} others" if others else ""
             self.suspect(ending.job, job, words, event)
 
     def took(self, step: Took) -> None:
-        """It may have been given to another."""
-        self.explain(step.taken.job, step.event)
+        """It may have been given to another; what a seizure finds was held until then."""
+        taken, event = step.taken, step.event
+        self.explain(taken.job, event)
+        if isinstance(event, Seize):
+            self._shown(Lease(taken.job, taken.token - 1), "it was seized", event)
+
+    def _shown(self, lease: Lease, words: str, event: AnyEvent) -> None:
+        refused = self._refused.get(lease)
+        if refused is not None and surely_before(refused, event):
+            words = f"token {lease.token} was refused, and later {words}"
+            self.broken(self.book.jobs.get(lease.job) or lease.job, words, refused, event)
 
     def happened(self, event: AnyEvent) -> None:
         """An operator may have ended it, or a reaper that got no answer have seized it."""

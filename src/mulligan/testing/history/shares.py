@@ -11,7 +11,7 @@ from mulligan.core.job import Lease
 from mulligan.core.lane import Lane
 from mulligan.core.plan import Kind
 from mulligan.testing.history.book import Book
-from mulligan.testing.history.events import AnyEvent, Claim, Configure, Seize
+from mulligan.testing.history.events import AnyEvent, Claim, Configure, Operate, Seize
 from mulligan.testing.history.invariant import Ended, Invariant, Took
 from mulligan.testing.history.known import Known
 
@@ -23,10 +23,10 @@ class SharesAreKept(Invariant):
 
     While retries wait, one worker starts at most ceil(1/s) - 1 fresh jobs before the next of
     them, where s is their share; none under retry-first. For fresh jobs it is 1 - s, for urgent
-    ones 0.8 and for all others 0.2. What was returned or seized does not count.
+    ones 0.8 and for all others 0.2. What was returned, seized or cancelled does not count.
     """
 
-    about = (Configure, Claim)
+    about = (Configure, Claim, Operate)
 
     def __init__(self, book: Book) -> None:
         super().__init__(book)
@@ -41,9 +41,14 @@ class SharesAreKept(Invariant):
     def happened(self, event: AnyEvent) -> None:
         """New settings begin a new count, with the next start of a kind.
 
-        So does a claim of which nobody knows the answer.
+        So does a claim of which nobody knows the answer. If its job was cancelled under it, nobody
+        knows whether its worker heard of it.
         """
         match event:
+            case Operate(what="cancel"):
+                for job in event.jobs:
+                    if (known := self.book.jobs.get(job)) is not None and known.holder:
+                        self._unstarted(known)
             case Configure():
                 self._forget(lambda _, queue: queue == event.queue)
                 if event.queue in self._served:
