@@ -1,5 +1,6 @@
 """What must hold when all work has ended, whatever died on the way."""
 
+import asyncio
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,9 +14,23 @@ from mulligan.core.job import ENDED, Job, Lease
 from mulligan.core.outcome import Done
 from tests.failpoints.scene import Scene
 
+# What stays the same for so long is not being written any more.
+SETTLED = 0.05
+
 
 async def leases_of(scene: Scene) -> list[Lease]:
-    """The leases that the dead left behind."""
+    """The leases that the dead left behind, once the server has done the last that it heard."""
+    found = await processing(scene)
+    while True:
+        before = found
+        await asyncio.sleep(SETTLED)
+        found = await processing(scene)
+        if found == before:
+            return found
+
+
+async def processing(scene: Scene) -> list[Lease]:
+    """The leases that are held."""
     return [Lease(job.id, job.token) for job in await scene.jobs() if job.status == "processing"]
 
 
