@@ -47,7 +47,8 @@ class SharesAreKept(Invariant):
         match event:
             case Operate(what="cancel"):
                 for job in event.jobs:
-                    if (known := self.book.jobs.get(job)) is not None and known.holder:
+                    known = self.book.jobs.get(job)
+                    if known is not None and known.status == "processing":
                         self._unstarted(known)
             case Configure():
                 self._forget(lambda _, queue: queue == event.queue)
