@@ -132,6 +132,17 @@ def test_a_replay_stands_between_the_dead_letter_and_the_next_claim():
     assert story.broken() == set()
 
 
+def test_so_does_one_in_the_first_of_several_lives():
+    story = Seen().enqueue("a", max_retries=0).within(1, 2).claim(lease("a", 4097)).within(3, 4)
+    story.commit("a", 4097, "dead").within(5, 6)
+    story.claim(lease("a", 4098, replay=1)).within(10, 120)
+    story.operate("replay", "a").within(50, 60)
+    story.commit("a", 4098, "done").within(130, 131).operate("purge", "a").within(140, 141)
+    story.enqueue("a").within(150, 151).claim(lease("a", 8193)).within(160, 161)
+
+    assert story.broken() == set()
+
+
 def held() -> Seen:
     return Seen().enqueue("a").within(1, 2).claim(lease("a", 4097)).within(3, 4)
 

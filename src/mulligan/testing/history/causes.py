@@ -7,7 +7,7 @@ comes after its claim, the start of a gathering job after those that arrived. Wh
 answered comes before the next lease, if it can: later it could not have been written.
 """
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress, pairwise, zip_longest
 from math import inf
@@ -54,7 +54,8 @@ class Causes:
         self._arrivals: list[tuple[str, int]] = []
         self._wishes: dict[str, list[tuple[str, int]]] = defaultdict(list)
         self._unheard: set[str] = set()
-        self._replays: dict[str, dict[int, int]] = defaultdict(dict)
+        # By job, its life and the number of the replay: the first token after it.
+        self._replays: dict[tuple[str, int, int], int] = {}
 
     def edges(self) -> dict[int, set[int]]:
         """The numbers of the events that must come before each."""
@@ -75,8 +76,9 @@ class Causes:
             for step in steps:
                 lives[life_of(int(step.token))].append(step)
             steps += self._beginnings(job, lives)
+            steps += self._replayed(job, lives)
             if len(lives) <= 1 and len(self._created[job]) <= 1:
-                steps += self._wished(job)
+                steps += self._ended(job)
             steps.sort()
             for earlier, later in pairwise(steps):
                 yield earlier.number, later.number
@@ -98,16 +100,23 @@ class Causes:
             if made is not None and self._may_precede(made, steps[0].number):
                 yield Step(first_token(life), MADE, made)
 
-    def _wished(self, job: str) -> Iterator[Step]:
-        """What operators did to a job that has had one life."""
-        replays = 0
+    def _replayed(self, job: str, lives: dict[int, list[Step]]) -> Iterator[Step]:
+        """The replays of a job, each before the first lease that it led to."""
+        if job in self._unheard:
+            return  # a replay that got no answer may have been one of those that are counted
+        replays: Counter[int] = Counter()
+        for number in [number for what, number in self._wishes[job] if what == "replay"]:
+            begun = [life for life in lives if self._may_precede(lives[life][0].number, number)]
+            replays.update(begun[-1:])
+            for life in begun[-1:]:
+                token = self._replays.get((job, life, replays[life]))
+                if token is not None:
+                    yield Step(token, MADE, number)
+
+    def _ended(self, job: str) -> Iterator[Step]:
+        """How operators ended a job that has had one life."""
         for what, number in self._wishes[job]:
-            if what == "replay":
-                replays += 1
-                # A replay that got no answer may have been one of those that are counted.
-                if job not in self._unheard and replays in self._replays[job]:
-                    yield Step(self._replays[job][replays], MADE, number)
-            else:
+            if what != "replay":
                 yield Step(inf, int(what == "purge"), number)
 
     def _asides(self) -> Iterator[tuple[int, int]]:
@@ -140,8 +149,8 @@ class Causes:
                 for each in event.taken or ():
                     self._given[each.lease] = number
                     self._steps[each.job].append(Step(each.token, GIVEN, number))
-                    first = self._replays[each.job].get(each.replay, each.token)
-                    self._replays[each.job][each.replay] = min(first, each.token)
+                    replay = each.job, life_of(each.token), each.replay
+                    self._replays[replay] = min(self._replays.get(replay, each.token), each.token)
             case Commit():
                 for ending, verdict in zip_longest(event.endings, event.verdicts or ()):
                     self._read_ending(number, ending, verdict)
