@@ -3,7 +3,7 @@
 import pytest
 
 from mulligan import Budget
-from mulligan.core.fetch import Balanced, Capped, RetryFirst, Weighted
+from mulligan.core.fetch import Balanced, Capped, Fifo, RetryFirst, Weighted
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.worker import Worker
 from mulligan.testing.history import events as told
@@ -89,6 +89,13 @@ def test_a_fifth_may_wait_behind_four():
 def test_under_retry_first_no_fresh_job_goes_before_a_retry():
     story = filled(policy=RetryFirst()).claim(lease("a", 1), left=[("default", "retry")])
     assert story.broken() == {"shares are kept"}
+
+
+def test_under_fifo_retries_that_are_left_from_before_go_before_anybody():
+    story = filled(policy=Fifo())
+    for name in "abc":
+        story.claim(lease(name, 1, lane=RETRY), left=[("default", "fresh")])
+    assert story.broken() == set()
 
 
 def test_what_is_returned_unstarted_goes_before_nobody():

@@ -5,14 +5,11 @@ from typing import TYPE_CHECKING
 
 from mulligan.core.decide import LOST
 from mulligan.testing.history.book import Book
-from mulligan.testing.history.events import Attempt, Beat, Seize, Stock, latest
+from mulligan.testing.history.events import TICK, Attempt, Beat, Seize, Stock, latest
 from mulligan.testing.history.invariant import Ended, Invariant, Took
 
 if TYPE_CHECKING:
     from mulligan.testing.history.known import Known
-
-# Times are kept to the microsecond.
-TICK = 2e-6
 
 
 class AttemptsAreCounted(Invariant):

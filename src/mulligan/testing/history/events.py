@@ -16,6 +16,9 @@ from mulligan.core.plan import Kind
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Count, Verdict
 
+# Times are kept to the microsecond.
+TICK = 2e-6
+
 
 class New(Struct, frozen=True, omit_defaults=True):
     """A job as it was handed to the store, without its body but for how often it is retried."""

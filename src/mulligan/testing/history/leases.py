@@ -5,6 +5,7 @@ from collections import defaultdict
 from mulligan.core.job import ENDED, Lease
 from mulligan.testing.history.book import Book
 from mulligan.testing.history.events import (
+    TICK,
     AnyEvent,
     Beat,
     Claim,
@@ -165,7 +166,8 @@ class LiveLeasesAreKept(Invariant):
         until = latest(event)
         for beat in self._beats[holder] if holder not in self._left else ():
             left = beat.began + beat.worker.lease - until
-            if left > 0 and surely_before(beat, event) and not self.book.is_set(beat.began, until):
+            alive = left > TICK and surely_before(beat, event)
+            if alive and not self.book.is_set(beat.began, until):
                 words = f"seized from {holder}, whose lease had {left:g} s left"
                 self.suspect(holder, job, words, beat, event)
                 return

@@ -87,22 +87,19 @@ class SharesAreKept(Invariant):
             started[taken.lane.queue, kind_of(taken.lane)].append(taken.lease)
         for queue in {queue for queue, _ in started}:
             self._served.add(queue)
-            share = self._share(queue)
             urgent, retry, fresh = (started[queue, kind] for kind in KINDS)
-            for side in (
+            sides = [
                 Side(("urgent",), urgent, retry + fresh, bound(URGENT_SHARE)),
                 Side(("retry", "fresh"), retry + fresh, urgent, bound(1 - URGENT_SHARE)),
-                Side(("retry",), retry, fresh, bound(share)),
-                Side(("fresh",), fresh, retry, bound(1 - share)),
-            ):
+            ]
+            settings = self.book.queue(queue)
+            if not isinstance(settings.policy, Fifo):  # which has one line for both
+                share = retry_share(settings)
+                share = 1.0 if share is None else share
+                sides.append(Side(("retry",), retry, fresh, bound(share)))
+                sides.append(Side(("fresh",), fresh, retry, bound(1 - share)))
+            for side in sides:
                 self._count(event, queue, side)
-
-    def _share(self, queue: str) -> float:
-        settings = self.book.queue(queue)
-        if isinstance(settings.policy, Fifo):
-            return 0.5  # it has no retry lane
-        share = retry_share(settings)
-        return 1.0 if share is None else share
 
     def _count(self, event: Claim, queue: str, side: "Side") -> None:
         run = event.worker.id, queue, side.kinds
