@@ -143,6 +143,14 @@ def test_so_does_one_in_the_first_of_several_lives():
     assert story.broken() == set()
 
 
+def test_what_was_purged_may_have_come_from_an_enqueue_that_was_not_answered():
+    story = Seen().enqueue("a", lost=True)
+    story.operate("cancel", "a").within(5, 5).operate("purge", "a").within(5, 5)
+    story.enqueue("a").within(5, 5).claim(lease("a", 8193)).within(6, 7)
+
+    assert story.broken() == set()
+
+
 def held() -> Seen:
     return Seen().enqueue("a").within(1, 2).claim(lease("a", 4097)).within(3, 4)
 

@@ -77,7 +77,8 @@ class Causes:
                 lives[life_of(int(step.token))].append(step)
             steps += self._beginnings(job, lives)
             steps += self._replayed(job, lives)
-            if len(lives) <= 1 and len(self._created[job]) <= 1:
+            once = len(self._created[job]) + (job in self._may_have_created) <= 1
+            if len(lives) <= 1 and once:
                 steps += self._ended(job)
             steps.sort()
             for earlier, later in pairwise(steps):
