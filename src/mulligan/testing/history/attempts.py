@@ -5,11 +5,24 @@ from typing import TYPE_CHECKING
 
 from mulligan.core.decide import LOST
 from mulligan.testing.history.book import Book
-from mulligan.testing.history.events import TICK, Attempt, Beat, Seize, Stock, latest
+from mulligan.testing.history.events import (
+    TICK,
+    AnyEvent,
+    Attempt,
+    Beat,
+    Fault,
+    Seize,
+    Stock,
+    latest,
+)
 from mulligan.testing.history.invariant import Ended, Invariant, Took
 
 if TYPE_CHECKING:
     from mulligan.testing.history.known import Known
+
+
+# Faults of which a simulation tells: a region without its store, a process that does not run.
+DEAFENING = ("cut", "freeze")
 
 
 class AttemptsAreCounted(Invariant):
@@ -136,14 +149,21 @@ class LostStops(Invariant):
     """An attempt whose worker was told that its lease is lost does not go on to its end.
 
     Needs the tasks' own events. Where the history is that of the store, word is under way for
-    a while: `within` is how long.
+    a while: `within` is how long. Who is cut off or frozen meanwhile may never hear of it.
     """
 
     within = 0.0
+    about = (Fault,)
 
     def __init__(self, book: Book) -> None:
         super().__init__(book)
         self._told: dict[tuple[str, int], Beat] = {}
+        self._deaf: list[float] = []
+
+    def happened(self, event: AnyEvent) -> None:
+        """Remember when somebody did not hear."""
+        if isinstance(event, Fault) and event.what in DEAFENING:
+            self._deaf.append(event.began)
 
     def beaten(self, event: Beat) -> None:
         """Remember what was told."""
@@ -157,6 +177,7 @@ class LostStops(Invariant):
             told is not None
             and event.said != "started"
             and event.began > (told.ended or 0.0) + self.within
+            and not any(told.began <= at <= told.began + self.within for at in self._deaf)
         ):
             self.broken(
                 self.book.jobs.get(event.job) or event.job,
