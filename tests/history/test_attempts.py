@@ -110,6 +110,17 @@ def test_an_attempt_that_is_to_stop_does_not_run_to_its_end():
     assert story.attempt("a", 1, "succeeded").broken() == {"lost stops"}
 
 
+def test_who_is_cut_off_may_not_hear_that_it_is_to_stop():
+    def story(fault: str) -> Story:
+        told_to = held().attempt("a", 1, "started").operate("cancel", "a")
+        told_to.beat("w", Lease("a", 1), lost=[Lease("a", 1)])
+        told_to.tell(told.Fault(what=fault, about="US for 60 s")).wait(60)
+        return told_to.attempt("a", 1, "succeeded")
+
+    assert story("cut").broken(told_within=30.0) == set()
+    assert story("configure").broken(told_within=30.0) == {"lost stops"}
+
+
 def test_an_attempt_may_end_before_its_worker_is_told():
     story = held().attempt("a", 1, "started").operate("cancel", "a")
     story.attempt("a", 1, "succeeded").beat("w", Lease("a", 1), lost=[Lease("a", 1)])
