@@ -5,7 +5,7 @@ import asyncio
 from mulligan import Mulligan
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.worker import Worker
-from mulligan.engine.fetcher import OTHERS_CLAIM
+from mulligan.engine.fetcher import LONGEST_WAY, OTHERS_CLAIM, TIMER
 from mulligan.stores.contract import Claimed
 from mulligan.stores.memory import MemoryStore
 from tests.engine.running import engine
@@ -35,3 +35,25 @@ async def test_a_worker_leaves_others_the_time_to_have_what_they_are_claiming():
     async with engine(Mulligan("memory://"), store):
         await store.asked_thrice.wait()
     assert store.naps[:3] == [OTHERS_CLAIM] * 3
+
+
+class Foreseeing(InOtherHands):
+    """Says when the next job is due, and a moment before that once more."""
+
+    async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
+        await super().claim(plan, worker)
+        return Claimed([], again_in=1.0 if len(self.naps) < 2 else TIMER)
+
+    async def wait(self, worker: Worker, seconds: float) -> None:
+        self.naps.append(seconds)
+        if len(self.naps) == 2:
+            self.asked_thrice.set()
+
+
+async def test_a_worker_wakes_up_a_little_before_the_next_job_is_due():
+    store = Foreseeing()
+    async with engine(Mulligan("memory://"), store):
+        await store.asked_thrice.wait()
+    # For the moment that is left then it listens for no bell.
+    assert len(store.naps) == 2
+    assert all(1 - LONGEST_WAY - TIMER <= nap < 1 for nap in store.naps)
