@@ -19,26 +19,33 @@ class Troubled(World):
         self.faults[trouble.what] += 1
         chance = random.Random(f"{self.plan.seed}/{trouble.at}/{trouble.draw}")
         about = await getattr(self, f"_{trouble.what}")(chance)
-        if trouble.what != "clock":
-            self.note(Fault(what=trouble.what, about=str(about or "")))
+        if about is not None:
+            self.note(Fault(what=trouble.what, about=about))
 
     def _some(self, chance: random.Random) -> Member:
         """A worker, mostly one that has something to lose."""
         busy = [each for each in self._members if each.engine.executor.holding]
         return chance.choice(busy if busy and chance.random() < 0.8 else self._members)
 
-    async def _crash(self, chance: random.Random) -> str:
+    async def _crash(self, chance: random.Random) -> None:
         member = self._some(chance)
         delay = chance.uniform(1, 1800)
-        self._strike(chance, member, lambda: self._kill(member, delay))
-        return member.engine.worker.id
+        fault = Fault(what="crash", about=member.engine.worker.id)
+        self._strike(chance, member, fault, lambda: self._kill(member, delay))
 
-    def _strike(self, chance: random.Random, member: Member, strike: Callable[[], None]) -> None:
+    def _strike(
+        self, chance: random.Random, member: Member, fault: Fault, strike: Callable[[], None]
+    ) -> None:
         """Now, or just when the store has done something for it that it has not heard of."""
-        if chance.random() < 0.5:
+
+        def struck() -> None:
+            self.note(fault)
             strike()
+
+        if chance.random() < 0.5:
+            struck()
         else:
-            member.line.ambush(chance.choice(("claim", "commit", "commit", "seize")), strike)
+            member.line.ambush(chance.choice(("claim", "commit", "commit", "seize")), struck)
 
     def _kill(self, member: Member, delay: float) -> None:
         """Nothing more is heard of it; after the delay its successor starts."""
@@ -55,21 +62,21 @@ class Troubled(World):
     def _later(self, delay: float, member: Member) -> None:
         self.loop.call_later(delay, self._start, member.post, member.life + 1)
 
-    async def _freeze(self, chance: random.Random) -> str:
+    async def _freeze(self, chance: random.Random) -> None:
         member = self._some(chance)
         seconds = chance.uniform(0.5, 3.0) * self.plan.settings.lease
-        self._strike(chance, member, lambda: self._hold(member, seconds))
-        return f"{member.engine.worker.id} for {seconds:.0f} s"
+        fault = Fault(what="freeze", about=f"{member.engine.worker.id} for {seconds:.0f} s")
+        self._strike(chance, member, fault, lambda: self._hold(member, seconds))
 
     def _hold(self, member: Member, seconds: float) -> None:
         if not self.at_peace:
             member.line.freeze()
             self.loop.call_later(seconds, member.line.thaw)
 
-    async def _drain(self, chance: random.Random) -> str:
+    async def _drain(self, chance: random.Random) -> None:
         member = self._some(chance)
-        self._strike(chance, member, lambda: self._retire(member))
-        return member.engine.worker.id
+        fault = Fault(what="drain", about=member.engine.worker.id)
+        self._strike(chance, member, fault, lambda: self._retire(member))
 
     async def _roll(self, chance: random.Random) -> str:
         for place, member in enumerate(list(self._members)):
