@@ -86,6 +86,12 @@ def test_a_fifth_may_wait_behind_four():
     assert story.claim(lease("e", 1), left=[("default", "retry")]).broken() == {"shares are kept"}
 
 
+def test_a_start_begins_a_new_count_also_if_nothing_is_left():
+    story = filled(policy=Balanced()).claim(lease("a", 1), left=[("default", "retry")])
+    story.claim(lease("b", 1, lane=RETRY))
+    assert story.claim(lease("c", 1), left=[("default", "retry")]).broken() == set()
+
+
 def test_under_retry_first_no_fresh_job_goes_before_a_retry():
     story = filled(policy=RetryFirst()).claim(lease("a", 1), left=[("default", "retry")])
     assert story.broken() == {"shares are kept"}

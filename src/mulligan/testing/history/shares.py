@@ -80,7 +80,7 @@ class SharesAreKept(Invariant):
 
     def claimed(self, event: Claim) -> None:
         """Count how many of the others started while a kind of work could have."""
-        if not event.taken or not event.left:
+        if not event.taken:
             return
         started: dict[tuple[str, Kind], list[Lease]] = defaultdict(list)
         for taken in event.taken:
