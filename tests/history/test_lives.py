@@ -140,6 +140,23 @@ def test_a_gathering_job_starts_when_the_last_may_have_arrived():
     assert story.broken() == set()
 
 
+def test_what_a_worker_sent_may_have_been_written_before_the_job_was_cancelled():
+    failures = [(1, "E", "no")]
+    for verdicts in (["lost"], ["lost", "already"]):
+        story = Story().enqueue("a").claim(lease("a", 1)).again("a", 1, verdicts[0])
+        story.operate("cancel", "a")
+        for verdict in verdicts[1:]:
+            story.again("a", 1, verdict)
+        kept = Kept("a", "cancelled", token=1, retry_count=1, failures=failures)
+        assert story.stock(kept).broken() == set()
+
+
+def test_what_a_worker_sends_after_the_job_was_cancelled_is_not_written():
+    story = Story().enqueue("a").claim(lease("a", 1)).operate("cancel", "a").again("a", 1, "lost")
+    kept = Kept("a", "cancelled", token=1, retry_count=1, failures=[(1, "E", "no")])
+    assert story.stock(kept).broken() == {"one place", "failures are true"}
+
+
 def test_a_gathering_job_of_which_one_was_cancelled_never_starts():
     story = gathering().operate("cancel", "b")
     assert "ended is ended" in story.claim(lease("all", 1)).broken()

@@ -272,7 +272,7 @@ class Book:
 
         What fits is tried in turn. If no state does, the invariants will say so.
         """
-        ways = self._ways(job) if job.doubts else {}
+        ways = job.ways() if job.doubts else {}
         for fit in fits:
             found = [way for state, way in ways.items() if fit(state)]
             if found:
@@ -280,16 +280,6 @@ class Book:
                     job.doubts.remove(doubt)
                     self._happened(job, doubt)
                 return
-
-    def _ways(self, job: Known) -> dict[State, tuple[Doubt, ...]]:
-        """The states in which the job may be, and which of the doubts lead to each."""
-        ways: dict[State, tuple[Doubt, ...]] = {job.state: ()}
-        for doubt in job.doubts:
-            for state, way in list(ways.items()):
-                then = state.after(doubt.what)
-                if then is not None:
-                    ways.setdefault(then, (*way, doubt))
-        return ways
 
     def _believe(self, job: Known, new: New) -> None:
         """The outcome that is followed by this job was written."""
@@ -302,7 +292,10 @@ class Book:
     def _happened(self, job: Known, doubt: Doubt) -> None:
         match doubt.what:
             case Ending() as ending:
+                cancelled = job.ended if job.status == "cancelled" else None
                 self.end(job, ending, doubt.event)
+                if cancelled is not None:
+                    self.finish(job, "cancelled", cancelled)
             case "replay":
                 self.revive(job, doubt.event)
             case "cancel":

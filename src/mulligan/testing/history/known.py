@@ -3,7 +3,15 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan.core.job import ENDED, Status
-from mulligan.testing.history.events import AnyEvent, Claim, Ending, New, Seize, Taken
+from mulligan.testing.history.events import (
+    AnyEvent,
+    Claim,
+    Ending,
+    New,
+    Seize,
+    Taken,
+    latest,
+)
 from mulligan.testing.history.state import State
 
 if TYPE_CHECKING:
@@ -97,3 +105,23 @@ class Known:
     def unstarted(self) -> bool:
         """Whether it waits for its first attempt, and so may expire."""
         return self.status == "pending" and self.counters == (0, 0, 0)
+
+    def ways(self) -> dict[State, tuple[Doubt, ...]]:
+        """The states in which it may be, and which of the doubts lead to each."""
+        ways: dict[State, tuple[Doubt, ...]] = {self.state: ()}
+        for doubt in self.doubts:
+            for state, way in list(ways.items()):
+                then = state.after(doubt.what) or self._overtaken(state, doubt)
+                if then is not None:
+                    ways.setdefault(then, (*way, doubt))
+        return ways
+
+    def _overtaken(self, state: State, doubt: Doubt) -> State | None:
+        """The state of a cancelled job whose outcome was written before it was cancelled."""
+        cancelled = self.ended if state.status == "cancelled" else None
+        if cancelled is None or not isinstance(doubt.what, Ending):
+            return None
+        before = state._replace(status="processing").after(doubt.what)
+        if before is None or before.status in ENDED or doubt.event.began > latest(cancelled):
+            return None
+        return before._replace(status="cancelled")
