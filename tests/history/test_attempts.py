@@ -36,6 +36,11 @@ def test_of_an_outcome_that_was_not_answered_the_next_claim_tells():
     assert lost.broken() == set()
 
 
+def test_what_was_returned_from_a_claim_that_nobody_heard_of_had_ended_before():
+    story = held().again("a", 1, "lost").claim_lost("v").commit("a", 2, "returned")
+    assert story.claim(lease("a", 3, lane=RETRY, retry_count=1)).broken() == set()
+
+
 def test_a_replay_begins_to_count_anew():
     story = held(max_retries=0).commit("a", 1, "dead").operate("replay", "a")
     assert story.claim(lease("a", 2, replay=1)).broken() == set()

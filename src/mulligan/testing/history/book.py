@@ -234,7 +234,12 @@ class Book:
         ]
 
     def settle_verdict(self, job: Known, ending: Ending, verdict: str) -> None:
-        """A verdict shows whether the same outcome had been written before."""
+        """A verdict shows whether the same outcome had been written before.
+
+        And what was returned under a lease that nobody heard of had been waiting.
+        """
+        if (verdict, ending.how) == ("written", "returned") and ending.token > job.token:
+            self._settle(job, lambda state: state.status == "pending")
         same = [
             d for d in job.doubts if isinstance(d.what, Ending) and d.what.token == ending.token
         ]
