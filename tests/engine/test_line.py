@@ -198,3 +198,39 @@ async def test_a_drain_does_not_start_a_suspect_that_waits_for_others_to_leave()
         leave.set()
     assert started == jobs
     assert [job.status for job in [await store.get(suspect)] if job] == ["pending"]
+
+
+class Suspecting(MemoryStore):
+    """Says of the first job that it was lost before, and takes its time to write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[str] = []
+
+    async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
+        claimed = await super().claim(plan, worker)
+        if self.written or not claimed.claims:
+            return claimed
+        first, *others = claimed.claims
+        lost = replace(first, trail=Trail(("default",), 0.0, 2).write())
+        return replace(claimed, claims=[lost, *others])
+
+    async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
+        for _ in range(100):
+            await asyncio.sleep(0)
+        self.written += [each.lease.job for each in outcomes]
+        return await super().commit(outcomes)
+
+
+async def test_a_suspect_starts_when_it_is_written_that_the_others_were_given_back():
+    app, store = Mulligan("memory://"), Suspecting()
+    written: list[list[str]] = []
+
+    @app.task
+    async def work(_number: int) -> None:
+        written.append(list(store.written))
+
+    suspect, other = await enqueued(app, store, work, 2)
+    async with engine(app, store):
+        assert await ended(store, suspect, other) == ["done", "done"]
+    assert written[0] == [other]

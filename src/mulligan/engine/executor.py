@@ -173,11 +173,14 @@ class Executor:
     async def _run_round(self, suspect: list[Held]) -> None:
         """Run these with nobody beside them: once the others have left, and before more come.
 
-        Neither is waited for without end: a job that runs for hours holds nobody up.
+        Who has left or was given back is written as such: else it would be lost with them. Nothing
+        is waited for without end: a job that runs for hours holds nobody up.
         """
         theirs = set(suspect)
         try:
             await self._until(lambda: self._draining or self._held.keys() <= theirs)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._committer.flushed(), APART)
             if self._draining:
                 for held in suspect:
                     self._put_back(held)
