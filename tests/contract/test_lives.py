@@ -1,8 +1,11 @@
 """A job's id may be used again once the job is deleted; what held the first life is then void."""
 
+import re
+from importlib.resources import files
+
 import pytest
 
-from mulligan.core.job import first_token
+from mulligan.core.job import TOKENS_PER_LIFE, first_token
 from mulligan.core.outcome import Cancelled, Later, Returned
 from mulligan.stores.memory import MemoryStore
 from tests.contract.making import (
@@ -253,3 +256,19 @@ async def test_an_adopted_job_expires_unless_it_has_started(store, clock):
     clock.advance(5)
     assert names(await claim(store, demand=5)) == ["retried"]
     assert (await store.get("returned")).status == "cancelled"
+
+
+# Where a job comes in without Python, by a script or a trigger, the number cannot be bound.
+WRITTEN_OUT = {
+    "redis": ("redis", "lua/shared/lanes.lua", r"TOKENS_PER_LIFE = (\d+)"),
+    "postgres": ("postgres", "sql/04_lives.sql", r"place \* (\d+)"),
+    "postgres, adopting": ("postgres", "sql/55_adopt.sql", r"token % (\d+)"),
+    "sqlite": ("sqlite", "schema/inbox.sql", r"sequence \* (\d+)"),
+}
+
+
+@pytest.mark.parametrize("place", WRITTEN_OUT)
+def test_scripts_and_triggers_give_a_life_as_many_tokens_as_the_core_does(place):
+    store, path, number = WRITTEN_OUT[place]
+    text = files(f"mulligan.stores.{store}").joinpath(path).read_text()
+    assert re.findall(number, text) == [str(TOKENS_PER_LIFE)]
