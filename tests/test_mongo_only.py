@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import threading
 from collections import Counter
+from collections.abc import Callable
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,9 +18,9 @@ from pymongo.errors import BulkWriteError, OperationFailure
 from mulligan.core.backoff import Exponential
 from mulligan.core.decide import decide
 from mulligan.core.errors import InvalidError, StoreError, StoreUnavailableError
-from mulligan.core.job import decode_call, decode_policy, encode
+from mulligan.core.job import Claim, decode_call, decode_policy, encode
 from mulligan.core.lane import Lane
-from mulligan.core.outcome import Lost, Returned
+from mulligan.core.outcome import Later, Lost, Outcome, Returned
 from mulligan.core.plan import Running
 from mulligan.core.worker import Worker
 from mulligan.stores import make_store
@@ -27,6 +28,7 @@ from mulligan.stores.contract import Adopted, Count, Selection
 from mulligan.stores.memory import MemoryStore
 from mulligan.stores.mongo import MongoStore, base, colliding, schema
 from mulligan.stores.mongo.base import Change, line_of, statements
+from mulligan.stores.mongo.dead import move_dead
 from mulligan.stores.mongo.gathering import Gathering
 from tests.contract.making import (
     ANN,
@@ -784,26 +786,148 @@ async def test_a_stale_commit_leaves_no_parts(store, another, database, monkeypa
     assert await store.depth(FRESH, 100) == 0
 
 
-async def test_an_outcome_that_was_written_is_not_stale_though_the_next_came_before_we_looked(
-    store, another, monkeypatch
+# -- what happens between a write and the look at what was written ---------------------------
+
+
+@pytest.fixture
+def between(monkeypatch):
+    """Have something happen right after the next write to the tasks, or right before it."""
+
+    def happens(after=None, *, before=None):
+        steps = [before, after]
+
+        async def step():
+            if steps and (happening := steps.pop(0)):
+                await happening()
+
+        async def write(collection, each):
+            if collection.name != "tasks":
+                return await colliding.write(collection, each)
+            await step()
+            reply = await colliding.write(collection, each)
+            await step()
+            return reply
+
+        monkeypatch.setattr(base, "write", write)
+
+    return happens
+
+
+async def held_and_cancelled(store, another, **options):
+    """The claim of a job, and one of a job that was cancelled: not all of a batch can match."""
+    await store.enqueue([job("a", **options), job("b")])
+    first, second = (await claim(store, demand=2)).claims
+    await another.cancel(["b"], "no need")
+    return first, second
+
+
+PUT_BACK: dict[str, tuple[Callable[[Claim], Outcome], Lane]] = {
+    "retry": (again, RETRY),
+    "snooze": (lambda claim: Later(claim.lease, 0), FRESH),
+    "return": (lambda claim: Returned(claim.lease), FRESH),
+}
+
+
+@pytest.mark.parametrize("how", PUT_BACK)
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+async def test_an_outcome_is_written_though_others_had_the_job_before_we_looked(
+    store, another, between, how, rounds
+):
+    put_back, lane = PUT_BACK[how]
+    first, second = await held_and_cancelled(store, another)
+
+    async def others_have_it():
+        for _ in range(rounds):
+            await another.commit([put_back(await start(another, lane, worker=BOB))])
+        assert (await start(another, lane, worker=BOB)).id == "a"
+
+    between(others_have_it)
+    assert await store.commit([put_back(first), done(second)]) == ["written", "stale"]
+    assert await store.commit([put_back(first)]) == ["stale" if rounds else "already"]
+
+
+async def test_a_permit_is_freed_though_its_job_was_claimed_before_we_looked(
+    store, another, database, between
+):
+    limited = {"concurrency_key": "k", "concurrency_limit": 2}
+    first, second = await held_and_cancelled(store, another, **limited)
+
+    def permits():
+        return [word for gate in database["tasks_gates"].find() for word in gate["holders"]]
+
+    async def claimed_by_another():
+        await start(another, RETRY, worker=BOB)
+        assert len(permits()) == 2
+
+    between(claimed_by_another)
+    assert await store.commit([again(first), done(second)]) == ["written", "stale"]
+    assert len(permits()) == 1
+
+
+async def test_an_outcome_is_written_though_its_job_was_purged_before_we_looked(
+    store, another, between
+):
+    first, second = await held_and_cancelled(store, another)
+
+    async def purged():
+        assert await another.purge(["a"]) == [True]
+
+    between(purged)
+    verdicts = await store.commit([done(first, b"1", *following(1)), done(second)])
+    assert verdicts == ["written", "stale"]
+    assert await store.depth(FRESH, 100) == 1
+
+
+async def test_an_outcome_of_a_job_that_was_purged_before_the_write_is_stale(store, another):
+    first, second = await held_and_cancelled(store, another)
+    await another.purge(["b"])
+    assert await store.commit([done(second), done(first)]) == ["stale", "written"]
+
+
+async def test_an_outcome_is_written_once_though_it_is_sent_again_before_we_looked(
+    store, another, between
+):
+    first, second = await held_and_cancelled(store, another)
+
+    async def sent_again():
+        assert await another.commit([again(first)]) == ["already"]
+        assert (await start(another, RETRY, worker=BOB)).id == "a"
+
+    between(sent_again)
+    assert await store.commit([again(first), done(second)]) == ["written", "stale"]
+
+
+async def test_an_outcome_that_another_process_wrote_for_us_was_already_written(
+    store, another, between
+):
+    first, second = await held_and_cancelled(store, another)
+
+    async def written_by_another():
+        assert await another.commit([again(first)]) == ["written"]
+        assert (await start(another, RETRY, worker=BOB)).id == "a"
+
+    between(before=written_by_another)
+    assert await store.commit([again(first), done(second)]) == ["already", "stale"]
+
+
+async def test_a_dead_letter_is_replayed_though_it_was_claimed_before_we_looked(
+    store, another, between
 ):
     await store.enqueue(jobs("a", "b"))
-    first, second = (await claim(store, demand=2)).claims
-    quick: list[object] = []
+    await store.commit([dead(each) for each in (await claim(store, demand=2)).claims])
+    documents = store._operating.documents
 
-    async def overtaken(collection, each):
-        reply = await colliding.write(collection, each)
-        if collection.name == "tasks" and not quick:
-            quick.append(BOB)
-            quick.extend(await another.commit([done(await start(another, RETRY, worker=BOB))]))
-        return reply
+    async def outdated(names):
+        found = await documents(names)
+        await another.purge(["b"])
+        return found
 
-    await another.cancel(["b"], "no need")
-    monkeypatch.setattr(base, "write", overtaken)
-    assert await store.commit([again(first), done(second)]) == ["already", "stale"]
-    assert quick == [BOB, "written"]
-    assert (await store.get("a")).status == "done"
-    assert len(await store.history("a")) == 1
+    async def claimed_by_another():
+        assert (await start(another, worker=BOB)).id == "a"
+
+    store._operating.documents = outdated
+    between(claimed_by_another)
+    assert await store.replay(["a", "b"]) == [True, False]
 
 
 # -- unique keys between the stages of a chain -----------------------------------------------
@@ -1039,6 +1163,16 @@ async def test_dead_letters_can_be_moved_away(moving, database, tasks):
     assert await moving.enqueue(jobs("a")) == [("a", False)]
     assert await moving.purge(["b"]) == [True]
     assert await moving.get("b") is None
+
+
+async def test_a_dead_letter_is_written_though_it_was_moved_before_we_looked(moving, between):
+    first, second = await held_and_cancelled(moving, moving)
+
+    async def moved():
+        assert await move_dead(moving._base, ["a"]) == 1
+
+    between(moved)
+    assert await moving.commit([dead(first), done(second)]) == ["written", "stale"]
 
 
 async def test_a_moved_letter_can_be_replayed(moving, database, tasks):

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from mulligan.stores import make_store
-from mulligan.stores.contract import Verdict
 from mulligan.testing.history import (
     INVARIANTS,
     AnyEvent,
@@ -55,7 +54,7 @@ def judge(folder: Path, url: str) -> Judgement:
     """Read what every process wrote and what is stored, when nobody is at work any more."""
     events = load(folder.glob("*.jsonl"))
     if url.startswith("mongodb"):
-        events = as_written(parted(events))
+        events = parted(events)
     if url.startswith("postgresql"):
         events = forgetful(events)
     events = in_order(events)
@@ -103,34 +102,6 @@ def parted(events: Iterable[AnyEvent]) -> list[AnyEvent]:
             case _:
                 parts.append(event)
     return parts
-
-
-def as_written(events: Sequence[AnyEvent]) -> list[AnyEvent]:
-    """The events of a store that may say `already` of what it has just written.
-
-    MongoDB looks which of a batch it wrote. What another worker has claimed by then was written:
-    if it was not sent before, now.
-    """
-    first: dict[tuple[str, int], float] = {}
-    for event in commits(events):
-        for ending in event.endings:
-            lease = ending.job, ending.token
-            first[lease] = min(event.began, first.get(lease, event.began))
-
-    def meant(event: Commit, verdicts: Sequence[Verdict]) -> list[Verdict]:
-        return [
-            "written"
-            if verdict == "already" and first[ending.job, ending.token] == event.began
-            else verdict
-            for ending, verdict in zip(event.endings, verdicts, strict=True)
-        ]
-
-    return [
-        replace(event, verdicts=meant(event, event.verdicts))
-        if isinstance(event, Commit) and event.verdicts
-        else event
-        for event in events
-    ]
 
 
 def forgetful(events: Sequence[AnyEvent]) -> list[AnyEvent]:

@@ -2,9 +2,8 @@
 
 from mulligan.stores.contract import Count
 from mulligan.testing.history import Fault
-from mulligan.testing.history.events import Kept
-from tests.chaos.judging import UNWRITTEN, as_written, forgetful
-from tests.history.story import RETRY, Story, lease
+from tests.chaos.judging import UNWRITTEN, forgetful
+from tests.history.story import Story
 
 
 def counted(seconds: float) -> Story:
@@ -44,25 +43,3 @@ def test_nothing_but_counts_may_be_forgotten():
     story = Story().enqueue("a").tell(Fault(what="server killed"))
     story.events = forgetful(story.events)
     assert story.stock().broken() == {"nothing is lost"}
-
-
-def overtaken(*verdicts: str) -> set[str]:
-    """What is wrong if a retry is answered so, each time that it is sent, and the job goes on."""
-    story = Story().enqueue("a").claim(lease("a", 1))
-    for verdict in verdicts:
-        story.again("a", 1, verdict)
-    story.claim(lease("a", 2, lane=RETRY, retry_count=1)).commit("a", 2, "done")
-    story.events = as_written(story.events)
-    failures = [(1, "E", "no")]
-    return story.stock(Kept("a", "done", retry_count=1, failures=failures)).broken()
-
-
-def test_what_was_written_may_be_answered_as_written_already():
-    assert overtaken("already") == set()
-    assert overtaken("lost", "already") == set()
-    assert overtaken("written", "already") == set()
-
-
-def test_what_was_not_written_may_not_be_answered_so():
-    assert overtaken("stale", "already") != set()
-    assert overtaken("stale") != set()

@@ -29,17 +29,24 @@ HEX_ID = 24
 # Nobody claims a job so often between a read and the write that follows it.
 APART = TOKENS_PER_LIFE // 4
 PAGE = 10_000
+# So many writes may follow one whose stamp is kept before it is forgotten.
+KEPT_STAMPS = 8
 # How the key of a lane's document among the facts begins; it is there once the lane was used.
 LANE = "lane:"
 
 
 class Change(Struct):
-    """One fenced write: it happens only if the document still matches, and has the token."""
+    """One fenced write: it happens only if the document still matches, and has the token.
+
+    Its stamp gives way to that of the next write, unless it is `kept`: after a write that leaves
+    the job for others to claim, they may be quicker than the look at what was written.
+    """
 
     key: Any
     match: Doc
     update: Doc
     token: int | None = None
+    kept: bool = False
 
     @property
     def query(self) -> Doc:
@@ -165,7 +172,7 @@ class Base:
         """Write what still matches, in one command; returns the keys of what was written.
 
         Each written document carries the stamp, by which those are told from the others when not
-        all matched.
+        all matched. What has been deleted since carries none, and is told by the count.
         """
         if not changes:
             return set()
@@ -174,8 +181,16 @@ class Base:
         reply = await write(self.tasks, statements(changes, stamp))
         if reply.documents == len(every):
             return every
-        found = self.tasks.find({"_id": {"$in": list(every)}, "mulligan.stamp": stamp}, {"_id": 1})
-        return {doc["_id"] for doc in await rows(found)}
+        stamped = [{"mulligan.stamp": stamp}, {"mulligan.stamps": stamp}]
+        written = await self.there(every, {"$or": stamped})
+        at_most = written | (every - await self.there(every))
+        return at_most if reply.documents == len(at_most) else written
+
+    async def there(self, keys: Iterable[Any], query: Doc | None = None) -> set[Any]:
+        """Which of the documents are there, wherever, and match."""
+        query = {"_id": {"$in": list(keys)}, **(query or {})}
+        found = [await rows(place.find(query, {"_id": 1})) for place in self.places]
+        return {doc["_id"] for docs in found for doc in docs}
 
     async def find(self, jobs: Sequence[str], fields: Doc | None = None) -> dict[str, Doc]:
         """The documents of these jobs among the tasks, by job id."""
@@ -227,15 +242,23 @@ def statements(changes: Sequence[Change], stamp: str) -> list[UpdateOne | Update
     for change in sorted(changes, key=lambda each: str(each.key)):
         parts = id(change.match), id(change.update)
         if parts not in forms:
-            fields = change.update.setdefault("$set", {})
-            if "mulligan" in fields:
-                fields["mulligan"]["stamp"] = stamp
-            else:
-                fields["mulligan.stamp"] = stamp
+            put_stamp(change, stamp)
             forms[parts] = encode({"m": change.match, "u": change.update})
         alike.setdefault((forms[parts], change.token is None), []).append(change)
     groups = [part for group in alike.values() for part in told_apart(group)]
     return [statement(group) for group in sorted(groups, key=lambda each: str(each[0].key))]
+
+
+def put_stamp(change: Change, stamp: str) -> None:
+    """Have the update leave the stamp, beside those that are kept or in place of the last."""
+    fields = change.update.setdefault("$set", {})
+    if "mulligan" in fields:
+        fields["mulligan"]["stamp"] = stamp
+    elif change.kept:
+        last = {"$each": [stamp], "$slice": -KEPT_STAMPS}
+        change.update.setdefault("$push", {})["mulligan.stamps"] = last
+    else:
+        fields["mulligan.stamp"] = stamp
 
 
 def told_apart(changes: list[Change]) -> list[list[Change]]:

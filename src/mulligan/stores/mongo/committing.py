@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from mulligan.core.job import Lease
-from mulligan.core.outcome import Again, Dead, Outcome
+from mulligan.core.outcome import Outcome
 from mulligan.stores.contract import Verdict
 from mulligan.stores.mongo.base import Base, Doc
 from mulligan.stores.mongo.bells import Bells, News, news_of
 from mulligan.stores.mongo.dead import move_dead
 from mulligan.stores.mongo.delivering import deliver, write_where_free
-from mulligan.stores.mongo.documents import LEAN, held_by_us, last_written, remembers
+from mulligan.stores.mongo.documents import LEAN, held_by_us, last_written
 from mulligan.stores.mongo.gathering import Gathering
 from mulligan.stores.mongo.keys import Keys
 from mulligan.stores.mongo.leases import Leases
@@ -49,23 +49,7 @@ class Committing:
             again = await self.commit([outcomes[place] for place in left])
             for place, verdict in zip(left, again, strict=True):
                 verdicts[place] = verdict
-            stale = [place for place in left if verdicts[place] == "stale"]
-            for place in await self.overtaken(outcomes, stale):
-                verdicts[place] = "already"
         return verdicts
-
-    async def overtaken(self, outcomes: Sequence[Outcome], places: Sequence[int]) -> list[int]:
-        """Those of the places whose outcome was written, and the next after it, before we looked.
-
-        Their failures are in the history of their jobs.
-        """
-        failed = {at: each for at in places if isinstance(each := outcomes[at], Again | Dead)}
-        docs = await self.base.find_anywhere([each.lease.job for each in failed.values()])
-        return [
-            at
-            for at, each in failed.items()
-            if each.lease.job in docs and remembers(docs[each.lease.job], each.failure)
-        ]
 
     async def documents(self, leases: Sequence[Lease]) -> dict[str, Doc]:
         """The documents of these jobs: as they were claimed if that was here, else as they are."""

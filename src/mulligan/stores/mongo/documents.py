@@ -236,12 +236,6 @@ def failure_fields(failure: Attempt, now: int) -> tuple[Doc, Doc]:
     return error, entry
 
 
-def remembers(doc: Doc, failure: Attempt) -> bool:
-    """Whether the attempt is in the history of the job, whenever it ended."""
-    _, entry = failure_fields(failure, 0)
-    return any(kept | {"ended_at": 0.0} == entry for kept in doc["mulligan"].get("history", ()))
-
-
 def plain(value: Any) -> Any:
     """Text without lone surrogates, which no BSON string may hold."""
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value

@@ -198,7 +198,7 @@ def replayed(doc: Doc, now: int, number: int) -> Change:
         "$inc": {"mulligan.replay": 1},
         "$unset": {"mulligan.ended": "", "mulligan.outbox": "", "mulligan.trail": ""},
     }
-    return Change(doc["_id"], match, update, token)
+    return Change(doc["_id"], match, update, token, kept=True)
 
 
 def adopted(each: Adopted, now: int, number: int) -> Doc:

@@ -58,7 +58,8 @@ class Moment:
 
     def plan(self, place: int, outcome: Outcome, doc: Doc) -> Write:
         """The write that an outcome stands for."""
-        write = Write(place, doc, Change(doc["_id"], HELD_BY_US, {}, outcome.lease.token))
+        change = Change(doc["_id"], HELD_BY_US, {}, outcome.lease.token, kept=True)
+        write = Write(place, doc, change)
         match outcome:
             case Done(_, result, following):
                 write.change.update = self._done_with(result, alone=bool(following))

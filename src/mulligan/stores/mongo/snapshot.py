@@ -89,7 +89,7 @@ FIELDS: Doc = {
                 *("task", "queue", "region", "priority", "scope", "lane_priority", "line"),
                 *("due", "sequence", "delayed", "expires", "replay", "snoozes", "trail"),
                 *("token", "since", "key", "key_limit", "unique_queue", "unique_key", "lost_key"),
-                *("gather", "gather_place", "owes", "awaits"),
+                *("gather", "gather_place", "owes", "awaits", "stamps"),
             )
         ],
         1,

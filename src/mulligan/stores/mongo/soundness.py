@@ -9,11 +9,13 @@ KINDS: dict[str, type] = {
     **dict.fromkeys(("priority", "lane_priority", "due", "sequence", "token"), int),
     **dict.fromkeys(("replay", "snoozes"), int),
 }
-# These may be absent: the body of a document that was read without it, what no failure has left.
-OPTIONAL: dict[str, type] = {"body": bytes, "trail": str, "expires": int, "key": str}
+# These may be absent: the body of a document that was read without it, what no outcome has left.
+OPTIONAL: dict[str, type] = {"body": bytes, "stamps": list}
+# These may be null too.
+NULLABLE: dict[str, type] = {"trail": str, "expires": int, "key": str}
 # The largest number that the server counts in.
 LAST = 2**63 - 1
-WORDS = {str: "text", int: "a whole number", bytes: "binary"}
+WORDS = {str: "text", int: "a whole number", bytes: "binary", list: "a list"}
 
 
 def damage_in(doc: Doc) -> str | None:
@@ -23,9 +25,11 @@ def damage_in(doc: Doc) -> str | None:
         if not isinstance(private.get(name), kind):
             return told(name, private.get(name), kind)
     for name, kind in OPTIONAL.items():
-        value = private.get(name)
-        if not (isinstance(value, kind) or (value is None and name != "body")) and name in private:
-            return told(name, value, kind)
+        if name in private and not isinstance(private[name], kind):
+            return told(name, private[name], kind)
+    for name, kind in NULLABLE.items():
+        if not isinstance(private.get(name), kind | None):
+            return told(name, private[name], kind)
     if private["token"] >= LAST:
         return f"mulligan.token {LAST} has none after it; find out what else writes it"
     attempts = doc.get("attempts")
