@@ -76,6 +76,18 @@ async def test_a_late_beat_keeps_what_nobody_has_seized(store, clock):
     assert await store.seize(10, REAPER) == []
 
 
+async def test_each_beat_says_how_long_the_leases_of_its_worker_last(store, another, clock):
+    await begin(store, job("a"))
+    await another.beat(replace(ANN, lease=4 * ANN.lease), [])
+    await store.enqueue(jobs("b"))
+    assert (await start(store)).id == "b"  # a claim does not shorten them
+    clock.advance(4 * ANN.lease - 1)
+    assert await store.seize(10, REAPER) == []
+    await another.beat(ANN, [])
+    clock.advance(ANN.lease)
+    assert sorted(each.id for each in await store.seize(10, REAPER)) == ["a", "b"]
+
+
 async def test_a_beat_names_the_leases_that_are_no_longer_held(store, clock):
     first, second, third = await begin(store, *jobs("a", "b", "c"))
     clock.advance(100)

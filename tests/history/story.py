@@ -73,9 +73,12 @@ class Story:
         said: dict[str, Any] = {"lane": RETRY, "number": 1, "type": "E", "message": "no"}
         return self.commit(job, token, "again", verdict, **(said | of))
 
-    def beat(self, worker: str, *holding: Lease, lost: Any = ()) -> Self:
+    def beat(
+        self, worker: str, *holding: Lease, lost: Any = (), lasting: float = Worker("").lease
+    ) -> Self:
         """A worker shows what it holds."""
-        return self.tell(told.Beat(worker=Worker(worker), holding=list(holding), lost=list(lost)))
+        who = Worker(worker, lease=lasting)
+        return self.tell(told.Beat(worker=who, holding=list(holding), lost=list(lost)))
 
     def operate(self, what: Any, job: str, *, done: bool | None = True) -> Self:
         """An operator does something to a job."""

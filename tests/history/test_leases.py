@@ -144,6 +144,22 @@ def test_a_worker_that_is_silent_for_a_lease_loses_them():
     assert story.seize(lease("a", 2, worker="w")).broken() == set()
 
 
+def test_a_beat_may_ask_for_a_longer_lease():
+    story = held().beat("w", Lease("a", 1), lasting=60).wait(50)
+    assert story.seize(lease("a", 2, worker="w")).broken() == {"live leases are kept"}
+
+
+def test_a_beat_may_ask_for_a_shorter_lease_than_the_one_before():
+    story = held().beat("w", Lease("a", 1), lasting=60).beat("w", Lease("a", 1)).wait(15)
+    assert story.seize(lease("a", 2, worker="w")).broken() == set()
+
+
+def test_who_asked_for_a_shorter_lease_may_be_seized_from_unheard():
+    story = Story().enqueue("a").tell(told.Seize(worker=Worker("reaper")), lost=True)
+    story.beat("w", lasting=60).claim(lease("a", 1)).beat("w", Lease("a", 1)).wait(20)
+    assert story.commit("a", 1, "done", "stale").broken() == set()
+
+
 def test_a_worker_that_left_loses_them_at_once():
     story = held().beat("w", Lease("a", 1)).tell(told.Leave(worker="w"))
     assert story.seize(lease("a", 2, worker="w")).broken() == set()

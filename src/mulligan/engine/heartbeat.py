@@ -3,17 +3,28 @@
 import asyncio
 import contextlib
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
+
+from msgspec.structs import replace
 
 from mulligan.core.job import Lease
 from mulligan.core.worker import Worker
 from mulligan.engine.patience import Patience
 from mulligan.stores.contract import Beat, Store
 
+# A dead worker is found by its lease: however slow the store is, it lasts no more times as long.
+LONGEST = 10
+
 
 class Heartbeat:
-    """Beats every `every` seconds and hands each answer to `heard`."""
+    """Beats every `every` seconds and hands each answer to `heard`.
+
+    A store may take longer than that to answer. If it has twice in a row, the next lease is as many
+    times longer: else whoever holds a job would lose it before the next beat, whoever seizes it
+    would too, and jobs would go round without end. Once alone may have been our own pause.
+    """
 
     def __init__(
         self,
@@ -22,18 +33,21 @@ class Heartbeat:
         every: float,
         holding: Callable[[], Sequence[Lease]],
         heard: Callable[[Beat], None],
+        *,
+        monotonic: Callable[[], float],
     ) -> None:
         self._store = store
         self._worker = worker
         self._every = every
         self._holding = holding
         self._heard = heard
+        self._monotonic = monotonic
         self._patience = Patience("heartbeat")
+        self._last_two = deque([0.0, 0.0], 2)  # seconds until they were answered
 
     async def once(self) -> None:
         """Beat until the store has answered."""
-        beat = await self._patience.insist(lambda: self._store.beat(self._worker, self._holding()))
-        self._heard(beat)
+        self._heard(await self._patience.insist(self._beat))
 
     async def run(self) -> None:
         """Beat until cancelled."""
@@ -41,13 +55,27 @@ class Heartbeat:
             await self.once()
             await asyncio.sleep(self._every)
 
-    async def run_apart(self) -> None:
+    async def run_apart(self, store: Store) -> None:
         """Beat until cancelled, on a handle of its own that is opened and closed here."""
+        self._store = store
         try:
-            await self._patience.insist(self._store.open)
+            await self._patience.insist(store.open)
             await self.run()
         finally:
-            await self._store.close()
+            await store.close()
+
+    async def _beat(self) -> Beat:
+        asked = self._monotonic()
+        beat = await self._store.beat(self._lasting(), self._holding())
+        self._last_two.append(self._monotonic() - asked)
+        return beat
+
+    def _lasting(self) -> Worker:
+        """The worker, with a lease that outlasts the answers of the store."""
+        times = min(*self._last_two, LONGEST * self._every) / self._every
+        if times <= 1:
+            return self._worker
+        return replace(self._worker, lease=times * self._worker.lease)
 
 
 class OwnThread:

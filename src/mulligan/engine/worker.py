@@ -5,7 +5,8 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from mulligan.core.job import Claim, Lease
@@ -79,6 +80,14 @@ class Engine:
         self.reaper = Reaper(
             store, worker, self.executor, self.committer, every=REAP_EVERY, chance=chance
         )
+        self._heartbeat = Heartbeat(
+            store,
+            worker,
+            settings.beat,
+            lambda: self.executor.holding + self.committer.holding,
+            self._heard,
+            monotonic=monotonic,
+        )
         self._fetcher = Fetcher(store, worker, self.executor, self.committer, monotonic=monotonic)
         self._housekeeper = Housekeeper(store, every=KEEP_HOUSE_EVERY, keep_done=settings.keep_done)
         self._ticker = Ticker(store, periodic, tracing) if periodic else None
@@ -121,11 +130,9 @@ class Engine:
         if self._ticker is not None:
             support.append(self._ticker.run())
         if self._heart is None:
-            support.append(self._heartbeat(self._store).run())
+            support.append(self._heartbeat.run())
         else:
-            heartbeat = self._heartbeat(self._heart)
-            shared = self._heart is self._store
-            thread.start(heartbeat.run if shared else heartbeat.run_apart, self._heart_failed)
+            thread.start(self._beat_apart(self._heart), self._heart_failed)
         loops = [asyncio.ensure_future(loop) for loop in support]
         fetching = asyncio.ensure_future(self._fetcher.run())
         try:
@@ -162,14 +169,10 @@ class Engine:
                 )
                 self.reaper.count(claim)
 
-    def _heartbeat(self, store: Store) -> Heartbeat:
-        return Heartbeat(
-            store,
-            self.worker,
-            self.settings.beat,
-            lambda: self.executor.holding + self.committer.holding,
-            self._heard,
-        )
+    def _beat_apart(self, heart: Store) -> Callable[[], Coroutine[Any, Any, None]]:
+        if heart is self._store:
+            return self._heartbeat.run
+        return partial(self._heartbeat.run_apart, heart)
 
     def _heart_failed(self, error: BaseException) -> None:
         """A worker without a heartbeat would lose its jobs: it must end, and be seen to."""
@@ -178,7 +181,7 @@ class Engine:
 
     async def _joined(self) -> bool:
         """Make the worker known to the store; False if told to stop before it answered."""
-        joining = asyncio.ensure_future(self._heartbeat(self._store).once())
+        joining = asyncio.ensure_future(self._heartbeat.once())
         stopped = asyncio.ensure_future(self._stop.wait())
         await asyncio.wait([joining, stopped], return_when=asyncio.FIRST_COMPLETED)
         joined = joining.done()

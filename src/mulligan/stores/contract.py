@@ -181,7 +181,10 @@ class Store(Protocol):
         """
 
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
-        """Keep all leases of the worker for another lease time; `holding` is all it knows of."""
+        """Keep all leases of the worker for another lease time; `holding` is all it knows of.
+
+        Each beat names that time anew: a worker asks for more while the store is slow.
+        """
 
     async def leave(self, worker: Worker) -> None:
         """Forget a worker that stopped on purpose; what it still holds may be seized at once."""

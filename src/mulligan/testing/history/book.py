@@ -94,7 +94,7 @@ class Book:
         since, until = self._alive.get(event.worker.id, (inf, -inf))
         if latest(event) > until:
             since = latest(event)
-        self._alive[event.worker.id] = since, max(until, event.began + event.worker.lease)
+        self._alive[event.worker.id] = since, event.began + event.worker.lease
 
     def leave(self, event: Leave) -> None:
         """The worker has nothing to keep."""

@@ -134,7 +134,7 @@ class CommitsAreIdempotent(Invariant):
 
 
 class LiveLeasesAreKept(Invariant):
-    """A lease whose worker beat within its lease time is not seized.
+    """A lease whose worker beat within its lease time, which each beat names, is not seized.
 
     Unless the worker had asked to leave by then, or the clock was set: then any lease may run out.
     """
@@ -164,8 +164,10 @@ class LiveLeasesAreKept(Invariant):
         if not isinstance(event, Seize) or job is None or job.holder != holder:
             return
         until = latest(event)
-        for beat in self._beats[holder] if holder not in self._left else ():
-            left = beat.began + beat.worker.lease - until
+        beats = self._beats[holder] if holder not in self._left else []
+        for at, beat in enumerate(beats):
+            # One that was on its way may have shortened the lease.
+            left = min(each.began + each.worker.lease for each in beats[at:]) - until
             alive = left > TICK and surely_before(beat, event)
             if alive and not self.book.is_set(beat.began, until):
                 words = f"seized from {holder}, whose lease had {left:g} s left"
