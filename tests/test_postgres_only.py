@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
+from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
@@ -369,14 +370,35 @@ async def test_a_claim_touches_only_what_it_takes(url):
         plan = in_turn(10, group(FRESH))
         epoch = (await store.facts()).epoch
         with connected(url) as connection:
-            plans = explained(connection, store, plan, epoch)
+            rows, plans = explained(connection, store, plan, epoch)
+    assert len(rows) == 11
     lanes = [text for text in plans if "waiting_lane" in text]
     assert any("Index Scan using waiting_lane" in text and "rows=10 " in text for text in lanes)
     assert not any("Seq Scan on job" in text or "Seq Scan on waiting" in text for text in plans)
 
 
-def explained(connection, store, plan, epoch) -> list[str]:
-    """The plans of everything that a claim of this plan runs on the server."""
+async def test_jobs_are_looked_up_by_id_though_the_planner_believes_that_there_are_none(url):
+    async with handle(url, VirtualClock()) as store:
+        await begin(store, *jobs(*(f"{n}" for n in range(300))))
+        epoch = (await store.facts()).epoch
+        with connected(url) as connection:
+            connection.execute("DELETE FROM job")
+            connection.execute("VACUUM ANALYZE job")
+            for many in (1, 300):
+                await store.enqueue(jobs(*(f"{many} {n}" for n in range(many))))
+                plan = in_turn(min(many, 10), group(FRESH))
+                [_, *claimed], plans = explained(connection, store, plan, epoch)
+                leases = [row[2] for row in claimed], [row[3] for row in claimed]
+                connection.execute(store._statements["finish"], (None, *leases, None))
+    updates = [text for text in plans if "Update on job" in text]
+    assert len(updates) == 2
+    for text in updates:
+        assert "Index Scan using job_pkey on job" in text
+        assert "rows=1 loops=10)" in text
+
+
+def explained(connection, store, plan, epoch) -> tuple[list[Any], list[str]]:
+    """What a claim of this plan gives, and the plans of everything that it runs on the server."""
     from mulligan.core.plan import ClaimPlan  # noqa: PLC0415
     from mulligan.stores.postgres import _encode  # noqa: PLC0415
     from mulligan.stores.postgres._store import _me  # noqa: PLC0415
@@ -391,8 +413,7 @@ def explained(connection, store, plan, epoch) -> list[str]:
             *_encode.plan_arrays(current, sources),
         ),
     ).fetchall()
-    assert len(rows) == 11
-    return found
+    return rows, found
 
 
 def explaining(connection) -> list[str]:

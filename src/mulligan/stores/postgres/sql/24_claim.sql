@@ -16,8 +16,8 @@
 -- Heads are kept per source: the first job not yet taken. Rows of `waiting` are locked with SKIP
 -- LOCKED, so claims never wait for each other; jobs that are expired or whose key is saturated are
 -- set aside one by one, all others leave their lanes together and are updated once, at the end.
--- Rows are named by ctid, here and wherever many are changed at once: a join on ids would let the
--- planner walk the whole table when it believes it empty.
+-- Rows are named by ctid, or their ids compared as arrays of one, here and wherever many are changed
+-- at once: a plain join on ids would let the planner walk the whole table when it believes it empty.
 CREATE FUNCTION claim(
     given bigint, self jsonb, channel_name text, plan_epoch integer, demand integer,
     lanes text[], waits bigint[], yields boolean[],
@@ -308,7 +308,7 @@ BEGIN
             permits = CASE WHEN gates_held THEN nullif(concat_ws(
                 chr(31), taken_keys[u.ord], walk.permits[taken_sources[u.ord]]), '') END
         FROM unnest(taken_ids) WITH ORDINALITY AS u (id, ord)
-        WHERE j.ctid = (SELECT h.ctid FROM job h WHERE h.id = u.id LIMIT 1)
+        WHERE j.id = ANY (ARRAY[u.id])
         RETURNING u.ord::integer, taken_sources[u.ord], j.id, j.token, j.task, j.body, j.region,
                   j.priority, j.due, j.retry_count, j.replay, j.snoozes, j.trail;
     END IF;

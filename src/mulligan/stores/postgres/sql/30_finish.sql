@@ -21,11 +21,7 @@ BEGIN
         UPDATE job j SET status = 'done', ended_at = now, committed = j.token, open_key = NULL,
                          result = coalesce(alike, results[u.ord])
         FROM (SELECT * FROM unnest(ids) WITH ORDINALITY AS u (id, ord) ORDER BY u.id) u
-        WHERE j.ctid = (
-            SELECT h.ctid FROM job h
-            WHERE h.id = u.id AND h.token = tokens[u.ord] AND h.status = 'processing' LIMIT 1)
-          -- said again: some servers look only at this when they had to wait for the row
-          AND j.token = tokens[u.ord] AND j.status = 'processing'
+        WHERE j.id = ANY (ARRAY[u.id]) AND j.token = tokens[u.ord] AND j.status = 'processing'
         RETURNING u.ord, j.claimed, j.queue,
                   coalesce(j.concurrency_key, j.permits, j.gather) IS NOT NULL AS special
     ), counted AS (
