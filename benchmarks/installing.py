@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 PEERS = Path(__file__).parent / "peers"
@@ -27,7 +28,10 @@ def command_of(peer: str, *, node: bool) -> tuple[list[str], dict[str, str]]:
         found = shutil.which("node") or "node"
         return [found, str(PEERS / f"with_{peer}.cjs")], {"NODE_PATH": str(home / "node_modules")}
     home = install(peer, PEERS / f"{peer}.txt", with_pip)
-    paths = [PEERS, SOURCE] if peer == "mulligan" else [PEERS]
+    paths = [PEERS]
+    if peer == "mulligan":
+        compile_source(home / "bin" / "python")
+        paths.append(SOURCE)
     variables = {"PYTHONPATH": os.pathsep.join(map(str, paths))}
     return [str(home / "bin" / "python"), str(PEERS / "talk.py"), f"with_{peer}"], variables
 
@@ -50,6 +54,12 @@ def with_pip(peer: str, home: Path, pins: Path) -> None:
     run(peer, [python_for(peer), "-m", "venv", home])
     python = home / "bin" / "python"
     run(peer, [python, "-m", "pip", "install", "-q", "-r", pins])
+
+
+@cache
+def compile_source(python: Path) -> None:
+    """Have bytecode of mulligan at hand, as of everything that pip installs."""
+    run("mulligan", [python, "-m", "compileall", "-q", SOURCE])
 
 
 def with_npm(peer: str, home: Path, pins: Path) -> None:
