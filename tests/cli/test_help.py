@@ -73,6 +73,15 @@ def test_help_imports_no_command():
     assert out.stdout.splitlines()[-1] == "['mulligan.cli.group']"
 
 
+def test_a_worker_loads_no_hashes_that_its_store_has_no_use_for():
+    code = (
+        "import sys, mulligan.cli.worker, mulligan.app.working, mulligan.stores.memory;"
+        "print([name for name in ('hashlib', 'hmac', 'secrets') if name in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
 def test_the_module_runs_as_the_command_does():
     out = subprocess.run(
         [sys.executable, "-m", "mulligan", "--version"], capture_output=True, text=True, check=True

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import secrets
 import socket
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
@@ -28,8 +27,9 @@ def new_worker(
     only: Only | None = None,
 ) -> Worker:
     """A new incarnation of a worker; its id says where it runs and is never used again."""
+    # Not `secrets`: it loads OpenSSL's hashes, which stay in memory for as long as the worker.
     return Worker(
-        id=f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}",
+        id=f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}",
         region=check_region(region, anywhere=False),
         queues=tuple(check_name("queue", queue) for queue in queues) or app.queue_names,
         lease=app.settings.lease,
