@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-from collections import Counter
 from functools import cache
 from importlib.resources import files
 
@@ -48,21 +47,26 @@ def include(text: str, parts: dict[str, str]) -> None:
 
 
 def without_unused(text: str) -> str:
-    """The text but for functions that nothing else in it names, for the reason given above."""
+    """The text but for functions that nothing kept of it names, for the reason given above."""
     text = COMMENT.sub("", text)
-    while True:
-        names = Counter(WORD.findall(text))
-        unused = [
-            found[0]
-            for found in FUNCTION.finditer(text)
-            if names[found[1]] == 1 or names[found[1]] == WORD.findall(found[0]).count(found[1])
-        ]
-        if not unused:
-            return text
-        for function in unused:
-            text = text.replace(function, "")
+    unused = {found[0]: found[1] for found in FUNCTION.finditer(text)}
+    named = set(words(FUNCTION.sub("", text)))
+    while used := [function for function, name in unused.items() if name in named]:
+        for function in used:
+            del unused[function]
+            named |= words(function)
+    for function in unused:
+        text = text.replace(function, "")
+    return text
 
 
+@cache
+def words(text: str) -> frozenset[str]:
+    """The words of a text, read once: a worker that waits for it could have begun a job."""
+    return frozenset(WORD.findall(text))
+
+
+@cache
 def read(path: str) -> str:
     """The text of a Lua file of this package."""
     return files(__package__).joinpath("lua", *path.split("/")).read_text(encoding="utf-8")
