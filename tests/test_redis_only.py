@@ -137,6 +137,22 @@ async def test_a_worker_that_waits_is_told_when_the_server_goes(own_server):
             await sleeper
 
 
+async def test_a_connection_that_the_server_closed_while_it_was_idle_is_not_used_again(own_server):
+    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as other:
+        await store.enqueue(jobs("a"))
+        assert await other.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        assert names(await claim(store)) == ["a"]
+
+
+async def test_connections_are_used_again_and_no_more_are_made(own_server):
+    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as other:
+        await store.enqueue(jobs("a"))
+        before = (await other.info("stats"))["total_connections_received"]
+        for number in range(20):
+            await store.enqueue(jobs(f"b{number}"))
+        assert (await other.info("stats"))["total_connections_received"] == before
+
+
 async def test_a_flush_of_the_servers_scripts_is_not_noticed(store, client):
     await store.enqueue(jobs("a"))
     await client.script_flush()
