@@ -116,11 +116,32 @@ class Bells:
         await self._ready.wait()
 
     async def _relay(self, connection: Connection) -> None:
+        """Ring bells until the connection is lost.
+
+        As soon as there is something to read: the driver's own way takes several steps of the loop,
+        and looks ten times a second whether somebody has interrupted it.
+        """
+        loop, server = asyncio.get_running_loop(), connection.pgconn
+        lost: asyncio.Future[None] = loop.create_future()
+
+        def hear() -> None:
+            try:
+                server.consume_input()
+            except psycopg.Error as error:
+                loop.remove_reader(socket)
+                lost.set_exception(error)
+            while notification := server.notifies():
+                self.bell(notification.extra.decode()).set()
+
         try:
             await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.channel)))
+            socket = connection.fileno()
+            loop.add_reader(socket, hear)
             self._ready.set()
-            async for notification in connection.notifies():
-                self.bell(notification.payload).set()
+            try:
+                await lost
+            finally:
+                loop.remove_reader(socket)
         except (psycopg.Error, StoreError) as error:
             log.warning("wake-ups stopped, starting anew: %s", type(error).__name__)
         finally:
