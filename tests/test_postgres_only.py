@@ -4,7 +4,7 @@ import asyncio
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,6 +20,7 @@ from mulligan.core.errors import InvalidError, StoreError, StoreUnavailableError
 from mulligan.core.job import Lease, decode_call, decode_policy
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Done, Returned
+from mulligan.core.plan import ClaimPlan
 from mulligan.core.retry import Retry
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Count, Selection
@@ -42,6 +43,7 @@ from tests.contract.making import (
     job,
     jobs,
     names,
+    one_tier,
     walk,
 )
 from tests.contract.sleeping import woken
@@ -1100,6 +1102,35 @@ async def test_a_connection_that_the_server_ended_while_it_was_idle_is_not_used_
             other.execute("SELECT pg_terminate_backend(%s, 10000)", (process,))
     assert idle
     assert (await store.get("a")).id == "a"
+
+
+async def test_a_claim_does_not_wait_for_a_connection_that_others_use(store):
+    await claim(store)
+    await store.enqueue(jobs("a"))
+    plan = in_turn(1, group(one_tier(FRESH)))
+    plan = ClaimPlan(plan.demand, plan.groups, plan.steps, (await store.facts()).epoch)
+    async with AsyncExitStack() as others:
+        for _ in range(_connections.MOST):
+            await others.enter_async_context(store._connections.use())
+        assert names(await asyncio.wait_for(store.claim(plan, ANN), 30)) == ["a"]
+
+
+async def test_a_worker_whose_listener_was_cut_off_is_woken_by_a_new_one(store, url, caplog):
+    await claim(store)
+    sleeping = asyncio.create_task(store.wait(ANN, 60))
+    await asyncio.sleep(0)
+    await store._bells._ready.wait()
+    with connected(url) as other:
+        other.execute(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE query = %s",
+            (f'LISTEN "{store._bells.channel}"',),
+        )
+    await asyncio.wait([store._bells._listener])
+    assert "wake-ups stopped" in caplog.text
+    sleeping.cancel()
+    sleeping = asyncio.create_task(store.wait(ANN, 60))
+    await store.enqueue(jobs("a"))
+    await asyncio.wait_for(sleeping, 30)
 
 
 async def test_credentials_are_not_in_errors():

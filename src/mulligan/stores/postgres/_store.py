@@ -58,6 +58,9 @@ class PostgresStore:
         self._clock = clock
         self._place = read_url(url)
         self._connections = Connections(self._place)
+        # The first call of a function on a connection takes as long as many later ones: claims,
+        # which jobs wait for, meet no connection that was made because others were busy.
+        self._claiming = Connections(self._place)
         self._statements = Statements(self._place.schema)
         self._bells = Bells(self._connections, listen=self._place.listen)
         self._sweeper = Sweeper(self._connections)
@@ -82,7 +85,7 @@ class PostgresStore:
             await self._connections.close()
         self._connections.pooled = False
         if not direct and not (self._place.listen and await self._bells.test()):
-            self._connections.pooled = True
+            self._connections.pooled = self._claiming.pooled = True
             self._bells.listen = False
             log.warning(
                 "a connection pooler hands transactions of %s to changing server processes: no"
@@ -96,8 +99,8 @@ class PostgresStore:
         """Let go of all connections."""
         await self._sweeper.close()
         await self._bells.close()
-        await self._working.close()
-        await self._connections.close()
+        for connections in (self._working, self._claiming, self._connections):
+            await connections.close()
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         check_batch(len(jobs))
@@ -298,7 +301,8 @@ class PostgresStore:
 
     async def _call(self, function: str, *values: Any) -> list[tuple[Any, ...]]:
         """The rows of a function whose first argument is the time."""
-        return await self._connections.run(self._statements[function], (self._now(), *values))
+        connections = self._claiming if function == "claim" else self._connections
+        return await connections.run(self._statements[function], (self._now(), *values))
 
     async def _count_up(self, function: str, *values: Any) -> list[tuple[Any, ...]]:
         """As `_call`; tokens that another program set to the last number there is are renewed."""
