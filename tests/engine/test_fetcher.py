@@ -57,3 +57,31 @@ async def test_a_worker_wakes_up_a_little_before_the_next_job_is_due():
     # For the moment that is left then it listens for no bell.
     assert len(store.naps) == 2
     assert all(1 - LONGEST_WAY - TIMER <= nap < 1 for nap in store.naps)
+
+
+class Watched(MemoryStore):
+    """Notes when a worker lies down to wait."""
+
+    def __init__(self, events: list[str]) -> None:
+        super().__init__()
+        self.events = events
+
+    async def wait(self, worker: Worker, seconds: float) -> None:
+        self.events.append("wait")
+        await super().wait(worker, seconds)
+
+
+async def test_what_was_claimed_starts_before_the_worker_lies_down():
+    app, ended = Mulligan("memory://"), asyncio.Event()
+    events: list[str] = []
+
+    @app.task
+    async def work() -> None:
+        events.append("start")
+        ended.set()
+
+    store = Watched(events)
+    await store.enqueue([work.call().job])
+    async with engine(app, store):
+        await ended.wait()
+    assert events[0] == "start"

@@ -117,7 +117,11 @@ class Fetcher:
                 await self._rest(asyncio.sleep(left))
                 return
             nap = min(left - TIMER, LONGEST_SLEEP)
-        await self._rest(self._patience.insist(lambda: self._store.wait(self._worker, nap)))
+        await self._rest(self._wait(nap))
+
+    async def _wait(self, seconds: float) -> None:
+        await asyncio.sleep(0)  # what was claimed starts before a wait is prepared
+        await self._patience.insist(lambda: self._store.wait(self._worker, seconds))
 
     async def _rest(self, waiting: Awaitable[None]) -> None:
         """Wait for it; only here may `stop` interrupt."""
