@@ -25,7 +25,7 @@ from mulligan.core.retry import Retry
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Count, Selection
 from mulligan.stores.postgres import PostgresStore, _connections, _sweep
-from mulligan.stores.postgres._arrays import texts
+from mulligan.stores.postgres._arrays import packed_bytes, packed_texts, texts
 from mulligan.stores.postgres._migrate import DROP_FUNCTIONS, newest, tables
 from tests.contract.comparison import Comparison
 from tests.contract.drawing import program
@@ -299,6 +299,19 @@ def test_arrays_arrive_as_they_were(url, values):
     with psycopg.connect(server_of(url)) as connection:
         row = connection.execute("SELECT %s::text[]", (texts(values),)).fetchone()
     assert row == (values,)
+
+
+@pytest.mark.parametrize(
+    "values", [["a"], ["", ""], ["ab", "cd"], ["a", "bc"], ["é", "ü"], ["x" * 127], ["x" * 128] * 2]
+)
+def test_packed_arrays_arrive_as_they_were(url, values):
+    encoded = [value.encode() for value in values]
+    for encoding in ("utf8", "latin1"):
+        with psycopg.connect(server_of(url), client_encoding=encoding) as connection:
+            row = connection.execute(
+                "SELECT %s::text[], %s::bytea[]", (packed_texts(values), packed_bytes(encoded))
+            ).fetchone()
+        assert row == (values, encoded)
 
 
 KEPT = """

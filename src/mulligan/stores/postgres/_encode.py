@@ -2,7 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -12,9 +12,19 @@ from mulligan.core.lane import Lane
 from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome, Returned
 from mulligan.core.plan import ClaimPlan, Gate, Running, Source
 from mulligan.stores.contract import Adopted
-from mulligan.stores.postgres._arrays import alike, bytestrings, flags, numbers, sparse, texts
+from mulligan.stores.postgres._arrays import (
+    alike,
+    bytestrings,
+    flags,
+    numbers,
+    packed_bytes,
+    packed_texts,
+    sparse,
+    texts,
+)
 from mulligan.stores.postgres._statements import JOBS
 
+Column = TypeVar("Column", bound=str | bytes)
 KINDS: dict[type, int] = {Done: 1, Again: 2, Later: 3, Dead: 4, Returned: 5, Cancelled: 6}
 
 
@@ -40,11 +50,24 @@ def lane_name(lane: Lane) -> str:
 
 def job_columns(jobs: Sequence[NewJob]) -> tuple[str | None, ...]:
     """New jobs as the columns that `add` takes. One that awaits others has no delay."""
+    ids, bodies = texts([job.id for job in jobs]), bytestrings([job.body for job in jobs])
+    return _columns(ids, bodies, jobs)
+
+
+def packed_columns(jobs: Sequence[NewJob]) -> tuple[str | bytes | None, ...]:
+    """As `job_columns`, for connections of psycopg."""
+    ids, bodies = packed_texts([job.id for job in jobs]), packed_bytes([job.body for job in jobs])
+    return _columns(ids, bodies, jobs)
+
+
+def _columns(
+    ids: Column, bodies: Column, jobs: Sequence[NewJob]
+) -> tuple[Column | str | None, ...]:
     return (
-        texts([job.id for job in jobs]),
+        ids,
         texts(alike([job.queue for job in jobs])),
         texts(alike([job.task for job in jobs])),
-        bytestrings([job.body for job in jobs]),
+        bodies,
         texts(alike([job.region for job in jobs])),
         numbers([int(priority) for priority in alike([job.priority for job in jobs])]),
         numbers([micros(d) for d in alike([0.0 if job.awaits else job.delay for job in jobs])]),

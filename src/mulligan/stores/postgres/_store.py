@@ -106,7 +106,7 @@ class PostgresStore:
         check_batch(len(jobs))
         if not jobs:
             return []
-        [[before]] = await self._call("accept", *_encode.job_columns(jobs))
+        [[before]] = await self._call("accept", *_encode.packed_columns(jobs))
         return _transaction.enqueued(jobs, before)
 
     def enqueue_in(self, connection: Any, jobs: Sequence[NewJob]) -> list[Enqueued]:
