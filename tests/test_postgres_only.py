@@ -26,6 +26,7 @@ from mulligan.core.worker import Worker
 from mulligan.stores.contract import Count, Selection
 from mulligan.stores.postgres import PostgresStore, _connections, _sweep
 from mulligan.stores.postgres._arrays import packed_bytes, packed_texts, texts
+from mulligan.stores.postgres._encode import packed_columns
 from mulligan.stores.postgres._migrate import DROP_FUNCTIONS, newest, tables
 from tests.contract.comparison import Comparison
 from tests.contract.drawing import program
@@ -706,6 +707,92 @@ async def test_many_who_count_at_once_do_not_deadlock(store, url):
 
 
 # -- a transaction of the caller's own ---------------------------------------------------------
+
+
+# -- many batches ------------------------------------------------------------------------------
+
+
+async def test_only_the_last_of_many_batches_waits_for_the_disk(store, url, monkeypatch):
+    monkeypatch.setattr("mulligan.stores.batches.BATCH_LIMIT", 2)
+    await store.enqueue(jobs("x"))
+    [connection] = store._connections._idle
+    with connected(url) as other:
+        other.execute(
+            "CREATE TABLE seen AS SELECT ''::text AS id, ''::text AS waits WHERE false;"
+            "CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            " INSERT INTO seen VALUES (NEW.id, current_setting('synchronous_commit'));"
+            " RETURN NULL; END $$;"
+            "CREATE CONSTRAINT TRIGGER see AFTER INSERT ON job DEFERRABLE INITIALLY DEFERRED"
+            " FOR EACH ROW EXECUTE FUNCTION see()"
+        )
+        other.execute(f"ALTER FUNCTION see() SET search_path TO {schema_of(url)}".encode())
+        await store.enqueue_all(jobs("a", "b", "c", "d", "e"))
+        seen = other.execute("SELECT id, waits FROM seen ORDER BY id").fetchall()
+    assert seen == [("a", "off"), ("b", "off"), ("c", "off"), ("d", "off"), ("e", "on")]
+    assert store._connections._idle == [connection]
+    shown = await (await connection.execute("SHOW synchronous_commit")).fetchone()
+    assert shown == ("on",)
+
+
+async def test_a_batch_that_stores_nothing_waits_for_the_disk_all_the_same(store, url):
+    await store.enqueue(jobs("a", "b"))
+    with connected(url) as other:
+        other.execute("SET synchronous_commit = off")
+        other.execute("UPDATE job SET trail = 'x' WHERE id = 'a'")
+        [[end]] = other.execute("SELECT pg_current_wal_insert_lsn()").fetchall()
+        assert await store.enqueue(jobs("a", "b")) == [("a", False), ("b", False)]
+        flushed = other.execute("SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn", (end,))
+        assert flushed.fetchone() == (True,)
+
+
+async def test_what_a_crash_between_two_batches_may_have_undone_is_not_said_to_be_stored(
+    monkeypatch,
+):
+    try:
+        server = PostgresServer()
+        await asyncio.to_thread(server.start)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    encode, encoded = packed_columns, []
+
+    def encode_in_hard_times(batch):
+        encoded.append(batch)
+        if len(encoded) == 4:
+            server.kill()
+            server.start()
+        return encode(batch)
+
+    monkeypatch.setattr("mulligan.stores.postgres._sender.packed_columns", encode_in_hard_times)
+    monkeypatch.setattr("mulligan.stores.batches.BATCH_LIMIT", 1)
+    new = jobs("a", "b", "c", "d", "e")
+    try:
+        async with opened(server.url) as store:
+            with pytest.raises(StoreUnavailableError):
+                await store.enqueue_all(new)
+            assert len(encoded) >= 4, "it has crashed"
+            answers = await store.enqueue_all(new)
+            assert sorted(answers, key=lambda each: each.created) == answers, "some of the first"
+            assert names(await claim(store, demand=9)) == ["a", "b", "c", "d", "e"]
+    finally:
+        server.stop()
+
+
+async def test_a_deadlock_among_many_batches_is_tried_again_on_the_same_connection(
+    store, url, monkeypatch
+):
+    monkeypatch.setattr("mulligan.stores.batches.BATCH_LIMIT", 2)
+    await store.enqueue(jobs("x"))
+    idle = list(store._connections._idle)
+    other = await psycopg.AsyncConnection.connect(server_of(url))
+    async with other:
+        await other.execute("SET deadlock_timeout = '20s'")
+        await store.aenqueue_in(other, jobs("d"))
+        sending = asyncio.create_task(store.enqueue_all(jobs("a", "b", "c", "d", "e")))
+        await until_waiting(url)
+        await store.aenqueue_in(other, jobs("c"))  # now each waits for the other
+    answers = [("a", True), ("b", True), ("c", False), ("d", False), ("e", True)]
+    assert await sending == answers
+    assert store._connections._idle == idle
 
 
 def sqlalchemy_engine(url: str) -> sqlalchemy.Engine:

@@ -150,6 +150,18 @@ async def test_durability_says_whether_an_answer_waits_for_the_disk(
     await store.close()
 
 
+@pytest.mark.parametrize("inline", [False, True])
+async def test_many_batches_wait_for_the_disk_together(url, disk, monkeypatch, inline):
+    monkeypatch.setattr("mulligan.stores.batches.BATCH_LIMIT", 2)
+    store = SqliteStore(url, inline=inline)
+    await store.open()
+    await store.enqueue_all(jobs("a", "b", "c", "d", "e"))
+    assert disk.pressed == 1
+    await store.enqueue_all(jobs("f", "g", "h", "a", "b"))  # the last batch adds nothing
+    assert disk.pressed == 2
+    await store.close()
+
+
 async def test_who_is_at_work_is_known_without_the_disk(store, disk):
     await store.enqueue(jobs("a"))
     pressed = disk.pressed

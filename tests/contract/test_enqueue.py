@@ -1,5 +1,7 @@
 """What a store does with jobs that are handed to it."""
 
+import contextlib
+
 import pytest
 
 from mulligan.core.errors import InvalidError
@@ -185,3 +187,32 @@ async def test_those_of_many_alike_that_are_stored_already_keep_their_places(sto
     assert names(claimed) == [many[120], many[7], *rest]
     assert len({each.token for each in claimed.claims}) == 170
     assert [each.body for each in claimed.claims] == [jobs("x")[0].body] * 170
+
+
+async def test_any_number_of_jobs_is_accepted_in_order(store):
+    many = [f"job-{n:04}" for n in range(2001)]
+    assert await store.enqueue_all(jobs(*many)) == [(name, True) for name in many]
+    claimed = [name for _ in range(3) for name in names(await claim(store, FRESH, demand=1000))]
+    assert claimed == many
+    assert await store.enqueue_all([]) == []
+
+
+async def test_a_job_that_an_earlier_batch_has_is_there_before(store, monkeypatch):
+    monkeypatch.setattr("mulligan.stores.batches.BATCH_LIMIT", 2)
+    await store.enqueue([job("e", unique_key="k")])
+    new = [*jobs("a", "b", "a"), job("c", unique_key="k"), job("d", delay=5.0), *jobs("e", "b")]
+    answers = await store.enqueue_all(new)
+    assert answers == [
+        *(("a", True), ("b", True), ("a", False), ("e", False)),
+        *(("d", True), ("e", False), ("b", False)),
+    ]
+    assert names(await claim(store, demand=9)) == ["e", "a", "b"]
+
+
+async def test_whatever_fails_no_batch_is_stored_without_those_before_it(store, monkeypatch):
+    monkeypatch.setattr("mulligan.stores.batches.BATCH_LIMIT", 2)
+    written = 4  # what no store but memory can write: half a character
+    with contextlib.suppress(Exception):
+        written = len(await store.enqueue_all(jobs("a", "b", "c", "d", "e", "f\ud800", "g", "h")))
+    found = [each for each in "abcdegh" if await store.get(each) is not None]
+    assert found == list("abcd" if written == 4 else "abcdegh")

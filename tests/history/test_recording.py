@@ -19,7 +19,7 @@ from mulligan.testing.history import (
     take_stock,
 )
 from mulligan.testing.history.events import Claim, Commit, Enqueue
-from tests.contract.making import job
+from tests.contract.making import job, jobs
 
 W = Worker("w")
 
@@ -100,6 +100,17 @@ async def test_an_operation_that_fails_is_in_doubt():
     last = journal.events[-1]
     assert isinstance(last, Commit)
     assert (last.verdicts, last.ended, last.error) == (None, None, "ConnectionError: cut off")
+
+
+async def test_of_many_jobs_each_batch_is_written_down_by_itself(monkeypatch):
+    monkeypatch.setattr("mulligan.stores.batches.BATCH_LIMIT", 2)
+    journal = InMemory()
+    store = recorded(MemoryStore(), journal, "p", Clock())
+
+    answers = await store.enqueue_all(jobs("a", "b", "c"))
+
+    assert answers == [("a", True), ("b", True), ("c", True)]
+    assert [len(event.jobs) for event in journal.events if isinstance(event, Enqueue)] == [2, 1]
 
 
 async def test_processes_that_overlap_are_put_in_the_order_that_tokens_tell():

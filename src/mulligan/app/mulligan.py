@@ -222,7 +222,7 @@ class Mulligan:
         """Store jobs in batches; those that belong `together` share a trace."""
 
         async def send(jobs: Sequence[NewJob]) -> list[Enqueued]:
-            return await self.access.acall(lambda store: in_batches(store, jobs))
+            return await self.access.acall(lambda store: store.enqueue_all(jobs))
 
         return await store_traced(self.tracing, jobs, send, together=together)
 
@@ -325,15 +325,6 @@ class Mulligan:
     def close(self) -> None:
         """Let go of threads and connections."""
         self.access.close()
-
-
-async def in_batches(store: Store, jobs: Sequence[NewJob]) -> list[Enqueued]:
-    """Store the jobs, as many at a time as a store takes."""
-    return [
-        answer
-        for start in range(0, len(jobs), BATCH_LIMIT)
-        for answer in await store.enqueue(jobs[start : start + BATCH_LIMIT])
-    ]
 
 
 async def parted(

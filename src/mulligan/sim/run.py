@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from mulligan.core.job import NewJob, encode
 from mulligan.core.retry import Retry
-from mulligan.core.settings import BATCH_LIMIT
 from mulligan.sim.fleet import QUEUE, Fleet
 from mulligan.sim.loop import OrderedLoop
 from mulligan.sim.record import Log
@@ -104,9 +103,7 @@ class Stage:
         for at, together in groupby(self._jobs, key=lambda job: job.at):
             if at > self._loop.time():
                 await asyncio.sleep(at - self._loop.time())
-            batch = [new_job(job, bodies) for job in together]
-            for begin in range(0, len(batch), BATCH_LIMIT):
-                await store.enqueue(batch[begin : begin + BATCH_LIMIT])
+            await store.enqueue_all([new_job(job, bodies) for job in together])
         if not self._jobs:
             self._over.set_result(None)
 

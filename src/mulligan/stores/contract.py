@@ -159,6 +159,14 @@ class Store(Protocol):
         holds nothing.
         """
 
+    async def enqueue_all(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """Accept any number of jobs, in batches: each as `enqueue` would, and in their order.
+
+        When this is answered, all of them are as safe as `enqueue` makes them. Until then nothing
+        is promised, so that a store need wait for its disk only once. If it fails, or the store
+        crashes meanwhile, the first batches may be stored, and none without those before it.
+        """
+
     async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
         """Walk the plan and hand its jobs to the worker, each with a new, higher token.
 

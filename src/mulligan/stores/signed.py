@@ -32,6 +32,10 @@ class Signed:
         """Accept every job or none, signed."""
         return await self._store.enqueue(self._keys.sign_all(jobs))
 
+    async def enqueue_all(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """Accept any number of jobs, signed."""
+        return await self._store.enqueue_all(self._keys.sign_all(jobs))
+
     async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
         """Walk the plan; a job that is not signed well is handed out as one to refuse."""
         claimed = await self._store.claim(plan, worker)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.settings import check_batch
+from mulligan.stores.batches import batch_by_batch
 from mulligan.stores.memory.reading import Reading
 
 
@@ -21,3 +22,6 @@ class MemoryStore(Reading):
         with self._lock:
             self._tick()
             return [self._add(job) for job in jobs]
+
+    async def enqueue_all(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        return await batch_by_batch(self.enqueue, jobs)

@@ -22,6 +22,7 @@ from mulligan.core.outcome import Outcome, Returned
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.settings import check_batch
 from mulligan.core.worker import Worker
+from mulligan.stores.batches import batch_by_batch
 from mulligan.stores.contract import (
     Adopted,
     Beat,
@@ -139,6 +140,10 @@ class MongoStore:
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         """Accept every job, in one insert."""
         return await self._enqueueing.enqueue(jobs)
+
+    async def enqueue_all(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """Accept any number of jobs, an insert for each batch."""
+        return await batch_by_batch(self.enqueue, jobs)
 
     @guarded
     async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:

@@ -4,7 +4,7 @@ import asyncio
 import random
 import select
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any, TypeVar
 
 import psycopg
@@ -77,26 +77,31 @@ class Connections:
             finally:
                 await self._keep(connection)
 
-    async def run(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        """The rows of one statement, which is a transaction of its own."""
+    async def run(
+        self, query: str, values: tuple[Any, ...] = (), on: Connection | None = None
+    ) -> list[tuple[Any, ...]]:
+        """The rows of one statement, which is a transaction of its own; see `attempt`."""
 
         async def ask(connection: Connection) -> list[tuple[Any, ...]]:
             cursor = connection.cursor(binary=True)
             await cursor.execute(query.encode(), values)
             return await cursor.fetchall()
 
-        return await self.attempt(ask)
+        return await self.attempt(ask, on)
 
-    async def attempt(self, work: Callable[[Connection], Awaitable[Answer]]) -> Answer:
+    async def attempt(
+        self, work: Callable[[Connection], Awaitable[Answer]], on: Connection | None = None
+    ) -> Answer:
         """Do the work on a connection, again if it met a deadlock or a serialization failure.
 
-        The work must be one transaction. Raises StoreUnavailableError when the connection is
+        The work must be one transaction. It is done `on` no other than this connection, if one is
+        given. Raises StoreUnavailableError when the connection is
         lost, and StoreError when the server refuses.
         """
         pause = FIRST_PAUSE
         for left in reversed(range(TRIES)):
             try:
-                async with self.use() as connection:
+                async with self.use() if on is None else nullcontext(on) as connection:
                     return await work(connection)
             except psycopg.Error as error:
                 if error.sqlstate not in PASSING or not left:

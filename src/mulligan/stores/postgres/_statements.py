@@ -76,3 +76,7 @@ class Statements(dict[str, str]):
             )
             for function, kinds in CALLS.items()
         )
+        # the same, answered before the disk has it
+        self["accept_soon"] = self["accept"].replace(
+            "*", "*, set_config('synchronous_commit', 'off', true)", 1
+        )

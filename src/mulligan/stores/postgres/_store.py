@@ -15,6 +15,7 @@ from mulligan.core.outcome import Done, Outcome
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.settings import check_batch
 from mulligan.core.worker import Worker
+from mulligan.stores.batches import batches_of
 from mulligan.stores.contract import (
     Adopted,
     Beat,
@@ -34,6 +35,7 @@ from mulligan.stores.postgres._commit import Committer
 from mulligan.stores.postgres._connections import Connection, Connections, TooLargeError
 from mulligan.stores.postgres._encode import micros
 from mulligan.stores.postgres._migrate import migrate
+from mulligan.stores.postgres._sender import Sender
 from mulligan.stores.postgres._statements import Statements
 from mulligan.stores.postgres._sweep import Sweeper
 from mulligan.stores.postgres._url import read_url
@@ -65,6 +67,7 @@ class PostgresStore:
         self._bells = Bells(self._connections, listen=self._place.listen)
         self._sweeper = Sweeper(self._connections)
         self._committer = Committer(self._connections, self._statements)
+        self._sender = Sender(self._connections, self._statements, self._now)
         self._working = Connections(self._place)
         self._working.pooled = True  # nothing is prepared: work may send several statements at once
         self._within = Within(self._working, self._statements, self._now)
@@ -108,6 +111,12 @@ class PostgresStore:
             return []
         [[before]] = await self._call("accept", *_encode.packed_columns(jobs))
         return _transaction.enqueued(jobs, before)
+
+    async def enqueue_all(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        batches = batches_of(jobs)
+        if len(batches) == 1:
+            return await self.enqueue(jobs)
+        return await self._sender.send(batches) if batches else []
 
     def enqueue_in(self, connection: Any, jobs: Sequence[NewJob]) -> list[Enqueued]:
         """Enqueue in the caller's own transaction: a psycopg or SQLAlchemy connection or session.

@@ -13,6 +13,7 @@ from mulligan.core.outcome import Dead, Outcome
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.settings import BATCH_LIMIT, check_batch
 from mulligan.core.worker import Worker
+from mulligan.stores.batches import batch_by_batch
 from mulligan.stores.contract import (
     Adopted,
     Beat,
@@ -98,6 +99,9 @@ class RedisStore:
         for number, id_ in zip(before[::2], before[1::2], strict=True):
             enqueued[number] = Enqueued(id_.decode(), created=False)
         return enqueued
+
+    async def enqueue_all(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        return await batch_by_batch(self.enqueue, jobs)
 
     async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
         check_batch(plan.demand)

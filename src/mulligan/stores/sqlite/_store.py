@@ -14,6 +14,7 @@ from mulligan.core.lane import Lane
 from mulligan.core.outcome import Done, Outcome
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.worker import Worker
+from mulligan.stores.batches import batches_of
 from mulligan.stores.contract import (
     Adopted,
     Beat,
@@ -80,6 +81,14 @@ class SqliteStore:
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         answers: list[Enqueued] = await self._runner.run(partial(enqueue, jobs=jobs))
         return answers
+
+    async def enqueue_all(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """As the contract says; only the last batch waits for the disk, and so for all of them."""
+        *first, last = batches_of(jobs) or [jobs]
+        answers: list[Enqueued] = []
+        for batch in first:
+            answers += await self._runner.run(partial(enqueue, jobs=batch), durable=False)
+        return answers + await self.enqueue(last)
 
     async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
         work = partial(claim, plan=plan, worker=worker, address=self._bell.address)

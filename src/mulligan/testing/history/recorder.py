@@ -13,6 +13,7 @@ from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome, 
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.worker import Worker
 from mulligan.stores import contract
+from mulligan.stores.batches import batch_by_batch
 from mulligan.stores.contract import Claimed, Count, Selection, Store, Verdict
 from mulligan.testing.history import events
 from mulligan.testing.history.events import Ending, Event, How, Kept, New, Taken
@@ -61,6 +62,10 @@ class Recorder:
         event = events.Enqueue(jobs=[new(job) for job in jobs])
         event.answers = answers = await self._ask(event, lambda: self.store.enqueue(jobs))
         return self._told(event, answers)
+
+    async def enqueue_all(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """Write down each batch by itself: each is stored as a whole or not at all."""
+        return await batch_by_batch(self.enqueue, jobs)
 
     async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
         """Write down what was taken, and which kinds of work were left."""
