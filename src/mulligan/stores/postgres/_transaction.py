@@ -8,7 +8,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from mulligan.core.errors import InvalidError
-from mulligan.core.job import Enqueued, NewJob
+from mulligan.core.job import Enqueued, NewJob, all_created
 from mulligan.core.settings import check_batch
 from mulligan.stores.postgres._encode import job_columns
 from mulligan.stores.postgres._statements import CALLS, Statements
@@ -19,7 +19,7 @@ KINDS = CALLS["accept_within"]
 def enqueued(jobs: Sequence[NewJob], before: Sequence[str | None] | None) -> list[Enqueued]:
     """What became of the jobs, from the ids that were there before them."""
     if before is None:
-        return [Enqueued(job.id, True) for job in jobs]  # noqa: FBT003 - a field of a tuple
+        return all_created([job.id for job in jobs])
     return [
         Enqueued(job.id, created=True) if first is None else Enqueued(first, created=False)
         for job, first in zip(jobs, before, strict=True)

@@ -1,13 +1,12 @@
 """The Redis store: the contract's operations, each one script and one round trip."""
 
 from collections.abc import Callable, Sequence
-from itertools import repeat
 from typing import Any
 
 from mulligan.core.errors import InvalidError, StoreError, UnknownJobError
 from mulligan.core.facts import Facts, QueueSettings
 from mulligan.core.health import Breaker, Health
-from mulligan.core.job import Attempt, Claim, Enqueued, Job, Lease, NewJob, encode
+from mulligan.core.job import Attempt, Claim, Enqueued, Job, Lease, NewJob, all_created, encode
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Dead, Outcome
 from mulligan.core.plan import ClaimPlan
@@ -95,7 +94,7 @@ class RedisStore:
             return []
         ids = [job.id for job in jobs]
         before = await self._run("enqueue", int(len(set(ids)) == len(ids)), *runs_values(jobs))
-        enqueued = list(map(Enqueued, ids, repeat(True)))  # noqa: FBT003
+        enqueued = all_created(ids)
         for number, id_ in zip(before[::2], before[1::2], strict=True):
             enqueued[number] = Enqueued(id_.decode(), created=False)
         return enqueued
