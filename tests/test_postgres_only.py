@@ -28,6 +28,7 @@ from mulligan.stores.postgres import PostgresStore, _connections, _sweep
 from mulligan.stores.postgres._arrays import packed_bytes, packed_texts, texts
 from mulligan.stores.postgres._encode import packed_columns
 from mulligan.stores.postgres._migrate import DROP_FUNCTIONS, newest, tables
+from mulligan.stores.postgres._statements import Statements
 from tests.contract.comparison import Comparison
 from tests.contract.drawing import program
 from tests.contract.making import (
@@ -405,7 +406,8 @@ async def test_jobs_are_looked_up_by_id_though_the_planner_believes_that_there_a
                 plan = in_turn(min(many, 10), group(FRESH))
                 [_, *claimed], plans = explained(connection, store, plan, epoch)
                 leases = [row[2] for row in claimed], [row[3] for row in claimed]
-                connection.execute(store._statements["finish"], (None, *leases, None))
+                finish = Statements(schema_of(url))["finish"]
+                connection.execute(finish.encode(), (None, *leases, None))
     updates = [text for text in plans if "Update on job" in text]
     assert len(updates) == 2
     for text in updates:
