@@ -7,6 +7,7 @@ from mulligan.core.job import (
     Lease,
     NewJob,
     adopted_token,
+    all_created,
     first_token,
     never_started,
 )
@@ -77,3 +78,9 @@ def test_a_task_may_ask_to_run_later():
     assert Snooze(30).delay == 30
     with pytest.raises(InvalidError, match=r"^Snooze '30' must be a number of seconds"):
         Snooze("30")  # type: ignore[arg-type]
+
+
+def test_jobs_that_are_all_new_are_told_as_such():
+    answers = all_created(["a", "b"])
+    assert answers == [("a", True), ("b", True)]
+    assert [(answer.id, answer.created) for answer in answers] == answers

@@ -11,7 +11,6 @@ from mulligan.core.job import Attempt, Job, NewJob
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome, Returned
 from mulligan.core.plan import ClaimPlan, Gate, Running, Source
-from mulligan.stores.columns import Columns, columns_of
 from mulligan.stores.contract import Adopted
 from mulligan.stores.postgres._arrays import (
     alike,
@@ -25,7 +24,7 @@ from mulligan.stores.postgres._arrays import (
 )
 from mulligan.stores.postgres._statements import JOBS
 
-Packed = TypeVar("Packed", bound=str | bytes)
+Column = TypeVar("Column", bound=str | bytes)
 KINDS: dict[type, int] = {Done: 1, Again: 2, Later: 3, Dead: 4, Returned: 5, Cancelled: 6}
 
 
@@ -50,36 +49,36 @@ def lane_name(lane: Lane) -> str:
 
 
 def job_columns(jobs: Sequence[NewJob]) -> tuple[str | None, ...]:
-    """New jobs as the columns that `add` takes."""
-    columns = columns_of(jobs)
-    return _all(columns, texts(columns.id), bytestrings(columns.body))
+    """New jobs as the columns that `add` takes. One that awaits others has no delay."""
+    ids, bodies = texts([job.id for job in jobs]), bytestrings([job.body for job in jobs])
+    return _columns(ids, bodies, jobs)
 
 
 def packed_columns(jobs: Sequence[NewJob]) -> tuple[str | bytes | None, ...]:
     """As `job_columns`, for connections of psycopg."""
-    columns = columns_of(jobs)
-    return _all(columns, packed_texts(columns.id), packed_bytes(columns.body))
+    ids, bodies = packed_texts([job.id for job in jobs]), packed_bytes([job.body for job in jobs])
+    return _columns(ids, bodies, jobs)
 
 
-def _all(columns: Columns, ids: Packed, bodies: Packed) -> tuple[Packed | str | None, ...]:
-    # one that awaits others has no delay
-    delays = [0.0 if a else d for a, d in zip(columns.awaits, columns.delay, strict=True)]
+def _columns(
+    ids: Column, bodies: Column, jobs: Sequence[NewJob]
+) -> tuple[Column | str | None, ...]:
     return (
         ids,
-        texts(alike(columns.queue)),
-        texts(alike(columns.task)),
+        texts(alike([job.queue for job in jobs])),
+        texts(alike([job.task for job in jobs])),
         bodies,
-        texts(alike(columns.region)),
-        numbers([int(priority) for priority in alike(columns.priority)]),
-        numbers([micros(delay) for delay in alike(delays)]),
-        sparse(texts, columns.unique_key),
-        sparse(texts, columns.concurrency_key),
-        numbers(alike(columns.concurrency_limit)),
-        sparse(numbers, [micros_or_none(expires) for expires in columns.expires]),
-        sparse(texts, columns.unique_in),
-        sparse(numbers, [awaits or None for awaits in columns.awaits]),
-        sparse(texts, columns.gather),
-        sparse(numbers, [place or None for place in columns.place]),
+        texts(alike([job.region for job in jobs])),
+        numbers([int(priority) for priority in alike([job.priority for job in jobs])]),
+        numbers([micros(d) for d in alike([0.0 if job.awaits else job.delay for job in jobs])]),
+        sparse(texts, [job.unique_key for job in jobs]),
+        sparse(texts, [job.concurrency_key for job in jobs]),
+        numbers(alike([job.concurrency_limit for job in jobs])),
+        sparse(numbers, [micros_or_none(job.expires) for job in jobs]),
+        sparse(texts, [job.unique_in for job in jobs]),
+        sparse(numbers, [job.awaits or None for job in jobs]),
+        sparse(texts, [job.gather for job in jobs]),
+        sparse(numbers, [job.place or None for job in jobs]),
     )
 
 

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, groupby
+from itertools import groupby
 from operator import attrgetter
 from urllib.parse import unquote
 
@@ -15,7 +15,6 @@ from mulligan.core.job import NewJob
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome, Returned
 from mulligan.core.plan import Gate, Group, Rate, Running, Source, Take
-from mulligan.stores.columns import columns_of
 from mulligan.stores.redis.server import Value
 
 KINDS = {
@@ -28,6 +27,7 @@ PRIORITIES = {kind: priority for priority, kind in KINDS.items()}
 JSON = msgspec.json.Encoder()
 PACK = msgspec.msgpack.Encoder()
 NO_OPTIONS = b"{}"
+RUN_WIDTH, JOB_WIDTH = 4, 2  # as in shared/adding.lua
 
 
 def escape(name: str) -> str:
@@ -68,36 +68,26 @@ class Options(Struct, omit_defaults=True):
     place: int = 0
 
 
-options_of = attrgetter(*Options.__struct_fields__)
 # What the jobs of a run have in common.
 run_of = attrgetter("queue", "region", "priority", "delay", *Options.__struct_fields__)
 
 
-def runs_values(jobs: Sequence[NewJob]) -> list[Value]:
+def runs_values(jobs: Iterable[NewJob]) -> list[Value]:
     """New jobs as shared/adding.lua reads them: cut where the lane or what goes with it changes."""
-    if jobs and (columns := columns_of(jobs)).are_alike:
-        return run_values(jobs[0], columns.id, map(heading(jobs[0].task).__add__, columns.body))
     values: list[Value] = []
-    for _, together in groupby(jobs, run_of):
-        run = list(together)
-        texts = [heading(job.task) + job.body for job in run]
-        values += run_values(run[0], [job.id for job in run], texts)
+    for (queue, region, priority, delay, *options), run in groupby(jobs, run_of):
+        more = JSON.encode(Options(*options))
+        start = len(values)
+        values += (
+            spelled(queue, region, priority),
+            repr(float(delay)) if delay else "0",
+            b"" if more == NO_OPTIONS else more,
+            0,
+        )
+        for job in run:
+            values += (untabbed(job.id), heading(job.task) + job.body)
+        values[start + 3] = (len(values) - start - RUN_WIDTH) // JOB_WIDTH
     return values
-
-
-def run_values(first: NewJob, ids: Sequence[str], texts: Iterable[bytes]) -> list[Value]:
-    """A run that begins with this job: what all have in common, and each with its text."""
-    more = JSON.encode(Options(*options_of(first)))
-    pairs: Iterable[tuple[Value, Value]] = zip(ids, texts, strict=True)
-    if "\t" in "".join(ids):  # asked of all at once, for it is never so
-        untabbed(next(each for each in ids if "\t" in each))
-    return [
-        spelled(first.queue, first.region, first.priority),
-        repr(float(first.delay)) if first.delay else "0",
-        b"" if more == NO_OPTIONS else more,
-        len(ids),
-        *chain.from_iterable(pairs),
-    ]
 
 
 @lru_cache(maxsize=4096)

@@ -7,7 +7,6 @@ from typing import Any
 
 from mulligan.core.job import TOKENS_PER_LIFE, Enqueued, NewJob, all_created, first_token
 from mulligan.core.settings import check_batch
-from mulligan.stores.columns import Columns, columns_of
 from mulligan.stores.sqlite._sql import load
 from mulligan.stores.sqlite._transaction import Transaction
 
@@ -25,11 +24,15 @@ _CREATED = load("created")
 _IS_STORED = load("is_stored")
 _HOLDER = load("unique_holder")
 
+# What a job may say beyond its call and its place, and what it says if it says nothing.
 OPTIONS = attrgetter(
-    *("unique_key", "unique_in", "concurrency_key", "concurrency_limit"),
+    *("expires", "unique_key", "unique_in", "concurrency_key", "concurrency_limit"),
     *("awaits", "gather", "place"),
 )
+NO_OPTIONS = (None, None, None, None, 1, 0, None, 0)
+PLACEMENT = attrgetter("queue", "task", "region", "priority", "delay")
 ID = attrgetter("id")
+NAMED = attrgetter("id", "body")
 
 
 def enqueue(tx: Transaction, jobs: Sequence[NewJob]) -> list[Enqueued]:
@@ -63,35 +66,34 @@ def add(tx: Transaction, jobs: Sequence[NewJob], places: Sequence[int]) -> list[
 
 def insert(tx: Transaction, jobs: Sequence[NewJob], places: Sequence[int]) -> int:
     """Insert the jobs that are not there yet; gives how many those were."""
-    columns = columns_of(jobs)
-    if not columns.are_plain:
+    options = list(map(OPTIONS, jobs))
+    if options.count(NO_OPTIONS) < len(jobs):
         rows = [
-            (*row(tx, place, job), expires_at(tx, job), *OPTIONS(job))
-            for place, job in zip(places, jobs, strict=True)
+            (*row(tx, place, job), None if said[0] is None else tx.now + said[0], *said[1:])
+            for place, job, said in zip(places, jobs, options, strict=True)
         ]
         return tx.db.executemany(_INSERT, rows).rowcount
-    done = inserted = 0
-    if places[-1] - places[0] == len(jobs) - 1 and columns.are_alike:
-        done, inserted = insert_alike(tx, jobs, columns, places)
+    done, inserted = insert_alike(tx, jobs, places)
+    if done == len(jobs):
+        return inserted
     rows = [row(tx, place, job) for place, job in zip(places[done:], jobs[done:], strict=True)]
-    return inserted + (tx.db.executemany(_INSERT_PLAIN, rows).rowcount if rows else 0)
+    return inserted + tx.db.executemany(_INSERT_PLAIN, rows).rowcount
 
 
-def insert_alike(
-    tx: Transaction, jobs: Sequence[NewJob], columns: Columns, places: Sequence[int]
-) -> tuple[int, int]:
-    """Insert the first of these jobs, which are plain and alike, many at once.
+def insert_alike(tx: Transaction, jobs: Sequence[NewJob], places: Sequence[int]) -> tuple[int, int]:
+    """Insert the first of these jobs, many at once, if all are alike; none of them has options.
 
     Gives how many it has dealt with, and how many of them were not there yet.
     """
-    _, _, *placement, _, _ = row(tx, places[0], jobs[0])
-    own = list(chain.from_iterable(zip(columns.id, columns.body, strict=True)))
     done = inserted = 0
-    while len(jobs) - done >= AT_ONCE:
-        new = own[2 * done : 2 * (done + AT_ONCE)]
-        values = (places[done], *placement, TOKENS_PER_LIFE, *new)
-        inserted += tx.db.execute(_INSERT_ALIKE, values).rowcount
-        done += AT_ONCE
+    if places[-1] - places[0] == len(jobs) - 1 and len(set(map(PLACEMENT, jobs))) == 1:
+        _, _, *placement, _, _ = row(tx, places[0], jobs[0])
+        shared = (*placement, TOKENS_PER_LIFE)
+        own = list(map(NAMED, jobs))
+        while len(jobs) - done >= AT_ONCE:
+            new = chain.from_iterable(own[done : done + AT_ONCE])
+            inserted += tx.db.execute(_INSERT_ALIKE, (places[done], *shared, *new)).rowcount
+            done += AT_ONCE
     return done, inserted
 
 
@@ -101,11 +103,6 @@ def row(tx: Transaction, place: int, job: NewJob) -> tuple[Any, ...]:
         *(place, job.id, job.queue, job.task, job.region, job.priority),
         *(tx.now if job.awaits else tx.due(job.delay), tx.now, first_token(place), job.body),
     )
-
-
-def expires_at(tx: Transaction, job: NewJob) -> float | None:
-    """Until when it must have started."""
-    return None if job.expires is None else tx.now + job.expires
 
 
 def existing(tx: Transaction, job: NewJob, place: int) -> Enqueued:
