@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from functools import cache
 from itertools import count
 from pathlib import Path
+from typing import Literal
 
-from mulligan import Mulligan, current_job
+from mulligan import Fail, Mulligan, current_job
 from mulligan.stores.contract import Store
 from mulligan.testing.history import Attempt, Clerk, InFile, recorded
 
@@ -53,7 +54,8 @@ def attempt() -> Iterator[None]:
     writer.note(Attempt(job=job.id, token=job.token, said="started"))
     try:
         yield
-    except Exception:
-        writer.note(Attempt(job=job.id, token=job.token, said="failed"))
+    except Exception as error:
+        said: Literal["gave up", "failed"] = "gave up" if isinstance(error, Fail) else "failed"
+        writer.note(Attempt(job=job.id, token=job.token, said=said))
         raise
     writer.note(Attempt(job=job.id, token=job.token, said="succeeded"))

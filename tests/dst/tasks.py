@@ -53,7 +53,7 @@ def failure(drawn: float, delay: float) -> tuple[str, Any]:
         (0.7, "refused", ERROR),
         (0.8, "failed", RetryAfter(delay)),
         (0.9, "snoozed", Snooze(delay)),
-        (1.0, "failed", Fail("no retry would help")),
+        (1.0, "gave up", Fail("no retry would help")),
     ]
     return next((said, what) for until, said, what in ways if drawn < until)
 

@@ -2,6 +2,8 @@
 
 from typing import Any, Self
 
+from msgspec.structs import replace
+
 from mulligan.core.facts import QueueSettings
 from mulligan.core.job import Enqueued, Lease
 from mulligan.core.lane import Lane, Priority
@@ -24,7 +26,12 @@ class Story:
 
     def broken(self, **options: Any) -> set[str]:
         """The names of the invariants that do not hold."""
-        return {violation.invariant for violation in check(self.events, **options)}
+        return {violation.invariant for violation in check(self.timed(), **options)}
+
+    def timed(self) -> list[AnyEvent]:
+        """The events; what was claimed was due after its delay and started at once, if not said."""
+        due: dict[str, float] = {}
+        return [timed(event, due) for event in self.events]
 
     def tell(self, event: Any, *, lost: bool = False) -> Self:
         """The next event; without an answer if that was lost."""
@@ -41,11 +48,18 @@ class Story:
         return self
 
     def enqueue(
-        self, job: str, *, first: str | None = None, lost: bool = False, **fields: Any
+        self,
+        job: str,
+        *,
+        first: str | None = None,
+        lost: bool = False,
+        lane: Lane = FRESH,
+        **fields: Any,
     ) -> Self:
-        """A job is accepted, or there before."""
+        """A job is accepted into this lane, or there before."""
         answers = None if lost else [Enqueued(first or job, created=first is None)]
-        new = New(job, **({"max_retries": 5} | fields))
+        usual: dict[str, Any] = {"max_retries": 5, "region": lane.scope, "priority": lane.priority}
+        new = New(job, **(usual | fields))
         return self.tell(told.Enqueue(jobs=[new], answers=answers), lost=lost)
 
     def claim(self, *jobs: Taken, demand: int = 1, worker: str = "w", left: Any = ()) -> Self:
@@ -120,3 +134,22 @@ class Story:
 def lease(job: str, token: int, **fields: Any) -> Taken:
     """A claimed job, due and started at once unless it is said."""
     return Taken(job, token, fields.pop("lane", FRESH), **fields)
+
+
+def timed(event: AnyEvent, due: dict[str, float]) -> AnyEvent:
+    """The event, with the times of what it took; `due` is kept from one event to the next."""
+    match event:
+        case told.Enqueue():
+            due |= {new.id: event.began + new.delay for new in event.jobs if not new.awaits}
+        case told.Commit():
+            due |= {ending.job: event.began + ending.delay for ending in event.endings}
+        case told.Claim(taken=[_, *_] as taken):
+            at = event.began
+            times = [
+                each
+                if each.started_at
+                else replace(each, due=min(at, due.get(each.job, at)), started_at=at)
+                for each in taken
+            ]
+            return replace(event, taken=times)
+    return event

@@ -51,6 +51,38 @@ def test_no_attempt_is_made_beyond_the_last():
     assert story.claim(lease("a", 2, lane=RETRY, retry_count=1)).broken() == {"attempts are capped"}
 
 
+def test_a_failure_is_the_last_one_only_when_no_retry_is_left():
+    def story(**fields: Any) -> Story:
+        failed = held(**fields).attempt("a", 1, "started").attempt("a", 1, "failed")
+        return failed.commit("a", 1, "dead", number=1, type="E", message="no")
+
+    assert story(max_retries=1).broken() == {"attempts are capped"}
+    assert story(max_retries=None).broken() == {"attempts are capped"}
+    assert story(max_retries=0).broken() == set()
+
+
+def test_a_task_that_gives_up_is_not_tried_again():
+    def story() -> Story:
+        return held().attempt("a", 1, "started").attempt("a", 1, "gave up")
+
+    assert story().commit("a", 1, "dead", type="Fail").broken() == set()
+    assert story().again("a", 1).broken() == {"attempts are capped"}
+
+
+def test_what_cannot_be_followed_by_the_next_stage_is_dead_at_once():
+    story = held().attempt("a", 1, "started").attempt("a", 1, "succeeded")
+    assert story.commit("a", 1, "dead", type="Flow").broken() == set()
+
+
+def test_where_tasks_do_not_tell_one_may_have_given_up():
+    assert held().commit("a", 1, "dead", type="Fail").broken() == set()
+
+
+def test_a_lost_attempt_never_gives_up():
+    story = held().seize(lease("a", 2, worker="w"))
+    assert story.commit("a", 2, "dead", type="Lost").broken() == {"attempts are capped"}
+
+
 def test_a_lost_attempt_is_a_failed_one():
     story = held().seize(lease("a", 2, worker="w"))
     assert story.commit("a", 2, "returned").broken() == {"lost is counted"}
@@ -85,18 +117,41 @@ def test_an_attempt_does_not_start_before_its_time():
     assert story.broken() == {"retries are never early"}
 
 
+def retried(**times: float) -> set[str]:
+    """A retry after 30 s, of an attempt that started at 10 and failed a second later."""
+    story = Story().enqueue("a").wait(8).claim(lease("a", 1, started_at=10.0))
+    story.again("a", 1, delay=30.0).wait(50)
+    return story.claim(lease("a", 2, lane=RETRY, retry_count=1, **times)).broken()
+
+
 def test_a_retry_is_not_due_before_its_delay_has_passed():
-    story = Story().enqueue("a").claim(lease("a", 1, due=9.0, started_at=10.0))
-    story.again("a", 1, delay=30.0)
-    early = lease("a", 2, lane=RETRY, retry_count=1, due=10.03, started_at=50.0)
-    assert story.claim(early).broken() == {"retries are never early"}
+    assert retried(due=10.03, started_at=62.0) == {"delays are kept"}
+    assert retried(due=41.0, started_at=62.0) == set()
 
 
-def test_a_retry_that_is_due_after_its_delay_is_in_time():
-    story = Story().enqueue("a").claim(lease("a", 1, due=9.0, started_at=10.0))
-    story.again("a", 1, delay=30.0)
-    due = lease("a", 2, lane=RETRY, retry_count=1, due=41.0, started_at=41.0)
-    assert story.claim(due).broken() == set()
+def test_nor_is_it_due_much_later():
+    assert retried(due=44.0, started_at=62.0) == {"delays are kept"}
+
+
+def test_by_how_much_the_clock_of_the_store_is_ahead_its_claim_tells():
+    assert retried(due=1041.0, started_at=1062.0) == set()
+    assert retried(due=1044.0, started_at=1062.0) == {"delays are kept"}
+
+
+def test_a_lost_attempt_is_due_again_at_once():
+    def story(due: float) -> Story:
+        lost = held().wait(20).seize(lease("a", 2, worker="w")).again("a", 2).wait(50)
+        retry = lease("a", 3, lane=RETRY, retry_count=1, due=due, started_at=lost.now + 1)
+        return lost.claim(retry)
+
+    assert story(due=24.0).broken() == set()
+    assert story(due=60.0).broken() == {"delays are kept"}
+
+
+def test_a_lease_that_nobody_heard_of_may_have_put_it_off_again():
+    story = held().again("a", 1).claim_lost("v").commit("a", 2, "later", "lost", delay=600.0)
+    late = lease("a", 3, lane=RETRY, retry_count=1, snoozes=1, due=605.0, started_at=700.0)
+    assert story.wait(695).claim(late).broken() == set()
 
 
 def test_a_refused_result_is_never_done():
@@ -133,7 +188,8 @@ def test_an_attempt_may_end_before_its_worker_is_told():
 
 
 def test_a_stored_failure_is_one_that_was_written():
-    story = held().seize(lease("a", 2, worker="w")).again("a", 1, "stale", message="zombie")
+    story = held(max_retries=0).seize(lease("a", 2, worker="w"))
+    story.again("a", 1, "stale", message="zombie")
     story.commit("a", 2, "dead", number=1, type="Lost", message="gone")
     zombie = Kept("a", "failed", token=2, failures=[(1, "E", "zombie"), (1, "Lost", "gone")])
     assert story.stock(zombie).broken() == {"failures are true"}
@@ -151,3 +207,23 @@ def test_when_the_clock_was_set_times_before_and_after_are_not_compared():
     story.tell(told.Fault(what="clock", seconds=-600)).again("a", 1, delay=30.0)
     due = lease("a", 2, lane=RETRY, retry_count=1, due=440.0, started_at=440.0)
     assert story.claim(due).broken() == set()
+
+
+def test_a_stored_result_is_the_one_that_was_written():
+    def story(result: int | None) -> Story:
+        done = held().commit("a", 1, "done", result=7)
+        return done.stock(Kept("a", "done", token=1, result=result))
+
+    assert story(7).broken() == set()
+    assert story(8).broken() == {"results are true"}
+    assert story(None).broken() == {"results are true"}
+
+
+def test_of_two_results_that_were_not_answered_the_token_tells_which_was_written():
+    def story(result: int) -> Story:
+        sent = held().commit("a", 1, "done", "lost", result=7).claim_lost("v")
+        sent.commit("a", 2, "done", "lost", result=8)
+        return sent.stock(Kept("a", "done", token=2, result=result))
+
+    assert story(8).broken() == set()
+    assert story(7).broken() == {"results are true"}

@@ -2,7 +2,7 @@
 
 from mulligan.testing.history import events as told
 from mulligan.testing.history.events import Kept, New
-from tests.history.story import Story, lease
+from tests.history.story import RETRY, Story, lease
 
 
 def done() -> Story:
@@ -189,7 +189,7 @@ def test_a_job_that_has_expired_is_not_started():
 
 def test_a_job_that_started_in_time_may_be_retried_later():
     story = Story().enqueue("a", expires=10.0).claim(lease("a", 1)).again("a", 1).wait(20)
-    assert story.claim(lease("a", 2, retry_count=1)).broken() == set()
+    assert story.claim(lease("a", 2, lane=RETRY, retry_count=1)).broken() == set()
 
 
 def test_a_job_that_may_have_expired_may_be_cancelled_or_gone():

@@ -24,7 +24,7 @@ class Seen(Story):
         return self
 
     def order(self) -> list[AnyEvent]:
-        return in_order(self.events)
+        return in_order(self.timed())
 
     def broken(self, **options: Any) -> set[str]:
         return {violation.invariant for violation in check(self.order(), **options)}
@@ -240,7 +240,7 @@ def test_budgets_are_judged_by_the_times_of_the_store_not_by_who_asked_first():
     def story(started_at: float) -> Seen:
         seen = Seen().configure(budget=Budget(1, per=50)).within(0, 0)
         for job in "ab":
-            seen.enqueue(job).within(1, 2)
+            seen.enqueue(job, lane=RETRY).within(1, 2)
         seen.claim(lease("a", 1, lane=RETRY, started_at=90.0)).within(5, 100)
         return seen.claim(lease("b", 1, lane=RETRY, started_at=started_at)).within(10, 60)
 
@@ -250,7 +250,8 @@ def test_budgets_are_judged_by_the_times_of_the_store_not_by_who_asked_first():
 
 def test_of_many_that_were_sent_and_not_answered_none_under_an_old_token_can_have_happened():
     story = held().seize(lease("a", 4098, worker="w")).within(5, 6)
-    story.again("a", 4098).within(7, 8).claim(lease("a", 4099, retry_count=1)).within(9, 10)
+    story.again("a", 4098).within(7, 8)
+    story.claim(lease("a", 4099, lane=RETRY, retry_count=1)).within(9, 10)
     story.commit("a", 4099, "done").within(11, 12)
     for began in range(20, 30):
         story.again("a", 4097, "lost").within(began, None)

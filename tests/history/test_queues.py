@@ -13,10 +13,11 @@ from tests.history.story import FRESH, RETRY, Story, lease
 URGENT = Lane("default", "default", Priority.URGENT)
 
 
-def filled(**settings: object) -> Story:
+def filled(*, retries: str = "", urgent: str = "", **settings: object) -> Story:
     story = Story().configure(**settings)
     for name in "abcdef":
-        story.enqueue(name)
+        lane = RETRY if name in retries else URGENT if name in urgent else FRESH
+        story.enqueue(name, lane=lane)
     return story
 
 
@@ -28,6 +29,32 @@ def test_nothing_is_claimed_from_a_queue_that_is_paused():
 def test_a_queue_that_was_resumed_is_served():
     story = Story().enqueue("a").pause().pause(paused=False)
     assert story.claim(lease("a", 1)).broken() == set()
+
+
+def test_a_retry_is_claimed_from_the_lane_that_it_was_put_into():
+    def story(lane: Lane) -> Story:
+        failed = Story().enqueue("a").claim(lease("a", 1)).again("a", 1)
+        return failed.claim(lease("a", 2, lane=lane, retry_count=1))
+
+    assert story(RETRY).broken() == set()
+    assert story(FRESH).broken() == {"lanes are kept"}
+    assert story(RETRY._replace(scope="default")).broken() == {"lanes are kept"}
+
+
+def test_a_job_that_may_have_been_tried_again_may_stand_in_either_lane():
+    def story(lane: Lane, retry_count: int) -> Story:
+        sent = Story().enqueue("a").claim(lease("a", 1)).again("a", 1, "lost")
+        return sent.claim(lease("a", 2, lane=lane, retry_count=retry_count))
+
+    assert story(RETRY, 1).broken() == set()
+    assert story(FRESH, 1).broken() == {"lanes are kept"}
+
+
+def test_a_replayed_job_stands_in_the_lane_that_it_came_to():
+    story = Story().enqueue("a").claim(lease("a", 1)).again("a", 1)
+    story.claim(lease("a", 2, lane=RETRY, retry_count=1)).commit("a", 2, "dead", type="Fail")
+    story.operate("replay", "a")
+    assert story.claim(lease("a", 3, replay=1)).broken() == set()
 
 
 def test_of_two_retries_the_one_that_fell_due_first_is_first():
@@ -65,14 +92,14 @@ def test_a_retry_does_not_wait_behind_two_fresh_starts():
 
 
 def test_fresh_work_does_not_wait_behind_two_retries():
-    story = filled(policy=Balanced())
+    story = filled(retries="ab", policy=Balanced())
     for name in "ab":
         story.claim(lease(name, 1, lane=RETRY), left=[("default", "fresh")])
     assert story.broken() == {"shares are kept"}
 
 
 def test_turn_and_turn_about_is_fair():
-    story = filled(policy=Balanced())
+    story = filled(retries="bd", policy=Balanced())
     for name, lane in zip("abcd", (FRESH, RETRY, FRESH, RETRY), strict=True):
         story.claim(lease(name, 1, lane=lane), left=[("default", "fresh"), ("default", "retry")])
     assert story.broken() == set()
@@ -87,8 +114,8 @@ def test_a_fifth_may_wait_behind_four():
 
 
 def test_a_start_begins_a_new_count_also_if_nothing_is_left():
-    story = filled(policy=Balanced()).claim(lease("a", 1), left=[("default", "retry")])
-    story.claim(lease("b", 1, lane=RETRY))
+    story = filled(retries="b", policy=Balanced())
+    story.claim(lease("a", 1), left=[("default", "retry")]).claim(lease("b", 1, lane=RETRY))
     assert story.claim(lease("c", 1), left=[("default", "retry")]).broken() == set()
 
 
@@ -98,7 +125,7 @@ def test_under_retry_first_no_fresh_job_goes_before_a_retry():
 
 
 def test_under_fifo_retries_that_are_left_from_before_go_before_anybody():
-    story = filled(policy=Fifo())
+    story = filled(retries="abc", policy=Fifo())
     for name in "abc":
         story.claim(lease(name, 1, lane=RETRY), left=[("default", "fresh")])
     assert story.broken() == set()
@@ -119,7 +146,7 @@ def test_what_is_cancelled_under_a_claim_may_never_have_been_heard_of():
 
 
 def test_urgent_work_does_not_starve_the_rest():
-    story = filled()
+    story = filled(urgent="abcde")
     for name in "abcd":
         story.claim(lease(name, 1, lane=URGENT), left=[("default", "fresh")])
     assert story.broken() == set()
@@ -128,18 +155,20 @@ def test_urgent_work_does_not_starve_the_rest():
 
 
 def test_no_more_retries_run_than_the_cap_allows():
-    story = filled(policy=Capped(1)).claim(lease("a", 1, lane=RETRY))
+    story = filled(retries="ab", policy=Capped(1)).claim(lease("a", 1, lane=RETRY))
     story.claim(lease("b", 1, lane=RETRY), worker="v")
     assert story.broken() == {"gates hold"}
 
 
 def test_when_one_has_ended_another_may_run():
-    story = filled(policy=Capped(1)).claim(lease("a", 1, lane=RETRY)).commit("a", 1, "done")
+    story = filled(retries="ab", policy=Capped(1)).claim(lease("a", 1, lane=RETRY))
+    story.commit("a", 1, "done")
     assert story.claim(lease("b", 1, lane=RETRY), worker="v").broken() == set()
 
 
 def test_when_one_may_have_ended_another_may_run():
-    story = filled(policy=Capped(1)).claim(lease("a", 1, lane=RETRY)).commit("a", 1, "done", "lost")
+    story = filled(retries="ab", policy=Capped(1)).claim(lease("a", 1, lane=RETRY))
+    story.commit("a", 1, "done", "lost")
     assert story.claim(lease("b", 1, lane=RETRY), worker="v").broken() == set()
 
 
@@ -163,14 +192,14 @@ def test_a_job_that_may_have_been_seized_unheard_may_have_given_its_permit_back(
 
 
 def test_no_more_retries_start_than_the_budget_allows():
-    story = filled(budget=Budget(2, 60.0))
+    story = filled(retries="abc", budget=Budget(2, 60.0))
     for name, at in (("a", 10.0), ("b", 30.0), ("c", 69.0)):
         story.claim(lease(name, 1, lane=RETRY, due=at, started_at=at))
     assert story.broken() == {"budgets hold"}
 
 
 def test_a_budget_is_new_after_its_time():
-    story = filled(budget=Budget(2, 60.0))
+    story = filled(retries="abc", budget=Budget(2, 60.0))
     for name, at in (("a", 10.0), ("b", 30.0), ("c", 70.0)):
         story.claim(lease(name, 1, lane=RETRY, due=at, started_at=at))
     assert story.broken() == set()

@@ -32,6 +32,15 @@ def delete_before_copy(self: Any, record: Record, outcome: Any) -> None:
 
 
 @plant(MemoryStore, "_write")
+def result_of_another_job(self: Any, record: Record, outcome: Any) -> None:
+    """Of two jobs that are done, the second has the result of the first."""
+    if isinstance(outcome, Done):
+        before = [done.result for _, done in self._past if done.status == "done"]
+        outcome = replace(outcome, result=before[-1] if before else outcome.result)
+    write(self, record, outcome)
+
+
+@plant(MemoryStore, "_write")
 def next_stage_dropped(self: Any, record: Record, outcome: Any) -> None:
     """Of what comes after a job, the last is forgotten."""
     if isinstance(outcome, Done):

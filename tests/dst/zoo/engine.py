@@ -55,6 +55,12 @@ def one_retry_too_many(self: Any, retry_count: int) -> bool:
     return self.max_retries is not None and retry_count > self.max_retries
 
 
+@plant(Retry, "spent")
+def one_retry_too_few(self: Any, retry_count: int) -> bool:
+    """The last retry but one is taken for the last."""
+    return self.max_retries is not None and retry_count >= max(0, self.max_retries - 1)
+
+
 @plant(Engine, "_return")
 def forgotten_claim_never_returned(self: Any, forgotten: Any) -> None:
     """What a claim gave whose answer was lost is held for ever."""

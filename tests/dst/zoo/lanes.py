@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from mulligan.core import fairness
 from mulligan.core.outcome import Again
 from mulligan.core.plan import Rate, Running
@@ -38,6 +40,28 @@ def promoted_early(self: Any, lane: Any) -> Any:
 def due_in_the_wrong_unit(self: Any, record: Record, lane: Any, delay: float) -> None:
     """Seconds are taken for milliseconds."""
     put(self, record, lane, delay / 1000)
+
+
+@plant(MemoryStore, "_write")
+def retry_put_off_too_long(self: Any, record: Record, outcome: Any) -> None:
+    """A retry waits ten minutes more than it was to."""
+    if isinstance(outcome, Again):
+        outcome = replace(outcome, delay=outcome.delay + 600)
+    write(self, record, outcome)
+
+
+@plant(State, "_put")
+def retry_in_the_fresh_lane(self: Any, record: Record, lane: Any, delay: float) -> None:
+    """A retry stands among jobs that have never failed."""
+    put(self, record, record.new.lane, delay)
+
+
+@plant(MemoryStore, "_write")
+def retry_stays_in_its_region(self: Any, record: Record, outcome: Any) -> None:
+    """A retry that any region may take is left to the one that it came from."""
+    if isinstance(outcome, Again):
+        outcome = replace(outcome, lane=outcome.lane._replace(scope=record.new.region))
+    write(self, record, outcome)
 
 
 @plant(MemoryStore, "take")

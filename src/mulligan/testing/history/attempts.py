@@ -10,6 +10,7 @@ from mulligan.testing.history.events import (
     AnyEvent,
     Attempt,
     Beat,
+    Ending,
     Fault,
     Seize,
     Stock,
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 # Faults of which a simulation tells: a region without its store, a process that does not run.
 DEAFENING = ("cut", "freeze")
+# What processes hold for the time of a store that is measured over a network may differ so much.
+MEASURED = 1.0
 
 
 class AttemptsAreCounted(Invariant):
@@ -42,7 +45,19 @@ class AttemptsAreCounted(Invariant):
 
 
 class AttemptsAreCapped(Invariant):
-    """retry_count never exceeds max_retries, and a failure is the last one only when it is met."""
+    """retry_count never exceeds max_retries, and a failure is the last one only when it is met.
+
+    Or when the task gave up: then it is. Of attempts that were not lost, the tasks must tell.
+    """
+
+    def __init__(self, book: Book) -> None:
+        super().__init__(book)
+        self._gave_up: set[tuple[str, int]] = set()
+
+    def attempted(self, event: Attempt) -> None:
+        """Remember who does not want to be tried again."""
+        if event.said == "gave up":
+            self._gave_up.add((event.job, event.token))
 
     def took(self, step: Took) -> None:
         """Look at the claim's number."""
@@ -50,6 +65,21 @@ class AttemptsAreCapped(Invariant):
         most = None if job is None else job.new.max_retries
         if job is not None and most is not None and taken.retry_count > most:
             self.broken(job, f"retry {taken.retry_count} of at most {most} was started", event)
+
+    def ended(self, step: Ended) -> None:
+        """Look whether it was to be the last."""
+        ending, job, event = step.ending, step.job, step.event
+        if step.verdict == "stale" or job is None or job.token != ending.token:
+            return
+        gave_up = (ending.job, ending.token) in self._gave_up
+        if ending.how == "again" and gave_up:
+            self.broken(job, "its task gave up, and it was to be made again", event)
+        most = job.new.max_retries
+        # What could not be followed by the next stage had not failed: nobody can tell.
+        known = job.seized or (job.started and not gave_up and ending.type != "Flow")
+        if ending.how == "dead" and known and (most is None or job.retry_count < most):
+            words = f"it became a dead letter at retry {job.retry_count}"
+            self.broken(job, f"{words} of {'any number' if most is None else most}", event)
 
 
 class LostIsCounted(Invariant):
@@ -91,12 +121,7 @@ class UnstartedIsFree(Invariant):
 
 
 class RetriesAreNeverEarly(Invariant):
-    """No attempt starts before its due time, which is not before the delay that was asked for."""
-
-    def __init__(self, book: Book) -> None:
-        super().__init__(book)
-        # By life of a job: before which moment it is not due, and when its attempt was claimed.
-        self._least: dict[Known, tuple[float, float]] = {}
+    """No attempt starts before its due time."""
 
     def took(self, step: Took) -> None:
         """Both times are the store's own."""
@@ -106,20 +131,46 @@ class RetriesAreNeverEarly(Invariant):
         if taken.started_at < taken.due - TICK:
             words = f"started {taken.due - taken.started_at:g} s before its time"
             self.broken(job, words, event)
-        least, since = self._least.pop(job, (-inf, inf))
-        if taken.due < least - TICK and not self.book.is_set(since, latest(event)):
+
+
+class DelaysAreKept(Invariant):
+    """A retry is due when its delay has passed since its attempt ended: not before, nor later."""
+
+    def __init__(self, book: Book) -> None:
+        super().__init__(book)
+        # By life of a job: how it was put off, when that was answered, since when it ran, and
+        # before which moment of the store it is not due.
+        self._put_off: dict[Known, tuple[Ending, float, float, float]] = {}
+
+    def took(self, step: Took) -> None:
+        """Look when it fell due."""
+        taken, job, event = step.taken, step.job, step.event
+        if job is None or job not in self._put_off or isinstance(event, Seize):
+            return
+        ending, answered, since, least = self._put_off.pop(job)
+        if self.book.is_set(since, latest(event)):
+            return
+        if taken.due < least - TICK:
             self.broken(job, f"due {least - taken.due:g} s before its delay had passed", event)
+        # The store started it when this was asked for, or later: so far its clock is ahead.
+        most = answered + ending.delay + taken.started_at - event.began
+        # A lease between the two that nobody heard of may have put it off again.
+        if taken.due > most + MEASURED and taken.token == ending.token + 1:
+            self.broken(job, f"due {taken.due - most:g} s after its delay had passed", event)
 
     def ended(self, step: Ended) -> None:
-        """It was put off from some moment after it started."""
-        ending, verdict, job = step.ending, step.verdict, step.job
-        if verdict != "written" or job is None or job.taken is None or job.claimed is None:
+        """It was put off at some moment after it started."""
+        ending, job = step.ending, step.job
+        if step.verdict != "written" or job is None:
             return
-        self._least.pop(job, None)
-        # A seized attempt began earlier than it was seized, and waits for nothing.
-        same = ending.token == job.taken.token and not job.seized
-        if ending.how in ("again", "later") and same:
-            self._least[job] = job.taken.started_at + ending.delay, job.claimed.began
+        self._put_off.pop(job, None)
+        taken, claimed = job.taken, job.claimed
+        if ending.how not in ("again", "later") or taken is None or claimed is None:
+            return
+        if ending.token == taken.token:
+            # A seized attempt began earlier than it was seized, and waits for nothing.
+            least = -inf if job.seized else taken.started_at + ending.delay
+            self._put_off[job] = ending, latest(step.event), claimed.began, least
 
 
 class RefusedStaysOut(Invariant):
@@ -134,7 +185,7 @@ class RefusedStaysOut(Invariant):
 
     def attempted(self, event: Attempt) -> None:
         """Remember which leases gave a result that is no good."""
-        if event.said in ("refused", "failed"):
+        if event.said in ("refused", "failed", "gave up"):
             self._refused.add((event.job, event.token))
 
     def ended(self, step: Ended) -> None:
@@ -199,3 +250,15 @@ class FailuresAreTrue(Invariant):
                 if kept.failures != told or (job.failures and not kept.failures):
                     words = f"its stored failures are {kept.failures}, and {told} were written"
                     self.broken(job, words)
+
+
+class ResultsAreTrue(Invariant):
+    """The stored result of a job is the one that was written when it was done."""
+
+    def stored(self, stock: Stock) -> None:
+        """Compare what is stored with what was written."""
+        for kept in stock.jobs:
+            job = self.book.jobs.get(kept.id)
+            done = job is not None and job.status == kept.status == "done"
+            if job is not None and done and job.result != kept.result:
+                self.broken(job, "its stored result is not the one that was written")

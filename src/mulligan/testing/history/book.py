@@ -120,6 +120,7 @@ class Book:
             job.failures.append((ending.number, ending.type, ending.message))
         match ending.how:
             case "done":
+                job.result = ending.result
                 self.finish(job, "done", event)
                 self._arrive(job)
             case "dead":
@@ -261,9 +262,14 @@ class Book:
             )
         else:
             counters = kept.replay, kept.retry_count, kept.snoozes
+
+            def fits(state: State) -> bool:
+                return (state.status, state.counters) == (kept.status, counters)
+
             self._settle(
                 job,
-                lambda state: (state.status, state.counters) == (kept.status, counters),
+                lambda state: fits(state) and state.token == kept.token,
+                fits,
                 lambda state: (state.status, kept.status) == ("pending", "cancelled"),
             )
         job.doubts.clear()

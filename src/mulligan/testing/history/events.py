@@ -67,7 +67,10 @@ How = Literal["done", "again", "later", "dead", "returned", "cancelled"]
 
 
 class Ending(Struct, frozen=True, omit_defaults=True):
-    """One outcome of a commit: what is to become of the job, and what is enqueued with it."""
+    """One outcome of a commit: what is to become of the job, and what is enqueued with it.
+
+    Of its result there is a checksum.
+    """
 
     job: str
     token: int
@@ -78,6 +81,7 @@ class Ending(Struct, frozen=True, omit_defaults=True):
     type: str = ""
     message: str = ""
     next: list[New] = []
+    result: int | None = None
 
     @property
     def lease(self) -> Lease:
@@ -86,7 +90,10 @@ class Ending(Struct, frozen=True, omit_defaults=True):
 
 
 class Kept(Struct, frozen=True, omit_defaults=True):
-    """A stored job at the end, with its failures as (number, type, message), oldest first."""
+    """A stored job at the end, with its failures as (number, type, message), oldest first.
+
+    Of its result there is a checksum.
+    """
 
     id: str
     status: Status
@@ -96,6 +103,7 @@ class Kept(Struct, frozen=True, omit_defaults=True):
     replay: int = 0
     snoozes: int = 0
     failures: list[tuple[int, str, str]] = []
+    result: int | None = None
 
 
 class Event(Struct, kw_only=True, tag_field="op"):
@@ -192,11 +200,14 @@ class Tally(Event, tag="tally"):
 
 
 class Attempt(Event, tag="attempt"):
-    """What the task itself saw: it began, or ended so. A recorder's owner writes these."""
+    """What the task itself saw: it began, or ended so. A recorder's owner writes these.
+
+    A task that failed for good, whatever retries are left, gave up.
+    """
 
     job: str
     token: int
-    said: Literal["started", "succeeded", "refused", "failed", "snoozed"]
+    said: Literal["started", "succeeded", "refused", "failed", "gave up", "snoozed"]
 
 
 class Fault(Event, tag="fault"):

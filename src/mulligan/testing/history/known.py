@@ -50,6 +50,7 @@ class Known:
         "lane",
         "new",
         "replay",
+        "result",
         "retry_count",
         "seized",
         "snoozes",
@@ -75,6 +76,7 @@ class Known:
         self.started = False
         self.holder = ""
         self.ended: AnyEvent | None = None
+        self.result: int | None = None
         self.arrived: set[int] = set()
         self.failures: list[tuple[int, str, str]] = []
         self.doubts: list[Doubt] = []

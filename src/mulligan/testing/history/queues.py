@@ -1,6 +1,6 @@
 """What holds for a queue: its pauses, the order of its lanes, and who is woken for it."""
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections import defaultdict
 from math import inf
 from typing import TYPE_CHECKING
@@ -53,6 +53,23 @@ class PausedIsLeftAlone(Invariant):
             self.suspect(queue, job or taken.job, words, event)
 
 
+class LanesAreKept(Invariant):
+    """A job is claimed from the lane that it was put into, when it came or to be tried again."""
+
+    def took(self, step: Took) -> None:
+        """Compare the lanes."""
+        taken, job, event = step.taken, step.job, step.event
+        if job is None or isinstance(event, Seize) or job.lane == taken.lane or job.doubts:
+            return
+        words = f"claimed from {shown(taken.lane)}; it was put into {shown(job.lane)}"
+        self.broken(job, words, event)
+
+
+def shown(lane: "Lane") -> str:
+    """The lane in words."""
+    return f"the {lane.label} lane of {lane.queue} for {lane.scope}"
+
+
 class LanesKeepOrder(Invariant):
     """Of two jobs that stand in a lane, the one that fell due first is claimed first.
 
@@ -61,7 +78,8 @@ class LanesKeepOrder(Invariant):
 
     def __init__(self, book: Book) -> None:
         super().__init__(book)
-        # Per lane the latest due times that were taken, falling, and when each was.
+        # Per lane the latest due times that were taken, falling, and when each was. They are
+        # kept below zero, where they rise.
         self._taken: dict[Lane, tuple[list[float], list[Claim]]] = defaultdict(lambda: ([], []))
 
     def took(self, step: Took) -> None:
@@ -70,15 +88,15 @@ class LanesKeepOrder(Invariant):
         if job is None or isinstance(event, Seize):
             return
         dues, events = self._taken[taken.lane]
-        later = len(dues) - bisect_left(dues[::-1], taken.due + 1e-6) if dues else 0
+        later = bisect_right(dues, -taken.due - 1e-6)
         if later and job.new.concurrency_key is None and job.lane == taken.lane:
             passed = events[later - 1]
             if surely_before(passed, event) and surely_before(job.joined, passed):
                 self.broken(job, "one that fell due later was claimed before it", passed, event)
-        while dues and dues[-1] <= taken.due:
+        while dues and dues[-1] >= -taken.due:
             dues.pop()
             events.pop()
-        dues.append(taken.due)
+        dues.append(-taken.due)
         events.append(event)
 
 

@@ -2,6 +2,7 @@
 
 import os
 import time
+import zlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar, cast
 
@@ -186,8 +187,9 @@ async def take_stock(store: Store, *, rest: bool) -> events.Stock:
         for job in page.jobs:
             history = await store.history(job.id) if job.last_failure_reason is not None else []
             failures = [(each.number, each.type, each.message) for each in history]
-            fields = (job.token, job.retry_count, job.replay, job.snoozes)
-            stock.jobs.append(Kept(job.id, job.status, job.queue, *fields, failures))
+            counts = (job.token, job.retry_count, job.replay, job.snoozes)
+            result = checksum(job.result)
+            stock.jobs.append(Kept(job.id, job.status, job.queue, *counts, failures, result))
         after = page.after
         if after is None:
             return stock
@@ -242,7 +244,13 @@ def ending(outcome: Outcome) -> Ending:
         case Dead(_, failure, following):
             said = (failure.number, failure.type, failure.message)
             return Ending(job, token, how, 0.0, None, *said, [new(each) for each in following])
-        case Done(_, _, following):
-            return Ending(job, token, how, next=[new(each) for each in following])
+        case Done(_, result, following):
+            follow = [new(each) for each in following]
+            return Ending(job, token, how, next=follow, result=checksum(result))
         case _:
             return Ending(job, token, how)
+
+
+def checksum(result: bytes | None) -> int | None:
+    """What a history keeps of a result: the same in every process."""
+    return None if result is None else zlib.crc32(result)
