@@ -1,5 +1,7 @@
 """What holds for a queue: histories with a broken order, share, gate or pause."""
 
+import tracemalloc
+
 import pytest
 
 from mulligan import Budget
@@ -7,10 +9,38 @@ from mulligan.core.fetch import Balanced, Capped, Fifo, RetryFirst, Weighted
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.worker import Worker
 from mulligan.testing.history import events as told
+from mulligan.testing.history.book import Book
+from mulligan.testing.history.check import Reader
+from mulligan.testing.history.queues import LanesKeepOrder
 from mulligan.testing.history.shares import bound
 from tests.history.story import FRESH, RETRY, Story, lease
 
 URGENT = Lane("default", "default", Priority.URGENT)
+
+
+class Compared(float):
+    """A number that counts how often any of its kind is compared."""
+
+    times = 0
+
+    def __neg__(self) -> "Compared":
+        return Compared(-float(self))
+
+    def __lt__(self, other: float) -> bool:
+        Compared.times += 1
+        return float(self) < other
+
+    def __gt__(self, other: float) -> bool:
+        Compared.times += 1
+        return float(self) > other
+
+    def __ge__(self, other: float) -> bool:
+        Compared.times += 1
+        return float(self) >= other
+
+    def __le__(self, other: float) -> bool:
+        Compared.times += 1
+        return float(self) <= other
 
 
 def filled(*, retries: str = "", urgent: str = "", **settings: object) -> Story:
@@ -76,6 +106,31 @@ def test_a_job_that_its_key_holds_back_may_be_passed():
     story = Story().enqueue("a", concurrency_key="k").enqueue("b")
     story.claim(lease("b", 1, due=20.0, started_at=30.0))
     assert story.claim(lease("a", 1, due=10.0, started_at=31.0)).broken() == set()
+
+
+def test_what_one_claim_costs_does_not_grow_with_the_claims_before_it():
+    def cost(claims: int) -> tuple[int, int]:
+        """How often due times are compared, and how many bytes are used, by the last claim."""
+        story = Story()
+        for number in range(claims):
+            story.enqueue(str(number))
+        for number in range(claims):  # the later it is claimed, the earlier it was due
+            due = Compared(claims - number)
+            story.claim(lease(str(number), 1, due=due, started_at=1e9))
+        *before, last = story.events
+        reader = Reader([LanesKeepOrder], Book())
+        for event in before:
+            reader.read(event)
+        Compared.times = 0
+        tracemalloc.start()
+        reader.read(last)
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return Compared.times, most
+
+    few, many = cost(64), cost(2048)
+    assert many[0] <= few[0] + 5  # each doubling of what is searched takes one look more
+    assert many[1] < 8_192  # a copy of them would take twice that
 
 
 @pytest.mark.parametrize(("share", "others"), [(0.5, 1), (0.2, 4), (0.8, 1), (1.0, 0)])

@@ -35,9 +35,11 @@ class LeasesExclude(Invariant):
 
     def claimed(self, event: Claim) -> None:
         """One answer names each job once."""
-        names = [taken.job for taken in event.taken or ()]
-        for job in {name for name in names if names.count(name) > 1} if len(names) > 1 else ():
-            self.broken(job, "given twice in one claim", event)
+        seen: set[str] = set()
+        for taken in event.taken or ():
+            if taken.job in seen:
+                self.broken(taken.job, "given twice in one claim", event)
+            seen.add(taken.job)
 
 
 class TokensGrow(Invariant):
