@@ -8,7 +8,9 @@ import argparse
 import contextlib
 import json
 import os
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -62,6 +64,7 @@ def one(console: Console, options: argparse.Namespace) -> int:
         write(
             {
                 "seed": day.seed,
+                "commit": commit(),
                 "jobs": day.jobs,
                 "attempts": day.attempts,
                 "stale_commits_refused": day.stale,
@@ -75,6 +78,7 @@ def one(console: Console, options: argparse.Namespace) -> int:
         )
     else:
         tell(day, console, options.job)
+        say_commit(console)
     return int(bool(day.violations))
 
 
@@ -95,12 +99,13 @@ def many(console: Console, options: argparse.Namespace) -> int:
             total.add(days)
             progress.update(bar, advance=len(days), broken=len(total.broken))
     if options.json:
-        write(total.as_json())
+        write({"commit": commit(), **total.as_json()})
     else:
         console.print(figures(total))
         for day in sorted(total.broken)[:20]:
             name, job, words = day.violations[0]
             console.print(f"[red]seed {day.seed}[/]: {name}: {job}: {words}", highlight=False)
+        say_commit(console)
     return int(bool(total.broken))
 
 
@@ -132,10 +137,28 @@ def zoo(console: Console, *, as_json: bool) -> int:
         write(told)
     else:
         console.print(table)
+        say_commit(console)
     missed = [each["bug"] for each in told if each["seeds"] is None]
     if missed:
         console.print(f"[red]not caught within {SEEDS} seeds:[/] {', '.join(missed)}")
     return int(bool(missed))
+
+
+def say_commit(console: Console) -> None:
+    """Which code was run: a seed is a day of one commit."""
+    console.print(f"commit {commit()}", highlight=False)
+
+
+def commit() -> str:
+    """The commit that is checked out, and whether there are changes; of no use without git."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        told = subprocess.run(
+            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return told.stdout.strip()
 
 
 def write(value: Any) -> None:

@@ -8,6 +8,7 @@ import sys
 import msgspec
 import pytest
 
+from tests.dst.__main__ import commit
 from tests.dst.day import live
 
 encode = msgspec.json.Encoder(enc_hook=str).encode
@@ -45,3 +46,4 @@ def test_in_another_process_it_is_the_same_day():
 
     assert json.loads(told[0]) == json.loads(told[1])
     assert json.loads(told[0])["violations"] == []
+    assert json.loads(told[0])["commit"] == commit()

@@ -28,7 +28,7 @@ def test_whatever_goes_wrong_in_a_day_every_invariant_holds(first):
     told = subprocess.run(command, env=unmeasured(), capture_output=True, text=True, check=False)
     assert told.stdout, told.stderr
     answer = json.loads(told.stdout)
-    assert (answer["seeds"], answer["violations"]) == (days, [])
+    assert (answer["seeds"], answer["violations"]) == (days, []), answer["commit"]
 
 
 @pytest.mark.parametrize("seed", range(SQLITE_DAYS))
