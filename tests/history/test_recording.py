@@ -2,9 +2,11 @@
 
 import pytest
 
+from mulligan.core.errors import InvalidError
 from mulligan.core.fairness import Carry, plan_claim
 from mulligan.core.job import Lease
 from mulligan.core.outcome import Done
+from mulligan.core.settings import BATCH_LIMIT
 from mulligan.core.worker import Worker
 from mulligan.stores.memory import MemoryStore
 from mulligan.testing.history import (
@@ -13,6 +15,7 @@ from mulligan.testing.history import (
     InMemory,
     check,
     in_order,
+    line,
     load,
     recorded,
     report,
@@ -20,6 +23,7 @@ from mulligan.testing.history import (
 )
 from mulligan.testing.history.events import Claim, Commit, Enqueue
 from tests.contract.making import job, jobs
+from tests.history.story import Story, lease
 
 W = Worker("w")
 
@@ -113,6 +117,31 @@ async def test_of_many_jobs_each_batch_is_written_down_by_itself(monkeypatch):
     assert [len(event.jobs) for event in journal.events if isinstance(event, Enqueue)] == [2, 1]
 
 
+async def test_an_operation_that_breaks_a_rule_is_refused():
+    journal = InMemory()
+    store = recorded(MemoryStore(), journal, "p", Clock())
+
+    with pytest.raises(InvalidError):
+        await store.enqueue([job(str(number)) for number in range(BATCH_LIMIT + 1)])
+
+    (event,) = journal.events
+    assert event.refused
+    assert "refused (InvalidError: a batch of 1001" in line(event)
+
+
+def test_what_was_refused_never_happened():
+    def story(*, refused: bool) -> Story:
+        asked = Story().enqueue("a", lost=True)
+        event = asked.events[-1]
+        event.error = "InvalidError: no" if refused else "ConnectionError: cut off"
+        event.ended = event.began if refused else None
+        return asked.claim(lease("a", 1))
+
+    assert story(refused=False).broken() == set()
+    assert story(refused=True).broken() == {"nothing is invented"}
+    assert in_order(story(refused=True).events) == story(refused=True).events
+
+
 async def test_processes_that_overlap_are_put_in_the_order_that_tokens_tell():
     journal = InMemory()
     await work(recorded(MemoryStore(), journal, "p", Clock()))
@@ -130,8 +159,6 @@ async def test_processes_that_overlap_are_put_in_the_order_that_tokens_tell():
 
 
 def test_a_report_names_the_invariant_the_job_and_what_happened():
-    from tests.history.story import Story, lease  # noqa: PLC0415 - one story in a file of others
-
     story = Story().enqueue("a").claim(lease("a", 1)).claim(lease("a", 2), worker="v")
 
     said = report(check(story.events))

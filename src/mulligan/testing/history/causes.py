@@ -60,7 +60,8 @@ class Causes:
     def edges(self) -> dict[int, set[int]]:
         """The numbers of the events that must come before each."""
         for number, event in enumerate(self._events):
-            self._read(number, event)
+            if not event.refused:
+                self._read(number, event)
         before: dict[int, set[int]] = defaultdict(set)
         for earlier, later in [*self._chains(), *self._asides()]:
             if earlier != later:

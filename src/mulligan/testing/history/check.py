@@ -126,6 +126,8 @@ class Reader:
     def read(self, event: AnyEvent) -> None:
         """Take in one event."""
         self._now = max(self._now, event.ended or event.began)
+        if event.refused:
+            return
         kind = type(event)
         for each in self._by_kind.get(kind, ()):
             each.happened(event)

@@ -1,7 +1,7 @@
 """What a history is made of: one event for each operation on a store, and a few others.
 
-An event whose answer is None is one that was never answered: the reply was lost, or the process
-died first. It may have happened or not.
+An event has one of three ends: it was answered; it was refused, and nothing happened; or nobody
+knows, for the reply was lost, or the process died first: then it may have happened or not.
 """
 
 from math import inf
@@ -109,7 +109,8 @@ class Kept(Struct, frozen=True, omit_defaults=True):
 class Event(Struct, kw_only=True, tag_field="op"):
     """What all events have: who asked, the number that this had there, when it began and ended.
 
-    Times are those of the recorder's clock. `ended` is None while there is no answer.
+    Times are those of the recorder's clock. `ended` is None while there is no answer; `error` says
+    why there is none, or why it was refused.
     """
 
     process: str = ""
@@ -117,6 +118,11 @@ class Event(Struct, kw_only=True, tag_field="op"):
     began: float = 0.0
     ended: float | None = None
     error: str = ""
+
+    @property
+    def refused(self) -> bool:
+        """Whether it was not done, beyond doubt."""
+        return self.error != "" and self.ended is not None
 
 
 class Enqueue(Event, tag="enqueue"):

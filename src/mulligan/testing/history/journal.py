@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
+from mulligan.core.errors import InvalidError
 from mulligan.testing.history.events import AnyEvent, Event
 
 E = TypeVar("E", bound=Event)
@@ -92,10 +93,14 @@ class Clerk:
         return event
 
     def end(self, event: Event, error: BaseException | None = None) -> None:
-        """The event was answered, or the answer was lost."""
-        if error is None:
+        """The event was answered or refused, or the answer was lost.
+
+        Only a value that breaks a rule is refused for certain. Any other error may have struck
+        when all was done.
+        """
+        if error is None or isinstance(error, InvalidError):
             event.ended = self._clock()
-        else:
+        if error is not None:
             event.error = f"{type(error).__name__}: {error}"
         self._journal.end(event)
 

@@ -38,7 +38,10 @@ def recorded(
     process: str = "",
     clock: Callable[[], float] = time.monotonic,
 ) -> Store:
-    """The store, with every operation that changes it written to the journal.
+    """The store, with every operation that changes what becomes of jobs written to the journal.
+
+    Not `adopt`: a history begins with an empty store. Nor `promote`, which does what a claim would
+    have done, nor what is said of breakers and notes.
 
     `process` must be different for each process of a history (its number, if not given). `clock`
     must be the same for all of them: the monotonic clock is, on one machine; a store on an

@@ -40,6 +40,8 @@ def line(event: AnyEvent, job: str | None = None) -> str:
     said = words(event, job)
     if event.ended is None:
         said += f"  -> no answer ({event.error or 'it died'})"
+    elif event.refused:
+        said += f"  -> refused ({event.error})"
     return f"{times}  {event.process:<10} {said}"
 
 
