@@ -37,9 +37,11 @@ KINDS: dict[str, tuple[int, str]] = {
     "store-away": (503, "The store cannot be reached"),
     "too-many": (503, "Too many listen"),
 }
-PASSWORD_IN_URL = re.compile(r"(\w+://[^\s:/@]*:)\S+@")
-# As drivers write it: password=…, user=… and so on.
-PASSWORD_BY_NAME = re.compile(r"(?i)(\w*(?:passw|secret|token)\w*=)[^\s&;,]+")
+PASSWORD_IN_URL = re.compile(r"(://[^\s:/@]*:)\S+@")
+# As drivers write it: password=… or password='…', which may hold anything up to its end.
+PASSWORD_BY_NAME = re.compile(
+    r"(?i)(\w*(?:passw|secret|token)\w*=)(?:'(?:[^'\\]|\\.)*'\S*|\S+)", re.DOTALL
+)
 
 
 class Problem(Struct, frozen=True):
