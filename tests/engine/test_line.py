@@ -229,7 +229,7 @@ async def test_a_drain_does_not_start_a_suspect_that_waits_for_others_to_leave()
     async with engine(app, store) as running:
         await began.wait()
         [suspect] = await enqueued(app, store, work, 1)
-        found = await store.claim(running._fetcher._plan(1), running.worker)
+        found = await store.claim(running.fetcher._plan(1), running.worker)
         lost = replace(found.claims[0], trail=Trail(("default",), 0.0, 1).write())
         running.executor.start([lost])
         running.stop()

@@ -54,17 +54,24 @@ class Reason(Protocol):
 
 
 class Idle:
-    """Nothing has run."""
+    """Nothing has run, as the store had nothing to run."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = check_seconds("idle-exit", seconds)
         self.words = f"nothing to do for {self.seconds:g} s"
         self._started = 0
+        self._asked = 1
 
     def holds(self, engine: Engine) -> bool:
-        """Whether no attempt runs, and none has started since."""
-        before, self._started = self._started, engine.executor.started
-        return not engine.executor.holding and before == self._started
+        """Whether no attempt runs, none has started since, and the store answers.
+
+        What was asked of it when this was last looked at, and at least one claim, must have been
+        answered: a store that is away or damaged does not say that there is nothing to do.
+        """
+        started, self._started = self._started, engine.executor.started
+        asked, self._asked = self._asked, max(1, engine.fetcher.asked)
+        busy = engine.executor.holding or engine.committer.backlog
+        return not busy and started == self._started and asked <= engine.fetcher.answered
 
 
 class Orphaned(Struct, frozen=True):

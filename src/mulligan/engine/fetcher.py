@@ -51,7 +51,13 @@ class Fetcher:
         self._resting = False
         self._stopping = False
         self.asking = False
+        self.answered = 0
         self._ended = asyncio.Event()
+
+    @property
+    def asked(self) -> int:
+        """How many claims the store should have answered: also one to come, if it fails now."""
+        return self.answered + (self.asking or self._patience.failing)
 
     async def run(self) -> None:
         """Claim and start jobs until stopped."""
@@ -93,6 +99,7 @@ class Fetcher:
         finally:
             self.asking = False
         took = self._monotonic() - asked
+        self.answered += 1
         if claimed.stale:
             self._executor.facts = await self._patience.insist(self._store.facts)
             return

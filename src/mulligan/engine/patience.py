@@ -23,6 +23,11 @@ class Patience:
         self._what = what
         self._failures = 0
 
+    @property
+    def failing(self) -> bool:
+        """Whether what was tried last failed."""
+        return self._failures > 0
+
     async def insist(
         self,
         operation: Callable[[], Awaitable[T]],

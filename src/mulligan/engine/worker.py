@@ -88,7 +88,7 @@ class Engine:
             self._heard,
             monotonic=monotonic,
         )
-        self._fetcher = Fetcher(store, worker, self.executor, self.committer, monotonic=monotonic)
+        self.fetcher = Fetcher(store, worker, self.executor, self.committer, monotonic=monotonic)
         self._housekeeper = Housekeeper(store, every=KEEP_HOUSE_EVERY, keep_done=settings.keep_done)
         self._ticker = Ticker(store, periodic, tracing) if periodic else None
         self._stop = asyncio.Event()
@@ -111,7 +111,7 @@ class Engine:
         """Drain: start nothing more, let what runs finish. A second call stops at once."""
         if self._stop.is_set():
             self._stop_now.set()
-        self._fetcher.stop()
+        self.fetcher.stop()
         self.executor.drain()
         self._stop.set()
 
@@ -134,10 +134,10 @@ class Engine:
         else:
             thread.start(self._beat_apart(self._heart), self._heart_failed)
         loops = [asyncio.ensure_future(loop) for loop in support]
-        fetching = asyncio.ensure_future(self._fetcher.run())
+        fetching = asyncio.ensure_future(self.fetcher.run())
         try:
             await self._until_stopped([fetching, *loops, self._crashed])
-            await self._fetcher.stopped()
+            await self.fetcher.stopped()
             await self._drain()
         finally:
             await cancelled([fetching, *loops, self._crashed])
@@ -231,7 +231,7 @@ class Engine:
     def _take_in(self, beat: Beat) -> None:
         self.executor.facts = beat.facts
         self.executor.abandon(beat.lost)
-        if not (self._fetcher.asking or self.reaper.asking):
+        if not (self.fetcher.asking or self.reaper.asking):
             # While a reply is on its way, what looks forgotten may be in it.
             self._return(beat.forgotten)
             self._count(beat.seized)
