@@ -4,18 +4,17 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextvars import ContextVar
-from itertools import groupby
 
 from msgspec.structs import replace
 
 from mulligan import Mulligan, Settings, current_job
-from mulligan.core.job import Claim, Lease
+from mulligan.core.job import Lease
 from mulligan.core.outcome import Outcome, Returned
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.trail import Trail
 from mulligan.core.worker import Worker
 from mulligan.engine import line
-from mulligan.engine.line import TURN, Held
+from mulligan.engine.line import TURN
 from mulligan.stores.contract import Claimed, Verdict
 from mulligan.stores.memory import MemoryStore
 from tests.engine.running import ended, engine
@@ -140,43 +139,6 @@ async def test_a_task_that_suspends_never_runs_on_more_slots_than_there_are(monk
     found = [await store.get(job) for job in jobs]
     assert {job.retry_count for job in found if job} == {0}
     assert store.returned  # what was claimed without a slot was left to others
-
-
-async def test_after_a_quick_line_claims_bring_ten_times_as_many(monkeypatch):
-    for limit in ("TURN", "SLOW"):  # however slow the machine is, these attempts are not
-        monkeypatch.setattr(line, limit, 60.0)
-    app, store = Mulligan("memory://"), Watched()
-
-    @app.task
-    async def quick(number: int) -> None:
-        pass
-
-    jobs = await enqueued(app, store, quick, 600)
-    async with engine(app, store, Settings(lease=5, beat=0.1, concurrency=2)):
-        assert set(await ended(store, *jobs)) == {"done"}
-    sizes = [size for size, _ in groupby(store.sizes)]
-    assert sizes[:3] == [2, 20, 200]
-
-
-async def test_claims_bring_no_more_than_should_end_within_half_a_turn():
-    claim = Claim("j", 1, "q", "t", b"{}", "r", 0, "r", 0, 0.0, 0, 0, 0, "w", "r", 0.0)
-    passed = 0.0
-
-    async def takes_a_tenth_of_a_turn(_held: Held) -> None:
-        nonlocal passed
-        passed += TURN / 10
-
-    row = line.Line(
-        2,
-        takes_a_tenth_of_a_turn,
-        spare=lambda: 0,
-        give_back=lambda _held: None,
-        monotonic=lambda: passed,
-        spent=lambda: passed,
-    )
-    row.start([Held(claim), Held(claim)])
-    await asyncio.sleep(0)
-    assert row.batch == 5
 
 
 async def test_a_slow_line_claims_for_free_slots_only():

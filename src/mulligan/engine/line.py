@@ -6,9 +6,9 @@ keeps that task to itself; the others of the line, and from then on every attemp
 the app, get tasks of their own. Either way an attempt sees what it would see in a task made for it
 alone.
 
-While whole lines end within a turn, claims may bring more than there are slots, as many as should
-end within half a turn: such attempts are over before anybody could miss the slot. What turns out to
-take longer is given back for others to claim.
+While whole lines end within a turn, claims may bring more than there are slots, twice as many each
+time: such attempts are over before anybody could miss the slot. What turns out to take longer is
+given back for others to claim.
 """
 
 import asyncio
@@ -27,8 +27,6 @@ TURN = 0.02
 SLOW = 0.2
 # A claim waits for the disk once, however many it brings: so as many as a store hands out.
 LONGEST = BATCH_LIMIT
-# A line is at most so many times as long as the one that it is measured by.
-GROWTH = 10
 
 
 class Held:
@@ -119,14 +117,9 @@ class Line:
                     await resumed(attempt, context, waits_for)
                     return
             if length >= self.batch:
-                self._speed_up(length, self._spent() - spent)
+                self.batch = max(self.batch, min(2 * length, LONGEST))
         finally:
             self._disperse(line)
-
-    def _speed_up(self, length: int, took: float) -> None:
-        """Claim as many as end within half a turn, at this rate."""
-        fitting = length * TURN / 2 / took if took > 0 else LONGEST
-        self.batch = max(self.batch, min(int(fitting), GROWTH * length, LONGEST))
 
     def _slow_down(self, line: deque[Held]) -> None:
         """Claim for free slots only, and give back what was claimed without one."""
