@@ -30,6 +30,24 @@ def write_body(app: Mulligan, job: str, body: bytes) -> None:
             mongo(app.url, job, {"mulligan.body": body})
 
 
+def forget_worker(store: Any, worker: str) -> None:
+    """Delete what the store knows of a worker, and with it the leases of all that it holds."""
+    match urlsplit(store.url).scheme:
+        case "memory":
+            del store._workers[worker]
+        case "sqlite":
+            sqlite(store.url, "DELETE FROM worker WHERE id = ?", worker)
+        case "postgresql":
+            postgres(store.url, "DELETE FROM {}.worker WHERE id = %s", worker)
+        case "redis":
+            client, tag = redis(store.url)
+            with client:
+                assert client.zrem(f"{tag}:workers", worker) == 1
+                assert client.delete(f"{tag}:worker:{worker}") == 1
+        case "mongodb":
+            forget_in_mongo(store.url, worker)
+
+
 def sqlite(url: str, statement: str, *values: Any) -> None:
     """Run a statement on the file."""
     with sqlite3.connect(unquote(urlsplit(url).path)[1:], isolation_level=None) as connection:
@@ -67,6 +85,16 @@ def mongo(url: str, job: str, fields: dict[str, Any]) -> None:
         database = client[urlsplit(url).path[1:]]
         answer = database["tasks"].update_one({"_id": job}, {"$set": fields})
         assert answer.matched_count == 1
+
+
+def forget_in_mongo(url: str, worker: str) -> None:
+    """Delete the document of a worker."""
+    import pymongo  # noqa: PLC0415 - a driver is needed only where its server is
+
+    client: Any = pymongo.MongoClient(url)
+    with client:
+        database = client[urlsplit(url).path[1:]]
+        assert database["tasks_workers"].delete_one({"_id": worker}).deleted_count == 1
 
 
 def mongo_meta(url: str, key: str, field: str, value: Any) -> Any:

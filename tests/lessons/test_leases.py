@@ -24,6 +24,7 @@ from tests.contract.making import (
     start,
     used,
 )
+from tests.hostile.vandal import forget_worker
 
 
 async def test_a_delay_far_longer_than_the_lease_starts_once(store, clock):
@@ -112,7 +113,7 @@ async def test_killing_who_reclaims_does_not_stop_reclaiming(store, clock):
 async def test_a_processing_job_whose_lease_record_is_missing_is_found(store):
     """asynq#1144, river#1258: thousands of running jobs that no lease spoke of were never found."""
     [first] = await begin(store, job("a"))
-    await store.leave(ANN)
+    forget_worker(store, ANN.id)
     [seized] = await store.seize(10, REAPER)
     assert (seized.id, seized.worker, seized.token) == ("a", "ann-1", first.token + 1)
 
