@@ -16,6 +16,7 @@ from mulligan import Mulligan
 SOURCE = Path(mulligan.__file__).parent
 RUNS_DATA = {"pickle", "cPickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "yaml"}
 RUNS_TEXT = {"eval", "exec", "compile", "__import__"}
+RUNS_SQL = {"execute", "executemany", "executescript", "exec_driver_sql"}
 RUNS_COMMANDS = {"system", "popen", "getoutput", "getstatusoutput"}
 
 # Where something is imported whose name is not written there, and where that name comes from.
@@ -156,7 +157,7 @@ def statements() -> Iterator[tuple[str, str]]:
     """Every statement that is run and is not plainly a constant."""
     known = {path: constants(tree) for path, tree in files()}
     for path, node, name in calls():
-        if not path.startswith("stores/") or name not in ("execute", "executemany"):
+        if name not in RUNS_SQL or not node.args:
             continue
         said = node.args[0]
         plain = isinstance(said, ast.Constant) or is_composed(said)
