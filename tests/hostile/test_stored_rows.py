@@ -136,6 +136,13 @@ DAMAGES: dict[str, dict[str, Damage]] = {
         "error": in_mongo(error=7),
     },
 }
+# What takes nothing from a job that its run needs: it runs all the same. All else is a dead letter.
+HARMLESS = {
+    "sqlite": DAMAGES["sqlite"].keys() - {"body", "task is no UTF-8"},
+    "postgres": DAMAGES["postgres"].keys() - {"task"},
+    "redis": {"state is no hash", "history is no list", "arrived is no hash"},
+    "mongo": {"nothing private", "private is empty", "error"},
+}
 KINDS = [pytest.param(kind, id=kind) for kind in DAMAGES]
 
 
@@ -163,10 +170,10 @@ async def damaged(kind: str, folder: Path) -> AsyncIterator[tuple[Mulligan, Stor
 async def test_work_goes_on_beside_damaged_jobs_and_each_of_them_ends(kind, tmp_path):
     async with damaged(kind, tmp_path) as (app, store), working(app):
         assert (await ended(store, "after")).status == "done"
-        for name in DAMAGES[kind]:
-            job = await ended(store, name)
-            assert job.status in ("failed", "done"), name
-            assert job.status == "done" or job.last_failure_reason, name
+        jobs = [await ended(store, name) for name in DAMAGES[kind]]
+        dead = {job.id for job in jobs if job.status == "failed" and job.last_failure_reason}
+        assert {job.id for job in jobs if job.status == "done"} == HARMLESS[kind]
+        assert dead == DAMAGES[kind].keys() - HARMLESS[kind]
 
 
 @pytest.mark.parametrize("kind", KINDS)
