@@ -45,8 +45,8 @@ class Committer:
         self._monotonic = monotonic
         self._waiting: list[Waiting] = []
         self._wake = asyncio.Event()
-        self._flushed = asyncio.Event()
-        self._flushed.set()
+        self._answered = 0
+        self._progress = asyncio.Event()
         self._patience = Patience("commit")
         self._size = BATCH_LIMIT
         self.written = 0
@@ -65,7 +65,6 @@ class Committer:
     def add(self, outcome: Outcome, ending: Ending) -> None:
         """Have the outcome written as soon as may be; its delay counts from now."""
         if not self._waiting:
-            self._flushed.clear()
             self._wake.set()
         self._waiting.append(Waiting(outcome, self._monotonic(), ending))
 
@@ -79,7 +78,7 @@ class Committer:
             except Exception as error:  # noqa: BLE001 - one bad outcome must not hold up the rest
                 await self._put_aside(batch, error)
                 continue
-            del self._waiting[: len(batch)]
+            self._forget(len(batch))
             self._size = min(BATCH_LIMIT, 2 * self._size)
             endings = zip([waiting.ending for waiting in batch], verdicts, strict=True)
             for (ending, verdict), alike in groupby(endings):
@@ -89,9 +88,6 @@ class Committer:
             self.stale += stale
             if stale:
                 self._report(batch, verdicts)
-            if not self._waiting:
-                self._wake.clear()
-                self._flushed.set()
 
     async def _send(self, batch: list[Waiting]) -> list[Verdict]:
         return await self._store.commit(self._aged(batch))
@@ -105,10 +101,10 @@ class Committer:
         if len(batch) > 1:
             self._size = 1
             return
-        first = self._waiting.pop(0)
+        first = self._waiting[0]
         outcome = first.outcome
         if isinstance(error, StoreError):
-            self._waiting.append(first)
+            self._waiting.append(self._waiting.pop(0))
             await self._patience.pause(error)
             return
         log.error(
@@ -120,14 +116,24 @@ class Committer:
         if not isinstance(outcome, Cancelled):
             reason = f"its outcome could not be stored: {type(error).__name__}"
             ending = Ending(first.ending.queue, first.ending.region)
-            self._waiting.insert(0, Waiting(Cancelled(outcome.lease, reason), first.added, ending))
-        elif not self._waiting:
+            self._waiting[0] = Waiting(Cancelled(outcome.lease, reason), first.added, ending)
+        else:
+            self._forget(1)
+
+    def _forget(self, count: int) -> None:
+        """So many of the first need not be sent any more."""
+        del self._waiting[:count]
+        self._answered += count
+        if not self._waiting:
             self._wake.clear()
-            self._flushed.set()
+        self._progress.set()
+        self._progress.clear()
 
     async def flushed(self) -> None:
-        """Wait until everything added so far has been answered."""
-        await self._flushed.wait()
+        """Wait until as many have been answered as wait now; others may be added meanwhile."""
+        until = self._answered + len(self._waiting)
+        while self._answered < until:
+            await self._progress.wait()
 
     def _aged(self, batch: list[Waiting]) -> list[Outcome]:
         """The outcomes with their delays counted from when they were decided, not sent."""

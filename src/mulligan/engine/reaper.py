@@ -20,7 +20,11 @@ BATCH = 100
 
 
 class Reaper:
-    """Looks every `every` seconds. If it dies with seized jobs, another one seizes them."""
+    """Looks every `every` seconds. If it dies with seized jobs, another one seizes them.
+
+    It takes no more while what it has taken is not written: where commits are held up, they
+    would pile up here, be lost again, and count as lost once more.
+    """
 
     def __init__(
         self,
@@ -57,6 +61,8 @@ class Reaper:
                     extra=about(claim),
                 )
                 self.count(claim)
+            if claims:
+                await self._committer.flushed()
             if len(claims) < BATCH:
                 await asyncio.sleep(self._every)
 

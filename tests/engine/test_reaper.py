@@ -1,0 +1,61 @@
+"""What a reaper does when it cannot write what became of the jobs that it has seized."""
+
+import asyncio
+import random
+from types import SimpleNamespace
+from typing import Any
+
+from mulligan.core.fairness import Carry, plan_claim
+from mulligan.core.job import NewJob
+from mulligan.core.worker import Worker
+from mulligan.engine.committer import Committer
+from mulligan.engine.reaper import BATCH, Reaper
+from mulligan.engine.reporter import Reporter
+from mulligan.engine.worker import cancelled
+from mulligan.stores.memory import MemoryStore
+from tests.engine.running import until
+
+JOBS = 2 * BATCH + 50
+DEAD = Worker("dead", lease=0.001, concurrency=JOBS)
+
+
+class HeldUp(MemoryStore):
+    """A store whose commits are held up, by somebody's lock perhaps, until they are let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = asyncio.Event()
+        self.free = asyncio.Event()
+
+    async def commit(self, *args: Any) -> Any:
+        """Wait first."""
+        self.asked.set()
+        await self.free.wait()
+        return await super().commit(*args)
+
+
+async def test_it_seizes_no_more_while_what_it_seized_is_not_written():
+    store = HeldUp()
+    await store.enqueue([NewJob(f"j{number}", "default", "t", b"{}") for number in range(JOBS)])
+    facts = (await store.beat(DEAD, [])).facts
+    await store.claim(plan_claim(JOBS, "default", [("default", Carry())], facts), DEAD)
+    await asyncio.sleep(2 * DEAD.lease)
+    committer = Committer(store, Reporter(store), asyncio.get_running_loop().time)
+    executor: Any = SimpleNamespace(facts=facts)
+    reaper = Reaper(
+        store, Worker("w"), executor, committer, every=0.001, chance=random.Random(1)
+    )  # fmt: skip
+    loops = [asyncio.ensure_future(committer.run()), asyncio.ensure_future(reaper.run())]
+    try:
+        await store.asked.wait()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert reaper.seized == BATCH
+        store.free.set()
+
+        async def all_written() -> bool:
+            return committer.written == JOBS
+
+        await until(all_written)
+    finally:
+        await cancelled(loops)
