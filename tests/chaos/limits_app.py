@@ -28,7 +28,7 @@ async def twice(seconds: float) -> list[float]:
 @app.task(queue="capped", retry=Retry(3, Delays((0.1,))))
 async def capped() -> list[float]:
     """A retry of which only so many may run at a time."""
-    return await twice(0.02)
+    return await twice(0.1)
 
 
 @app.task(queue="budgeted", retry=Retry(3, Delays((0.1,))))

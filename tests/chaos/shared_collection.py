@@ -3,6 +3,7 @@
 `python -m tests.chaos.shared_collection`; half of the tasks are inserted by each side.
 """
 
+import argparse
 import json
 import os
 import subprocess
@@ -18,7 +19,6 @@ from pymongo import MongoClient, ReturnDocument
 from mulligan import Mulligan
 from tests.servers import mongo_server
 
-COUNT = 5000
 URL = "MULLIGAN_SHARED_URL"
 
 app = Mulligan(os.environ.get(URL, "memory://"))
@@ -83,37 +83,50 @@ def insert_plainly(numbers: range) -> None:
 
 
 def main() -> None:
-    """Run both workers over all tasks, and count."""
-    with mongo_server() as server:
-        os.environ[URL] = server.url.replace("/?", "/shared?")
-        producer = Mulligan(os.environ[URL])
-        producer.enqueue_many(note.call(number) for number in range(COUNT // 2))
-        insert_plainly(range(COUNT // 2, COUNT))
-        workers = [
-            subprocess.Popen([sys.executable, "-m", *command], cwd=Path(__file__).parents[2])
-            for command in (
-                ("tests.chaos.shared_collection", "plain"),
-                ("mulligan", "worker", f"{SELF}:app", "--concurrency", "8", "--log-level", "error"),
-            )
-        ]
-        tasks = collection("tasks")
-        while tasks.count_documents({"status": {"$in": ["pending", "processing"]}}):
-            time.sleep(0.5)
-        for worker in workers:
-            worker.terminate()
-            worker.wait()
-        runs = list(collection("ledger").find())
-        by_status = Counter(task["status"] for task in tasks.find({}, {"status": 1}))
-        times = Counter(Counter(run["number"] for run in runs).values())
-        producer.close()
-        report = {
-            "tasks": COUNT,
-            "statuses": dict(by_status),
-            "runs per task": {str(runs): tasks for runs, tasks in times.items()},
-            "runs by": dict(Counter(run["by"] for run in runs)),
-        }
+    """Run both workers over all tasks; exit 1 unless each was done once."""
+    parser = argparse.ArgumentParser(prog=f"python -m {SELF}")
+    parser.add_argument("--url", help="a database that is there, and empty")
+    parser.add_argument("--tasks", type=int, default=5000)
+    options = parser.parse_args()
+    if options.url:
+        report = run(options.url, options.tasks)
+    else:
+        with mongo_server() as server:
+            report = run(server.url.replace("/?", "/shared?"), options.tasks)
     print(json.dumps(report, indent=2))
-    sys.exit(times != {1: COUNT} or by_status != {"done": COUNT})
+    once, done = {"1": options.tasks}, {"done": options.tasks}
+    sys.exit(report["runs per task"] != once or report["statuses"] != done)
+
+
+def run(url: str, count: int) -> dict[str, Any]:
+    """Have both sides insert and both work, and count."""
+    os.environ[URL] = url
+    producer = Mulligan(url)
+    producer.enqueue_many(note.call(number) for number in range(count // 2))
+    insert_plainly(range(count // 2, count))
+    workers = [
+        subprocess.Popen([sys.executable, "-m", *command], cwd=Path(__file__).parents[2])
+        for command in (
+            (SELF, "plain"),
+            ("mulligan", "worker", f"{SELF}:app", "--concurrency", "8", "--log-level", "error"),
+        )
+    ]
+    tasks = collection("tasks")
+    while tasks.count_documents({"status": {"$in": ["pending", "processing"]}}):
+        time.sleep(0.2)
+    for worker in workers:
+        worker.terminate()
+        worker.wait()
+    runs = list(collection("ledger").find())
+    by_status = Counter(task["status"] for task in tasks.find({}, {"status": 1}))
+    times = Counter(Counter(run["number"] for run in runs).values())
+    producer.close()
+    return {
+        "tasks": count,
+        "statuses": dict(by_status),
+        "runs per task": {str(runs): tasks for runs, tasks in times.items()},
+        "runs by": dict(Counter(run["by"] for run in runs)),
+    }
 
 
 SELF = "tests.chaos.shared_collection"

@@ -1,4 +1,4 @@
-"""`python -m tests.chaos.shared_limits --store sqlite`: ten processes keep one cap and one budget.
+"""`python -m tests.chaos.shared_limits --store sqlite`: many processes keep one cap and one budget.
 
 Every job fails once. Of the retries that follow it is counted how many ran at a time, by the
 clock of the machine, and how many started in any window, by the clock of the store.
@@ -11,6 +11,7 @@ import random
 import sys
 import time
 from bisect import bisect_left
+from contextlib import nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -23,12 +24,15 @@ from tests.chaos.stand import place
 def main() -> None:
     """Run it on one store; exit 1 if a limit was exceeded or never reached."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.shared_limits")
-    parser.add_argument("--store", default="sqlite")
+    parser.add_argument("--store", default="sqlite", help="one of which a server is started")
+    parser.add_argument("--url", help="one that is there, and empty")
     parser.add_argument("--jobs", type=int, default=100, help="of each kind")
     parser.add_argument("--workers", type=int, default=10)
     parser.add_argument("--limit", type=float, default=180, help="seconds until it gives up")
     options = parser.parse_args()
-    with place(options.store) as (url, _server):
+    with (
+        nullcontext((options.url, None)) if options.url else place(options.store) as (url, _server)
+    ):
         report = run(url, options)
     print(json.dumps(report, indent=2))
     sys.exit(report["exceeded"] or not report["reached"] or bool(report["unended"]))
