@@ -1,21 +1,53 @@
 """What must hold when all work has ended, whatever died on the way."""
 
 import asyncio
+import json
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import psycopg
 
 from mulligan.core.job import ENDED, Job, Lease
 from mulligan.core.outcome import Done
+from mulligan.stores.contract import Count, Store
+from mulligan.testing.history import AnyEvent, Attempt, in_order, load, report, take_stock
+from mulligan.testing.history import check as violations
 from tests.failpoints.scene import Scene
 
 # What stays the same for so long is not being written any more.
 SETTLED = 0.05
+
+
+class Records(NamedTuple):
+    """What all processes of a play wrote down, in one folder.
+
+    A place is used more than once, so that what was counted there before is written down too.
+    """
+
+    folder: Path
+
+    async def begin(self, store: Store) -> None:
+        """Write down what has been counted so far, for the process that looks in the end."""
+        tallies = await store.tallies()
+        counts = [[*place, value] for place, value in tallies.ever.items()]
+        self._before.write_text(json.dumps(counts))
+
+    def counted_before(self) -> list[Count]:
+        """What was counted when the play began."""
+        return [Count(*each) for each in json.loads(self._before.read_text())]
+
+    def events(self) -> list[AnyEvent]:
+        """The history."""
+        return in_order(load(self.folder.glob("*.jsonl")))
+
+    @property
+    def _before(self) -> Path:
+        return self.folder / "before.json"
 
 
 async def leases_of(scene: Scene) -> list[Lease]:
@@ -35,13 +67,13 @@ async def processing(scene: Scene) -> list[Lease]:
 
 
 async def check(
-    scene: Scene, ends: Mapping[str, str], held: Sequence[Lease], ledger: Path
+    scene: Scene, ends: Mapping[str, str], held: Sequence[Lease], records: Records
 ) -> list[str]:
     """Everything that is wrong, in words; empty if nothing is."""
     jobs = await scene.jobs()
     return [
         *lost_or_doubled(scene, jobs, ends),
-        *ran_twice(ledger),
+        *ran_twice(records.events()),
         *[words for job in jobs for words in await miscounted(scene, job)],
         *await accepted_stale(scene, held),
         *await other_than_recounted(scene),
@@ -63,10 +95,24 @@ def lost_or_doubled(scene: Scene, jobs: Sequence[Job], ends: Mapping[str, str]) 
     ]
 
 
-def ran_twice(ledger: Path) -> list[str]:
+def ran_twice(events: Sequence[AnyEvent]) -> list[str]:
     """No lease was used for two runs."""
-    lines = ledger.read_text().splitlines() if ledger.exists() else []
-    return [f"{line} ran {times} times" for line, times in Counter(lines).items() if times > 1]
+    runs = Counter(
+        Lease(event.job, event.token)
+        for event in events
+        if isinstance(event, Attempt) and event.said == "started"
+    )
+    return [f"{lease} ran {times} times" for lease, times in runs.items() if times > 1]
+
+
+async def contradicted(scene: Scene, records: Records) -> list[str]:
+    """The history of all processes, with what is stored in the end, can be true."""
+    stock = await take_stock(scene.store, rest=False)
+    counts = Counter({count[:3]: count.value for count in stock.tallies})
+    counts.subtract({count[:3]: count.value for count in records.counted_before()})
+    stock.tallies = [Count(*place, value) for place, value in counts.items()]
+    found = violations([*records.events(), stock])
+    return [report(found)] if found else []
 
 
 async def miscounted(scene: Scene, job: Job) -> list[str]:

@@ -12,6 +12,7 @@ from mulligan.engine.ticker import Ticker
 from mulligan.stores.contract import Adopted, Store
 from mulligan.stores.memory import MemoryStore
 from tests.failpoints.app import fan_out
+from tests.failpoints.points import within
 from tests.failpoints.scene import (
     GHOST_LEASE,
     Part,
@@ -45,8 +46,10 @@ MEMBERS = [f"all.1.{number}" for number in range(4)]
 class Play(NamedTuple):
     """What is there before, what the process does, and how every job ends.
 
-    Only points `within` these operations count. With `again`, a clean process does the same once
-    more, as a caller does who got no answer.
+    Only points within these operations count. With `again`, a clean process does the same once
+    more, as a caller does who got no answer. Unless `told`, jobs have a past that the history of
+    the play does not know. What is done `by_chance`, within these operations, may not be done in
+    every performance.
     """
 
     role: str
@@ -54,10 +57,16 @@ class Play(NamedTuple):
     prepare: Part
     act: Part
     ends: dict[str, str]
-    within: tuple[str, ...]
+    operations: tuple[str, ...]
     again: bool = False
+    told: bool = True
     stores: tuple[str, ...] = EVERYWHERE
     query: str = ""
+    by_chance: tuple[str, ...] = ()
+
+    def may_miss(self, point: str) -> bool:
+        """Whether a performance may end without having come to this point."""
+        return within(point) in self.by_chance
 
     @property
     def title(self) -> str:
@@ -267,19 +276,21 @@ async def whole(store: Store, job: str) -> Adopted:
 # -- all of them ---------------------------------------------------------------------------
 
 UPKEEP = ("beat", "configure", "count", "leave", "seize", "promote", "prune")
+# What a worker does every so often, and perhaps not in its last moments.
+IN_PASSING = ("count", "seize", "promote", "prune")
 SURVIVORS = with_status("done", ["spare", "limited"]) | DEAD
 SUNK = with_status("done", ["root", "root.sink.0"])
 
 
-def working(name: str, prepare: Part, ends: dict[str, str], within: tuple[str, ...]) -> Play:
+def working(name: str, prepare: Part, ends: dict[str, str], operations: tuple[str, ...]) -> Play:
     """A worker that does all there is to do."""
-    return Play("worker", name, prepare, work_until_ended(ends), ends, within)
+    return Play("worker", name, prepare, work_until_ended(ends), ends, operations)
 
 
 def asking(role: str, name: str, prepare: Part, act: Part, ends: dict[str, str],
-           *within: str) -> Play:  # fmt: skip
+           *operations: str) -> Play:  # fmt: skip
     """Somebody who asks something of the store, and asks again if there was no answer."""
-    return Play(role, name, prepare, act, ends, within, again=True)
+    return Play(role, name, prepare, act, ends, operations, again=True)
 
 
 # PostgreSQL accepts batches in tasks of their own, which no operation leads to.
@@ -296,7 +307,7 @@ PLAYS = (
     working("fan-out and gather", spread, FANNED, ("commit",)),
     working("one at a time", limited, with_status("done", NUMBERS[:3]), ("claim", "commit")),
     working("sink", sunk, SUNK, ("commit_within",))._replace(stores=("sqlite", "postgres")),
-    Play("worker", "leaving", mixed, work_and_leave, MIXED, UPKEEP),
+    Play("worker", "leaving", mixed, work_and_leave, MIXED, UPKEEP, by_chance=IN_PASSING),
     Play("reaper", "lost leases", abandoned, work_until_ended(SURVIVORS), SURVIVORS,
          ("seize", "commit")),
     asking("housekeeper", "expired", expiring, promote,
@@ -311,5 +322,6 @@ PLAYS = (
     asking("operator", "purge", dead_member, purge, {"all.1.0": "done", "all.2": "cancelled"},
            "purge"),
     asking("operator", "adopt", nothing, adopt,
-           {"dead": "failed"} | with_status("done", ["waiting", "all.1.1", "all.2"]), "adopt"),
+           {"dead": "failed"} | with_status("done", ["waiting", "all.1.1", "all.2"]), "adopt"
+           )._replace(told=False),
 )  # fmt: skip

@@ -62,6 +62,6 @@ def name_of(step: str, frame: FrameType | None) -> str:
     return " > ".join([*dict.fromkeys(path), step])
 
 
-def operation_of(point: str) -> str:
+def within(point: str) -> str:
     """The operation that a point is within; the step itself where it is in none."""
-    return point.partition(" > ")[0]
+    return point.partition(" > ")[0].partition(":")[0]

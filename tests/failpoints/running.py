@@ -6,6 +6,7 @@ Both are children of a server that has everything imported, so that a process co
 import asyncio
 import logging
 import multiprocessing
+import os
 import signal
 from collections.abc import Callable
 from importlib import import_module
@@ -14,11 +15,11 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mulligan.stores import make_store
+from tests.chaos.recording import HISTORY
 from tests.failpoints.app import make_app
-from tests.failpoints.checking import check, leases_of
+from tests.failpoints.checking import Records, check, contradicted, leases_of
 from tests.failpoints.plays import PLAYS, Play, tick
-from tests.failpoints.points import POINTS, operation_of
+from tests.failpoints.points import POINTS, within
 from tests.failpoints.scene import Scene, work_until_ended
 from tests.failpoints.taps import tap
 
@@ -43,12 +44,15 @@ QUICKER: dict[str, float] = {
 
 
 class Case(NamedTuple):
-    """A play on a store of its own, and the point at which its process is to die."""
+    """A play on a store of its own, and the point at which its process is to die.
+
+    All its processes write down what they ask of the store, to files in the folder `history`.
+    """
 
     play: str
     url: str
     mark: str
-    ledger: Path
+    history: Path
     point: str | None = None
 
 
@@ -63,8 +67,8 @@ class Outcome(NamedTuple):
 async def points_of(case: Case) -> list[str]:
     """The points that the play passes, by a process that dies at none."""
     points: list[str] = await ask(rehearse, case)
-    within = play_of(case).within
-    return [point for point in points if operation_of(point).partition(":")[0] in within]
+    operations = play_of(case).operations
+    return [point for point in points if within(point) in operations]
 
 
 async def kill_at(case: Case) -> Outcome:
@@ -132,6 +136,7 @@ def finish(case: Case, answer: Connection) -> None:
 async def begin(case: Case, scene: Scene) -> list[str]:
     """Prepare the play, then take part in it with the point armed."""
     play = play_of(case)
+    await Records(case.history).begin(scene.store)
     await play.prepare(scene)
     tap(case.url)
     POINTS.arm(case.point)
@@ -148,7 +153,9 @@ async def end(case: Case, scene: Scene) -> list[str]:
         await play.act(scene)
     await work_until_ended(play.ends)(scene)
     await tick(scene)
-    wrong = await check(scene, play.ends | PLACED, held, case.ledger)
+    records = Records(case.history)
+    wrong = await check(scene, play.ends | PLACED, held, records)
+    wrong += await contradicted(scene, records) if play.told else []
     await clear(case, scene)
     return wrong
 
@@ -168,8 +175,10 @@ async def with_scene(case: Case, part: Callable[[Case, Scene], Any]) -> list[str
         module, _, constant = name.partition(":")
         assert hasattr(import_module(module), constant), name
         setattr(import_module(module), constant, value)
-    app = make_app(case.url, case.mark, case.ledger)
-    store = make_store(case.url)
+    case.history.mkdir(exist_ok=True)
+    os.environ[HISTORY] = str(case.history)
+    app = make_app(case.url, case.mark)
+    store = app.make_store()
     await store.open()
     try:
         wrong: list[str] = await part(case, Scene(app, store, case.mark))
