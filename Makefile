@@ -12,7 +12,7 @@ JOBS ?= 2
 ARGS ?=
 BENCH = $(BIN)/python -m tests.servers run --stores redis,postgres,mongo -- $(BIN)/python -m benchmarks.compare
 
-.PHONY: help setup demo test check format chaos failpoints dst mutation docs charts bench bench-peers bench-docs audit sbom lock clean
+.PHONY: help setup demo test check format chaos chaos-long failpoints dst mutation docs charts bench bench-peers bench-docs audit sbom lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,10 @@ format: setup ## let ruff rewrite what it can
 chaos: setup ## kill, stop, cut off and starve real processes and servers, on every store
 	@for store in sqlite redis postgres mongo; do \
 	  $(BIN)/python -m tests.chaos --store $$store --seconds 60 $(ARGS) || exit 1; done
+
+chaos-long: setup ## the same for ten minutes on each store
+	@for store in sqlite redis postgres mongo; do \
+	  $(BIN)/python -m tests.chaos --store $$store --seconds 600 --calm 60 $(ARGS) || exit 1; done
 
 failpoints: setup ## kill a process at every step it takes, on every store
 	@for store in sqlite redis postgres mongo; do \

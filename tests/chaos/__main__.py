@@ -1,8 +1,9 @@
 """`python -m tests.chaos --store redis --seconds 60 --seed 1`: a run, its faults, its verdict.
 
 Producers, workers and a supervisor work on a store of their own while they are killed and stopped,
-the server is killed, the network fails and resources run out. Then everything is let end, and the
-history that all processes wrote is checked. Exit code 1 if anything in it cannot be.
+the server is killed, the network fails and resources run out. Then everything is let end, some more
+work is done in peace, and the history that all processes wrote is checked. Exit code 1 if anything
+in it cannot be.
 """
 
 import argparse
@@ -15,23 +16,23 @@ from pathlib import Path
 from typing import Any
 
 from mulligan.testing.history import Clerk, InFile, report
-from tests.chaos.app import URL
-from tests.chaos.faults import Faults
+from tests.chaos.app import LEASE, URL, WEST
+from tests.chaos.faults import STOPPED, Faults
 from tests.chaos.fleet import Fleet, worker_command
 from tests.chaos.judging import judge
 from tests.chaos.producer import EVERY
-from tests.chaos.quiet import has_finished_some, open_once, unfinished
+from tests.chaos.quiet import has_finished_some, has_refused, open_once, unfinished
 from tests.chaos.recording import HISTORY
 from tests.chaos.showing import show, summary
-from tests.chaos.stand import STORES, Stand, fake_clock, stand, with_mounts_of_its_own
+from tests.chaos.stand import STORES, Stand, stand, with_mounts_of_its_own
 
 APP = "tests.chaos.app:app"
 LOOK_EVERY = 0.1
-# How far off the clocks of workers are, where that may be: most are right.
-CLOCKS = (0, 0, 0, -600, 90, 3600)
+# How much longer it may take until everything that chaos is about has happened.
+INSIST = 90.0
 KIND = {
-    "app": APP, "min": 1, "max_concurrent": 1, "cooldown": 0, "backoff": 0.1, "backoff_max": 0.5,
-    "drain_timeout": 20,
+    "app": APP, "region": WEST, "min": 1, "max_concurrent": 1, "cooldown": 0, "backoff": 0.1,
+    "backoff_max": 0.5, "drain_timeout": 20,
 }  # fmt: skip
 
 
@@ -40,9 +41,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--store", choices=STORES, default="sqlite")
     parser.add_argument("--seconds", type=float, default=60, help="how long faults go on")
+    parser.add_argument("--calm", type=float, default=8, help="how long work goes on in peace")
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--every", type=float, default=1.5, help="seconds between two faults")
-    parser.add_argument("--rate", type=float, default=4, help="batches of 12 jobs a second")
+    parser.add_argument("--rate", type=float, default=4, help="batches of 14 calls a second")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--limit", type=float, default=240, help="seconds to let all work end")
     parser.add_argument("--keep", type=Path, help="where to keep the history and the log")
@@ -62,30 +64,41 @@ def run(place: Stand, folder: Path, options: argparse.Namespace) -> dict[str, An
     history.mkdir(parents=True)
     chance = random.Random(options.seed)
     clerk = Clerk(InFile(history / "faults.jsonl"), "faults", time.monotonic)
-    fleet = start(place, folder, options, chance)
+    open_once(place.direct)
+    fleet = make_fleet(place, folder, options, chance)
     faults = Faults(place, fleet, state, clerk, chance)
+    fleet.worker_env = faults.clock
+    fleet.fill()
     began = time.monotonic()
     try:
         while not has_finished_some(place.direct) and time.monotonic() < began + options.limit:
             time.sleep(LOOK_EVERY)
         began = time.monotonic()
         harm(fleet, faults, began + options.seconds, options.every)
+        insist(place, fleet, faults, options.every)
+        fleet.retire("operator")
         fleet.retire("producer")
         unended = let_end(fleet, place.direct, options.limit)
+        calm_from = time.monotonic()
+        if not unended:
+            rest(fleet, calm_from + options.calm)
+            unended = let_end(fleet, place.direct, options.limit)
     finally:
         faults.undo(every=True)
         log = fleet.stop()
         if options.keep:
             (folder / "log").write_text(log)
     seconds = time.monotonic() - began
-    verdict = judge(history, place.direct)
+    verdict = judge(history, place.direct, calm_from)
     if verdict.violations:
         print(report(verdict.violations), file=sys.stderr)
     return summary(options.store, options.seed, seconds, faults, verdict) | {"unended": unended}
 
 
-def start(place: Stand, folder: Path, options: argparse.Namespace, chance: random.Random) -> Fleet:
-    """The processes of the run, which know it by their environment."""
+def make_fleet(
+    place: Stand, folder: Path, options: argparse.Namespace, chance: random.Random
+) -> Fleet:
+    """The processes of the run, which know it by their environment; none is started yet."""
     file = folder / "fleet.toml"
     lines = [f"{name} = {json.dumps(value)}" for name, value in KIND.items()]
     head = ["every = 0.2", "orphan_grace = 30", f"state = {json.dumps(str(folder / 'fleet'))}"]
@@ -93,19 +106,12 @@ def start(place: Stand, folder: Path, options: argparse.Namespace, chance: rando
     commands = {
         "worker": worker_command(APP),
         "producer": ["tests.chaos.producer"],
+        "operator": ["tests.chaos.operating"],
         "supervisor": ["mulligan", "supervise", str(file), "--json"],
     }
-    sizes = {"worker": options.workers, "producer": 1, "supervisor": 1}
+    sizes = {"worker": options.workers, "producer": 1, "operator": 1, "supervisor": 1}
     env = {URL: place.url, HISTORY: str(folder / "history"), EVERY: str(1 / options.rate)}
-
-    def clock() -> dict[str, str]:
-        # A file is shared by one machine, and so is its clock: that is the store's.
-        return {} if place.server is None else fake_clock(chance.choice(CLOCKS))
-
-    open_once(place.direct)
-    fleet = Fleet(commands, sizes, env, chance, clock)
-    fleet.fill()
-    return fleet
+    return Fleet(commands, sizes, env, chance)
 
 
 def harm(fleet: Fleet, faults: Faults, until: float, every: float) -> None:
@@ -115,11 +121,38 @@ def harm(fleet: Fleet, faults: Faults, until: float, every: float) -> None:
         if now >= strike_at:
             faults.strike()
             strike_at = now + every
-        faults.undo()
-        fleet.wake()
-        fleet.fill()
-        time.sleep(LOOK_EVERY)
+        keep_up(fleet, faults)
+
+
+def insist(place: Stand, fleet: Fleet, faults: Faults, every: float) -> None:
+    """Go on until every kind of fault has struck and a late commit was refused; then heal."""
+    deadline = time.monotonic() + INSIST
+    while time.monotonic() < deadline:
+        faults.undo(every=True)
+        left = [kind for kind in faults.missing if kind in faults.kinds]
+        if not left and has_refused(place.direct):
+            break
+        faults.strike(left[0] if left else STOPPED)
+        until = time.monotonic() + max(every, 2 * LEASE)
+        while time.monotonic() < until:
+            keep_up(fleet, faults)
     faults.undo(every=True)
+
+
+def keep_up(fleet: Fleet, faults: Faults) -> None:
+    """Take back what has lasted long enough, and replace who died."""
+    faults.undo()
+    fleet.wake()
+    fleet.fill()
+    time.sleep(LOOK_EVERY)
+
+
+def rest(fleet: Fleet, until: float) -> None:
+    """Work on for a while with nobody who does harm."""
+    fleet.hire("producer")
+    while time.monotonic() < until:
+        time.sleep(LOOK_EVERY)
+    fleet.retire("producer")
 
 
 def let_end(fleet: Fleet, url: str, limit: float) -> int:

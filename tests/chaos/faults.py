@@ -17,10 +17,16 @@ from mulligan.testing.history import Clerk, Fault
 from tests.chaos import opposing
 from tests.chaos.app import LEASE
 from tests.chaos.fleet import Fleet, supervised
-from tests.chaos.stand import Stand
+from tests.chaos.quiet import busiest
+from tests.chaos.stand import Stand, fake_clock
 
-BEYOND_LEASE = 1.6 * LEASE
+# Others look for lost leases every second, if they are not busy.
+BEYOND_LEASE = 2.5 * LEASE
 MEMORY = "maxmemory"
+STOPPED, OPPOSED = "worker stopped past its lease", "opposed locks"
+CLOCK_OFF, DISK_FULL = "clock off", "disk full"
+# How far off the clocks of workers are, where that may be: most are right.
+CLOCKS = (0, 0, 0, -600, 90, 3600)
 
 
 class Undo(NamedTuple):
@@ -31,7 +37,7 @@ class Undo(NamedTuple):
 
 
 class Faults:
-    """Strikes whenever asked to; every kind comes as often as its weight, in mixed order."""
+    """Strikes whenever asked to: every kind once, then as often as its weight, in mixed order."""
 
     def __init__(
         self, stand: Stand, fleet: Fleet, state: Path, clerk: Clerk, chance: random.Random
@@ -51,8 +57,9 @@ class Faults:
         """Everything that can be done here, and how often; None is told where it could not be."""
         kinds: dict[str, tuple[Callable[[], str | None], int]] = {
             "worker killed": (self._kill_worker, 4),
-            "worker stopped past its lease": (self._stop_worker, 3),
+            STOPPED: (self._stop_worker, 3),
             "producer killed": (lambda: as_text(self._fleet.kill("producer")), 1),
+            "operator killed": (lambda: as_text(self._fleet.kill("operator")), 1),
             "supervisor killed": (lambda: as_text(self._fleet.kill("supervisor")), 1),
             "supervised worker killed": (self._kill_supervised, 1),
         }
@@ -67,21 +74,49 @@ class Faults:
         if self._stand.store == "redis":
             kinds["out of memory"] = (self._starve, 1)
         if self._stand.store == "postgres":
-            kinds["opposed locks"] = (self._oppose, 2)
+            kinds[OPPOSED] = (self._oppose, 2)
         if self._stand.disk is not None:
-            kinds["disk full"] = (self._fill_disk, 2)
+            kinds[DISK_FULL] = (self._fill_disk, 2)
         return kinds
 
-    def strike(self) -> None:
-        """Do the next thing."""
+    @property
+    def missing(self) -> list[str]:
+        """What belongs to chaos on this store and has not been done, be it that it cannot be.
+
+        Locks that no commit has met in the opposite order are as good as none.
+        """
+        of_place = DISK_FULL if self._stand.server is None else CLOCK_OFF
+        struck = +self.done
+        if not self.deadlocks.ours:
+            del struck[OPPOSED]
+        return [kind for kind in dict.fromkeys([*self.kinds, of_place]) if kind not in struck]
+
+    def strike(self, kind: str | None = None) -> None:
+        """Do the next thing, or this one, unless it cannot be done now."""
         if not self._deck:
-            self._deck = [kind for kind, (_, weight) in self.kinds.items() for _ in range(weight)]
+            self._deck = [
+                each
+                for each, (_, weight) in self.kinds.items()
+                for _ in range(weight if self.done else 1)
+            ]
             self._chance.shuffle(self._deck)
-        kind = self._deck.pop()
+        kind = kind or self._deck.pop()
         about = self.kinds[kind][0]()
         if about is not None:
-            self.done[kind] += 1
-            self._clerk.note(Fault(what=kind, about=about))
+            self._note(kind, about)
+
+    def clock(self) -> dict[str, str]:
+        """The environment of the next worker, whose clock may be off."""
+        # A file is shared by one machine, and so is its clock: that is the store's.
+        seconds = 0 if self._stand.server is None else self._chance.choice(CLOCKS)
+        env = fake_clock(seconds)
+        if env:
+            self._note(CLOCK_OFF, f"{seconds:+} s")
+        return env
+
+    def _note(self, kind: str, about: str) -> None:
+        self.done[kind] += 1
+        self._clerk.note(Fault(what=kind, about=about))
 
     def undo(self, *, every: bool = False) -> None:
         """Take back what has lasted long enough, or everything."""
@@ -101,7 +136,8 @@ class Faults:
         return as_text(self._fleet.kill("worker"))
 
     def _stop_worker(self) -> str | None:
-        return as_text(self._fleet.pause("worker", BEYOND_LEASE))
+        """Stop the one that has most to lose: it comes back too late with some of it."""
+        return as_text(self._fleet.pause("worker", BEYOND_LEASE, busiest(self._stand.direct)))
 
     def _kill_supervised(self) -> str | None:
         pids = supervised(self._state)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from pathlib import Path
@@ -27,8 +27,8 @@ def no_more_env() -> dict[str, str]:
 class Fleet:
     """Keeps so many processes of each role alive; counts what it does to them.
 
-    `commands` says how a role is started, `sizes` how many of it there are. `worker_env` gives
-    what is special about the next worker.
+    `commands` says how a role is started, `sizes` how many of it there are. `worker_env`, which
+    may be replaced, gives what is special about the next worker.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Fleet:
         self._commands = commands
         self._sizes = dict(sizes)
         self._env = {**os.environ, **env}
-        self._worker_env = worker_env
+        self.worker_env = worker_env
         self._chance = chance
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop
         self._processes: dict[str, list[subprocess.Popen[bytes]]] = {role: [] for role in sizes}
@@ -66,12 +66,16 @@ class Fleet:
         process.wait()
         return process.pid
 
-    def pause(self, role: str, seconds: float) -> int | None:
-        """SIGSTOP one of the role for so long, unless it is the last; `wake` lets it go on."""
+    def pause(self, role: str, seconds: float, among: Sequence[int]) -> int | None:
+        """SIGSTOP the first of these for so long, unless it is the last of its role.
+
+        `wake` lets it go on.
+        """
         awake = self._awake(role)
-        if len(awake) < 2:
+        chosen = [each for pid in among for each in awake if each.pid == pid]
+        if len(awake) < 2 or not chosen:
             return None
-        process = self._chance.choice(awake)
+        process = chosen[0]
         process.send_signal(signal.SIGSTOP)
         self._paused[process.pid] = time.monotonic() + seconds
         return process.pid
@@ -82,6 +86,12 @@ class Fleet:
             if self._paused.get(process.pid, inf) < time.monotonic():
                 del self._paused[process.pid]
                 process.send_signal(signal.SIGCONT)
+
+    def hire(self, role: str) -> None:
+        """Have one of this role again."""
+        self._sizes[role] = 1
+        self._processes[role] = []
+        self.fill()
 
     def retire(self, role: str) -> None:
         """Have no more of this role: let those there are end in order."""
@@ -107,7 +117,7 @@ class Fleet:
             process.wait(timeout=PATIENCE)
 
     def _start(self, role: str) -> "subprocess.Popen[bytes]":
-        more = self._worker_env() if role == "worker" else {}
+        more = self.worker_env() if role == "worker" else {}
         return subprocess.Popen(
             [sys.executable, "-m", *self._commands[role]],
             env=self._env | more,

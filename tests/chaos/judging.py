@@ -1,10 +1,7 @@
 """What a run has shown: its history checked, its faults and recoveries counted."""
 
 import asyncio
-from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,13 +20,15 @@ from mulligan.testing.history import (
     load,
     take_stock,
 )
-from mulligan.testing.history.events import Claim, Commit, Enqueue, Seize, Tally
+from mulligan.testing.history.events import Claim, Commit, Configure, Enqueue, Seize, Tally
 from mulligan.testing.history.queues import LanesKeepOrder
 from mulligan.testing.history.shares import SharesAreKept
+from tests.chaos.timing import longest_left, longest_return, longest_silence
 
-DEADLY = ("worker killed", "supervised worker killed")
 # Word that a lease is lost goes from one thread to another, on a machine that is busy.
 TOLD_WITHIN = 2.0
+# How late a sleeping worker may start what fell due, in peace, on such a machine.
+WOKEN_WITHIN = 15.0
 # PostgreSQL's WAL writer is three rounds of 0.2 s behind at most, when it gets to run.
 UNWRITTEN = 2.0
 
@@ -41,17 +40,22 @@ class Judgement(NamedTuple):
     jobs: int
     done: int
     failed: int
+    cancelled: int
     lost: int
     stale: int
     seized: int
     unanswered: int
     longest_silence: float
     longest_return: float
+    longest_left: float
     violations: list[Violation]
 
 
-def judge(folder: Path, url: str) -> Judgement:
-    """Read what every process wrote and what is stored, when nobody is at work any more."""
+def judge(folder: Path, url: str, calm_from: float) -> Judgement:
+    """Read what every process wrote and what is stored, when nobody is at work any more.
+
+    From the moment when it was calm, more is held against a store: see `promised_by`.
+    """
     events = load(folder.glob("*.jsonl"))
     if url.startswith("mongodb"):
         events = parted(events)
@@ -65,24 +69,48 @@ def judge(folder: Path, url: str) -> Judgement:
         jobs=len(stock.jobs),
         done=statuses.count("done"),
         failed=statuses.count("failed"),
+        cancelled=statuses.count("cancelled"),
         lost=len(accepted(events) - {job.id for job in stock.jobs}),
         stale=sum((event.verdicts or []).count("stale") for event in commits(events)),
         seized=sum(len(event.taken or ()) for event in events if isinstance(event, Seize)),
         unanswered=sum(event.ended is None for event in events),
         longest_silence=longest_silence(events),
         longest_return=longest_return(events),
-        violations=check([*events, stock], promised_by(url), told_within=TOLD_WITHIN),
+        longest_left=longest_left(events),
+        violations=[
+            *check([*events, stock], promised_by(url), told_within=TOLD_WITHIN),
+            *check(
+                since(calm_from, events),
+                promised_by(url, in_peace=True),
+                told_within=TOLD_WITHIN,
+                woken_within=WOKEN_WITHIN,
+            ),
+        ],
     )
 
 
-def promised_by(url: str) -> list[type[Invariant]]:
-    """What the store promises whatever happens.
+def since(began: float, events: Iterable[AnyEvent]) -> list[AnyEvent]:
+    """The events of a time that began when all work had ended, and the settings of the queues.
+
+    Nothing is known of the jobs before, and nothing happens to them but that they are counted.
+    """
+    return [
+        event
+        for event in events
+        if isinstance(event, Configure) or (event.began >= began and not isinstance(event, Tally))
+    ]
+
+
+def promised_by(url: str, *, in_peace: bool = False) -> list[type[Invariant]]:
+    """What the store promises while processes and connections die, or in peace.
 
     Order and shares within a lane are kept by who claims. MongoDB claims job by job, and a claim
-    of PostgreSQL passes by jobs that another has locked, whose connection may then be cut.
+    that lost to another stands back, also in peace. A claim of PostgreSQL passes by jobs that
+    another has locked, whose connection may then be cut.
     """
     yielding = {"mongodb": (LanesKeepOrder, SharesAreKept), "postgresql": (LanesKeepOrder,)}
-    but = yielding.get(url.partition(":")[0], ())
+    always = {"mongodb": (LanesKeepOrder,)}
+    but = (always if in_peace else yielding).get(url.partition(":")[0], ())
     return [each for each in INVARIANTS if each not in but]
 
 
@@ -146,47 +174,3 @@ def accepted(events: Iterable[AnyEvent]) -> set[str]:
 def commits(events: Iterable[AnyEvent]) -> list[Commit]:
     """Every commit."""
     return [event for event in events if isinstance(event, Commit)]
-
-
-def longest_silence(events: Sequence[AnyEvent]) -> float:
-    """The longest time from a fault to the next job that was finished, in seconds."""
-    finished = sorted(
-        event.ended
-        for event in commits(events)
-        if event.ended is not None
-        and any(
-            ending.how == "done" and verdict == "written"
-            for ending, verdict in zip(event.endings, event.verdicts or (), strict=False)
-        )
-    )
-    waits = [0.0]
-    for fault in (event for event in events if isinstance(event, Fault)):
-        at = bisect_right(finished, fault.began)
-        if at < len(finished):
-            waits.append(finished[at] - fault.began)
-    return max(waits)
-
-
-def longest_return(events: Sequence[AnyEvent]) -> float:
-    """The longest time from a worker's death to the next start of a job that it held."""
-    claims: dict[str, list[tuple[float, int, str]]] = defaultdict(list)
-    ended: set[tuple[str, int]] = set()
-    for event in events:
-        if isinstance(event, Claim):
-            for taken in event.taken or ():
-                claims[taken.job].append((event.ended or event.began, taken.token, taken.worker))
-        elif isinstance(event, Commit) and event.verdicts is not None:
-            ended.update((ending.job, ending.token) for ending in event.endings)
-    deaths = {
-        event.about: event.began
-        for event in events
-        if isinstance(event, Fault) and event.what in DEADLY
-    }
-    waits = [0.0]
-    for job, starts in claims.items():
-        starts.sort()
-        for (at, token, worker), (again, _, _) in pairwise(starts):
-            died = deaths.get(worker.split("-")[-2], 0.0)
-            if (job, token) not in ended and at <= died < again:
-                waits.append(again - died)
-    return max(waits)

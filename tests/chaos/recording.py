@@ -44,18 +44,25 @@ def clerk() -> Clerk | None:
     return Clerk(InFile(Path(os.environ[HISTORY]) / f"{name}.jsonl"), name, time.monotonic)
 
 
+class Ending:
+    """How an attempt ends, if no error ends it; a task that is told off says `refused`."""
+
+    def __init__(self) -> None:
+        self.said: Literal["succeeded", "refused"] = "succeeded"
+
+
 @contextmanager
-def attempt() -> Iterator[None]:
+def attempt() -> Iterator[Ending]:
     """Write down that the current attempt starts, and how it ends."""
-    writer, job = clerk(), current_job()
+    writer, job, ending = clerk(), current_job(), Ending()
     if writer is None:
-        yield
+        yield ending
         return
     writer.note(Attempt(job=job.id, token=job.token, said="started"))
     try:
-        yield
+        yield ending
     except Exception as error:
         said: Literal["gave up", "failed"] = "gave up" if isinstance(error, Fail) else "failed"
         writer.note(Attempt(job=job.id, token=job.token, said=said))
         raise
-    writer.note(Attempt(job=job.id, token=job.token, said="succeeded"))
+    writer.note(Attempt(job=job.id, token=job.token, said=ending.said))

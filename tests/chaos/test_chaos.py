@@ -4,6 +4,7 @@
 """
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,23 @@ from tests.stores import require
 PROJECT = Path(__file__).parents[2]
 STORES = ("sqlite", "redis", "postgres", "mongo")
 # Few processes: four stores share the machine with whatever else is tested.
-MODEST = ("--seconds", "60", "--workers", "2", "--every", "2.5", "--rate", "2", "--json")
+MODEST = (
+    "--seconds",
+    "48",
+    "--calm",
+    "6",
+    "--workers",
+    "2",
+    "--every",
+    "2.5",
+    "--rate",
+    "2",
+    "--json",
+)
+# A reaper looks every second; it may wait for its own commit, and a lock may be in its way.
+LEFT_WITHIN = 30
+# What needs a library or a right that not every machine has; one that tests for all must.
+MAY_BE_MISSING = set() if os.environ.get("CI") else {"clock off", "disk full"}
 
 
 @pytest.fixture(scope="module")
@@ -49,4 +66,8 @@ def test_nothing_is_lost_or_broken_whatever_is_done_to_it(store, reports):
     report = json.loads(printed)
     assert (report["lost"], report["unended"], report["violations"]) == (0, 0, 0), said
     assert report["done"] > 100
-    assert sum(report["faults"].values()) >= 5
+    assert report["cancelled"] > 0
+    assert report["stale commits refused"] > 0
+    assert report["leases seized"] > 0
+    assert report["longest that others left a dead worker its jobs"] < LEFT_WITHIN
+    assert set(report["faults that never struck"]) <= MAY_BE_MISSING

@@ -1,0 +1,86 @@
+"""`python -m tests.chaos.operating`: an operator who pauses, cancels, replays and resumes.
+
+SIGTERM ends it with nothing paused. If it is killed, the next one resumes what it has paused.
+"""
+
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+from mulligan.core.errors import StoreError
+from mulligan.core.job import Job, Status
+from mulligan.stores.contract import Selection, Store
+from tests.chaos.app import HALTING, app
+
+EVERY = 0.4
+SEEN = 100
+CHOSEN = 3
+
+
+def main() -> None:
+    """One thing after the other, until told to stop."""
+    stopped: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
+    insist(resume)
+    while not stopped:
+        for wish in (pause, cancel, replay):
+            tried(wish)
+            time.sleep(EVERY)
+        insist(resume)
+        time.sleep(EVERY)
+    app.close()
+
+
+def pause() -> None:
+    """Have a queue stand still."""
+    app.pause(HALTING)
+
+
+def resume() -> None:
+    """Have it go on."""
+    app.resume(HALTING)
+
+
+def cancel() -> None:
+    """End some of the jobs that wait."""
+    for job in some("pending"):
+        app.job(job.id).cancel("no longer wanted")
+
+
+def replay() -> None:
+    """Give some dead letters a second chance, not a third."""
+    jobs = [job.id for job in some("failed") if not job.replay]
+    if jobs:
+        app.replay(jobs)
+
+
+def some(status: Status) -> list[Job]:
+    """A few jobs of this status."""
+
+    async def read(store: Store) -> list[Job]:
+        return (await store.page(Selection(status=status), SEEN)).jobs
+
+    jobs = app.access.call(read)
+    return random.sample(jobs, min(CHOSEN, len(jobs)))
+
+
+def tried(wish: Callable[[], None]) -> bool:
+    """Whether the store answered."""
+    try:
+        wish()
+    except (StoreError, OSError) as error:
+        print(f"operator: {error}", file=sys.stderr)
+        return False
+    return True
+
+
+def insist(wish: Callable[[], None]) -> None:
+    """Wish until the store answers."""
+    while not tried(wish):
+        time.sleep(EVERY)
+
+
+if __name__ == "__main__":
+    main()
