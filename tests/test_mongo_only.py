@@ -421,6 +421,18 @@ async def test_a_date_that_another_program_moved_forward_is_obeyed(store, tasks,
     assert sorted(names(await claim(store, demand=5))) == ["a", "b"]
 
 
+async def test_what_a_process_whose_clock_is_ahead_put_back_stands_where_it_put_it(
+    store, store_url, clock
+):
+    elsewhere = Lane("default", "*-default", RETRY.priority)
+    async with handle(store_url, lambda: clock() + 0.5) as ahead:
+        await ahead.enqueue(jobs("a"))
+        await ahead.commit([again(await start(ahead), lane=elsewhere)])
+    await store.promote(10)
+    clock.advance(1)
+    assert (await start(store, elsewhere)).id == "a"
+
+
 async def test_a_retry_of_mulligans_may_be_popped_when_it_is_due(store, tasks, clock):
     await store.enqueue(jobs("a"))
     first = await start(store)

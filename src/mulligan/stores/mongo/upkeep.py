@@ -113,10 +113,15 @@ class Upkeep:
             await self.keys.let_go_if_stuck(key)
 
     async def take_dates(self, now: int, limit: int) -> None:
-        """Obey `next_retry_at` where another program moved it forward."""
+        """Obey `next_retry_at` where another program moved it forward.
+
+        What was put into its lane without delay has none, and may fall due later than now by the
+        clock of whoever put it there.
+        """
         query = {
             "status": "pending",
             "mulligan.due": {"$gt": now + 1000},
+            "mulligan.delayed": True,
             "$or": [{"next_retry_at": None}, {"next_retry_at": {"$lte": date(now)}}],
         }
         await self.bells.take_in(await rows(self.base.tasks.find(query).limit(limit)))
