@@ -53,6 +53,17 @@ def test_that_the_next_stage_runs_tells_that_the_one_before_was_done():
     assert story.stock(Kept("a", "done"), Kept("a.2", "done")).broken() == set()
 
 
+def test_what_was_written_is_not_written_again_when_it_is_sent_again():
+    story = Story().enqueue("a", max_retries=1).claim(lease("a", 1)).again("a", 1)
+    story.claim(lease("a", 2, lane=RETRY, retry_count=1))
+    said = {"next": [New("a.dead")], "number": 2, "type": "E", "message": "no"}
+    story.commit("a", 2, "dead", "lost", **said).claim(lease("a.dead", 1))
+    story.commit("a", 2, "dead", "lost", **said).commit("a", 2, "dead", "already", **said)
+    failures = [(1, "E", "no"), (2, "E", "no")]
+    kept = Kept("a", "failed", token=2, retry_count=1, failures=failures)
+    assert story.stock(kept, Kept("a.dead", "processing", token=1), rest=False).broken() == set()
+
+
 def test_a_job_that_was_accepted_is_stored():
     assert Story().enqueue("a").stock(rest=False).broken() == {"nothing is lost"}
 

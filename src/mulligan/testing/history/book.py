@@ -208,9 +208,9 @@ class Book:
         self._pruned_until = max(self._pruned_until, at + self.set_by(at) - event.keep_done)
 
     def doubt(self, job: Known, event: AnyEvent, what: Ending | str) -> None:
-        """Something may have happened to the job; nothing that is sent under an old token."""
+        """Something may have happened to the job; nothing that is sent late or once more."""
         if isinstance(what, Ending):
-            if what.token < job.token:
+            if what.token < job.token or what.token in job.committed:
                 return
             job.doubted.add(what.token)
             for new in what.next:
