@@ -104,14 +104,14 @@ def since(began: float, events: Iterable[AnyEvent]) -> list[AnyEvent]:
 def promised_by(url: str, *, in_peace: bool = False) -> list[type[Invariant]]:
     """What the store promises while processes and connections die, or in peace.
 
-    Order and shares within a lane are kept by who claims. MongoDB claims job by job: of those that
-    a claim chose by their shares others may take some, also in peace, and who lost to another
-    stands back. A claim of PostgreSQL passes by jobs that another has locked, whose connection may
-    then be cut.
+    Order and shares within a lane are kept by who claims. MongoDB has no transactions: what is on
+    its way to a lane has its due time already, and others pass it; and of the jobs that a claim
+    chose by their shares others may take some, and who lost to another stands back. A claim of
+    PostgreSQL passes by jobs that another has locked, whose connection may then be cut.
     """
-    yielding = {"mongodb": (LanesKeepOrder, SharesAreKept), "postgresql": (LanesKeepOrder,)}
-    always = {"mongodb": (SharesAreKept,)}
-    but = (always if in_peace else yielding).get(url.partition(":")[0], ())
+    always = {"mongodb": (LanesKeepOrder, SharesAreKept)}
+    at_war = {"postgresql": (LanesKeepOrder,)}
+    but = (always if in_peace else always | at_war).get(url.partition(":")[0], ())
     return [each for each in INVARIANTS if each not in but]
 
 
