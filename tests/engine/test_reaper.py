@@ -14,16 +14,17 @@ from mulligan.engine.reporter import Reporter
 from mulligan.engine.worker import cancelled
 from mulligan.stores.memory import MemoryStore
 from tests.engine.running import until
+from tests.stores import VirtualClock
 
 JOBS = 2 * BATCH + 50
-DEAD = Worker("dead", lease=0.001, concurrency=JOBS)
+DEAD = Worker("dead", concurrency=JOBS)
 
 
 class HeldUp(MemoryStore):
     """A store whose commits are held up, by somebody's lock perhaps, until they are let go."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(clock=clock)
         self.asked = asyncio.Event()
         self.free = asyncio.Event()
 
@@ -35,11 +36,12 @@ class HeldUp(MemoryStore):
 
 
 async def test_it_seizes_no_more_while_what_it_seized_is_not_written():
-    store = HeldUp()
+    clock = VirtualClock()
+    store = HeldUp(clock)
     await store.enqueue([NewJob(f"j{number}", "default", "t", b"{}") for number in range(JOBS)])
     facts = (await store.beat(DEAD, [])).facts
     await store.claim(plan_claim(JOBS, "default", [("default", Carry())], facts), DEAD)
-    await asyncio.sleep(2 * DEAD.lease)
+    clock.advance(2 * DEAD.lease)
     committer = Committer(store, Reporter(store), asyncio.get_running_loop().time)
     executor: Any = SimpleNamespace(facts=facts)
     reaper = Reaper(
