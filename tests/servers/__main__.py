@@ -15,10 +15,10 @@ import sys
 import time
 from contextlib import ExitStack
 
-from tests.servers import SERVERS, Unavailable, unavailable_variable, url_variable
+from tests.servers import SHARED_SERVERS, Unavailable, unavailable_variable, url_variable
 from tests.servers._server import leash
 
-STORES = ("memory", "sqlite", *SERVERS)
+STORES = ("memory", "sqlite", *SHARED_SERVERS)
 
 
 def main() -> int:
@@ -29,7 +29,7 @@ def main() -> int:
     environment = os.environ | {"MULLIGAN_TEST_STORES": ",".join(arguments.stores)}
     with ExitStack() as servers:
         for store in arguments.stores:
-            if store in SERVERS and url_variable(store) not in environment:
+            if store in SHARED_SERVERS and url_variable(store) not in environment:
                 environment |= _bring_up(store, servers)
         return _run(arguments.command, environment)
 
@@ -53,7 +53,7 @@ def _stores(text: str) -> list[str]:
 def _bring_up(store: str, servers: ExitStack) -> dict[str, str]:
     began = time.monotonic()
     try:
-        server = servers.enter_context(SERVERS[store]())
+        server = servers.enter_context(SHARED_SERVERS[store]())
     except Unavailable as error:
         print(f"{store}: not available: {error}", flush=True)
         return {unavailable_variable(store): str(error)}

@@ -8,9 +8,17 @@ from tests.servers._server import LOOPBACK, Server, leash
 
 
 class RedisServer(Server):
-    """Redis with an append-only file: what it has answered survives `kill`."""
+    """Redis with an append-only file: what it has answered survives `kill`.
+
+    With `fsync="everysec"`, the server's own default, that is not so: while the disk is busy it
+    answers before it has handed a write to the kernel.
+    """
 
     name = "redis"
+
+    def __init__(self, *, fsync: str = "always") -> None:
+        super().__init__()
+        self.fsync = fsync
 
     @property
     def url(self) -> str:
@@ -27,6 +35,7 @@ class RedisServer(Server):
             "port": str(self.port),
             "dir": str(self.folder / "data"),
             "appendonly": "yes",
+            "appendfsync": self.fsync,
             "save": "",
             "daemonize": "no",
         }

@@ -23,6 +23,9 @@ STOPPED_WITHIN = 15.0
 # below the range that outgoing connections take theirs from, so that a port stays free
 # while its server is down
 PORTS = range(20_000, 32_000)
+# letters for the states of a process: see `state`
+GONE = ("", "Z", "X")
+STANDING = ("T", *GONE)
 
 
 class Unavailable(Exception):  # noqa: N818  # a state of affairs, with what to do about it
@@ -85,8 +88,12 @@ class Server(ABC):
 
     def kill(self) -> None:
         """End every process at once, children included, as if the power went; data stays."""
+        roots = [process.pid for process in self._processes if process.poll() is None]
+        for pid in roots:
+            send(pid, signal.SIGSTOP)  # or it has another child while we look
+        until(lambda: all(state(pid) in STANDING for pid in roots), STOPPED_WITHIN)
         # parents first: they must not see their children die and tidy up
-        victims = [pid for p in self._processes if p.poll() is None for pid in family(p.pid)]
+        victims = [pid for root in roots for pid in family(root)]
         for pid in victims:
             send(pid, signal.SIGKILL)
         for process in self._processes:
@@ -205,11 +212,15 @@ def family(pid: int) -> list[int]:
 
 def alive(pid: int) -> bool:
     """Whether a process still runs; one that has ended but was not waited for does not."""
+    return state(pid) not in GONE
+
+
+def state(pid: int) -> str:
+    """The letter that the kernel has for what a process is doing; none where it cannot be told."""
     try:
-        state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
     except OSError:
-        return False
-    return state != "Z"
+        return ""
 
 
 def send(pid: int, number: signal.Signals) -> None:
