@@ -1,5 +1,6 @@
 """What every test may ask for: a clock that the test moves, and each store in turn."""
 
+import signal
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
@@ -34,6 +35,15 @@ LEFT_TO_THE_COLLECTOR = pytest.mark.filterwarnings(
     "ignore:unclosed <socket:ResourceWarning",
     "ignore::pytest.PytestUnraisableExceptionWarning",
 )
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C mean to the processes under test what it means at a terminal.
+
+    A shell has what it starts in the background ignore it, and so would theirs.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:

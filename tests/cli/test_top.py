@@ -283,11 +283,12 @@ def test_ctrl_c_ends_top_with_0_and_gives_the_screen_back(busy, address, through
     ours, theirs = pty.openpty()
     environment = {"TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
     with on_terminal(theirs, "top", "--every", "0.1", "--store", target, **environment) as it:
+        os.close(theirs)
         seen = read_terminal(ours, "w-us")
         it.send_signal(signal.SIGINT)
+        seen += read_terminal(ours)  # to its end: a terminal that nobody reads stops who writes
         assert it.wait() == 0
-        os.close(theirs)
-        seen += read_terminal(ours)
+    os.close(ours)
     assert "\x1b[?1049h" in seen
     assert "\x1b[?1049l" in seen
     assert "Traceback" not in seen
