@@ -20,6 +20,7 @@ from tests.chaos.app import LEASE, URL, WEST
 from tests.chaos.faults import STOPPED, Faults
 from tests.chaos.fleet import Fleet, worker_command
 from tests.chaos.judging import judge
+from tests.chaos.operating import LEAVE
 from tests.chaos.producer import EVERY
 from tests.chaos.quiet import has_finished_some, has_refused, open_once, unfinished
 from tests.chaos.recording import HISTORY
@@ -77,6 +78,7 @@ def run(place: Stand, folder: Path, options: argparse.Namespace) -> dict[str, An
         harm(fleet, faults, began + options.seconds, options.every)
         insist(place, fleet, faults, options.every)
         fleet.retire("operator")
+        fleet.run("operator", LEAVE)  # the last one may have been told to end before it had begun
         fleet.retire("producer")
         unended = let_end(fleet, place.direct, options.limit)
         calm_from = time.monotonic()

@@ -99,6 +99,11 @@ class Fleet:
         self._end(self._processes.pop(role, []))
         self._sizes.pop(role)
 
+    def run(self, role: str, *options: str) -> None:
+        """Start one more of this role, with these options, and wait until it has ended."""
+        with self._start(role, *options) as process:
+            process.wait(timeout=PATIENCE)
+
     def stop(self) -> str:
         """Let all end in order; everything that they logged."""
         for role in list(self._sizes):
@@ -116,10 +121,10 @@ class Fleet:
         for process in processes:
             process.wait(timeout=PATIENCE)
 
-    def _start(self, role: str) -> "subprocess.Popen[bytes]":
+    def _start(self, role: str, *options: str) -> "subprocess.Popen[bytes]":
         more = self.worker_env() if role == "worker" else {}
         return subprocess.Popen(
-            [sys.executable, "-m", *self._commands[role]],
+            [sys.executable, "-m", *self._commands[role], *options],
             env=self._env | more,
             stdin=subprocess.DEVNULL,
             stdout=self._log,

@@ -1,6 +1,7 @@
 """`python -m tests.chaos.operating`: an operator who pauses, cancels, replays and resumes.
 
-SIGTERM ends it with nothing paused. If it is killed, the next one resumes what it has paused.
+SIGTERM ends it with nothing paused. If it is killed, the next one resumes what it has paused;
+with `--leave`, that is all that it does.
 """
 
 import random
@@ -14,6 +15,7 @@ from mulligan.core.job import Job, Status
 from mulligan.stores.contract import Selection, Store
 from tests.chaos.app import HALTING, app
 
+LEAVE = "--leave"
 EVERY = 0.4
 SEEN = 100
 CHOSEN = 3
@@ -24,7 +26,7 @@ def main() -> None:
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
     insist(resume)
-    while not stopped:
+    while not stopped and LEAVE not in sys.argv:
         for wish in (pause, cancel, replay):
             tried(wish)
             time.sleep(EVERY)

@@ -37,6 +37,8 @@ ATTEMPT = (
 
 # MongoDB enters a lane when it is first used; a play may be given on a store that was used before.
 ONCE = " > know > enter > "
+# A dead worker's record goes when it is old enough, which may be after the play.
+IN_TIME = "seize > bury > "
 NUMBERS = [f"n{number}" for number in range(8)]
 DEAD = {"dead": "failed", "dead.dead.0": "done"}
 MIXED = with_status("done", ["good", "retried", "late"]) | DEAD
@@ -68,7 +70,7 @@ class Play(NamedTuple):
 
     def may_miss(self, point: str) -> bool:
         """Whether a performance may end without having come to this point."""
-        return within(point) in self.by_chance or ONCE in point
+        return within(point) in self.by_chance or ONCE in point or point.startswith(IN_TIME)
 
     @property
     def title(self) -> str:
