@@ -31,6 +31,8 @@ APP = "tests.chaos.app:app"
 LOOK_EVERY = 0.1
 # How much longer it may take until everything that chaos is about has happened.
 INSIST = 90.0
+# None of this may be.
+BAD = ("violations", "lost", "unended", "had to be killed in the end")
 KIND = {
     "app": APP, "region": WEST, "min": 1, "max_concurrent": 1, "cooldown": 0, "backoff": 0.1,
     "backoff_max": 0.5, "drain_timeout": 20,
@@ -56,7 +58,7 @@ def main() -> None:
     with stand(options.store) as place, tempfile.TemporaryDirectory() as folder:
         result = run(place, options.keep or Path(folder), options)
     print(json.dumps(result, indent=2)) if options.as_json else show(result)
-    sys.exit(bool(result["violations"] or result["lost"] or result["unended"]))
+    sys.exit(any(result[each] for each in BAD))
 
 
 def run(place: Stand, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
@@ -86,15 +88,18 @@ def run(place: Stand, folder: Path, options: argparse.Namespace) -> dict[str, An
             rest(fleet, calm_from + options.calm)
             unended = let_end(fleet, place.direct, options.limit)
     finally:
-        faults.undo(every=True)
-        log = fleet.stop()
-        if options.keep:
-            (folder / "log").write_text(log)
+        try:
+            faults.undo(every=True)
+        finally:
+            log = fleet.stop()
+            if options.keep:
+                (folder / "log").write_text(log)
     seconds = time.monotonic() - began
     verdict = judge(history, place.direct, calm_from)
     if verdict.violations:
         print(report(verdict.violations), file=sys.stderr)
-    return summary(options.store, options.seed, seconds, faults, verdict) | {"unended": unended}
+    result = summary(options.store, options.seed, seconds, faults, verdict)
+    return result | {"unended": unended, "had to be killed in the end": fleet.unwilling}
 
 
 def make_fleet(

@@ -28,7 +28,8 @@ class Fleet:
     """Keeps so many processes of each role alive; counts what it does to them.
 
     `commands` says how a role is started, `sizes` how many of it there are. `worker_env`, which
-    may be replaced, gives what is special about the next worker.
+    may be replaced, gives what is special about the next worker. `unwilling` are the roles of those
+    that had to be killed because they did not end when they were told to.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Fleet:
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop
         self._processes: dict[str, list[subprocess.Popen[bytes]]] = {role: [] for role in sizes}
         self._paused: dict[int, float] = {}
+        self.unwilling: list[str] = []
 
     def fill(self) -> None:
         """Start as many processes as are missing."""
@@ -94,9 +96,9 @@ class Fleet:
         self.fill()
 
     def retire(self, role: str) -> None:
-        """Have no more of this role: let those there are end in order."""
+        """Have no more of this role: let those there are end in order, or kill them."""
         self._sizes[role] = 0
-        self._end(self._processes.pop(role, []))
+        self._end(role, self._processes.pop(role, []))
         self._sizes.pop(role)
 
     def run(self, role: str, *options: str) -> None:
@@ -105,7 +107,7 @@ class Fleet:
             process.wait(timeout=PATIENCE)
 
     def stop(self) -> str:
-        """Let all end in order; everything that they logged."""
+        """Let all end in order, or kill them; everything that they logged."""
         for role in list(self._sizes):
             self.retire(role)
         self._log.seek(0)
@@ -113,13 +115,21 @@ class Fleet:
         self._log.close()
         return log
 
-    def _end(self, processes: "list[subprocess.Popen[bytes]]") -> None:
+    def _end(self, role: str, processes: "list[subprocess.Popen[bytes]]") -> None:
         for process in processes:
             with suppress(ProcessLookupError):
                 process.send_signal(signal.SIGCONT)
                 process.terminate()
         for process in processes:
-            process.wait(timeout=PATIENCE)
+            try:
+                process.wait(timeout=PATIENCE)
+            except subprocess.TimeoutExpired:
+                # Raised from here, it would hide why the run is over.
+                self.unwilling.append(role)
+                line = f"{role} {process.pid} did not end within {PATIENCE:g} s and was killed\n"
+                os.write(self._log.fileno(), line.encode())
+                process.kill()
+                process.wait()
 
     def _start(self, role: str, *options: str) -> "subprocess.Popen[bytes]":
         more = self.worker_env() if role == "worker" else {}

@@ -65,6 +65,7 @@ def test_nothing_is_lost_or_broken_whatever_is_done_to_it(store, reports):
     assert printed, said
     report = json.loads(printed)
     assert (report["lost"], report["unended"], report["violations"]) == (0, 0, 0), said
+    assert report["had to be killed in the end"] == []
     assert report["done"] > 100
     assert report["cancelled"] > 0
     assert report["stale commits refused"] > 0
