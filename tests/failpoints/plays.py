@@ -51,9 +51,8 @@ class Play(NamedTuple):
     """What is there before, what the process does, and how every job ends.
 
     Only points within these operations count. With `again`, a clean process does the same once
-    more, as a caller does who got no answer. Unless `told`, jobs have a past that the history of
-    the play does not know. What is done `by_chance`, within these operations, may not be done in
-    every performance.
+    more, as a caller does who got no answer. What is done `by_chance`, within these operations, may
+    not be done in every performance.
     """
 
     role: str
@@ -63,7 +62,6 @@ class Play(NamedTuple):
     ends: dict[str, str]
     operations: tuple[str, ...]
     again: bool = False
-    told: bool = True
     stores: tuple[str, ...] = EVERYWHERE
     query: str = ""
     by_chance: tuple[str, ...] = ()
@@ -326,6 +324,5 @@ PLAYS = (
     asking("operator", "purge", dead_member, purge, {"all.1.0": "done", "all.2": "cancelled"},
            "purge"),
     asking("operator", "adopt", nothing, adopt,
-           {"dead": "failed"} | with_status("done", ["waiting", "all.1.1", "all.2"]), "adopt"
-           )._replace(told=False),
+           {"dead": "failed"} | with_status("done", ["waiting", "all.1.1", "all.2"]), "adopt"),
 )  # fmt: skip

@@ -155,7 +155,7 @@ async def end(case: Case, scene: Scene) -> list[str]:
     await tick(scene)
     records = Records(case.history)
     wrong = await check(scene, play.ends | PLACED, held, records)
-    wrong += await contradicted(scene, records) if play.told else []
+    wrong += await contradicted(scene, records)
     await clear(case, scene)
     return wrong
 

@@ -54,6 +54,8 @@ class Causes:
         self._arrivals: list[tuple[str, int]] = []
         self._wishes: dict[str, list[tuple[str, int]]] = defaultdict(list)
         self._unheard: set[str] = set()
+        # How often a job had been replayed where it was adopted from.
+        self._replayed_before: dict[str, int] = {}
         # By job, its life and the number of the replay: the first token after it.
         self._replays: dict[tuple[str, int, int], int] = {}
 
@@ -106,7 +108,7 @@ class Causes:
         """The replays of a job, each before the first lease that it led to."""
         if job in self._unheard:
             return  # a replay that got no answer may have been one of those that are counted
-        replays: Counter[int] = Counter()
+        replays = Counter(dict.fromkeys(lives, self._replayed_before.get(job, 0)))
         for number in [number for what, number in self._wishes[job] if what == "replay"]:
             begun = [life for life in lives if self._may_precede(lives[life][0].number, number)]
             replays.update(begun[-1:])
@@ -193,3 +195,5 @@ class Causes:
             self._may_have_created.setdefault(new.id, number)
         if new.gather is not None:
             self._gathered[new.id] = new.gather
+        if new.past is not None:
+            self._replayed_before[new.id] = new.past.replay

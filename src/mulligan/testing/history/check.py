@@ -146,8 +146,8 @@ class Reader:
                 each.enqueued(step)
             if answer.created:
                 self._book.create(new, event)
-            else:
-                self._book.find(answer.id)
+            elif new.past is None or new.key is None:
+                self._book.find(answer.id)  # what is not adopted may also lack its key
 
     def _take(self, event: Claim | Seize) -> None:
         book = self._book

@@ -20,8 +20,27 @@ from mulligan.stores.contract import Count, Verdict
 TICK = 2e-6
 
 
+class Past(Struct, frozen=True, omit_defaults=True):
+    """What a job had behind it when it was adopted from another store: where it had come to.
+
+    Its failures are (number, type, message), oldest first; `arrived` are the places of those that
+    had arrived at it.
+    """
+
+    status: Status
+    lane: Lane
+    replay: int = 0
+    retry_count: int = 0
+    snoozes: int = 0
+    failures: list[tuple[int, str, str]] = []
+    arrived: list[int] = []
+
+
 class New(Struct, frozen=True, omit_defaults=True):
-    """A job as it was handed to the store, without its body but for how often it is retried."""
+    """A job as it was handed to the store, without its body but for how often it is retried.
+
+    One that was adopted has a past.
+    """
 
     id: str
     queue: str = "default"
@@ -37,6 +56,7 @@ class New(Struct, frozen=True, omit_defaults=True):
     awaits: int = 0
     gather: str | None = None
     place: int = 0
+    past: Past | None = None
 
     @property
     def lane(self) -> Lane:
@@ -126,7 +146,7 @@ class Event(Struct, kw_only=True, tag_field="op"):
 
 
 class Enqueue(Event, tag="enqueue"):
-    """Jobs were handed over."""
+    """Jobs were handed over: new ones, or those of another store, to be adopted with their past."""
 
     jobs: list[New]
     answers: list[Enqueued] | None = None

@@ -8,6 +8,7 @@ from mulligan.testing.history.events import (
     Claim,
     Ending,
     New,
+    Past,
     Seize,
     Taken,
     latest,
@@ -82,6 +83,14 @@ class Known:
         self.doubts: list[Doubt] = []
         self.doubted: set[int] = set()
         self.events: list[AnyEvent] = [created]
+        if new.past is not None:
+            self._go_on_from(new.past)
+
+    def _go_on_from(self, past: Past) -> None:
+        self.status, self.lane = past.status, past.lane
+        self.replay, self.retry_count, self.snoozes = past.replay, past.retry_count, past.snoozes
+        self.failures, self.arrived = list(past.failures), set(past.arrived)
+        self.ended = self.created if past.status in ENDED else None
 
     @property
     def counters(self) -> tuple[int, int, int]:

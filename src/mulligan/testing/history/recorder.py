@@ -10,14 +10,15 @@ from mulligan.core.decide import policy_of
 from mulligan.core.facts import QueueSettings
 from mulligan.core.health import Health
 from mulligan.core.job import Claim, Enqueued, Lease, NewJob
+from mulligan.core.lane import Lane
 from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome, Returned
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.worker import Worker
 from mulligan.stores import contract
 from mulligan.stores.batches import batch_by_batch
-from mulligan.stores.contract import Claimed, Count, Selection, Store, Verdict
+from mulligan.stores.contract import Adopted, Claimed, Count, Selection, Store, Verdict
 from mulligan.testing.history import events
-from mulligan.testing.history.events import Ending, Event, How, Kept, New, Taken
+from mulligan.testing.history.events import Ending, Event, How, Kept, New, Past, Taken
 from mulligan.testing.history.journal import Clerk, Journal
 
 T = TypeVar("T")
@@ -40,8 +41,8 @@ def recorded(
 ) -> Store:
     """The store, with every operation that changes what becomes of jobs written to the journal.
 
-    Not `adopt`: a history begins with an empty store. Nor `promote`, which does what a claim would
-    have done, nor what is said of breakers and notes.
+    Not `promote`, which does what a claim would have done, nor what is said of breakers and notes.
+    A history begins with an empty store.
 
     `process` must be different for each process of a history (its number, if not given). `clock`
     must be the same for all of them: the monotonic clock is, on one machine; a store on an
@@ -70,6 +71,14 @@ class Recorder:
     async def enqueue_all(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         """Write down each batch by itself: each is stored as a whole or not at all."""
         return await batch_by_batch(self.enqueue, jobs)
+
+    async def adopt(self, jobs: Sequence[Adopted]) -> list[bool]:
+        """Write down the jobs, each with its past, and which of them were taken over."""
+        event = events.Enqueue(jobs=[adopted(each) for each in jobs])
+        answers = await self._ask(event, lambda: self.store.adopt(jobs))
+        taken_over = zip(jobs, answers, strict=True)
+        event.answers = [Enqueued(each.job.id, created=answer) for each, answer in taken_over]
+        return self._told(event, answers)
 
     async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
         """Write down what was taken, and which kinds of work were left."""
@@ -216,6 +225,40 @@ def new(job: NewJob) -> New:
         job.awaits,
         job.gather,
         job.place,
+    )
+
+
+def adopted(each: Adopted) -> New:
+    """The job of another store as a history keeps it; one that ran there waits here.
+
+    When it expires is told by that store's clock: here it may at any time.
+    """
+    job = each.job
+    policy = policy_of(job.body)
+    past = Past(
+        "failed" if job.status == "failed" else "pending",
+        Lane(job.queue, job.scope, job.lane_priority),
+        job.replay,
+        job.retry_count,
+        job.snoozes,
+        [(attempt.number, attempt.type, attempt.message) for attempt in each.history],
+        sorted(each.arrived),
+    )
+    return New(
+        job.id,
+        job.queue,
+        job.task,
+        job.region,
+        job.priority,
+        max_retries=0 if policy is None else policy.retry.max_retries,
+        key=None if job.unique_key is None else (job.unique_in or job.queue, job.unique_key),
+        concurrency_key=job.concurrency_key,
+        concurrency_limit=job.concurrency_limit,
+        expires=None if job.expires_at is None else 0.0,
+        awaits=job.awaits + len(each.arrived),
+        gather=job.gather,
+        place=job.place,
+        past=past,
     )
 
 

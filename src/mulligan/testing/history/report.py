@@ -51,6 +51,11 @@ def words(event: AnyEvent, job: str | None = None) -> str:
     return type(event).__name__.lower() if say is None else say(event, job)
 
 
+def handed(event: Enqueue) -> str:
+    """How jobs were handed over."""
+    return "adopt" if any(new.past is not None for new in event.jobs) else "enqueue"
+
+
 def accepted(event: Enqueue, job: str | None) -> list[str]:
     """Which jobs were handed over, and which of them were there before."""
     before = {answer.id for answer in event.answers or () if not answer.created}
@@ -94,7 +99,7 @@ def told(event: Beat) -> str:
 
 
 SAYINGS: dict[type, Callable[[Any, str | None], str]] = {
-    Enqueue: lambda event, job: f"enqueue {listed(accepted(event, job))}",
+    Enqueue: lambda event, job: f"{handed(event)} {listed(accepted(event, job))}",
     Claim: lambda event, job: (
         f"claim {event.demand} by {event.worker.id}: {leases(event.taken, job)}"
     ),
