@@ -1,11 +1,13 @@
 """Bodies that were damaged in the store: the job is set aside with the reason, and work goes on."""
 
+import asyncio
+
 import pytest
 
 from mulligan import Delays, Mulligan, Retry
 from mulligan.core.job import encode
 from tests.cli.running import claim, gone, good
-from tests.hostile.running import bare, ended, working
+from tests.hostile.running import QUICK, bare, ended, working
 from tests.hostile.vandal import write_body
 
 SOON = Retry(1, Delays((0,)))
@@ -67,6 +69,41 @@ async def test_jobs_whose_bodies_cannot_be_read_are_dead_letters_and_work_goes_o
     assert [job.id for job in jobs if job.status != "failed"] == []
     assert [job.id for job in jobs if not job.last_failure_reason] == []
     assert ran == [2]
+
+
+@pytest.mark.parametrize("keys", [(), ["k" * 32]], ids=["unsigned", "signed"])
+async def test_work_goes_on_beside_bodies_with_a_flipped_bit_and_of_signed_ones_none_runs(
+    store_url, keys
+):
+    """Of an unsigned body only what makes it no JSON is noticed, or what its task makes of it."""
+    app = Mulligan(store_url, settings=QUICK, signing_keys=keys)
+    ran: list[int] = []
+
+    @app.task(retry=SOON)
+    async def victim(number: int) -> None:
+        ran.append(number)
+
+    await victim.using(id="whole").aenqueue(1)
+    async with bare(app) as store:
+        stored = await store.get("whole")
+        assert stored is not None
+        places = range(0, len(stored.body), len(stored.body) // 20)
+        for place in places:
+            flipped = bytearray(stored.body)
+            flipped[place] ^= 0x80
+            await victim.using(id=f"byte {place}").aenqueue(1)
+            write_body(app, f"byte {place}", bytes(flipped))
+        await victim.using(id="after").aenqueue(2)
+        async with working(app):
+            jobs = [await ended(store, f"byte {place}") for place in places]
+            assert (await ended(store, "after")).status == "done"
+    dead = [job for job in jobs if job.status == "failed"]
+    assert all(job.last_failure_reason for job in dead)
+    assert len(ran) == 2 + len(jobs) - len(dead)
+    assert dead[0].id == "byte 0"
+    if keys:
+        assert dead == jobs
+    await asyncio.to_thread(app.close)
 
 
 async def test_jobs_whose_followers_cannot_be_read_are_dead_letters_and_work_goes_on(
