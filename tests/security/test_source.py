@@ -2,7 +2,6 @@
 
 import ast
 import importlib
-import pickle
 import pkgutil
 import re
 from collections.abc import Iterator
@@ -11,7 +10,6 @@ from pathlib import Path
 from types import ModuleType
 
 import mulligan
-from mulligan import Mulligan
 
 SOURCE = Path(mulligan.__file__).parent
 RUNS_DATA = {"pickle", "cPickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "yaml"}
@@ -105,25 +103,6 @@ def test_no_module_holds_one_that_unpickles():
             home = value.__name__ if isinstance(value, ModuleType) else ""
             home = home or str(getattr(value, "__module__", ""))
             assert home.partition(".")[0] not in RUNS_DATA, f"{module.__name__}.{name}"
-
-
-def test_a_job_goes_its_whole_way_without_being_pickled(tmp_path, monkeypatch):
-    def refuse(*_arguments: object, **_more: object) -> None:
-        raise AssertionError("pickled")
-
-    for name in ("load", "loads", "dump", "dumps", "Pickler", "Unpickler"):
-        monkeypatch.setattr(pickle, name, refuse)
-    app = Mulligan(f"sqlite:///{tmp_path}/jobs.db")
-
-    @app.task
-    def add(a: int, b: int) -> int:
-        return a + b
-
-    with app.testing() as t:
-        job = add.enqueue(1, 2)
-        t.drain()
-        assert job.result() == 3
-    app.close()
 
 
 # -- SQL, Lua and MongoDB ----------------------------------------------------------------------
