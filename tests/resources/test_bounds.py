@@ -10,7 +10,7 @@ import pytest
 from tests.failpoints.places import places
 from tests.resources.backlog import fill, is_bounded, watched
 from tests.resources.sampling import Growth
-from tests.resources.soak import has_flat_files, soak
+from tests.resources.soak import has_flat_files, has_flat_memory, soak
 from tests.servers import SERVERS, url_variable
 from tests.stores import fresh_url, require
 
@@ -44,8 +44,9 @@ def available() -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("store", ["sqlite", *SERVERS])
-def test_a_worker_opens_no_more_files_the_longer_it_works(store, soaked):
+def test_a_worker_takes_no_more_memory_or_files_the_longer_it_works(store, soaked):
     require(store)
     growth, jobs = soaked[store]
+    assert has_flat_memory(growth), growth
     assert has_flat_files(growth), growth
     assert jobs > 100
