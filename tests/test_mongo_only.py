@@ -37,6 +37,7 @@ from tests.contract.making import (
     REAPER,
     RETRY,
     again,
+    begin,
     body,
     claim,
     dead,
@@ -449,6 +450,47 @@ async def test_a_commit_is_stale_once_another_program_has_the_job(store, tasks, 
     assert await store.seize(10, REAPER) == []
     assert (await store.beat(ANN, [first.lease])).lost == [first.lease]
     assert await store.commit([done(first)]) == ["stale"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "outcome"),
+    [
+        ("mulligan.history", "x", again),
+        ("mulligan.history", "x", dead),
+        ("mulligan.stamps", 7, done),
+        ("mulligan.stamps", None, done),
+        ("attempts", "x", again),
+        ("mulligan.snoozes", "x", lambda claim: Later(claim.lease, 1.0)),
+    ],
+)
+async def test_an_outcome_is_written_whatever_another_program_put_where_it_adds_something(
+    store, tasks, field, value, outcome
+):
+    """What was there is set aside; the others of the batch are not held up."""
+    await store.enqueue(jobs("a", "b"))
+    first, second = (await claim(store, demand=2)).claims
+    tasks.update_one({"_id": first.id}, {"$set": {field: value}})
+
+    verdicts = await store.commit([outcome(first), done(second)])
+
+    assert "stale" not in verdicts
+    aside = tasks.find_one({"_id": first.id, f"{field}_damaged": value})
+    assert aside is not None
+    assert aside["status"] != "processing"
+    assert (await store.get(second.id)).status == "done"
+    if outcome is not done:
+        await store.history(first.id)
+
+
+async def test_a_history_that_another_program_has_written_to_is_shown_as_far_as_it_goes(
+    store, tasks
+):
+    [first] = await begin(store, *jobs("a"))
+    await store.commit([dead(first, "no luck")])
+    tasks.update_one({"_id": "a"}, {"$push": {"mulligan.history": 7}})
+    assert [attempt.message for attempt in await store.history("a")] == ["no luck"]
+    tasks.update_one({"_id": "a"}, {"$set": {"mulligan.history": "x"}})
+    assert await store.history("a") == []
 
 
 async def test_an_abandoned_pop_is_reclaimed_ten_minutes_after_its_last_sign(store, tasks, clock):

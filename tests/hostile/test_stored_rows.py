@@ -130,6 +130,14 @@ DAMAGES: dict[str, dict[str, Damage]] = {
         "key": in_mongo(mulligan__key=7),
         "stamps": in_mongo(mulligan__stamps=7),
         "stamps are null": in_mongo(mulligan__stamps=None),
+        "scope is of another region": in_mongo(mulligan__scope="x"),
+        "queue is another": in_mongo(mulligan__queue="x"),
+        "lane_priority is another": in_mongo(mulligan__lane_priority=7),
+        "place is text": in_mongo(mulligan__place="x"),
+        "place is a document": in_mongo(mulligan__place={"a": 1}),
+        "history": in_mongo(mulligan__history="x"),
+        "history is of nothing known": in_mongo(mulligan__history=[7]),
+        "since": in_mongo(mulligan__since="x"),
         "attempts": in_mongo(attempts="x"),
         "attempts is negative": in_mongo(attempts=-3),
         "next_retry_at": in_mongo(next_retry_at="x"),
@@ -141,7 +149,10 @@ HARMLESS = {
     "sqlite": DAMAGES["sqlite"].keys() - {"body", "task is no UTF-8"},
     "postgres": DAMAGES["postgres"].keys() - {"task"},
     "redis": {"state is no hash", "history is no list", "arrived is no hash"},
-    "mongo": {"nothing private", "private is empty", "error"},
+    "mongo": {
+        *("nothing private", "private is empty", "error"),
+        *("place is text", "place is a document", "history", "history is of nothing known"),
+    },
 }
 KINDS = [pytest.param(kind, id=kind) for kind in DAMAGES]
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from pymongo.errors import BulkWriteError
+
 from mulligan.core.job import Lease
 from mulligan.core.outcome import Outcome
 from mulligan.stores.contract import Verdict
@@ -13,6 +15,7 @@ from mulligan.stores.mongo.documents import LEAN, held_by_us, last_written
 from mulligan.stores.mongo.gathering import Gathering
 from mulligan.stores.mongo.keys import Keys
 from mulligan.stores.mongo.leases import Leases
+from mulligan.stores.mongo.mending import mend
 from mulligan.stores.mongo.outbox import set_beside, take_away
 from mulligan.stores.mongo.outcomes import Moment, Write, numbers_needed
 
@@ -61,7 +64,13 @@ class Committing:
         """Write what is still held; returns the keys of that."""
         await self.base.know(each.line for w in writes for each in w.news)
         await set_beside(self.base, [box for w in writes for box in w.boxes])
-        written = await write_where_free(self.base, [w.change for w in writes])
+        changes = [w.change for w in writes]
+        try:
+            written = await write_where_free(self.base, changes)
+        except BulkWriteError:
+            if not await mend(self.base, changes):
+                raise
+            written = await write_where_free(self.base, changes)
         missed = [w for w in writes if w.change.key not in written]
         await take_away(self.base, [box for w in missed for box in w.boxes])
         return written

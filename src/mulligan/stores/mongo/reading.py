@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -50,7 +51,7 @@ class Reading:
     async def jobs(self, docs: Sequence[Doc]) -> list[Job]:
         """The jobs of these documents; how many have arrived is counted where it matters."""
         arrived = await gathering.count(self.base, docs)
-        return [job_of(doc, arrived.get(doc["mulligan"]["place"], 0)) for doc in docs]
+        return [job_of(doc, arrived.get(place_of(doc), 0)) for doc in docs]
 
     async def arrivals(self, job: str) -> dict[int, bytes | None]:
         """What has arrived at a gathering job."""
@@ -61,7 +62,7 @@ class Reading:
         """Its failed and lost attempts."""
         doc = await self.document(job)
         entries = [] if doc is None else doc["mulligan"].get("history", [])
-        return msgspec.convert(entries, list[Attempt])
+        return readable(entries)
 
     async def take_in_all(self) -> None:
         """Take in documents that mulligan has never seen, whatever their status."""
@@ -83,9 +84,9 @@ class Reading:
             order = [("mulligan.place", -1)]
             docs = await rows(place.find(query).sort(order).limit(limit + 1))
             found |= {doc["_id"]: doc for doc in docs}
-        docs = sorted(found.values(), key=lambda doc: -doc["mulligan"]["place"])
+        docs = sorted(found.values(), key=place_of, reverse=True)
         more = len(docs) > limit
-        last = str(docs[limit - 1]["mulligan"]["place"]) if more else None
+        last = str(place_of(docs[limit - 1])) if more else None
         return Page(await self.jobs(docs[:limit]), last)
 
     async def depth(self, lane: Lane, limit: int) -> int:
@@ -248,6 +249,21 @@ class Reading:
             )
             for doc in found
         ]
+
+
+def place_of(doc: Doc) -> int:
+    """The job's number; the first of all where another program has put something else."""
+    place = doc["mulligan"]["place"]
+    return place if isinstance(place, int) else 0
+
+
+def readable(entries: Any) -> list[Attempt]:
+    """Those of the entries of a history that another program has left as they were."""
+    found: list[Attempt] = []
+    for entry in entries if isinstance(entries, list) else ():
+        with suppress(msgspec.ValidationError):
+            found.append(msgspec.convert(entry, Attempt))
+    return found
 
 
 def query_of(selection: Selection) -> Doc:

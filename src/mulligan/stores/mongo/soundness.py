@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from mulligan.stores.mongo.base import Doc
+from mulligan.stores.mongo.base import Doc, line_of
+from mulligan.stores.mongo.documents import AWAITING, HELD, lane_of
 
 KINDS: dict[str, type] = {
     **dict.fromkeys(("queue", "task", "region", "scope"), str),
@@ -10,7 +11,7 @@ KINDS: dict[str, type] = {
     **dict.fromkeys(("replay", "snoozes"), int),
 }
 # These may be absent: the body of a document that was read without it, what no outcome has left.
-OPTIONAL: dict[str, type] = {"body": bytes, "stamps": list}
+OPTIONAL: dict[str, type] = {"body": bytes, "stamps": list, "since": int}
 # These may be null too.
 NULLABLE: dict[str, type] = {"trail": str, "expires": int, "key": str}
 # The largest number that the server counts in.
@@ -21,6 +22,21 @@ WORDS = {str: "text", int: "a whole number", bytes: "binary", list: "a list"}
 def damage_in(doc: Doc) -> str | None:
     """What is wrong with the fields that a claim needs, by whatever hand; None if nothing is."""
     private: Any = doc["mulligan"]
+    if damage := of_another_kind(private):
+        return damage
+    line = private.get("line")
+    if doc["status"] == "pending" and line not in (None, HELD, AWAITING, line_of(lane_of(doc))):
+        return "mulligan.line is not the lane that queue, scope and lane_priority name"
+    if private["token"] >= LAST:
+        return f"mulligan.token {LAST} has none after it; find out what else writes it"
+    attempts = doc.get("attempts")
+    if attempts is not None and not is_count(attempts):
+        return f"attempts {attempts!r:.80} must be a whole number, 0 or more"
+    return None
+
+
+def of_another_kind(private: Doc) -> str | None:
+    """The first of the private fields that is not of its kind; None if all are."""
     for name, kind in KINDS.items():
         if not isinstance(private.get(name), kind):
             return told(name, private.get(name), kind)
@@ -30,11 +46,6 @@ def damage_in(doc: Doc) -> str | None:
     for name, kind in NULLABLE.items():
         if not isinstance(private.get(name), kind | None):
             return told(name, private[name], kind)
-    if private["token"] >= LAST:
-        return f"mulligan.token {LAST} has none after it; find out what else writes it"
-    attempts = doc.get("attempts")
-    if attempts is not None and not is_count(attempts):
-        return f"attempts {attempts!r:.80} must be a whole number, 0 or more"
     return None
 
 
