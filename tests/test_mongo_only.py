@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import pymongo
 import pytest
@@ -27,6 +27,7 @@ from mulligan.stores import make_store
 from mulligan.stores.contract import Adopted, Count, Selection
 from mulligan.stores.memory import MemoryStore
 from mulligan.stores.mongo import MongoStore, base, colliding, schema
+from mulligan.stores.mongo.address import read_address
 from mulligan.stores.mongo.base import Change, line_of, statements
 from mulligan.stores.mongo.dead import move_dead
 from mulligan.stores.mongo.gathering import Gathering
@@ -1306,6 +1307,14 @@ def test_options_that_make_no_sense_are_refused(options):
 
 
 # -- the place -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "used"), [("", "30000"), ("?socketTimeoutMS=500", "500"), ("?sockettimeoutms=5", "5")]
+)
+def test_a_command_has_a_limited_time_to_be_answered(given, used):
+    options = dict(parse_qsl(urlsplit(read_address(f"mongodb://127.0.0.1/db{given}").url).query))
+    assert [options[name] for name in options if name.lower() == "sockettimeoutms"] == [used]
 
 
 async def test_the_collection_has_the_name_that_the_url_gives(store_url, database, clock):

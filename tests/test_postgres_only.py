@@ -265,7 +265,13 @@ async def test_old_functions_go_though_some_take_others_along(store, url):
 
 
 @pytest.mark.parametrize(
-    ("query", "message"), [("listen=maybe", "must be on or off"), ("schema=", "1 to 63")]
+    ("query", "message"),
+    [
+        ("listen=maybe", "must be on or off"),
+        ("schema=", "1 to 63"),
+        ("answer_within=soon", "must be a number of seconds"),
+        ("answer_within=0", "must be between"),
+    ],
 )
 def test_an_option_that_makes_no_sense_is_refused(query, message):
     with pytest.raises(InvalidError, match=message):
@@ -1204,6 +1210,38 @@ async def test_a_connection_that_the_server_ended_while_it_was_idle_is_not_used_
             other.execute("SELECT pg_terminate_backend(%s, 10000)", (process,))
     assert idle
     assert (await store.get("a")).id == "a"
+
+
+async def test_a_statement_that_is_not_answered_in_time_is_given_up_with_its_connection(store):
+    await store._connections.close()
+    async with store._connections.use() as connection:
+        connection.answer_within = 0.1
+        with pytest.raises(StoreUnavailableError, match=r"no answer within 0\.1 s"):
+            await store._connections.run("SELECT pg_sleep(60)", on=connection)
+    assert connection.closed
+    assert store._connections._idle == []
+    await store.enqueue(jobs("a"))
+
+
+async def test_each_statement_has_the_time_that_the_url_gives(url):
+    brief = with_query(url, answer_within="7.5")
+    async with opened(brief) as store, store._connections.use() as connection:
+        assert connection.answer_within == 7.5
+
+
+async def test_what_may_rightly_take_long_has_no_limit(store):
+    """The work of a user, for one."""
+    [held] = await begin(store, *jobs("a"))
+
+    async def work(connection) -> None:
+        asked = asyncio.ensure_future(connection.execute("SELECT pg_sleep(0.1)"))
+        await asyncio.sleep(0)
+        connection.answer_within = 0.0
+        connection._look()
+        await asked
+        connection.answer_within = 30.0
+
+    assert await store.commit_within(done(held), work) == "written"
 
 
 async def test_a_claim_does_not_wait_for_a_connection_that_others_use(store):

@@ -233,6 +233,24 @@ async def test_options_of_the_driver_are_passed_on(url, tmp_path):
         assert await store._server.command("CLIENT", "GETNAME") == b"mulligan-test"
 
 
+@pytest.mark.parametrize(
+    ("query", "seconds"),
+    [
+        ("", 5.0),
+        ("?socket_timeout=2", 2.0),
+        ("?wait_timeout=9", 5.0),
+        ("?wait_timeout=9&wait_replicas=1", 14.0),
+    ],
+)
+def test_a_command_has_a_limited_time_to_be_answered_and_a_wait_has_its_own(query, seconds):
+    server = RedisStore(f"redis://127.0.0.1/0{query}")._server
+    limits = [
+        client.connection_pool.connection_kwargs for client in (server.client, server.blocking)
+    ]
+    assert [each["socket_timeout"] for each in limits] == [seconds, None]
+    assert [each["socket_connect_timeout"] for each in limits] == [5.0, 5.0]
+
+
 async def test_a_layout_of_a_later_release_is_refused(store, client):
     await client.set(key(store, "layout"), "3")
     with pytest.raises(StoreError, match="has keys of layout 3, and this release knows 2"):

@@ -11,7 +11,8 @@ import psycopg
 from psycopg import sql
 
 from mulligan.core.errors import StoreError
-from mulligan.stores.postgres._connections import Connection, Connections
+from mulligan.stores.postgres._answering import Connection
+from mulligan.stores.postgres._connections import Connections
 
 log = logging.getLogger("mulligan.store")
 

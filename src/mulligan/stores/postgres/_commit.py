@@ -6,8 +6,9 @@ from typing import Any
 from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome
 from mulligan.core.settings import HISTORY_LIMIT
 from mulligan.stores.contract import Verdict
+from mulligan.stores.postgres._answering import Connection
 from mulligan.stores.postgres._arrays import alike, bytestrings, numbers, sparse, texts
-from mulligan.stores.postgres._connections import Connection, Connections
+from mulligan.stores.postgres._connections import Connections
 from mulligan.stores.postgres._encode import outcome_arrays
 from mulligan.stores.postgres._statements import Statements
 

@@ -12,9 +12,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
 from mulligan.core.errors import InvalidError, StoreError, StoreUnavailableError
+from mulligan.stores.postgres._answering import Connection
 from mulligan.stores.postgres._url import Place
 
-Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 Answer = TypeVar("Answer")
 
 MOST = 8
@@ -51,13 +51,14 @@ class Connections:
                 "connect_timeout": CONNECT_TIMEOUT,
                 "application_name": "mulligan",
             }
-            connection = await psycopg.AsyncConnection.connect(
+            connection = await Connection.connect(
                 make_conninfo("", **(defaults | given)), autocommit=True, prepare_threshold=None
             )
         except psycopg.ProgrammingError as error:
             raise InvalidError(self._words("cannot be used: check the store URL", error)) from None
         except (psycopg.Error, OSError) as error:
             raise StoreUnavailableError(self._words("cannot be reached", error)) from None
+        connection.answer_within = self.place.answer_within
         if not self.pooled:
             connection.prepare_threshold = 0
         return connection
@@ -95,8 +96,8 @@ class Connections:
         """Do the work on a connection, again if it met a deadlock or a serialization failure.
 
         The work must be one transaction. It is done `on` no other than this connection, if one is
-        given. Raises StoreUnavailableError when the connection is
-        lost, and StoreError when the server refuses.
+        given. Raises StoreUnavailableError when the connection is lost or the server does not
+        answer, and StoreError when it refuses.
         """
         pause = FIRST_PAUSE
         for left in reversed(range(TRIES)):

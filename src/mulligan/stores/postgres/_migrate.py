@@ -6,7 +6,7 @@ from importlib.resources.abc import Traversable
 from psycopg import sql
 
 from mulligan.core.errors import StoreError
-from mulligan.stores.postgres._connections import Connection
+from mulligan.stores.postgres._answering import Connection
 
 HERE = files("mulligan.stores.postgres")
 LOCK = 0x6D756C6C  # "mull": who holds it migrates
@@ -59,6 +59,12 @@ async def migrate(connection: Connection, schema: str) -> None:
         raise StoreError(f"PostgreSQL {version} is too old; mulligan needs 13 or later")
     if await version_of(connection, schema) == newest():
         return
+    with connection.patient():
+        await bring_up_to_date(connection, schema)
+
+
+async def bring_up_to_date(connection: Connection, schema: str) -> None:
+    """Apply what is missing, in one transaction."""
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (LOCK,))
         version = await version_of(connection, schema)

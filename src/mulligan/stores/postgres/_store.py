@@ -29,10 +29,11 @@ from mulligan.stores.contract import (
     place_after,
 )
 from mulligan.stores.postgres import _decode, _doctor, _encode, _transaction
+from mulligan.stores.postgres._answering import Connection
 from mulligan.stores.postgres._arrays import numbers, texts
 from mulligan.stores.postgres._bells import Bells
 from mulligan.stores.postgres._commit import Committer
-from mulligan.stores.postgres._connections import Connection, Connections, TooLargeError
+from mulligan.stores.postgres._connections import Connections, TooLargeError
 from mulligan.stores.postgres._encode import micros
 from mulligan.stores.postgres._migrate import migrate
 from mulligan.stores.postgres._sender import Sender

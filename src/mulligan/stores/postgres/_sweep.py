@@ -7,7 +7,8 @@ from contextlib import suppress
 from psycopg import sql
 
 from mulligan.core.errors import StoreError
-from mulligan.stores.postgres._connections import Connection, Connections
+from mulligan.stores.postgres._answering import Connection
+from mulligan.stores.postgres._connections import Connections
 
 log = logging.getLogger("mulligan.store")
 
@@ -43,7 +44,8 @@ class Sweeper:
         statement = sql.SQL("VACUUM (SKIP_LOCKED, TRUNCATE off) {}").format(name)
 
         async def vacuum(connection: Connection) -> None:
-            await connection.execute(statement, prepare=False)
+            with connection.patient():
+                await connection.execute(statement, prepare=False)
 
         try:
             await self._connections.attempt(vacuum)

@@ -4,8 +4,11 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from msgspec import Struct
 
+from mulligan.core.durations import check_seconds
 from mulligan.core.errors import InvalidError
+from mulligan.stores.postgres._answering import ANSWER_WITHIN
 
+OWN = ("schema", "listen", "answer_within")
 SCHEMA_LIMIT = 63
 
 
@@ -16,6 +19,7 @@ class Place(Struct, frozen=True):
     shown: str
     schema: str
     listen: bool
+    answer_within: float
     password: str | None
 
 
@@ -23,7 +27,7 @@ def read_url(url: str) -> Place:
     """Read `postgresql://…?schema=mulligan&listen=on`; all other options go to the driver."""
     parts = urlsplit(url)
     options = parse_qsl(parts.query, keep_blank_values=True)
-    own = {name: value for name, value in options if name in ("schema", "listen")}
+    own = {name: value for name, value in options if name in OWN}
     rest = [(name, value) for name, value in options if name not in own]
     schema = own.get("schema", "mulligan")
     if not schema or len(schema.encode()) > SCHEMA_LIMIT or not schema.isprintable():
@@ -38,5 +42,15 @@ def read_url(url: str) -> Place:
         f"{host}{parts.path}",
         schema,
         listen == "on",
+        read_seconds(own.get("answer_within", str(ANSWER_WITHIN))),
         parts.password or (secrets[0] if secrets else None),
     )
+
+
+def read_seconds(value: str) -> float:
+    """How long the server may take to answer."""
+    try:
+        number = float(value)
+    except ValueError:
+        raise InvalidError(f"answer_within {value!r} must be a number of seconds") from None
+    return check_seconds("answer_within", number, least=0.001)

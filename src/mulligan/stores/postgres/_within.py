@@ -11,8 +11,9 @@ from mulligan.core.job import Lease
 from mulligan.core.outcome import Done
 from mulligan.core.settings import HISTORY_LIMIT
 from mulligan.stores.contract import Verdict
+from mulligan.stores.postgres._answering import Connection
 from mulligan.stores.postgres._commit import VERDICTS
-from mulligan.stores.postgres._connections import Connection, Connections
+from mulligan.stores.postgres._connections import Connections
 from mulligan.stores.postgres._encode import outcome_arrays
 from mulligan.stores.postgres._statements import Statements
 
@@ -47,7 +48,8 @@ class Within:
                 verdict = await self._begin(connection, outcome.lease)
                 if verdict == "written":
                     try:
-                        await work(connection)
+                        with connection.patient():
+                            await work(connection)
                     except BaseException as error:  # noqa: BLE001 - raised when all is undone
                         failure = error
                     else:

@@ -18,6 +18,8 @@ from mulligan.stores.redis.scripts import script
 Value = str | bytes | int | float
 T = TypeVar("T")
 
+# How long a connection, or the answer to a command, may take; a script takes milliseconds.
+ANSWER_WITHIN = 5.0
 # Beyond this a blocking read is taken up anew by its caller.
 LONGEST_BLOCK = 3600.0
 # How long after its time a blocking read may still be answered before the server counts as gone.
@@ -160,13 +162,21 @@ class Server:
     def blocking(self) -> Redis:
         """The connections on which a read may take as long as it likes."""
         if self._blocking is None:
-            self._blocking = self._connect(socket_timeout=None)
+            self._blocking = self._connect()
+            # Whatever the URL says of commands: how long such a read may take, its caller knows.
+            self._blocking.connection_pool.connection_kwargs["socket_timeout"] = None
         return self._blocking
 
-    def _connect(self, **options: Any) -> Redis:
-        # A command that is sent again by the driver would claim twice: its caller decides.
-        defaults: dict[str, Any] = {"protocol": 2, "retry": Retry(NoBackoff(), 0)}
-        return Redis.from_url(self.address.url, **defaults, **options)
+    def _connect(self) -> Redis:
+        replicas = self.address.wait_timeout if self.address.wait_replicas else 0.0
+        defaults: dict[str, Any] = {
+            "protocol": 2,
+            # A command that is sent again by the driver would claim twice: its caller decides.
+            "retry": Retry(NoBackoff(), 0),
+            "socket_timeout": ANSWER_WITHIN + replicas,
+            "socket_connect_timeout": ANSWER_WITHIN,
+        }
+        return Redis.from_url(self.address.url, **defaults)
 
     async def close(self) -> None:
         """Close every connection; the next command opens new ones."""

@@ -20,6 +20,8 @@ from mulligan.stores.sqlite._waiting import pick
 PATIENCE = 30.0
 FIRST_NAP = 0.0001
 LONGEST_NAP = 0.002
+# After a second it is no transaction of ours either, and is looked for less often.
+SOON, LATER_NAP = 1.0, 0.02
 STATEMENTS = 256
 CACHE_KIB = 16 * 1024
 NO_TEXT = "Could not decode to UTF-8"
@@ -169,20 +171,20 @@ def keep_log(db: sqlite3.Connection, path: str) -> None:
 
 def patiently(attempt: Callable[[], T], path: str) -> T:
     """Try until the file is not locked by another; SQLite's own naps are too long for us."""
-    deadline = nap = 0.0
+    began = nap = 0.0
     while True:
         try:
             return attempt()
         except sqlite3.OperationalError as error:
             if not is_busy(error):
                 raise meaning(error, path) from error
-            now = time.monotonic()
-            deadline = deadline or now + PATIENCE
-            if now >= deadline:
+            began = began or time.monotonic()
+            waited = time.monotonic() - began
+            if waited >= PATIENCE:
                 raise meaning(error, path) from error
         except sqlite3.Error as error:
             raise meaning(error, path) from error
-        nap = min(LONGEST_NAP, nap * 2 or FIRST_NAP)
+        nap = min(LONGEST_NAP if waited < SOON else LATER_NAP, nap * 2 or FIRST_NAP)
         time.sleep(nap)
 
 
