@@ -153,6 +153,36 @@ async def test_connections_are_used_again_and_no_more_are_made(own_server):
         assert (await other.info("stats"))["total_connections_received"] == before
 
 
+async def test_an_answer_that_comes_too_late_is_not_taken_for_that_of_a_later_command(own_server):
+    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as other:
+        patience = store._server._patience
+        await other.client_pause(60_000, all=False)
+        store._server._patience = 0.01
+        with pytest.raises(StoreUnavailableError, match="did not answer in time"):
+            await store.enqueue(jobs("a"))
+        store._server._patience = patience
+        await other.client_unpause()
+        assert await store.depth(FRESH, 10) in (0, 1)
+        assert (await store.facts()).paused == frozenset()
+
+
+async def test_a_server_that_talks_nonsense_counts_as_away(own_server):
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"LIB-VER")  # the driver presents itself
+        writer.write(b"+OK\r\n" * 2)
+        await reader.readuntil(b"INFO")
+        writer.write(b"nonsense\r\n")
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(talk, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        store = RedisStore(f"redis://127.0.0.1:{port}/0")
+        with pytest.raises(StoreUnavailableError, match="cannot be reached"):
+            await store.open()
+        await store.close()
+
+
 async def test_a_flush_of_the_servers_scripts_is_not_noticed(store, client):
     await store.enqueue(jobs("a"))
     await client.script_flush()
@@ -242,13 +272,10 @@ async def test_options_of_the_driver_are_passed_on(url, tmp_path):
         ("?wait_timeout=9&wait_replicas=1", 14.0),
     ],
 )
-def test_a_command_has_a_limited_time_to_be_answered_and_a_wait_has_its_own(query, seconds):
+def test_a_command_has_a_limited_time_to_be_answered(query, seconds):
     server = RedisStore(f"redis://127.0.0.1/0{query}")._server
-    limits = [
-        client.connection_pool.connection_kwargs for client in (server.client, server.blocking)
-    ]
-    assert [each["socket_timeout"] for each in limits] == [seconds, None]
-    assert [each["socket_connect_timeout"] for each in limits] == [5.0, 5.0]
+    assert server._patience == seconds
+    assert server._driver.connection_kwargs["socket_connect_timeout"] == 5.0
 
 
 async def test_a_layout_of_a_later_release_is_refused(store, client):

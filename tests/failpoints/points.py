@@ -20,7 +20,7 @@ OPERATIONS = frozenset(
 # Functions that every operation of a store passes through and that say nothing about it.
 PASSED_THROUGH = {
     "<lambda>", "__init__", "call", "attempt", "run", "ask",
-    "_call", "_run", "_send", "_each", "_answer", "_exchange",
+    "_call", "_run", "_send", "_each", "_answer", "_exchange", "exchange",
 }  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Where a process can be seen at work from outside: at its store, its driver and its engine."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any
 
@@ -62,9 +62,15 @@ def tap_sqlite() -> None:
 
 def tap_redis() -> None:
     """When a script is on its way to the server, which runs it whatever becomes of us."""
-    from redis.asyncio.connection import AbstractConnection  # noqa: PLC0415 - of this store alone
+    from mulligan.stores.redis.wire import Wire  # noqa: PLC0415 - of this store alone
 
-    surround(AbstractConnection, "send_packed_command", after="sent to Redis")
+    send = Wire.send
+
+    def sent(self: Wire, packed: Sequence[bytes]) -> None:
+        send(self, packed)
+        POINTS.here("sent to Redis")
+
+    Wire.send = sent  # type: ignore[method-assign]
 
 
 def tap_postgres() -> None:

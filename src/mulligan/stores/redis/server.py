@@ -1,19 +1,22 @@
 """Talking to the server: scripts by their hash, blocking reads, and errors in our own words."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Sequence
+from functools import cached_property
 from typing import Any, TypeVar
 
 from hiredis import pack_command
 from redis import exceptions as driver
-from redis.asyncio import ConnectionPool, Redis
+from redis.asyncio import ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import NoScriptError, RedisError
 
 from mulligan.core.errors import MulliganError, StoreError, StoreUnavailableError
 from mulligan.stores.redis.address import Address
 from mulligan.stores.redis.scripts import script
+from mulligan.stores.redis.wire import Wire
 
 Value = str | bytes | int | float
 T = TypeVar("T")
@@ -50,9 +53,8 @@ class Server:
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self._commands: Redis | None = None
-        self._blocking: Redis | None = None
-        self._idle: dict[ConnectionPool, list[Any]] = {}
+        self._wires: set[Wire] = set()
+        self._idle: list[Wire] = []
 
     async def run(self, name: str, *values: Value, writes: bool = True) -> Any:
         """Run a script, in one round trip unless the server has to be sent its text first.
@@ -76,7 +78,7 @@ class Server:
         if replicas:
             milliseconds = int(self.address.wait_timeout * 1000)
             packed.append(pack(("WAIT", replicas, milliseconds)))
-        answer, *reached = await self._exchange(packed, self.client)
+        answer, *reached = await self._exchange(packed, self._patience)
         if replicas and reached[0] < replicas:
             message = (
                 f"{self.address.shown} wrote, but {reached[0]} of {replicas} replicas acknowledged"
@@ -86,48 +88,53 @@ class Server:
             raise StoreUnavailableError(message)
         return answer
 
-    async def _exchange(self, packed: list[bytes], client: Redis) -> list[Any]:
-        # Of the driver's pool only what makes connections is used, and makes them anew where the
-        # server has hung up: lending and taking back was a sixth of what an exchange costs here.
-        pool = client.connection_pool
-        idle = self._idle.setdefault(pool, [])
-        connection = idle.pop() if idle else pool.get_available_connection()  # type: ignore[no-untyped-call]
-        answers: list[Any] = []
+    async def _exchange(self, packed: Sequence[bytes], patience: float | None) -> list[Any]:
+        wire = self._free_wire() or await self._connect()
         try:
-            await pool.ensure_connection(connection)
-            await connection.send_packed_command(packed)
-            for _ in packed:
-                try:
-                    answers.append(await connection.read_response())
-                except ResponseError as error:
-                    answers.append(error)
+            async with asyncio.timeout(patience):
+                answers = await wire.exchange(packed)
         finally:
-            idle.append(connection)
+            self._idle.append(wire)
         for answer in answers:
-            if isinstance(answer, ResponseError):
+            if isinstance(answer, RedisError):
                 raise answer
         return answers
+
+    def _free_wire(self) -> Wire | None:
+        while self._idle:
+            wire = self._idle.pop()
+            if not wire.closed:
+                return wire
+            self._wires.discard(wire)
+        return None
+
+    async def _connect(self) -> Wire:
+        """Make a connection, apart: the driver may swallow a cancellation that meets it there."""
+        connection = self._driver.make_connection()  # type: ignore[no-untyped-call]
+        connecting = asyncio.create_task(connection.connect())
+        try:
+            await asyncio.wait({connecting})
+        except BaseException:
+            await end(connecting)
+            await connection.disconnect(nowait=True)
+            raise
+        connecting.result()
+        wire = Wire(connection)
+        self._wires.add(wire)
+        return wire
 
     async def command(self, *words: Value) -> Any:
         """Send one plain command."""
         return await self._answer(self._send(words, writes=False))
 
     async def block(self, seconds: float, *words: Value) -> Any:
-        """Send a command that blocks for up to this long, on a connection of its own.
+        """Send a command that blocks for up to this long.
 
         The time is added as the last word. Gives None when it is up.
         """
         patience = min(seconds, LONGEST_BLOCK)
-        words = (*words, f"{max(patience, 0.001):.3f}")
-        answer = self._exchange([pack(words)], self.blocking)
-        reading = asyncio.create_task(self._answer(answer))
-        try:
-            await asyncio.wait({reading}, timeout=patience + GRACE)
-            if reading.done():
-                return reading.result()[0]
-        finally:
-            await end(reading)
-        raise StoreUnavailableError(f"{self.address.shown} does not answer")
+        packed = pack((*words, f"{max(patience, 0.001):.3f}"))
+        return (await self._answer(self._exchange([packed], patience + GRACE)))[0]
 
     async def listen(self, seconds: float, *words: Value) -> None:
         """Send a command that blocks until something happens, for exactly this long at the most.
@@ -135,15 +142,10 @@ class Server:
         The server keeps such times to a tenth of a second only, so the time is kept here, and the
         connection is dropped when it is up: the answer must be one that may be lost.
         """
-        until = f"{min(seconds, LONGEST_BLOCK) + GRACE:.3f}"
-        answer = self._exchange([pack((*words, until))], self.blocking)
-        reading = asyncio.create_task(self._answer(answer))
-        try:
-            await asyncio.wait({reading}, timeout=seconds)
-            if reading.done():
-                reading.result()
-        finally:
-            await end(reading)
+        packed = pack((*words, f"{min(seconds, LONGEST_BLOCK) + GRACE:.3f}"))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._answer(self._exchange([packed], None))
 
     async def _answer(self, answer: Awaitable[T]) -> T:
         try:
@@ -151,40 +153,30 @@ class Server:
         except (RedisError, OSError) as error:
             raise self.explained(error) from error
 
-    @property
-    def client(self) -> Redis:
-        """The connections for commands that are answered at once."""
-        if self._commands is None:
-            self._commands = self._connect()
-        return self._commands
-
-    @property
-    def blocking(self) -> Redis:
-        """The connections on which a read may take as long as it likes."""
-        if self._blocking is None:
-            self._blocking = self._connect()
-            # Whatever the URL says of commands: how long such a read may take, its caller knows.
-            self._blocking.connection_pool.connection_kwargs["socket_timeout"] = None
-        return self._blocking
-
-    def _connect(self) -> Redis:
+    @cached_property
+    def _driver(self) -> ConnectionPool:
+        """What makes connections; it keeps none."""
         replicas = self.address.wait_timeout if self.address.wait_replicas else 0.0
         defaults: dict[str, Any] = {
             "protocol": 2,
-            # A command that is sent again by the driver would claim twice: its caller decides.
             "retry": Retry(NoBackoff(), 0),
             "socket_timeout": ANSWER_WITHIN + replicas,
             "socket_connect_timeout": ANSWER_WITHIN,
         }
-        return Redis.from_url(self.address.url, **defaults)
+        return ConnectionPool.from_url(self.address.url, **defaults)
+
+    @cached_property
+    def _patience(self) -> float:
+        """How long the answer to a command is waited for."""
+        return float(self._driver.connection_kwargs["socket_timeout"])
 
     async def close(self) -> None:
         """Close every connection; the next command opens new ones."""
-        clients = [client for client in (self._commands, self._blocking) if client is not None]
-        self._commands = self._blocking = None
+        wires, self._wires = self._wires, set()
         self._idle.clear()
-        for client in clients:
-            await client.aclose()
+        for wire in wires:
+            wire.close()
+        await asyncio.sleep(0)  # their sockets are closed by the loop
 
     def explained(self, error: Exception) -> MulliganError:
         """The driver's error in our own words, which never hold a password."""

@@ -1,0 +1,88 @@
+"""One connection to the server, on which an answer goes straight to who waits for it.
+
+The driver makes it, for that takes much: TLS, passwords, databases, names. From then on it is used
+here: on its way through the driver an exchange passes tasks, timers and buffers that cost more than
+all the rest of it.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, cast
+
+from hiredis import ProtocolError, Reader
+from redis._parsers import BaseParser
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import ConnectionError as LostError
+
+# What a reader gives for an answer of which a part has yet to come.
+INCOMPLETE = object()
+
+
+class Wire(asyncio.Protocol):
+    """Sends commands and gives their answers, one exchange at a time.
+
+    Answers come in order and say nothing of what they answer: a connection that somebody has
+    stopped waiting on is closed.
+    """
+
+    def __init__(self, connection: AbstractConnection) -> None:
+        """Take over the transport of a connection that the driver has just made."""
+        writer = connection._writer  # noqa: SLF001 - the driver lends it to nobody
+        connection._reader = connection._writer = None  # noqa: SLF001 - nor may it close it now
+        assert writer is not None  # noqa: S101 - it is connected
+        self._writer = writer  # which closes the transport when it is forgotten
+        self._transport = cast("asyncio.Transport", writer.transport)
+        self._transport.set_protocol(self)
+        self._loop = asyncio.get_running_loop()
+        self._reader = Reader(replyError=BaseParser.parse_error, notEnoughData=INCOMPLETE)
+        self._answers: list[Any] = []
+        self._waiting: asyncio.Future[None] | None = None
+        self._expected = 0
+        self.closed = False
+
+    async def exchange(self, packed: Sequence[bytes]) -> list[Any]:
+        """Send commands and wait for all their answers; an error of the server is one of them."""
+        self.send(packed)
+        self._waiting = self._loop.create_future()
+        try:
+            await self._waiting
+        except BaseException:
+            self.close()
+            raise
+        answers, self._answers = self._answers, []
+        return answers
+
+    def send(self, packed: Sequence[bytes]) -> None:
+        """Have commands on their way."""
+        self._expected = len(packed)
+        self._transport.write(b"".join(packed))
+
+    def close(self) -> None:
+        """Close at once."""
+        self.closed = True
+        self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Collect answers until all have come; one that nobody waits for is a reason to close."""
+        self._reader.feed(data)
+        try:
+            while (answer := self._reader.gets()) is not INCOMPLETE:
+                self._answers.append(answer)
+        except ProtocolError as error:
+            self.connection_lost(error)
+        if self._waiting is None or self._waiting.done():
+            self.close()
+        elif len(self._answers) == self._expected:
+            self._waiting.set_result(None)
+
+    def eof_received(self) -> None:
+        """Take no more orders; the transport closes itself."""
+        self.closed = True
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Tell who waits."""
+        self.closed = True
+        if self._waiting is not None and not self._waiting.done():
+            lost = LostError("the server closed the connection")
+            lost.__cause__ = error
+            self._waiting.set_exception(lost)
