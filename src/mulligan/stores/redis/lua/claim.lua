@@ -12,13 +12,12 @@
 --          of jobs in a row of which it is true
 -- include: cancelling, workers, reading_ahead, gates
 
-go_on_when_full()
 local worker, region = ARGV[2], ARGV[4]
 local demand = tonumber(ARGV[8])
 
 keep(worker, ARGV[3], region, ARGV[5], tonumber(ARGV[6]))
 if tonumber(call('GET', p .. 'epoch') or 0) ~= tonumber(ARGV[7]) then return false end
-get_up(worker)
+local slept_in = rise(worker)
 
 local steps, lane_count, lanes_from = cmsgpack.unpack(ARGV[9]), tonumber(ARGV[13]), 13
 local lines = open_lines(lanes_from, lane_count, demand)
@@ -34,7 +33,7 @@ end
 for number, line in pairs(lines) do
   for _, source in ipairs(cmsgpack.unpack(ARGV[lanes_from + lane_count + number])) do
     local group, tier, waited, yields, gates = unpack(source)
-    if yields and not is_sooner(line.lane, waited, worker) then waited = 0 end
+    if yields and not is_sooner(line.lane, waited) then waited = 0 end
     local sources = groups[group][tier]
     sources[#sources + 1] = { line = line, lane_number = number, waited = waited,
       gates = open_gates(gates) }
@@ -226,9 +225,11 @@ if taken < demand then
       end
     end
   end
-  lie_down(worker, ARGV[10], ARGV[11], again_in and now + again_in or '+inf')
+  local wakes = again_in and now + again_in or '+inf'
+  lie_down(worker, ARGV[10], ARGV[11], wakes, slept_in)
 else
   -- This worker comes for nothing more: what still stands here is for another sleeper.
+  if slept_in then call('HDEL', p .. 'sleepers', worker) end
   for _, line in pairs(lines) do
     local due = head(line)
     if due then ring_for(line.lane, due) end

@@ -5,8 +5,6 @@
 --          there before it
 -- include: adding
 
-stop_when_full()
-
 -- All ids are asked for at once.
 local values, ids, count, at = ARGV, {}, 0, 3
 while at <= #values do
@@ -17,6 +15,7 @@ while at <= #values do
     ids[count] = values[each]
   end
 end
+reserve_places(count)
 local texts, all_new = read_many(p .. 'jobs', ids, 1, count), values[2] == '1'
 for number = 1, count do
   if texts[number] then

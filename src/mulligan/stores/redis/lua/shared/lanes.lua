@@ -5,7 +5,7 @@
 -- include: base, waking
 
 local sorted_keys, queues, seen_lanes, newcomers = {}, {}, {}, {}
-local newest_place
+local newest_place, written_place
 -- The claim script reads ahead in lanes, and must hear of a job that joins one meanwhile.
 local before_standing
 
@@ -76,8 +76,16 @@ end
 local function last_place()
   if not newest_place then
     newest_place = 1 + TOKENS_PER_LIFE * (call('GET', p .. 'sequence') or 0)
+    written_place = newest_place
   end
   return newest_place
+end
+
+-- Write at once that so many places will be given: the first write of what adds work, which a full
+-- memory refuses before anything is changed.
+local function reserve_places(count)
+  local given = call('INCRBY', p .. 'sequence', count)
+  newest_place, written_place = 1 + TOKENS_PER_LIFE * (given - count), 1 + TOKENS_PER_LIFE * given
 end
 
 local function next_place()
@@ -104,7 +112,7 @@ end
 
 -- Write what was put off to be written once: the counter, and newcomers at the ends of lines.
 local function finish_lanes()
-  if newest_place then
+  if newest_place ~= written_place then
     call('SET', p .. 'sequence', (newest_place - 1) / TOKENS_PER_LIFE)
   end
   for lane, members in pairs(newcomers) do

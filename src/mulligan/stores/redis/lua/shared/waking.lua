@@ -2,9 +2,9 @@
 -- the shapes that wait on it, and a shape its sleepers with the time at which each wakes by itself.
 -- include: base
 
-local BELL_SECONDS = 60
 local waiting, awake = {}, {}
-local asleep
+-- The worker that this script has got up.
+local asleep, risen
 
 local function is_live(worker)
   local lives_until = call('ZSCORE', p .. 'workers', worker)
@@ -14,21 +14,19 @@ end
 -- Who was rung sleeps no more, but is remembered until it comes: when it leaves or fills up
 -- instead, what it was rung for is another's.
 local function ring(worker)
-  local bell = p .. 'bell:' .. worker
-  call('LPUSH', bell, stamp)
-  call('EXPIRE', bell, BELL_SECONDS)
+  call('LPUSH', p .. 'bell:' .. worker, stamp)
 end
 
--- The live sleeper of the shape that wakes first by itself, and when. The dead are rung as they
--- are dropped: one that was only late then claims anew.
+-- The live sleeper of the shape that wakes first by itself, when, and whether there is another. The
+-- dead are rung as they are dropped: one that was only late then claims anew.
 local function first_sleeper(shape)
   local key = p .. 'sleeping:' .. shape
   while not awake[shape] do
-    local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
+    local first = call('ZRANGE', key, 0, 1, 'WITHSCORES')
     if not first[1] then
       awake[shape] = true
     elseif is_live(first[1]) then
-      return first[1], tonumber(first[2])
+      return first[1], tonumber(first[2]), first[3] ~= nil
     else
       call('ZREM', key, first[1])
       ring(first[1])
@@ -36,11 +34,11 @@ local function first_sleeper(shape)
   end
 end
 
--- Wake some sleeper of the shape, this one if another turns out to be dead.
-local function rouse(shape, worker)
+-- Wake some sleeper of the shape, this one if there is no other or that turns out to be dead.
+local function rouse(shape, worker, has_others)
   local key = p .. 'sleeping:' .. shape
-  local other = call('ZRANDMEMBER', key)
-  if is_live(other) then worker = other end
+  local other = has_others and call('ZRANDMEMBER', key)
+  if other and is_live(other) then worker = other end
   call('ZREM', key, worker)
   ring(worker)
 end
@@ -62,9 +60,9 @@ local function read_wait(text)
   return tonumber(match(text, '^%S+')), true
 end
 
--- Whether a live worker other than this one sleeps, or was rung and has yet to come, that may take
--- from the lane sooner than one that must wait so long.
-local function is_sooner(lane, waited, but)
+-- Whether a live worker sleeps, or was rung and has yet to come, that may take from the lane sooner
+-- than one that must wait so long.
+local function is_sooner(lane, waited)
   local shapes, sooner = shapes_on(lane), {}
   for at = 1, #shapes, 2 do
     local other = read_wait(shapes[at + 1])
@@ -73,7 +71,7 @@ local function is_sooner(lane, waited, but)
   if not next(sooner) then return false end
   asleep = asleep or call('HGETALL', p .. 'sleepers')
   for at = 1, #asleep, 2 do
-    if sooner[asleep[at + 1]] and asleep[at] ~= but and is_live(asleep[at]) then return true end
+    if sooner[asleep[at + 1]] and asleep[at] ~= risen and is_live(asleep[at]) then return true end
   end
   return false
 end
@@ -82,12 +80,12 @@ end
 -- that may take it soonest, at once rather than after a grace. Whether one was woken.
 local function ring_for(lane, due)
   local shapes = shapes_on(lane)
-  local chosen, chosen_shape, soonest, yields, wakes
+  local chosen, chosen_shape, has_others, soonest, yields, wakes
   for at = 1, #shapes, 2 do
-    local worker, wakes_at = first_sleeper(shapes[at])
+    local worker, wakes_at, others = first_sleeper(shapes[at])
     local waited, may_yield = read_wait(shapes[at + 1])
     if worker and (not soonest or waited < soonest) then
-      chosen, chosen_shape, soonest = worker, shapes[at], waited
+      chosen, chosen_shape, has_others, soonest = worker, shapes[at], others, waited
       yields, wakes = may_yield, wakes_at
     elseif worker and waited == soonest then
       yields, wakes = yields and may_yield, math.min(wakes, wakes_at)
@@ -96,7 +94,7 @@ local function ring_for(lane, due)
   if not chosen then return false end
   if yields and not is_sooner(lane, soonest) then soonest = 0 end
   if wakes <= due + soonest then return false end
-  rouse(chosen_shape, chosen)
+  rouse(chosen_shape, chosen, has_others)
   return true
 end
 
@@ -110,9 +108,9 @@ end
 -- Wake one sleeper that a permit of this gate may help.
 local function ring_gate(key)
   for _, shape in ipairs(call('SMEMBERS', p .. 'gated:' .. key)) do
-    local worker = first_sleeper(shape)
+    local worker, _, has_others = first_sleeper(shape)
     if worker then
-      rouse(shape, worker)
+      rouse(shape, worker, has_others)
       return
     end
   end
@@ -122,10 +120,12 @@ end
 local function ring_share(key)
   for _, entry in ipairs(call('SMEMBERS', p .. 'sharing:' .. key)) do
     local shape, lane = match(entry, '^([^\t]*)\t(.*)$')
-    local worker = call('SISMEMBER', p .. 'lanes', lane) == 1 and first_sleeper(shape)
-    if worker then
-      rouse(shape, worker)
-      return
+    if call('SISMEMBER', p .. 'lanes', lane) == 1 then
+      local worker, _, has_others = first_sleeper(shape)
+      if worker then
+        rouse(shape, worker, has_others)
+        return
+      end
     end
   end
 end
@@ -168,20 +168,29 @@ local function change()
   end
 end
 
--- Remember that the worker waits for what is in the shape, and when it wakes by itself.
-local function lie_down(worker, shape, waits, wakes)
-  learn_shape(shape, waits)
-  call('HSET', p .. 'sleepers', worker, shape)
+-- The worker is awake, and no ring is to be heard any more; the shape it slept in, if any. It is to
+-- lie down again in this script, or to get up. Begins with a write that a full memory lets through.
+local function rise(worker)
+  call('DEL', p .. 'bell:' .. worker)
+  risen = worker
+  local shape = call('HGET', p .. 'sleepers', worker)
+  if shape then call('ZREM', p .. 'sleeping:' .. shape, worker) end
+  return shape
+end
+
+-- Remember that the worker waits for what is in the shape, and when it wakes by itself, given the
+-- shape that it slept in until now.
+local function lie_down(worker, shape, waits, wakes, before)
+  if shape ~= before then
+    learn_shape(shape, waits)
+    call('HSET', p .. 'sleepers', worker, shape)
+  end
   call('ZADD', p .. 'sleeping:' .. shape, wakes, worker)
 end
 
--- Forget that the worker sleeps, and any ring it has not heard; the shape it slept in, if any.
+-- Forget that the worker sleeps; the shape it slept in, if any.
 local function get_up(worker)
-  local shape = call('HGET', p .. 'sleepers', worker)
-  if shape then
-    call('HDEL', p .. 'sleepers', worker)
-    call('ZREM', p .. 'sleeping:' .. shape, worker)
-  end
-  call('DEL', p .. 'bell:' .. worker)
+  local shape = rise(worker)
+  if shape then call('HDEL', p .. 'sleepers', worker) end
   return shape
 end

@@ -23,7 +23,9 @@ end
 
 -- A worker that claims is alive, even before its first beat or after a pause.
 local function keep(worker, about, region, serves, lease)
-  if not is_live(worker) then enlist(worker, about, region, serves, lease, stamp) end
+  if is_live(worker) then return end
+  go_on_when_full()
+  enlist(worker, about, region, serves, lease, stamp)
 end
 
 -- Forget a worker that left, or died long ago.
