@@ -14,7 +14,7 @@ from mulligan.core.errors import InvalidError
 from mulligan.core.job import NewJob
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome, Returned
-from mulligan.core.plan import Gate, Group, Rate, Running, Source, Take
+from mulligan.core.plan import ClaimPlan, Gate, Group, Rate, Running, Source, Take
 from mulligan.stores.redis.server import Value
 
 KINDS = {
@@ -24,6 +24,8 @@ KINDS = {
     int(Priority.URGENT_RETRY): "urgent-retry",
 }
 PRIORITIES = {kind: priority for priority, kind in KINDS.items()}
+# Those whose lanes are lists.
+LISTED = (Priority.NORMAL, Priority.URGENT)
 JSON = msgspec.json.Encoder()
 PACK = msgspec.msgpack.Encoder()
 NO_OPTIONS = b"{}"
@@ -209,6 +211,19 @@ def packed_gate(gate: Gate) -> tuple[str, str, int, float, float, str]:
     return ("rate", gate.key, limit, gate.per, gate.ratio, gate.of)
 
 
+@lru_cache(maxsize=256)
+def plain_lanes(plan: ClaimPlan) -> str:
+    """For each lane of the shape a 1 if all that is due there may start when no other has jobs."""
+    unshared = {step.group for step in plan.steps if not step.of and step.until >= plan.demand}
+    plain = {
+        lane
+        for lane, [(group, _, source), *others] in plan.spots.items()
+        if lane.priority in LISTED and not others and group in unshared and source == Source(lane)
+    }
+    return "".join("1" if lane in plain else "0" for lane in shape_of(plan.groups).lanes)
+
+
+@lru_cache(maxsize=256)
 def packed_steps(steps: tuple[Take, ...]) -> bytes:
     """The steps of a plan, groups numbered from 1."""
     return PACK.encode(

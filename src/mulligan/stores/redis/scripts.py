@@ -8,9 +8,10 @@ from importlib.resources import files
 from msgspec import Struct
 
 INCLUDE = re.compile(r"^-- include: (.+)$", re.MULTILINE)
-# What follows the base is one function inside of it. Each function that a script defines is made
-# anew at every call, and Lua finds a name at once where it lies outside of the function around,
-# but searches all names in use for one that lies in it.
+# What a script includes last, and what follows that, is one function inside of the rest, which has
+# the base at least. Each function that a script defines is made anew at every call, so that one
+# which can answer without those does not make them; and Lua finds a name at once where it lies
+# outside of the function around, but searches all names in use for one that lies in it.
 INNER, OUTER = "return (function()", "end)()"
 COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
 WORD = re.compile(r"\w+")
@@ -28,11 +29,15 @@ class Script(Struct, frozen=True):
 @cache
 def script(name: str) -> Script:
     """The script of this operation, with what it includes before it, each part once."""
-    parts: dict[str, str] = {}
     text = read(f"{name}.lua")
+    first, include_last, rest = text.rpartition("-- include: ")
+    parts: dict[str, str] = {}
+    include(f"-- include: base\n{first}", parts)
+    outer = len(parts)
     include(text, parts)
-    base, *others = parts.values()
-    source = without_unused("\n".join([base, INNER, *others, text, OUTER])).encode()
+    shared = list(parts.values())
+    inside = [INNER, *shared[outer:], include_last + rest, OUTER]
+    source = without_unused("\n".join([*shared[:outer], first, *inside])).encode()
     return Script(name, source, hashlib.sha1(source, usedforsecurity=False).hexdigest())
 
 

@@ -1,6 +1,7 @@
 """The Redis store: the contract's operations, each one script and one round trip."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from mulligan.core.errors import InvalidError, StoreError, UnknownJobError
@@ -34,6 +35,7 @@ from mulligan.stores.redis.encoding import (
     escape,
     lane_name,
     packed_steps,
+    plain_lanes,
     runs_values,
     shape_of,
     token_texts,
@@ -113,6 +115,7 @@ class RedisStore:
             plan.epoch,
             plan.demand,
             packed_steps(plan.steps),
+            plain_lanes(plan),
             shape.name,
             *shape.values,
         )
@@ -287,6 +290,7 @@ class RedisStore:
         return "" if self._clock is None else repr(round(self._clock(), 6))
 
 
+@lru_cache(maxsize=16)
 def presented(worker: Worker) -> tuple[Value, ...]:
     """A worker as scripts know it."""
     for name, value in (("id", worker.id), ("region", worker.region)):

@@ -1,7 +1,8 @@
 -- Walk a plan over the lanes and hand its jobs to the worker.
 -- KEYS[1]  prefix
 -- ARGV     now, worker, worker as JSON, region, what it serves, lease seconds, epoch, demand, steps
---          (msgpack: {group, until, share, carry, of}), name of the shape, what a sleeper waits for
+--          (msgpack: {group, until, share, carry, of}), for each lane a 1 if all that is due there
+--          may start when no other lane has jobs, name of the shape, what a sleeper waits for
 --          (JSON: lanes {lane, how}, gates, shares {key, lane}), how many tiers each group has, how
 --          many lanes there are, the lanes, and of each who takes from it (msgpack: sources {group,
 --          tier, waited, yields, gates {kind, key, limit, per, ratio, of}})
@@ -10,6 +11,11 @@
 --          the ids of the jobs, their texts, and what is not in their texts: number of the lane in
 --          the shape, due or '', counts and trail, with tabs between, each followed by the number
 --          of jobs in a row of which it is true
+-- include: few
+
+local few = claim_few()
+if few then return few end
+
 -- include: cancelling, workers, reading_ahead, gates
 
 local worker, region = ARGV[2], ARGV[4]
@@ -19,13 +25,13 @@ keep(worker, ARGV[3], region, ARGV[5], tonumber(ARGV[6]))
 if tonumber(call('GET', p .. 'epoch') or 0) ~= tonumber(ARGV[7]) then return false end
 local slept_in = rise(worker)
 
-local steps, lane_count, lanes_from = cmsgpack.unpack(ARGV[9]), tonumber(ARGV[13]), 13
+local steps, lane_count, lanes_from = cmsgpack.unpack(ARGV[9]), tonumber(ARGV[14]), 14
 local lines = open_lines(lanes_from, lane_count, demand)
 
 -- The sources of each tier of each group: only of lanes that have jobs is it read who takes from
 -- them. One that yields does not wait where nobody sleeps who would have the job sooner.
 local groups = {}
-for count in string.gmatch(ARGV[12], '%d+') do
+for count in string.gmatch(ARGV[13], '%d+') do
   local tiers = {}
   for tier = 1, count do tiers[tier] = {} end
   groups[#groups + 1] = tiers
@@ -226,7 +232,7 @@ if taken < demand then
     end
   end
   local wakes = again_in and now + again_in or '+inf'
-  lie_down(worker, ARGV[10], ARGV[11], wakes, slept_in)
+  lie_down(worker, ARGV[11], ARGV[12], wakes, slept_in)
 else
   -- This worker comes for nothing more: what still stands here is for another sleeper.
   if slept_in then call('HDEL', p .. 'sleepers', worker) end

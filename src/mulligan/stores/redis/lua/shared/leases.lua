@@ -6,16 +6,10 @@
 --
 -- Counts are tokens used, retries, replays and snoozes, with spaces between. Flags: h has a state
 -- of its own, r is a retry, s needs a look at its state when it ends (unique key, gather, permits).
--- include: lanes
+-- include: ordinary, lanes
 
-local NO_COUNTS, FIRST_COUNTS = '0 0 0 0', '1 0 0 0'
+local NO_COUNTS = '0 0 0 0'
 local known_commons, found_leases, NOT_HELD = {}, {}, {}
-
--- What leases may have in common.
-local function common_text(counts, flags, leased, started, region, lane)
-  return counts .. '\t' .. flags .. '\t' .. leased .. '\t' .. started .. '\t' .. region .. '\t'
-    .. lane
-end
 
 -- What a text says that leases have in common; if their job is done, with when it ended.
 local function read_common(common)
@@ -45,10 +39,6 @@ end
 -- The token of a job that has used so many, given its text, which begins with the first to be used.
 local function token_of(text, used)
   return place_text((tonumber(sub(text, 1, 16)) or 0) + used - 1)
-end
-
-local function running_key(worker)
-  return p .. 'running:' .. worker
 end
 
 -- Add to a result what is to be known of a job that was seized: id, lane, its text, due or '',

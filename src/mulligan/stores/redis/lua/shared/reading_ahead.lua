@@ -1,6 +1,6 @@
 -- Reading lanes ahead during a claim: what is taken from the front of a lane is removed at the end,
 -- with one command for a list and one for a sorted set.
--- include: permits
+-- include: ordinary, permits
 
 local lines_by_lane = {}
 local most
@@ -63,10 +63,7 @@ local function read_list(line)
   end
 end
 
-local byte = string.byte
-local COLON, NO_STATE = byte(':'), {}
--- What every text begins with, a place and a tab; a shorter one is damaged.
-local PLACE_WIDTH = 17
+local NO_STATE = {}
 
 -- Bring the first job of the list that is still pending to the front, with its state read; whether
 -- there is one.
