@@ -158,6 +158,22 @@ class Shape(Struct, frozen=True):
     lanes: tuple[Lane, ...]
 
 
+class Asked(Struct, frozen=True):
+    """A plan as the claim script reads it, and the lanes that its answer names by number."""
+
+    values: tuple[Value, ...]
+    lanes: tuple[Lane, ...]
+
+
+@lru_cache(maxsize=1024)
+def asked_by(plan: ClaimPlan) -> Asked:
+    """The plan for the script; a worker asks by the same one again and again."""
+    shape = shape_of(plan.groups)
+    steps, plain = packed_steps(plan.steps), plain_lanes(plan, shape)
+    numbers = (plan.epoch, plan.demand, steps, plain)
+    return Asked((*numbers, shape.name, *shape.values), shape.lanes)
+
+
 @lru_cache(maxsize=256)
 def shape_of(groups: tuple[Group, ...]) -> Shape:
     """The shape of a plan with these groups; workers of one shape wait for the same things."""
@@ -211,8 +227,7 @@ def packed_gate(gate: Gate) -> tuple[str, str, int, float, float, str]:
     return ("rate", gate.key, limit, gate.per, gate.ratio, gate.of)
 
 
-@lru_cache(maxsize=256)
-def plain_lanes(plan: ClaimPlan) -> str:
+def plain_lanes(plan: ClaimPlan, shape: Shape) -> str:
     """For each lane of the shape a 1 if all that is due there may start when no other has jobs."""
     unshared = {step.group for step in plan.steps if not step.of and step.until >= plan.demand}
     plain = {
@@ -220,10 +235,9 @@ def plain_lanes(plan: ClaimPlan) -> str:
         for lane, [(group, _, source), *others] in plan.spots.items()
         if lane.priority in LISTED and not others and group in unshared and source == Source(lane)
     }
-    return "".join("1" if lane in plain else "0" for lane in shape_of(plan.groups).lanes)
+    return "".join("1" if lane in plain else "0" for lane in shape.lanes)
 
 
-@lru_cache(maxsize=256)
 def packed_steps(steps: tuple[Take, ...]) -> bytes:
     """The steps of a plan, groups numbered from 1."""
     return PACK.encode(

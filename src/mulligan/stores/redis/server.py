@@ -1,7 +1,6 @@
 """Talking to the server: scripts by their hash, blocking reads, and errors in our own words."""
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
@@ -90,9 +89,11 @@ class Server:
 
     async def _exchange(self, packed: Sequence[bytes], patience: float | None) -> list[Any]:
         wire = self._free_wire() or await self._connect()
+        return await self._over(wire, packed, patience)
+
+    async def _over(self, wire: Wire, packed: Sequence[bytes], patience: float | None) -> list[Any]:
         try:
-            async with asyncio.timeout(patience):
-                answers = await wire.exchange(packed)
+            answers = await wire.exchange(packed, patience)
         finally:
             self._idle.append(wire)
         for answer in answers:
@@ -143,9 +144,15 @@ class Server:
         connection is dropped when it is up: the answer must be one that may be lost.
         """
         packed = pack((*words, f"{min(seconds, LONGEST_BLOCK) + GRACE:.3f}"))
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._answer(self._exchange([packed], None))
+        clock = asyncio.get_running_loop().time
+        until = clock() + seconds
+        try:
+            wire = self._free_wire() or await self._connect()
+            await self._over(wire, [packed], until - clock())
+        except TimeoutError:
+            return
+        except (RedisError, OSError) as error:
+            raise self.explained(error) from error
 
     async def _answer(self, answer: Awaitable[T]) -> T:
         try:

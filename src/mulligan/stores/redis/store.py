@@ -31,13 +31,11 @@ from mulligan.stores.redis.adopting import adopt_values
 from mulligan.stores.redis.claims import claimed_of, seized_of
 from mulligan.stores.redis.encoding import (
     JSON,
+    asked_by,
     commit_values,
     escape,
     lane_name,
-    packed_steps,
-    plain_lanes,
     runs_values,
-    shape_of,
     token_texts,
 )
 from mulligan.stores.redis.inbox import Inbox
@@ -108,21 +106,13 @@ class RedisStore:
         check_batch(plan.demand)
         self._inbox.listen()
         self._worker = worker.id
-        shape = shape_of(plan.groups)
-        answer = await self._run(
-            "claim",
-            *presented(worker),
-            plan.epoch,
-            plan.demand,
-            packed_steps(plan.steps),
-            plain_lanes(plan),
-            shape.name,
-            *shape.values,
-        )
+        asked = asked_by(plan)
+        answer = await self._run("claim", *presented(worker), *asked.values)
         if answer is None:
             return Claimed([], stale=True)
-        claimed, damaged = claimed_of(answer, shape.lanes, worker)
-        await self._condemn(damaged, worker)
+        claimed, damaged = claimed_of(answer, asked.lanes, worker)
+        if damaged:
+            await self._condemn(damaged, worker)
         return claimed
 
     async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
@@ -144,7 +134,8 @@ class RedisStore:
             "beat", *presented(worker), len(ids), *ids, *tokens
         )
         seized, damaged = seized_of(rows)
-        await self._condemn(damaged, worker)
+        if damaged:
+            await self._condemn(damaged, worker)
         return Beat(
             [holding[number] for number in lost],
             decoding.facts_of(packed),
@@ -163,7 +154,8 @@ class RedisStore:
             return []
         self._worker = worker.id
         seized, damaged = seized_of(await self._run("seize", *presented(worker), limit))
-        await self._condemn(damaged, worker)
+        if damaged:
+            await self._condemn(damaged, worker)
         return seized
 
     async def promote(self, limit: int) -> int:
@@ -266,9 +258,8 @@ class RedisStore:
 
     async def _condemn(self, damaged: Sequence[Dead], worker: Worker) -> None:
         """End what the worker holds and cannot read."""
-        if damaged:
-            values = [part for each in damaged for part in (each.lease.job, encode(each.failure))]
-            await self._run("condemn", worker.id, *values)
+        values = [part for each in damaged for part in (each.lease.job, encode(each.failure))]
+        await self._run("condemn", worker.id, *values)
 
     async def _each(self, name: str, jobs: Sequence[str], *values: Value) -> list[bool]:
         check_batch(len(jobs))

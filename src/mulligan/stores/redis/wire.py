@@ -38,17 +38,30 @@ class Wire(asyncio.Protocol):
         self._answers: list[Any] = []
         self._waiting: asyncio.Future[None] | None = None
         self._expected = 0
-        self.closed = False
+        self._closed = False
 
-    async def exchange(self, packed: Sequence[bytes]) -> list[Any]:
-        """Send commands and wait for all their answers; an error of the server is one of them."""
+    @property
+    def closed(self) -> bool:
+        """Whether there is nobody at the other end any more."""
+        return self._closed or self._transport.is_closing()
+
+    async def exchange(self, packed: Sequence[bytes], patience: float | None) -> list[Any]:
+        """Send commands and wait for all their answers; an error of the server is one of them.
+
+        Raises TimeoutError if they have not come after so many seconds.
+        """
         self.send(packed)
-        self._waiting = self._loop.create_future()
+        waiting = self._waiting = self._loop.create_future()
+        # As asyncio.timeout, which costs several times as much.
+        timer = None if patience is None else self._loop.call_later(patience, self._give_up)
         try:
-            await self._waiting
+            await waiting
         except BaseException:
             self.close()
             raise
+        finally:
+            if timer is not None:
+                timer.cancel()
         answers, self._answers = self._answers, []
         return answers
 
@@ -59,7 +72,7 @@ class Wire(asyncio.Protocol):
 
     def close(self) -> None:
         """Close at once."""
-        self.closed = True
+        self._closed = True
         self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
@@ -77,12 +90,18 @@ class Wire(asyncio.Protocol):
 
     def eof_received(self) -> None:
         """Take no more orders; the transport closes itself."""
-        self.closed = True
+        self._closed = True
 
     def connection_lost(self, error: Exception | None) -> None:
         """Tell who waits."""
-        self.closed = True
+        self._closed = True
+        lost = LostError("the server closed the connection")
+        lost.__cause__ = error
+        self._fail(lost)
+
+    def _give_up(self) -> None:
+        self._fail(TimeoutError())
+
+    def _fail(self, error: Exception) -> None:
         if self._waiting is not None and not self._waiting.done():
-            lost = LostError("the server closed the connection")
-            lost.__cause__ = error
-            self._waiting.set_exception(lost)
+            self._waiting.set_exception(error)
