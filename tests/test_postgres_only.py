@@ -428,13 +428,12 @@ def explained(connection, store, plan, epoch) -> tuple[list[Any], list[str]]:
     from mulligan.stores.postgres._store import _me  # noqa: PLC0415
 
     current = ClaimPlan(plan.demand, plan.groups, plan.steps, epoch)
-    sources = _encode.plan_sources(current)
     found = explaining(connection)
     rows = connection.execute(
         store._statements["claim"],
         (
             *(1_000_000_000_000, _me(ANN), "channel", epoch, current.demand),
-            *_encode.plan_arrays(current, sources),
+            *_encode.plan_arrays(current),
         ),
     ).fetchall()
     return rows, found

@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -82,13 +83,11 @@ def _columns(
     )
 
 
-def plan_sources(plan: ClaimPlan) -> list[Source]:
-    """Every source of the plan, in the order in which SQL numbers them from 1."""
-    return [source for group in plan.groups for tier in group.tiers for source in tier]
-
-
-def plan_arrays(plan: ClaimPlan, sources: Sequence[Source]) -> tuple[Any, ...]:
-    """A plan as the arrays that `claim` takes, from `queues` on."""
+# An idle worker claims by the same plan again and again.
+@lru_cache(maxsize=100)
+def plan_arrays(plan: ClaimPlan) -> tuple[Any, ...]:
+    """A plan as the arrays that `claim` takes, from `lanes` on; SQL numbers its sources from 1."""
+    sources = plan.sources
     tier_ends: list[tuple[int, int]] = []
     group_ends: list[tuple[int, int]] = []
     seen = 0

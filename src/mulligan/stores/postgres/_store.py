@@ -133,13 +133,12 @@ class PostgresStore:
 
     async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
         check_batch(plan.demand)
-        sources = _encode.plan_sources(plan)
         rows = await self._count_up(
             "claim",
             *(_me(worker), self._bells.channel, plan.epoch, plan.demand),
-            *_encode.plan_arrays(plan, sources),
+            *_encode.plan_arrays(plan),
         )
-        answer = _decode.claimed(rows, sources, worker)
+        answer = _decode.claimed(rows, plan.sources, worker)
         if not answer.stale:
             self._bells.claimed(worker.id)
         self._sweeper.killed("waiting", len(answer.claims))
