@@ -9,6 +9,7 @@ from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.settings import BATCH_LIMIT
 
 Values = TypeVar("Values")
+Reply = TypeVar("Reply")
 Batch = Sequence[NewJob]
 
 
@@ -27,17 +28,28 @@ async def batch_by_batch(
 async def one_ahead(
     batches: Sequence[Batch],
     encode: Callable[[Batch], Values],
-    send: Callable[[Batch, Values], Awaitable[list[Enqueued]]],
+    send: Callable[[Batch, Values], Awaitable[Reply]],
+    read: Callable[[Batch, Reply], list[Enqueued]],
 ) -> list[Enqueued]:
-    """Have each batch stored before the next is sent, which is encoded meanwhile."""
+    """Have each batch stored before the next is sent.
 
-    async def encoded(batch: Batch) -> Values:
-        return encode(batch)
-
+    Meanwhile the next is encoded, and what was said to the last is read: the store need not wait.
+    """
     answers: list[Enqueued] = []
+    stored: list[tuple[Batch, Reply]] = []
+
+    async def meanwhile(following: Batch) -> Values:
+        values = encode(following)
+        if stored:
+            answers.extend(read(*stored.pop()))
+        return values
+
     values = encode(batches[0])
     for batch, following in pairwise(batches):
-        # in this order, so that the batch is on its way before the next is looked at
-        stored, values = await asyncio.gather(send(batch, values), encoded(following))
-        answers += stored
-    return answers + await send(batches[-1], values)
+        # in this order, so that the batch is on its way before anything else is done
+        reply, values = await asyncio.gather(send(batch, values), meanwhile(following))
+        stored.append((batch, reply))
+    stored.append((batches[-1], await send(batches[-1], values)))
+    for each in stored:
+        answers.extend(read(*each))
+    return answers

@@ -30,12 +30,12 @@ class Sender:
         """Have every batch stored, and the last of them on the disk."""
         async with self._connections.use() as connection:
 
-            async def accept(batch: Batch, columns: tuple[Any, ...]) -> list[Enqueued]:
+            async def accept(batch: Batch, columns: tuple[Any, ...]) -> Any:
                 # a pooler keeps its connection to us when it loses that to the server
                 waits = batch is batches[-1] or self._connections.pooled
                 statement = self._statements["accept" if waits else "accept_soon"]
                 values = (self._now(), *columns)
                 [[before, *_]] = await self._connections.run(statement, values, connection)
-                return enqueued(batch, before)
+                return before
 
-            return await one_ahead(batches, packed_columns, accept)
+            return await one_ahead(batches, packed_columns, accept, enqueued)
