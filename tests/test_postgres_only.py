@@ -718,21 +718,25 @@ async def test_many_who_count_at_once_do_not_deadlock(store, url):
 
 # -- many batches ------------------------------------------------------------------------------
 
+# Notes for each new job whether the transaction that stores it waits for the disk.
+SEE_WHO_WAITS = """
+CREATE TABLE seen AS SELECT ''::text AS id, ''::text AS waits WHERE false;
+CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    INSERT INTO seen VALUES (NEW.id, current_setting('synchronous_commit'));
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER see AFTER INSERT ON job DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION see()
+"""
+
 
 async def test_only_the_last_of_many_batches_waits_for_the_disk(store, url, monkeypatch):
     monkeypatch.setattr("mulligan.stores.batches.BATCH_LIMIT", 2)
     await store.enqueue(jobs("x"))
     [connection] = store._connections._idle
     with connected(url) as other:
-        other.execute(
-            "CREATE TABLE seen AS SELECT ''::text AS id, ''::text AS waits WHERE false;"
-            "CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-            " INSERT INTO seen VALUES (NEW.id, current_setting('synchronous_commit'));"
-            " RETURN NULL; END $$;"
-            "CREATE CONSTRAINT TRIGGER see AFTER INSERT ON job DEFERRABLE INITIALLY DEFERRED"
-            " FOR EACH ROW EXECUTE FUNCTION see()"
-        )
-        other.execute(f"ALTER FUNCTION see() SET search_path TO {schema_of(url)}".encode())
+        other.execute(SEE_WHO_WAITS)
         await store.enqueue_all(jobs("a", "b", "c", "d", "e"))
         seen = other.execute("SELECT id, waits FROM seen ORDER BY id").fetchall()
     assert seen == [("a", "off"), ("b", "off"), ("c", "off"), ("d", "off"), ("e", "on")]
@@ -1143,6 +1147,53 @@ async def test_notify_is_sent_only_when_a_waiter_is_registered(store, url):
         assert heard() == [ANN.id]
         await store.enqueue(jobs("c"))
         assert heard() == []
+
+
+async def test_whoever_is_called_for_a_job_need_not_wait_for_the_disk(store, url):
+    with connected(url) as other:
+        other.execute(SEE_WHO_WAITS)
+        await store.enqueue(jobs("nobody is asleep"))
+        await claim(store, demand=2)
+        await store.enqueue(jobs("Ann is called"))
+        await store.enqueue(jobs("she is on her way"))
+        seen = dict(other.execute("SELECT id, waits FROM seen").fetchall())
+    waits = {"nobody is asleep": "on", "Ann is called": "off", "she is on her way": "on"}
+    assert seen == waits
+    assert names(await claim(store, demand=9)) == ["Ann is called", "she is on her way"]
+
+
+async def test_a_job_that_somebody_was_called_for_is_on_the_disk_when_it_is_stored(store, url):
+    await store.enqueue(jobs("a"))
+    await claim(store, demand=2)
+    with connected(url) as other:
+        other.execute("SET synchronous_commit = off")
+        other.execute("UPDATE job SET trail = 'x' WHERE id = 'a'")
+        [[end]] = other.execute("SELECT pg_current_wal_insert_lsn()").fetchall()
+        [stored] = await store.enqueue(jobs("b"))
+        assert stored.created
+        flushed = other.execute("SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn", (end,))
+        assert flushed.fetchone() == (True,)
+
+
+async def test_what_was_handed_out_survives_a_crash_though_its_producer_still_waited_for_the_disk():
+    try:
+        server = PostgresServer()
+        await asyncio.to_thread(server.start)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    try:
+        async with opened(server.url) as store:
+            await claim(store, demand=1)
+            soon = store._statements["accept_soon"], (None, *packed_columns(jobs("a")))
+            await store._connections.run(*soon)
+            [handed_out] = (await claim(store, demand=1)).claims
+            server.kill()
+            await asyncio.to_thread(server.start)
+            stored = await store.get("a")
+            assert stored is not None
+            assert (stored.status, stored.token) == ("processing", handed_out.token)
+    finally:
+        server.stop()
 
 
 async def test_without_listen_workers_poll(url, caplog):

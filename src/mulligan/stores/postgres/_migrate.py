@@ -24,7 +24,7 @@ DECLARE
     old text;
 BEGIN
     FOREACH old IN ARRAY functions LOOP
-        EXECUTE 'DROP FUNCTION IF EXISTS ' || old || ' CASCADE';
+        EXECUTE 'DROP ROUTINE IF EXISTS ' || old || ' CASCADE';
     END LOOP;
     FOREACH old IN ARRAY views LOOP
         EXECUTE 'DROP VIEW IF EXISTS ' || old || ' CASCADE';

@@ -20,7 +20,7 @@ OUTCOMES = (
 )
 
 CALLS: dict[str, tuple[str, ...]] = {
-    "accept": (*NOW, *JOBS),
+    "receive": (*NOW, *JOBS),
     "accept_within": (*NOW, *JOBS),
     "claim": (*NOW, "jsonb", "text", "integer", "integer", *PLAN),
     "finish": (*NOW, "text[]", "bigint[]", "bytea[]"),
@@ -76,7 +76,8 @@ class Statements(dict[str, str]):
             )
             for function, kinds in CALLS.items()
         )
-        # the same, answered before the disk has it
-        self["accept_soon"] = self["accept"].replace(
-            "*", "*, set_config('synchronous_commit', 'off', true)", 1
+        # answered when the disk has it, and before
+        self["accept"] = f"CALL {name}.accept({places(CALLS['receive'])}, NULL)"
+        self["accept_soon"] = self["receive"].replace(
+            "*", "before, set_config('synchronous_commit', 'off', true)", 1
         )

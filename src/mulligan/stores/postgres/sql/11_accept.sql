@@ -36,14 +36,15 @@ BEGIN
 END
 $$;
 
--- accept(given, columns of the new jobs): ring and store, as an operation of its own.
--- A job that turns out to be there already has rung in vain: harmless.
-CREATE FUNCTION accept(
+-- receive(given, columns of the new jobs): ring and store.
+-- Result: what `add` said, and whether anybody was rung. A job that turns out to be there already
+-- has rung in vain: harmless.
+CREATE FUNCTION receive(
     given bigint, ids text[], queues text[], tasks text[], bodies bytea[], regions text[],
     priorities smallint[], delays bigint[], unique_keys text[], concurrency_keys text[],
     concurrency_limits integer[], expire bigint[], unique_ins text[], await integer[],
-    gathers text[], gather_places integer[]
-) RETURNS text[]
+    gathers text[], gather_places integer[], OUT before text[], OUT rung boolean
+)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET enable_seqscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off
@@ -53,8 +54,43 @@ DECLARE
     called boolean[] := ring_new(now, cardinality(ids), queues, regions, priorities, delays, await,
                                  NULL);
 BEGIN
-    RETURN add(now, called, NULL, ids, queues, tasks, bodies, regions, priorities, delays,
-               unique_keys, concurrency_keys, concurrency_limits, expire, unique_ins, await,
-               gathers, gather_places);
+    before := add(now, called, NULL, ids, queues, tasks, bodies, regions, priorities, delays,
+                  unique_keys, concurrency_keys, concurrency_limits, expire, unique_ins, await,
+                  gathers, gather_places);
+    rung := called IS NOT NULL;
 END
 $$;
+
+-- accept(given, columns of the new jobs, before): receive them as an operation of its own.
+-- Whoever was rung hears of it when the jobs are committed, and need not wait until they are on
+-- the disk: they are committed without, so that the claim is under way while the disk is waited for
+-- in a second transaction, which writes an empty message to the log for no other reason. The log
+-- keeps the order of commits, so that a claim which is on the disk has the job there, too.
+-- (A procedure that commits may have no search path of its own. Hence the name of the schema.)
+DO $make$
+BEGIN
+    EXECUTE format($procedure$
+CREATE PROCEDURE accept(
+    given bigint, ids text[], queues text[], tasks text[], bodies bytea[], regions text[],
+    priorities smallint[], delays bigint[], unique_keys text[], concurrency_keys text[],
+    concurrency_limits integer[], expire bigint[], unique_ins text[], await integer[],
+    gathers text[], gather_places integer[], INOUT before text[]
+)
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    received record := %I.receive(
+        given, ids, queues, tasks, bodies, regions, priorities, delays, unique_keys,
+        concurrency_keys, concurrency_limits, expire, unique_ins, await, gathers, gather_places);
+BEGIN
+    before := received.before;
+    IF received.rung THEN
+        SET LOCAL synchronous_commit = off;
+        COMMIT;
+        PERFORM pg_catalog.pg_logical_emit_message(true, 'mulligan', ''::text);
+    END IF;
+END
+$$
+    $procedure$, current_schema());
+END
+$make$;
