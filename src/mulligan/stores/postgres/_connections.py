@@ -4,7 +4,7 @@ import asyncio
 import random
 import select
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import psycopg
@@ -71,12 +71,11 @@ class Connections:
     @asynccontextmanager
     async def use(self) -> AsyncIterator[Connection]:
         """A connection for a while; it is kept for the next user only if it is as good as new."""
-        async with self._room:
-            connection = await self._idle_one() or await self.connect()
-            try:
-                yield connection
-            finally:
-                await self._keep(connection)
+        connection = await self._take()
+        try:
+            yield connection
+        finally:
+            await self._give_back(connection)
 
     async def run(
         self, query: str, values: tuple[Any, ...] = (), on: Connection | None = None
@@ -102,8 +101,14 @@ class Connections:
         pause = FIRST_PAUSE
         for left in reversed(range(TRIES)):
             try:
-                async with self.use() if on is None else nullcontext(on) as connection:
+                if on is not None:
+                    return await work(on)
+                # as in `use`, whose way costs more than all the rest of this
+                connection = await self._take()
+                try:
                     return await work(connection)
+                finally:
+                    await self._give_back(connection)
             except psycopg.Error as error:
                 if error.sqlstate not in PASSING or not left:
                     raise self.translated(error) from None
@@ -129,6 +134,20 @@ class Connections:
             reason = type(error).__name__
         return f"PostgreSQL at {self.place.shown} {what}: {reason}"
 
+    async def _take(self) -> Connection:
+        await self._room.acquire()
+        try:
+            return await self._idle_one() or await self.connect()
+        except BaseException:
+            self._room.release()
+            raise
+
+    async def _give_back(self, connection: Connection) -> None:
+        try:
+            await self._keep(connection)
+        finally:
+            self._room.release()
+
     async def _idle_one(self) -> Connection | None:
         """An idle connection that the server has not ended meanwhile, say because it restarted."""
         while self._idle:
@@ -139,11 +158,11 @@ class Connections:
         return None
 
     async def _keep(self, connection: Connection) -> None:
-        if connection.closed:
+        if connection.pgconn.transaction_status == TransactionStatus.IDLE:
+            self._idle.append(connection)
+        elif connection.closed:
             # its siblings have most likely met the same end
             await self.close()
-        elif connection.info.transaction_status == TransactionStatus.IDLE:
-            self._idle.append(connection)
         else:
             await connection.close()
 
