@@ -17,7 +17,7 @@ from tests.resources.working import until, worker
 
 EVERY = 1.0
 BATCH, PAUSE = 50, 0.25
-MOST_GROWN_MIB, MOST_MORE_FILES = 8.0, 4
+MOST_GROWN_MIB, MOST_MORE_FILES = 4.0, 4
 
 
 def main() -> None:
