@@ -93,6 +93,12 @@ def test_the_delay_is_that_of_the_retry_to_come(retry_count, delay):
     assert decided(claimed(retry_count=retry_count), OOPS).delay == delay
 
 
+def test_a_count_that_was_made_negative_counts_as_none():
+    outcome = decided(claimed(Retry(3, Delays((5, 7))), retry_count=-3), OOPS)
+    assert isinstance(outcome, Again)
+    assert outcome.delay == 5
+
+
 def test_the_last_failure_is_a_dead_letter():
     assert decided(claimed(retry_count=3), OOPS) == Dead(
         claimed().lease,

@@ -157,14 +157,22 @@ HARMLESS = {
 KINDS = [pytest.param(kind, id=kind) for kind in DAMAGES]
 
 
+# What begins anew, with a policy that waits for hours between all its attempts.
+BEGINS_ANEW = {"nothing private", "private is empty"}
+
+
 @asynccontextmanager
-async def damaged(kind: str, folder: Path) -> AsyncIterator[tuple[Mulligan, Store]]:
-    """An app with a job for each kind of damage, and one after them."""
+async def damaged(
+    kind: str, folder: Path, *, fails: bool = False
+) -> AsyncIterator[tuple[Mulligan, Store]]:
+    """An app with a job for each kind of damage, which may fail besides, and one after them."""
     async with fresh_url(kind, folder) as url:
         app = Mulligan(url, settings=QUICK, signing_keys=())
 
         @app.task(retry=SOON)
-        async def victim(number: int) -> None: ...
+        async def victim(number: int) -> None:
+            if fails and number == 1:
+                raise ValueError("no luck")
 
         try:
             for name, damage in DAMAGES[kind].items():
@@ -185,6 +193,14 @@ async def test_work_goes_on_beside_damaged_jobs_and_each_of_them_ends(kind, tmp_
         dead = {job.id for job in jobs if job.status == "failed" and job.last_failure_reason}
         assert {job.id for job in jobs if job.status == "done"} == HARMLESS[kind]
         assert dead == DAMAGES[kind].keys() - HARMLESS[kind]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_damaged_jobs_that_fail_besides_end_too(kind, tmp_path):
+    async with damaged(kind, tmp_path, fails=True) as (app, store), working(app):
+        assert (await ended(store, "after")).status == "done"
+        jobs = [await ended(store, name) for name in DAMAGES[kind].keys() - BEGINS_ANEW]
+    assert {job.status for job in jobs} == {"failed"}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -85,7 +85,8 @@ def after_failure(
         return Dead(claim.lease, failure, told(claim, policy, failure))
     delay = failed.delay
     if delay is None:
-        delay = policy.retry.backoff.delay(claim.attempt, draw, depth)
+        # Another program may have made the count negative, and a list has no place below the first.
+        delay = policy.retry.backoff.delay(max(1, claim.attempt), draw, depth)
     trail = read_trail(claim.trail).after(claim.worker_region, delay, lost=lost)
     lane = route(claim, policy.retry, facts, trail)
     return Again(claim.lease, lane, delay, replace(failure, delay=delay), trail.write())
