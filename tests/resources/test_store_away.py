@@ -15,7 +15,9 @@ from tests.resources.working import Process, worker
 from tests.servers import SERVERS
 from tests.stores import require, with_query
 
-AWAY, DEAF, MOST = 6.0, 4.0, 0.02
+AWAY, MOST = 6.0, 0.02
+# It was found to use up to a hundredth of a core; a loop that does not rest uses all of one.
+SILENT, SPINNING = 2.5, 0.2
 T = TypeVar("T")
 
 
@@ -45,10 +47,10 @@ def test_a_server_that_says_nothing_is_given_up_and_used_again_when_it_speaks(st
             with deaf(server):
                 with pytest.raises(StoreUnavailableError):
                     quick.using(id="perhaps").enqueue(2)
-                share = at_work(process, DEAF)
+                share = at_work(process, SILENT)
             again = insisted(lambda: quick.using(id="perhaps").enqueue(2))
             assert insisted(lambda: again.result(timeout=60)) == 2
-    assert share < MOST
+    assert share < SPINNING
 
 
 @pytest.mark.slow
@@ -57,9 +59,9 @@ def test_a_worker_is_idle_while_another_holds_its_file_and_goes_on_after_it(tmp_
     with worker(url) as process:
         assert ask(url, 1) == 1
         with locked(url):
-            share = at_work(process, DEAF)
+            share = at_work(process, SILENT)
         assert ask(url, 2) == 2
-    assert share < MOST
+    assert share < SPINNING
 
 
 def at_work(process: Process, seconds: float) -> float:
