@@ -148,7 +148,7 @@ class Chain(Generic[P, R]):
         # a life, after which its later jobs are named.
         if not first.created or self.parts[0].placement.id is not None:
             flow = await self.app.access.acall(lambda store: found_chain(store, first.id, flow))
-        return ChainHandle(self.app, flow, created=first.created)
+        return ChainHandle(self.app, flow.root, first.created, flow)
 
 
 # What only the first job of a chain can have; the others come when their turn is.

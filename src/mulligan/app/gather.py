@@ -42,13 +42,13 @@ async def send_gathered(
     if job is None:
         flow, jobs = gathered(new_id(), list(calls), parts)
         await app.asend(jobs, together=True)
-        return ChainHandle(app, flow, created=True)
+        return ChainHandle(app, flow.root, created=True, _flow=flow)
     root = check_root(check_name("id", job))
     flow, jobs = gathered(root, list(calls), parts, named=True)
     answers = await app.asend(jobs, together=True)
     await app.access.acall(lambda store: refuse_leftovers(store, root, answers))
     flow = await app.access.acall(lambda store: found_chain(store, jobs[0].id, flow))
-    return ChainHandle(app, flow, created=answers[0].created)
+    return ChainHandle(app, flow.root, answers[0].created, flow)
 
 
 async def refuse_leftovers(store: Store, root: str, answers: Sequence[Enqueued]) -> None:

@@ -3,6 +3,8 @@
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from msgspec import Struct
+
 from mulligan.core.durations import Seconds, seconds
 from mulligan.core.errors import (
     InvalidError,
@@ -23,15 +25,12 @@ R = TypeVar("R")
 FIRST_LOOK, LONGEST_LOOK = 0.005, 0.25
 
 
-class JobHandle(Generic[R]):
+class JobHandle(Struct, Generic[R], frozen=True, gc=False):
     """One job, by id. `created` is False if it was there before the call that returned this."""
 
-    __slots__ = ("_app", "created", "id")
-
-    def __init__(self, app: "Mulligan", job: str, *, created: bool = False) -> None:
-        self._app = app
-        self.id = job
-        self.created = created
+    _app: "Mulligan"
+    id: str
+    created: bool
 
     def __repr__(self) -> str:
         return f"<job {self.id}>"

@@ -216,7 +216,7 @@ class Mulligan:
     async def aenqueue_many(self, calls: Iterable[Prepared[R]]) -> list[JobHandle[R]]:
         """Enqueue calls in batches, each batch as a whole or not at all."""
         answers = await self.asend([call.job for call in calls])
-        return [JobHandle(self, answer.id, created=answer.created) for answer in answers]
+        return [JobHandle(self, job, created) for job, created in answers]
 
     async def asend(self, jobs: Sequence[NewJob], *, together: bool = False) -> list[Enqueued]:
         """Store jobs in batches; those that belong `together` share a trace."""
@@ -233,7 +233,7 @@ class Mulligan:
 
     def job(self, job: str) -> JobHandle[Any]:
         """A handle on a job by its id."""
-        return JobHandle(self, check_word("job", job))
+        return JobHandle(self, check_word("job", job), created=False)
 
     def dead_letters(self, queue: str | None = None) -> DeadLetters:
         """The failed jobs of a queue, or of all."""

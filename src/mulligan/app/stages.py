@@ -1,6 +1,6 @@
 """A chain that was enqueued: how far it is, and its result."""
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,9 +11,6 @@ from mulligan.core.flow import Flow, flow_of, following_of, is_spread, member_id
 from mulligan.core.job import Attempt, Job, life_of
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.stores.contract import Store
-
-if TYPE_CHECKING:
-    from mulligan.app.mulligan import Mulligan
 
 R = TypeVar("R")
 SHOWN_MEMBERS = 100
@@ -33,14 +30,10 @@ class StageView(Struct, frozen=True):
     members: int = 1
 
 
-class ChainHandle(JobHandle[R]):
+class ChainHandle(JobHandle[R], frozen=True, gc=False):
     """A chain, by the id of its first job. Its result is that of the last stage."""
 
-    __slots__ = ("_flow",)
-
-    def __init__(self, app: "Mulligan", flow: Flow, *, created: bool = False) -> None:
-        super().__init__(app, flow.root, created=created)
-        self._flow = flow
+    _flow: Flow
 
     def __repr__(self) -> str:
         return f"<chain {self.id}: {' | '.join(self._flow.path)}>"
