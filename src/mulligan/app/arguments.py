@@ -43,12 +43,12 @@ class Types:
         self.names = list(declared)
         self.plain = all(each is None for each in declared.values())
         simple = len(declared) == len(self.positional) and SIMPLE.issuperset(self.positional)
-        self._simple = tuple(self.positional) if simple else None
+        self._simple = list(self.positional) if simple else None
         self._numbers = [place for place, kind in enumerate(self.positional) if kind is int]
 
     def fit(self, args: tuple[Any, ...]) -> bool:
         """Whether these are all of the arguments, and simple: what most calls are, told quickly."""
-        if tuple(map(type, args)) != self._simple:
+        if [*map(type, args)] != self._simple:
             return False
         for place in self._numbers:  # noqa: SIM110 - a generator would take twice as long
             if not INT_LEAST <= args[place] <= INT_MOST:

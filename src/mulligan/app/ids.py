@@ -2,10 +2,12 @@
 
 import itertools
 import os
-import time
+from time import time_ns
 
+MILLISECOND = 1_000_000
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
-# Two digits at a time: an id is made for every job.
+# Two digits at a time: an id is made for every job. Of the last two only 1,024 pairs are used, so
+# that the number above them is found without a division.
 PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
 _count = itertools.count()
 _process = ""
@@ -15,13 +17,14 @@ _beginning = (0, 0, "")
 def new_id() -> str:
     """A new id: milliseconds, this process, and a counter, of eight, eight and six digits."""
     global _beginning  # noqa: PLW0603 - all but the last two digits, until they change
-    now = time.time_ns() // 1_000_000
-    high, low = divmod(next(_count), 1296)
-    before, above, digits = _beginning
-    if before != now or above != high:
-        digits = base36(now, 8) + _process + base36(high, 4)
-        _beginning = (now, high, digits)
-    return digits + PAIRS[low]
+    now = time_ns()
+    number = next(_count)
+    high = number >> 10
+    until, above, digits = _beginning
+    if now >= until or above != high:
+        digits = base36(now // MILLISECOND, 8) + _process + base36(high, 4)
+        _beginning = (now - now % MILLISECOND + MILLISECOND, high, digits)
+    return digits + PAIRS[number & 1023]
 
 
 def base36(number: int, width: int) -> str:

@@ -83,11 +83,11 @@ class Placement(Struct, frozen=True, dict=True):
         task: str,
         args: bytes,
         kwargs: bytes,
-        *,
         limit: int,
+        *,
         flow: Flow | None = None,
     ) -> NewJob:
-        """The job that these arguments make."""
+        """The job that these arguments make, if its body is within the limit."""
         if flow is None:
             before, after = self._frames.get(task) or self._frame(task)
             body = b"".join((before, args, KWARGS, kwargs, after))
@@ -110,7 +110,7 @@ class Placement(Struct, frozen=True, dict=True):
             body,
             self.region or "default",
             self.priority,
-            self._delay(),
+            self.delay if self.run_after is None else seconds_until(self.run_after),
             self.unique_key,
             self.concurrency_key,
             self.concurrency_limit,
@@ -148,10 +148,10 @@ class Placement(Struct, frozen=True, dict=True):
         self._frames[task] = before, after
         return before, after
 
-    def _delay(self) -> float:
-        if self.run_after is None:
-            return self.delay
-        return max(0.0, (self.run_after - datetime.now(UTC)).total_seconds())
+
+def seconds_until(moment: datetime) -> float:
+    """How long it is until then; 0 for a moment that has passed."""
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
 
 
 def check_priority(value: object) -> Priority:

@@ -132,8 +132,9 @@ class Task(Generic[P, R]):
         packed_args, packed_kwargs = self._arguments.pack(args, kwargs)
         limit = self.app.settings.payload_limit
         job = placement.id or new_id()
-        begun = None if flow is None else flow(job)
-        return placement.job(job, self.name, packed_args, packed_kwargs, limit=limit, flow=begun)
+        if flow is None:
+            return placement.job(job, self.name, packed_args, packed_kwargs, limit)
+        return placement.job(job, self.name, packed_args, packed_kwargs, limit, flow=flow(job))
 
 
 class PlainTask(Task[P, R]):

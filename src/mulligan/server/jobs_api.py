@@ -113,7 +113,7 @@ def new_job(service: Service, asked: Enqueue) -> NewJob:
     if not service.declares:
         placement = replace(Placement(), **checked(options))
         limit = service.settings.payload_limit
-        return placement.job(new_id(), check_name("task", asked.task), args, kwargs, limit=limit)
+        return placement.job(new_id(), check_name("task", asked.task), args, kwargs, limit)
     task = service.tasks.get(asked.task)
     if task is None:
         known = ", ".join(service.tasks) or "none"
