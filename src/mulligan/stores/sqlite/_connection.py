@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from mulligan.core.durations import rounded
 from mulligan.core.errors import StoreError, StoreUnavailableError
+from mulligan.stores.sqlite._checkpoint import Checkpointer
 from mulligan.stores.sqlite._lending import Lendable
 from mulligan.stores.sqlite._log import Log
 from mulligan.stores.sqlite._schema import check_library, migrate
@@ -64,9 +65,12 @@ class Connection:
         self._clock = clock
         self._db = patiently(lambda: connect(place), place.path)
         self.log = Log(place.path) if place.pressed else None
+        self._checkpointer = None if place.in_memory else Checkpointer(place.path, self._db)
 
     def close(self) -> None:
         """Let go of the file."""
+        if self._checkpointer is not None:
+            self._checkpointer.close()
         if self.log is not None:
             self.log.close()
         self._db.close()
@@ -130,6 +134,8 @@ class Connection:
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise
+        if writes and self._checkpointer is not None:
+            self._checkpointer.look()
         return replies, calls
 
 
@@ -152,6 +158,7 @@ def connect(place: Place) -> Lendable:
     try:
         if not place.in_memory:
             keep_log(db, place.path)
+            db.execute("PRAGMA wal_autocheckpoint = 0")
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         db.execute("PRAGMA temp_store = MEMORY")

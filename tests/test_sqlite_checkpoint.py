@@ -1,0 +1,223 @@
+"""How the log of a SQLite file is carried over into it: by a thread, beside the work."""
+
+import shutil
+import sqlite3
+import threading
+import time
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+
+from mulligan.stores.sqlite import SqliteStore, _checkpoint
+from mulligan.stores.sqlite._checkpoint import Checkpointer
+from tests.contract.making import job
+
+PATIENCE = 60
+
+
+class Thread:
+    """What the thread does: it may be stopped after it has carried over, or be made to fail."""
+
+    def __init__(self):
+        self.carried_over = 0
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
+        self.failure = None
+
+    def connect(self, path, **options):
+        self.db = sqlite3.connect(path, **options)
+        return self
+
+    def execute(self, statement):
+        if self.failure is not None:
+            raise self.failure
+        row = self.db.execute(statement).fetchone()
+        self.carried_over += 1
+        assert self.may_go_on.wait(PATIENCE)
+        return SimpleNamespace(fetchone=lambda: row)
+
+    def close(self):
+        self.db.close()
+
+
+@pytest.fixture
+def thread(monkeypatch):
+    made = Thread()
+    monkeypatch.setattr(_checkpoint, "connect", made.connect)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def sizes(monkeypatch):
+    monkeypatch.setattr(_checkpoint, "STEP", 20)
+    monkeypatch.setattr(_checkpoint, "LITTLE", 10)
+    monkeypatch.setattr(_checkpoint, "LONGEST", 100)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "some.db"
+
+
+@pytest.fixture
+def db(path):
+    made = sqlite3.connect(path, isolation_level=None)
+    made.execute("PRAGMA journal_mode = WAL")
+    made.execute("PRAGMA wal_autocheckpoint = 0")
+    made.execute("CREATE TABLE page (text TEXT)")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def checkpointer(db, path, thread):
+    made = Checkpointer(str(path), db)
+    yield made
+    thread.may_go_on.set()
+    made.close()
+
+
+def write(db, pages):
+    """Make the log longer by so many pages, and a few."""
+    db.execute("INSERT INTO page VALUES (?)", ("x" * 4096 * pages,))
+
+
+def look(checkpointer):
+    """Look, and have the thread finish what it is asked for."""
+    checkpointer.look()
+    assert checkpointer._idle.wait(PATIENCE)
+
+
+@contextmanager
+def reading(path):
+    """Read from the log as it is, so that it cannot begin anew."""
+    reader = sqlite3.connect(path)
+    rows = reader.execute("SELECT 1 FROM sqlite_schema")
+    yield
+    rows.close()
+    reader.close()
+
+
+def begins_anew(db, path):
+    """Whether the next to write finds that all of the log has been carried over."""
+    log = path.with_name(f"{path.name}-wal")
+    header = log.read_bytes()[:32]
+    write(db, 1)
+    return log.read_bytes()[:32] != header
+
+
+def test_a_log_is_carried_over_once_for_every_step_that_it_grows(db, path, checkpointer, thread):
+    look(checkpointer)
+    assert thread.carried_over == 0, "too short"
+    with reading(path):
+        for steps in range(1, 4):
+            write(db, 20)
+            look(checkpointer)
+            look(checkpointer)
+            assert thread.carried_over == steps
+
+
+def test_a_log_that_began_anew_is_short_again(db, path, checkpointer, thread):
+    write(db, 60)
+    look(checkpointer)
+    assert begins_anew(db, path)
+    look(checkpointer)
+    assert thread.carried_over == 1
+    write(db, 20)
+    look(checkpointer)
+    assert thread.carried_over == 2
+
+
+@pytest.mark.parametrize("more", [1, 12])
+def test_who_writes_does_the_rest_if_the_thread_left_little(db, path, checkpointer, thread, more):
+    write(db, 20)
+    with reading(path):
+        look(checkpointer)
+        write(db, more)
+    look(checkpointer)
+    assert begins_anew(db, path) == (more < 10)
+    assert thread.carried_over == 1
+
+
+def test_who_makes_the_log_too_long_waits_for_the_thread_and_does_the_rest(
+    db, path, checkpointer, thread, monkeypatch
+):
+    wait = checkpointer._idle.wait
+
+    def waits(seconds):
+        thread.may_go_on.set()
+        return wait(seconds)
+
+    monkeypatch.setattr(checkpointer._idle, "wait", waits)
+    thread.may_go_on.clear()
+    write(db, 20)
+    checkpointer.look()
+    write(db, 20)
+    checkpointer.look()
+    assert not thread.may_go_on.is_set(), "nobody waits for the thread while there is room"
+    write(db, 100)
+    checkpointer.look()
+    assert thread.may_go_on.is_set()
+    assert begins_anew(db, path)
+
+
+def test_where_no_thread_can_be_had_who_writes_does_it_all(db, path, checkpointer, monkeypatch):
+    def start(_thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    write(db, 20)
+    look(checkpointer)
+    assert begins_anew(db, path)
+
+
+def test_a_file_that_cannot_be_opened_once_more_keeps_nobody_from_writing(
+    db, path, checkpointer, monkeypatch
+):
+    def refuse(*_, **__):
+        raise sqlite3.OperationalError("unable to open database file")
+
+    monkeypatch.setattr(_checkpoint, "connect", refuse)
+    write(db, 20)
+    look(checkpointer)
+    write(db, 100)
+    look(checkpointer)
+    assert begins_anew(db, path)
+
+
+def test_a_checkpoint_that_fails_is_tried_again_a_step_later(db, checkpointer, thread):
+    thread.failure = sqlite3.OperationalError("disk I/O error")
+    write(db, 20)
+    look(checkpointer)
+    thread.failure = None
+    write(db, 30)
+    look(checkpointer)
+    assert thread.carried_over == 1
+
+
+@pytest.mark.parametrize("inline", [False, True])
+@pytest.mark.parametrize("option", ["", "?durability=normal"])
+async def test_what_a_store_writes_reaches_its_file_without_a_commit_for_it(
+    tmp_path, inline, option
+):
+    path = tmp_path / "jobs.db"
+    store = SqliteStore(f"sqlite:///{path}{option}", inline=inline)
+    await store.open()
+    await store.enqueue([job(str(number)) for number in range(1000)])
+    give_up = time.monotonic() + PATIENCE
+    while jobs_in(path, tmp_path / "alone.db") < 1000:
+        assert time.monotonic() < give_up
+    await store.close()
+
+
+def jobs_in(path, alone):
+    """How many jobs the file holds without its log."""
+    shutil.copy(path, alone)
+    db = sqlite3.connect(alone)
+    try:
+        [[number]] = db.execute("SELECT count(*) FROM job")
+    except sqlite3.DatabaseError:  # copied while it was written
+        number = 0
+    db.close()
+    return number
