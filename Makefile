@@ -6,9 +6,9 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
-# stores that a run must test, and the number of test processes
+# stores that a run must test, and the number of test processes, of which some always wait
 STORES ?= memory,sqlite,redis,postgres,mongo
-JOBS ?= 2
+JOBS ?= 3
 ARGS ?=
 BENCH = $(BIN)/python -m tests.servers run --stores redis,postgres,mongo -- $(BIN)/python -m benchmarks.compare
 
@@ -34,7 +34,7 @@ demo: setup ## see it work: jobs that fail, retry and succeed, on SQLite
 test: setup ## run every test on real servers, with the coverage gates
 	@rm -f .coverage .coverage.*
 	$(BIN)/python -m tests.servers run --stores $(STORES) -- \
-	  $(BIN)/coverage run -m pytest -n $(JOBS) $(ARGS)
+	  $(BIN)/coverage run -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 ifeq ($(strip $(ARGS)),)
 	@$(BIN)/coverage combine --quiet
 	@echo "coverage of core: every line and branch"
