@@ -5,10 +5,10 @@ import itertools
 import threading
 from collections import Counter
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 import pymongo
 import pytest
@@ -27,7 +27,6 @@ from mulligan.stores import make_store
 from mulligan.stores.contract import Adopted, Count, Selection
 from mulligan.stores.memory import MemoryStore
 from mulligan.stores.mongo import MongoStore, base, colliding, schema
-from mulligan.stores.mongo.address import read_address
 from mulligan.stores.mongo.base import Change, line_of, statements
 from mulligan.stores.mongo.dead import move_dead
 from mulligan.stores.mongo.gathering import Gathering
@@ -336,6 +335,15 @@ async def test_a_server_that_refuses_change_streams_is_looked_at_instead(
     await another.enqueue(jobs("a"))
     await asyncio.wait_for(waiting, 10)
     assert not store._bells.waiting.streaming
+
+
+async def test_a_wait_ends_though_the_driver_has_swallowed_that_its_time_was_up(store, monkeypatch):
+    async def swallowing(worker: str) -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0.05)
+
+    monkeypatch.setattr(store._bells.waiting, "listen", swallowing)
+    await store.wait(ANN, 0.001)
 
 
 # -- sharing the work ------------------------------------------------------------------------
@@ -1307,14 +1315,6 @@ def test_options_that_make_no_sense_are_refused(options):
 
 
 # -- the place -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("given", "used"), [("", "30000"), ("?socketTimeoutMS=500", "500"), ("?sockettimeoutms=5", "5")]
-)
-def test_a_command_has_a_limited_time_to_be_answered(given, used):
-    options = dict(parse_qsl(urlsplit(read_address(f"mongodb://127.0.0.1/db{given}").url).query))
-    assert [options[name] for name in options if name.lower() == "sockettimeoutms"] == [used]
 
 
 async def test_the_collection_has_the_name_that_the_url_gives(store_url, database, clock):

@@ -13,7 +13,11 @@ from tests.servers._server import family, send
 BRIEFLY = {
     "redis": {"socket_timeout": "2"},
     "postgres": {"answer_within": "2"},
-    "mongo": {"socketTimeoutMS": "2000", "serverSelectionTimeoutMS": "2000"},
+    "mongo": {
+        "heartbeatFrequencyMS": "500",
+        "connectTimeoutMS": "1500",
+        "serverSelectionTimeoutMS": "2000",
+    },
 }
 
 

@@ -31,7 +31,7 @@ BUILDS_SQL = {
     ("stores/postgres/_commit.py", "self._commit.encode()"): "from Statements, a constant table",
     ("stores/postgres/_connections.py", "query.encode()"): "from Statements",
     ("stores/postgres/_within.py", "self._statements[function].encode()"): "from Statements",
-    ("stores/postgres/_migrate.py", "file.read_bytes()"): "a file of the package",
+    ("stores/postgres/_migrate.py", "text.encode()"): "a file of the package, the schema quoted",
     ("stores/postgres/_sweep.py", "statement"): "composed by psycopg of names in constants",
     ("stores/sqlite/_schema.py", "statement"): "a statement of a file of the package",
     ("stores/sqlite/_schema.py", "f'PRAGMA user_version = {len(steps)}'"): "a number",

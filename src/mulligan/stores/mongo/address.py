@@ -8,9 +8,6 @@ from mulligan.core.errors import InvalidError
 from mulligan.core.names import check_name
 
 OWN_OPTIONS = ("collection", "default_task", "move_dead")
-# Options of the driver, where the URL does not name them. A command takes less time than this on a
-# server that is alive, however busy; without a limit the driver would wait for ever on another.
-DEFAULTS = {"w": "majority", "socketTimeoutMS": "30000"}
 WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
@@ -30,8 +27,8 @@ def read_address(url: str) -> Address:
     query = parse_qsl(parts.query, keep_blank_values=True)
     own = {name: value for name, value in query if name in OWN_OPTIONS}
     others = [(name, value) for name, value in query if name not in OWN_OPTIONS]
-    given = {name.lower() for name, _ in others}
-    others += [(name, value) for name, value in DEFAULTS.items() if name.lower() not in given]
+    if not any(name.lower() == "w" for name, _ in others):
+        others.append(("w", "majority"))
     move_dead = own.get("move_dead", "false").lower()
     if move_dead not in WORDS:
         raise InvalidError(f"move_dead {move_dead!r} is not true or false")

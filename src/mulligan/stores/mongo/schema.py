@@ -3,7 +3,7 @@
 from contextlib import suppress
 from typing import Any
 
-from pymongo import ASCENDING, DESCENDING, IndexModel, timeout
+from pymongo import ASCENDING, DESCENDING, IndexModel
 from pymongo.errors import OperationFailure
 
 from mulligan.core.errors import StoreError
@@ -12,8 +12,6 @@ from mulligan.stores.mongo.unique import KEEPS
 
 TRIES = 5
 LAYOUT = 2
-# An index over many documents takes longer to build than any other command may.
-BUILT_WITHIN = 86_400.0
 
 
 def index(name: str, *fields: str, **options: Any) -> IndexModel:
@@ -105,8 +103,7 @@ async def ensure(collection: Collection, indexes: tuple[IndexModel, ...]) -> Non
         if not missing:
             return
         try:
-            with timeout(BUILT_WITHIN):
-                await collection.create_indexes(missing)
+            await collection.create_indexes(missing)
         except OperationFailure:
             if not left:
                 raise

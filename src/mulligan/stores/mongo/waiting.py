@@ -36,12 +36,18 @@ class Waiting:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def wait(self, worker: Worker, seconds: float) -> None:
-        """Sleep until rung, or until the time is up."""
-        asleep = self._asleep[worker.id] = asyncio.get_running_loop().create_future()
+        """Sleep until rung, or until the time is up.
+
+        The time is not up within a call of the driver, which may swallow that: with socketTimeoutMS
+        it sends by wait_for, and that of Python 3.11 forgets a cancellation that meets the answer.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        asleep = self._asleep[worker.id] = loop.create_future()
         try:
-            async with asyncio.timeout(seconds):
-                await self.listen(worker.id)
-                self._watch()
+            await self.listen(worker.id)
+            self._watch()
+            async with asyncio.timeout_at(deadline):
                 await asleep
         except TimeoutError:
             pass

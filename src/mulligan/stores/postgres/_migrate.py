@@ -11,6 +11,8 @@ from mulligan.stores.postgres._answering import Connection
 HERE = files("mulligan.stores.postgres")
 LOCK = 0x6D756C6C  # "mull": who holds it migrates
 OLDEST_SERVER = 130000
+# Stands in the files for the name of the schema, where there can be no search path.
+SCHEMA = "@schema@"
 
 # Names are read before anything is dropped: what has gone with something else has none any more.
 DROP_FUNCTIONS = """
@@ -87,7 +89,8 @@ async def bring_up_to_date(connection: Connection, schema: str) -> None:
         )
         await connection.execute(DROP_FUNCTIONS)
         for file in (*tables()[version:], *functions()):
-            await connection.execute(file.read_bytes(), prepare=False)
+            text = file.read_text("utf-8").replace(SCHEMA, name.as_string(connection))
+            await connection.execute(text.encode(), prepare=False)
         for number in range(version + 1, newest() + 1):
             await connection.execute("INSERT INTO migration (version) VALUES (%s)", (number,))
 

@@ -66,10 +66,8 @@ $$;
 -- the disk: they are committed without, so that the claim is under way while the disk is waited for
 -- in a second transaction, which writes an empty message to the log for no other reason. The log
 -- keeps the order of commits, so that a claim which is on the disk has the job there, too.
--- (A procedure that commits may have no search path of its own. Hence the name of the schema.)
-DO $make$
-BEGIN
-    EXECUTE format($procedure$
+-- (A procedure that commits may have no search path of its own. Hence @schema@, for which the
+-- migration writes the schema's name.)
 CREATE PROCEDURE accept(
     given bigint, ids text[], queues text[], tasks text[], bodies bytea[], regions text[],
     priorities smallint[], delays bigint[], unique_keys text[], concurrency_keys text[],
@@ -77,9 +75,9 @@ CREATE PROCEDURE accept(
     gathers text[], gather_places integer[], INOUT before text[]
 )
 LANGUAGE plpgsql
-AS $$
+AS $accept$
 DECLARE
-    received record := %I.receive(
+    received record := @schema@.receive(
         given, ids, queues, tasks, bodies, regions, priorities, delays, unique_keys,
         concurrency_keys, concurrency_limits, expire, unique_ins, await, gathers, gather_places);
 BEGIN
@@ -90,7 +88,4 @@ BEGIN
         PERFORM pg_catalog.pg_logical_emit_message(true, 'mulligan', ''::text);
     END IF;
 END
-$$
-    $procedure$, current_schema());
-END
-$make$;
+$accept$;
