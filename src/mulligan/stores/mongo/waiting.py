@@ -38,17 +38,16 @@ class Waiting:
     async def wait(self, worker: Worker, seconds: float) -> None:
         """Sleep until rung, or until the time is up.
 
-        The time is not up within a call of the driver, which may swallow that: with socketTimeoutMS
-        it sends by wait_for, and that of Python 3.11 forgets a cancellation that meets the answer.
+        The driver may swallow that: with socketTimeoutMS it sends by wait_for, and that of Python
+        3.11 forgets a cancellation that meets the answer.
         """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
-        asleep = self._asleep[worker.id] = loop.create_future()
+        asleep = self._asleep[worker.id] = asyncio.get_running_loop().create_future()
         try:
-            await self.listen(worker.id)
-            self._watch()
-            async with asyncio.timeout_at(deadline):
-                await asleep
+            async with asyncio.timeout(seconds) as timer:
+                await self.listen(worker.id)
+                self._watch()
+                if not timer.expired():
+                    await asleep
         except TimeoutError:
             pass
         finally:
