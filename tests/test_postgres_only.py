@@ -117,6 +117,14 @@ def of_version(url: str, version: int) -> Iterator[psycopg.Connection]:
         yield connection
 
 
+@pytest.fixture
+def own_server() -> Iterator[PostgresServer]:
+    """A server that the test may kill."""
+    require("postgres")
+    with PostgresServer() as server:
+        yield server
+
+
 async def waited_for(true: Callable[[], bool]) -> None:
     """Return when it is true."""
     async with asyncio.timeout(60):
@@ -757,35 +765,27 @@ async def test_a_batch_that_stores_nothing_waits_for_the_disk_all_the_same(store
 
 
 async def test_what_a_crash_between_two_batches_may_have_undone_is_not_said_to_be_stored(
-    monkeypatch,
+    own_server, monkeypatch
 ):
-    try:
-        server = PostgresServer()
-        await asyncio.to_thread(server.start)
-    except Unavailable as reason:
-        pytest.skip(str(reason))
     encode, encoded = packed_columns, []
 
     def encode_in_hard_times(batch):
         encoded.append(batch)
         if len(encoded) == 4:
-            server.kill()
-            server.start()
+            own_server.kill()
+            own_server.start()
         return encode(batch)
 
     monkeypatch.setattr("mulligan.stores.postgres._sender.packed_columns", encode_in_hard_times)
     monkeypatch.setattr("mulligan.stores.batches.BATCH_LIMIT", 1)
     new = jobs("a", "b", "c", "d", "e")
-    try:
-        async with opened(server.url) as store:
-            with pytest.raises(StoreUnavailableError):
-                await store.enqueue_all(new)
-            assert len(encoded) >= 4, "it has crashed"
-            answers = await store.enqueue_all(new)
-            assert sorted(answers, key=lambda each: each.created) == answers, "some of the first"
-            assert names(await claim(store, demand=9)) == ["a", "b", "c", "d", "e"]
-    finally:
-        server.stop()
+    async with opened(own_server.url) as store:
+        with pytest.raises(StoreUnavailableError):
+            await store.enqueue_all(new)
+        assert len(encoded) >= 4, "it has crashed"
+        answers = await store.enqueue_all(new)
+        assert sorted(answers, key=lambda each: each.created) == answers, "some of the first"
+        assert names(await claim(store, demand=9)) == ["a", "b", "c", "d", "e"]
 
 
 async def test_a_deadlock_among_many_batches_is_tried_again_on_the_same_connection(
@@ -1175,25 +1175,19 @@ async def test_a_job_that_somebody_was_called_for_is_on_the_disk_when_it_is_stor
         assert flushed.fetchone() == (True,)
 
 
-async def test_what_was_handed_out_survives_a_crash_though_its_producer_still_waited_for_the_disk():
-    try:
-        server = PostgresServer()
-        await asyncio.to_thread(server.start)
-    except Unavailable as reason:
-        pytest.skip(str(reason))
-    try:
-        async with opened(server.url) as store:
-            await claim(store, demand=1)
-            soon = store._statements["accept_soon"], (None, *packed_columns(jobs("a")))
-            await store._connections.run(*soon)
-            [handed_out] = (await claim(store, demand=1)).claims
-            server.kill()
-            await asyncio.to_thread(server.start)
-            stored = await store.get("a")
-            assert stored is not None
-            assert (stored.status, stored.token) == ("processing", handed_out.token)
-    finally:
-        server.stop()
+async def test_what_was_handed_out_survives_a_crash_though_its_producer_still_waited_for_the_disk(
+    own_server,
+):
+    async with opened(own_server.url) as store:
+        await claim(store, demand=1)
+        soon = store._statements["accept_soon"], (None, *packed_columns(jobs("a")))
+        await store._connections.run(*soon)
+        [handed_out] = (await claim(store, demand=1)).claims
+        own_server.kill()
+        await asyncio.to_thread(own_server.start)
+        stored = await store.get("a")
+        assert stored is not None
+        assert (stored.status, stored.token) == ("processing", handed_out.token)
 
 
 async def test_without_listen_workers_poll(url, caplog):
@@ -1222,34 +1216,26 @@ async def test_a_job_that_nobody_came_for_is_found_by_another(store, url):
 
 
 @pytest.mark.timeout(180)
-async def test_a_restart_of_the_server_is_survived():
-    try:
-        server = PostgresServer()
-        await asyncio.to_thread(server.start)
-    except Unavailable as reason:
-        pytest.skip(str(reason))
-    try:
-        async with opened(server.url) as store:
-            [first] = await begin(store, job("a"))
-            await claim(store)
-            sleeping = asyncio.create_task(store.wait(ANN, 60))
-            await asyncio.sleep(0)
-            server.kill()
+async def test_a_restart_of_the_server_is_survived(own_server):
+    async with opened(own_server.url) as store:
+        [first] = await begin(store, job("a"))
+        await claim(store)
+        sleeping = asyncio.create_task(store.wait(ANN, 60))
+        await asyncio.sleep(0)
+        own_server.kill()
+        with pytest.raises(StoreUnavailableError):
+            await sleeping
+        for _ in range(3):
             with pytest.raises(StoreUnavailableError):
-                await sleeping
-            for _ in range(3):
-                with pytest.raises(StoreUnavailableError):
-                    await store.enqueue(jobs("b"))
-            server.start()
-            assert await store.commit([again(first)]) == ["written"]
-            await store.enqueue(jobs("b"))
-            assert sorted(names(await claim(store, demand=5))) == ["a", "b"]
-            sleeping = asyncio.create_task(store.wait(ANN, 60))
-            await asyncio.sleep(0)
-            await store.enqueue(jobs("c"))
-            await asyncio.wait_for(sleeping, 5)
-    finally:
-        server.stop()
+                await store.enqueue(jobs("b"))
+        own_server.start()
+        assert await store.commit([again(first)]) == ["written"]
+        await store.enqueue(jobs("b"))
+        assert sorted(names(await claim(store, demand=5))) == ["a", "b"]
+        sleeping = asyncio.create_task(store.wait(ANN, 60))
+        await asyncio.sleep(0)
+        await store.enqueue(jobs("c"))
+        await asyncio.wait_for(sleeping, 5)
 
 
 async def test_a_connection_that_the_server_ended_while_it_was_idle_is_not_used_again(store, url):
