@@ -213,6 +213,11 @@ class Job(Struct, frozen=True):
     place: int = 0
 
     @property
+    def key_queue(self) -> str:
+        """The queue whose unique key it holds: a later stage keeps that of the first."""
+        return self.unique_in or self.queue
+
+    @property
     def lane(self) -> Lane:
         """The lane that it stands in, or was last taken from."""
         return Lane(self.queue, self.scope, self.lane_priority)

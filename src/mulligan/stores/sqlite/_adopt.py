@@ -71,7 +71,7 @@ def row_of(job: Job, place: int, now: float) -> tuple[Any, ...]:
         job.expires_at,
         job.unique_key,
         job.unique_in,
-        None if failed or job.unique_key is None else job.unique_in or job.queue,
+        None if failed or job.unique_key is None else job.key_queue,
         job.concurrency_key,
         job.concurrency_limit,
         job.awaits,

@@ -10,7 +10,6 @@ from mulligan.core.decide import policy_of
 from mulligan.core.facts import QueueSettings
 from mulligan.core.health import Health
 from mulligan.core.job import Claim, Enqueued, Lease, NewJob
-from mulligan.core.lane import Lane
 from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome, Returned
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.worker import Worker
@@ -237,7 +236,7 @@ def adopted(each: Adopted) -> New:
     policy = policy_of(job.body)
     past = Past(
         "failed" if job.status == "failed" else "pending",
-        Lane(job.queue, job.scope, job.lane_priority),
+        job.lane,
         job.replay,
         job.retry_count,
         job.snoozes,
@@ -251,7 +250,7 @@ def adopted(each: Adopted) -> New:
         job.region,
         job.priority,
         max_retries=0 if policy is None else policy.retry.max_retries,
-        key=None if job.unique_key is None else (job.unique_in or job.queue, job.unique_key),
+        key=None if job.unique_key is None else (job.key_queue, job.unique_key),
         concurrency_key=job.concurrency_key,
         concurrency_limit=job.concurrency_limit,
         expires=None if job.expires_at is None else 0.0,
