@@ -13,12 +13,13 @@ from urllib.parse import urlsplit
 import pymongo
 import pytest
 from bson import Regex
+from msgspec.structs import replace
 from pymongo.errors import BulkWriteError, OperationFailure
 
 from mulligan.core.backoff import Exponential
 from mulligan.core.decide import decide
 from mulligan.core.errors import InvalidError, StoreError, StoreUnavailableError
-from mulligan.core.job import Claim, decode_call, decode_policy, encode
+from mulligan.core.job import Claim, Lease, decode_call, decode_policy, encode
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Later, Lost, Outcome, Returned
 from mulligan.core.plan import Running
@@ -30,6 +31,7 @@ from mulligan.stores.mongo import MongoStore, base, colliding, schema
 from mulligan.stores.mongo.base import Change, line_of, statements
 from mulligan.stores.mongo.dead import move_dead
 from mulligan.stores.mongo.gathering import Gathering
+from mulligan.testing.history import InMemory, check, recorded
 from tests.contract.making import (
     ANN,
     BOB,
@@ -42,6 +44,8 @@ from tests.contract.making import (
     claim,
     dead,
     done,
+    group,
+    in_turn,
     job,
     jobs,
     names,
@@ -971,6 +975,29 @@ async def test_an_outcome_that_another_process_wrote_for_us_was_already_written(
 
     between(before=written_by_another)
     assert await store.commit([again(first), done(second)]) == ["already", "stale"]
+
+
+async def test_what_a_claim_by_an_outdated_plan_gave_back_may_be_returned_once_more(
+    store, another, between
+):
+    """A worker that was stopped within such a claim is told that it forgot what it took."""
+    journal = InMemory()
+    history = recorded(store, journal)
+    await history.beat(ANN, [])
+    await history.enqueue([job("a")])
+    plan = replace(in_turn(1, group(FRESH)), epoch=(await store.facts()).epoch)
+    taken: list[Lease] = []
+
+    async def outdate():
+        taken.append(Lease("a", (await another.get("a")).token))
+        await another.pause("elsewhere", paused=True)
+
+    between(outdate)
+    claimed = await history.claim(plan, ANN)
+    assert (claimed.claims, claimed.stale) == ([], True)
+    assert await history.commit([Returned(taken[0])]) == ["already"]
+    assert (await start(history)).id == "a"
+    assert check(journal.events) == []
 
 
 async def test_a_dead_letter_is_replayed_though_it_was_claimed_before_we_looked(

@@ -134,6 +134,21 @@ def test_nothing_is_answered_as_written_that_never_was():
     assert held().commit("a", 1, "done", "already").broken() == {"commits are idempotent"}
 
 
+def test_a_store_may_take_back_what_no_claim_told_of():
+    story = Story().enqueue("a").claim_lost().claim(lease("a", 2))
+    assert story.commit("a", 1, "returned", "already").broken() == set()
+
+
+def test_what_a_claim_told_of_is_for_its_worker_to_return():
+    story = held().commit("a", 1, "returned", "already")
+    assert story.broken() == {"commits are idempotent"}
+
+
+def test_nothing_but_a_return_is_written_under_a_lease_that_no_claim_told_of():
+    story = Story().enqueue("a").claim_lost().claim(lease("a", 2))
+    assert story.commit("a", 1, "done", "already").broken() == {"commits are idempotent"}
+
+
 def test_a_worker_that_beats_keeps_its_leases():
     story = held().beat("w", Lease("a", 1)).wait(10)
     assert story.seize(lease("a", 2, worker="w")).broken() == {"live leases are kept"}

@@ -120,7 +120,19 @@ class HeldIsHonoured(Invariant):
 
 
 class CommitsAreIdempotent(Invariant):
-    """An outcome is written once; sent again it is answered `already`, and nothing else is."""
+    """An outcome is written once; sent again it is answered `already`, and nothing else is.
+
+    What is returned under a lease that no claim told of, the store may have taken back itself: a
+    claim that finds its plan outdated when it has written gives back what it took.
+    """
+
+    def __init__(self, book: Book) -> None:
+        super().__init__(book)
+        self._given: set[Lease] = set()
+
+    def took(self, step: Took) -> None:
+        """Somebody knows of this lease."""
+        self._given.add(step.taken.lease)
 
     def ended(self, step: Ended) -> None:
         """Look at the tokens that were committed."""
@@ -129,6 +141,8 @@ class CommitsAreIdempotent(Invariant):
             return
         if verdict == "written" and ending.token in job.committed:
             self.broken(job, f"token {ending.token} was written twice", event)
+        if ending.how == "returned" and ending.lease not in self._given:
+            return
         if verdict == "already" and ending.token not in job.committed | job.doubted:
             self.broken(
                 job, f"token {ending.token} was answered `already`, but never written", event
