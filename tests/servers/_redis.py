@@ -19,6 +19,7 @@ class RedisServer(Server):
     def __init__(self, *, fsync: str = "always") -> None:
         super().__init__()
         self.fsync = fsync
+        self.further: dict[str, str] = {}  # options, by name
 
     @property
     def url(self) -> str:
@@ -38,6 +39,7 @@ class RedisServer(Server):
             "appendfsync": self.fsync,
             "save": "",
             "daemonize": "no",
+            **self.further,
         }
         words = [word for key, value in options.items() for word in (f"--{key}", value)]
         self.spawn([*leash(), "redis-server", *words])
