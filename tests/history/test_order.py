@@ -151,6 +151,29 @@ def test_what_was_purged_may_have_come_from_an_enqueue_that_was_not_answered():
     assert story.broken() == set()
 
 
+def test_a_job_that_was_sent_again_may_be_cancelled_right_after_it_was_returned():
+    story = Seen().enqueue("a", lost=True).within(1, None).enqueue("a").within(3, 4)
+    story.claim(lease("a", 4097)).within(5, 6).operate("cancel", "a").within(10, 30)
+    story.commit("a", 4097, "returned").within(20, 21)
+    story.prune(60.0).within(22, None)  # of what ended before all this
+
+    assert story.broken() == set()
+
+
+@pytest.mark.parametrize("how", ["purge", "lost purge", "prune"])
+def test_unless_it_may_have_been_deleted_and_then_it_was_cancelled_before(how):
+    story = Seen().enqueue("a", lost=True).within(1, None).operate("cancel", "a").within(5, 50)
+    if how == "prune":
+        story.prune(0.0).within(6, 50)
+    else:
+        story.operate("purge", "a", done=None if how == "lost purge" else True)
+        story.within(6, None if how == "lost purge" else 50)
+    story.enqueue("a").within(7, 60).claim(lease("a", 8193)).within(8, 61)
+    story.commit("a", 8193, "done").within(62, 63)
+
+    assert story.broken() == set()
+
+
 def held() -> Seen:
     return Seen().enqueue("a").within(1, 2).claim(lease("a", 4097)).within(3, 4)
 

@@ -23,6 +23,7 @@ from mulligan.testing.history.events import (
     Enqueue,
     New,
     Operate,
+    Prune,
     Seize,
     latest,
 )
@@ -54,6 +55,9 @@ class Causes:
         self._arrivals: list[tuple[str, int]] = []
         self._wishes: dict[str, list[tuple[str, int]]] = defaultdict(list)
         self._unheard: set[str] = set()
+        # What was deleted, or may have been.
+        self._purged: set[str] = set()
+        self._pruned = False
         # How often a job had been replayed where it was adopted from.
         self._replayed_before: dict[str, int] = {}
         # By job, its life and the number of the replay: the first token after it.
@@ -80,8 +84,7 @@ class Causes:
                 lives[life_of(int(step.token))].append(step)
             steps += self._beginnings(job, lives)
             steps += self._replayed(job, lives)
-            once = len(self._created[job]) + (job in self._may_have_created) <= 1
-            if len(lives) <= 1 and once:
+            if len(lives) <= 1 and self._began_once(job):
                 steps += self._ended(job)
             steps.sort()
             for earlier, later in pairwise(steps):
@@ -103,6 +106,11 @@ class Causes:
                 made = creations.popleft()
             if made is not None and self._may_precede(made, steps[0].number):
                 yield Step(first_token(life), MADE, made)
+
+    def _began_once(self, job: str) -> bool:
+        """Whether it surely had no life before: one sent again without an answer had none."""
+        created, may = len(self._created[job]), job in self._may_have_created
+        return created + may <= 1 or (created == 1 and not self._pruned and job not in self._purged)
 
     def _replayed(self, job: str, lives: dict[int, list[Step]]) -> Iterator[Step]:
         """The replays of a job, each before the first lease that it led to."""
@@ -160,6 +168,10 @@ class Causes:
                     self._read_ending(number, ending, verdict)
             case Operate():
                 self._read_wishes(number, event)
+            case Prune():
+                # What ended before the first event is none of these jobs.
+                lived = self._events[-1].began - self._events[0].began
+                self._pruned |= event.pruned != 0 and event.keep_done <= lived
             case Attempt():
                 self._attempts.append((Lease(event.job, event.token), number))
 
@@ -172,6 +184,8 @@ class Causes:
     def _read_wishes(self, number: int, event: Operate) -> None:
         if event.answers is None:
             self._unheard.update(event.jobs)
+        if event.what == "purge":
+            self._purged.update(event.jobs)
         for job in compress(event.jobs, event.answers or ()):
             self._wishes[job].append((event.what, number))
 
