@@ -24,8 +24,9 @@ from mulligan.core.plan import ClaimPlan
 from mulligan.core.retry import Retry
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Count, Selection
-from mulligan.stores.postgres import PostgresStore, _connections, _sweep
+from mulligan.stores.postgres import PostgresStore, _connections, _statements, _sweep
 from mulligan.stores.postgres._arrays import packed_bytes, packed_texts, texts
+from mulligan.stores.postgres._commit import TOGETHER
 from mulligan.stores.postgres._encode import packed_columns
 from mulligan.stores.postgres._migrate import DROP_FUNCTIONS, newest, tables
 from mulligan.stores.postgres._statements import Statements
@@ -899,6 +900,16 @@ async def test_a_connection_of_the_wrong_kind_is_refused(store, url):
     assert store.enqueue_in(None, []) == await store.aenqueue_in(None, []) == []
 
 
+async def test_a_batch_of_more_parts_than_a_statement_takes_is_written(store):
+    """A next job with a unique key is a part of its own: it may meet what came before it."""
+    many = 2 * TOGETHER + 3
+    claims = await begin(store, *jobs(*map(str, range(many))))
+    following = [job(f"next{n}", queue="next", unique_key=f"k{n // 2}") for n in range(many)]
+    outcomes = [done(each, None, new) for each, new in zip(claims, following, strict=True)]
+    assert await store.commit([*outcomes, outcomes[0]]) == ["written"] * many + ["already"]
+    assert await store.depth(Lane("next", "default", 0), 1000) == TOGETHER + 2
+
+
 # -- work of the caller's own in the store's transaction ---------------------------------------
 
 
@@ -1048,6 +1059,29 @@ async def test_work_may_have_savepoints_and_rows_of_its_own(store, url, ledger):
 
     assert await store.commit_within(done(first), work) == "written"
     assert entries(url) == ["paid"]
+
+
+async def test_a_process_that_is_stopped_before_it_ends_the_transaction_holds_nobody_up(
+    store, url, ledger, monkeypatch
+):
+    """All that its outcome had locked is free before long, and what it did is undone."""
+    monkeypatch.setattr(_statements, "HURRY", 100)
+    end = psycopg.AsyncTransaction.__aexit__
+
+    async def stopped(transaction: psycopg.AsyncTransaction, *of: Any) -> bool:
+        await store.enqueue([job("b", concurrency_key="k")])
+        assert await store.cancel(["a"], "enough") == [True]
+        assert names(await claim(store, worker=BOB)) == ["b"]
+        return await end(transaction, *of)
+
+    async with opened(url) as other:
+        [first] = await begin(other, job("a", concurrency_key="k"))
+        with monkeypatch.context() as patched:
+            patched.setattr(psycopg.AsyncTransaction, "__aexit__", stopped)
+            with pytest.raises(StoreUnavailableError, match="idle-in-transaction"):
+                await other.commit_within(done(first), writes(ledger))
+        assert await other.commit_within(done(first), writes(ledger)) == "stale"
+    assert entries(url) == []
 
 
 # -- producers in any language -----------------------------------------------------------------
@@ -1263,6 +1297,25 @@ async def test_each_statement_has_the_time_that_the_url_gives(url):
     brief = with_query(url, answer_within="7.5")
     async with opened(brief) as store, store._connections.use() as connection:
         assert connection.answer_within == 7.5
+        assert await lock_timeout(connection) == "6751ms"
+
+
+async def lock_timeout(connection: psycopg.AsyncConnection) -> str:
+    """How long the server lets the connection wait for a lock."""
+    [shown] = await (await connection.execute("SHOW lock_timeout")).fetchone() or [""]
+    return str(shown)
+
+
+async def test_a_lock_is_not_waited_for_when_nobody_listens_any_more(store, url, monkeypatch):
+    monkeypatch.setattr(_connections, "LOCKS", 0.003)
+    [held] = await begin(store, job("a"))
+    async with opened(url) as other:
+        with connected(url) as another_program, another_program.transaction():
+            another_program.execute("SELECT FROM job FOR UPDATE")
+            with pytest.raises(StoreUnavailableError, match="lock timeout"):
+                await other.commit([done(held)])
+        assert [each.closed for each in other._connections._idle] == [False]
+        assert await other.commit([done(held)]) == ["written"]
 
 
 async def test_what_may_rightly_take_long_has_no_limit(store):
@@ -1270,6 +1323,7 @@ async def test_what_may_rightly_take_long_has_no_limit(store):
     [held] = await begin(store, *jobs("a"))
 
     async def work(connection) -> None:
+        assert await lock_timeout(connection) == "0"
         asked = asyncio.ensure_future(connection.execute("SELECT pg_sleep(0.1)"))
         await asyncio.sleep(0)
         connection.answer_within = 0.0

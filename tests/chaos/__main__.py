@@ -144,6 +144,7 @@ def insist(place: Stand, fleet: Fleet, faults: Faults, every: float) -> None:
         while time.monotonic() < until:
             keep_up(fleet, faults)
     faults.undo(every=True)
+    fleet.wake(every=True)
 
 
 def keep_up(fleet: Fleet, faults: Faults) -> None:

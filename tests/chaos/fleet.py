@@ -82,10 +82,11 @@ class Fleet:
         self._paused[process.pid] = time.monotonic() + seconds
         return process.pid
 
-    def wake(self) -> None:
-        """SIGCONT those whose pause is over."""
+    def wake(self, *, every: bool = False) -> None:
+        """SIGCONT those whose pause is over, or every one."""
+        now = inf if every else time.monotonic()
         for process in self._all():
-            if self._paused.get(process.pid, inf) < time.monotonic():
+            if self._paused.get(process.pid, inf) < now:
                 del self._paused[process.pid]
                 process.send_signal(signal.SIGCONT)
 
@@ -103,8 +104,10 @@ class Fleet:
 
     def run(self, role: str, *options: str) -> None:
         """Start one more of this role, with these options, and wait until it has ended."""
-        with self._start(role, *options) as process:
+        process = self._start(role, *options)
+        with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=PATIENCE)
+        self._end(role, [process])
 
     def stop(self) -> str:
         """Let all end in order, or kill them; everything that they logged."""

@@ -5,6 +5,9 @@ import random
 from tests.chaos import fleet as module
 from tests.chaos.fleet import Fleet
 from tests.resources.working import until
+from tests.servers._server import state
+
+ASLEEP = "import time; time.sleep(600)"
 
 
 def test_a_process_that_does_not_end_is_killed_and_named(monkeypatch, tmp_path):
@@ -18,3 +21,19 @@ def test_a_process_that_does_not_end_is_killed_and_named(monkeypatch, tmp_path):
     log = fleet.stop()
     assert fleet.unwilling == ["worker"]
     assert "did not end within 0.01 s and was killed" in log
+
+
+def test_whoever_is_paused_can_be_woken_before_its_time():
+    fleet = Fleet({"worker": ["timeit", "-n1", "-r1", ASLEEP]}, {"worker": 2}, {}, random.Random(0))
+    fleet.fill()
+    try:
+        processes = fleet._processes["worker"]
+        stopped = fleet.pause("worker", 3600, [each.pid for each in processes])
+        assert stopped is not None
+        until(lambda: state(stopped) == "T")
+        fleet.wake()
+        assert state(stopped) == "T"
+        fleet.wake(every=True)
+        until(lambda: state(stopped) != "T")
+    finally:
+        fleet.stop()

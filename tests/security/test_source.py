@@ -28,7 +28,6 @@ IMPORTS_BY_NAME = {
 BUILDS_SQL = {
     ("stores/postgres/_transaction.py", "_driver_statement(schema)"): "the schema is quoted",
     ("stores/postgres/_transaction.py", "*_sqlalchemy_statement(schema, values)"): "as above",
-    ("stores/postgres/_commit.py", "self._commit.encode()"): "from Statements, a constant table",
     ("stores/postgres/_connections.py", "query.encode()"): "from Statements",
     ("stores/postgres/_within.py", "self._statements[function].encode()"): "from Statements",
     ("stores/postgres/_migrate.py", "text.encode()"): "a file of the package, the schema quoted",

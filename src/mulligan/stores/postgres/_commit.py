@@ -6,12 +6,13 @@ from typing import Any
 from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome
 from mulligan.core.settings import HISTORY_LIMIT
 from mulligan.stores.contract import Verdict
-from mulligan.stores.postgres._answering import Connection
 from mulligan.stores.postgres._arrays import alike, bytestrings, numbers, sparse, texts
 from mulligan.stores.postgres._connections import Connections
 from mulligan.stores.postgres._encode import outcome_arrays
 from mulligan.stores.postgres._statements import Statements
 
+# A statement is prepared for each number of parts, each with all parameters of a commit.
+TOGETHER = 16
 VERDICTS: dict[int, Verdict] = {1: "written", 2: "already", 3: "stale"}
 
 
@@ -20,8 +21,7 @@ class Committer:
 
     def __init__(self, connections: Connections, statements: Statements) -> None:
         self._connections = connections
-        self._finish = statements["finish"]
-        self._commit = statements["commit"]
+        self._statements = statements
 
     async def commit(self, outcomes: Sequence[Outcome], now: int | None) -> list[Verdict]:
         """Write each outcome whose lease is still held, and say what became of each."""
@@ -35,27 +35,25 @@ class Committer:
         ids, tokens = zip(*[outcome.lease for outcome in outcomes], strict=True)
         results = sparse(bytestrings, alike([outcome.result for outcome in outcomes]))
         values = (now, texts(ids), numbers(tokens), results)
-        [[answers]] = await self._connections.run(self._finish, values)
+        [[answers]] = await self._connections.run(self._statements["finish"], values)
         if answers is None:
             return ["written"] * len(outcomes)
         return [VERDICTS[answer] for answer in answers]
 
     async def _commit_all(self, outcomes: Sequence[Outcome], now: int | None) -> list[Verdict]:
-        parts = [outcome_arrays(part, HISTORY_LIMIT) for part in in_parts(outcomes)]
+        """Write the parts one after the other, as many as may be in one statement.
 
-        async def write(connection: Connection) -> list[Verdict]:
-            verdicts: list[Verdict] = []
-            async with connection.transaction():
-                for part in parts:
-                    cursor = await connection.execute(self._commit.encode(), (now, *part))
-                    row = await cursor.fetchone()
-                    verdicts += [VERDICTS[answer] for answer in (row or [()])[0]]
-            return verdicts
-
-        if len(parts) > 1:
-            return await self._connections.attempt(write)
-        [[answers]] = await self._connections.run(self._commit, (now, *parts[0]))
-        return [VERDICTS[answer] for answer in answers]
+        In a transaction of several, the server would wait for us between them with all that the
+        first has locked, and every other worker for it.
+        """
+        parts = [(now, *outcome_arrays(part, HISTORY_LIMIT)) for part in in_parts(outcomes)]
+        verdicts: list[Verdict] = []
+        for start in range(0, len(parts), TOGETHER):
+            some = parts[start : start + TOGETHER]
+            values = tuple(value for part in some for value in part)
+            [row] = await self._connections.run(self._statements.commits(len(some)), values)
+            verdicts += [VERDICTS[answer] for answers in row for answer in answers]
+        return verdicts
 
 
 def plainly_done(outcomes: Sequence[Outcome]) -> bool:

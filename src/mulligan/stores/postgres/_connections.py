@@ -22,6 +22,13 @@ CONNECT_TIMEOUT = 10
 # serialization failure and deadlock: nothing was written, and the next try may well succeed
 PASSING = frozenset({"40001", "40P01"})
 TOO_LARGE = "22003"
+# a lock was waited for too long; a transaction was left open too long
+GIVEN_UP = frozenset({"55P03", "25P03"})
+# The part of the time for an answer that a lock may be waited for: a server that we no longer
+# listen to must not go on waiting, each time with one more of its processes.
+LOCKS = 0.9
+MOST_MILLISECONDS = 2**31 - 1
+SET_LOCK_TIMEOUT = "SELECT set_config('lock_timeout', %s, false)"
 TRIES = 6
 FIRST_PAUSE = 0.005
 
@@ -54,14 +61,25 @@ class Connections:
             connection = await Connection.connect(
                 make_conninfo("", **(defaults | given)), autocommit=True, prepare_threshold=None
             )
+            await self._set_up(connection)
         except psycopg.ProgrammingError as error:
             raise InvalidError(self._words("cannot be used: check the store URL", error)) from None
         except (psycopg.Error, OSError) as error:
             raise StoreUnavailableError(self._words("cannot be reached", error)) from None
-        connection.answer_within = self.place.answer_within
-        if not self.pooled:
-            connection.prepare_threshold = 0
         return connection
+
+    async def _set_up(self, connection: Connection) -> None:
+        """Say how long is waited on either side; a session of a pooler's is not ours to change."""
+        connection.answer_within = self.place.answer_within
+        if self.pooled:
+            return
+        patience = min(round(connection.answer_within * LOCKS * 1000) + 1, MOST_MILLISECONDS)
+        try:
+            await connection.execute(SET_LOCK_TIMEOUT, (str(patience),))
+        except BaseException:
+            await connection.close()
+            raise
+        connection.prepare_threshold = 0
 
     async def close(self) -> None:
         """Close what is idle."""
@@ -121,7 +139,7 @@ class Connections:
         state = error.sqlstate or ""
         lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
         # 53 out of resources, 57 shutdown, 08 connection; no state at all: the socket broke
-        if lost and (not state or state[:2] in ("53", "57", "08")):
+        if state in GIVEN_UP or (lost and (not state or state[:2] in ("53", "57", "08"))):
             return StoreUnavailableError(self._words("is not available", error))
         kind = TooLargeError if state == TOO_LARGE else StoreError
         return kind(self._words("refused", error))

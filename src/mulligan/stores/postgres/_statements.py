@@ -2,6 +2,8 @@
 
 from psycopg import sql
 
+# In milliseconds: as long as an event loop may be held up by what else it does.
+HURRY = 10_000
 NOW = ("bigint",)
 JOBS = (
     *("text[]", "text[]", "text[]", "bytea[]", "text[]", "smallint[]", "bigint[]", "text[]"),
@@ -76,8 +78,17 @@ class Statements(dict[str, str]):
             )
             for function, kinds in CALLS.items()
         )
+        self._commit = f"{name}.commit({places(CALLS['commit'])})"
+        # Nothing but the end of the transaction follows, and what the job locked others wait for:
+        # a client that was stopped right here is not waited for any longer than this.
+        hurry = f"set_config('idle_in_transaction_session_timeout', '{HURRY}', true)"
+        self["commit_last"] = f"SELECT {self._commit}, {hurry}"
         # answered when the disk has it, and before
         self["accept"] = f"CALL {name}.accept({places(CALLS['receive'])}, NULL)"
         self["accept_soon"] = self["receive"].replace(
             "*", "before, set_config('synchronous_commit', 'off', true)", 1
         )
+
+    def commits(self, many: int) -> str:
+        """So many commits in one statement, which PostgreSQL carries out in the order given."""
+        return f"SELECT {', '.join([self._commit] * many)}"

@@ -73,7 +73,7 @@ class Within:
                 " leave COMMIT and ROLLBACK to the store"
             )
         values = (self._now(), *outcome_arrays([outcome], HISTORY_LIMIT))
-        [answer] = await self._ask(connection, "commit", *values)
+        [answer] = await self._ask(connection, "commit_last", *values)
         return VERDICTS[answer]
 
     async def _ask(self, connection: Connection, function: str, *values: Any) -> Any:
