@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
+from contextvars import Context, ContextVar
 from typing import Any
 
 import pytest
@@ -84,3 +85,21 @@ def test_a_moment_that_has_passed_is_now():
 
     lived(loop, wait())
     assert fired == [5.0]
+
+
+def test_a_task_that_began_in_an_empty_context_keeps_what_it_sets():
+    word: ContextVar[str] = ContextVar("word")
+    loop = OrderedLoop()
+    woken = asyncio.Event()
+
+    async def set_and_wait() -> str:
+        word.set("kept")
+        await woken.wait()
+        return word.get()
+
+    try:
+        task = Context().run(loop.create_task, set_and_wait())
+        loop.call_later(1, woken.set)  # in another context
+        assert loop.run_until_complete(task) == "kept"
+    finally:
+        loop.close()

@@ -27,7 +27,7 @@ class Step(asyncio.TimerHandle):
     ) -> None:
         self.call = call
         self.arguments = arguments
-        self.context = context or copy_context()
+        self.context = copy_context() if context is None else context  # an empty one is false
         self.off = False
 
     def cancel(self) -> None:
