@@ -276,3 +276,10 @@ def test_a_worker_that_was_busy_did_not_oversleep():
     story = filled(grace=0.0).claim(lease("b", 1), worker="v")
     late = lease("a", 1, due=story.now, started_at=story.now + 10)
     assert story.wait(10).claim(late, worker="v").broken(woken_within=5) == set()
+
+
+def test_a_worker_may_have_slept_while_the_breaker_of_another_region_was_closed():
+    story = filled(grace=0.0).claim(worker="v")
+    lane = Lane("default", "elsewhere", 0)
+    late = lease("a", 1, lane=lane, due=story.now, started_at=story.now + 10)
+    assert "sleepers are woken" not in story.wait(10).claim(late, worker="v").broken(woken_within=5)

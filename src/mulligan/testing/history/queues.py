@@ -104,7 +104,8 @@ class SleepersAreWoken(Invariant):
     """A worker that sleeps starts a retry within moments of its due time.
 
     Of a worker whose last claim left it with free slots it is known that it slept. Not for queues
-    with gates, where it may have waited for a permit. `within` is what moments are.
+    with gates, where it may have waited for a permit, nor for the jobs of another region, which it
+    takes while that one's breaker is open. `within` is what moments are.
     """
 
     within = inf
@@ -138,7 +139,10 @@ class SleepersAreWoken(Invariant):
         slept_since = self._asleep.get(event.worker.id, inf)
         settings = self.book.queue(taken.lane.queue)
         gated = settings.budget is not None or isinstance(settings.policy, Capped)
-        if job is None or isinstance(event, Seize) or gated or job.new.concurrency_key is not None:
+        foreign = not taken.lane.is_global and taken.lane.scope != event.worker.region
+        if job is None or isinstance(event, Seize) or job.new.concurrency_key is not None:
+            return
+        if gated or foreign:
             return
         # Its due time is the store's, and so is its start, which was when it was asked for.
         due = taken.due + settings.grace_seconds + event.began - taken.started_at
