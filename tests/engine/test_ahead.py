@@ -5,6 +5,7 @@ from typing import Any
 
 from mulligan import Mulligan, Settings
 from mulligan.core.job import Claim
+from mulligan.engine import ahead, fetcher
 from mulligan.engine.ahead import PATIENCE, SHORT, Ahead
 from mulligan.engine.line import Held
 from mulligan.testing.virtual import VirtualLoop
@@ -34,11 +35,11 @@ class Slots:
 
 def test_nothing_waits_before_attempts_are_known_to_be_short():
     async def play() -> None:
-        ahead = Slots().ahead
-        rooms = [ahead.room]
+        slots = Slots()
+        rooms = [slots.ahead.room]
         for seconds in (10 * SHORT, *[0.0] * 40, *[10 * SHORT] * 2):
-            ahead.learn(seconds)
-            rooms.append(ahead.room)
+            slots.ahead.learn(seconds)
+            rooms.append(slots.ahead.room)
         assert (rooms[0], rooms[1]) == (0, 0)
         assert rooms[41] == 2
         assert rooms[43] == 0
@@ -121,6 +122,44 @@ async def test_a_job_claimed_ahead_is_given_back_when_the_attempts_before_it_tak
         assert set(await ended(store, *blocking)) == {"done"}
     found = [await store.get(job) for job in blocking]
     assert {job.retry_count for job in found if job} == {0}
+
+
+async def test_what_is_given_back_wakes_another_worker_and_not_the_one_that_has_no_room(
+    monkeypatch,
+):
+    monkeypatch.setattr(fetcher, "LONGEST_SLEEP", 3600.0)
+    monkeypatch.setattr(ahead, "PATIENCE", 0.5)
+    app, store = Mulligan("memory://"), Watched()
+    release = asyncio.Event()
+
+    @app.task
+    async def short(number: int) -> None:
+        await asyncio.sleep(0)
+
+    @app.task
+    async def long(number: int) -> None:
+        await release.wait()
+
+    async with engine(app, store, TWO_SLOTS, name="full") as running:
+        while not running.executor._ahead.room:  # on a busy machine a few take long
+            first = await enqueued(app, store, short, 40)
+            assert set(await ended(store, *first)) == {"done"}
+        jobs = await enqueued(app, store, long, 3)  # a slot for each but one, which is held ahead
+        await until(lambda: all_run(store, jobs))
+        async with engine(app, store, TWO_SLOTS, name="idle"):
+            await until(lambda: is_held_by(store, jobs[2], "idle"))
+            release.set()
+            assert set(await ended(store, *jobs)) == {"done"}
+
+
+async def all_run(store: Watched, jobs: list[str]) -> bool:
+    found = [await store.get(job) for job in jobs]
+    return {job.status for job in found if job} == {"processing"}
+
+
+async def is_held_by(store: Watched, job: str, worker: str) -> bool:
+    found = await store.get(job)
+    return found is not None and found.status == "processing" and worker in (found.worker or "")
 
 
 async def test_a_drain_gives_back_what_was_claimed_ahead():

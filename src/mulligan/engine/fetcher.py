@@ -50,6 +50,7 @@ class Fetcher:
         self._task: asyncio.Task[None] | None = None
         self._resting = False
         self._stopping = False
+        self._expected = False  # whether the store rings us for what comes
         self.asking = False
         self.answered = 0
         self._ended = asyncio.Event()
@@ -65,9 +66,12 @@ class Fetcher:
         self._executor.facts = await self._patience.insist(self._store.facts)
         while not self._stopping:
             demand = min(self._executor.demand, BATCH_LIMIT)
-            if demand <= 0:
+            full = self._committer.backlog > BACKLOG_LIMIT
+            if (demand <= 0 or full) and self._expected:
+                await self._resign()
+            elif demand <= 0:
                 await self._rest(self._executor.changed())
-            elif self._committer.backlog > BACKLOG_LIMIT:
+            elif full:
                 await self._rest(self._committer.flushed())
             else:
                 await self._fetch(demand)
@@ -76,6 +80,7 @@ class Fetcher:
 
     async def _resign(self) -> None:
         """Wait for nothing more: what stands in our lanes wakes another worker instead."""
+        self._expected = False
         with contextlib.suppress(StoreError, OSError):
             await self._store.claim(self._plan(0), self._worker)
 
@@ -106,6 +111,7 @@ class Fetcher:
         if self._stopping:
             self._executor.give_back(claimed.claims)
             return
+        self._expected = len(claimed.claims) < demand
         started = self._executor.start(claimed.claims)
         self._turns.settle(plan, started, claimed.left, self._executor.facts)
         if len(claimed.claims) < demand and len(started) == len(claimed.claims):
