@@ -9,7 +9,7 @@ import click
 import pytest
 
 from mulligan.cli import COMMANDS, cli
-from tests.cli.running import good
+from tests.cli.running import good, run
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 
@@ -61,7 +61,15 @@ def test_the_list_of_commands_says_what_their_own_help_says():
             assert first == short or first.startswith(short.rstrip(".")), name
     said = good("--help")
     assert all(name in said for name in COMMANDS)
+    assert all(character.isprintable() for line in said.splitlines() for character in line)
     assert "_MULLIGAN_COMPLETE=bash_source" in said
+
+
+@pytest.mark.parametrize("group", [[], ["dead"]])
+def test_a_group_without_a_command_shows_its_help(group):
+    result = run(*group)
+    assert result.exit_code == 2
+    assert result.stderr == good(*group, "--help")
 
 
 def test_help_imports_no_command():

@@ -53,6 +53,7 @@ COMMANDS = {
 EPILOG = """\b
 An app is written module:attribute, such as examples.questions:app.
 MULLIGAN_APP and MULLIGAN_STORE stand in for --app and --store.
+
 \b
 Completion of commands and options, in ~/.bashrc (zsh and fish likewise):
   eval "$(_MULLIGAN_COMPLETE=bash_source mulligan)"

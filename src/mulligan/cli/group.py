@@ -30,6 +30,8 @@ def in_words() -> Iterator[None]:
     """
     try:
         yield
+    except click.exceptions.NoArgsIsHelpError:  # no command is named: the help is the answer
+        raise
     except click.UsageError as error:
         raise RefusalError(usage_text(error), 2) from error
     except InvalidError as error:
