@@ -3,10 +3,12 @@
 import re
 from pathlib import Path
 
+import click
 import pytest
 
 from mulligan.app.mulligan import Mulligan
 from mulligan.app.options import CHECKS
+from mulligan.cli import cli
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
@@ -44,6 +46,27 @@ def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_into_pages_lead_to_a_heading(page):
+    for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text()):
+        linked = page.parent / target if target else page
+        headings = re.findall(r"^#+ (.*)$", linked.read_text(), re.MULTILINE)
+        anchors = [re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in headings]
+        assert anchor in anchors, f"{page.name} links to {target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_have_the_options_that_examples_give_them(page):
+    lines = re.findall(r"^    mulligan ([a-z]+) (.*)$", page.read_text(), re.MULTILINE)
+    for name, rest in lines:
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None, f"{page.name} has mulligan {name}"
+        parts = command.commands.values() if isinstance(command, click.Group) else [command]
+        known = {word for part in parts for option in part.params for word in option.opts}
+        given = re.findall(r"(?<= )--?[a-z][a-z-]*", " " + rest.split(" | ")[0].split(" #")[0])
+        assert set(given) <= known, f"{page.name} has mulligan {name} {rest}"
 
 
 def test_the_guide_names_every_option():
