@@ -166,6 +166,18 @@ async def test_a_worker_that_waits_for_its_store_stops_at_the_first_signal(monke
     assert not shift.cut_off
 
 
+async def test_a_worker_that_is_told_twice_while_nothing_runs_cuts_nothing_off(monkeypatch):
+    ready = asyncio.Event()
+    monkeypatch.setattr(worker_module, "notify", lambda _state: ready.set())
+    shift = Shift(apps.app, Worker("w", queues=("default",)))
+    running = asyncio.ensure_future(shift.run())
+    await ready.wait()
+    shift._told()
+    shift._told()
+    await running
+    assert not shift.cut_off
+
+
 async def test_a_worker_whose_store_is_gone_stops_at_the_second_signal(monkeypatch):
     started = asyncio.Event()
     told = []

@@ -164,6 +164,7 @@ async def test_draining_lets_what_runs_finish_and_starts_nothing_more(app, store
         await started.wait()
         running.stop()
         finish.set()
+    assert not running.cut_off
     assert (await found(store, first.id)).value() == "finished"
     waiting = await found(store, second.id)
     assert (waiting.status, waiting.retry_count) == ("pending", 0)
@@ -185,10 +186,31 @@ async def test_a_second_stop_cuts_off_what_runs_and_others_seize_it_at_once(app,
         await started.wait()
         running.stop()
         running.stop()
+    assert running.cut_off
     async with engine(app, store, name="next"):
         assert await ended(store, job.id) == ["done"]
     assert (await found(store, job.id)).value() == 2
     assert [a.type for a in await store.history(job.id)] == ["Lost"]
+
+
+async def test_a_drain_whose_outcomes_are_not_written_in_time_is_cut_off(app):
+    class Stuck(MemoryStore):
+        asked = asyncio.Event()
+
+        async def commit(self, outcomes):
+            self.asked.set()
+            await asyncio.Event().wait()
+
+    store = Stuck()
+
+    @app.task
+    async def work() -> None: ...
+
+    await store.enqueue([work.call().job])
+    async with engine(app, store, replace(QUICK, drain_timeout=0.01)) as running:
+        await store.asked.wait()
+        running.stop()
+    assert running.cut_off
 
 
 async def test_a_claim_that_comes_back_while_draining_is_returned_unused(app):

@@ -112,7 +112,6 @@ class Shift:
         self._engine: Engine | None = None
         self._main: asyncio.Task[Any] | None = None
         self._signals = 0
-        self._told_at = 0.0
         self.worn = False
         self.cut_off = False
 
@@ -131,8 +130,7 @@ class Shift:
                 f"store {self._app.shown_url} cannot be opened: {error}"
             ) from error
         else:
-            late = loop.time() - self._told_at >= self._app.settings.drain_timeout
-            self.cut_off = self._signals > 1 or (self._signals == 1 and late)
+            self.cut_off = engine.cut_off
             self.worn = engine.worn and not self._signals
             log.info("stopped")
         finally:
@@ -151,7 +149,6 @@ class Shift:
         if self._engine is None and self._main is not None:
             self._main.cancel()
         elif self._signals == 1 and self._engine is not None:
-            self._told_at = loop.time()
             log.info("told to stop; once more stops at once")
             self._engine.stop()
         elif self._signals == 2 and self._engine is not None:  # noqa: PLR2004

@@ -93,6 +93,8 @@ class Engine:
         self._ticker = Ticker(store, periodic, tracing) if periodic else None
         self._stop = asyncio.Event()
         self._stop_now = asyncio.Event()
+        # Whether it ended before its attempts had, or before their outcomes were written.
+        self.cut_off = False
         self._crashed: asyncio.Future[None] = self._loop.create_future()
 
     @property
@@ -214,11 +216,14 @@ class Engine:
         await asyncio.wait([hurry, quiet], timeout=deadline, return_when=asyncio.FIRST_COMPLETED)
         if not quiet.done():
             log.warning("%d attempts are cut off", len(self.executor.holding))
+            self.cut_off = True
             self.executor.stop()
         await cancelled([hurry, quiet])
-        with contextlib.suppress(TimeoutError):
+        try:
             async with asyncio.timeout(deadline):
                 await self.committer.flushed()
+        except TimeoutError:
+            self.cut_off = True
 
     def _heard(self, beat: Beat) -> None:
         """Take in a heartbeat's answer, on the loop of the worker."""
