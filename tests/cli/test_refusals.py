@@ -18,6 +18,9 @@ from tests.cli.running import APP, refused, run
         (["status", "tests.cli.apps:nothing"], "its apps are: app, filed"),
         (["status", "tests.cli.apps:not_an_app"], "it is a str"),
         (["status", "tests.cli.running:nothing"], "it has none"),
+        (["status", "tests/cli/apps.py:app"], "names a file; write its module, with dots"),
+        (["status", "apps.py:app"], "names a file; write its module, with dots"),
+        (["status", "redis://:secret@here/0"], "app 'redis://:***@here/0' is a URL and not"),
         (["status", "..:app"], "app '..:app' cannot be imported: TypeError"),
         (["status", "--store", "mysql://x"], "does not begin with one of memory://, sqlite://"),
         (["status", "--store", "nonsense"], "store 'nonsense' does not begin"),
@@ -74,6 +77,14 @@ def test_wrong_values_are_named_with_the_rule(arguments, words, store):
 )  # fmt: skip
 def test_what_is_not_there_is_told(arguments, words, store):
     assert words in refused(1, *arguments)
+
+
+def test_a_module_that_is_no_python_is_told_with_its_line(tmp_path, monkeypatch):
+    (tmp_path / "unfinished.py").write_text("import sys\ndef task(:\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    said = refused(2, "status", "unfinished:app")
+    assert "cannot be imported: SyntaxError: " in said
+    assert said.endswith(f"(at {tmp_path}/unfinished.py:2)")
 
 
 def test_a_password_is_never_shown(store):

@@ -97,6 +97,15 @@ def check_url(url: str) -> None:
 def load_app(name: str) -> Mulligan:
     """Import `module:attribute`, with the current directory on the path."""
     module_name, colon, attribute = name.rpartition(":")
+    if "://" in name:
+        raise InvalidError(
+            f"app {redact(name)!r} is a URL and not module:attribute; a store is named by --store"
+        )
+    if "/" in module_name or module_name.endswith(".py"):
+        raise InvalidError(
+            f"app {name!r} names a file; write its module, with dots and without .py, such as"
+            " examples.questions:app"
+        )
     if not colon or not module_name or not attribute:
         raise InvalidError(
             f"app {name!r} is not written module:attribute, such as examples.questions:app"
@@ -136,9 +145,12 @@ def import_app(name: str, module_name: str) -> Any:
 
 def import_failure(name: str, error: BaseException) -> str:
     """What a module raised while it was imported, and where."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    text = f"app {name!r} cannot be imported: {type(error).__name__}: {error}"
-    return f"{text} (at {last.filename}:{last.lineno})"
+    if isinstance(error, SyntaxError) and error.filename:
+        what, file, line = error.msg, error.filename, error.lineno
+    else:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        what, file, line = str(error), last.filename, last.lineno
+    return f"app {name!r} cannot be imported: {type(error).__name__}: {what} (at {file}:{line})"
 
 
 def with_store(
