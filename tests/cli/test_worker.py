@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from mulligan import Mulligan
 from mulligan.cli import worker as worker_module
 from mulligan.cli.logs import JsonLines, TextLines
-from mulligan.cli.worker import Shift
+from mulligan.cli.worker import Shift, announce
 from mulligan.core.worker import Worker
 from tests.cli import apps
 from tests.cli.running import do, good, good_json, process, read_until, run
@@ -65,6 +66,11 @@ def test_it_says_what_it_is_and_stops_when_told(url):
     assert banner["concurrency"] == "2"
     assert banner["tasks"] == "hold, outlive, quick"
     assert "Python" in banner["loop"]
+
+
+def test_a_worker_of_an_app_without_tasks_says_what_may_be_missing(capsys):
+    announce("shop.app:app", Mulligan("memory://"), Worker("w"), brief=False)
+    assert "note: shop.app declares no task; import there" in capsys.readouterr().err
 
 
 def test_sigterm_lets_a_running_job_finish(url, fifo, enqueue):

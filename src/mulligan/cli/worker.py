@@ -177,6 +177,9 @@ def announce(named: str, app: Mulligan, me: Worker, *, brief: bool) -> None:
     click.secho(f"mulligan worker {me.id}", bold=True, err=True)
     for name, value in lines.items():
         click.echo(f"  {name:<12} {value}", err=True)
+    if not app.tasks:
+        module = named.rpartition(":")[0]
+        click.echo(f"note: {module} declares no task; import there what declares them", err=True)
     if app.url.startswith("memory:"):
         click.echo("note: memory:// is seen by this process alone; use sqlite:///…", err=True)
 
