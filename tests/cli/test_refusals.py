@@ -1,5 +1,9 @@
 """Bad input: a line or two in words, and an exit code; never a traceback."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from mulligan.core.errors import StoreUnavailableError
@@ -85,6 +89,17 @@ def test_a_module_that_is_no_python_is_told_with_its_line(tmp_path, monkeypatch)
     said = refused(2, "status", "unfinished:app")
     assert "cannot be imported: SyntaxError: " in said
     assert said.endswith(f"(at {tmp_path}/unfinished.py:2)")
+
+
+@pytest.mark.parametrize("command", ["settings", "settings --json", "simulate timeline-1"])
+def test_output_that_finds_no_room_is_told(command):
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "mulligan", *command.split()],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    said = "error: the output could not be written: No space left on device\n"
+    assert (ended.returncode, ended.stderr) == (1, said)
 
 
 def test_a_password_is_never_shown(store):

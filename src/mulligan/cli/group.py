@@ -1,5 +1,6 @@
 """A group of commands that imports each on use, and the one place where errors become words."""
 
+import errno
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -38,6 +39,10 @@ def in_words() -> Iterator[None]:
         raise RefusalError(printable(str(error)), 2) from error
     except MulliganError as error:
         raise RefusalError(printable(str(error)), 1) from error
+    except OSError as error:
+        if error.errno != errno.ENOSPC:  # a pipe that was closed is no mistake: click sees to it
+            raise
+        raise RefusalError(f"the output could not be written: {error.strerror}", 1) from error
 
 
 def usage_text(error: click.UsageError) -> str:
