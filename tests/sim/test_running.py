@@ -198,3 +198,14 @@ def test_progress_is_told():
         progress=lambda *n: told.append(n),
     )
     assert told == [(500, 1200), (1000, 1200)]
+
+
+def test_ctrl_c_ends_a_simulation_without_a_word():
+    code = (
+        "import signal; from mulligan.sim import load_scenario, run\n"
+        "run.PROGRESS_EVERY = 1\n"
+        "try: run.simulate(load_scenario('timeline-6'), lambda *_: signal.raise_signal(2))\n"
+        "except KeyboardInterrupt: print('interrupted')\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (ended.stdout, ended.stderr) == ("interrupted\n", "")

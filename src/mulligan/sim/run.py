@@ -54,11 +54,9 @@ def simulate(
     run = Run(scenario, jobs)
     loop = OrderedLoop()
     before = time.process_time()
-    try:
-        with silence(), seldom_collected():
-            loop.run_until_complete(Stage(run, jobs, loop, progress).play(sleepy=sleepy))
-    finally:
-        loop.close()
+    # A runner: after Ctrl-C it ends what still runs, and does not leave it to be found as garbage.
+    with silence(), seldom_collected(), asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(Stage(run, jobs, loop, progress).play(sleepy=sleepy))
     run.machine_seconds = time.process_time() - before
     return run
 
