@@ -76,7 +76,8 @@ def simulate(
 ) -> None:
     """Play a scenario in virtual time: who waits how long under which policy.
 
-    SCENARIO is a TOML file or the name of a built-in scenario. The same seed gives the same output.
+    SCENARIO is a TOML file, the name of a built-in scenario, or a .jsonl trace that `mulligan
+    history` wrote. The same seed gives the same output.
     """
     if listing:
         show_list(as_json=as_json)
