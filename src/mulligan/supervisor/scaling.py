@@ -34,7 +34,7 @@ def wanted(kind: Kind, load: Load | None, alive: int, *, starting: int = 0) -> W
     if kind.service:
         return Wanted(1, "a service")
     if load is None:
-        why = "no answer from the store" if kind.store else "no store is looked at"
+        why = "no answer from the store yet" if kind.store else "no store is looked at"
         return clamped(kind, alive, why)
     jobs = load.ready + load.busy
     number = ceil(jobs / kind.slots)
