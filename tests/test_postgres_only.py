@@ -293,6 +293,19 @@ async def test_other_options_go_to_the_driver(url):
     assert name == "mine"
 
 
+async def test_people_read_the_overview_with_any_search_path(store, url):
+    await store.enqueue([job("a"), job("b", concurrency_key="k"), job("c", concurrency_key="k")])
+    await claim(store, demand=3)
+    view = psycopg.sql.Identifier(schema_of(url), "overview")
+    for path in ("public", "pg_catalog"):
+        with psycopg.connect(server_of(url), options=f"-c search_path={path}") as connection:
+            asked = psycopg.sql.SQL("SELECT id, status, held FROM {} ORDER BY id").format(view)
+            rows = connection.execute(asked).fetchall()
+        assert rows == [
+            ("a", "processing", False), ("b", "processing", False), ("c", "pending", True),
+        ]  # fmt: skip
+
+
 async def test_a_schema_may_have_an_odd_name(url):
     odd = with_query(server_of(url), schema=f'{schema_of(url)}_"%s: é')
     async with opened(odd) as store:

@@ -12,10 +12,11 @@ END
 $$;
 
 -- stands(waiting, job): whether this is where the job stands, found by its lane and place there.
+-- (It is part of views that people read with a search path of their own. Hence @schema@.)
 CREATE FUNCTION stands(w waiting, j job) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT of_lane(w, lane_name(j.queue, j.scope, j.lane_priority)) AND w.held = ANY ('{f,t}')
-       AND w.due = j.due AND w.sequence = j.sequence
+    SELECT @schema@.of_lane(w, @schema@.lane_name(j.queue, j.scope, j.lane_priority))
+       AND w.held = ANY ('{f,t}') AND w.due = j.due AND w.sequence = j.sequence
 $$;
 
 -- leave_lane(id): a pending job stands nowhere any more.
