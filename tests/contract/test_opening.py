@@ -67,3 +67,5 @@ async def test_a_password_is_not_shown():
     assert "secret" not in str(refused.value)
     assert redact("redis://me:secret@host:1/0") == "redis://me:***@host:1/0"
     assert redact("redis://host:1/0") == "redis://host:1/0"
+    assert redact("me:secret@host") == "me:***@host"
+    assert redact("postgresql://who@host:1/db") == "postgresql://***@host:1/db"

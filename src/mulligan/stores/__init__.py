@@ -23,7 +23,7 @@ ENGINES: dict[str, tuple[str, str, str]] = {
 
 
 # A password goes on to the last @, whatever is in it; another one may be an option.
-PASSWORD = re.compile(r"^((?:[\w+.-]*:)?(?://)?[^:/?#@]*:).*@", re.DOTALL)
+PASSWORD = re.compile(r"^((?:[\w+.-]*:)?//(?:[^:/?#@]*:)?|[^:/?#@]*:).*@", re.DOTALL)
 SECRET = re.compile(r"(?i)([?&]\w*(?:pass|pwd|secret|token|credential|[a-z_]key)\w*=)[^&#]*")
 # Engines whose operations can be done at once, without an event loop.
 EMBEDDED = ("memory", "sqlite")
