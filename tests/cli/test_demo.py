@@ -49,6 +49,7 @@ def test_everything_ends_well(tmp_path):
     assert show.returncode == 0, out
     assert "30 questions in" in out
     assert "29 done, 1 failed for good" in out
+    assert f"{POISON} is tried again (attempt 2)" in out
     assert "its worker dies holding birch-long" in out
     assert "birch-long was held by a dead worker" in out
     assert "nothing lost, nothing twice" in out
@@ -117,7 +118,8 @@ def test_events_are_told_in_words():
     told: list[Event] = []
     scene = Scene(REGIONS, 3, told.append)
     scene.hear("US", "job a: attempt 1 of task ask failed: TimeoutError: late")
-    scene.hear("EU", "job a: attempt 2 starts from lane global-retry of questions")
+    back = "back in queue questions after 0.1 minutes"
+    scene.hear("EU", f"job a: {back}; attempt 2 starts from lane global-retry")
     scene.hear("EU", "job b: attempt 1 of task ask failed: Refused: the result was refused")
     scene.dead_regions.add("EU")
     scene.hear("ASIA", "job c: worker x stopped beating; attempt 1 counts as failed")

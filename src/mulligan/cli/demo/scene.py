@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from mulligan.cli.demo.app import RETRY
 
 FAILED = re.compile(r"job (\S+): attempt (\d+) of task \S+ failed: (\w+): (.*)")
-AGAIN = re.compile(r"job (\S+): attempt (\d+) starts from lane (\S+)")
+AGAIN = re.compile(r"job (\S+): back in queue .*; attempt (\d+) starts from lane (\S+)")
 SEIZED = re.compile(r"job (\S+): worker \S+ stopped beating")
 EVENTS_KEPT = 6
 
