@@ -106,7 +106,9 @@ def test_the_summary_ends_with_commands_to_try():
     said = list(summary(result, "sqlite:////tmp/demo.db", 12.0))
     assert "  export MULLIGAN_STORE=sqlite:////tmp/demo.db" in said
     assert sum(line.endswith(("status", "job p", "jobs --text 'timed out'")) for line in said) == 3
-    assert not any("export" in line for line in summary(result, None, 12.0))
+    assert any("dead replay p" in line for line in said)
+    gone = list(summary(result, None, 12.0))
+    assert not any("export" in line or "replay" in line for line in gone)
 
 
 def test_the_same_seed_asks_the_same_questions():

@@ -33,7 +33,6 @@ def summary(result: Tally, url: str | None, seconds: float) -> Iterator[str]:
         last = history[-1]
         yield ""
         yield f"Dead letter {job.id}: {last.type}: {last.message}, {len(history)} attempts."
-        yield f"Once the cause is mended: {program()} dead replay {job.id}"
     if url is not None:
         yield ""
         yield "Look around; the store is still there:"
@@ -41,6 +40,7 @@ def summary(result: Tally, url: str | None, seconds: float) -> Iterator[str]:
         yield f"  {program()} status"
         for job, _ in result.dead[:1]:
             yield f"  {program()} job {job.id}"
+            yield f"  {program()} dead replay {job.id}  # once the cause is mended"
         yield f"  {program()} jobs --text 'timed out'"
 
 
