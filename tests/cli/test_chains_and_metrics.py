@@ -111,6 +111,11 @@ def test_status_tells_the_last_minute_and_raises_alerts(measured):
     assert recent["breaker"] == "open"
 
 
+def test_the_last_minute_fits_an_ordinary_terminal(measured):
+    said = good("status", APP, COLUMNS="80").splitlines()
+    assert any(line.split()[:2] == ["mail", "US"] and line.split()[-1] == "open" for line in said)
+
+
 def test_status_tells_what_supervisors_run(store):
     died = Exit("web-1", 4711, 90.0, "killed by SIGKILL")
     web = KindState(3, "depth 40", 2, 1, 0, 0, 40, 12.0, None, (), (died,))

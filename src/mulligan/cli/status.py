@@ -133,8 +133,8 @@ def recent_table(whole: dict[str, Any]) -> list[RenderableType]:
     if not rows:
         return []
     columns = (
-        "queue", "region", "#started", "#succeeded", "#retries", "#of them well", "#elsewhere",
-        "#wait p99", "#saved", "breaker",
+        "queue", "region", "#starts", "#ok", "#retries", "#ok", "#moved", "#p99 wait", "#saved",
+        "breaker",
     )  # fmt: skip
     return [table("The last minute", columns, rows)]
 
