@@ -78,6 +78,13 @@ def test_options_that_make_no_sense_are_refused_when_given(app, options, words):
         task.using(**options)
 
 
+def test_a_task_that_is_declared_wrongly_is_told_what_there_is(app):
+    with pytest.raises(InvalidError, match=r"option 'acept' is not one of queue, .*, accept, "):
+        app.task(acept=bool)
+    with pytest.raises(InvalidError, match="task 'send' is no function; give a name as name="):
+        app.task("send")
+
+
 def test_on_dead_must_be_a_task(app):
     with pytest.raises(InvalidError, match="must be a task"):
         app.task(on_dead=print)

@@ -33,6 +33,9 @@ class TaskOptions(Options, total=False):
     timezone: str
 
 
+OF_TASKS = [name for name in TaskOptions.__annotations__ if name not in Options.__annotations__]
+
+
 class TaskMaker:
     """The decorator that `app.task(...)` returns."""
 
@@ -48,7 +51,7 @@ class TaskMaker:
         )
         on_dead = options.pop("on_dead", None)
         sink = options.pop("sink", None)
-        placement = replace(Placement(), **checked(options))
+        placement = replace(Placement(), **checked(options, besides=OF_TASKS))
         if self._accept not in (None, False) or transactional:
             placement = replace(placement, judged=True)
         if sink is not None:
@@ -68,6 +71,8 @@ class TaskMaker:
     def __call__(self, function: Callable[P, R], /) -> PlainTask[P, R]: ...
     def __call__(self, function: Callable[..., Any], /) -> Task[..., Any]:
         """Register the function."""
+        if not callable(function):
+            raise InvalidError(f"task {function!r} is no function; give a name as name=")
         name = check_name("task", self._name or getattr(function, "__name__", ""))
         if name in self._app.tasks:
             raise InvalidError(f"task {name!r} exists already; give one of them name=")

@@ -1,6 +1,6 @@
 """What may be said about a job beyond its arguments, on its task or for one call."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Literal, TypedDict
@@ -206,11 +206,11 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def checked(options: Options | dict[str, Any]) -> dict[str, Any]:
-    """The options, each checked; refuses one that does not exist."""
+def checked(options: Options | dict[str, Any], besides: Iterable[str] = ()) -> dict[str, Any]:
+    """The options, each checked; refuses one that does not exist. `besides` there are others."""
     for name in options:
         if name not in CHECKS:
-            raise InvalidError(f"option {name!r} is not one of {', '.join(CHECKS)}")
+            raise InvalidError(f"option {name!r} is not one of {', '.join([*CHECKS, *besides])}")
     if "delay" in options and "run_after" in options:
         raise InvalidError("give delay or run_after, not both")
     good = {name: CHECKS[name](value) for name, value in options.items()}
