@@ -55,7 +55,8 @@ def bind(wanted: Wanted) -> socket.socket:
     except OSError as error:
         reason = (error.strerror or str(error)).partition(" (while ")[0]
         raise MulliganError(
-            f"cannot listen on {wanted.host} port {wanted.port}: {reason}; choose another --port"
+            f"cannot listen on {wanted.host} port {wanted.port}: {reason};"
+            " choose another --host or --port"
         ) from error
 
 
