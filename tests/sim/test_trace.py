@@ -135,6 +135,20 @@ def test_who_writes_a_trace_is_told_where_no_worker_is_alive(url):
     assert "no worker of region 'default' is alive" in run("history", "--store", url).stderr
 
 
+def test_jobs_of_a_region_that_never_had_a_worker_can_be_played(url, tmp_path):
+    app = Mulligan(url)
+
+    @app.task
+    def far() -> None: ...
+
+    far.using(region="MARS").enqueue()
+    app.close()
+    written = run("history", "--store", url)
+    assert "no worker of region 'MARS' is alive" in written.stderr
+    played = good_json("simulate", saved(tmp_path, written.stdout))["summary"]
+    assert (played["jobs"], played["unfinished"]) == (4, 0)
+
+
 def test_a_permanent_failure_stays_one_when_played_again(url, tmp_path):
     trace = tmp_path / "trace.jsonl"
     trace.write_text(good("history", "--store", url))

@@ -82,7 +82,9 @@ def header_of(stats: Stats, facts: Facts, since: float) -> tuple[Header, list[st
     live = [view.worker for view in stats.workers if view.live]
     regions: dict[str, Place] = {}
     asleep: list[str] = []
-    for name in (region.name for region in facts.regions):
+    known = (region.name for region in facts.regions)
+    waiting = (each.lane.scope for each in stats.lanes if not each.lane.is_global)
+    for name in dict.fromkeys((*known, *waiting)):
         workers = [worker for worker in live if worker.region == name]
         slots = sum(worker.concurrency for worker in workers)
         regions[name] = Place(len(workers), round(slots / len(workers))) if workers else Place()
