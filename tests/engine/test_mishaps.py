@@ -49,6 +49,29 @@ def test_an_exception_that_cannot_be_shown_is_still_a_failure(app):
         assert job.history()[0].message == "UnshowableError, which cannot be shown"
 
 
+class CodelessError(Exception):
+    @property
+    def code(self) -> str:
+        raise RuntimeError("no code")
+
+
+class EndlessError(Exception):
+    code = 10**5000
+
+
+@pytest.mark.parametrize("error", [CodelessError, EndlessError])
+def test_a_code_that_cannot_be_shown_is_none_and_the_failure_counts(app, error):
+    @app.task(retry=AT_ONCE)
+    async def odd() -> None:
+        raise error
+
+    with app.testing() as t:
+        job = odd.enqueue()
+        t.drain()
+        assert [(a.type, a.code) for a in job.history()] == [(error.__name__, None)] * 2
+        assert job.status == "failed"
+
+
 def test_a_code_that_no_store_can_keep_is_cleaned(app):
     @app.task
     async def odd() -> None:

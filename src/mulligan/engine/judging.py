@@ -105,9 +105,7 @@ def failed(error: BaseException) -> Failed | Snoozed:
         case AttemptTimeoutError():
             return Failed("Timeout", text(error))
         case _:
-            return Failed(
-                type(error).__name__, text(error), shown_code(getattr(error, "code", None))
-            )
+            return Failed(type(error).__name__, text(error), shown_code(code_of(error)))
 
 
 def text(error: BaseException) -> str:
@@ -119,9 +117,22 @@ def text(error: BaseException) -> str:
     return clean(message)[:TEXT_LIMIT]
 
 
+def code_of(error: BaseException) -> object:
+    """The error's own code, if it has one."""
+    try:
+        return getattr(error, "code", None)
+    except Exception:  # noqa: BLE001 - a task's own exception class may be broken
+        return None
+
+
 def shown_code(code: object) -> str | None:
     """An error's code as the history keeps it."""
-    return clean(str(code))[:CODE_LIMIT] if isinstance(code, str | int) else None
+    if not isinstance(code, str | int):
+        return None
+    try:
+        return clean(str(code))[:CODE_LIMIT]
+    except Exception:  # noqa: BLE001 - a number may have more digits than Python writes
+        return None
 
 
 def shown(value: Any) -> str:
