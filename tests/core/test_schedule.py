@@ -104,6 +104,28 @@ def test_a_time_that_the_clocks_skip_ticks_once_and_one_that_they_repeat_too():
     ]
 
 
+def test_in_an_hour_that_the_clocks_show_twice_the_tick_of_the_first_time_is_over():
+    nightly = Cron("30 2 * * *", "Europe/Berlin")
+    second_time = datetime(2026, 10, 25, 1, 10, tzinfo=UTC).timestamp()  # 02:10 once more
+    assert written(nightly.last(second_time)) == "2026-10-25T00:30:00+00:00"
+    assert written(nightly.after(second_time)) == "2026-10-26T01:30:00+00:00"
+
+
+AUTUMN = datetime(2026, 10, 25, 1, 0, tzinfo=UTC).timestamp()  # 03:00 becomes 02:00 in Berlin
+
+
+@steady
+@given(
+    st.sampled_from(["* * * * *", "*/7 2,3 * * *", "59 1 * * *", "0 2 * * *", "30 2 * * *"]),
+    st.floats(AUTUMN - 10_000, AUTUMN + 10_000),
+)
+def test_a_moment_lies_between_two_ticks_also_while_clocks_are_put_back(expression, moment):
+    cron = Cron(expression, "Europe/Berlin")
+    assert cron.last(moment) <= moment < cron.after(moment)
+    assert cron.after(cron.last(moment)) == cron.after(moment)
+    assert cron.last(cron.after(moment)) == cron.after(moment)
+
+
 def test_what_is_no_cron_expression_is_refused():
     with refused(
         "cron 'soon' cannot be read (Wrong number of fields);"

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 LEAST_EVERY = 1.0
 SOME_DAY = datetime(2000, 1, 1, tzinfo=UTC)
+# Longer ago than clocks show an hour for the second time.
+SHORTLY = 2 * 3600.0
+NO_TIME = timedelta(0)
 
 
 class Schedule(Protocol):
@@ -79,14 +82,25 @@ class Cron:
 
     def after(self, moment: float) -> float:
         """The first tick later than this moment."""
-        return next(self._ticks(datetime.fromtimestamp(moment, UTC))).timestamp()
+        # In an hour that the clocks show twice, a tick of the first time is found again.
+        ticks = self._ticks(self._at(moment))
+        return next(at for tick in ticks if (at := tick.timestamp()) > moment)
 
     def last(self, moment: float) -> float:
         """The newest tick that is not later."""
-        # Backwards from a second later, which finds a tick that is right now, or still to come.
-        late = datetime.fromtimestamp(moment, UTC) + timedelta(seconds=1)
-        ticks = self._make(self._expression, late.astimezone(self._zone), reverse=True)
+        # Backwards from a second later, which finds a tick that is right now, and from as much more
+        # as the clocks were put back, which finds one that they show as still to come.
+        late = self._at(moment + self._put_back_before(moment) + 1)
+        ticks = self._make(self._expression, late, reverse=True)
         return next(at for tick in ticks if (at := tick.timestamp()) <= moment)
+
+    def _at(self, moment: float) -> datetime:
+        return datetime.fromtimestamp(moment, UTC).astimezone(self._zone)
+
+    def _put_back_before(self, moment: float) -> float:
+        """By how many seconds the clocks were put back shortly before."""
+        then, now = self._at(moment - SHORTLY).utcoffset(), self._at(moment).utcoffset()
+        return max(0.0, ((then or NO_TIME) - (now or NO_TIME)).total_seconds())
 
     def _ticks(self, start: datetime) -> "Iterator[datetime]":
         return self._make(self._expression, start.astimezone(self._zone))
