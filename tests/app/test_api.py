@@ -223,3 +223,14 @@ def test_a_delay_that_outlasts_its_expiry_is_refused(app):
 
     with pytest.raises(InvalidError, match="would always expire"):
         ask.using(delay=100, expires=10)
+
+
+def test_a_delay_that_outlasts_the_expiry_of_its_task_is_refused(app):
+    @app.task(expires=10)
+    def ask() -> None: ...
+
+    with pytest.raises(InvalidError, match="delay 100 is not shorter than expires 10"):
+        ask.using(delay=100)
+    with pytest.raises(InvalidError, match="would always expire"):
+        ask.using(run_after=datetime.now(UTC) + timedelta(hours=1)).call()
+    assert ask.using(run_after=datetime.now(UTC) - timedelta(hours=1)).call().job.delay == 0

@@ -94,6 +94,18 @@ def test_a_tick_that_fails_is_retried_and_the_next_comes_in_its_time(app, ticks)
     assert ticks == [("12:01:00Z", 1), ("12:01:00Z", 2), ("12:02:00Z", 1), ("12:02:00Z", 2)]
 
 
+def test_a_tick_expires_so_long_after_its_time_and_not_after_it_was_placed(app, ticks):
+    @app.task(every=60, expires=10)
+    def tidy() -> None:
+        ticks.append(current_job().id)
+
+    store = played(app, (130, 1))
+    assert ticks == ["tidy@2026-01-31T12:01:00Z", "tidy@2026-01-31T12:02:00Z"]
+    following = asyncio.run(store.get("tidy@2026-01-31T12:03:00Z"))
+    assert following is not None
+    assert following.expires_at == NOON + 180 + 10
+
+
 def test_a_tick_goes_where_its_task_goes(app, ticks):
     @app.task(every=60, queue="nightly", priority="urgent")
     def tidy() -> None:

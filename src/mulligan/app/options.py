@@ -58,6 +58,10 @@ class Placement(Struct, frozen=True, dict=True):
     on_dead: Stage | None = None
     sink: Stage | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse a delay that outlasts the expiry, wherever each of them was said."""
+        self._check_delay(self.delay)
+
     def stage(self, task: str, *, each: bool = False) -> Stage:
         """A stage of a chain that runs this task; ids, keys and moments are for first jobs."""
         return Stage(
@@ -103,6 +107,10 @@ class Placement(Struct, frozen=True, dict=True):
                 f"task {task}: the payload has {len(body)} bytes, more than the {limit} allowed;"
                 " store it elsewhere and pass its address, or raise payload_limit"
             )
+        delay = self.delay
+        if self.run_after is not None:
+            delay = seconds_until(self.run_after)
+            self._check_delay(delay)
         return NewJob(
             self.id or job_id,
             self.queue,
@@ -110,12 +118,19 @@ class Placement(Struct, frozen=True, dict=True):
             body,
             self.region or "default",
             self.priority,
-            self.delay if self.run_after is None else seconds_until(self.run_after),
+            delay,
             self.unique_key,
             self.concurrency_key,
             self.concurrency_limit,
             self.expires,
         )
+
+    def _check_delay(self, delay: float) -> None:
+        if self.expires is not None and delay >= self.expires:
+            raise InvalidError(
+                f"delay {delay:g} is not shorter than expires {self.expires:g}: the job would"
+                " always expire; lower the delay"
+            )
 
     @property
     def _followed(self) -> bool:
@@ -213,10 +228,4 @@ def checked(options: Options | dict[str, Any], besides: Iterable[str] = ()) -> d
             raise InvalidError(f"option {name!r} is not one of {', '.join([*CHECKS, *besides])}")
     if "delay" in options and "run_after" in options:
         raise InvalidError("give delay or run_after, not both")
-    good = {name: CHECKS[name](value) for name, value in options.items()}
-    if good.get("expires") is not None and good.get("delay", 0.0) >= good["expires"]:
-        raise InvalidError(
-            f"delay {good['delay']:g} is not shorter than expires {good['expires']:g}: the job"
-            " would always expire; lower the delay"
-        )
-    return good
+    return {name: CHECKS[name](value) for name, value in options.items()}

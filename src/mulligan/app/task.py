@@ -108,8 +108,11 @@ class Task(Generic[P, R]):
         self._arguments.check(args, kwargs)
 
     def tick(self, job: str, delay: float) -> NewJob:
-        """The job of one tick."""
-        placement = replace(self.placement, id=job, delay=delay, run_after=None)
+        """The job of one tick, which may expire once the tick has come."""
+        expires = self.placement.expires
+        if expires is not None:
+            expires += delay
+        placement = replace(self.placement, id=job, delay=delay, run_after=None, expires=expires)
         return self.new_job(placement, (), {})
 
     def arguments(self, call: Call) -> tuple[list[Any], dict[str, Any]]:
