@@ -19,7 +19,7 @@ class OutlivedError(Exception):
 class Work:
     """One call on its way through a thread."""
 
-    __slots__ = ("abandoned", "call", "context", "error", "future", "value")
+    __slots__ = ("abandoned", "call", "context", "error", "future", "over", "value")
 
     def __init__(self, call: Callable[[], Any], future: "asyncio.Future[Any]") -> None:
         self.call = call
@@ -28,6 +28,7 @@ class Work:
         self.value: Any = None
         self.error: BaseException | None = None
         self.abandoned = False
+        self.over = False
 
 
 class Threads:
@@ -58,8 +59,8 @@ class Threads:
         """Run the call in a thread; after `timeout` give up on it and raise OutlivedError."""
         work = Work(call, self._loop.create_future())
         with self._lock:
-            self._waiting.append(work)
             self._wake()
+            self._waiting.append(work)
         timer = None if timeout is None else asyncio.timeout(timeout)
         try:
             if timer is None:
@@ -67,7 +68,7 @@ class Threads:
             async with timer:
                 return await work.future
         except (TimeoutError, asyncio.CancelledError) as error:
-            if work.future.cancelled():  # the thread is still at it
+            if work.future.cancelled() and not self._took_back(work):
                 work.abandoned = True
                 self.abandoned += 1
             if timer is not None and timer.expired():
@@ -79,18 +80,36 @@ class Threads:
         for _ in range(self._started):
             self._bell.put(GO_HOME)
 
+    def _took_back(self, work: Work) -> bool:
+        """Whether no thread is at it: none has come to it, and now none will, or it is over."""
+        with self._lock:
+            if work in self._waiting:
+                self._waiting.remove(work)
+                return True
+        return work.over
+
     def _wake(self) -> None:
         """Have one more thread look, unless one is on its way."""
         if self._waking:
             return
-        self._waking = True
         if self._idle:
             self._idle -= 1
             self._bell.put(LOOK)
-        else:
-            self._started += 1
-            name = f"mulligan-{self._started}"
+        elif not self._start():
+            return
+        self._waking = True
+
+    def _start(self) -> bool:
+        """Start a thread, if the system lets us; else those there are take what waits, in turn."""
+        name = f"mulligan-{self._started + 1}"
+        try:
             threading.Thread(target=self._serve, name=name, daemon=True).start()
+        except RuntimeError:  # there are too many
+            if not self._started:
+                raise
+            return False
+        self._started += 1
+        return True
 
     def _serve(self) -> None:
         work = self._first()
@@ -139,6 +158,7 @@ class Threads:
             finished, self._finished = self._finished, deque()
             self._collecting = False
         for work in finished:
+            work.over = True
             if work.abandoned:
                 self.abandoned -= 1
             elif not work.future.done():
