@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
+from mulligan.core.errors import StoreError
 from mulligan.stores.contract import Store
 
 T = TypeVar("T")
@@ -15,6 +16,8 @@ Operation = Callable[[Store], Coroutine[Any, Any, T]]
 # Whether plain code drives this coroutine, perhaps inside another one that runs on a loop.
 PLAIN: ContextVar[bool] = ContextVar("mulligan_plain", default=False)
 Home = tuple[asyncio.AbstractEventLoop, Store]
+# How long the store, and what is still asked of it, may take to end.
+END_WITHIN = 5.0
 
 
 class Access(Protocol):
@@ -58,6 +61,7 @@ class Portal:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._opening = asyncio.Lock()
+        self._calls: set[asyncio.Task[Any]] = set()
         self._home: Home | None = None
 
     def at_home(self, store: Store | None) -> None:
@@ -80,7 +84,7 @@ class Portal:
 
     def call(self, operation: Operation[T]) -> T:
         """Run it on the portal's loop and wait."""
-        return asyncio.run_coroutine_threadsafe(self._run(operation), self._started()).result()
+        return asyncio.run_coroutine_threadsafe(self._serve(operation), self._started()).result()
 
     async def acall(self, operation: Operation[T]) -> T:
         """Run it here if the store is at home on this loop, else on the portal's."""
@@ -89,12 +93,27 @@ class Portal:
             return await self._run(operation)
         if self._home is not None and self._home[0] is running:
             return await operation(self._home[1])
-        future = asyncio.run_coroutine_threadsafe(self._run(operation), self._started())
+        future = asyncio.run_coroutine_threadsafe(self._serve(operation), self._started())
         return await asyncio.wrap_future(future)
 
     async def nap(self, seconds: float) -> None:
         """Sleep on the running loop."""
         await asyncio.sleep(seconds)
+
+    async def _serve(self, operation: Operation[T]) -> T:
+        """Run it for someone who waits elsewhere, and who is told if the app is closed."""
+        task, calls = asyncio.current_task(), self._calls
+        assert task is not None  # noqa: S101 - that someone has it run in one
+        calls.add(task)
+        try:
+            return await self._run(operation)
+        except asyncio.CancelledError:
+            if asyncio.get_running_loop() is self._loop:
+                raise
+            message = "the app was closed during this call; close it after the last one"
+            raise StoreError(message) from None
+        finally:
+            calls.discard(task)
 
     async def _run(self, operation: Operation[T]) -> T:
         if self._store is None:
@@ -118,6 +137,7 @@ class Portal:
                 loop = self._loop = asyncio.new_event_loop()
                 self._store = None  # after a fork the parent's connections are not ours
                 self._opening = asyncio.Lock()
+                self._calls = set()
                 self._thread = threading.Thread(
                     target=loop.run_forever, name="mulligan-portal", daemon=True
                 )
@@ -126,17 +146,28 @@ class Portal:
             return self._loop
 
     def close(self) -> None:
-        """Close the store and end the thread; a later call starts anew."""
+        """Close the store and end the thread; a later call starts anew. One under way fails."""
         with self._lock:
-            thread, loop, store = self._thread, self._loop, self._store
+            thread, loop, store, calls = self._thread, self._loop, self._store, self._calls
             self._thread = self._loop = self._store = None
         if thread is None or loop is None or not thread.is_alive():
             return
-        if store is not None:
-            asyncio.run_coroutine_threadsafe(store.close(), loop).result(timeout=5)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(timeout=5)
+        try:
+            asyncio.run_coroutine_threadsafe(end(calls, store), loop).result(timeout=END_WITHIN)
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(timeout=END_WITHIN)
         loop.close()
+
+
+async def end(calls: "set[asyncio.Task[Any]]", store: Store | None) -> None:
+    """Cut off what is asked of the store, and close it."""
+    for call in calls:
+        call.cancel()
+    if calls:
+        await asyncio.wait(calls, timeout=END_WITHIN / 2)
+    if store is not None:
+        await store.close()
 
 
 class Direct:

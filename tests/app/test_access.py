@@ -1,0 +1,61 @@
+"""How calls from anywhere reach the store, and how that ends."""
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from mulligan.app.access import Portal
+from mulligan.core.errors import StoreError
+from mulligan.core.job import NewJob
+from mulligan.stores.contract import Store
+from mulligan.stores.memory import MemoryStore
+
+TIMEOUT = 30
+
+
+@pytest.fixture
+def portal():
+    portal = Portal(MemoryStore)
+    yield portal
+    portal.close()
+
+
+def test_who_waits_for_an_answer_when_the_app_is_closed_is_told(portal):
+    under_way = threading.Event()
+
+    async def endless(store: Store) -> None:
+        under_way.set()
+        await asyncio.Event().wait()
+
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(portal.call, endless)
+        assert under_way.wait(TIMEOUT)
+        portal.close()
+        with pytest.raises(StoreError, match="was closed"):
+            waiting.result(TIMEOUT)
+
+
+async def test_a_coroutine_that_waits_when_the_app_is_closed_is_told_and_not_cancelled(portal):
+    under_way = threading.Event()
+
+    async def endless(store: Store) -> None:
+        under_way.set()
+        await asyncio.Event().wait()
+
+    waiting = asyncio.ensure_future(portal.acall(endless))
+    await asyncio.to_thread(under_way.wait, TIMEOUT)
+    await asyncio.to_thread(portal.close)
+    with pytest.raises(StoreError, match="was closed"):
+        await asyncio.wait_for(waiting, TIMEOUT)
+
+
+def test_a_call_after_the_end_begins_anew(portal):
+    async def enqueue(store: Store) -> int:
+        await store.enqueue([NewJob("a", "default", "task", b"{}")])
+        return len((await store.stats()).lanes)
+
+    assert portal.call(enqueue) == 1
+    portal.close()
+    assert portal.call(enqueue) == 1
