@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from mulligan.core.facts import Facts
 from mulligan.core.job import Lease
 from mulligan.core.worker import Worker
 from mulligan.engine import Engine
-from mulligan.engine.heartbeat import LONGEST, Heartbeat
+from mulligan.engine.heartbeat import LONGEST, Heartbeat, OwnThread
 from mulligan.stores.contract import Beat
 from mulligan.stores.memory import MemoryStore
 from mulligan.testing.virtual import VirtualLoop
@@ -133,3 +134,21 @@ def test_jobs_run_once_on_a_store_whose_answers_take_longer_than_a_lease():
 
     run(play)
     assert sorted(runs) == list(range(len(jobs)))
+
+
+def test_a_thread_that_can_have_no_loop_says_so_instead_of_being_waited_for(monkeypatch):
+    errors: list[BaseException] = []
+
+    def no_loop() -> asyncio.AbstractEventLoop:
+        raise OSError(24, "Too many open files")
+
+    async def beat() -> None: ...
+
+    monkeypatch.setattr("asyncio.events.new_event_loop", no_loop)
+    thread = OwnThread("heart")
+    starting = threading.Thread(target=thread.start, args=(beat, errors.append), daemon=True)
+    starting.start()
+    starting.join(30)
+    assert not starting.is_alive()
+    assert [str(error) for error in errors] == ["[Errno 24] Too many open files"]
+    thread.stop()

@@ -92,7 +92,10 @@ class OwnThread:
         work: Callable[[], Coroutine[Any, Any, None]],
         failed: Callable[[BaseException], None],
     ) -> None:
-        """Start the thread; returns at once. An error that ends the coroutine goes to `failed`."""
+        """Start the thread; returns at once. An error that ends the coroutine goes to `failed`.
+
+        So does one that keeps the thread from having a loop: no more files may be open, perhaps.
+        """
         ready = threading.Event()
 
         async def main() -> None:
@@ -104,9 +107,16 @@ class OwnThread:
             if error is not None:
                 failed(error)
 
-        self._thread = threading.Thread(
-            target=asyncio.run, args=(main(),), name=self._name, daemon=True
-        )
+        def run() -> None:
+            try:
+                with asyncio.Runner() as runner:
+                    runner.run(main())
+            except Exception as error:  # noqa: BLE001 - whoever waits for the thread must know
+                failed(error)
+            finally:
+                ready.set()
+
+        self._thread = threading.Thread(target=run, name=self._name, daemon=True)
         self._thread.start()
         ready.wait()
 
