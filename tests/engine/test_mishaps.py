@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from mulligan import Adaptive, Delays, Fail, Mulligan, Retry, StoreError
 from mulligan.core.job import NewJob
+from mulligan.core.lane import Lane
 from mulligan.core.outcome import Outcome
 from mulligan.engine import Engine
 from mulligan.stores.contract import Verdict
@@ -36,6 +37,32 @@ def test_a_task_that_is_cancelled_from_inside_has_failed(app):
         job = cancels.enqueue()
         t.drain()
         assert [a.type for a in job.history()] == ["CancelledError"] * 2
+
+
+class Distant(MemoryStore):
+    """A store that is asked over some way."""
+
+    async def depth(self, lane: Lane, limit: int) -> int:
+        await asyncio.sleep(0)
+        return await super().depth(lane, limit)
+
+
+async def test_a_task_that_cancels_itself_and_then_fails_has_failed(app):
+    store = Distant()
+
+    @app.task(retry=Retry(1, Adaptive(0, jitter="none")))
+    async def cancels() -> None:
+        await asyncio.sleep(0)  # which gives the attempt a task of its own
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        raise ValueError("cancelled, and more")
+
+    job = cancels.call().job
+    await store.enqueue([job])
+    async with engine(app, store):
+        assert await ended(store, job.id) == ["failed"]
+    assert [a.type for a in await store.history(job.id)] == ["ValueError"] * 2
 
 
 def test_an_exception_that_cannot_be_shown_is_still_a_failure(app):

@@ -245,7 +245,11 @@ class Executor:
         depth = 0
         if isinstance(result, Failed):
             log_failure(claim, result)
-            depth = await self._depths.of(claim)
+            try:
+                depth = await self._depths.of(claim)
+            except asyncio.CancelledError:
+                if held.cut_off:
+                    raise  # else it was meant for what the task did before it failed
         outcome = decide(claim, result, self.facts, self._chance.random(), depth)
         self._committer.add(outcome, ending_of(claim, result, outcome, self.facts))
         return result, outcome
