@@ -1298,6 +1298,56 @@ async def test_a_move_that_stopped_half_way_is_finished(moving, database, tasks,
     assert tasks.count_documents({"_id": "a", "status": "pending"}) == 1
 
 
+async def test_a_letter_that_is_replayed_while_it_is_moved_leaves_no_copy(
+    moving, database, tasks, monkeypatch
+):
+    async def replayed_after_the_copy(collection, statements):
+        written = await colliding.write(collection, statements)
+        if collection.name == "tasks_dlq":
+            monkeypatch.undo()
+            assert await moving.replay(["a"]) == [True]
+        return written
+
+    monkeypatch.setattr("mulligan.stores.mongo.dead.write", replayed_after_the_copy)
+    await fail(moving, "a")
+    assert database["tasks_dlq"].count_documents({}) == 0
+    assert (await moving.page(Selection(status="failed"), 10)).jobs == []
+    assert tasks.count_documents({"_id": "a", "status": "pending"}) == 1
+
+
+async def test_a_letter_that_is_replayed_before_it_is_copied_leaves_no_copy(
+    moving, database, tasks, monkeypatch
+):
+    async def replayed_before_the_copy(collection, statements):
+        monkeypatch.undo()
+        assert await moving.replay(["a"]) == [True]
+        await moving.commit([again(await start(moving), delay=0)])
+        return await colliding.write(collection, statements)
+
+    monkeypatch.setattr("mulligan.stores.mongo.dead.write", replayed_before_the_copy)
+    await fail(moving, "a")
+    assert database["tasks_dlq"].count_documents({}) == 0
+    assert tasks.count_documents({"_id": "a", "status": "pending"}) == 1
+
+
+async def test_a_letter_whose_move_stopped_after_the_copy_may_be_replayed(
+    moving, database, tasks, monkeypatch
+):
+    async def copies_and_dies(collection, statements):
+        await colliding.write(collection, statements)
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr("mulligan.stores.mongo.dead.write", copies_and_dies)
+    with pytest.raises(asyncio.CancelledError):
+        await fail(moving, "a")
+    monkeypatch.undo()
+    assert (database["tasks_dlq"].count_documents({}), tasks.count_documents({})) == (1, 1)
+    assert await moving.replay(["a"]) == [True]
+    assert database["tasks_dlq"].count_documents({}) == 0
+    await moving.commit([dead(await start(moving))])
+    assert (database["tasks_dlq"].count_documents({}), tasks.count_documents({})) == (1, 0)
+
+
 # -- safety ----------------------------------------------------------------------------------
 
 

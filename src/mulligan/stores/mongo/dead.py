@@ -4,7 +4,7 @@ A letter is copied before it is removed, and what stands among the tasks is the 
 between leaves two copies of which readers see one, and the upkeep finishes the move.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pymongo import DeleteOne, ReplaceOne
@@ -28,8 +28,24 @@ async def move_dead(base: Base, keys: Sequence[Any]) -> int:
         DeleteOne({"_id": doc["_id"], "status": "failed", "updated_at": doc["updated_at"]})
         for doc in letters
     ]
-    await write(base.tasks, same)
+    if (await write(base.tasks, same)).documents < len(letters):
+        ids = {"_id": {"$in": [doc["_id"] for doc in letters]}}
+        left = {doc["_id"] for doc in await rows(base.tasks.find(ids, {"_id": 1}))}
+        await drop_copies(base, [doc for doc in letters if doc["_id"] in left])
     return len(letters)
+
+
+async def drop_copies(base: Base, letters: Iterable[Doc]) -> None:
+    """Delete what a move has copied of letters that were replayed from among the tasks."""
+    stale = [{"_id": doc["_id"], "status": "failed", **fence(doc)} for doc in letters]
+    if stale:
+        await write(base.dlq, [DeleteOne(each) for each in stale])
+
+
+def fence(doc: Doc) -> Doc:
+    """The copy of just this letter: not of one that the job became when it died once more."""
+    private = doc.get("mulligan")
+    return {"mulligan.token": private.get("token") if isinstance(private, dict) else None}
 
 
 async def bring_back(base: Base, change: Change) -> bool:

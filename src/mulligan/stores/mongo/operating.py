@@ -11,7 +11,7 @@ from mulligan.stores.mongo import foreign
 from mulligan.stores.mongo.base import Base, Change, Doc, line_of
 from mulligan.stores.mongo.bells import Bells, News, news_of
 from mulligan.stores.mongo.colliding import write
-from mulligan.stores.mongo.dead import bring_back, move_dead
+from mulligan.stores.mongo.dead import bring_back, drop_copies, move_dead
 from mulligan.stores.mongo.delivering import deliver, insert_where_free, write_where_free
 from mulligan.stores.mongo.documents import (
     awaiting,
@@ -72,6 +72,7 @@ class Operating:
         written = await write_where_free(self.base, list(changes.values()))
         done = {job for job, change in changes.items() if change.key in written}
         if self.base.address.move_dead:
+            await drop_copies(self.base, [found[job] for job in done])
             for job in [j for j in failed if j not in done]:
                 if await bring_back(self.base, changes[job]):
                     done.add(job)
