@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from contextvars import ContextVar
 
+import pytest
 from msgspec.structs import replace
 
 from mulligan import Mulligan, Settings, current_job
@@ -139,6 +140,38 @@ async def test_a_task_that_suspends_never_runs_on_more_slots_than_there_are(monk
     found = [await store.get(job) for job in jobs]
     assert {job.retry_count for job in found if job} == {0}
     assert store.returned  # what was claimed without a slot was left to others
+
+
+@pytest.mark.parametrize("slots", [1, 2, 10])
+async def test_tasks_that_suspend_get_no_slots_more_where_others_made_claims_large(
+    monkeypatch, slots
+):
+    for limit in ("TURN", "SLOW"):
+        monkeypatch.setattr(line, limit, 60.0)
+    app, store = Mulligan("memory://"), Watched()
+    running = most = 0
+
+    @app.task
+    async def suspends(number: int) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.0001)
+        running -= 1
+
+    @app.task
+    async def never_does(number: int) -> None: ...
+
+    known = await enqueued(app, store, suspends, 1)
+    async with engine(app, store, Settings(lease=5, beat=0.1, concurrency=slots)):
+        await ended(store, *known)
+        quick = await enqueued(app, store, never_does, 1000)
+        slow = await enqueued(app, store, suspends, 200)
+        assert set(await ended(store, *quick, *slow)) == {"done"}
+    assert max(store.sizes) > slots
+    assert most <= slots
+    found = [await store.get(job) for job in slow]
+    assert {job.retry_count for job in found if job} == {0}
 
 
 async def test_a_slow_line_claims_for_free_slots_only():

@@ -119,8 +119,8 @@ class Executor:
         if not chosen:
             free = max(0, self._free)
             held = self._hold(claims)
-            self._line.start(held[:free])
             self._ahead.add(held[free:])
+            self._line.start(held[:free])
             return list(claims)
         self.give_back([claim for claim in claims if claim not in chosen])
         self._round = asyncio.ensure_future(self._run_round(self._hold(chosen)))
@@ -159,7 +159,8 @@ class Executor:
             held.cut()
 
     def _spare(self) -> int:
-        return len(self._held) + self._sitting - self._slots
+        """How many more may start than there are slots; those claimed ahead do not start yet."""
+        return len(self._held) - len(self._ahead) + self._sitting - self._slots
 
     def _hold(self, claims: Sequence[Claim]) -> list[Held]:
         held = [Held(claim) for claim in claims]

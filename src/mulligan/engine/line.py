@@ -80,22 +80,36 @@ class Line:
         return self._slots if self.batch <= self._slots else 2 * self.batch
 
     def start(self, attempts: Sequence[Held]) -> None:
-        """Run these in this order."""
-        line: deque[Held] = deque()
-        for held in attempts:
-            if held.claim.task in self._suspending:
-                self._start_alone(held)
-            else:
-                line.append(held)
+        """Run these in this order; what will suspend and has no slot is given back."""
+        line = deque(attempts)
+        if self._suspending:
+            line = self._without_suspending(line)
         if line:
             self._serving = self._loop.create_task(self._serve(line))
 
+    def _without_suspending(self, line: deque[Held]) -> deque[Held]:
+        """Start those that will suspend, as far as there are slots; the others are left."""
+        suspending = self._suspending
+        if not any(held.claim.task in suspending for held in line):
+            return line
+        self._slow_down(line)
+        left: deque[Held] = deque()
+        for held in line:
+            if held.claim.task in suspending:
+                self._start_alone(held)
+            else:
+                left.append(held)
+        return left
+
     async def _serve(self, line: deque[Held]) -> None:
         """Run attempts until one suspends; it has this task from then on."""
-        task, length = asyncio.current_task(), len(line)
+        task, length, suspending = asyncio.current_task(), len(line), self._suspending
         began, turn, spent = self._monotonic(), self._monotonic(), self._spent()
         try:
             while line:
+                if suspending and line[0].claim.task in suspending:  # as it has turned out since
+                    self._slow_down(line)
+                    return
                 held = line.popleft()
                 attempt, context = self._attempt(held), copy_context()
                 try:
