@@ -30,7 +30,7 @@ from mulligan.stores.memory import MemoryStore
 from mulligan.stores.mongo import MongoStore, base, colliding, schema
 from mulligan.stores.mongo.base import Change, line_of, statements
 from mulligan.stores.mongo.dead import move_dead
-from mulligan.stores.mongo.gathering import Gathering
+from mulligan.stores.mongo.gathering import Gathering, keep
 from mulligan.testing.history import InMemory, check, recorded
 from tests.contract.making import (
     ANN,
@@ -740,6 +740,24 @@ async def test_what_arrived_is_deleted_with_a_dead_letter_that_gathered(store, d
     assert database["tasks_arrivals"].count_documents({}) == 1
     assert await store.purge(["all"]) == [True]
     assert database["tasks_arrivals"].count_documents({}) == 0
+
+
+async def test_what_arrives_at_a_job_that_was_purged_does_not_count_for_the_next_of_its_id(
+    store, monkeypatch
+):
+    [one] = await begin_gathering(store, 1)
+
+    async def after_it_came_again(base_, arrivals):
+        monkeypatch.undo()
+        assert await store.cancel(["all"], "begun anew") == [True]
+        assert await store.purge(["all"]) == [True]
+        assert await store.enqueue([gathering(1)]) == [("all", True)]
+        await keep(base_, arrivals)
+
+    monkeypatch.setattr("mulligan.stores.mongo.gathering.keep", after_it_came_again)
+    assert await store.commit([done(one)]) == ["written"]
+    assert (await store.get("all")).awaits == 1
+    assert (await claim(store, GATHERED)).claims == []
 
 
 async def test_a_refused_adoption_leaves_no_arrivals(store, database, clock):

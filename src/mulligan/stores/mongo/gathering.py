@@ -34,6 +34,11 @@ from mulligan.stores.mongo.times import date
 STILL_AWAITING = {"status": "pending", "mulligan.line": AWAITING}
 
 
+def still_awaiting(doc: Doc) -> Doc:
+    """The job of this document still awaits others, and is not a later one of the same id."""
+    return {**STILL_AWAITING, "mulligan.place": doc["mulligan"]["place"]}
+
+
 class Owed(Struct, frozen=True):
     """What the end of a member means to the job that awaits it.
 
@@ -121,7 +126,7 @@ class Gathering:
         """
         fields = {"mulligan.arrived": 1, "mulligan.awaits": 1}
         after = await self.base.tasks.find_one_and_update(
-            {"_id": doc["_id"], **STILL_AWAITING},
+            {"_id": doc["_id"], **still_awaiting(doc)},
             {"$inc": {"mulligan.arrived": arriving}},
             fields,
             return_document=ReturnDocument.AFTER,
@@ -139,7 +144,7 @@ class Gathering:
         stand = standing(lane, now, number or await self.base.numbers(1), delayed=False)
         fields: Doc = {f"mulligan.{name}": value for name, value in stand.items()}
         fields |= {"mulligan.awaits": 0, "next_retry_at": None, "updated_at": date(now)}
-        if await self.base.apply([Change(doc["_id"], STILL_AWAITING, {"$set": fields})]):
+        if await self.base.apply([Change(doc["_id"], still_awaiting(doc), {"$set": fields})]):
             await self.bells.ring([News(line_of(lane), now)])
 
     # -- never arriving --------------------------------------------------------------------
@@ -163,7 +168,7 @@ class Gathering:
             return []
         reason = never_arrives(member.job, member.how)
         change = cancelled(doc, reason, await self.base.now())
-        change.match |= STILL_AWAITING
+        change.match |= still_awaiting(doc)
         if not await self.base.apply([change]):
             return await self.cancel(member)  # it has joined its lane, or ended, meanwhile
         [news] = await self.keys.release([doc])
