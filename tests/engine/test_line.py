@@ -208,6 +208,30 @@ async def test_an_attempt_whose_lease_is_lost_while_it_stands_in_line_does_not_s
     assert not set(started) & set(abandoned)
 
 
+async def test_an_attempt_whose_lease_is_lost_just_as_it_starts_leaves_its_slot():
+    app, store = Mulligan("memory://"), MemoryStore()
+    started: list[str] = []
+
+    @app.task
+    async def work(number: int) -> None:
+        started.append(current_job().id)
+        await asyncio.sleep(0)
+
+    async with engine(app, store, Settings(lease=5, beat=0.1, concurrency=1)) as running:
+        known = await enqueued(app, store, work, 1)
+        await ended(store, *known)
+        [lost] = await enqueued(app, store, work, 1)
+        claims = (await store.claim(running.fetcher._plan(1), running.worker)).claims
+        assert [claim.id for claim in claims] == [lost]  # nobody else has had a turn
+        running.executor.start(claims)
+        running.executor.abandon([claim.lease for claim in claims])
+        await store.cancel([lost], "no longer wanted")
+        more = await enqueued(app, store, work, 3)
+        assert await ended(store, *more) == ["done"] * 3
+        assert running.executor.holding == []
+    assert started == [*known, *more]
+
+
 async def test_a_drain_does_not_start_a_suspect_that_waits_for_others_to_leave():
     app, store = Mulligan("memory://"), MemoryStore()
     began, leave = asyncio.Event(), asyncio.Event()

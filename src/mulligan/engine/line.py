@@ -71,6 +71,7 @@ class Line:
         self._spent = spent
         self._loop = asyncio.get_running_loop()
         self._suspending: set[str] = set()
+        self._apart = 0  # attempts with a task of their own
         self._serving: asyncio.Task[None] | None = None  # the loop alone would not keep it
         self.batch = slots
 
@@ -107,8 +108,8 @@ class Line:
         began, turn, spent = self._monotonic(), self._monotonic(), self._spent()
         try:
             while line:
-                if suspending and line[0].claim.task in suspending:  # as it has turned out since
-                    self._slow_down(line)
+                if self._apart >= self._slots or line[0].claim.task in suspending:
+                    self._slow_down(line)  # so it has turned out since
                     return
                 held = line.popleft()
                 attempt, context = self._attempt(held), copy_context()
@@ -128,7 +129,11 @@ class Line:
                     self._suspending.add(held.claim.task)
                     self._slow_down(line)
                     self._disperse(line)
-                    await resumed(attempt, context, waits_for)
+                    self._apart += 1
+                    try:
+                        await resumed(attempt, context, waits_for)
+                    finally:
+                        self._apart -= 1
                     return
             if length >= self.batch:
                 self.batch = max(self.batch, min(2 * length, LONGEST))
@@ -146,7 +151,16 @@ class Line:
             self._start_alone(line.popleft())
 
     def _start_alone(self, held: Held) -> None:
-        held.task = self._loop.create_task(self._attempt(held))
+        self._apart += 1
+        self._serving = self._loop.create_task(self._serve_alone(held))
+
+    async def _serve_alone(self, held: Held) -> None:
+        # Only now: a task that is cancelled before it has begun never runs, to its end neither.
+        held.task = asyncio.current_task()
+        try:
+            await self._attempt(held)
+        finally:
+            self._apart -= 1
 
 
 @coroutine
