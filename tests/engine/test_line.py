@@ -142,6 +142,31 @@ async def test_a_task_that_suspends_never_runs_on_more_slots_than_there_are(monk
     assert store.returned  # what was claimed without a slot was left to others
 
 
+async def test_attempts_behind_one_that_cancels_its_own_task_get_no_slots_more(monkeypatch):
+    for limit in ("TURN", "SLOW"):
+        monkeypatch.setattr(line, limit, 60.0)
+    app, store = Mulligan("memory://"), Watched()
+    running = most = 0
+
+    @app.task
+    async def rash(number: int) -> None:
+        nonlocal running, most
+        task = asyncio.current_task()
+        if number == 300 and task is not None:
+            task.cancel()
+        running += 1
+        most = max(most, running)
+        if number > 300:
+            await asyncio.sleep(0.001)
+        running -= 1
+
+    jobs = await enqueued(app, store, rash, 400)
+    async with engine(app, store, Settings(lease=5, beat=0.1, concurrency=10)):
+        assert set(await ended(store, *jobs)) == {"done"}
+    assert max(store.sizes) > 10
+    assert most <= 10
+
+
 @pytest.mark.parametrize("slots", [1, 2, 10])
 async def test_tasks_that_suspend_get_no_slots_more_where_others_made_claims_large(
     monkeypatch, slots

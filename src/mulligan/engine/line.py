@@ -117,6 +117,7 @@ class Line:
                     waits_for = context.run(attempt.send, None)
                 except StopIteration:
                     if task is None or task.cancelling():
+                        self._slow_down(line)
                         return  # the attempt cancelled the task, which is of no more use
                     if (now := self._monotonic()) > turn + TURN:
                         if self._spent() > spent + TURN or now > began + SLOW:
