@@ -8,7 +8,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 # stores that a run must test, and the number of test processes, of which some always wait
 STORES ?= memory,sqlite,redis,postgres,mongo
-JOBS ?= 3
+JOBS ?= 4
 ARGS ?=
 BENCH = $(BIN)/python -m tests.servers run --stores redis,postgres,mongo -- $(BIN)/python -m benchmarks.compare
 

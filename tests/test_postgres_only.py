@@ -1299,6 +1299,7 @@ async def test_a_statement_that_is_not_answered_in_time_is_given_up_with_its_con
     await store._connections.close()
     async with store._connections.use() as connection:
         connection.answer_within = 0.1
+        connection._look()  # which else looks when the time is up that it was connected with
         with pytest.raises(StoreUnavailableError, match=r"no answer within 0\.1 s"):
             await store._connections.run("SELECT pg_sleep(60)", on=connection)
     assert connection.closed
