@@ -27,7 +27,8 @@ UNMEASURED = (
     *("benchmarks/", "browser/", "chaos/", "collateral/", "dst/", "examples/", "failpoints/"),
     *("lessons/", "mutation/", "resources/", "typing/", "app/test_periodic.py"),
     *("contract/test_against_memory.py", "engine/test_refused_never_passes.py"),
-    "engine/test_sessions_over_days.py",
+    *("engine/test_sessions_over_days.py", "security/test_canary.py", "sim/test_docs.py"),
+    "server/test_whatever_is_allowed.py",
 )
 
 # pymongo leaves a connection that was being made to the collector when its maker is cancelled.
@@ -56,7 +57,8 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def _unmeasured(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     measuring = Coverage.current()
-    if measuring is None or not str(request.path.relative_to(TESTS)).startswith(UNMEASURED):
+    named = str(request.path.relative_to(TESTS)).startswith(UNMEASURED)
+    if measuring is None or not (named or request.node.get_closest_marker("unmeasured")):
         yield
         return
     monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
