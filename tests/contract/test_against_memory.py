@@ -16,7 +16,7 @@ from tests.stores import STORES, require
 
 LENGTH = 80
 # As many as each store answers in about fifteen seconds; memory only shows that comparing works.
-EXAMPLES = {"memory": 10, "sqlite": 70, "redis": 70, "postgres": 45, "mongo": 22}
+EXAMPLES = {"memory": 10, "sqlite": 50, "redis": 50, "postgres": 30, "mongo": 15}
 SETTINGS = settings(
     deadline=None,
     derandomize=bool(os.environ.get("CI")),
