@@ -8,6 +8,7 @@ from mulligan.core.job import Claim
 from mulligan.engine import ahead, fetcher
 from mulligan.engine.ahead import PATIENCE, SHORT, Ahead
 from mulligan.engine.line import Held
+from mulligan.engine.worker import Engine
 from mulligan.testing.virtual import VirtualLoop
 from tests.engine.running import ended, engine, until
 from tests.engine.test_line import Watched, enqueued
@@ -93,9 +94,8 @@ def test_what_moves_on_is_not_given_back():
     run(play())
 
 
-async def test_a_job_claimed_ahead_is_given_back_when_the_attempts_before_it_take_long():
-    app, store = Mulligan("memory://"), Watched()
-    release = asyncio.Event()
+def short_and_long(app: Mulligan, release: asyncio.Event) -> tuple[Any, Any]:
+    """A task that takes next to no time, and one that lasts until it is released."""
 
     @app.task
     async def short(number: int) -> None:
@@ -105,13 +105,24 @@ async def test_a_job_claimed_ahead_is_given_back_when_the_attempts_before_it_tak
     async def long(number: int) -> None:
         await release.wait()
 
+    return short, long
+
+
+async def until_claims_go_ahead(running: Engine, app: Mulligan, store: Watched, short: Any) -> None:
+    while not running.executor._ahead.room:  # on a busy machine a few take long
+        first = await enqueued(app, store, short, 40)
+        assert set(await ended(store, *first)) == {"done"}
+
+
+async def test_a_job_claimed_ahead_is_given_back_when_the_attempts_before_it_take_long():
+    app, store, release = Mulligan("memory://"), Watched(), asyncio.Event()
+    short, long = short_and_long(app, release)
+
     async def all_were_returned() -> bool:
         return set(store.returned) >= set(behind)
 
     async with engine(app, store, TWO_SLOTS) as running:
-        while not running.executor._ahead.room:  # on a busy machine a few take long
-            first = await enqueued(app, store, short, 40)
-            assert set(await ended(store, *first)) == {"done"}
+        await until_claims_go_ahead(running, app, store, short)
         store.returned.clear()
         blocking = await enqueued(app, store, long, 4)
         behind = blocking[2:]
@@ -129,30 +140,20 @@ async def test_what_is_given_back_wakes_another_worker_and_not_the_one_that_has_
 ):
     monkeypatch.setattr(fetcher, "LONGEST_SLEEP", 3600.0)
     monkeypatch.setattr(ahead, "PATIENCE", 0.5)
-    app, store = Mulligan("memory://"), Watched()
-    release = asyncio.Event()
-
-    @app.task
-    async def short(number: int) -> None:
-        await asyncio.sleep(0)
-
-    @app.task
-    async def long(number: int) -> None:
-        await release.wait()
+    app, store, release = Mulligan("memory://"), Watched(), asyncio.Event()
+    short, long = short_and_long(app, release)
 
     async with engine(app, store, TWO_SLOTS, name="full") as running:
-        while not running.executor._ahead.room:  # on a busy machine a few take long
-            first = await enqueued(app, store, short, 40)
-            assert set(await ended(store, *first)) == {"done"}
+        await until_claims_go_ahead(running, app, store, short)
         jobs = await enqueued(app, store, long, 3)  # a slot for each but one, which is held ahead
-        await until(lambda: all_run(store, jobs))
+        await until(lambda: are_run(store, jobs[:2]))
         async with engine(app, store, TWO_SLOTS, name="idle"):
             await until(lambda: is_held_by(store, jobs[2], "idle"))
             release.set()
             assert set(await ended(store, *jobs)) == {"done"}
 
 
-async def all_run(store: Watched, jobs: list[str]) -> bool:
+async def are_run(store: Watched, jobs: list[str]) -> bool:
     found = [await store.get(job) for job in jobs]
     return {job.status for job in found if job} == {"processing"}
 

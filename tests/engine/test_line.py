@@ -117,72 +117,77 @@ async def test_an_attempt_that_cancels_its_own_task_does_not_cancel_the_next():
     assert [job.retry_count for job in found if job] == [0] * 5
 
 
-async def test_a_task_that_suspends_never_runs_on_more_slots_than_there_are(monkeypatch):
-    for limit in ("TURN", "SLOW"):  # however slow the machine is, these attempts are not
+class Crowd:
+    """How many are within at a time, at most."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+
+    def __enter__(self) -> None:
+        self.now += 1
+        self.most = max(self.most, self.now)
+
+    def __exit__(self, *_: object) -> None:
+        self.now -= 1
+
+
+def never_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, attempts are not."""
+    for limit in ("TURN", "SLOW"):
         monkeypatch.setattr(line, limit, 60.0)
-    app, store = Mulligan("memory://"), Watched()
-    running = most = 0
+
+
+async def test_a_task_that_suspends_never_runs_on_more_slots_than_there_are(monkeypatch):
+    never_slow(monkeypatch)
+    app, store, crowd = Mulligan("memory://"), Watched(), Crowd()
 
     @app.task
     async def sometimes(number: int) -> None:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        if number >= 300:  # by then claims bring more than there are slots
-            await asyncio.sleep(0.001)
-        running -= 1
+        with crowd:
+            if number >= 300:  # by then claims bring more than there are slots
+                await asyncio.sleep(0.001)
 
     jobs = await enqueued(app, store, sometimes, 400)
     async with engine(app, store, Settings(lease=5, beat=0.1, concurrency=10)):
         assert set(await ended(store, *jobs)) == {"done"}
     assert max(store.sizes) > 10
-    assert most <= 10
+    assert crowd.most <= 10
     found = [await store.get(job) for job in jobs]
     assert {job.retry_count for job in found if job} == {0}
     assert store.returned  # what was claimed without a slot was left to others
 
 
 async def test_attempts_behind_one_that_cancels_its_own_task_get_no_slots_more(monkeypatch):
-    for limit in ("TURN", "SLOW"):
-        monkeypatch.setattr(line, limit, 60.0)
-    app, store = Mulligan("memory://"), Watched()
-    running = most = 0
+    never_slow(monkeypatch)
+    app, store, crowd = Mulligan("memory://"), Watched(), Crowd()
 
     @app.task
     async def rash(number: int) -> None:
-        nonlocal running, most
         task = asyncio.current_task()
         if number == 300 and task is not None:
             task.cancel()
-        running += 1
-        most = max(most, running)
-        if number > 300:
-            await asyncio.sleep(0.001)
-        running -= 1
+        with crowd:
+            if number > 300:
+                await asyncio.sleep(0.001)
 
     jobs = await enqueued(app, store, rash, 400)
     async with engine(app, store, Settings(lease=5, beat=0.1, concurrency=10)):
         assert set(await ended(store, *jobs)) == {"done"}
     assert max(store.sizes) > 10
-    assert most <= 10
+    assert crowd.most <= 10
 
 
 @pytest.mark.parametrize("slots", [1, 2, 10])
 async def test_tasks_that_suspend_get_no_slots_more_where_others_made_claims_large(
     monkeypatch, slots
 ):
-    for limit in ("TURN", "SLOW"):
-        monkeypatch.setattr(line, limit, 60.0)
-    app, store = Mulligan("memory://"), Watched()
-    running = most = 0
+    never_slow(monkeypatch)
+    app, store, crowd = Mulligan("memory://"), Watched(), Crowd()
 
     @app.task
     async def suspends(number: int) -> None:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await asyncio.sleep(0.0001)
-        running -= 1
+        with crowd:
+            await asyncio.sleep(0.0001)
 
     @app.task
     async def never_does(number: int) -> None: ...
@@ -194,7 +199,7 @@ async def test_tasks_that_suspend_get_no_slots_more_where_others_made_claims_lar
         slow = await enqueued(app, store, suspends, 200)
         assert set(await ended(store, *quick, *slow)) == {"done"}
     assert max(store.sizes) > slots
-    assert most <= slots
+    assert crowd.most <= slots
     found = [await store.get(job) for job in slow]
     assert {job.retry_count for job in found if job} == {0}
 
