@@ -10,9 +10,11 @@ STAMP := .venv/.installed
 STORES ?= memory,sqlite,redis,postgres,mongo
 JOBS ?= 4
 ARGS ?=
-BENCH = $(BIN)/python -m tests.servers run --stores redis,postgres,mongo -- $(BIN)/python -m benchmarks.compare
+SERVERS = $(BIN)/python -m tests.servers run
+PYTEST = pytest -n $(JOBS) --dist worksteal
+BENCH = $(SERVERS) --stores redis,postgres,mongo -- $(BIN)/python -m benchmarks.compare
 
-.PHONY: help setup demo test check format chaos chaos-long failpoints dst mutation docs charts bench bench-peers bench-docs audit sbom lock clean
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*\#\# .*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,10 +33,9 @@ $(STAMP): requirements/dev.txt pyproject.toml
 demo: setup ## see it work: jobs that fail, retry and succeed, on SQLite
 	$(BIN)/mulligan demo
 
-test: setup ## run every test on real servers, with the coverage gates
+test: setup ## run the tests on real servers, with the coverage gates
 	@rm -f .coverage .coverage.*
-	$(BIN)/python -m tests.servers run --stores $(STORES) -- \
-	  $(BIN)/coverage run -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+	$(SERVERS) --stores $(STORES) -- $(BIN)/coverage run -m $(PYTEST) -m 'not prove' $(ARGS)
 ifeq ($(strip $(ARGS)),)
 	@$(BIN)/coverage combine --quiet
 	@echo "coverage of core: every line and branch"
@@ -42,6 +43,21 @@ ifeq ($(strip $(ARGS)),)
 	@echo "coverage of the rest: at least 90 %"
 	$(BIN)/coverage report --omit='src/mulligan/core/*' --fail-under=90
 endif
+
+test-fast: setup ## run the tests on memory and SQLite, without servers
+	$(SERVERS) --stores memory,sqlite -- $(BIN)/python -m $(PYTEST) -m 'not prove' $(ARGS)
+
+prove: setup ## run the long proofs: chaos, simulated days, failpoints, the dashboard in a browser
+	$(SERVERS) --stores $(STORES) -- $(BIN)/python -m $(PYTEST) -m prove $(ARGS)
+
+fresh: ## run the README's commands on a bare Debian, made by debootstrap (needs root)
+	tests/fresh/run
+
+dist: setup ## build wheel and sdist, and use each in an empty environment
+	$(BIN)/python -m tests.dist
+
+matrix: setup ## run a part of the tests with every version that is claimed, and write docs/versions.md
+	$(BIN)/python -m tests.matrix $(ARGS)
 
 check: setup ## lint, format, types and layers
 	$(BIN)/ruff check
@@ -68,6 +84,9 @@ failpoints: setup ## kill a process at every step it takes, on every store
 dst: setup ## live through 100,000 simulated days, with faults
 	$(BIN)/python -m tests.dst --seeds 100000 --jobs $(JOBS) $(ARGS)
 
+explore: setup ## compare the stores with memory by new commands: ARGS='--minutes 30'
+	$(BIN)/python -m tests.servers run --stores $(STORES) -- $(BIN)/python -m tests.contract.explore $(ARGS)
+
 mutation: setup ## change the code a little, and see whether a test notices
 	$(BIN)/python -m tests.mutation $(ARGS)
 
@@ -78,6 +97,7 @@ charts: setup ## draw the pictures of the documentation, from simulations
 	$(BIN)/mulligan simulate retry-storm --policy fifo --policy retry-first --policy 'weighted(retry=0.2)' \
 	  --policy balanced --policy 'capped(4)' --policy separate --chart docs/images/retry-storm.svg
 	$(BIN)/mulligan simulate regional-outage --chart docs/images/regional-outage.svg
+	$(BIN)/mulligan simulate black-hole --breaker both --chart docs/images/black-hole.svg
 	$(BIN)/mulligan simulate timeline-3 --policy retry-first --policy fifo --chart docs/images/timeline-3.svg
 
 bench: setup ## measure mulligan on each store, in a few minutes

@@ -53,7 +53,7 @@ async def work(port, batch):
         if not jobs:
             return written
         acks = [{"id": job["id"], "token": job["token"], "result": "ok"} for job in jobs]
-        answers = (await client.post("/worker/ack", {"jobs": acks}))["jobs"]
+        answers = (await client.post("/worker/ack", {"worker": worker, "jobs": acks}))["jobs"]
         written += sum(answer["verdict"] == "written" for answer in answers)
 
 

@@ -1,5 +1,6 @@
 """What every test may ask for: a clock that the test moves, and each store in turn."""
 
+import os
 import signal
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
@@ -7,28 +8,39 @@ from pathlib import Path
 import pytest
 from coverage import Coverage
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from mulligan.stores.contract import Store
-from tests.stores import STORES, VirtualClock, fresh_url, handle
+from tests.reuse import REUSED, drop_all, reused_url
+from tests.stores import STORES, VirtualClock, fresh_url, handle, require
 
 pytest_plugins = ("tests.servers.plugin", "tests.contract.steps")
 
-# How long an example takes says how busy the machine is.
+# The same examples everywhere, and none remembered: what passes here passes elsewhere. How long
+# an example takes says how busy the machine is.
 settings.register_profile(
-    "patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "mulligan",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile("patient")
+settings.load_profile("mulligan")
+# Hypothesis mixes in constants of our modules: of those that happen to be imported by then.
+providers._get_local_constants = Constants
 
 TESTS = Path(__file__).parent
-# Tests that drive whole systems, for long or through faults. What they reach is covered elsewhere,
-# and measuring it would double their time; so it is not measured, neither here nor in the processes
-# that they start.
-UNMEASURED = (
-    *("benchmarks/", "browser/", "chaos/", "collateral/", "dst/", "examples/", "failpoints/"),
-    *("lessons/", "mutation/", "resources/", "typing/", "app/test_periodic.py"),
-    *("contract/test_against_memory.py", "engine/test_refused_never_passes.py"),
-    *("engine/test_sessions_over_days.py", "security/test_canary.py", "sim/test_docs.py"),
-    "server/test_whatever_is_allowed.py",
+SERVERS = ("redis", "postgres", "mongo")
+# Tests that drive whole systems, for long or through faults: `make prove` runs them. What they
+# reach is covered by the others, so their coverage is not measured.
+PROOFS = (
+    *("browser/", "chaos/test_chaos.py", "chaos/test_shared.py", "collateral/"),
+    *("dst/test_same_seed.py", "dst/test_zoo.py", "examples/", "failpoints/test_"),
+    *("lessons/test_blocked.py", "lessons/test_killed.py", "lessons/test_restarts.py"),
+    *("resources/", "security/test_canary.py", "server/test_whatever_is_allowed.py"),
+    *("sim/test_bounds.py", "sim/test_docs.py", "sim/test_real_run.py"),
+    *("supervisor/test_fleet_at_work.py",),
 )
 
 # pymongo leaves a connection that was being made to the collector when its maker is cancelled.
@@ -38,33 +50,48 @@ LEFT_TO_THE_COLLECTOR = pytest.mark.filterwarnings(
 )
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Let Ctrl-C mean to the processes under test what it means at a terminal.
 
-    A shell has what it starts in the background ignore it, and so would theirs.
+    A shell has what it starts in the background ignore it, and so would theirs. Coverage is
+    measured in the processes of the tests, and not in those that tests start.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(config, "workerinput"):
+        os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
+
+
+def pytest_unconfigure() -> None:
+    """Remove the stores that tests had one after the other."""
+    drop_all()
 
 
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Let a driver's habit not fail the tests of its store."""
+    """Mark what `make prove` runs, and let a driver's habit not fail the tests of its store."""
     for item in items:
+        if str(item.path.relative_to(TESTS)).startswith(PROOFS):
+            item.add_marker("prove")
         if "mongo" in item.name:
             item.add_marker(LEFT_TO_THE_COLLECTOR)
 
 
-@pytest.fixture(autouse=True)
-def _unmeasured(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    measuring = Coverage.current()
-    named = str(request.path.relative_to(TESTS)).startswith(UNMEASURED)
-    if measuring is None or not (named or request.node.get_closest_marker("unmeasured")):
-        yield
-        return
-    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
-    measuring.stop()
-    yield
-    measuring.start()
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Measure no coverage where a test only repeats what others have reached."""
+    measured = Coverage.current()
+    if measured is None or not is_repeated(item):
+        return (yield)
+    measured.stop()
+    try:
+        return (yield)
+    finally:
+        measured.start()
+
+
+def is_repeated(item: pytest.Item) -> bool:
+    """Whether it is one of those that each store has, and on a server."""
+    return any(f"[{name}" in item.name for name in SERVERS)
 
 
 @pytest.fixture
@@ -75,8 +102,11 @@ def clock() -> VirtualClock:
 
 @pytest.fixture(params=STORES)
 async def store_url(request, tmp_path) -> AsyncIterator[str]:
-    """The URL of an empty store, of each engine in turn."""
-    async with fresh_url(request.param, tmp_path) as url:
+    """The URL of an empty store, of each engine in turn; new if the test opens it itself."""
+    require(request.param)
+    reuse = "store" in request.fixturenames and request.param in REUSED
+    with_url = reused_url(request.param) if reuse else fresh_url(request.param, tmp_path)
+    async with with_url as url:
         yield url
 
 

@@ -1,11 +1,14 @@
 """The documentation is true: its examples run, and what it names exists."""
 
+import asyncio
+import inspect
 import re
 from pathlib import Path
 
 import click
 import pytest
 
+from mulligan.app.handle import JobHandle
 from mulligan.app.mulligan import Mulligan
 from mulligan.app.options import CHECKS
 from mulligan.cli import cli
@@ -33,12 +36,14 @@ def test_the_examples_of_a_page_run_in_order(page, monkeypatch, tmp_path):
     queues = {"default", *re.findall(r'queue="(\w+)"', code)}
     with app.testing(regions=("default", "US"), queues=sorted(queues)) as t:
         rest = code[len(app_made[0]) :].replace("def test_", "def checked_")
-        rest = rest.replace("with app.testing() as t:", "if True:")
+        rest = re.sub(r"(async )?with app.testing\(\) as t:", "if True:", rest)
         names["t"] = t
         exec(compile(rest, str(page), "exec"), names)  # noqa: S102 - our own words
         for name, value in list(names.items()):
             if name.startswith("checked_") and callable(value):
-                value()
+                answer = value()
+                if inspect.iscoroutine(answer):
+                    asyncio.run(answer)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -75,7 +80,28 @@ def test_the_guide_names_every_option():
         assert f"`{option}`" in guide, option
 
 
+def test_the_guide_names_every_way_to_ask_about_a_job():
+    guide = (ROOT / "docs/guide.md").read_text()
+    for name in dir(JobHandle):
+        if not name.startswith("_") and name != "is_over":
+            assert re.search(rf"[.`]{name}\b", guide), name
+    assert "app.job(" in guide
+
+
 def test_the_readme_is_short_and_has_one_picture():
     readme = (ROOT / "README.md").read_text()
     assert len(readme.splitlines()) <= 120
     assert readme.count("![") == 1
+
+
+def test_the_glossary_leads_from_what_people_call_things_to_what_they_are():
+    glossary = (ROOT / "docs/glossary.md").read_text()
+    rows = [line for line in glossary.partition("## One word")[0].splitlines() if line[:2] == "| "]
+    for words in (
+        *("delayed queue processor", "retry pool", "retry fetch ratio", "visibility timeout"),
+        *("nack", "spawner", "session", "poison message", "DLQ", "in-flight cap", "ETA"),
+        "visibility,",
+    ):
+        found = [row for row in rows if words in row.split("|")[1] + ","]
+        assert found, words
+        assert all("](" in row for row in found), words

@@ -25,10 +25,13 @@ from mulligan.core.outcome import Returned
 from mulligan.core.plan import Running
 from mulligan.core.retry import PRESETS, Retry
 from mulligan.core.worker import Worker
+from mulligan.stores import make_store
 from mulligan.stores.contract import Count, Selection, Store
 from mulligan.stores.redis import RedisStore, scripts
+from mulligan.stores.redis.wire import AnswerError
 from tests.contract.making import (
     ANN,
+    ANYONE,
     BOB,
     FRESH,
     RETRY,
@@ -50,6 +53,7 @@ from tests.contract.making import (
 )
 from tests.contract.sleeping import woken
 from tests.servers import RedisServer
+from tests.servers._server import LOOPBACK
 from tests.stores import VirtualClock, fresh_url, with_query
 
 EARLIER = Path(__file__).parent / "data/redis-layout-1.json"
@@ -220,6 +224,55 @@ async def test_a_full_server_refuses_new_jobs_whole_and_lets_work_finish(own_ser
         assert (await store.enqueue(jobs("d")))[0].created
 
 
+WRITES_REFUSED = {
+    "a replica": (("REPLICAOF", LOOPBACK, "1"), "is a replica that takes no writes"),
+    "too few replicas": (("CONFIG", "SET", "min-replicas-to-write", "1"), "NOREPLICAS"),
+}
+
+
+@pytest.mark.parametrize(("words", "said"), WRITES_REFUSED.values(), ids=WRITES_REFUSED)
+async def test_a_server_that_takes_no_writes_counts_as_away(own_server, words, said):
+    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as client:
+        await store.enqueue(jobs("a"))
+        await client.execute_command(*words)
+        with pytest.raises(StoreUnavailableError, match=said):
+            await store.enqueue(jobs("b"))
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "sentence"),
+    [
+        ("OOM command not allowed when used memory > 'maxmemory'.", StoreError, "out of memory"),
+        ("READONLY You can't write against a read only replica.", StoreUnavailableError, "replica"),
+        ("NOREPLICAS Not enough good replicas to write.", StoreUnavailableError, "now: NOREP"),
+        ("WRONGTYPE Operation against a key", StoreError, "refused: WRONGTYPE"),
+    ],
+)
+def test_an_error_within_a_script_of_an_older_server_means_the_same(said, kind, sentence):
+    script = "Error running script (call to f_5da5948c): @user_script:1: @user_script: 1: -"
+    error = RedisStore(AWAY)._server.explained(AnswerError(script + said))
+    assert type(error) is kind
+    assert sentence in str(error)
+
+
+async def test_a_url_may_say_valkey():
+    async with fresh_url("redis", Path()) as url:
+        store = RedisStore(url.replace("redis://", "valkey://"))
+        await store.open()
+        await store.enqueue(jobs("a"))
+        await store.close()
+        async with opened(url) as same:
+            assert await same.get("a")
+
+
+@pytest.mark.parametrize(("scheme", "driver"), [("valkey", "redis"), ("valkeys", "rediss")])
+def test_errors_call_the_server_what_its_url_does(scheme, driver):
+    store = make_store(f"{scheme}://me:hunter2@127.0.0.1:1/0?prefix=p")
+    assert isinstance(store, RedisStore)
+    assert store._server.address.url == f"{driver}://me:hunter2@127.0.0.1:1/0"
+    assert store._server.address.shown == "valkey at 127.0.0.1:1"
+
+
 async def test_errors_show_no_credentials():
     store = RedisStore(AWAY)
     with pytest.raises(StoreUnavailableError) as caught:
@@ -283,8 +336,8 @@ def test_a_command_has_a_limited_time_to_be_answered(query, seconds):
 
 
 async def test_a_layout_of_a_later_release_is_refused(store, client):
-    await client.set(key(store, "layout"), "3")
-    with pytest.raises(StoreError, match="has keys of layout 3, and this release knows 2"):
+    await client.set(key(store, "layout"), "4")
+    with pytest.raises(StoreError, match="has keys of layout 4, and this release knows 3"):
         await store.open()
 
 
@@ -461,6 +514,39 @@ async def test_nothing_is_left_of_jobs_that_are_pruned_and_purged(store, client)
     assert set(left) <= {"sequence", "holders", "lanes"}
 
 
+async def test_notes_are_found_without_reading_the_others(own_server):
+    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as client:
+        await store.note("find/a", b"1", 600.0)
+        await store.note("find/é\U0010ffff", b"2", 600.0)
+        for number in range(300):
+            await store.note(f"other/{number}", b"", 600.0)
+        await store.notes("find/")  # the server learns the script
+        await client.config_resetstat()
+        assert await store.notes("find/") == {"find/a": b"1", "find/é\U0010ffff": b"2"}
+        calls = {name.removeprefix("cmdstat_") for name in await client.info("commandstats")}
+    assert calls - {"evalsha_ro", "evalsha", "time", "config|resetstat", "config"} == {
+        "zrangebylex", "zmscore", "hmget"
+    }  # fmt: skip
+
+
+async def test_notes_of_the_second_layout_are_brought_over(store, client):
+    await client.hset(key(store, "notes"), mapping={"a/1": "one", "a/2": "two", "b": "three"})
+    until_ = {"a/1": 4e9, "a/2": 4e9, "b": 4e9}
+    await client.zadd(key(store, "notes-until"), until_)
+    await client.set(key(store, "layout"), "2")
+    reader = RedisStore(store.url)
+    with pytest.raises(
+        StoreError, match=r"has keys of layout 2, .* reads 3; run: mulligan migrate"
+    ):
+        await reader.open(read_only=True)
+    await reader.close()
+    await store.open()
+    assert await store.notes("a/") == {"a/1": b"one", "a/2": b"two"}
+    await store.note("b", None, 0.0)
+    assert set(await store.notes("")) == {"a/1", "a/2"}
+    assert await client.get(key(store, "layout")) == "3"
+
+
 async def commands_of(client: Redis, question: Awaitable[object]) -> int:
     """How many commands it takes to answer, on a server that nobody else talks to."""
     await client.config_resetstat()
@@ -473,6 +559,32 @@ async def test_jobs_that_ended_together_are_pruned_in_parts(store):
     taken = await begin(store, *jobs("a", "b", "c", "d", "e"))
     await store.commit([done(each) for each in taken])
     assert [await store.prune(-1.0, 2) for _ in range(4)] == [2, 2, 1, 0]
+
+
+async def test_what_ended_long_ago_is_pruned_though_it_stands_behind_what_is_younger(url, client):
+    clock = VirtualClock()
+    async with opened(url, clock) as store:
+
+        async def end(*names_: str) -> None:
+            for each in await begin(store, *jobs(*names_)):
+                await store.commit([done(each)])
+
+        await end(*(f"ahead{n}" for n in range(150)))  # by a clock that is a year ahead
+        clock.advance(-31_536_000.0)
+        await end("old0", "old1")
+        clock.advance(40.0)
+        await end("young")
+        clock.advance(-20.0)
+        await end("between")
+        clock.advance(70.0)
+        assert await store.prune(80.0, 1) == 1
+        assert await store.prune(80.0, 10) == 1
+        assert await store.prune(60.0, 10) == 1
+        assert await store.get("between") is None
+        assert await store.get("young") is not None
+        clock.advance(31_536_100.0)
+        assert [await store.prune(60.0, 100) for _ in range(3)] == [100, 51, 0]
+        assert not await client.exists(key(store, "past"))
 
 
 async def test_a_second_life_is_kept_for_its_own_time(url):
@@ -572,7 +684,7 @@ async def test_nothing_is_left_of_a_worker_that_died(url, client):
         assert not [name for name in left if name.startswith(("worker", "serving"))]
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 async def test_a_hundred_thousand_jobs_meet_no_limit_of_lua(store):
     for at in range(0, 100_000, 1000):
         await store.enqueue(jobs(*(f"j{n}" for n in range(at, at + 1000))))
@@ -679,6 +791,7 @@ def test_a_script_defines_no_function_that_it_does_not_use(name):
 
 def test_every_shared_function_is_used_by_some_script():
     sources = [scripts.script(name).source.decode() for name in OPERATIONS]
+    sources.append(scripts.script("facts", around=True).source.decode())
     for path in (LUA / "shared").glob("*.lua"):
         for function in re.findall(r"^local function (\w+)", path.read_text(), re.MULTILINE):
             assert any(re.search(rf"\b{function}\b", each) for each in sources), function
@@ -800,7 +913,7 @@ async def test_a_document_needs_no_more_than_a_task(store, client):
     await client.rpush(key(store, "inbox"), '{"task": "ask", "delay": 60}')
     await store.promote(100)
     first, second = (await claim(store, demand=9)).claims
-    assert first.lane == FRESH
+    assert first.lane == ANYONE
     assert decode_policy(first.body).retry == Retry()
     assert decode_policy(second.body).retry == PRESETS["quick"]
     assert (await store.stats()).delayed["default"].total == 1
@@ -819,6 +932,8 @@ REFUSED = {
     "an unknown preset": ('{"task": "a", "retry": "never"}', "is not one of default, quick"),
     "a policy of nonsense": ('{"task": "a", "retry": {"max_retries": -1}}', "must be 0 or more"),
     "too much": (json.dumps({"task": "a", "args": ["x" * 300_000]}), "at most 262144 are taken"),
+    "too deep": (f'{{"task": "a", "args": {"[" * 202 + "]" * 202}}}', "more than 200 levels deep"),
+    "far too deep": ("[" * 100_000, "more than 200 levels deep"),
     "no text": (b"\xff\xfe", "the document is no job"),
 }
 
@@ -877,6 +992,6 @@ async def test_the_doctor_says_what_a_user_may_not_do(own_server):
         store = RedisStore(own_server.url.replace("redis://", "redis://app:pw@"))
         findings = await store.doctor()
         [(_, sentence, remedy)] = [each for each in findings if each[0] == "bad"]
-        assert "may not run mulligan's scripts" in sentence
+        assert "may not read by mulligan's scripts" in sentence
         assert "~{mulligan}:*" in remedy
         await store.close()

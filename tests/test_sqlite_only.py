@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import re
+import secrets
 import shutil
 import socket
 import sqlite3
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
@@ -25,7 +27,8 @@ from mulligan.core.outcome import Done
 from mulligan.core.retry import Retry
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Count, Selection
-from mulligan.stores.sqlite import SqliteStore, _connection, _schema
+from mulligan.stores.sqlite import SqliteStore, _connection, _runner, _schema
+from mulligan.stores.sqlite._bell import folder_of
 from mulligan.stores.sqlite._sql import load
 from tests.contract.making import (
     ANN,
@@ -334,7 +337,8 @@ def test_the_health_of_a_region_is_read_from_its_recent_attempts_alone(db):
 
 @pytest.mark.parametrize("statement", ["arrival_list", "arrival_delete"])
 def test_arrivals_are_found_by_their_job(db, statement):
-    assert "SEARCH arrival USING INDEX sqlite_autoindex_arrival_1 (job=?)" in explain(db, statement)
+    found = r"SEARCH arrival USING (COVERING )?INDEX sqlite_autoindex_arrival_1 \(job=\?\)"
+    assert re.search(found, explain(db, statement))
 
 
 async def test_only_a_lane_where_a_job_stands_makes_a_claim_ask_who_sleeps(store):
@@ -361,19 +365,39 @@ async def test_which_jobs_are_new_is_asked_only_if_not_all_are(store):
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_every_statement_is_valid_and_described(db, name):
     text = files("mulligan.stores.sqlite").joinpath("sql", f"{name}.sql").read_text("utf-8")
-    for number in set(re.findall(r"\?(\d+)", load(name))):
-        assert f"?{number}" in text.split(load(name)[:6])[0], "the header names each parameter"
+    header, statement = text.split(load(name)[:6])[0], load(name)
+    assert not re.search(r"\?\d", statement), "the driver wants them plain or by name"
+    numbered = {f"?{number}" for number in range(1, statement.count("?") + 1)}
+    for parameter in numbered | set(re.findall(r":\w+", statement)):
+        assert re.search(rf"{re.escape(parameter)}\b", header), "the header names each parameter"
     explain(db, name)
 
 
 def explain(db, name):
     statement = load(name)
-    parameters = max((int(number) for number in re.findall(r"\?(\d+)", statement)), default=0)
-    rows = db.execute(f"EXPLAIN QUERY PLAN {statement}", [None] * parameters)
+    named = dict.fromkeys(re.findall(r":(\w+)", statement))
+    rows = db.execute(f"EXPLAIN QUERY PLAN {statement}", named or [None] * statement.count("?"))
     return "\n".join(row[3] for row in rows)
 
 
+def test_notes_are_found_without_reading_the_others(db):
+    assert explain(db, "note_list") == "SEARCH note USING PRIMARY KEY (key>?)"
+
+
 # -- the file ----------------------------------------------------------------------------------
+
+
+async def test_a_process_that_runs_an_older_release_is_told_to_restart(store, path):
+    with sqlite3.connect(path) as newer:
+        newer.execute("ALTER TABLE job RENAME COLUMN body TO content")
+        newer.execute("PRAGMA user_version = 99")
+    newer.close()
+    with pytest.raises(StoreError) as error:
+        await store.enqueue(jobs("a"))
+    said = str(error.value)
+    assert "has now schema version 99" in said
+    assert f"process {os.getpid()} on {socket.gethostname()} still runs a mulligan" in said
+    assert f"knows version {len(_schema.migrations())}; restart this process" in said
 
 
 async def test_an_older_file_is_brought_up_to_date_in_place(path, url, clock):
@@ -411,8 +435,8 @@ async def test_tokens_of_an_older_file_are_raised_but_for_those_that_workers_hol
         old.execute(
             "INSERT INTO job (place, id, queue, task, region, priority, status, scope,"
             " lane_priority, due, sequence, created_at, token, worker, body) VALUES"
-            " (?1, ?2, 'default', 'ask', 'default', 0, ?3, 'default', 0, 1, ?1, 1, 2, 'old', '{}')",
-            (place, name, status),
+            " (?, ?, 'default', 'ask', 'default', 0, ?, 'default', 0, 1, ?, 1, 2, 'old', '{}')",
+            (place, name, status, place),
         )
     old.close()
     async with handle(url, clock) as store:
@@ -428,9 +452,9 @@ async def test_jobs_of_an_older_file_stand_where_they_stood(path, url, clock):
             "INSERT INTO job (place, id, queue, task, region, priority, status, held, scope,"
             " lane_priority, due, sequence, created_at, token, worker, ended_at, unique_key,"
             " concurrency_key, awaits, body) VALUES"
-            " (?1, 'j' || ?1, 'default', 'ask', 'default', 0, ?2, ?3, 'default', 0, 1, ?1, 1,"
-            " ?1 * 4096, 'old', 1, 'u' || ?1, 'k', ?3 = 2, '{}')",
-            (place, status, held),
+            " (:place, 'j' || :place, 'default', 'ask', 'default', 0, :status, :held, 'default', 0,"
+            " 1, :place, 1, :place * 4096, 'old', 1, 'u' || :place, 'k', :held = 2, '{}')",
+            {"place": place, "status": status, "held": held},
         )
     old.execute("UPDATE meta SET value = ? WHERE name = 'sequence'", (len(OLD_STATES),))
     old.close()
@@ -728,6 +752,101 @@ async def test_a_path_too_long_for_a_socket_has_its_bells_elsewhere(tmp_path, cl
     assert not exists(Path(address).parent)
 
 
+async def hear_at(store, address):
+    statement = "UPDATE waiting SET address = ? RETURNING asleep"
+    return await store._runner.run(lambda tx: tx.db.execute(statement, (address,)).fetchall())
+
+
+async def ring_at(url, address):
+    """Have a job wake a sleeper whose row says that it hears here."""
+    async with handle(url, time.time) as sleeping, handle(url, time.time) as store:
+        await claim(sleeping, worker=ANN)
+        assert await hear_at(store, address) == [(1,)]
+        await store.enqueue(jobs(secrets.token_hex()))
+        assert len((await claim(sleeping, worker=ANN)).claims) == 1
+
+
+async def test_a_row_that_names_an_ordinary_file_does_not_delete_it(url, path, tmp_path):
+    for folder in (tmp_path, bells_folder(path)):
+        each = folder / "letter"
+        each.parent.mkdir(exist_ok=True)
+        each.write_text("dear")
+        await ring_at(url, str(each))
+        assert each.read_text() == "dear"
+
+
+async def test_a_row_that_names_a_link_neither_follows_nor_deletes_it(url, path, tmp_path):
+    link = bells_folder(path) / "link"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stranger:
+        stranger.bind(str(tmp_path / "stranger"))
+        stranger.settimeout(0)
+        link.symlink_to(tmp_path / "stranger")
+        await ring_at(url, str(link))
+        with pytest.raises(BlockingIOError):
+            stranger.recv(100)
+    await ring_at(url, str(link))
+    assert link.is_symlink()
+    assert exists(tmp_path / "stranger")
+
+
+@pytest.mark.parametrize(
+    "way", ["{outside}", "{bells}/../stranger", "{bells}/deeper/../../stranger"]
+)
+async def test_a_socket_outside_the_folder_is_neither_rung_nor_deleted(url, path, tmp_path, way):
+    outside, deeper = tmp_path / "stranger", bells_folder(path) / "deeper"
+    deeper.mkdir()
+    address = way.format(outside=outside, bells=bells_folder(path))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stranger:
+        stranger.bind(str(outside))
+        stranger.settimeout(0)
+        await ring_at(url, address)
+        with pytest.raises(BlockingIOError):
+            stranger.recv(100)
+    await ring_at(url, address)
+    assert exists(outside)
+
+
+@pytest.mark.parametrize("address", ["", "/", ".", "{bells}/a\0b", "{bells}/absent", b"bytes", 5])
+async def test_an_address_that_is_no_path_of_a_bell_holds_up_nothing(url, path, address):
+    if isinstance(address, str):
+        address = address.format(bells=bells_folder(path))
+    await ring_at(url, address)
+
+
+async def test_bells_are_not_kept_behind_a_link(url, path, tmp_path, clock):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stale:
+        stale.bind(str(elsewhere / "stale"))
+    path.with_name("jobs.db-bells").symlink_to(elsewhere)
+    async with handle(url, clock) as store:
+        await claim(store)
+        assert await rows(store, "SELECT address FROM waiting") == [(None,)]
+        await hear_at(store, f"{path}-bells/stale")
+        await store.enqueue(jobs("a"))
+    assert [each.name for each in list_of(elsewhere)] == ["stale"]
+
+
+async def test_bells_in_the_temporary_folder_are_not_kept_behind_a_link(
+    tmp_path, clock, monkeypatch
+):
+    temporary, elsewhere = tmp_path / "t", tmp_path / "e"
+    temporary.mkdir()
+    elsewhere.mkdir()
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(temporary))
+    path = tmp_path / ("long" * 30) / "jobs.db"
+    path.parent.mkdir()
+    folder_of(str(path)).symlink_to(elsewhere)
+    async with handle(f"sqlite:///{path}", clock) as store:
+        await claim(store)
+        assert await rows(store, "SELECT address FROM waiting") == [(None,)]
+    assert list_of(elsewhere) == []
+
+
+def list_of(folder):
+    return list(folder.iterdir())
+
+
 async def test_without_sockets_a_sleeper_looks_by_itself(url, clock, monkeypatch):
     monkeypatch.delattr("socket.AF_UNIX")
     async with handle(url, clock) as sleeping, handle(url, clock) as store:
@@ -755,6 +874,45 @@ async def wait_and_claim(store, worker):
     await claim(store, worker=worker)
     await store.wait(worker, 60.0)
     return names(await claim(store, worker=worker))
+
+
+def test_two_threads_that_fork_at_once_take_turns(monkeypatch):
+    held: Counter[tuple[str, int]] = Counter()
+    came = threading.Event()
+    turn = threading.Lock()
+
+    class Turn:
+        """The lock, which tells when somebody has to wait for it."""
+
+        def acquire(self):
+            if not turn.acquire(blocking=False):
+                came.set()
+                turn.acquire()
+
+        def release(self):
+            turn.release()
+
+    class Runner:
+        def before_fork(self):
+            held["held", threading.get_ident()] += 1
+            if not second.ident:  # the other comes when the first of two files is held
+                second.start()
+                came.wait()
+
+        def after_fork(self):
+            held["let go", threading.get_ident()] += 1
+
+    def fork():
+        _runner._before_fork()
+        _runner._after_fork_in_parent()
+        came.set()
+
+    second = threading.Thread(target=fork)
+    monkeypatch.setattr(_runner, "_fork", Turn(), raising=False)
+    monkeypatch.setattr(_runner, "_FILES", [Runner(), Runner()])
+    fork()
+    second.join()
+    assert list(held.values()) == [2, 2, 2, 2]
 
 
 async def test_after_a_fork_each_side_has_a_connection_of_its_own(store):
@@ -812,7 +970,7 @@ async def test_an_insert_into_the_inbox_is_a_job(store, path, clock):
     assert (claimed.task, claimed.queue, claimed.region, claimed.priority) == (
         "ask",
         "default",
-        "default",
+        "*",
         0,
     )
     assert decode_call(claimed.body).args == []
@@ -865,7 +1023,8 @@ async def test_a_foreign_job_that_is_there_already_changes_nothing(store, path):
         ("task, args", ["ask", "{}"], "args is not a JSON array"),
         ("task, kwargs", ["ask", "nope"], "kwargs is not JSON"),
         ("task, kwargs", ["ask", "[]"], "kwargs is not a JSON object"),
-        ("task, retry", ["ask", "{"], "retry is not JSON"),
+        ("task, retry", ["ask", "{"], "retry is neither JSON nor the name of a preset"),
+        ("task, retry", ["ask", '"often"'], 'retry "often" is not the name of a preset'),
         ("task, retry", ["ask", "3"], "retry is not a JSON object"),
         ("task, retry", ["ask", '{"max_retries":-1}'], "retry.max_retries -1 is not valid"),
         ("task, retry", ["ask", '{"scope":"moon"}'], "retry.scope moon is not valid"),
@@ -880,8 +1039,12 @@ async def test_a_foreign_job_that_is_there_already_changes_nothing(store, path):
             ["ask", '{"backoff":{"type":"delays","seconds":[1,"two"]}}'],
             "retry.backoff.seconds[1] two is not valid",
         ),
-        ("task, priority", ["ask", "soon"], "priority is not one of normal, urgent"),
-        ("task, priority", ["ask", 1], "priority is not one of normal, urgent"),
+        (
+            "task, priority",
+            ["ask", "soon"],
+            "priority is not one of normal (0), retry (1), urgent (2)",
+        ),
+        ("task, priority", ["ask", 3], "priority is not one of normal (0), retry (1), urgent (2)"),
         ("task, delay", ["ask", "soon"], "delay is not a number of seconds"),
         ("task, delay", ["ask", -1], "delay is not a number of seconds"),
         ("task, region", ["ask", "*-EU"], "region must not begin with *"),
@@ -890,6 +1053,12 @@ async def test_a_foreign_job_that_is_there_already_changes_nothing(store, path):
         ("task, id", ["ask", ""], "id is not text of 1 to 128 characters"),
         ("task, unique_key", ["ask", 7], "unique_key is not text of 1 to 128 characters"),
         ("task, args", ["ask", f'["{"é" * 131_072}"]'], "the payload has more than 262144 bytes"),
+        ("task, args", ["ask", "[" * 202 + "]" * 202], "an argument is nested more than 200"),
+        (
+            "task, kwargs",
+            ["ask", '{"k":' * 202 + "{}" + "}" * 202],
+            "an argument is nested more than 200",
+        ),
     ],
 )
 async def test_what_cannot_be_a_job_is_set_aside_with_the_reason(
@@ -901,6 +1070,12 @@ async def test_what_cannot_be_a_job_is_set_aside_with_the_reason(
     assert [each.id for each in (await store.page(Selection(), 10)).jobs] == ["good"]
     [(said,)] = await rows(store, "SELECT reason FROM refused")
     assert said.startswith(reason)
+
+
+async def test_an_argument_may_be_200_levels_deep_and_wide_besides(store, path):
+    deep = f"[{'[' * 200 + ']' * 200}, {'[],' * 1000} 1]"
+    foreign(path, "INSERT INTO inbox (task, id, args) VALUES ('ask', 'good', ?)", deep)
+    assert await store.get("good") is not None
 
 
 async def test_a_sleeper_soon_learns_of_a_foreign_job(url, path):

@@ -47,7 +47,7 @@ async function run(job) {
   let [path, said] = await attempt(job);
   while (held.has(job.id)) { // until it is answered: sending it again is safe
     try {
-      const [{ verdict, outcome }] = (await post(path, { jobs: [{ ...lease, ...said }] })).jobs;
+      const [{ verdict, outcome }] = (await post(path, { worker, jobs: [{ ...lease, ...said }] })).jobs;
       console.log(`${job.id} ${job.task} attempt ${job.attempt}: ${outcome ?? verdict}`);
       held.delete(job.id);
     } catch (error) {

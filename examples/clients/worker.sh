@@ -47,7 +47,7 @@ while [ -z "$stopping" ]; do
         permanent=$([ $status -eq 65 ] && echo true || echo false)
         path=/worker/nack said="\"type\": \"Exit$status\", \"reason\": ${reason:-\"\"}, \"permanent\": $permanent"
     fi
-    until post $path "{\"jobs\": [{\"id\": \"$id\", \"token\": $token, $said}]}"; do
+    until post $path "{\"worker\": \"$worker\", \"jobs\": [{\"id\": \"$id\", \"token\": $token, $said}]}"; do
         # 22: the server does not want this result. Anything else: it is away, and sending again is safe.
         [ $? -ne 22 ] || path=/worker/nack said='"reason": "the server refused the result"'
         sleep 1

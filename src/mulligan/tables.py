@@ -123,9 +123,9 @@ class Table:
             self.refuse(name, f"{name} {found!r} must be text")
         return found
 
-    def flag(self, name: str) -> bool:
-        """True or false; false if it is not there."""
-        found = self._values.get(name, False)
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """True or false; the default if it is not there."""
+        found = self._values.get(name, default)
         if not isinstance(found, bool):
             self.refuse(name, f"{name} {found!r} must be true or false")
         return found

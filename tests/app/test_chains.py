@@ -473,7 +473,7 @@ def test_what_is_no_list_cannot_be_spread_and_the_job_is_a_dead_letter(app, spre
         t.drain()
         [job] = chain.stages()[0].jobs
         assert (job.status, job.result) == ("failed", None)
-        assert job.last_failure_reason == "each(measure) needs a list, and the result is none"
+        assert job.last_failure_reason == "Flow: each(measure) needs a list, and the result is none"
 
 
 def test_a_fan_out_shows_its_first_hundred_jobs(app, spreading):

@@ -68,7 +68,7 @@ def test_a_cron_task_runs_in_its_time_zone(app, ticks):
     async def report() -> None:
         ticks.append(current_job().id)
 
-    played(app, (2 * 86_400, 1))
+    played(app, (3600, 1), (23 * 3600, 0), (3600, 1))
     assert ticks == ["report@2026-01-31T12:30:00Z", "report@2026-02-01T12:30:00Z"]
 
 

@@ -66,7 +66,7 @@ def test_dead_letters_are_chosen_by_their_error_and_replayed(site, page, tmp_pat
     expect(page.tile("Dead letters")).to_have_text("3")
     page.page.get_by_role("link", name="by error").click()
     expect(page.rows()).to_have_count(1)
-    expect(page.rows()).to_contain_text("no such customer: C-#")
+    expect(page.rows()).to_contain_text("Fail: no such customer: C-#")
     page.page.get_by_role("checkbox").check()
     expect(page.page.locator(".selection")).to_contain_text("3 jobs in 1 group")
 
@@ -95,6 +95,7 @@ def test_a_queue_is_paused_and_says_why_its_jobs_wait(site, page):
     page.open(site, "queues")
     page.button("Resume queue questions").click()
     expect(page.button("Pause queue questions")).to_be_visible()
+    expect(page.rows().filter(has_text="questions").locator(".badge").first).to_have_text("serving")
     page.open(site, f"jobs/{job}")
     expect(page.page.locator(".heading .badge")).to_have_text("done")
 
@@ -107,6 +108,7 @@ def test_a_waiting_job_is_cancelled_after_one_more_question(site, page):
     page.agree("Cancel 1 job?", "Cancel 1")
     expect(page.page.locator(".heading .badge")).to_have_text("cancelled")
     expect(page.button("Cancel")).to_have_count(0)
+    expect(page.page.get_by_role("region", name="Attempts")).to_contain_text("It never started.")
 
 
 def test_what_was_put_off_is_drawn_by_the_hour(site, page):

@@ -15,7 +15,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mulligan.testing.history import Clerk, InFile, report
 from tests.chaos.app import LEASE, URL, WEST
 from tests.chaos.faults import STOPPED, Faults
 from tests.chaos.fleet import Fleet, worker_command
@@ -26,6 +25,7 @@ from tests.chaos.quiet import has_finished_some, has_refused, open_once, unfinis
 from tests.chaos.recording import HISTORY
 from tests.chaos.showing import show, summary
 from tests.chaos.stand import STORES, Stand, stand, with_mounts_of_its_own
+from tests.history import Clerk, InFile, report
 
 APP = "tests.chaos.app:app"
 LOOK_EVERY = 0.1

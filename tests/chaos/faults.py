@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import redis
 
-from mulligan.testing.history import Clerk, Fault
 from tests.chaos import opposing
 from tests.chaos.app import LEASE
 from tests.chaos.fleet import Fleet, supervised
 from tests.chaos.quiet import busiest
 from tests.chaos.stand import Stand, fake_clock
+from tests.history import Clerk, Fault
 
 # Others look for lost leases every second, if they are not busy.
 BEYOND_LEASE = 2.5 * LEASE

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from mulligan.stores import make_store
-from mulligan.testing.history import (
+from tests.chaos.timing import longest_left, longest_return, longest_silence
+from tests.history import (
     INVARIANTS,
     AnyEvent,
     Fault,
@@ -20,10 +21,9 @@ from mulligan.testing.history import (
     load,
     take_stock,
 )
-from mulligan.testing.history.events import Claim, Commit, Configure, Enqueue, Seize, Tally
-from mulligan.testing.history.queues import LanesKeepOrder
-from mulligan.testing.history.shares import SharesAreKept
-from tests.chaos.timing import longest_left, longest_return, longest_silence
+from tests.history.events import Claim, Commit, Configure, Enqueue, Seize, Tally
+from tests.history.queues import LanesKeepOrder
+from tests.history.shares import SharesAreKept
 
 # Word that a lease is lost goes from one thread to another, on a machine that is busy.
 TOLD_WITHIN = 2.0

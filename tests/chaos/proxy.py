@@ -20,7 +20,7 @@ class Proxy:
     """
 
     def __init__(self, to_port: int) -> None:
-        self._to = to_port
+        self.to = to_port
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._open: set[asyncio.StreamWriter] = set()
@@ -70,7 +70,7 @@ class Proxy:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            answers, server = await asyncio.open_connection(LOOPBACK, self._to)
+            answers, server = await asyncio.open_connection(LOOPBACK, self.to)
         except OSError:
             writer.transport.abort()
             return

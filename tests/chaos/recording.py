@@ -11,7 +11,7 @@ from typing import Literal
 
 from mulligan import Fail, Mulligan, current_job
 from mulligan.stores.contract import Store
-from mulligan.testing.history import Attempt, Clerk, InFile, recorded
+from tests.history import Attempt, Clerk, InFile, recorded
 
 # The folder of the history; unset, nothing is written.
 HISTORY = "MULLIGAN_CHAOS_HISTORY"

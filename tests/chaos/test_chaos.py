@@ -1,7 +1,4 @@
-"""A minute of chaos on each store, all at the same time: nothing is lost, nothing is broken.
-
-`python -m pytest -m 'not slow'` leaves it out.
-"""
+"""A minute of chaos on each store, all at the same time: nothing is lost, nothing is broken."""
 
 import json
 import os
@@ -56,7 +53,6 @@ def reports():
             run.wait()
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)  # all have ended long before, unless the machine is very busy
 @pytest.mark.parametrize("store", STORES)
 def test_nothing_is_lost_or_broken_whatever_is_done_to_it(store, reports):

@@ -1,8 +1,8 @@
 """What the stores are allowed in a run, and what they are not."""
 
 from mulligan.stores.contract import Count
-from mulligan.testing.history import Fault
 from tests.chaos.judging import UNWRITTEN, forgetful
+from tests.history import Fault
 from tests.history.story import Story
 
 

@@ -47,3 +47,13 @@ async def test_a_collection_is_shared_with_another_program(tmp_path):
     assert report["statuses"] == {"done": 200}
     assert report["runs per task"] == {"1": 200}
     assert set(report["runs by"]) <= {"mulligan", "pymongo"}
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("store", ["sqlite", "redis", "postgres", "mongo"])
+async def test_a_region_that_fails_fast_costs_few_attempts_and_no_job(store, tmp_path):
+    async with fresh_url(store, tmp_path) as url:
+        report = await report_of("tests.chaos.black_hole", "--url", url, "--outage", "30")
+    assert report["dead letters"] == 0, report
+    assert report["wasted in the first 10 s"] <= 60, report

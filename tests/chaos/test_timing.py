@@ -1,7 +1,7 @@
 """How long the jobs of a killed worker are left to it, by hand-made histories."""
 
-from mulligan.testing.history import Fault
 from tests.chaos.timing import longest_left
+from tests.history import Fault
 from tests.history.story import Story, lease
 
 DEAD, OTHER = "vm-17-aaaaaa", "vm-18-bbbbbb"

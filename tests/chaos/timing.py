@@ -5,8 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from mulligan.testing.history import AnyEvent, Fault
-from mulligan.testing.history.events import Beat, Claim, Commit, Seize
+from tests.history import AnyEvent, Fault
+from tests.history.events import Beat, Claim, Commit, Seize
 
 DEADLY = ("worker killed", "supervised worker killed")
 Span = tuple[float, float]

@@ -14,6 +14,7 @@ from mulligan.core.metrics import metrics
 from mulligan.core.outcome import Succeeded
 from mulligan.core.stage import Stage
 from mulligan.core.tallying import bucket
+from mulligan.core.worker import Worker
 from mulligan.stores.contract import Count, Stats, Tallies
 from tests.cli.running import APP, claim, do, fail, finish, good, good_json
 
@@ -78,6 +79,7 @@ def measured(store):
             "saved": 1, "saved-seconds": 150.0,
         }  # fmt: skip
         await store.count([Count("mail", "US", name, value) for name, value in names.items()])
+        await store.beat(Worker("w", region="US", queues=("mail",)), [])
         await store.switch("mail", "US", CLOSED, Breaker(open=True))
 
     do(store, fill)

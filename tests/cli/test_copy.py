@@ -89,6 +89,68 @@ def test_a_move_that_died_between_two_steps_is_taken_up(store):
     asyncio.run(scenario())
 
 
+class KilledError(Exception):
+    """Where the process dies: nothing of it happens after this."""
+
+
+def test_what_ran_in_the_target_is_not_moved_again_by_who_takes_up_a_move_that_died(store):
+    class Dying(MemoryStore):
+        """A source whose mover dies before the first batch has ended in it."""
+
+        dies = True
+
+        async def cancel(self, jobs, reason):
+            if self.dies:
+                raise KilledError
+            return await super().cancel(jobs, reason)
+
+    async def scenario():
+        source, target = Dying(), MemoryStore()
+        await fill(source)
+        with pytest.raises(KilledError):
+            await move_all(source, target, "moved")
+        [letter] = (await target.page(Selection(status="failed"), 9)).jobs
+        assert "run mulligan copy again" in str(letter.last_failure_reason)
+        started = await claim(target, 50)
+        ran = {each.id for each in started}
+        await finish(target, started)
+        assert await target.prune(-1.0, 1000) == 50
+        source.dies = False
+        moved = await move_all(source, target, "moved")
+        assert (moved.pending, moved.failed, moved.left) == (BATCH + 23, 1, [])
+        there = await everything(target)
+        assert ran.isdisjoint(there)
+        assert len(there) == BATCH + 24 - 50
+        assert letter.id not in there
+        ended = [job for job, _ in (await everything(source)).values()]
+        assert {job.status for job in ended} == {"cancelled", "done"}
+
+    asyncio.run(scenario())
+
+
+def test_what_a_move_that_died_could_not_store_is_not_lost(store):
+    class Dying(MemoryStore):
+        """A source whose mover dies before the first batch has ended in it."""
+
+        async def cancel(self, jobs, reason):
+            raise KilledError
+
+    async def scenario():
+        source, target = Dying(), MemoryStore()
+        await source.enqueue([new_job("keyed", unique_key="k"), new_job("taken"), new_job("free")])
+        await target.enqueue([new_job("other", unique_key="k"), new_job("taken", region="MARS")])
+        with pytest.raises(KilledError):
+            await move_all(source, target, "moved")
+        await target.cancel(["other", "taken"], "enough")
+        await target.purge(["other", "taken"])
+        Dying.cancel = MemoryStore.cancel  # type: ignore[method-assign]
+        moved = await move_all(source, target, "moved")
+        assert (moved.pending, moved.left) == (3, [])
+        assert set(await everything(target)) == {"keyed", "taken", "free"}
+
+    asyncio.run(scenario())
+
+
 def test_when_interrupted_it_ends_between_two_batches():
     class Interrupting(MemoryStore):
         """A target in whose first batch Ctrl-C is pressed."""

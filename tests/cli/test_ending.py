@@ -5,9 +5,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mulligan.cli.ending import Idle, end_when
+from mulligan.core.budget import Budget
 from mulligan.core.errors import StoreUnavailableError
+from mulligan.core.facts import QueueSettings
 from mulligan.core.settings import Settings
 from mulligan.core.worker import Worker
 from mulligan.engine import Engine
@@ -97,4 +100,17 @@ def test_outcomes_that_are_not_written_yet_keep_it(loop):
     store = Ailing(loop, 0.0, BACK)
     store.fails = ("commit",)
     loop.run_until_complete(store.enqueue([new_job("a")]))
+    assert int(ends_at(loop, store) - BACK) in ENDS_AFTER
+
+
+def test_retries_that_wait_for_a_budget_keep_it(loop):
+    """Else a supervisor, which sees that they are due, would start another one at once."""
+    store = MemoryStore(clock=loop.time)
+    budget = QueueSettings(budget=Budget(limit=1, per=BACK))
+
+    async def fill() -> None:
+        await store.configure("mail", budget)
+        await store.enqueue([replace(new_job(name), priority=1) for name in ("a", "b")])
+
+    loop.run_until_complete(fill())
     assert int(ends_at(loop, store) - BACK) in ENDS_AFTER

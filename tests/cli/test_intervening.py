@@ -3,9 +3,11 @@
 import time
 
 import pytest
+from msgspec.json import encode
 
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Separate
+from mulligan.core.knowledge import Knowledge, Unknown, unknown_note
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Selection
 from tests.cli.running import (
@@ -144,7 +146,7 @@ def doctors(*more):
 
 
 def test_the_doctor_finds_an_idle_store_without_workers_tolerable(store):
-    code, said = doctors()
+    code, said = doctors("--probe")
     assert code == 0
     assert "✓ a probe could be written, read and deleted" in said
     assert "! no worker is alive" in said
@@ -168,8 +170,8 @@ def test_the_doctor_finds_jobs_that_nobody_may_take(store):
     do(store, fill)
     code, said = doctors()
     assert code == 1
-    assert "✗ jobs of queue mail wait in region EU" in said
-    assert "--queues mail --region EU" in said
+    assert "✗ 1 job of queue mail for region EU waits, and no live worker may take it" in said
+    assert f"start one with: mulligan worker {APP} --region EU --queue mail" in said
 
 
 def test_the_doctor_finds_retries_without_a_worker(store):
@@ -188,7 +190,7 @@ def test_the_doctor_finds_retries_without_a_worker(store):
     do(store, fill)
     code, said = doctors()
     assert code == 1
-    assert "✗ retries of queue mail wait in any region" in said
+    assert "✗ 1 retry of queue mail for any region waits, and no live worker" in said
 
 
 def test_the_doctor_finds_a_one_sided_queue(store):
@@ -242,3 +244,23 @@ def test_the_doctor_sees_clocks_apart(store):
     assert code == 0
     assert "behind this machine's" in said
     do(store, gone)
+
+
+def test_the_doctor_names_a_task_that_nobody_knows_and_names_that_clash(store):
+    async def fill(store):
+        now = (await store.stats()).now
+        known = [
+            Knowledge("ann", now, ("mail",), {"old": "()"}, left=True),
+            Knowledge("bob", now, ("mail",), {"send": "(to)"}),
+            Knowledge("eve", now, ("mail",), {"send": "(weight)"}),
+        ]
+        for each in known:
+            await store.note(each.note, encode(each), 60.0)
+        met = Unknown("old", "mail", "j", now)
+        await store.note(unknown_note("old"), encode(met), 60.0)
+
+    do(store, fill)
+    code, said = doctors()
+    assert code == 1
+    assert "✗ no live worker knows task 'old'; worker ann knew it last, " in said
+    assert "! task 'send' is send(to) to worker bob and send(weight) to worker eve" in said

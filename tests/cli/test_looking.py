@@ -13,6 +13,7 @@ from mulligan.cli.settings import (
     QUEUE_MEANINGS,
     RETRY_MEANINGS,
 )
+from mulligan.cli.show import moment
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Separate
 from mulligan.core.settings import Settings
@@ -56,10 +57,28 @@ def test_status_tells_queues_regions_and_workers(busy):
         assert word in said
 
 
+@pytest.mark.parametrize("command", [("jobs",), ("dead", "list"), ("status",), ("workers",)])
+def test_an_app_may_be_named_as_an_argument_or_by_its_option(busy, command):
+    assert good_json(*command, "-a", APP).keys() == good_json(*command, APP).keys()
+
+
+def test_a_task_is_enqueued_whichever_way_the_app_is_named(store):
+    ways = [(APP, "add", "1", "2"), ("-a", APP, "add", "1", "2"), ("add", "-a", APP, "1", "2")]
+    for way in ways:
+        assert good_json("enqueue", *way)["task"] == "add"
+    assert good_json("enqueue", "add", "1", "2", MULLIGAN_APP=APP)["task"] == "add"
+
+
 def test_status_as_json_has_the_shape_of_the_api(busy):
     whole = good_json("status", "--app", APP)
-    assert whole["regions"]["default"] == {
+    assert whole["regions"]["*"] == {
         "queue_size": 1,
+        "retry_queue_size": 0,
+        "processing": False,
+        "current_job": None,
+    }
+    assert whole["regions"]["default"] == {
+        "queue_size": 0,
         "retry_queue_size": 0,
         "processing": True,
         "current_job": {"job_id": "runs", "retry_count": 0},
@@ -114,6 +133,11 @@ def test_what_jobs_say_cannot_take_over_the_terminal(busy):
     said = good("job", "dead", "-a", APP)
     assert "\x1b" not in said
     assert "no such [red]address\\x1b[31m" in said
+
+
+@pytest.mark.parametrize("at", [1e300, -1e300, float("inf"), float("nan")])
+def test_a_time_that_no_calendar_has_is_told_as_a_number(at):
+    assert moment(at) == f"{at:g} s after 1970"
 
 
 def test_job_as_json_has_its_body_decoded(busy):

@@ -26,6 +26,7 @@ from tests.cli.running import APP, refused, run
         (["status", "apps.py:app"], "names a file; write its module, with dots"),
         (["status", "redis://:secret@here/0"], "app 'redis://:***@here/0' is a URL and not"),
         (["status", "..:app"], "app '..:app' cannot be imported: TypeError"),
+        (["status", "--store", "mysql://x"], "redis://, rediss://, valkey://, valkeys://, unix://"),
         (["status", "--store", "mysql://x"], "does not begin with one of memory://, sqlite://"),
         (["status", "--store", "nonsense"], "store 'nonsense' does not begin"),
         (["status", "--store", "redis://[bad"], "begins with 'redis' is not a URL"),
@@ -45,6 +46,8 @@ from tests.cli.running import APP, refused, run
         (["pause", "x" * 129, "-a", APP], "has 129 characters; use 1 to 128"),
         (["enqueue", APP, "nothing"], "task 'nothing' is not one of send, add"),
         (["enqueue", APP, "add", "1"], "cannot be called so"),
+        (["enqueue", APP, "send", "[" * 201 + "]" * 201], "more than 200 levels deep; flatten it"),
+        (["enqueue", APP, "send", "[" * 9_000 + "]" * 9_000], "more than 200 levels deep"),
         (["enqueue", APP, "add", "1", "two"], "argument b='two' is not int"),
         (["enqueue", APP, "send", "a", "-k", "subject"], "not written NAME=VALUE"),
         (["enqueue", APP, "send", "a", "--delay", "-1"], "delay -1 must be between"),
@@ -55,6 +58,9 @@ from tests.cli.running import APP, refused, run
         (["worker", APP, "--only", "some"], "'some' is not one of"),
         (["worker", APP, "--drain-timeout", "-1"], "drain-timeout -1 must be between"),
         (["worker"], "Missing argument 'APP'"),
+        (["worker", APP, "-a", APP], "give one of them"),
+        (["enqueue", APP], "Missing argument 'TASK'"),
+        (["jobs", APP, "-a", APP], "give one of them"),
         (["copy", "memory://", "memory://"], "is given twice"),
         (["copy", "memory://", "mysql://x"], "does not begin with one of"),
         (["demo", "--seconds", "0"], "0.0 is not in the range"),
@@ -109,7 +115,7 @@ def test_a_password_is_never_shown(store):
 
 
 def test_a_store_that_cannot_read_its_url_is_told(store, monkeypatch):
-    async def confused():
+    async def confused(**_):
         raise ValueError("the port is no number")
 
     monkeypatch.setattr(store, "open", confused)
@@ -118,7 +124,7 @@ def test_a_store_that_cannot_read_its_url_is_told(store, monkeypatch):
 
 @pytest.mark.parametrize("error", [ConnectionRefusedError("refused"), TimeoutError()])
 def test_a_store_that_cannot_be_reached_is_told(store, monkeypatch, error):
-    async def unreachable():
+    async def unreachable(**_):
         raise error
 
     monkeypatch.setattr(store, "open", unreachable)
@@ -127,7 +133,7 @@ def test_a_store_that_cannot_be_reached_is_told(store, monkeypatch, error):
 
 
 def test_what_a_store_says_of_itself_is_passed_on(store, monkeypatch):
-    async def unreachable():
+    async def unreachable(**_):
         raise StoreUnavailableError("nobody\nanswers")
 
     monkeypatch.setattr(store, "open", unreachable)

@@ -111,8 +111,8 @@ def test_queues_appear_for_whatever_mentions_them():
     assert whole["delayed"] == {"waits": {"total": 4, "ready_now": 1, "ready_in_hour": 2}}
     assert whole["workers"] == [
         {
-            "id": "w", "region": "US", "queues": ["served"], "only": None, "concurrency": 1,
-            "live": True, "running": 1, "beat_at": 99.0, "joined_at": 50.0,
+            "id": "w", "name": "", "region": "US", "queues": ["served"], "only": None,
+            "concurrency": 1, "live": True, "running": 1, "beat_at": 99.0, "joined_at": 50.0,
         }
     ]  # fmt: skip
 

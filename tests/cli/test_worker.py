@@ -147,6 +147,25 @@ def test_logs_as_json_have_the_promised_keys(url, enqueue):
     assert records[0]["time"].endswith("Z")
 
 
+def test_the_name_of_a_worker_is_shown_wherever_the_worker_is(url):
+    options = ("--name", "till-1", "--log-format", "json")
+    with worker(url, *options) as started:
+        lines = read_until(started, "ready for jobs")
+        assert [each["name"] for each in good_json("status", "-s", url)["workers"]] == ["till-1"]
+        for command in ("status", "workers", "top"):
+            assert "till-1" in good(command, "-s", url)
+        started.send_signal(signal.SIGTERM)
+        lines += read_until(started, "stopped")
+    records = [json.loads(line) for line in lines]
+    assert {each["name"] for each in records} == {"till-1"}
+    assert "name till-1" in records[0]["message"]
+
+
+def test_a_worker_says_its_name_when_it_starts(capsys):
+    announce("module:app", Mulligan("sqlite:///x.db"), Worker("w", name="till-1"), brief=False)
+    assert "  name         till-1\n" in capsys.readouterr().err
+
+
 def test_a_store_that_cannot_be_opened_ends_it_in_words(tmp_path):
     (tmp_path / "jobs.db").mkdir()
     with worker(f"sqlite:///{tmp_path}/jobs.db") as started:

@@ -34,7 +34,7 @@ async def test_a_job_that_kills_its_process_takes_no_other_to_failed(name, tmp_p
         poison = found.pop(calls[POISON].job.id)
         assert {job.status for job in found.values()} == {"done"}
         assert poison.status == "failed"
-        assert poison.last_failure_reason == LOST.message
+        assert poison.last_failure_reason == f"Lost: {LOST.message}"
         assert deaths == 1 + 5  # its first attempt and its retries, one process each
         assert sum(job.retry_count > 0 for job in found.values()) >= CROWD // 2
         # Lost once in the crowd, once among a few; whoever comes after the culprit, never again.

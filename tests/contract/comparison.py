@@ -9,7 +9,7 @@ from mulligan.core.decide import decide
 from mulligan.core.fairness import plan_claim
 from mulligan.core.health import Breaker
 from mulligan.core.job import ENDED, Claim, NewJob, Status
-from mulligan.core.outcome import Cancelled, Done, Outcome
+from mulligan.core.outcome import Again, Cancelled, Done, Keyed, Outcome, Returned
 from mulligan.core.retry import Retry
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Adopted, Selection
@@ -18,13 +18,15 @@ from tests.contract.making import body, job
 from tests.contract.pair import Pair
 
 MOSTLY = 75  # of a hundred
+FREE = 0.2  # of failures, as if they were probes
+KEYED = 0.4  # of those that are returned, if they have no key
 
 
 class Comparison:
     """Commands whose answers must be the same, and what must hold whatever was done before."""
 
-    def __init__(self, name: str, folder: Path) -> None:
-        self.pair = Pair(name, folder)
+    def __init__(self, name: str, folder: Path, *, counted: bool = True) -> None:
+        self.pair = Pair(name, folder, counted=counted)
         self.ids: list[str] = ["never enqueued"]
         self.claims: list[Claim] = []
         self.incarnations = [0, 0, 0, 0]
@@ -60,13 +62,12 @@ class Comparison:
 
     def enqueue(self, batch):
         """Enqueue jobs, new ones and now and then one that was there before."""
-        new = []
+        names = []
         for fields in batch:
             old = fields["old"]
-            name = f"j{len(self.ids)}" if old is None else self.job(old)
-            self.ids += [name] if name not in self.ids else []
-            new.append(self.made(name, **fields))
-        self.pair.ask("enqueue", new)
+            names.append(f"j{len(self.ids)}" if old is None else self.job(old))
+            self.know(names)
+        self.pair.ask("enqueue", self.made(names, batch))
 
     def claim(self, *, number, demand, names, carry, only, facts):
         """Claim as an engine does, now and then from facts that may be long out of date."""
@@ -97,12 +98,6 @@ class Comparison:
         claims = [(self.claim_of(number), result) for number, result in chosen]
         self.commit_all([self.outcome(*each, draw, following) for each in claims if each[0]])
 
-    def commit_cancelled(self, number):
-        """Commit that a job ended without a result."""
-        claim = self.claim_of(number)
-        if claim is not None:
-            self.commit_all([Cancelled(claim.lease, "asked to stop")])
-
     def claim_of(self, number):
         """Some claim, mostly one that is still held, now and then any there has ever been."""
         claims = self.claims
@@ -113,16 +108,23 @@ class Comparison:
 
     def outcome(self, claim, result, draw, following) -> Outcome:
         """What the result means for the claim, with next jobs where it succeeded."""
+        if result is None:
+            return Cancelled(claim.lease, "asked to stop")
         outcome = decide(claim, result, self.facts[0], draw)
         if isinstance(outcome, Done):
             names = [f"{claim.id}.{claim.replay}.{place}" for place in range(len(following))]
-            self.ids += [name for name in names if name not in self.ids]
-            pairs = zip(names, following, strict=True)
-            more = tuple(self.made(name, **each) for name, each in pairs)
-            outcome = replace(outcome, next=more)
-        told = getattr(outcome, "next", ())
-        self.ids += [each.id for each in told if each.id not in self.ids]
+            outcome = replace(outcome, next=tuple(self.made(names, following)))
+        if isinstance(outcome, Again) and draw < FREE:
+            outcome = replace(outcome, free=True)
+        if isinstance(outcome, Returned) and draw < KEYED and not self.has_key(claim):
+            outcome = Keyed(claim.lease, "k", 1 + int(draw * 10) % 2, claim.trail)
+        self.know([each.id for each in getattr(outcome, "next", ())])
         return outcome
+
+    def has_key(self, claim) -> bool:
+        """Whether the job has a concurrency key, or is no longer held."""
+        held = [job for job in self.pair.stored("processing") if job.id == claim.id]
+        return not held or held[0].concurrency_key is not None
 
     def commit_all(self, outcomes):
         """Commit, and hold the verdicts and the jobs to the reference."""
@@ -230,8 +232,9 @@ class Comparison:
         """Look at a lane, and at one job's place in its own."""
         self.pair.ask("depth", lane, limit)
         self.pair.ask("tail", lane, self.pair.clock.now - number % 4)
-        if self.pair.stored("pending"):
-            self.pair.ask("ahead", self.job(number % MOSTLY, "pending"))
+        stored = self.pair.stored("pending") if number < MOSTLY else self.pair.stored()
+        if stored:
+            self.pair.ask("ahead", stored[number % len(stored)].id)
 
     def page(self, selection, limit):
         """Walk all pages of a selection."""
@@ -249,12 +252,31 @@ class Comparison:
         ended = sum(status in ENDED for status in statuses)
         assert counts == (statuses.count("pending"), running, ended), "each job is in one place"
 
-    def made(
-        self, name: str, retry: Retry, on_dead: str | None, gather: int | None, **fields: Any
-    ) -> NewJob:
-        """A new job of these fields, now and then one that another awaits."""
-        fields.pop("old", None)
-        awaiting = [each.id for each in self.pair.stored("pending") if each.awaits]
-        if gather is not None and awaiting:
-            fields["gather"] = awaiting[gather % len(awaiting)]
-        return job(name, body=body(retry, on_dead=on_dead and {"task": on_dead}), **fields)
+    def know(self, names):
+        """Remember the ids that are new."""
+        self.ids += [name for name in names if name not in self.ids]
+
+    def made(self, names: list[str], batch: list[dict[str, Any]]) -> list[NewJob]:
+        """New jobs of these fields, now and then one that another awaits, also one beside it."""
+        stored = [each.id for each in self.pair.stored("pending") if each.awaits]
+        named = list(zip(names, batch, strict=True))
+        beside = [name for name, fields in named if fields["awaits"]]
+        return [
+            made(name, stored if fields["awaits"] else stored + beside, **fields)
+            for name, fields in named
+        ]
+
+
+def made(
+    name: str,
+    awaiting: list[str],
+    retry: Retry,
+    on_dead: str | None,
+    gather: int | None,
+    **fields: Any,
+) -> NewJob:
+    """A new job of these fields; where it is to be awaited, by one of those that await others."""
+    fields.pop("old", None)
+    if gather is not None and awaiting:
+        fields["gather"] = awaiting[gather % len(awaiting)]
+    return job(name, body=body(retry, on_dead=on_dead and {"task": on_dead}), **fields)

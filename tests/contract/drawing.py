@@ -4,6 +4,7 @@ Times are eighths of a second, which every store keeps exactly.
 """
 
 from collections.abc import Callable
+from itertools import accumulate
 from random import Random
 from typing import Any, NamedTuple
 
@@ -22,7 +23,8 @@ from mulligan.stores.contract import Count, Selection
 QUEUES = ("a", "b")
 REGIONS = ("EU", "US")
 SCOPES = ("EU", "US", "*", "*-EU", "*+US")
-LANES = [Lane("a", scope, priority) for scope in SCOPES for priority in range(4)]
+# Of each region such as make the same pause.
+PROBES = {"EU": (-1, 0, 1, 2), "US": (-3,)}
 SPANS = (0.125, 0.5, 1.0, 1.0, 2.0, 2.0, 4.0, 16.0, 16.0)
 MILLIONTHS = (0, 500_000, 999_999)
 GATES: tuple[Gate, ...] = (
@@ -31,6 +33,39 @@ GATES: tuple[Gate, ...] = (
     Rate("r", 2, 4.0),
     Rate("c", None, 60.0),
     Rate("s", 1, 60.0, 0.5, "c"),
+)
+
+
+class Choices(NamedTuple):
+    """Where jobs stand and what holds them up: what comes more often is named more often."""
+
+    queues: tuple[str, ...]
+    regions: tuple[str, ...]
+    priorities: tuple[int, ...]
+    concurrency_keys: tuple[str | None, ...]
+    expires: tuple[float | None, ...]
+    lanes: list[Lane]
+    demands: tuple[int, ...]
+
+
+SPREAD = Choices(
+    ("a", "a", "a", "b"),
+    (*REGIONS, "*"),
+    (0, 0, 0, 1, 2),
+    (None, None, None, "k", "l"),
+    (None,) * 7 + (0.0, 1.0, 5.0),
+    [Lane("a", scope, priority) for scope in SCOPES for priority in range(4)],
+    (0, 1, 1, 2, 3, 5, 20),
+)
+# Long lanes, read a little at a time, in which most jobs have a key or expire.
+CROWDED = Choices(
+    ("a",) * 9 + ("b",),
+    ("EU",) * 6 + ("US", "*"),
+    (0,) * 8 + (1, 2),
+    (None, None, None, "k", "k", "k", "l", "l"),
+    (None, None, 0.0, 1.0, 5.0),
+    [Lane("a", scope, priority) for scope in ("EU", "*") for priority in range(3)],
+    (0, 1, 1, 1, 2, 3),
 )
 
 
@@ -52,23 +87,31 @@ def told(value: Any) -> Any:
 
 
 def program(chance: Random, length: int) -> list[Command]:
-    """So many commands, the work of every day far more often than the rest."""
-    names = chance.choices(list(COMMANDS), [weight for weight, _ in COMMANDS.values()], k=length)
-    return [Command(name, COMMANDS[name][1](chance)) for name in names]
+    """So many commands, the work of every day far more often than the rest.
+
+    A longer program begins as a shorter one does.
+    """
+    weights = list(accumulate(weight for weight, _ in COMMANDS.values()))
+    choices = chance.choice((SPREAD, CROWDED))
+    commands = []
+    for _ in range(length):
+        [name] = chance.choices(list(COMMANDS), cum_weights=weights)
+        commands.append(Command(name, COMMANDS[name][1](chance, choices)))
+    return commands
 
 
-def new_job(chance: Random) -> dict[str, Any]:
+def new_job(chance: Random, choices: Choices) -> dict[str, Any]:
     """The fields of a new job, but for its id."""
     pick = chance.choice
     return {
-        "queue": pick(("a", "a", "a", "b")),
-        "region": pick((*REGIONS, "*")),
-        "priority": pick((0, 0, 0, 2)),
+        "queue": pick(choices.queues),
+        "region": pick(choices.regions),
+        "priority": pick(choices.priorities),
         "delay": pick((0.0, 0.0, 0.0, 0.0, 0.0, 0.125, 1.0, 2.5, 20.0)),
         "unique_key": pick((None, None, None, None, "u", "v")),
-        "concurrency_key": pick((None, None, None, "k", "l")),
+        "concurrency_key": pick(choices.concurrency_keys),
         "concurrency_limit": pick((1, 1, 2)),
-        "expires": pick((None, None, None, None, None, None, None, 0.0, 1.0, 5.0)),
+        "expires": pick(choices.expires),
         "on_dead": pick((None, None, "mourn")),
         "unique_in": pick((None, None, None, "a", "b")),
         "awaits": pick((0,) * 12 + (1, 2, 3)),
@@ -82,8 +125,8 @@ def new_job(chance: Random) -> dict[str, Any]:
     }
 
 
-def result(chance: Random) -> Result:
-    """What an attempt gave; a failure more often than not."""
+def result(chance: Random) -> Result | None:
+    """What an attempt gave, a failure more often than not; None if it was asked to stop."""
     pick = chance.choice
     failed = Failed(
         pick(("ValueError", "TimeoutError")),
@@ -94,7 +137,8 @@ def result(chance: Random) -> Result:
         refused=pick((None, '"Error"')),
     )
     succeeded = Succeeded(pick((None, b"", b"1", b'{"a":1}')))
-    return pick((failed, failed, failed, succeeded, succeeded, Snoozed(1.0), Drained(), Lost()))
+    others = Snoozed(1.0), Drained(), Lost()
+    return pick((*(failed,) * 6, *(succeeded,) * 4, *others * 2, None))
 
 
 def settings_a(chance: Random) -> QueueSettings:
@@ -114,9 +158,9 @@ def settings_b(chance: Random) -> QueueSettings:
     return QueueSettings(policy, None if policy == Fifo() else budget)
 
 
-def odd_plan(chance: Random) -> ClaimPlan:
+def odd_plan(chance: Random, choices: Choices) -> ClaimPlan:
     """A plan that no policy would make: any lanes, tiers, waits, gates, steps and shares."""
-    lanes = chance.sample(LANES, chance.randint(3, 12))
+    lanes = chance.sample(choices.lanes, chance.randint(3, min(12, len(choices.lanes))))
     groups: list[Group] = []
     while lanes:
         tiers = []
@@ -125,7 +169,7 @@ def odd_plan(chance: Random) -> ClaimPlan:
             tier, lanes = lanes[:size], lanes[size:]
             tiers.append(tuple(odd_source(chance, lane) for lane in tier))
         groups.append(Group("a", "fresh", tuple(tiers)))
-    demand = demand_of(chance)
+    demand = chance.choice(choices.demands)
     everything = tuple(range(len(groups)))
     steps = [
         Take(
@@ -158,11 +202,6 @@ def selection(chance: Random) -> Selection:
     )
 
 
-def demand_of(chance: Random) -> int:
-    """How many free slots a worker has."""
-    return chance.choice((0, 1, 1, 2, 3, 5, 20))
-
-
 def some(chance: Random) -> int:
     """A number that stands for some job or claim."""
     return chance.randrange(100)
@@ -178,18 +217,18 @@ def worker(chance: Random) -> int:
     return chance.randrange(4)
 
 
-def enqueue(chance: Random) -> dict[str, Any]:
+def enqueue(chance: Random, choices: Choices) -> dict[str, Any]:
     """New jobs, now and then under an old id."""
     count = chance.choice((2, 4, 8))
     old = [some(chance) if chance.random() < 0.1 else None for _ in range(count)]
-    return {"batch": [{**new_job(chance), "old": each} for each in old]}
+    return {"batch": [{**new_job(chance, choices), "old": each} for each in old]}
 
 
-def claim(chance: Random) -> dict[str, Any]:
+def claim(chance: Random, choices: Choices) -> dict[str, Any]:
     """A claim as an engine makes it, now and then from facts that are out of date."""
     return {
         "number": worker(chance),
-        "demand": demand_of(chance),
+        "demand": chance.choice(choices.demands),
         "names": chance.sample(QUEUES, 2),
         "carry": Carry(chance.choice(MILLIONTHS), chance.choice(MILLIONTHS)),
         "only": chance.choice((None, None, None, None, "retries", "fresh")),
@@ -197,12 +236,12 @@ def claim(chance: Random) -> dict[str, Any]:
     }
 
 
-def commit(chance: Random) -> dict[str, Any]:
+def commit(chance: Random, choices: Choices) -> dict[str, Any]:
     """Results of some claims, and what comes after those that succeeded."""
     return {
         "chosen": [(each, result(chance)) for each in several(chance)],
         "draw": chance.choice((0.0, 0.5, 0.75)),
-        "following": [new_job(chance) for _ in range(chance.choice((0, 0, 1, 2)))],
+        "following": [new_job(chance, choices) for _ in range(chance.choice((0, 0, 1, 2)))],
     }
 
 
@@ -213,49 +252,60 @@ def tally(chance: Random) -> Count:
     return Count(chance.choice(QUEUES), chance.choice(REGIONS), name, value)
 
 
-def switch(chance: Random) -> dict[str, Any]:
-    """A breaker that opens, closes or counts a probe."""
+def switch(chance: Random, _: Choices) -> dict[str, Any]:
+    """A breaker that opens, closes or counts a probe.
+
+    While it is open its pause stays, as a budget's window does.
+    """
+    region = chance.choice(REGIONS)
+    opened = chance.random() < 0.5
     return {
         "queue": chance.choice(QUEUES),
-        "region": chance.choice(REGIONS),
-        "after": Breaker(open=chance.random() < 0.5, probes=chance.randint(0, 2)),
+        "region": region,
+        "after": Breaker(
+            open=opened,
+            probes=chance.choice(PROBES[region]) if opened else chance.randint(-7, 2),
+            probed_at=chance.randint(0, 80) / 8,
+        ),
         "current": chance.random() < 0.8,
     }
 
 
 # Every command: how often it is drawn, and what it is drawn with.
-COMMANDS: dict[str, tuple[int, Callable[[Random], dict[str, Any]]]] = {
+COMMANDS: dict[str, tuple[int, Callable[[Random, Choices], dict[str, Any]]]] = {
     "enqueue": (16, enqueue),
     "claim": (20, claim),
-    "claim_oddly": (16, lambda c: {"number": worker(c), "plan": odd_plan(c)}),
+    "claim_oddly": (16, lambda c, of: {"number": worker(c), "plan": odd_plan(c, of)}),
     "commit": (26, commit),
-    "commit_cancelled": (2, lambda c: {"number": some(c)}),
     "advance": (
         16,
-        lambda c: {"seconds": c.choice((0.125, 0.5, 1.0, 1.0, 2.0, 2.0, 4.0, 16.0, 16.0))},
+        lambda c, _: {"seconds": c.choice((0.125, 0.5, 1.0, 1.0, 2.0, 2.0, 4.0, 16.0, 16.0))},
     ),
-    "advance_far": (1, lambda _: {}),
-    "beat": (3, lambda c: {"number": worker(c), "shown": several(c)}),
-    "leave": (3, lambda c: {"number": worker(c)}),
-    "die": (4, lambda c: {"number": worker(c)}),
-    "seize": (8, lambda c: {"number": worker(c), "limit": c.randint(1, 5)}),
-    "promote": (2, lambda _: {}),
-    "replay": (5, lambda c: {"numbers": several(c)}),
-    "cancel": (3, lambda c: {"numbers": several(c)}),
-    "purge": (2, lambda c: {"numbers": several(c)}),
-    "prune": (2, lambda c: {"keep": c.choice((0.0, 5.0, 100.0))}),
-    "adopt": (3, lambda c: {"number": some(c)}),
-    "pause": (3, lambda c: {"queue": c.choice(QUEUES), "paused": c.random() < 0.25}),
-    "configure": (3, lambda c: {"a": settings_a(c), "b": settings_b(c)}),
-    "read": (4, lambda c: {"lane": c.choice(LANES), "limit": c.randint(1, 9), "number": some(c)}),
-    "page": (2, lambda c: {"selection": selection(c), "limit": c.randint(1, 6)}),
-    "count": (3, lambda _: {}),
-    "tally": (6, lambda c: {"counts": [tally(c) for _ in range(c.randint(1, 5))]}),
-    "tallies": (2, lambda _: {}),
+    "advance_far": (1, lambda *_: {}),
+    "beat": (3, lambda c, _: {"number": worker(c), "shown": several(c)}),
+    "leave": (3, lambda c, _: {"number": worker(c)}),
+    "die": (4, lambda c, _: {"number": worker(c)}),
+    "seize": (8, lambda c, _: {"number": worker(c), "limit": c.randint(1, 5)}),
+    "promote": (2, lambda *_: {}),
+    "replay": (5, lambda c, _: {"numbers": several(c)}),
+    "cancel": (3, lambda c, _: {"numbers": several(c)}),
+    "purge": (2, lambda c, _: {"numbers": several(c)}),
+    "prune": (2, lambda c, _: {"keep": c.choice((0.0, 5.0, 100.0))}),
+    "adopt": (3, lambda c, _: {"number": some(c)}),
+    "pause": (3, lambda c, _: {"queue": c.choice(QUEUES), "paused": c.random() < 0.25}),
+    "configure": (3, lambda c, _: {"a": settings_a(c), "b": settings_b(c)}),
+    "read": (
+        4,
+        lambda c, of: {"lane": c.choice(of.lanes), "limit": c.randint(1, 9), "number": some(c)},
+    ),
+    "page": (2, lambda c, _: {"selection": selection(c), "limit": c.randint(1, 6)}),
+    "count": (3, lambda *_: {}),
+    "tally": (6, lambda c, _: {"counts": [tally(c) for _ in range(c.randint(1, 5))]}),
+    "tallies": (2, lambda *_: {}),
     "switch": (3, switch),
     "note": (
         2,
-        lambda c: {
+        lambda c, _: {
             "key": c.choice(("a/x", "a/y", "b%")),
             "value": c.choice((None, b"1", b"\x00\xff")),
             "keep": c.choice(SPANS),

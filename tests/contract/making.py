@@ -15,6 +15,7 @@ from mulligan.engine.current import CurrentJob
 from mulligan.stores.contract import Adopted, Claimed, Store
 
 FRESH = Lane("default", "default", Priority.NORMAL)
+ANYONE = Lane("default", ANYWHERE, Priority.NORMAL)
 URGENT = Lane("default", "default", Priority.URGENT)
 RETRY = Lane("default", ANYWHERE, Priority.RETRY)
 
@@ -31,8 +32,8 @@ def body(retry: Retry | None = None, **more: Any) -> bytes:
 
 def job(name: str, **fields: Any) -> NewJob:
     """A job with this id, in the default queue and region unless told otherwise."""
-    fields = {"queue": "default", "task": "ask", "body": body(), **fields}
-    return NewJob(name, **fields)
+    given = {"queue": "default", "task": "ask", "body": body(), "region": "default", **fields}
+    return NewJob(name, **given)
 
 
 def jobs(*names: str, **fields: Any) -> list[NewJob]:
@@ -86,7 +87,7 @@ async def claim(
     store: Store, *sources: Source | Lane, demand: int = 1, worker: Worker = ANN
 ) -> Claimed:
     """Claim from one tier of these sources; without any, from the default fresh and retry lanes."""
-    tier = one_tier(*(sources or (FRESH, RETRY)))
+    tier = one_tier(*(sources or (FRESH, ANYONE, RETRY)))
     return await walk(store, in_turn(demand, group(tier)), worker)
 
 

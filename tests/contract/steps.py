@@ -18,6 +18,11 @@ def step(store: str) -> None:
     _steps[store] += 1
 
 
+def compared(store: str) -> int:
+    """How many commands the store and memory have both answered."""
+    return _steps[store]
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workeroutput"):  # a process of pytest-xdist has a controller
         session.config.workeroutput[OUTPUT] = dict(_steps)

@@ -76,7 +76,7 @@ async def test_a_dead_letter_stays_one(store, clock):
     assert await store.adopt(await adopted_from(other, "a")) == [True]
     stored = await store.get("a")
     assert (stored.status, stored.ended_at) == ("failed", clock.now - 1)
-    assert stored.last_failure_reason == "no luck"
+    assert stored.last_failure_reason == "ValueError: no luck"
     assert (await store.stats()).lanes == []
     assert names(await claim(store, demand=5)) == []
 

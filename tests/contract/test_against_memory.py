@@ -1,48 +1,38 @@
 """Every store answers as the memory store does, whatever is asked of it and in whatever order.
 
-Each example is a program of 80 commands on an empty store. MULLIGAN_EXAMPLES=500 tries more.
+The programs are the same everywhere; `make explore` draws new ones.
 """
 
-import os
-from random import Random
+from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, Verbosity, given, settings
-from hypothesis import strategies as st
 
-from tests.contract.comparison import Comparison
-from tests.contract.drawing import program
+from tests.contract.programs import Program, compare
 from tests.stores import STORES, require
 
-LENGTH = 80
-# As many as each store answers in about fifteen seconds; memory only shows that comparing works.
-EXAMPLES = {"memory": 10, "sqlite": 50, "redis": 50, "postgres": 30, "mongo": 15}
-SETTINGS = settings(
-    deadline=None,
-    derandomize=bool(os.environ.get("CI")),
-    phases=(Phase.reuse, Phase.generate, Phase.shrink),
-    suppress_health_check=list(HealthCheck),
-    verbosity=Verbosity.quiet,  # the commands say more than the seed and the mask
-)
-# Which program it is, and which commands of it are done: an example is made smaller by doing fewer.
-seeds = st.integers(0, 2**32)
-masks = st.lists(st.sampled_from([False] + [True] * 19), min_size=LENGTH, max_size=LENGTH)
+# As many as each store answers in a few seconds; memory only shows that comparing works.
+PROGRAMS = {"memory": 5, "sqlite": 15, "redis": 15, "postgres": 10, "mongo": 5}
+# A proof has so many times as many.
+MORE = 4
+
+pytestmark = [
+    pytest.mark.timeout(900),  # a failure is made shorter before it is shown, which takes a while
+    pytest.mark.parametrize("name", STORES),
+]
 
 
-@pytest.mark.timeout(900)  # a failure is made smaller before it is shown, which takes a while
-@pytest.mark.parametrize("name", STORES)
 def test_a_store_answers_as_the_memory_store_does(name, tmp_path):
+    compare_all(name, range(PROGRAMS[name]), tmp_path)
+
+
+@pytest.mark.prove
+def test_a_store_answers_as_the_memory_store_does_for_long(name, tmp_path):
+    compare_all(name, range(PROGRAMS[name], MORE * PROGRAMS[name]), tmp_path)
+
+
+def compare_all(name: str, seeds: range, tmp_path: Path) -> None:
+    """Run the program of each seed on the store and on memory."""
     require(name)
-
-    @settings(SETTINGS, max_examples=int(os.environ.get("MULLIGAN_EXAMPLES", EXAMPLES[name])))
-    @given(seed=seeds, mask=masks)
-    def compare(seed, mask):
-        drawn = program(Random(seed), LENGTH)
-        commands = [command for command, done in zip(drawn, mask, strict=True) if done]
-        try:
-            Comparison(name, tmp_path).run(commands)
-        except Exception as error:
-            error.add_note("\n".join(map(str, commands)))
-            raise
-
-    compare()
+    for seed in seeds:
+        differing = compare(name, Program(seed), tmp_path)
+        assert differing is None, str(differing)

@@ -3,7 +3,9 @@
 from mulligan.core.job import Lease
 from mulligan.core.outcome import Cancelled, Returned
 from tests.contract.making import (
+    ANN,
     BOB,
+    REAPER,
     again,
     begin,
     claim,
@@ -92,6 +94,53 @@ async def test_a_commit_through_another_client_counts(store, another):
     [first] = await begin(store, job("a"))
     assert await another.commit([done(first)]) == ["written"]
     assert await store.commit([done(first)]) == ["already"]
+
+
+async def test_a_next_job_finds_the_unique_key_as_the_outcomes_before_it_left_it(store):
+    new = [job("k1", unique_key="u"), job("k2", unique_key="v"), *jobs("a", "b")]
+    first, second, third, fourth = await begin(store, *new)
+    early = done(third, b"1", job("early", unique_key="u"))
+    late = done(fourth, b"1", job("late", unique_key="v"))
+    await store.commit([early, done(first), done(second), late])
+    assert await store.get("early") is None
+    assert (await store.get("late")).status == "pending"
+
+
+async def test_a_next_job_finds_the_unique_key_taken_if_a_later_outcome_cancels_who_has_it(store):
+    await store.enqueue([job("gathering", awaits=2, unique_key="u")])
+    first, second, third = await begin(store, job("a"), job("b", gather="gathering"), job("c"))
+    early = done(first, b"1", job("early", unique_key="u"))
+    late = done(third, b"1", job("late", unique_key="u"))
+    await store.commit([early, Cancelled(second.lease, "enough"), late])
+    assert (await store.get("gathering")).status == "cancelled"
+    assert await store.get("early") is None
+    assert (await store.get("late")).status == "pending"
+
+
+async def test_a_member_arrives_at_a_next_job_of_an_outcome_before_its_own(store):
+    new = [job("m1", gather="g"), job("a"), job("m2", gather="g", place=1)]
+    first, second, third = await begin(store, *new)
+    gathering = done(second, b"1", job("g", awaits=2))
+    await store.commit([done(first), gathering, done(third, b"2")])
+    assert await store.arrivals("g") == {1: b"2"}
+    assert (await store.get("g")).awaits == 1
+
+
+async def test_a_cancelled_member_cancels_a_next_job_of_an_outcome_before_its_own(store):
+    new = [job("m1", gather="g"), job("a"), job("m2", gather="h")]
+    first, second, third = await begin(store, *new)
+    awaiting = done(second, b"1", job("g", awaits=1), job("h", awaits=1))
+    await store.commit([Cancelled(first.lease, ""), awaiting, Cancelled(third.lease, "")])
+    assert [(await store.get(each)).status for each in "gh"] == ["pending", "cancelled"]
+
+
+async def test_stale_outcomes_between_them_do_not_change_the_order_of_those_that_hold(store):
+    first, _ = await begin(store, *jobs("a", "b"))
+    await store.leave(ANN)
+    newer, other = await store.seize(9, REAPER)
+    verdicts = await store.commit([again(newer), done(first), again(other)])
+    assert verdicts == ["written", "stale", "written"]
+    assert names(await claim(store, demand=2)) == ["a", "b"]
 
 
 async def test_nothing_to_commit_is_nothing(store):

@@ -89,9 +89,15 @@ async def test_a_breaker_that_is_no_longer_as_it_was_is_left_alone(store, clock)
     assert not await store.switch("q", "US", CLOSED, OPEN)
     opened = (await store.facts()).health[("q", "US")].breaker
     clock.advance(1)
-    assert await store.switch("q", "US", opened, replace(opened, probes=2))
+    probed = replace(opened, probes=-2, probed_at=clock.now)
+    assert await store.switch("q", "US", opened, probed)
     assert not await store.switch("q", "US", opened, CLOSED)
-    assert (await store.facts()).health[("q", "US")].breaker == replace(opened, probes=2)
+    assert (await store.facts()).health[("q", "US")].breaker == probed
+    clock.advance(1)
+    again = replace(probed, probed_at=clock.now)
+    assert await store.switch("q", "US", probed, again)
+    assert not await store.switch("q", "US", probed, CLOSED)
+    assert (await store.facts()).health[("q", "US")].breaker == again
 
 
 async def test_of_two_that_switch_at_once_one_does(store):
@@ -99,7 +105,7 @@ async def test_of_two_that_switch_at_once_one_does(store):
     assert sorted(answers) == [False] * 4 + [True]
 
 
-async def test_plans_change_when_a_breaker_opens_and_not_with_a_probe(store, clock):
+async def test_plans_change_when_a_breaker_opens_and_when_its_pace_does(store, clock):
     before = (await store.beat(ANN, [])).facts.epoch
     await store.count([count("failed", 30)])
     assert (await store.facts()).epoch == before
@@ -107,8 +113,11 @@ async def test_plans_change_when_a_breaker_opens_and_not_with_a_probe(store, clo
     opened = await store.facts()
     assert opened.epoch > before
     breaker = opened.health[("q", "US")].breaker
-    await store.switch("q", "US", breaker, replace(breaker, probes=1))
+    probed = replace(breaker, probes=-1, probed_at=clock.now)
+    await store.switch("q", "US", breaker, probed)
     assert (await store.facts()).epoch == opened.epoch
+    await store.switch("q", "US", probed, replace(probed, probes=-2))
+    assert (await store.facts()).epoch > opened.epoch
     plan = replace(in_turn(1, group(FRESH)), epoch=before)
     assert (await store.claim(plan, ANN)).stale
 

@@ -121,6 +121,16 @@ async def test_a_unique_key_twice_in_one_batch_is_one_job(store):
     assert answers == [("a", True), ("a", False)]
 
 
+async def test_of_a_unique_key_twice_in_one_batch_the_first_has_it_even_if_others_await_it(store):
+    gathering, member = job("g", awaits=1, unique_key="k"), job("m", gather="g")
+    assert await store.enqueue([job("a", unique_key="k"), gathering, member]) == [
+        ("a", True),
+        ("a", False),
+        ("m", True),
+    ]
+    assert await store.get("g") is None
+
+
 async def test_unique_keys_are_per_queue(store):
     answers = await store.enqueue(
         [job("a", unique_key="k"), job("b", unique_key="k", queue="other")]

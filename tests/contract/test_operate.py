@@ -81,7 +81,7 @@ async def test_a_replay_starts_over_and_keeps_the_history(store, clock):
     assert (stored.status, stored.retry_count, stored.replay) == ("pending", 0, 1)
     assert (stored.lane, stored.due) == (Lane("default", "EU", 2), clock.now)
     assert stored.ended_at is None
-    assert stored.last_failure_reason == "the last straw"
+    assert stored.last_failure_reason == "ValueError: the last straw"
     assert len(await store.history("a")) == 2
     third = await start(store, stored.lane)
     assert (third.attempt, third.replay, used(third)) == (1, 1, 3)

@@ -1,5 +1,7 @@
 """What each outcome writes, and what the history keeps of it."""
 
+from msgspec.structs import replace
+
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.outcome import Cancelled, Later, Returned
 from tests.contract.making import (
@@ -50,9 +52,34 @@ async def test_again_makes_a_retry_in_the_lane_that_was_chosen(store, clock):
     assert (stored.status, stored.retry_count) == ("pending", 1)
     assert (stored.lane, stored.due) == (lane, clock.now + 4)
     assert (stored.region, stored.priority) == ("EU", 0)
-    assert stored.last_failure_reason == "no luck"
+    assert stored.last_failure_reason == "ValueError: no luck"
     assert stored.worker is None
     assert stored.ended_at is None
+
+
+async def test_a_free_retry_uses_none_of_the_jobs_and_is_remembered_like_any_failure(store, clock):
+    [first] = await begin(store, job("a", region="EU"))
+    lane = Lane("default", "*-EU", Priority.RETRY)
+    free = replace(again(first, delay=4.0, lane=lane, message="away"), trail="kept", free=True)
+    assert await store.commit([free]) == ["written"]
+    assert await store.commit([free]) == ["already"]
+    stored = await store.get("a")
+    assert (stored.status, stored.retry_count, stored.snoozes) == ("pending", 0, 1)
+    assert (stored.lane, stored.due, stored.trail) == (lane, clock.now + 4, "kept")
+    assert [each.message for each in await store.history("a")] == ["away"]
+    clock.advance(4)
+    second = await start(store, lane)
+    assert (second.attempt, second.snoozes, second.trail) == (1, 1, "kept")
+    await store.commit([again(second)])
+    assert (await store.get("a")).retry_count == 1
+
+
+async def test_a_job_whose_probe_failed_for_free_has_started_and_does_not_expire(store, clock):
+    [first] = await begin(store, job("a", expires=5.0))
+    await store.commit([replace(again(first), free=True)])
+    clock.advance(10)
+    await store.promote(100)
+    assert await store.commit([done(await start(store, RETRY))]) == ["written"]
 
 
 async def test_a_retry_of_an_urgent_job_keeps_the_jobs_own_priority(store):
@@ -110,7 +137,7 @@ async def test_dead_makes_a_dead_letter_without_raising_retry_count(store, clock
     assert await store.commit([dead(second, "the last straw")]) == ["written"]
     stored = await store.get("a")
     assert (stored.status, stored.retry_count, stored.ended_at) == ("failed", 1, clock.now)
-    assert stored.last_failure_reason == "the last straw"
+    assert stored.last_failure_reason == "ValueError: the last straw"
     assert names(await claim(store, demand=5)) == []
 
 
@@ -167,12 +194,12 @@ async def test_history_keeps_the_newest_fifty_oldest_first(store):
     assert [each.message for each in history] == [f"failure {n}" for n in range(10, 60)]
     assert [each.number for each in history] == list(range(11, 61))
     stored = await store.get("a")
-    assert (stored.retry_count, stored.last_failure_reason) == (60, "failure 59")
+    assert (stored.retry_count, stored.last_failure_reason) == (60, "ValueError: failure 59")
 
 
 async def test_the_last_failure_is_still_shown_after_a_success(store):
     [first] = await begin(store, job("a"))
     await store.commit([again(first, message="no luck")])
     await store.commit([done(await start(store))])
-    assert (await store.get("a")).last_failure_reason == "no luck"
+    assert (await store.get("a")).last_failure_reason == "ValueError: no luck"
     assert len(await store.history("a")) == 1

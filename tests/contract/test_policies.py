@@ -32,14 +32,16 @@ async def with_retries(store, *ids):
     await store.commit([again(each) for each in taken])
 
 
-async def test_lanes_come_by_priority_and_anywhere_before_the_own_region(store):
+async def test_lanes_come_by_priority_and_retries_of_any_region_before_the_own(
+    store,
+):
     await store.enqueue([job("fresh"), job("fresh *", region="*")])
     await store.enqueue([job("urgent", priority=2), job("urgent *", region="*", priority=2)])
     one, other = await begin(store, *jobs("retry", "retry *", region="elsewhere"))
     own = Lane("default", "default", Priority.RETRY)
     await store.commit([again(one, lane=own), again(other, lane=RETRY)])
     claimed = await run_by_policy(store, 9, settings=QueueSettings(RetryFirst()))
-    order = ["urgent *", "urgent", "retry *", "retry", "fresh *", "fresh"]
+    order = ["urgent", "urgent *", "retry *", "retry", "fresh", "fresh *"]
     assert names(claimed) == order
 
 

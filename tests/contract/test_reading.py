@@ -88,6 +88,39 @@ async def test_a_page_shows_jobs_as_get_does(store):
     assert (await store.page(Selection(), 10)).jobs == [await store.get("a")]
 
 
+async def test_a_page_without_bodies_shows_all_else_as_get_does(store):
+    retried, finished, _ = await begin(store, *jobs("a", "b", "c"))
+    await store.commit([again(retried), done(finished, b'"x"')])
+    page = await store.page(Selection(), 10, bodies=False)
+    assert len(page.jobs) == 3
+    for each in page.jobs:
+        whole = await store.get(each.id)
+        assert whole.body
+        assert each == replace(whole, body=b"", result=None)
+    for status in ("pending", "processing", "done"):
+        listed = (await store.page(Selection(status=status), 10, bodies=False)).jobs
+        assert listed == [each for each in page.jobs if each.status == status]
+
+
+@pytest.mark.parametrize("status", [None, "failed"])
+@pytest.mark.parametrize("queue", [None, "default"])
+async def test_a_text_is_sought_in_so_many_jobs_and_then_the_page_ends(store, status, queue):
+    begun = await begin(store, *jobs(*(f"j{n}" for n in range(7))))
+    await store.commit([dead(each, "rare" if each.id == "j0" else "boom") for each in begun])
+    wanted, found, after = Selection(status=status, queue=queue, text="rare"), [], None
+    for _ in range(3):
+        page = await store.page(wanted, 5, after, looks=3)
+        found.append([each.id for each in page.jobs])
+        after = page.after
+        assert (after is None) == (len(found) == 3)
+    assert found == [[], [], ["j0"]]
+    common = Selection(status=status, queue=queue, text="boom")
+    assert len((await store.page(common, 2, looks=3)).jobs) == 2
+    first = await store.page(common, 3, looks=3)
+    rest = await store.page(common, 10, first.after)
+    assert [each.id for each in first.jobs + rest.jobs] == ["j6", "j5", "j4", "j3", "j2", "j1"]
+
+
 async def test_a_selection_is_every_field_that_is_given(store):
     mail = [job("m1", queue="mail"), job("m2", queue="mail", region="EU", task="send")]
     await store.enqueue([job("a"), job("b", region="EU"), *mail])
@@ -233,6 +266,16 @@ async def test_jobs_that_were_cancelled_and_purged_are_ahead_of_nobody(store):
     assert [await store.ahead(each) for each in ("j1", "j2", "j4", "j6")] == [0, 1, 2, 3]
     assert await store.depth(FRESH, 9) == 4
     assert names(await claim(store, demand=9)) == ["j1", "j2", "j4", "j6"]
+
+
+async def test_nobody_is_ahead_of_a_job_that_stands_in_no_lane(store, clock):
+    await store.enqueue([*jobs("runs", "waits", concurrency_key="k"), *jobs("runs too", "ended")])
+    claims = (await claim(store, demand=3)).claims
+    await store.commit([done(claims[2])])
+    clock.advance(1)
+    await store.enqueue([job("gathers", awaits=1), job("last")])
+    others = ("runs", "runs too", "ended", "gathers")
+    assert [await store.ahead(each) for each in ("waits", "last", *others)] == [0, 1, 0, 0, 0, 0]
 
 
 async def test_asking_who_is_ahead_of_an_unknown_job_is_an_error(store):

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from mulligan.core.lane import Lane
-from tests.contract.making import ANN, BOB, claim, job, names, source
+from tests.contract.making import ANN, BOB, claim, group, in_turn, job, names, source
 from tests.contract.sleeping import undisturbed, woken
 
 LANE = Lane("default", "*+ASIA", 1)
@@ -47,6 +47,34 @@ async def test_a_sleeper_that_died_keeps_nobody_back(store, clock):
     clock.advance(ANN.lease)
     await store.enqueue([meant_for_asia()])
     assert names(await claim(store, SECOND, worker=BOB)) == ["a"]
+
+
+async def test_a_sleeper_that_is_back_to_seize_after_its_lease_sleeps_on(store, clock):
+    await claim(store, FIRST, worker=ANN)
+    clock.advance(ANN.lease)
+    await store.seize(1, ANN)
+    await store.enqueue([meant_for_asia()])
+    waiting = await claim(store, SECOND, worker=BOB)
+    assert (names(waiting), waiting.again_in) == ([], 2.0)
+
+
+async def test_a_sleeper_that_another_has_found_dead_sleeps_no_longer_when_it_is_back(store, clock):
+    await claim(store, FIRST, worker=ANN)
+    clock.advance(ANN.lease)
+    await store.seize(1, BOB)
+    await store.seize(1, ANN)
+    await store.enqueue([meant_for_asia()])
+    assert names(await claim(store, SECOND, worker=BOB)) == ["a"]
+
+
+async def test_a_sleeper_that_is_back_with_an_outdated_plan_sleeps_on(store, clock):
+    await claim(store, FIRST, worker=ANN)
+    clock.advance(ANN.lease)
+    outdated = replace(in_turn(1, group(FIRST)), epoch=-1)
+    assert (await store.claim(outdated, ANN)).stale
+    await store.enqueue([meant_for_asia()])
+    waiting = await claim(store, SECOND, worker=BOB)
+    assert (names(waiting), waiting.again_in) == ([], 2.0)
 
 
 async def test_a_source_that_does_not_yield_waits_in_any_case(store):

@@ -8,7 +8,7 @@ from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.fairness import Carry, plan_claim
 from mulligan.core.health import Breaker, Health
 from mulligan.core.lane import Lane, Priority
-from mulligan.core.plan import ClaimPlan, Group, Running, Source
+from mulligan.core.plan import ClaimPlan, Group, Rate, Running, Source
 from mulligan.core.walk import group_waits, next_yield, sources, walk
 from tests.core.jobs import WAITING
 from tests.core.lines import ListLines
@@ -17,6 +17,7 @@ SERVED = frozenset({"q"})
 REGIONS = (Region("ASIA", SERVED), Region("EU", SERVED), Region("US", SERVED))
 OPEN = Health(0, 20, Breaker(open=True, since=1.0))
 PROBE = Running("probe:q:US", 1)
+PACE = Rate("pace:q:US", 1, 1.0)
 
 
 def facts(*tripped: str, regions: tuple[Region, ...] = REGIONS, grace: float = 2.0) -> Facts:
@@ -34,19 +35,53 @@ def scopes(group: Group) -> list[list[tuple[str, int, float]]]:
 
 def test_every_source_of_an_open_region_has_the_probe_gate():
     plan = planned("US", facts("US"))
-    assert {source.gates for source in plan.sources} == {(PROBE,)}
+    assert {source.gates for source in plan.sources} == {(PROBE, PACE)}
 
 
-def test_an_open_region_takes_global_retries_only_after_the_grace():
-    retry = planned("US", facts("US")).groups[1]
-    assert {s.waited for s in retry.tiers[0]} == {2.0}
-    assert not any(s.yields for s in retry.tiers[0])
-    assert scopes(retry)[1] == [("US", Priority.RETRY, 0.0)]
+def test_probes_that_fail_are_further_apart():
+    slow = Health(breaker=Breaker(open=True, since=1.0, probes=-4))
+    known = replace(facts(), health={("q", "US"): slow})
+    assert {gate for s in planned("US", known).sources for gate in s.gates} == {
+        PROBE,
+        Rate("pace:q:US", 1, 8.0),
+    }
+
+
+def test_an_open_region_sees_no_global_retry_and_may_probe_with_one_that_is_pinned_to_it():
+    urgent, retry, _ = planned("US", facts("US")).groups
+    assert scopes(retry) == [[], [("US", Priority.RETRY, 0.0)]]
+    assert scopes(urgent) == [
+        [
+            ("*", Priority.URGENT, 0.0),
+            ("US", Priority.URGENT, 0.0),
+            ("US", Priority.URGENT_RETRY, 0.0),
+        ],
+    ]
+
+
+def test_a_region_that_rests_waits_for_nothing_of_the_queue():
+    known = facts("US")
+    queues = [("q", Carry()), ("other", Carry())]
+    plan = plan_claim(3, "US", queues, known, resting={"q"})
+    assert {lane.queue for lane in plan.lanes} == {"other"}
+    assert [group.queue for group in plan.groups] == ["q"] * 3 + ["other"] * 3
+
+
+def test_facts_say_when_the_next_probe_is_and_take_in_what_a_worker_knows():
+    assert facts("US").next_probe_at("q", "US") == 2.0
+    assert facts("US", "EU", "ASIA").next_probe_at("q", "US") is None
+    assert facts().next_probe_at("q", "US") is None
+    known = facts("US").with_breaker("q", "US", replace(OPEN.breaker, probes=-1, probed_at=5.0))
+    assert known.next_probe_at("q", "US") == 6.0
+    assert known.health_of("q", "US").failed == 20
+    opened = facts().with_breaker("q", "EU", OPEN.breaker)
+    assert opened.health_of("q", "EU") == Health(breaker=OPEN.breaker)
+    assert opened.breakers == {("q", "EU"): OPEN.breaker}
 
 
 def test_an_open_region_serves_its_own_lanes_and_nobody_else_s():
     urgent, _, fresh = planned("US", facts("US", "EU")).groups
-    assert scopes(fresh) == [[("*", 0, 0)], [("US", 0, 0)]]
+    assert scopes(fresh) == [[("*", 0, 0), ("US", 0, 0)]]
     assert {scope for tier in scopes(urgent) for scope, priority, _ in tier if priority == 2} == {
         "*",
         "US",
@@ -55,16 +90,16 @@ def test_an_open_region_serves_its_own_lanes_and_nobody_else_s():
 
 def test_healthy_regions_look_at_its_fresh_and_urgent_lanes_last():
     urgent, retry, fresh = planned("EU", facts("US")).groups
-    assert scopes(fresh) == [[("*", 0, 0)], [("EU", 0, 0)], [("US", 0, 2.0)]]
-    assert scopes(urgent)[2] == [("US", Priority.URGENT, 2.0)]
-    assert all(source.yields for source in (*urgent.tiers[2], *fresh.tiers[2]))
+    assert scopes(fresh) == [[("*", 0, 0), ("EU", 0, 0)], [("US", 0, 2.0)]]
+    assert scopes(urgent)[1] == [("US", Priority.URGENT, 2.0)]
+    assert all(source.yields for source in (*urgent.tiers[1], *fresh.tiers[1]))
     assert len(retry.tiers) == 2
-    assert all(source.gates == () for source in (*urgent.tiers[2], *fresh.tiers[2]))
+    assert all(source.gates == () for source in (*urgent.tiers[1], *fresh.tiers[1]))
 
 
 def test_of_several_open_regions_the_lanes_are_merged():
     fresh = planned("EU", facts("US", "ASIA")).groups[2]
-    assert scopes(fresh)[2] == [("ASIA", 0, 2.0), ("US", 0, 2.0)]
+    assert scopes(fresh)[1] == [("ASIA", 0, 2.0), ("US", 0, 2.0)]
 
 
 def test_a_worker_for_retries_alone_takes_no_fresh_work_of_an_open_region():
@@ -94,6 +129,8 @@ def test_an_open_region_takes_one_job_at_a_time():
     second = walk(plan, lines, lines.now)
     assert (second.taken, second.again_in) == ([], None)
     lines.permits.clear()
+    assert walk(plan, lines, lines.now).again_in == 1.0
+    lines.now += 1.0
     assert len(walk(plan, lines, lines.now).taken) == 1
 
 
@@ -107,13 +144,12 @@ def test_a_healthy_region_takes_its_own_work_first_and_then_that_of_the_open_one
 
 
 @pytest.mark.parametrize(("region", "expected"), [("EU", 1), ("ASIA", 1), ("US", 0)])
-def test_a_global_retry_that_just_fell_due_is_left_to_the_healthy(region, expected):
+def test_a_global_retry_is_left_to_the_healthy_however_long_it_has_been_due(region, expected):
     lines = ListLines()
     lines.put(Lane("q", "*", Priority.RETRY))
     plan = planned(region, facts("US"))
+    lines.now += 1000.0
     assert len(walk(plan, lines, lines.now).taken) == expected
-    lines.now += 2.0
-    assert len(walk(plan, lines, lines.now).taken) == 1 - expected
 
 
 def test_what_is_meant_for_another_region_yields_only_while_that_one_sleeps():
@@ -129,10 +165,15 @@ def test_what_is_meant_for_another_region_yields_only_while_that_one_sleeps():
 
 def test_explain_says_that_the_breaker_is_open():
     job = replace(WAITING, queue="q")
-    around = Surroundings(now=1000.0, ahead=3, facts=facts("US"), live_workers=1)
+    known = facts().with_breaker("q", "US", Breaker(open=True, probes=-4, probed_at=996.0))
+    around = Surroundings(now=1000.0, ahead=3, facts=known, live_workers=1)
     assert explain(job, around) == (
-        "Due since 10 s: 3 ahead of it in lane fresh, in region US;"
-        " the breaker of region US is open: it takes one job at a time."
+        "Due since 10 s: 3 ahead of it in lane fresh, in region US; the breaker of region US is"
+        " open: it tries one job at a time, the next in 4.0 s; healthy regions take the others."
+    )
+    pinned = replace(job, lane_priority=Priority.RETRY, retry_count=1)
+    assert explain(pinned, replace(around, now=1005.0)).endswith(
+        "the breaker of region US is open: it tries one job at a time, the next is due."
     )
     elsewhere = replace(job, scope="*", lane_priority=Priority.RETRY, retry_count=1)
     assert "breaker" not in explain(elsewhere, around)
@@ -155,8 +196,8 @@ def test_a_plan_whose_probe_runs_yields_nothing_by_itself():
 def test_a_plan_knows_the_source_of_each_lane_and_all_gate_keys():
     plan = planned("US", facts("US"))
     lane = Lane("q", "US", Priority.NORMAL)
-    assert plan.by_lane[lane] == Source(lane, 0.0, (PROBE,))
-    assert plan.gate_keys == {"probe:q:US"}
+    assert plan.by_lane[lane] == Source(lane, 0.0, (PROBE, PACE))
+    assert plan.gate_keys == {"probe:q:US", "pace:q:US"}
     assert sources(plan) == plan.sources
 
 

@@ -6,7 +6,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from mulligan.core.backoff import Adaptive, Delays, Exponential, Sessions
-from mulligan.core.decide import SNOOZE_LIMIT, blames_region, decide
+from mulligan.core.decide import SNOOZE_LIMIT, beyond, blames_region, decide
 from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.fetch import Fifo
 from mulligan.core.health import Breaker, Health
@@ -84,7 +84,7 @@ def test_a_failure_with_a_retry_left_runs_again_after_the_policys_delay():
         Lane("questions", "*", Priority.RETRY),
         4.0,
         Attempt(2, 0, "US", "w1", 101.0, "ValueError", "oops", "E1", 4.0, "null"),
-        '[["US"],4.0,0]',
+        '[["US"],4.0,0,0,false]',
     )
 
 
@@ -104,6 +104,18 @@ def test_the_last_failure_is_a_dead_letter():
         claimed().lease,
         Attempt(4, 0, "US", "w1", 101.0, "ValueError", "oops", "E1", None, "null"),
     )
+
+
+def test_a_claim_beyond_its_retries_must_not_run():
+    """None of ours is: another program may have counted on."""
+    assert beyond(claimed(retry_count=3)) is None
+    assert beyond(claimed(Retry(None), retry_count=1000)) is None
+    assert beyond(claimed(retry_count=4, body=b"torn")) is None
+    failure = beyond(claimed(retry_count=4))
+    assert failure is not None
+    assert (failure.code, failure.permanent) == ("spent", True)
+    assert "4 retries, and max_retries is 3" in failure.message
+    assert isinstance(decide(claimed(retry_count=4), failure, ALONE, 0.5), Dead)
 
 
 def test_without_retries_the_first_failure_is_the_last():
@@ -283,6 +295,7 @@ def test_what_a_failure_says_about_its_region():
     assert blames_region(Lost())
     assert not blames_region(Failed("E", "m", permanent=True))
     assert not blames_region(Failed("Refused", "m", refused="x"))
+    assert not blames_region(Failed("ValueError", "m", about_region=False))
     assert blames_region(Succeeded(None)) is False
 
 
@@ -399,3 +412,50 @@ def test_retry_count_never_exceeds_max_retries(retry, sequence, draw, snoozes):
         assert attempts == claim.retry_count
         assert retry.max_retries is None or claim.retry_count <= retry.max_retries
         assert claim.snoozes <= SNOOZE_LIMIT
+
+
+# -- probes ------------------------------------------------------------------------------------
+
+AWAY = Failed("ConnectionError", "away")
+OPENED = replace(
+    WITH_EU, health={("questions", "US"): Health(breaker=Breaker(open=True, since=100.0))}
+)
+
+
+@pytest.mark.parametrize("retry_count", [0, 1, 3])
+def test_a_failed_probe_uses_no_retry_and_goes_elsewhere(retry_count):
+    outcome = decided(claimed(retry_count=retry_count), AWAY, OPENED)
+    assert isinstance(outcome, Again)
+    assert outcome.free
+    assert outcome.lane.scope != "US"
+    assert outcome.delay == EXACT.backoff.delay(retry_count + 1, 0.5, 0)
+    assert read_trail(outcome.trail).probes == 1
+
+
+@pytest.mark.parametrize(
+    ("result", "facts", "changes"),
+    [
+        (AWAY, WITH_EU, {}),  # no breaker is open
+        (AWAY, replace(ALONE, health=OPENED.health), {}),  # nobody healthy serves
+        (AWAY, OPENED, {"started_at": 99.0}),  # it started before the breaker opened
+        (AWAY, OPENED, {"worker_region": "EU"}),  # it ran in a healthy region
+        (replace(AWAY, about_region=False), OPENED, {}),  # it says nothing about the region
+        (AWAY, OPENED, {"trail": Trail(("US",), 2.0, 0, 3).write()}),  # three were free
+        (Lost(), OPENED, {}),
+    ],
+)
+def test_every_other_failure_uses_a_retry(result, facts, changes):
+    outcome = decided(claimed(**changes), result, facts)
+    assert isinstance(outcome, Again)
+    assert not outcome.free
+    assert isinstance(decided(claimed(retry_count=3, **changes), result, facts), Dead)
+
+
+def test_a_failed_probe_that_is_permanent_is_a_dead_letter():
+    assert isinstance(decided(claimed(), replace(AWAY, permanent=True), OPENED), Dead)
+
+
+def test_free_probes_are_remembered_through_later_failures():
+    trail = Trail().after("US", 2.0, free=True).after("EU", 2.0).after("US", 2.0, free=True)
+    assert trail.probes == 2
+    assert read_trail(trail.write()) == trail

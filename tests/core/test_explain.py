@@ -28,7 +28,21 @@ AROUND = Surroundings(now=1000.0, ahead=3, facts=Facts(), live_workers=2)
         ),
         (
             {"status": "cancelled", "ended_at": 1000.0, "cancel_reason": "not needed"},
-            "Cancelled 0.0 s ago: not needed.",
+            "Cancelled 0.0 s ago, before attempt 1 had started: not needed.",
+        ),
+        (
+            {
+                "status": "cancelled",
+                "ended_at": 1000.0,
+                "cancel_reason": "not needed",
+                "started_at": WAITING.due,
+                "retry_count": 1,
+            },
+            "Cancelled 0.0 s ago, while attempt 2 ran: not needed.",
+        ),
+        (
+            {"status": "cancelled", "cancel_reason": "late", "started_at": WAITING.due - 1},
+            "Cancelled, before attempt 1 had started: late.",
         ),
         (
             {"status": "processing", "worker": "w1", "worker_region": "EU", "started_at": 970.0},
@@ -37,6 +51,19 @@ AROUND = Surroundings(now=1000.0, ahead=3, facts=Facts(), live_workers=2)
         (
             {"status": "processing", "worker": "w1", "worker_region": "EU"},
             "Running attempt 1 on worker w1 in region EU since 0.0 s.",
+        ),
+        (
+            {"status": "processing", "started_at": 970.0},
+            "Running attempt 1 in another program, which took it 30 s ago.",
+        ),
+        ({"status": "processing"}, "Running attempt 1 in another program."),
+        (
+            {"status": "processing", "queue": "", "last_failure_reason": "it is torn"},
+            "Stored as processing, but no worker can run it: it is torn.",
+        ),
+        (
+            {"status": "pending", "queue": "", "last_failure_reason": "it is torn"},
+            "Stored as pending, but no worker can run it: it is torn.",
         ),
     ],
 )
@@ -80,12 +107,20 @@ def test_a_held_job_names_the_key_that_holds_it():
     )
 
 
-@pytest.mark.parametrize(("scope", "place"), [("US", "region US"), ("*-US", "any region")])
-def test_a_job_that_nobody_serves_says_so(scope, place):
+@pytest.mark.parametrize(
+    ("scope", "place", "option"),
+    [
+        ("US", "region US", "--region US "),
+        ("default", "region default", ""),
+        ("*", "any region", ""),
+        ("*-US", "any region", ""),
+    ],
+)
+def test_a_job_that_nobody_serves_names_the_command_that_starts_a_worker(scope, place, option):
     job = replace(WAITING, scope=scope)
-    assert explain(job, replace(AROUND, live_workers=0)) == (
+    assert explain(job, replace(AROUND, live_workers=0, app="myapp:app")) == (
         f"Waiting because no live worker serves queue questions in {place};"
-        " start one with: mulligan worker APP"
+        f" start one with: mulligan worker myapp:app {option}--queue questions"
     )
 
 
@@ -134,3 +169,11 @@ def test_a_due_retry_names_the_cap_or_the_budget_that_may_hold_it(settings, reas
 def test_a_span_is_said_as_people_say_it(waited, said):
     job = replace(WAITING, status="done", ended_at=1000.0 - waited)
     assert explain(job, AROUND) == f"Done {said} ago, at attempt 1."
+
+
+def test_a_job_whose_task_no_live_worker_knows_names_it():
+    said = "no live worker knows task 'ask'; worker ann knew it last, 5 min ago"
+    assert explain(WAITING, replace(AROUND, unknown=said)) == (
+        f"Waiting because {said}; deploy a worker that does, or cancel the job"
+        f" (mulligan cancel {WAITING.id})."
+    )

@@ -19,7 +19,7 @@ from tests.core.refusal import refused
 
 
 def test_a_new_job_joins_the_lane_of_its_queue_region_and_priority():
-    assert NewJob("A-q1", "questions", "ask", b"{}").lane == Lane("questions", "default", 0)
+    assert NewJob("A-q1", "questions", "ask", b"{}").lane == Lane("questions", "*", 0)
     urgent = NewJob("A-q1", "questions", "ask", b"{}", "US", Priority.URGENT)
     assert urgent.lane == Lane("questions", "US", Priority.URGENT)
 

@@ -20,6 +20,7 @@ from mulligan.stores.contract import DelayedStats, LaneStats, Stats, Tallies
 Key = tuple[str, str, str]
 NOTHING = Stats(1000.0, [], {}, {}, {}, [])
 OPEN = Health(2, 18, Breaker(open=True, since=970.0, probes=2))
+AT_WORK = (Region("EU", frozenset({"q"})), Region("US", frozenset({"q"})))
 
 
 def of(region: str, **counts: float) -> dict[Key, float]:
@@ -166,6 +167,7 @@ def test_every_metric_has_its_kind_and_the_labels_that_monitors_ask_for():
         "mulligan_delayed_jobs": ("gauge", *queue),
         "mulligan_running_jobs": ("gauge", *place),
         "mulligan_live_workers": ("gauge", "region"),
+        "mulligan_unserved_jobs": ("gauge", *place),
         "mulligan_dead_letters_stored": ("gauge", *queue),
         "mulligan_starts_total": ("counter", *place, "lane"),
         "mulligan_attempts_total": ("counter", *outcome),
@@ -217,23 +219,28 @@ def test_a_breaker_is_one_while_it_is_open():
     assert values(found("mulligan_breaker_open", facts=facts)) == [("q/EU", 0), ("q/US", 1)]
 
 
+REGIONS = Facts(regions=(Region("EU"), Region("US")))
+SERVED = replace(
+    NOTHING,
+    workers=[WorkerView(Worker("w", "US", ("q",)), 990.0, 900.0, live=True, running=0)],
+)
+
+
 def test_more_than_ten_global_retries_in_all_their_lanes_are_an_alert():
     lanes = [lane("*", Priority.RETRY, 5), lane("*+EU", Priority.URGENT_RETRY, 5)]
-    assert alerts(replace(NOTHING, lanes=lanes), Facts()) == []
+    assert alerts(replace(SERVED, lanes=lanes), REGIONS) == []
     lanes += [lane("*-US", Priority.RETRY, 1), lane("US", Priority.RETRY, 50)]
-    assert alerts(replace(NOTHING, lanes=lanes), Facts()) == [
-        "11 global retries wait, more than 10"
-    ]
+    assert alerts(replace(SERVED, lanes=lanes), REGIONS) == ["11 global retries wait, more than 10"]
 
 
 def test_a_retry_that_waits_longer_than_thirty_seconds_is_an_alert():
-    assert alerts(replace(NOTHING, lanes=[lane("US", Priority.RETRY, 1, 970.0)]), Facts()) == []
+    assert alerts(replace(SERVED, lanes=[lane("US", Priority.RETRY, 1, 970.0)]), REGIONS) == []
     lanes = [
         lane("US", Priority.RETRY, 1, 960.0),
         lane("EU", Priority.RETRY, 0, 900.0),
         lane("US", Priority.NORMAL, 9, 0.0),
     ]
-    assert alerts(replace(NOTHING, lanes=lanes), Facts()) == [
+    assert alerts(replace(SERVED, lanes=lanes), REGIONS) == [
         "a retry of queue q has waited 40 s in lane region-retry, longer than 30 s"
     ]
 
@@ -241,16 +248,34 @@ def test_a_retry_that_waits_longer_than_thirty_seconds_is_an_alert():
 def test_lanes_of_one_name_raise_one_alert_for_the_longest_wait():
     scopes = {"*": 955.0, "*-US": 940.0, "*+EU": 950.0}
     lanes = [lane(scope, Priority.RETRY, 1, due) for scope, due in scopes.items()]
-    assert alerts(replace(NOTHING, lanes=lanes), Facts()) == [
+    assert alerts(replace(SERVED, lanes=lanes), REGIONS) == [
         "a retry of queue q has waited 60 s in lane global-retry, longer than 30 s"
     ]
 
 
 def test_an_open_breaker_is_an_alert():
-    facts = Facts(health={("q", "US"): OPEN, ("q", "EU"): Health()})
+    facts = Facts(regions=AT_WORK, health={("q", "US"): OPEN, ("q", "EU"): Health()})
     assert alerts(NOTHING, facts) == [
         "the breaker of queue q in region US has been open for 30 s, 2 of 3 probes"
     ]
+
+
+@pytest.mark.parametrize(
+    ("health", "running", "regions", "alerted"),
+    [
+        (Health(0, 1, replace(OPEN.breaker, since=100.0)), {}, AT_WORK, True),
+        (Health(3, 0, replace(OPEN.breaker, since=100.0)), {}, AT_WORK, False),
+        (Health(0, 0, replace(OPEN.breaker, since=100.0)), {}, AT_WORK, False),  # nothing to try
+        (Health(0, 0, replace(OPEN.breaker, since=100.0)), {("q", "US"): 1}, AT_WORK, True),
+        (Health(0, 0, OPEN.breaker), {}, AT_WORK, True),  # it has just opened
+        (OPEN, {}, AT_WORK[:1], False),  # nobody works there
+    ],
+)
+def test_the_alert_of_a_breaker_ends_when_nothing_fails_there_any_more(
+    health, running, regions, alerted
+):
+    facts = Facts(regions=regions, health={("q", "US"): health})
+    assert bool(alerts(replace(NOTHING, running=running), facts)) is alerted
 
 
 def test_the_summary_has_a_few_numbers_for_each_queue_and_region():
@@ -270,6 +295,7 @@ def test_the_summary_has_a_few_numbers_for_each_queue_and_region():
         "seized": 1,
         "stale": 2,
         "breaker": "open",
+        "next_probe_at": None,
     }
     assert whole["q"]["EU"]["retries_elsewhere"] == 0.5
     assert whole["q"]["EU"]["retry_success_rate"] == 0.5

@@ -20,6 +20,16 @@ def test_a_tick_is_placed_once():
     assert HOURLY.due(7200.0, 5000.0) == []
 
 
+def test_a_clock_that_was_far_ahead_and_was_set_back_does_not_silence_the_task():
+    assert HOURLY.due(5000.0 + 86_400, 5000.0) == [7200.0]
+    assert HOURLY.due(10_801.0, 5000.0) == [7200.0]
+
+
+def test_a_clock_that_was_put_back_by_a_moment_places_no_tick_again():
+    assert HOURLY.due(10_800.0, 7199.0) == []
+    assert HOURLY.due(10_800.0, 7200.0) == []
+
+
 def test_another_schedule_of_the_task_is_noted_under_another_key():
     assert HOURLY.note == "tick/report/every 3600.0"
     assert HOURLY._replace(schedule=Every(60)).note == "tick/report/every 60.0"

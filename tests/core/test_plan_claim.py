@@ -7,7 +7,7 @@ from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.fairness import KINDS, Carry, Tally, plan_claim, steps_of
 from mulligan.core.fetch import Capped, RetryFirst, Weighted
 from mulligan.core.lane import Lane, Priority
-from mulligan.core.plan import ClaimPlan, Group, Rate, Running, Source
+from mulligan.core.plan import ClaimPlan, Group, Rate, Running, Source, yielding
 from tests.core.lines import Fetch
 
 SERVED = frozenset({"default"})
@@ -46,9 +46,9 @@ def test_only_what_is_meant_for_another_region_yields_to_those_who_sleep():
     assert [source.lane.scope for source in retries if source.yields] == ["*+EU"]
 
 
-def test_fresh_work_for_anyone_goes_before_that_of_the_region():
+def test_fresh_work_for_anyone_and_that_of_the_region_are_merged():
     fresh = planned().groups[2]
-    assert scopes(fresh) == [[("*", 0, 0)], [("US", 0, 0)]]
+    assert scopes(fresh) == [[("*", 0, 0), ("US", 0, 0)]]
 
 
 def test_global_retries_are_merged_and_go_before_those_of_the_region():
@@ -70,10 +70,10 @@ def test_urgent_jobs_and_their_retries_are_merged():
     urgent = planned().groups[0]
     assert scopes(urgent) == [
         [
-            *[("*", 2, 0), ("*", 3, 0)],
-            *[("*-EU", 3, 0), ("*+EU", 3, 2), ("*-US", 3, 2), ("*+US", 3, 0)],
+            *[("*", 2, 0), ("US", 2, 0)],
+            *[("*", 3, 0), ("*-EU", 3, 0), ("*+EU", 3, 2), ("*-US", 3, 2), ("*+US", 3, 0)],
+            ("US", 3, 0),
         ],
-        [("US", 2, 0), ("US", 3, 0)],
     ]
 
 
@@ -131,3 +131,10 @@ def test_a_tally_says_which_kinds_there_were():
 
 def test_a_source_has_no_gate_and_no_wait_unless_told():
     assert Source(Lane("q", "US", 0)) == Source(Lane("q", "US", 0), 0.0, ())
+
+
+def test_a_worker_among_strangers_yields_where_it_did_not_wait():
+    retry = yielding(planned().groups[1], 2.0)
+    assert {source.waited for tier in retry.tiers for source in tier} == {2.0}
+    held_back = [s.lane.scope for tier in retry.tiers for s in tier if not s.yields]
+    assert held_back == ["*-US"]  # what its own region failed waits as before

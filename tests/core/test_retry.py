@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mulligan.core.backoff import Adaptive, Delays, Exponential, Sessions
-from mulligan.core.retry import PRESETS, Retry
+from mulligan.core.retry import NAMED, PRESETS, Retry, preset
 from tests.core.refusal import refused
 from tests.core.strategies import retries, steady
 
@@ -20,8 +20,21 @@ def test_the_presets_are_those_of_the_table():
         "steep": Retry(5, Exponential(1, 4, None, "none"), "global"),
         "patient": Retry(10, Exponential(5, 2, 1800, "full"), "global"),
         "sessions": Retry(None, Sessions(3, (0, 5), 300, 2, 3600, "none"), "global"),
-    } == PRESETS
-    assert PRESETS["default"] == Retry()
+    } == NAMED
+    assert NAMED["default"] == Retry()
+
+
+def test_a_preset_has_a_name_and_perhaps_a_letter():
+    letters = {"P": "quick", "G": "quick", "F": "steep", "M": "patient", "D": "sessions"}
+    assert {letter: PRESETS[letter] for letter in letters} == {
+        letter: NAMED[name] for letter, name in letters.items()
+    }
+    assert preset("patient") == NAMED["patient"]
+    with refused(
+        "retry 'never' is not one of default, quick, steep, patient, sessions, P, G, F, M, D;"
+        ' give one of these, or the policy in full, such as {"max_retries": 3}'
+    ):
+        preset("never")
 
 
 def test_a_failure_at_max_retries_is_the_last():

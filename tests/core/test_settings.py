@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mulligan.core.budget import Budget
 from mulligan.core.errors import StoreError
@@ -41,7 +42,7 @@ def test_a_worker_beats():
 )
 def test_durations_among_the_settings_are_durations(name):
     with refused(f"{name} -1 must be between 0 s and 3.1536e+09 s"):
-        Settings(**{name: -1})
+        replace(Settings(), **{name: -1})
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,13 @@ def test_durations_among_the_settings_are_durations(name):
 )
 def test_counts_among_the_settings_are_at_least_one(name):
     with refused(f"{name} 0 must be at least 1"):
-        Settings(**{name: 0})
+        replace(Settings(), **{name: 0})
+
+
+def test_threads_are_at_least_one_or_by_default():
+    assert Settings().threads is None
+    with refused("threads 0 must be at least 1; None is a few more than processors"):
+        Settings(threads=0)
 
 
 def test_settings_may_be_as_small_as_their_limits():

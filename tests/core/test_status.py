@@ -183,6 +183,7 @@ def test_delayed_sets_and_workers_are_shown_as_they_are():
     assert whole["workers"] == [
         {
             "id": "w1",
+            "name": "",
             "region": "US",
             "queues": ["questions"],
             "only": None,

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from mulligan.core.decide import SNOOZE_LIMIT, decide
 from mulligan.core.facts import Facts
 from mulligan.core.flow import Flow
-from mulligan.core.health import Breaker, Health
+from mulligan.core.health import Breaker, Health, Probe
 from mulligan.core.job import encode
 from mulligan.core.lane import Priority
 from mulligan.core.outcome import Drained, Failed, Lost, Result, Snoozed, Succeeded
@@ -116,9 +116,9 @@ def test_what_started_while_the_breaker_was_open_is_a_probe():
     opened = Health(breaker=Breaker(open=True, since=90.0))
     claim = claimed(started_at=100.0)
     facts = Facts(health={(claim.queue, claim.worker_region): opened})
-    assert as_probe(claim, ("succeeded",), facts) is True
-    assert as_probe(claim, ("failed", "dead"), facts) is False
+    assert as_probe(claim, ("succeeded",), facts) == Probe(succeeded=True, started_at=100.0)
+    assert as_probe(claim, ("failed", "dead"), facts) == Probe(succeeded=False, started_at=100.0)
     assert as_probe(claim, ("excused",), facts) is None
-    assert as_probe(claimed(started_at=90.0), ("succeeded",), facts) is True
+    assert as_probe(claimed(started_at=90.0), ("succeeded",), facts) is not None
     assert as_probe(claimed(started_at=80.0), ("succeeded",), facts) is None
     assert as_probe(claim, ("succeeded",), Facts()) is None

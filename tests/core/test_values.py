@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mulligan.core import errors
 from mulligan.core.durations import LONGEST, check_seconds, seconds
 from mulligan.core.errors import InvalidError, MulliganError
-from mulligan.core.lane import Lane, Priority, away_from, towards
+from mulligan.core.lane import Lane, Priority, away_from, priority_of, towards
 from mulligan.core.names import check_name, check_region
 from tests.core.refusal import refused
 from tests.core.strategies import durations
@@ -159,3 +159,17 @@ def test_scopes_of_global_retries_say_who_goes_first():
 def test_every_error_is_caught_by_the_base_and_by_what_python_calls_it(error, also):
     assert issubclass(error, MulliganError)
     assert issubclass(error, also)
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(0, ("normal", 0, 0.0, "0")), (1, ("retry", 1, 1.0, "1")), (2, ("urgent", 2, 2.0, "2"))],
+)
+def test_a_priority_is_said_by_its_word_or_its_number(number, words):
+    assert {priority_of(word) for word in words} == {Priority(number)}
+
+
+@pytest.mark.parametrize("said", ["high", 3, -1, 0.5, True, None, [], float("nan")])
+def test_another_priority_is_refused_with_those_there_are(said):
+    with refused(f"priority {said!r} is not one of normal (0), retry (1), urgent (2)"):
+        priority_of(said)

@@ -11,11 +11,11 @@ from unittest.mock import patch
 
 from mulligan.sim.loop import OrderedLoop
 from mulligan.sim.run import silence
-from mulligan.testing.history import AnyEvent, Violation, check, in_order
-from mulligan.testing.history.events import Claim, Commit, Enqueue
 from tests.dst import tasks
 from tests.dst.operators import Operated
 from tests.dst.plan import Plan, drawn
+from tests.history import AnyEvent, Violation, check, in_order
+from tests.history.events import Claim, Commit, Enqueue
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -1,6 +1,7 @@
 """A process's line to the store: what is said on it may be lost, late, refused or never sent."""
 
 import asyncio
+import inspect
 import random
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ NOISE = (
     (22, "failed"),
     (30, "slow"),
 )
+# A seizure that gives something is so rare that noise alone would hardly ever lose its reply.
+LOST_SEIZURES = 0.2
 
 
 class Line:
@@ -34,6 +37,7 @@ class Line:
         self._open.set()
         self._ambush: tuple[str, Callable[[], None]] | None = None
         self.noisy = False
+        self.keeps_seizures = False
         self.cut = False
         self.dead = False
 
@@ -51,7 +55,7 @@ class Line:
 
     def __getattr__(self, name: str) -> Any:
         operation = getattr(self._store, name)
-        if not asyncio.iscoroutinefunction(operation):
+        if not inspect.iscoroutinefunction(operation):
             return operation
 
         def ask(*args: Any, **options: Any) -> Awaitable[Any]:
@@ -68,6 +72,8 @@ class Line:
         if self._latency:
             await self._travel()
         answer = await operation()
+        if name == "seize" and answer and not self.keeps_seizures:
+            fault = "reply lost" if self._chance.random() < LOST_SEIZURES else fault
         if self._ambush is not None and self._ambush[0] == name:
             strike, self._ambush = self._ambush[1], None
             strike()

@@ -58,6 +58,14 @@ class Trouble(NamedTuple):
     draw: float
 
 
+class Hole(NamedTuple):
+    """A region that fails calls at once, from then and for so long."""
+
+    at: float
+    seconds: float
+    region: str
+
+
 class Plan(Struct):
     """All that is drawn before the first moment."""
 
@@ -71,6 +79,7 @@ class Plan(Struct):
     troubles: list[Trouble]
     attempt_seconds: float
     latency: float
+    hole: Hole | None = None
 
     def duration(self, chance: random.Random) -> float:
         """How long an attempt takes: mostly a while, now and then longer than a lease."""
@@ -102,6 +111,9 @@ def drawn(seed: int) -> Plan:
         for number in range(chance.choice((1, 1, 2)))
     ]
     arriving = arrivals(chance, regions)
+    hole = hole_of(seed, regions)
+    if hole is not None:
+        arriving = sorted([*arriving, *calls(hole)], key=lambda arrival: arrival.at)
     return Plan(
         seed,
         calm,
@@ -113,7 +125,32 @@ def drawn(seed: int) -> Plan:
         [] if calm else troubles(chance, [arrival.at for arrival in arriving]),
         chance.choice((20.0, 120.0, 600.0)),
         0.0 if calm else chance.choice((0.0, 0.0, 0.0, 0.05, 10.0)),
+        hole,
     )
+
+
+def hole_of(seed: int, regions: tuple[str, ...]) -> Hole | None:
+    """In one seed of four a region fails fast beside healthy ones, if there are any."""
+    if seed % 4 != 1 or len(regions) < 2:
+        return None
+    chance = random.Random(f"hole {seed}")
+    return Hole(chance.uniform(0, DAY / 2), chance.uniform(60, 600), chance.choice(regions))
+
+
+def calls(hole: Hole) -> list[Arrival]:
+    """Many at once when it begins, and some more while it lasts and after."""
+    options: dict[str, Any] = {
+        "region": hole.region,
+        "retry": Retry(3, Exponential(2, 2, 60, "none")),
+    }
+    moments = [hole.at] + [hole.at + hole.seconds * part / 20 for part in range(1, 30)]
+    return [
+        Arrival(
+            round(at, 3),
+            [tasks.call.using(**options, id=f"c{n}x{m}").call(m).job for m in range(many)],
+        )
+        for n, (at, many) in enumerate(zip(moments, [60] + [2] * 29, strict=True))
+    ]
 
 
 def queue_settings(chance: random.Random) -> QueueSettings:

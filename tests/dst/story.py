@@ -7,8 +7,10 @@ from rich.table import Table
 from rich.text import Text
 
 from mulligan.core.fetch import policy_text
-from mulligan.testing.history import AnyEvent, report
-from mulligan.testing.history.events import (
+from tests.dst.day import Day
+from tests.dst.plan import drawn
+from tests.history import AnyEvent, report
+from tests.history.events import (
     Attempt,
     Beat,
     Claim,
@@ -20,9 +22,7 @@ from mulligan.testing.history.events import (
     Seize,
     Tally,
 )
-from mulligan.testing.history.report import words
-from tests.dst.day import Day
-from tests.dst.plan import drawn
+from tests.history.report import words
 
 STYLES: dict[type, str] = {
     Fault: "bold red",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from mulligan import Fail, Mulligan, RetryAfter, Snooze
 from mulligan.core.signals import Signal
 from mulligan.engine.current import RUNNING
-from mulligan.testing.history import Attempt
+from tests.history import Attempt
 
 if TYPE_CHECKING:
     from tests.dst.world import World
@@ -15,6 +15,9 @@ ERROR = "Error"
 # How long an attempt takes when the day is over.
 QUICK = 10.0
 QUEUES = ("mail", "video", "index")
+# Calls are apart: nothing else goes wrong with them.
+SERVED = (*QUEUES, "calls")
+BRIEF = 0.01
 app = Mulligan("memory://")
 
 
@@ -44,6 +47,18 @@ async def attempt(value: Any) -> Any:
     if isinstance(what, BaseException):
         raise what
     return what
+
+
+async def dial(value: Any) -> Any:
+    """Give the value, but fail at once where the region is out of order."""
+    claim = RUNNING.get()
+    tell(claim.id, claim.token, "started")
+    await asyncio.sleep(BRIEF)
+    if claim.worker_region == stage.world.hole:
+        tell(claim.id, claim.token, "failed")
+        raise ConnectionError("the region is out of order")
+    tell(claim.id, claim.token, "succeeded")
+    return value
 
 
 def failure(drawn: float, delay: float) -> tuple[str, Any]:
@@ -114,3 +129,9 @@ async def collect(values: list[Any]) -> Any:
 async def after(value: Any) -> Any:
     """A last stage."""
     return await attempt(value)
+
+
+@app.task(queue="calls", accept=is_good)
+async def call(number: int) -> Any:
+    """One of many that a region fails at once while it is out of order."""
+    return await dial(number)

@@ -5,9 +5,9 @@ import contextlib
 import random
 from collections.abc import Callable
 
-from mulligan.testing.history import Fault
 from tests.dst.plan import Trouble
 from tests.dst.world import Member, World
+from tests.history import Fault
 
 
 class Troubled(World):

@@ -11,10 +11,10 @@ from mulligan.engine import Engine
 from mulligan.sim.loop import OrderedLoop
 from mulligan.stores import make_store
 from mulligan.stores.contract import Store
-from mulligan.testing.history import AnyEvent, Clerk, InMemory, Recorder, take_stock
 from tests.dst.line import Line
 from tests.dst.plan import DAY, Arrival, Plan, Trouble
-from tests.dst.tasks import QUEUES, app
+from tests.dst.tasks import QUEUES, SERVED, app
+from tests.history import AnyEvent, Clerk, InMemory, Recorder, take_stock
 
 # The store's clock when a day begins: no round number.
 EPOCH = 1_700_000_000.0
@@ -47,6 +47,7 @@ class World:
         self.chance = random.Random(f"world {plan.seed}")
         self.faults: Counter[str] = Counter()
         self.broken_regions: set[str] = set()
+        self.hole: str | None = None
         self.at_peace = False
         self.journal = InMemory()
         self.skew = 0.0
@@ -76,6 +77,10 @@ class World:
             await self._recorder.configure(queue, settings)
         for post in self.plan.posts:
             self._start(post, 1)
+        if self.plan.hole is not None:
+            self.loop.call_later(self.plan.hole.at, self._begin_hole, self.plan.hole.region)
+            until = self.plan.hole.at + self.plan.hole.seconds
+            self.loop.call_later(until, self._begin_hole, None)
         happenings: list[Arrival | Trouble] = [*self.plan.arrivals, *self.plan.troubles]
         happenings.sort(key=lambda each: each.at)
         for each in happenings:
@@ -87,6 +92,10 @@ class World:
         await self._end()
         return self.journal.events
 
+    def _begin_hole(self, region: str | None) -> None:
+        """From now on this region fails calls at once, or none does."""
+        self.hole = region
+
     async def _end(self) -> None:
         """Heal everything, wait until nothing is left to do, and take stock."""
         await asyncio.sleep(max(0.0, DAY - self.loop.time()))
@@ -96,6 +105,7 @@ class World:
         self._cutting.clear()
         for member in self._members:
             member.line.noisy = member.line.cut = False
+            member.line.keeps_seizures = True
             member.line.thaw()
         for queue in QUEUES:
             await self._recorder.pause(queue, paused=False)
@@ -125,6 +135,7 @@ class World:
         store: Store = self._store if self._as_clients else self._recorder
         line = Line(store, self.chance, self.faults, self.plan.latency)
         line.noisy = self._noisy
+        line.keeps_seizures = self.at_peace
         self._parts.append(line)
         return line
 
@@ -137,7 +148,7 @@ class World:
         name, region = post
         process = f"{name}.{life}"
         settings = self.plan.settings
-        worker = Worker(process, region, QUEUES, settings.lease, settings.concurrency, None, name)
+        worker = Worker(process, region, SERVED, settings.lease, settings.concurrency, None, name)
         line = self._line(process)
         line.cut = region in self._cutting
         engine = Engine(

@@ -266,7 +266,7 @@ def test_on_dead_runs_where_and_how_its_own_task_says(app):
         [news] = [job for job in t.jobs() if job.task == "notify"]
     assert told == [("alerts", "EU")]
     assert news.priority == Priority.URGENT
-    assert news.last_failure_reason == "the attempt took longer than 5 s"
+    assert news.last_failure_reason == "Timeout: the attempt took longer than 5 s"
 
 
 def test_a_cancelled_job_stops_running_at_the_next_beat(app):
@@ -340,7 +340,7 @@ def test_adaptive_backoff_stretches_with_the_fresh_work_that_waits(app):
         await asyncio.sleep(1)
         raise ValueError
 
-    with app.testing() as t:
+    with app.testing(concurrency=1) as t:
         first = flaky.enqueue()
         for _ in range(20):
             flaky.enqueue()
@@ -417,7 +417,7 @@ def test_a_job_that_does_not_start_in_time_is_dropped(app):
     async def block() -> None:
         await asyncio.sleep(100)
 
-    with app.testing() as t:
+    with app.testing(concurrency=1) as t:
         block.enqueue()
         late = block.using(expires=10).enqueue()
         t.drain()

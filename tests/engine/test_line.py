@@ -251,7 +251,7 @@ async def test_an_attempt_whose_lease_is_lost_just_as_it_starts_leaves_its_slot(
         known = await enqueued(app, store, work, 1)
         await ended(store, *known)
         [lost] = await enqueued(app, store, work, 1)
-        claims = (await store.claim(running.fetcher._plan(1), running.worker)).claims
+        claims = (await store.claim(running.fetcher._plan(1, frozenset()), running.worker)).claims
         assert [claim.id for claim in claims] == [lost]  # nobody else has had a turn
         running.executor.start(claims)
         running.executor.abandon([claim.lease for claim in claims])
@@ -278,7 +278,7 @@ async def test_a_drain_does_not_start_a_suspect_that_waits_for_others_to_leave()
     async with engine(app, store) as running:
         await began.wait()
         [suspect] = await enqueued(app, store, work, 1)
-        found = await store.claim(running.fetcher._plan(1), running.worker)
+        found = await store.claim(running.fetcher._plan(1, frozenset()), running.worker)
         lost = replace(found.claims[0], trail=Trail(("default",), 0.0, 1).write())
         running.executor.start([lost])
         running.stop()

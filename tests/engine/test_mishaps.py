@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import contextmanager
 
 import pytest
 from msgspec.structs import replace
@@ -148,7 +149,7 @@ def test_a_job_whose_policy_cannot_be_read_is_a_dead_letter_when_it_fails(app):
         t.run(t.store.enqueue([NewJob("odd", "default", "broken", body)]))
         t.drain()
         job = app.job("odd")
-        assert job.info().last_failure_reason == "no; its retry policy cannot be read"
+        assert job.info().last_failure_reason == "ValueError: no; its retry policy cannot be read"
 
 
 async def test_a_lost_job_whose_policy_cannot_be_read_stops_no_worker(app):
@@ -281,3 +282,56 @@ async def test_what_is_on_its_way_is_not_taken_for_forgotten(app):
         store.arrived.set()
         assert await ended(store, job.id) == ["done"]
     assert runs == [1]
+
+
+class Raising:
+    """Tracing whose hooks raise, each at the moments that are named."""
+
+    def __init__(self, *moments: str) -> None:
+        self.moments = moments
+        self.reached: list[str] = []
+
+    def _come_to(self, moment: str) -> None:
+        self.reached.append(moment)
+        if moment in self.moments:
+            raise RuntimeError(moment)
+
+    @contextmanager
+    def enqueuing(self, jobs, *, together=False):
+        self._come_to("before enqueue")
+        yield jobs, lambda _answers: self._come_to("enqueued")
+        self._come_to("after enqueue")
+
+    def attempt(self, claim):
+        self._come_to("call")
+        return self._around()
+
+    @contextmanager
+    def _around(self):
+        self._come_to("enter")
+        try:
+            yield lambda _result, _outcome: self._come_to("ended")
+        finally:
+            self._come_to("exit")
+
+
+@pytest.mark.parametrize(
+    "moment", ["before enqueue", "enqueued", "after enqueue", "call", "enter", "ended", "exit"]
+)
+def test_a_tracing_hook_that_raises_changes_nothing_for_the_job(app, moment, caplog):
+    app.tracing = tracing = Raising(moment)
+    runs = []
+
+    @app.task(retry=AT_ONCE)
+    async def flaky() -> str:
+        runs.append(1)
+        if len(runs) == 1:
+            raise TimeoutError
+        return "done"
+
+    with app.testing() as t:
+        job = flaky.enqueue()
+        t.drain()
+        assert (job.result(), len(runs)) == ("done", 2)
+    assert moment in tracing.reached
+    assert "a tracing hook raised" in caplog.text

@@ -3,11 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
-from mulligan import Delays, Mulligan, Retry, Settings, current_job
+from mulligan import Delays, JobFailedError, Mulligan, Retry, Settings, current_job
 from mulligan.app.working import new_worker, work
 from mulligan.engine import Engine
 from tests.contract.making import used
@@ -93,6 +96,49 @@ async def test_plain_functions_and_coroutines_enqueue_more_from_inside(app):
     assert results == [1, 2, 3]
 
 
+async def test_a_coroutine_that_waits_without_awaiting_is_told_the_remedy(app: Mulligan):
+    @app.task
+    async def child() -> int:
+        return 1
+
+    @app.task
+    async def parent() -> int:
+        return (await child.aenqueue()).result()
+
+    @app.task
+    async def patient() -> int:
+        return await (await child.aenqueue()).aresult()
+
+    @app.task
+    def plain() -> int:
+        return child.enqueue().result()
+
+    async with working(app):
+        job = await parent.aenqueue()
+        with pytest.raises(JobFailedError, match=r"use: await handle\.aresult\(\)"):
+            await job.aresult(timeout=60)
+        assert len(await job.ahistory()) == 1
+        for task in (patient, plain):
+            assert await (await task.aenqueue()).aresult(timeout=60) == 1
+
+
+@dataclass
+class Order:
+    number: int
+    placed: datetime
+
+
+async def test_a_result_comes_back_in_the_declared_type(app):
+    @app.task
+    async def place(number: int) -> Order | None:
+        return Order(number, datetime(2026, 5, 4, tzinfo=UTC)) if number else None
+
+    async with working(app):
+        some, none = await place.aenqueue(7), await place.aenqueue(0)
+        assert await some.aresult(timeout=60) == Order(7, datetime(2026, 5, 4, tzinfo=UTC))
+        assert await none.aresult(timeout=60) is None
+
+
 async def lives(engine: Engine, region: str) -> bool:
     return region in {r.name for r in engine.executor.facts.regions if r.live}
 
@@ -113,3 +159,22 @@ async def test_another_region_takes_the_first_retry(app):
         job = await ask.aenqueue()
         assert await job.aresult(timeout=60) == "EU"
     assert ran_in == ["US", "EU"]
+
+
+async def test_a_worker_that_holds_through_backoff_runs_the_retry_before_what_stands_behind(app):
+    app.settings = replace(app.settings, hold_through_backoff=True, concurrency=1)
+    app.queue("default", policy="retry-first")
+    starts = []
+
+    @app.task(retry=Retry(1, Delays((0.05,))))
+    async def ask(name: str) -> None:
+        starts.append((name, current_job().attempt))
+        if starts == [("A-q1", 1)]:
+            raise TimeoutError
+
+    names = ("A-q1", "A-q2", "A-q3")
+    jobs = [await ask.aenqueue(name) for name in names]
+    async with working(app):
+        for job in jobs:
+            await job.aresult(timeout=60)
+    assert starts == [("A-q1", 1), ("A-q1", 2), ("A-q2", 1), ("A-q3", 1)]

@@ -8,10 +8,10 @@ from typing import Any
 from mulligan.core.fairness import Carry, plan_claim
 from mulligan.core.job import NewJob
 from mulligan.core.worker import Worker
+from mulligan.engine.cancel import cancelled
 from mulligan.engine.committer import Committer
 from mulligan.engine.reaper import BATCH, Reaper
 from mulligan.engine.reporter import Reporter
-from mulligan.engine.worker import cancelled
 from mulligan.stores.memory import MemoryStore
 from tests.engine.running import until
 from tests.stores import VirtualClock
@@ -43,7 +43,7 @@ async def test_it_seizes_no_more_while_what_it_seized_is_not_written():
     await store.claim(plan_claim(JOBS, "default", [("default", Carry())], facts), DEAD)
     clock.advance(2 * DEAD.lease)
     committer = Committer(store, Reporter(store), asyncio.get_running_loop().time)
-    executor: Any = SimpleNamespace(facts=facts)
+    executor: Any = SimpleNamespace(facts=facts, completed=lambda claim: claim)
     reaper = Reaper(
         store, Worker("w"), executor, committer, every=0.001, chance=random.Random(1)
     )  # fmt: skip

@@ -179,7 +179,7 @@ class Play:
 
 
 @pytest.mark.timeout(600)  # a minute of computing, on a machine that is busy several
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=20)
 @given(
     st.lists(st.sampled_from(ENDINGS), max_size=60),
     st.lists(st.sampled_from(STEPS), max_size=12),

@@ -2,17 +2,19 @@
 
 import asyncio
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
-from mulligan import Delays, Fail, Mulligan, Retry, current_job
+from mulligan import Delays, Fail, Mulligan, Retry, RetryAfter, current_job
 from mulligan.core.alerts import alerts
 from mulligan.core.errors import StoreUnavailableError
 from mulligan.core.facts import Facts
-from mulligan.core.health import Breaker, Health
+from mulligan.core.health import Breaker, Health, Probe
 from mulligan.core.metrics import summary
 from mulligan.core.outcome import Again, Done, Failed, Succeeded
-from mulligan.engine.reporter import Ending, Reporter, ending_of
+from mulligan.engine.breakers import Ending
+from mulligan.engine.reporter import Reporter, ending_of
 from mulligan.stores.contract import Count
 from mulligan.stores.memory import MemoryStore
 from mulligan.testing import Testing as Harness
@@ -83,7 +85,7 @@ def test_a_breaker_opens_after_twenty_attempts_of_which_most_failed(fleet):
         assert breaker(t).open
         assert set(fleet.ran_in()) == {"US"}
         assert alerts(t.run(t.store.stats()), t.run(t.store.facts())) == [
-            "the breaker of queue q in region US has been open for 2 s, 0 of 3 probes"
+            "the breaker of queue q in region US has been open for 3 s, 0 of 3 probes"
         ]
 
 
@@ -103,10 +105,12 @@ def test_three_good_probes_close_the_breaker(fleet):
     with fleet.app.testing(regions=REGIONS) as t:
         trip(fleet, t)
         fleet.down.clear()
-        fleet.send(30)
-        t.drain()
-        t.advance(5)
+        for _ in range(3):
+            assert breaker(t).open
+            fleet.send(2)
+            t.advance(1)
         assert not breaker(t).open
+        assert alerts(t.run(t.store.stats()), t.run(t.store.facts())) == []
         before = len(fleet.runs)
         fleet.send(9)
         t.drain()
@@ -116,21 +120,39 @@ def test_three_good_probes_close_the_breaker(fleet):
 def test_a_failed_probe_starts_the_count_anew(fleet):
     with fleet.app.testing(regions=("US", "EU"), concurrency=1) as t:
         trip(fleet, t)
-        fleet.down = {"EU"}
         probes = []
         for good in (True, True, False, True, True, True):
             fleet.down = set() if good else {"US"}
             started = len(fleet.runs)
             while "US" not in fleet.ran_in(started):
                 fleet.send(2)
-                t.drain()
-            t.advance(3)
+                t.advance(1)
+            t.drain()
             probes.append((breaker(t).open, breaker(t).probes))
-        assert probes == [(True, 1), (True, 2), (True, 0), (True, 1), (True, 2), (False, 0)]
+        assert probes == [(True, 1), (True, 2), (True, -1), (True, 1), (True, 2), (False, 0)]
 
 
-@pytest.mark.parametrize("error", [Fail("hopeless"), None], ids=["permanent", "refused"])
-def test_permanent_failures_and_refused_results_do_not_open_a_breaker(fleet, error):
+class TooManyError(Exception):
+    """What a client raises that was told when to come back."""
+
+    retry_after = 20
+
+
+class RefusedError(Exception):
+    """What an HTTP client raises: the answer is part of it."""
+
+    response = SimpleNamespace(headers={"Retry-After": "20"})
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        *(Fail("hopeless"), None, ValueError("no number"), KeyError("name"), AssertionError()),
+        *(AttributeError("x"), TypeError("y"), RetryAfter(20), TooManyError(), RefusedError()),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_says_nothing_about_a_region_does_not_open_its_breaker(fleet, error):
     if error is None:
         fleet.down = set()
         fleet.ask.accept = lambda _: False
@@ -285,7 +307,7 @@ async def test_counts_wait_while_the_store_is_away_before_they_are_told():
 async def test_a_stale_outcome_counts_as_stale_and_as_nothing_else():
     store = Away()
     reporter = Reporter(store)
-    reporter.answered(Ending(*US, ("succeeded",), probe=True), "stale")
+    reporter.answered(Ending(*US, ("succeeded",), Probe(succeeded=True, started_at=1.0)), "stale")
     reporter.answered(Ending(*US, ("succeeded",)), "already")
     await reporter.report()
     assert (await store.tallies()).ever == {(*US, "stale"): 1, (*US, "succeeded"): 1}
@@ -319,12 +341,12 @@ REFUSED = Failed("Refused", "no", refused="1")
 @pytest.mark.parametrize(
     ("result", "breaker", "probe"),
     [
-        (Succeeded(b"1"), Breaker(open=True, since=100.0), True),
-        (OOPS, Breaker(open=True, since=100.0), False),
+        (Succeeded(b"1"), Breaker(open=True, since=100.0), (True, 101.0)),
+        (OOPS, Breaker(open=True, since=100.0), (False, 101.0)),
         (REFUSED, Breaker(open=True, since=100.0), None),
         (OOPS, Breaker(open=True, since=102.0), None),  # it started before
         (OOPS, Breaker(since=100.0), None),
     ],
 )
 def test_an_attempt_that_started_while_the_breaker_was_open_is_a_probe(result, breaker, probe):
-    assert ended(result, Health(breaker=breaker)).probe is probe
+    assert ended(result, Health(breaker=breaker)).probe == probe

@@ -31,7 +31,7 @@ def test_it_is_the_start_of_the_last_in_the_fresh_line_minus_that_of_the_retry()
         if name == "A" and current_job().attempt == 1:
             raise TimeoutError(name)
 
-    with app.testing() as t:
+    with app.testing(concurrency=1) as t:
         for name in "ABCDE":
             ask.enqueue(name)
         t.drain()
@@ -49,7 +49,7 @@ def test_a_retry_with_nobody_in_the_fresh_line_saved_nothing_that_could_be_measu
         if current_job().attempt == 1:
             raise TimeoutError
 
-    with app.testing() as t:
+    with app.testing(concurrency=1) as t:
         ask.enqueue()
         t.drain()
         t.advance(5)
@@ -120,12 +120,27 @@ async def test_one_retry_a_second_is_watched_and_a_few_at_a_time(store, clock):
     retry = await retried(store, "a")
     savings.watch(retry)
     savings.watch(replace(retry, id="second"))
-    assert savings._sample == retry
-    savings._sampled_at = -10.0
+    await savings.measured()
+    savings.watch(replace(retry, id="third"))
+    await savings.measured()
+    assert len(savings._watched) == 1
     for _ in range(2 * MOST_WATCHED):
-        savings._sample = retry
+        savings._sampled_at = -10.0
+        savings.watch(retry)
         await savings.measured()
     assert len(savings._watched) == MOST_WATCHED
+
+
+async def test_a_line_that_is_empty_before_anybody_reports_is_measured_too(store, clock):
+    savings = Savings(store)
+    savings.watch(await retried(store, "a", "b"))
+    await asyncio.sleep(0)
+    clock.advance(0.3)
+    for each in (await claim(store, FRESH, demand=2)).claims:
+        await store.commit([done(each)])
+    [count, seconds] = await savings.measured()
+    assert count.value == 1
+    assert seconds.value == pytest.approx(0.3)
 
 
 async def test_a_retry_in_the_fresh_line_itself_is_not_watched(store):

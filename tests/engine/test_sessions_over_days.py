@@ -63,6 +63,7 @@ def restarted():
     made.loop.close()
 
 
+@pytest.mark.prove
 def test_sessions_go_on_through_restarts_and_keep_every_reason(restarted):
     for until in (100.0, 400.0, 1_300.0, 2_440.0, 4_000.0):
         restarted.live(until)

@@ -78,6 +78,27 @@ async def test_of_missed_ticks_the_latest_is_made_up_for_at_once(ticker, store, 
     }
 
 
+async def test_ticks_go_on_after_the_clock_was_a_day_ahead_and_was_set_back(ticker, store, clock):
+    clock.now = MINUTE + 1
+    await ticker.place()
+    clock.now = MINUTE + 86_401
+    await ticker.place()
+    clock.now = MINUTE + 2
+    ahead = set(await placed(store))
+    for minute in range(1, 4):
+        await ticker.place()
+        clock.now = MINUTE + 60 * minute
+    await ticker.place()
+    assert set(await placed(store)) - ahead == {
+        tick_id("tidy", MINUTE + 60 * minute) for minute in (2, 3, 4)
+    }
+    clock.now = MINUTE + 86_390
+    await ticker.place()
+    found = await placed(store)
+    assert ahead <= set(found)  # and those of that day are there once
+    assert tick_id("tidy", MINUTE + 86_400) in ahead
+
+
 async def test_the_first_process_ever_makes_up_for_nothing(ticker, store, clock):
     clock.now = MINUTE + 3600.5
     await ticker.place()

@@ -38,7 +38,7 @@ def play(
             raise TimeoutError(name)
         return name
 
-    with app.testing(hold_through_backoff=hold) as t:
+    with app.testing(concurrency=1, hold_through_backoff=hold) as t:
         for name in jobs:
             ask.enqueue(name)
         if until is None:

@@ -418,3 +418,26 @@ async def test_a_worker_whose_heartbeat_breaks_ends_and_is_seen_to(app, store):
     made = Engine(store, app.tasks, worker_of(app), QUICK, heart=Broken())
     with pytest.raises(AttributeError, match="a defect"):
         await made.run()
+
+
+async def test_a_worker_that_holds_through_backoff_lets_go_of_it_when_told_to_stop(app, store):
+    settings = replace(QUICK, concurrency=1)
+
+    @app.task(retry=Retry(1, Delays((3600,))))
+    async def ask() -> None:
+        raise TimeoutError
+
+    job = (await store.enqueue([ask.call().job]))[0].id
+    made = Engine(
+        store, app.tasks, worker_of(app, settings), settings, heart=store, hold_through_backoff=True
+    )
+    running = asyncio.ensure_future(made.run())
+
+    async def has_failed() -> bool:
+        return (await found(store, job)).retry_count == 1
+
+    await until(has_failed)
+    assert made.executor.demand == 0
+    made.stop()
+    await running
+    assert not made.cut_off

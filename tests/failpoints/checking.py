@@ -15,9 +15,9 @@ import psycopg
 from mulligan.core.job import ENDED, Job, Lease
 from mulligan.core.outcome import Done
 from mulligan.stores.contract import Count, Store
-from mulligan.testing.history import AnyEvent, Attempt, in_order, load, report, take_stock
-from mulligan.testing.history import check as violations
 from tests.failpoints.scene import Scene
+from tests.history import AnyEvent, Attempt, in_order, load, report, take_stock
+from tests.history import check as violations
 
 # What stays the same for so long is not being written any more.
 SETTLED = 0.05

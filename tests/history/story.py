@@ -5,13 +5,14 @@ from typing import Any, Self
 from msgspec.structs import replace
 
 from mulligan.core.facts import QueueSettings
+from mulligan.core.health import Breaker
 from mulligan.core.job import Enqueued, Lease
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Count
-from mulligan.testing.history import AnyEvent, check
-from mulligan.testing.history import events as told
-from mulligan.testing.history.events import Ending, Kept, New, Taken
+from tests.history import AnyEvent, check
+from tests.history import events as told
+from tests.history.events import Ending, Kept, New, Taken
 
 FRESH = Lane("default", "default", Priority.NORMAL)
 RETRY = Lane("default", "*", Priority.RETRY)
@@ -62,9 +63,11 @@ class Story:
         new = New(job, **(usual | fields))
         return self.tell(told.Enqueue(jobs=[new], answers=answers), lost=lost)
 
-    def claim(self, *jobs: Taken, demand: int = 1, worker: str = "w", left: Any = ()) -> Self:
+    def claim(
+        self, *jobs: Taken, demand: int = 1, worker: str | Worker = "w", left: Any = ()
+    ) -> Self:
         """A worker claims jobs."""
-        who = Worker(worker)
+        who = worker if isinstance(worker, Worker) else Worker(worker)
         return self.tell(told.Claim(worker=who, demand=demand, taken=list(jobs), left=list(left)))
 
     def claim_lost(self, worker: str = "w") -> Self:
@@ -88,10 +91,14 @@ class Story:
         return self.commit(job, token, "again", verdict, **(said | of))
 
     def beat(
-        self, worker: str, *holding: Lease, lost: Any = (), lasting: float = Worker("").lease
+        self,
+        worker: str | Worker,
+        *holding: Lease,
+        lost: Any = (),
+        lasting: float = Worker("").lease,
     ) -> Self:
         """A worker shows what it holds."""
-        who = Worker(worker, lease=lasting)
+        who = worker if isinstance(worker, Worker) else Worker(worker, lease=lasting)
         return self.tell(told.Beat(worker=who, holding=list(holding), lost=list(lost)))
 
     def operate(self, what: Any, job: str, *, done: bool | None = True) -> Self:
@@ -115,6 +122,13 @@ class Story:
     def tally(self, name: str, value: float, *, lost: bool = False) -> Self:
         """A worker tells what it counted."""
         return self.tell(told.Tally(counts=[Count("default", "EU", name, value)]), lost=lost)
+
+    def switch(self, region: str, before: Breaker, after: Breaker, *, lost: bool = False) -> Self:
+        """The breaker of a region is replaced."""
+        event = told.Switch(
+            queue="default", region=region, before=before, after=after, done=not lost
+        )
+        return self.tell(event, lost=lost)
 
     def prune(self, keep_done: float) -> Self:
         """Old jobs are deleted."""

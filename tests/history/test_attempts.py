@@ -3,8 +3,8 @@
 from typing import Any
 
 from mulligan.core.job import Lease
-from mulligan.testing.history import events as told
-from mulligan.testing.history.events import Kept
+from tests.history import events as told
+from tests.history.events import Kept
 from tests.history.story import RETRY, Story, lease
 
 

@@ -1,7 +1,7 @@
 """What is counted: histories whose sums do not add up."""
 
 from mulligan.stores.contract import Count
-from mulligan.testing.history.events import Kept
+from tests.history.events import Kept
 from tests.history.story import Story, lease
 
 

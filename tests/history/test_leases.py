@@ -2,7 +2,7 @@
 
 from mulligan.core.job import Lease
 from mulligan.core.worker import Worker
-from mulligan.testing.history import events as told
+from tests.history import events as told
 from tests.history.story import Story, lease
 
 

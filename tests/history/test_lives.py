@@ -1,7 +1,7 @@
 """Where jobs come from and how they end: histories in which one is lost, doubled or revived."""
 
-from mulligan.testing.history import events as told
-from mulligan.testing.history.events import Kept, New
+from tests.history import events as told
+from tests.history.events import Kept, New
 from tests.history.story import RETRY, Story, lease
 
 
@@ -42,13 +42,18 @@ def test_a_job_whose_enqueue_was_not_answered_may_not_be_there():
 
 
 def test_a_job_that_follows_from_another_may_be_claimed():
-    story = Story().enqueue("a").claim(lease("a", 1)).commit("a", 1, "done", next=[New("a.2")])
+    story = (
+        Story()
+        .enqueue("a")
+        .claim(lease("a", 1))
+        .commit("a", 1, "done", next=[New("a.2", region="default")])
+    )
     assert story.claim(lease("a.2", 1)).broken() == set()
 
 
 def test_that_the_next_stage_runs_tells_that_the_one_before_was_done():
     story = Story().enqueue("a").claim(lease("a", 1))
-    story.commit("a", 1, "done", "lost", next=[New("a.2")]).claim(lease("a.2", 1))
+    story.commit("a", 1, "done", "lost", next=[New("a.2", region="default")]).claim(lease("a.2", 1))
     story.commit("a.2", 1, "done")
     assert story.stock(Kept("a", "done"), Kept("a.2", "done")).broken() == set()
 
@@ -56,7 +61,7 @@ def test_that_the_next_stage_runs_tells_that_the_one_before_was_done():
 def test_what_was_written_is_not_written_again_when_it_is_sent_again():
     story = Story().enqueue("a", max_retries=1).claim(lease("a", 1)).again("a", 1)
     story.claim(lease("a", 2, lane=RETRY, retry_count=1))
-    said = {"next": [New("a.dead")], "number": 2, "type": "E", "message": "no"}
+    said = {"next": [New("a.dead", region="default")], "number": 2, "type": "E", "message": "no"}
     story.commit("a", 2, "dead", "lost", **said).claim(lease("a.dead", 1))
     story.commit("a", 2, "dead", "lost", **said).commit("a", 2, "dead", "already", **said)
     failures = [(1, "E", "no"), (2, "E", "no")]
@@ -69,7 +74,12 @@ def test_a_job_that_was_accepted_is_stored():
 
 
 def test_what_follows_from_an_end_is_stored():
-    story = Story().enqueue("a").claim(lease("a", 1)).commit("a", 1, "done", next=[New("a.2")])
+    story = (
+        Story()
+        .enqueue("a")
+        .claim(lease("a", 1))
+        .commit("a", 1, "done", next=[New("a.2", region="default")])
+    )
     assert story.stock(Kept("a", "done")).broken() == {"nothing is lost"}
 
 

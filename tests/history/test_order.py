@@ -7,9 +7,9 @@ import pytest
 from mulligan import Budget
 from mulligan.core.job import Lease
 from mulligan.core.worker import Worker
-from mulligan.testing.history import AnyEvent, check, in_order
-from mulligan.testing.history import events as told
-from mulligan.testing.history.events import Kept, latest
+from tests.history import AnyEvent, check, in_order
+from tests.history import events as told
+from tests.history.events import Kept, latest
 from tests.history.story import RETRY, Story, lease
 
 
@@ -107,7 +107,7 @@ def test_a_job_that_somebody_held_unheard_was_not_passed():
 def test_what_follows_from_a_commit_without_an_answer_may_be_claimed_while_it_is_under_way():
     story = Seen().enqueue("a").within(1, 2).claim(lease("a", 1)).within(3, 4)
     story.claim(lease("b", 1)).within(5, 100)
-    story.commit("a", 1, "done", "lost", next=[told.New("b")]).within(50, None)
+    story.commit("a", 1, "done", "lost", next=[told.New("b", region="default")]).within(50, None)
 
     assert story.broken() == set()
 

@@ -8,11 +8,11 @@ from mulligan import Budget
 from mulligan.core.fetch import Balanced, Capped, Fifo, RetryFirst, Weighted
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.worker import Worker
-from mulligan.testing.history import events as told
-from mulligan.testing.history.book import Book
-from mulligan.testing.history.check import Reader
-from mulligan.testing.history.queues import LanesKeepOrder
-from mulligan.testing.history.shares import bound
+from tests.history import events as told
+from tests.history.book import Book
+from tests.history.check import Reader
+from tests.history.queues import LanesKeepOrder
+from tests.history.shares import bound
 from tests.history.story import FRESH, RETRY, Story, lease
 
 URGENT = Lane("default", "default", Priority.URGENT)

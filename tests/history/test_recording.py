@@ -9,7 +9,8 @@ from mulligan.core.outcome import Done
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.core.worker import Worker
 from mulligan.stores.memory import MemoryStore
-from mulligan.testing.history import (
+from tests.contract.making import job, jobs
+from tests.history import (
     INVARIANTS,
     InFile,
     InMemory,
@@ -21,8 +22,7 @@ from mulligan.testing.history import (
     report,
     take_stock,
 )
-from mulligan.testing.history.events import Claim, Commit, Enqueue
-from tests.contract.making import job, jobs
+from tests.history.events import Claim, Commit, Enqueue
 from tests.history.story import Story, lease
 
 W = Worker("w")

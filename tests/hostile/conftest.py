@@ -12,6 +12,6 @@ from tests.hostile.running import QUICK
 @pytest.fixture
 async def app(store_url) -> AsyncIterator[Mulligan]:
     """An app without tasks on an empty store."""
-    made = Mulligan(store_url, settings=QUICK, signing_keys=())
+    made = Mulligan(store_url, settings=QUICK)
     yield made
     await asyncio.to_thread(made.close)

@@ -33,7 +33,7 @@ async def working(app: Mulligan) -> AsyncIterator[Engine]:
 @asynccontextmanager
 async def bare(app: Mulligan) -> AsyncIterator[Store]:
     """The app's store, without its keys: as any program that may write to it has it."""
-    unsigned = Mulligan(app.url, signing_keys=())
+    unsigned = Mulligan(app.url)
     unsigned._memory = app._memory
     store = unsigned.make_store()
     await store.open()

@@ -9,6 +9,7 @@ import uuid
 from math import inf, nan
 from typing import Any
 
+import msgspec
 import pytest
 
 from mulligan import InvalidError, Mulligan
@@ -117,6 +118,42 @@ def test_an_annotation_does_not_let_it_through(what):
     refused(take.call, BAD[what], [], {})
     refused(take.call, 1, [BAD[what]], {})
     refused(take.call, 1, [], {"a": BAD[what]})
+
+
+class Tree(msgspec.Struct):
+    """A value that may be nested without end."""
+
+    inner: "Tree | None" = None
+
+
+@pytest.mark.parametrize("levels", [201, 900, 5_000, 10_000])
+def test_an_argument_deeper_than_the_limit_is_refused_whatever_its_annotation(levels):
+    app = Mulligan("memory://")
+
+    @app.task
+    def take(value: Any = None, other: list[Any] | None = None, tree: Tree | None = None): ...
+
+    tree = Tree()
+    for _ in range(levels - 1):
+        tree = Tree(tree)
+    deep = nested("list", levels - 1)
+    for words in (
+        refused(take.call, deep),
+        refused(take.call, other=deep),
+        refused(take.call, tree=tree),
+    ):
+        assert "200 levels deep" in words
+
+
+def test_an_argument_as_deep_as_the_limit_is_taken_whatever_its_annotation():
+    app = Mulligan("memory://")
+
+    @app.task
+    def take(value: Any, other: list[Any], text: str) -> None: ...
+
+    deep = nested("list", 199)
+    take.call(deep, deep, "[" * 1000)
+    take.call(deep, other=deep, text='"' + "[" * 1000)
 
 
 def test_a_payload_over_the_limit_is_refused_with_its_size():

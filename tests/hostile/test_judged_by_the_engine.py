@@ -38,7 +38,7 @@ def test_a_number_that_is_none_is_a_failed_attempt_and_not_null(value):
         assert job.status == "failed"
         [attempt] = job.history()
     assert attempt.type == "ResultNotJson"
-    assert "NaN or Infinity; return text, numbers, lists and dicts" in attempt.message
+    assert "NaN or Infinity; return text, finite numbers, lists and dicts" in attempt.message
 
 
 @pytest.mark.parametrize("value", [[None], {"a": None}, "null", Price(1.0), [1.5, None, "null"]])

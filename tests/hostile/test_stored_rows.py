@@ -167,7 +167,7 @@ async def damaged(
 ) -> AsyncIterator[tuple[Mulligan, Store]]:
     """An app with a job for each kind of damage, which may fail besides, and one after them."""
     async with fresh_url(kind, folder) as url:
-        app = Mulligan(url, settings=QUICK, signing_keys=())
+        app = Mulligan(url, settings=QUICK)
 
         @app.task(retry=SOON)
         async def victim(number: int) -> None:

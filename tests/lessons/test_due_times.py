@@ -3,6 +3,8 @@
 import asyncio
 from itertools import chain
 
+import pytest
+
 from mulligan import Mulligan
 from mulligan.core.budget import Budget
 from mulligan.core.facts import QueueSettings
@@ -70,6 +72,7 @@ async def test_retries_in_backoff_count_against_the_budget_when_they_wake(store,
     assert names(await run_by_policy(store, 5)) == ["later"]
 
 
+@pytest.mark.prove
 async def test_a_hundred_thousand_retries_do_not_delay_other_works_due_times(store, clock):
     """sidekiq#3889: one long set of retries held up all that was scheduled behind it."""
     many = MANY.get(store.url.partition(":")[0], FEWER)

@@ -152,6 +152,6 @@ async def test_a_crash_on_the_last_attempt_does_not_lock_the_queue(store, clock)
     [seized] = await store.seize(1, REAPER)
     await store.commit([decide(seized, Lost(), await store.facts(), 0.0)])
     stored = await store.get("a")
-    assert (stored.status, stored.last_failure_reason) == ("failed", LOST.message)
+    assert (stored.status, stored.last_failure_reason) == ("failed", f"Lost: {LOST.message}")
     assert (await store.enqueue([job("c", unique_key="u")]))[0].created
     assert (await start(store, worker=BOB)).id == "b"

@@ -17,7 +17,6 @@ from tests.stores import fresh_url, require
 SECONDS = 20
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("store", ["sqlite", "redis"])
 async def test_memory_does_not_depend_on_how_many_jobs_wait(store, tmp_path):
     async with fresh_url(store, tmp_path) as url:
@@ -42,7 +41,6 @@ def available() -> list[str]:
     return ["sqlite", *(store for store in SERVERS if os.environ.get(url_variable(store)))]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("store", ["sqlite", *SERVERS])
 def test_a_worker_takes_no_more_memory_or_files_the_longer_it_works(store, soaked):
     require(store)

@@ -21,7 +21,6 @@ SILENT, SPINNING = 2.5, 0.2
 T = TypeVar("T")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("store", list(SERVERS))
 def test_a_worker_is_idle_while_its_store_is_away_and_goes_on_when_it_is_back(store):
     require(store)
@@ -34,7 +33,6 @@ def test_a_worker_is_idle_while_its_store_is_away_and_goes_on_when_it_is_back(st
     assert share < MOST
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("store", list(SERVERS))
 def test_a_server_that_says_nothing_is_given_up_and_used_again_when_it_speaks(store):
     """What it was asked meanwhile it may have heard or not: it can be sent again."""
@@ -53,7 +51,6 @@ def test_a_server_that_says_nothing_is_given_up_and_used_again_when_it_speaks(st
     assert share < SPINNING
 
 
-@pytest.mark.slow
 def test_a_worker_is_idle_while_another_holds_its_file_and_goes_on_after_it(tmp_path):
     url = f"sqlite:///{tmp_path}/jobs.db"
     with worker(url) as process:

@@ -229,7 +229,7 @@ async def test_a_server_whose_store_fails_shows_no_secret(token_file, caplog, mo
     app = Mulligan("memory://")
     store: Any = app.make_store()
 
-    async def away(*_arguments: object) -> None:
+    async def away(*_arguments: object, **_options: object) -> None:
         raise ConnectionError(f"redis://me:{CANARY}@{NOWHERE}/0 refused password={CANARY}")
 
     for name in ("stats", "get", "page", "facts"):

@@ -124,7 +124,7 @@ def test_no_document_holds_a_control_code(spoiled, command):
         json.loads(document)
 
 
-def test_watching_such_a_job_prints_none(spoiled):
+def test_loop_watch_such_a_job_prints_none(spoiled):
     for options in ([], ["--json"]):
         result = run("watch", EVIL, *options, "--store", spoiled)
         assert "FORGED" in result.output

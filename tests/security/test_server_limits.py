@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from mulligan.server import bodies, running
+from mulligan.server import running
 from mulligan.server.routes import ROUTES
 from mulligan.server.tokens import Tokens, digest
 from tests.server.conftest import good, refused
@@ -39,9 +39,12 @@ TOKEN = "r" * 32
         ("/worker/claim", {"worker": "w", "limit": 1001}),
         ("/worker/claim", {"worker": "w", "wait": 31}),
         ("/worker/heartbeat", {"worker": "w", "holding": [{"id": "a", "token": 1}] * 100_001}),
-        ("/worker/ack", {"jobs": [{"id": "a", "token": 1, "result": 1}] * 1001}),
-        ("/worker/nack", {"jobs": [{"id": "a", "token": 1, "reason": "x" * 10_000_000}]}),
-        ("/worker/snooze", {"jobs": [{"id": "a", "token": 1, "delay": -1}]}),
+        ("/worker/ack", {"worker": "w", "jobs": [{"id": "a", "token": 1, "result": 1}] * 1001}),
+        (
+            "/worker/nack",
+            {"worker": "w", "jobs": [{"id": "a", "token": 1, "reason": "x" * 10_000_000}]},
+        ),
+        ("/worker/snooze", {"worker": "w", "jobs": [{"id": "a", "token": 1, "delay": -1}]}),
     ],
 )
 async def test_no_parameter_is_without_a_bound(client, path, body):
@@ -51,8 +54,8 @@ async def test_no_parameter_is_without_a_bound(client, path, body):
     assert len(answer.text) < 2000
 
 
-async def test_a_body_that_does_not_arrive_in_time_is_refused(client, monkeypatch):
-    monkeypatch.setattr(bodies, "READ_WITHIN", 0.05)
+async def test_a_body_that_does_not_arrive_in_time_is_refused(client):
+    client.service.request_within = 0.05
     never = asyncio.Event()
 
     async def slow():
@@ -119,8 +122,8 @@ async def test_a_document_is_no_name(client, value):
         ("/api/jobs/cancel", {"ids": [value]}),
         ("/api/jobs/purge", {"selection": {"status": "done", "queue": value}, "expected": 1}),
         ("/worker/claim", {"worker": value}),
-        ("/worker/ack", {"jobs": [{"id": value, "token": 1, "result": 1}]}),
-        ("/worker/ack", {"jobs": [{"id": "a", "token": {"$gt": 0}, "result": 1}]}),
+        ("/worker/ack", {"worker": "w", "jobs": [{"id": value, "token": 1, "result": 1}]}),
+        ("/worker/ack", {"worker": "w", "jobs": [{"id": "a", "token": {"$gt": 0}, "result": 1}]}),
         ("/worker/leave", {"worker": value}),
     ):
         if value is None and "id" in body:

@@ -20,6 +20,7 @@ from mulligan.core.signing import SIGNATURE, Keys
 from mulligan.server.application import make_application
 from mulligan.server.guard import Guard
 from mulligan.server.service import Service
+from mulligan.server.sessions import new_worker_id
 from mulligan.stores.contract import Selection, Store
 from mulligan.stores.signed import signed
 from tests.contract.making import REAPER, begin
@@ -245,14 +246,28 @@ def test_keys_come_from_the_environment_unless_they_are_given(monkeypatch):
     monkeypatch.setitem(os.environ, KEYS_VARIABLE, f"{KEY},{OTHER}")
     assert repr(Mulligan("memory://").keys) == repr(Keys([KEY, OTHER]))
     assert repr(Mulligan("memory://", signing_keys=[OTHER]).keys) == repr(Keys([OTHER]))
-    assert Mulligan("memory://", signing_keys=()).keys is None
     monkeypatch.setitem(os.environ, KEYS_VARIABLE, "short")
     with pytest.raises(InvalidError, match="signing key 1 has 5 bytes"):
         Mulligan("memory://")
 
 
-def test_without_keys_the_store_is_the_store_itself():
-    app = Mulligan("memory://", signing_keys=())
+@pytest.mark.parametrize("given", [(), [], b""], ids=repr)
+def test_a_list_of_keys_without_a_key_is_refused(given):
+    with pytest.raises(InvalidError, match="signing_keys"):
+        Mulligan("memory://", signing_keys=given)
+
+
+@pytest.mark.parametrize("written", ["", " , ", ",,"])
+def test_a_variable_without_a_key_is_refused(monkeypatch, written):
+    monkeypatch.setenv(KEYS_VARIABLE, written)
+    with pytest.raises(InvalidError, match=f"{KEYS_VARIABLE} '{written}' has no key; unset it"):
+        Mulligan("memory://")
+    assert Mulligan("memory://", signing_keys=[KEY]).keys is not None
+
+
+def test_without_keys_the_store_is_the_store_itself(monkeypatch):
+    monkeypatch.delenv(KEYS_VARIABLE, raising=False)
+    app = Mulligan("memory://")
     assert app.make_store() is app._memory
 
 
@@ -304,10 +319,11 @@ async def test_a_commit_that_another_server_claimed_for_is_checked_too():
     assert app._memory is not None
     await app._memory.enqueue([forged("bad", sink={"task": "tell"}, on_dead="tell")])
     async with served(app) as client:
-        await hold(app._memory, new_worker(app))
+        worker = replace(new_worker(app), id=new_worker_id("http", b""))
+        await hold(app._memory, worker)
         job = await app._memory.get("bad")
         assert job is not None
         lease = {"id": "bad", "token": job.token, "result": 1}
-        await asked(client, "/worker/ack", jobs=[lease])
+        await asked(client, "/worker/ack", worker=worker.id, jobs=[lease])
     jobs = (await app._memory.page(Selection(), 10)).jobs
     assert [job.id for job in jobs] == ["bad"]

@@ -37,6 +37,7 @@ BUILDS_SQL = {
     ("stores/sqlite/_connection.py", "'BEGIN IMMEDIATE' if writes else 'BEGIN'"): "two constants",
     ("stores/sqlite/_enqueue.py", "_INSERT_ALIKE"): "a file of the package, its row repeated",
     ("stores/sqlite/_connection.py", "f'PRAGMA cache_size = -{CACHE_KIB}'"): "a constant",
+    ("stores/sqlite/_reader.py", "f'PRAGMA cache_size = -{CACHE_KIB}'"): "as above",
     ("stores/sqlite/_read.py", "statement"): "one of two constants",
     ("stores/sqlite/_commit.py", "statement"): "a key of a table of constants",
 }

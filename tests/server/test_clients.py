@@ -95,8 +95,8 @@ def test_a_worker_in_javascript_runs_jobs_and_retries(api):
         jobs = ended(api, "a", "b", "c", "d")
     assert (jobs["a"]["result"], jobs["b"]["result"]) == ("HELLO", 5)
     assert (jobs["c"]["status"], jobs["c"]["retry_count"]) == ("failed", 1)
-    assert jobs["c"]["last_failure_reason"] == "no luck"
-    assert jobs["d"]["last_failure_reason"] == "no task is named unknown"
+    assert jobs["c"]["last_failure_reason"] == "Error: no luck"
+    assert jobs["d"]["last_failure_reason"] == "Error: no task is named unknown"
     attempts = api.get("/api/jobs/c/history").json()["attempts"]
     assert [each["type"] for each in attempts] == ["Error", "Error"]
     assert gone(api)
@@ -117,7 +117,8 @@ def test_a_worker_in_shell_runs_jobs_and_retries(api, tmp_path):
         jobs = ended(api, "a", "b", "c", "d")
     assert jobs["a"]["result"] == ["HELLO"]
     assert (jobs["b"]["status"], jobs["b"]["retry_count"]) == ("failed", 0)
-    assert jobs["b"]["last_failure_reason"] == 'there is no "such" thing'
-    assert (jobs["c"]["retry_count"], jobs["c"]["last_failure_reason"]) == (1, "try again \\ later")
-    assert jobs["d"]["last_failure_reason"] == "the server refused the result"
+    assert jobs["b"]["last_failure_reason"] == 'Exit65: there is no "such" thing'
+    assert jobs["c"]["retry_count"] == 1
+    assert jobs["c"]["last_failure_reason"] == "Exit1: try again \\ later"
+    assert jobs["d"]["last_failure_reason"] == "Error: the server refused the result"
     assert gone(api)

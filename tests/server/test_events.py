@@ -113,6 +113,22 @@ async def test_a_store_that_is_away_is_looked_at_again(world):
     hub.leave(listener)
 
 
+async def test_a_defect_does_not_end_the_news(world, caplog):
+    hub = Hub(world.look, every=0.001)
+    listener, stream, _ = await listen(hub)
+    look = world.look
+
+    async def broken():
+        hub._look = look
+        world.regions = {}
+        raise KeyError("a defect")
+
+    hub._look = broken
+    assert read(await anext(stream))[1]["regions"] == {"US": None}
+    assert "a defect" in caplog.text
+    hub.leave(listener)
+
+
 async def test_stopping_ends_every_stream(world):
     hub = Hub(world.look, every=3600)
     _, stream, _ = await listen(hub)

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from mulligan.core.errors import StoreUnavailableError
 from mulligan.server.idempotency import KEEP, KEEP_UNANSWERED
 from mulligan.stores.contract import Selection
 from tests.server.conftest import good, refused
@@ -41,8 +42,21 @@ async def test_a_key_belongs_to_one_request(client, store):
 async def test_a_key_is_forgotten_after_a_day(client, store, clock):
     await good(client.post("/api/jobs", json=JOB, headers=KEY))
     clock.advance(KEEP)
-    await good(client.post("/api/jobs", json=JOB, headers=KEY))
+    await good(client.post("/api/jobs", json={"task": "other"}, headers=KEY))
     assert await count(store) == 2
+
+
+async def test_the_jobs_of_a_repeated_request_are_the_same_as_long_as_they_are_stored(
+    client, store, clock
+):
+    first = await good(client.post("/api/jobs", json=JOB, headers=KEY))
+    clock.advance(KEEP)
+    again = await good(client.post("/api/jobs", json=JOB, headers=KEY))
+    assert again == first | {"created": False}
+    await store.cancel([first["id"]], "withdrawn")
+    await store.purge([first["id"]])
+    clock.advance(KEEP)
+    assert (await good(client.post("/api/jobs", json=JOB, headers=KEY)))["created"]
 
 
 async def test_while_the_first_is_under_way_the_second_is_refused(client, serve, store):
@@ -97,24 +111,43 @@ async def test_a_refused_write_leaves_its_key_free(client, store):
 
 
 async def test_a_server_that_died_half_way_holds_up_its_key_for_two_minutes(client, store, clock):
-    enqueue = store.enqueue
+    enqueue, note = store.enqueue, store.note
 
     async def die(jobs):
+        async def gone(key, value, keep):
+            raise StoreUnavailableError("nobody is there")
+
+        store.note = gone
         raise asyncio.CancelledError
 
-    store.enqueue, note = die, store.note
-
-    async def gone(key, value, keep):
-        if value is not None:
-            await note(key, value, keep)
-
-    store.note = gone
+    store.enqueue = die
     asked = asyncio.ensure_future(client.post("/api/jobs", json=JOB, headers=KEY))
     await asyncio.wait([asked])
     store.enqueue, store.note = enqueue, note
     await refused(client.post("/api/jobs", json=JOB, headers=KEY), 409, "under way")
     clock.advance(KEEP_UNANSWERED)
     await good(client.post("/api/jobs", json=JOB, headers=KEY))
+
+
+async def test_a_key_whose_outcome_is_unknown_still_belongs_to_its_request(client, store):
+    enqueue = store.enqueue
+
+    async def away(jobs):
+        raise StoreUnavailableError("nobody is there")
+
+    store.enqueue = away
+    await refused(client.post("/api/jobs", json=JOB, headers=KEY), 503)
+    store.enqueue = enqueue
+    await refused(client.post("/api/jobs", json={"task": "other"}, headers=KEY), 422, "another")
+    await good(client.post("/api/jobs", json=JOB, headers=KEY))
+    assert await count(store) == 1
+
+
+async def test_a_job_keeps_the_id_that_its_request_gives_it(client, store):
+    jobs = [{"task": "send", "id": "mine"}, {"task": "send"}, {"task": "send", "id": None}]
+    first = await good(client.post("/api/jobs", json=jobs, headers=KEY))
+    assert first[0] == {"id": "mine", "created": True}
+    assert len({each["id"] for each in first}) == 3
 
 
 async def test_a_key_must_be_short_and_printable(client):

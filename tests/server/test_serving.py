@@ -6,12 +6,11 @@ import socket
 import subprocess
 import sys
 from functools import partial
-from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.cli.running import process, read_until, refused
+from tests.cli.running import good, process, read_until, refused
 from tests.server.serving import PATIENCE, client_of, server
 
 APP = "tests.server.apps:app"
@@ -76,7 +75,7 @@ def test_with_an_app_its_queues_are_configured_and_its_tasks_known(url):
 
 
 def test_a_read_only_server_does_not_make_a_store(url, tmp_path):
-    said = refused(1, "serve", "--store", url, "--read-only")
+    said = refused(1, "serve", "--store", url, "--read-only", "--port", "0")
     assert "there is no file" in said
 
 
@@ -138,7 +137,7 @@ def test_it_says_where_it_listens_and_who_may_ask(url, tmp_path):
     tokens.write_text("read " + "r" * 32)
     tokens.chmod(0o600)
     arguments = ["--store", url, "--port", "0", "--token-file", str(tokens), "--read-only"]
-    Path(url.removeprefix("sqlite:///")).touch()
+    good("migrate", "--store", url)
     with process("serve", *arguments) as it:
         said = "\n".join(read_until(it, "ready for requests"))
     assert "http://127.0.0.1:" in said

@@ -122,7 +122,7 @@ async def test_tasks_are_those_of_the_app(client, serve):
     assert ask == {
         "name": "ask",
         "queue": "questions",
-        "region": "default",
+        "region": "*",
         "judged": True,
         "parameters": ["question", "limit"],
     }

@@ -44,9 +44,10 @@ def address(tmp_path_factory):
         worker = post("/worker/join", {})["worker"]
         claimed = post("/worker/claim", {"worker": worker, "limit": 4})["jobs"]
         done, dead, again, _ = [{"id": job["id"], "token": job["token"]} for job in claimed]
-        post("/worker/ack", {"jobs": [done | {"result": [1]}]})
+        post("/worker/ack", {"worker": worker, "jobs": [done | {"result": [1]}]})
         failed = {"reason": "no", "permanent": True}
-        post("/worker/nack", {"jobs": [dead | failed, again | failed | {"permanent": False}]})
+        lost = [dead | failed, again | failed | {"permanent": False}]
+        post("/worker/nack", {"worker": worker, "jobs": lost})
         yield found
 
 
@@ -61,13 +62,7 @@ def test_every_route_keeps_its_promises(row, address):
     says = operation.definition.raw
     modes = list(GenerationMode) if says["parameters"] or row.body else [GenerationMode.POSITIVE]
 
-    @settings(
-        max_examples=10,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    @settings(max_examples=10, suppress_health_check=list(HealthCheck))
     @given(case=one_of([operation.as_strategy(generation_mode=mode) for mode in modes]))
     def check(case):
         case.call_and_validate(base_url=address, checks=checks)

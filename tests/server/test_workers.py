@@ -11,6 +11,7 @@ from mulligan.core.job import NewJob, encode
 from mulligan.core.lane import Lane
 from mulligan.core.settings import Settings
 from mulligan.core.worker import Worker
+from mulligan.server.tokens import Tokens, digest
 from tests.cli.running import claim as claim_in_process
 from tests.cli.running import fail
 from tests.server.apps import app
@@ -21,7 +22,7 @@ def job(name, retry=None, queue="mail", **body):
     """A job whose first retry is due after 5 s, and that has one retry."""
     policy = retry or Retry(1, Delays((5.0,)))
     whole = {"task": "send", "args": [name], "kwargs": {"n": 1}, "retry": policy, **body}
-    return NewJob(name, queue, whole["task"], encode(whole))
+    return NewJob(name, queue, whole["task"], encode(whole), "default")
 
 
 async def join(client, **more):
@@ -29,9 +30,15 @@ async def join(client, **more):
     return (await good(client.post("/worker/join", json=asked)))["worker"]
 
 
+# Which worker was given each lease.
+HOLDERS: dict[tuple[str, int], str] = {}
+
+
 async def claim(client, worker, limit=10, wait=0.0):
     asked = {"worker": worker, "limit": limit, "wait": wait}
-    return (await good(client.post("/worker/claim", json=asked)))["jobs"]
+    jobs = (await good(client.post("/worker/claim", json=asked)))["jobs"]
+    HOLDERS.update({(job["id"], job["token"]): worker for job in jobs})
+    return jobs
 
 
 async def take(client, worker):
@@ -41,7 +48,12 @@ async def take(client, worker):
 
 
 async def say(client, verb, *jobs):
-    return (await good(client.post(f"/worker/{verb}", json={"jobs": jobs})))["jobs"]
+    return (await good(client.post(f"/worker/{verb}", json=said(*jobs))))["jobs"]
+
+
+def said(*jobs):
+    """What the worker of these jobs sends about them."""
+    return {"worker": HOLDERS[jobs[0]["id"], jobs[0]["token"]], "jobs": jobs}
 
 
 @pytest.fixture
@@ -95,10 +107,10 @@ async def test_verdicts_are_given_item_by_item(client, store):
     worker = await join(client)
     held = await take(client, worker)
     await store.cancel(["b"], "withdrawn")
-    said = [held["a"], held["b"], {"id": "nowhere", "token": 1}]
-    first = await say(client, "ack", *said)
+    items = [held["a"], held["b"], {"id": "nowhere", "token": 1}]
+    first = await say(client, "ack", *items)
     assert [each["verdict"] for each in first] == ["written", "stale", "stale"]
-    again = await say(client, "ack", *said)
+    again = await say(client, "ack", *items)
     assert [each["verdict"] for each in again] == ["already", "stale", "stale"]
     await client.service.reporter.report()
     assert (await store.facts()).health_of("mail", "default").succeeded == 1
@@ -245,7 +257,7 @@ async def test_a_stopping_server_lets_go_of_those_who_wait(client, store, asleep
 
 async def test_what_was_claimed_for_a_client_that_is_gone_is_returned(client, store, asleep):
     worker = await join(client)
-    session = await client.service.sessions.of(worker)
+    session = await client.service.sessions.of(worker, b"")
     gone, claiming = asyncio.Event(), store.claim
     waiting = asyncio.ensure_future(client.service.sessions.claim(session, 1, 30, gone.wait))
     await asleep.wait()
@@ -265,7 +277,7 @@ async def test_what_was_claimed_for_a_client_that_is_gone_is_returned(client, st
 
 async def test_nothing_more_is_claimed_for_a_client_that_is_gone(client, store, asleep):
     worker = await join(client)
-    session = await client.service.sessions.of(worker)
+    session = await client.service.sessions.of(worker, b"")
     gone = asyncio.Event()
     waiting = asyncio.ensure_future(client.service.sessions.claim(session, 1, 30, gone.wait))
     await asleep.wait()
@@ -360,7 +372,7 @@ async def test_without_the_app_a_judged_result_is_refused_and_nothing_written(
     await store.enqueue([job("a"), job("b", **mark)])
     worker = await join(client)
     held = await take(client, worker)
-    asked = {"jobs": [held["a"], held["b"]]}
+    asked = said(held["a"], held["b"])
     problem = await refused(client.post("/worker/ack", json=asked), 409, "mulligan serve APP")
     assert problem["jobs"] == ["b"]
     assert (await store.get("a")).status == "processing"
@@ -370,13 +382,13 @@ async def test_without_the_app_a_judged_result_is_refused_and_nothing_written(
     assert answer["outcome"] == "retry"
 
 
-async def test_a_result_over_the_limit_is_a_failed_attempt(serve, store):
+async def test_a_result_over_the_limit_fails_the_job_for_good(serve, store):
     client = serve(settings=Settings(result_limit=100))
     await store.enqueue([job("a")])
     worker = await join(client)
     held = await take(client, worker)
     (answer,) = await say(client, "ack", held["a"] | {"result": "x" * 100})
-    assert answer["outcome"] == "retry"
+    assert answer["outcome"] == "failed"
     assert "more than the 100 allowed" in answer["reason"]
 
 
@@ -389,15 +401,67 @@ async def test_a_result_over_the_limit_is_a_failed_attempt(serve, store):
         ("join", {"name": "a b"}, "regex"),
         ("claim", {"worker": "w", "limit": 1001}, "<= 1000"),
         ("claim", {"worker": "w", "wait": 31}, "<= 30"),
-        ("ack", {"jobs": []}, "length >= 1"),
-        ("ack", {"jobs": [{"id": "a", "token": 1}] * 1001}, "length <= 1000"),
-        ("ack", {"jobs": [{"id": "a"}]}, "`token`"),
-        ("nack", {"jobs": [{"id": "a", "token": 1}]}, "`reason`"),
-        ("nack", {"jobs": [{"id": "a", "token": 1, "reason": "x", "delay": -1}]}, ">= 0"),
+        ("ack", {"jobs": [{"id": "a", "token": 1}]}, "`worker`"),
+        ("ack", {"worker": "w", "jobs": []}, "length >= 1"),
+        ("ack", {"worker": "w", "jobs": [{"id": "a", "token": 1}] * 1001}, "length <= 1000"),
+        ("ack", {"worker": "w", "jobs": [{"id": "a"}]}, "`token`"),
+        ("nack", {"worker": "w", "jobs": [{"id": "a", "token": 1}]}, "`reason`"),
+        (
+            "nack",
+            {"worker": "w", "jobs": [{"id": "a", "token": 1, "reason": "x", "delay": -1}]},
+            ">= 0",
+        ),
     ],
 )
 async def test_what_breaks_a_rule_is_refused_with_the_rule(client, path, asked, words):
     await refused(client.post(f"/worker/{path}", json=asked), 422, words)
+
+
+async def test_no_worker_speaks_for_another(serve, store, tmp_path):
+    """Not with its own token for the other's id, nor with its own id for the other's lease."""
+    keys = {name: name * 32 for name in "ab"}
+    roles = {digest(key): frozenset({"worker"}) for key in keys.values()}
+    one, two = (
+        serve(tokens=Tokens(roles), headers={"Authorization": f"Bearer {key}"})
+        for key in keys.values()
+    )
+    await store.enqueue([job("a")])
+    mine, theirs = await join(one), await join(two)
+    held = (await take(one, mine))["a"]
+    for path, asked in (
+        ("heartbeat", {"worker": mine, "holding": []}),
+        ("claim", {"worker": mine}),
+        ("leave", {"worker": mine}),
+        ("ack", {"worker": mine, "jobs": [held]}),
+        ("nack", {"worker": mine, "jobs": [held | {"reason": "x"}]}),
+        ("snooze", {"worker": mine, "jobs": [held | {"delay": 1}]}),
+        ("return", {"worker": mine, "jobs": [held]}),
+    ):
+        await refused(two.post(f"/worker/{path}", json=asked), 404, "with this token")
+    for client in (two, serve(tokens=Tokens(roles), headers=dict(two.headers))):
+        asked = {"worker": theirs, "jobs": [held]}
+        (answer,) = (await good(client.post("/worker/ack", json=asked)))["jobs"]
+        assert answer["verdict"] == "stale"
+        coming = held | {"token": held["token"] + 1}
+        asked = {"worker": theirs, "jobs": [coming]}
+        (answer,) = (await good(client.post("/worker/ack", json=asked)))["jobs"]
+        assert answer["verdict"] == "stale"
+    (answer,) = await say(one, "ack", held)
+    assert answer["outcome"] == "done"
+
+
+async def test_nobody_speaks_for_a_worker_in_process(client, store):
+    await store.enqueue([job("a")])
+    (claimed,) = await claim_in_process(store, 1)
+    lease = {"id": claimed.id, "token": claimed.token}
+    for path, more in (("heartbeat", {}), ("claim", {}), ("leave", {}), ("ack", {"jobs": [lease]})):
+        asked = client.post(f"/worker/{path}", json={"worker": claimed.worker, **more})
+        await refused(asked, 404, "join again")
+    mine = await join(client)
+    asked = {"worker": mine, "jobs": [lease]}
+    (answer,) = (await good(client.post("/worker/ack", json=asked)))["jobs"]
+    assert answer["verdict"] == "stale"
+    assert (await store.get("a")).status == "processing"
 
 
 async def test_the_stage_after_an_acked_one_is_enqueued_in_the_same_step(serve, store):
@@ -409,4 +473,4 @@ async def test_the_stage_after_an_acked_one_is_enqueued_in_the_same_step(serve, 
     lease = {"id": first["id"], "token": first["token"]}
     await say(client, "ack", lease | {"result": {"category": "fine"}})
     following = await store.get(f"{first['id']}.2")
-    assert (following.task, following.lane) == ("deliver", Lane("default", "default", 0))
+    assert (following.task, following.lane) == ("deliver", Lane("default", "*", 0))

@@ -55,9 +55,10 @@ def _bring_up(store: str, servers: ExitStack) -> dict[str, str]:
     try:
         server = servers.enter_context(SHARED_SERVERS[store]())
     except Unavailable as error:
-        print(f"{store}: not available: {error}", flush=True)
+        print(f"{store}: not available: {error}", file=sys.stderr, flush=True)
         return {unavailable_variable(store): str(error)}
-    print(f"{store}: {server.url} ({time.monotonic() - began:.1f} s)", flush=True)
+    took = f"{time.monotonic() - began:.1f} s"
+    print(f"{store}: {server.url} ({took})", file=sys.stderr, flush=True)
     return {url_variable(store): server.url}
 
 

@@ -4,6 +4,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,7 +31,7 @@ def install(package: str) -> None:
     """
     if not root_on_debian():
         raise Unavailable(f"install {package} (installed automatically only as root on Debian)")
-    print(f"installing {package} from Debian's packages", flush=True)
+    print(f"installing {package} from Debian's packages", file=sys.stderr, flush=True)
     with locked(LOCK), _no_services():
         _apt("update")
         _apt("install", "--no-install-recommends", package)

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import psycopg
 
-from tests.servers import _debian
+from tests.servers import _debian, _packages
 from tests.servers._server import LOOPBACK, Server, Unavailable, leash
 
 DEBIAN = Path("/usr/lib/postgresql")
 USER = "postgres"
+# the programs of a server of another version
+PROGRAMS = "MULLIGAN_TEST_POSTGRES_PROGRAMS"
 
 
 class PostgresServer(Server):
@@ -24,16 +26,20 @@ class PostgresServer(Server):
     name = "postgres"
     stop_signal = signal.SIGQUIT  # at once: the data is about to be removed
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.programs = Path()
+
     @property
     def url(self) -> str:
         return f"postgresql://{USER}@{LOOPBACK}:{self.port}/postgres"
 
     def prepare(self) -> None:
-        if _programs() is None:
-            _debian.install("postgresql")
+        self.programs = _programs()
         if os.geteuid() == 0:
             shutil.chown(self.folder, USER, USER)
-        command = [*leash(user=_user()), str(_program("initdb")), "-D", str(self.folder / "data")]
+        command = [*leash(user=_user()), str(self.programs / "initdb")]
+        command += ["-D", str(self.folder / "data")]
         command += ["-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
@@ -47,7 +53,8 @@ class PostgresServer(Server):
             "max_connections": "200",
         }
         words = [word for key, value in options.items() for word in ("-c", f"{key}={value}")]
-        self.spawn([*leash(user=_user()), _program("postgres"), "-D", self.folder / "data", *words])
+        program, data = self.programs / "postgres", self.folder / "data"
+        self.spawn([*leash(user=_user()), program, "-D", data, *words])
 
     def answers(self) -> bool:
         try:
@@ -61,17 +68,33 @@ def _user() -> str | None:
     return USER if os.geteuid() == 0 else None
 
 
-def _program(name: str) -> Path:
-    programs = _programs()
-    if programs is None:
-        raise Unavailable("no PostgreSQL server found after its installation")
-    return programs / name
+def _programs() -> Path:
+    """The folder with the server's programs: chosen, Debian's, on the PATH, or npm's.
+
+    Raises Unavailable where there are none and none can be had.
+    """
+    if chosen := os.environ.get(PROGRAMS):
+        return _usable(Path(chosen))
+    if found := _installed():
+        return found
+    if not _debian.root_on_debian():
+        return _packages.postgres_programs()
+    _debian.install("postgresql")
+    if found := _installed():
+        return found
+    raise Unavailable("no PostgreSQL server found after its installation")
 
 
-def _programs() -> Path | None:
-    """The folder with the server's programs: Debian's newest, or the one on the PATH."""
+def _installed() -> Path | None:
     versions = [path for path in DEBIAN.glob("*/bin") if (path / "initdb").exists()]
     if versions:
         return max(versions, key=lambda path: float(path.parent.name))
     initdb = shutil.which("initdb")
     return Path(initdb).resolve().parent if initdb else None
+
+
+def _usable(programs: Path) -> Path:
+    """The programs where the user that runs them can come to them, with their libraries."""
+    if os.geteuid() != 0:
+        return programs
+    return _packages.for_everybody(programs.parent) / programs.name

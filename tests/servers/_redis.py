@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 
-from tests.servers import _debian
+from tests.servers import _debian, _packages
 from tests.servers._server import LOOPBACK, Server, leash
+
+# a server of another version, or of Valkey
+PROGRAM = "MULLIGAN_TEST_REDIS_SERVER"
 
 
 class RedisServer(Server):
@@ -19,6 +23,7 @@ class RedisServer(Server):
     def __init__(self, *, fsync: str = "always") -> None:
         super().__init__()
         self.fsync = fsync
+        self.program = ""
         self.further: dict[str, str] = {}  # options, by name
 
     @property
@@ -26,8 +31,7 @@ class RedisServer(Server):
         return f"redis://{LOOPBACK}:{self.port}/0"
 
     def prepare(self) -> None:
-        if shutil.which("redis-server") is None:
-            _debian.install("redis-server")
+        self.program = _program()
         (self.folder / "data").mkdir()
 
     def launch(self) -> None:
@@ -42,7 +46,7 @@ class RedisServer(Server):
             **self.further,
         }
         words = [word for key, value in options.items() for word in (f"--{key}", value)]
-        self.spawn([*leash(), "redis-server", *words])
+        self.spawn([*leash(), self.program, *words])
 
     def answers(self) -> bool:
         try:
@@ -51,3 +55,15 @@ class RedisServer(Server):
                 return client.recv(16).startswith(b"+PONG")  # an error while it loads its file
         except OSError:
             return False
+
+
+def _program() -> str:
+    """The server that was chosen, the one on the PATH, Debian's, or PyPI's. Raises Unavailable."""
+    if chosen := os.environ.get(PROGRAM):
+        return chosen
+    if found := shutil.which("redis-server"):
+        return found
+    if not _debian.root_on_debian():
+        return str(_packages.redis_server())
+    _debian.install("redis-server")
+    return "redis-server"

@@ -43,7 +43,7 @@ def test_several_policies_are_drawn_on_one_scale_of_time():
     assert len(of_kind(picture, "attempt")) == 14
 
 
-@pytest.mark.unmeasured
+@pytest.mark.prove
 def test_of_many_attempts_it_shows_how_busy_each_region_was():
     run = play_builtin("retry-storm")
     picture = drawn(run)
@@ -52,7 +52,7 @@ def test_of_many_attempts_it_shows_how_busy_each_region_was():
     assert len(chart([run])) < 200_000
 
 
-@pytest.mark.unmeasured
+@pytest.mark.prove
 def test_outages_and_open_breakers_are_lines_above_their_region():
     run = play_builtin("regional-outage")
     picture = drawn(run)

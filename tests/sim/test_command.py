@@ -99,7 +99,7 @@ def test_a_png_without_its_library_is_refused_with_the_remedy(tmp_path, monkeypa
     assert not (tmp_path / "chart.png").exists()
 
 
-@pytest.mark.unmeasured
+@pytest.mark.prove
 def test_an_outage_shows_when_its_breaker_opened_and_closed():
     said = good("simulate", "regional-outage")
     assert "US: breaker opened, s" in said

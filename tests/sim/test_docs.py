@@ -6,8 +6,10 @@ Where a table differs, the assertion shows the one to put there; `make charts` d
 import re
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from mulligan.cli.simulate import region_rows
-from mulligan.sim import builtin_names, read_scenario, simulate, summary
+from mulligan.sim import builtin_names, load_scenario, read_scenario, simulate, summary
 from tests.sim.playing import play_builtin
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -64,3 +66,16 @@ def test_the_outage_comes_out_as_the_page_says():
     assert f"{breaker['closed'] - outage['end']:.1f} s after the outage ended" in PAGE
     assert not found["failed"] + found["unfinished"]
     assert f"gone {found['makespan'] - breaker['closed']:.0f} s later" in PAGE
+
+
+def test_the_black_hole_comes_out_as_the_table_says():
+    hole = load_scenario("black-hole")
+    found = [summary(simulate(replace(hole, breaker=on))) for on in (True, False)]
+    rows = {
+        "dead letters": [each["failed"] for each in found],
+        "attempts that failed in US": [each["regions"]["US"]["failures"] for each in found],
+        "attempts in all": [each["attempts"] for each in found],
+    }
+    shown = [f"| {name} | {on} | {off} |" for name, (on, off) in rows.items()]
+    assert between(FAIRNESS, "black-hole").splitlines()[2:] == shown
+    assert rows["dead letters"][0] == 0

@@ -31,6 +31,7 @@ def test_the_same_seed_gives_the_same_bytes_in_any_process(name):
     assert in_a_process("1", name) != in_a_process("1", name, "--seed", "2")
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("name", builtin_names())
 def test_chores_that_sleep_change_nothing(name):
     scenario = load_scenario(name)

@@ -198,7 +198,7 @@ def saved(tmp_path, *lines):
         ([HEADER, JOB | {"created_at": "x"}], 2, "Expected `float`"),
         ([HEADER, JOB | {"arrived_at": -1}], 2, "a time that is none"),
         ([HEADER, JOB | {"ended_at": 1.0}], 2, "ended before it began"),
-        ([HEADER, JOB | {"priority": 7}], 2, "priority 7 must be 0 or 2"),
+        ([HEADER, JOB | {"priority": 7}], 2, "priority 7 must be 0, 1 or 2"),
         ([HEADER, JOB | {"retry": {"max_retries": -1}}], 2, "max_retries -1"),
         ([HEADER, JOB | {"status": "cancelled", "started_at": None}], 2, "no job"),
     ],

@@ -208,13 +208,13 @@ def test_the_recipe_is_the_command_line_of_a_worker(tmp_path):
     kind = Kind(
         "eu", app="shop:app", queues=("a", "b"), region="EU", concurrency=5, only="retries", min=1
     )
-    first, second = (recipe_for(kind, n, tmp_path / "s.lock", 9) for n in (1, 2))
+    first, second = (recipe_for(kind, n, tmp_path / "s.lock", 9, kept=n == 1) for n in (1, 2))
     assert first.command[3:] == (
         "worker", "shop:app", "--region", "EU", "--queues", "a,b", "--concurrency", "5",
         "--only", "retries", "--name", "eu-1", "--drain-timeout", "30",
         "--supervisor", str(tmp_path / "s.lock"), "--orphan-grace", "9",
     )  # fmt: skip
-    assert "--idle-exit" not in first.command, "the first `min` stay"
+    assert "--idle-exit" not in first.command, "it stays"
     assert second.command[-8:-4] == ("--name", "eu-2", "--drain-timeout", "30")
     assert "--idle-exit" in second.command
     assert first.mark != second.mark
@@ -222,7 +222,7 @@ def test_the_recipe_is_the_command_line_of_a_worker(tmp_path):
 
 def test_a_password_is_not_on_the_command_line(tmp_path):
     url = "redis://me:secret@host/0"
-    recipe = recipe_for(Kind("d", service=True, store=url), 1, tmp_path / "s.lock", 9)
+    recipe = recipe_for(Kind("d", service=True, store=url), 1, tmp_path / "s.lock", 9, kept=True)
     assert "housekeep" in recipe.command
     assert not any("secret" in word for word in recipe.command)
     assert recipe.env["MULLIGAN_STORE"] == url

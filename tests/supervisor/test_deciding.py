@@ -33,6 +33,7 @@ def states(draw) -> tuple[Kind, list[SlotView], int]:
             draw(st.integers(0, 200)),
             outdated=draw(st.booleans()),
             rest=draw(st.floats(-5, 5)),
+            kept=draw(st.booleans()),
         )
         for number in range(most + draw(st.integers(0, 2)))
     ]
@@ -55,7 +56,11 @@ def test_what_is_done_is_possible_and_never_too_much(state, since, surplus):
     assert ends <= set(alive(slots))
     occupied = len(slots) - len(fillable)
     assert not starts or occupied + len(starts) <= kind.max_concurrent
-    assert not starts or len(alive(slots)) - len(ends) + len(starts) <= wanted
+    # one more than are wanted, if it is to succeed one that is worn
+    worn = any(s.outdated or kind.max_runtime is not None for s in slots if s.phase == "running")
+    assert not starts or len(alive(slots)) - len(ends) + len(starts) <= wanted + worn
+    assert not (starts and worn and len(alive(slots)) > wanted)
+    assert sum(action.kept for action in actions if isinstance(action, Start)) <= kind.min
     if kind.cooldown:
         assert len(starts) <= (since >= kind.cooldown)
 
@@ -103,7 +108,8 @@ def test_a_draining_process_counts_as_there_and_not_as_working():
 def test_the_outdated_are_replaced_one_at_a_time_while_all_the_others_are_well():
     old = [running(1, outdated=True), running(2, outdated=True)]
     one = [Replace(1, "the fleet file changed")]
-    assert decide(KIND, old, 2, LONG)[:1] == one
+    full = replace(KIND, max_concurrent=2)
+    assert decide(full, old, 2, LONG)[:1] == one
     assert not [a for a in decide(KIND, old, 3, LONG) if isinstance(a, Replace)]
     for phase in ("starting", "draining"):
         assert decide(KIND, [*old, SlotView(3, phase)], 2, LONG) == []
@@ -113,6 +119,25 @@ def test_the_old_are_replaced_one_at_a_time():
     kind = replace(KIND, max_runtime=60.0)
     slots = [running(1, age=59.0), running(2, age=61.0), running(3, age=62.0)]
     assert decide(kind, slots, 3, LONG) == [Replace(2, "max_runtime 60 s")]
+
+
+def test_a_worn_process_is_told_to_go_when_its_successor_is_ready_where_there_is_room_for_both():
+    kind = replace(KIND, min=1, max_runtime=60.0)
+    old, empty = running(1, age=61.0, kept=True), EMPTY[1:]
+    assert decide(kind, [old, *empty], 1, LONG) == [Start(2, kept=True)]
+    started = SlotView(2, "starting", kept=True)
+    assert decide(kind, [old, started, EMPTY[2]], 1, LONG) == []
+    ready = running(2, kept=True)
+    assert decide(kind, [old, ready, EMPTY[2]], 1, LONG) == [Replace(1, "max_runtime 60 s")]
+    gone = [SlotView(1, "empty"), ready, EMPTY[2]]
+    assert decide(kind, gone, 1, LONG) == []
+    assert decide(kind, gone, 2, LONG) == [Start(1, kept=False)], "above min: it may end when idle"
+
+
+def test_of_a_service_there_are_never_two():
+    service = Kind("k", service=True, min=1, max_concurrent=2, max_runtime=60.0, cooldown=0.0)
+    slots = [running(1, age=61.0, kept=True), SlotView(2, "empty")]
+    assert Replace(1, "max_runtime 60 s") in decide(service, slots, 1, LONG)
 
 
 def test_all_that_are_too_big_are_replaced_at_once():

@@ -159,6 +159,18 @@ def test_a_worker_older_than_max_runtime_is_drained_and_replaced(fleet, enqueue,
     eventually(lambda: statuses(on_store, [job]) == ["done"])
 
 
+def test_a_successor_is_ready_before_a_worker_is_replaced_and_stays_as_it_did(fleet):
+    fleet.write(mail={"min": 1, "max_concurrent": 2, "max_runtime": 1.5, "idle_exit": 0.2})
+    fleet.start()
+    fleet.ready("mail", 1)
+    fleet.heard("replacing", "mail-1", "max_runtime 1.5 s")
+    said = [(event["event"], event.get("slot")) for event in fleet.events]
+    assert said.index(("ready", "mail-2")) < said.index(("replacing", "mail-1"))
+    # Only what replaced it may replace the successor: it does not end when idle.
+    fleet.heard("replacing", "mail-2", "max_runtime 1.5 s")
+    assert not fleet.all("ended", text="idle") + fleet.all("died")
+
+
 def test_a_worker_over_its_memory_limit_is_drained_and_replaced(fleet, enqueue):
     fleet.write(mail={"memory_limit": "250 MiB"})
     fleet.start()

@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mulligan.core.facts import Facts, Region
+from mulligan.core.budget import Budget
+from mulligan.core.facts import Facts, QueueSettings, Region
+from mulligan.core.fetch import Capped
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.worker import Worker, WorkerView
 from mulligan.stores.contract import LaneStats, Stats
@@ -124,6 +126,24 @@ def test_the_wait_is_that_of_the_oldest_and_delayed_jobs_do_not_wait():
         frozenset(),
     )
     assert found == Load(1, 60.0, 0)
+
+
+def test_of_what_a_budget_holds_back_no_more_counts_than_it_lets_start_and_its_wait_not_at_all():
+    budget = QueueSettings(budget=Budget(limit=10, per=3600))
+    facts = Facts(regions=FACTS.regions, queues={"q": budget})
+    retries = (line("*", Priority.RETRY, 300, due=10.0), line("EU", Priority.RETRY, 8, due=10.0))
+    fresh = line("EU", Priority.NORMAL, 3, due=95.0)
+    assert load_of(EU, stats(*retries), facts, frozenset()) == Load(10, 0.0, 0)
+    assert load_of(EU, stats(*retries, fresh), facts, frozenset()) == Load(13, 5.0, 0)
+    assert load_of(EU, stats(*retries[1:]), facts, frozenset()).ready == 8
+    kind = replace(EU, store="x", slots=5, min=0, max_concurrent=40)
+    load = load_of(kind, stats(*retries), facts, frozenset())
+    assert wanted(kind, load, 2).number == 2, "however long they have waited"
+
+
+def test_of_what_a_cap_holds_back_no_more_counts_than_the_cap():
+    facts = Facts(regions=FACTS.regions, queues={"q": QueueSettings(Capped(4))})
+    assert load_of(EU, stats(line("*", Priority.RETRY, 9)), facts, frozenset()).ready == 4
 
 
 def test_busy_are_the_jobs_of_its_own_live_workers():

@@ -29,9 +29,9 @@ def test_it_rests_twice_as_long_after_each_death_in_a_row(tmp_path: Path, clock:
     slot = Slot(KIND, 1, tmp_path, clock)
     assert [slot.rest(0.5, 0.0) for _ in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60]
     assert slot.phase == "resting"
-    assert slot.view("").rest == 60
+    assert slot.view("", "").rest == 60
     clock.advance(61)
-    assert slot.view("").rest < 0
+    assert slot.view("", "").rest < 0
 
 
 def test_who_lived_long_begins_anew(tmp_path: Path, clock: VirtualClock):
@@ -50,9 +50,12 @@ def test_from_start_to_end(tmp_path: Path, clock: VirtualClock):
     slot.ready = True
     phases.append(slot.phase)
     clock.advance(5)
-    assert slot.view(SLEEP.mark).age == 5
-    assert not slot.view(SLEEP.mark).outdated
-    assert slot.view("another").outdated
+    assert slot.view(SLEEP.mark, "idle").age == 5
+    assert not slot.view(SLEEP.mark, "idle").outdated
+    assert slot.view(SLEEP.mark, "idle").kept
+    idle = slot.view("kept", SLEEP.mark)
+    assert (idle.outdated, idle.kept) == (False, False)
+    assert slot.view("another", "idle").outdated
     assert end(slot).words == "killed by SIGKILL after 5.0 s"
     assert [*phases, slot.phase] == ["empty", "starting", "running", "empty"]
 
@@ -90,7 +93,7 @@ def test_a_process_is_adopted_even_if_nobody_could_write_down_its_number(tmp_pat
     assert found.pid == child.pid, "not started a second time"
     assert found.adopted
     assert slot.phase == "running"
-    assert slot.view(SLEEP.mark).outdated
+    assert slot.view(SLEEP.mark, "idle").outdated
     os.kill(child.pid, 9)
     while not child.ended or slot.check() is None:
         os.sched_yield()

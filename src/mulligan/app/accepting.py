@@ -7,6 +7,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from mulligan.app.result_type import without_signals
 from mulligan.core.errors import InvalidError
 
 Gate = Callable[[Any], bool]
@@ -46,7 +47,7 @@ def returned_by(function: Callable[..., Any]) -> Any:
             f"accept=True needs a return annotation on {function.__name__}; add one,"
             " or give a predicate"
         )
-    return returned
+    return without_signals(returned)
 
 
 def fits(kind: Any) -> Gate:

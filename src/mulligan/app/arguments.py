@@ -3,15 +3,17 @@
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, get_type_hints
+from typing import Any
 
 import msgspec
 
+from mulligan.app.result_type import hints_of
+from mulligan.core.depth import check_depth, too_deep
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import Call
+from mulligan.core.settings import DEPTH_LIMIT
 
 encode = msgspec.json.Encoder().encode
-DEPTH_LIMIT = 200
 SHOWN_LIMIT = 80
 # What JSON carries as it is, numbers within their limits.
 SIMPLE = {int, str, bool}
@@ -70,15 +72,22 @@ class Arguments:
     def pack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[bytes, bytes]:
         """The call as JSON; refuses what the function does not take or JSON cannot carry."""
         types = self._types or self._read()
-        if kwargs or not types.fit(args):
+        simple = not kwargs and types.fit(args)
+        if not simple:
             self._check_all(types, args, kwargs)
         try:
-            return encode(args), encode(kwargs) if kwargs else b"{}"
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            packed = encode(args), encode(kwargs) if kwargs else b"{}"
+        except (TypeError, ValueError, OverflowError) as error:
             raise InvalidError(
                 f"task {self._name}: the arguments cannot be written as JSON: {error};"
                 " pass text, numbers, lists and dicts, or an id to look up"
             ) from error
+        except RecursionError as error:
+            raise InvalidError(too_deep(f"task {self._name}: an argument")) from error
+        if not simple:
+            for each in packed:
+                check_depth(f"task {self._name}: an argument", each, around=1)
+        return packed
 
     def check(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Refuse what the function does not take."""
@@ -133,8 +142,10 @@ class Arguments:
         if declared is None or type(value) is declared is int:
             return
         try:
-            convert(msgspec.to_builtins(value), declared)
-        except (msgspec.ValidationError, TypeError, ValueError, RecursionError) as error:
+            convert(msgspec.to_builtins(value, str_keys=True), declared)
+        except RecursionError as error:
+            raise InvalidError(too_deep(f"task {self._name}: argument {name}")) from error
+        except (msgspec.ValidationError, TypeError, ValueError) as error:
             kind = getattr(declared, "__name__", None) or str(declared)
             raise InvalidError(
                 f"task {self._name}: argument {name}={shown(value)} is not {kind}: {error}"
@@ -166,19 +177,14 @@ class Arguments:
     def _read(self) -> Types:
         """Annotations are read late, when all the names they use are defined."""
         if self._types is None:
-            try:
-                hints = get_type_hints(self._function)
-            except NameError as error:
-                raise InvalidError(
-                    f"task {self._name}: an annotation cannot be read: {error}"
-                ) from error
+            hints = hints_of(self._name, self._function)
             self._types = Types(self._signature, hints)
         return self._types
 
 
 def convert(value: Any, to: Any) -> Any:
-    """The JSON value as the declared type."""
-    return msgspec.convert(value, to, builtin_types=())
+    """The JSON value as the declared type; in JSON every key of an object is text."""
+    return msgspec.convert(value, to, builtin_types=(), str_keys=True)
 
 
 def shown(value: Any) -> str:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from mulligan.app.accepting import gate_of
 from mulligan.app.options import Options, Placement, checked
 from mulligan.app.task import AsyncTask, PlainTask, Task
+from mulligan.core.declared import Declared
 from mulligan.core.durations import Seconds
 from mulligan.core.errors import InvalidError
 from mulligan.core.names import check_name
@@ -64,6 +65,15 @@ class TaskMaker:
                 raise InvalidError(f"on_dead {on_dead!r} must be a task of the app")
             placement = replace(placement, on_dead=on_dead.placement.stage(on_dead.name))
         self._placement = placement
+        self._declared = Declared(
+            placement.retry if "retry" in options else None,
+            placement.timeout,
+            placement.on_dead,
+            placement.sink,
+            placement.judged or None,
+            placement.concurrency_key,
+            placement.concurrency_limit,
+        )
 
     @overload
     def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
@@ -83,6 +93,7 @@ class TaskMaker:
             name,
             self._placement,
             gate_of(self._accept, function),
+            declared=self._declared,
             transactional=self._transactional,
         )
         if self._schedule is not None:

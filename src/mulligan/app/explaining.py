@@ -2,24 +2,35 @@
 
 from mulligan.core.errors import UnknownJobError
 from mulligan.core.explain import Surroundings, explain
-from mulligan.core.job import Job
-from mulligan.core.worker import Worker
+from mulligan.core.knowledge import (
+    KNOWS,
+    nobody_knows,
+    read_knowledge,
+    read_unknown,
+    unknown_note,
+)
+from mulligan.core.names import clean
+from mulligan.core.unserved import AN_APP, served
 from mulligan.stores.contract import Store
 
 
-async def explain_job(store: Store, job_id: str) -> str:
-    """One sentence on why the job is where it is."""
+async def explain_job(store: Store, job_id: str, app: str = AN_APP) -> str:
+    """One sentence on why the job is where it is; `app` is what commands call its app."""
     job = await store.get(job_id)
     if job is None:
         raise UnknownJobError(f"no job {job_id!r} is stored; ended ones are deleted after a while")
-    stats = await store.stats()
-    able = [view for view in stats.workers if view.live and may_take(view.worker, job)]
-    ahead = await store.ahead(job_id) if job.status == "pending" else 0
-    return explain(job, Surroundings(stats.now, ahead, await store.facts(), len(able)))
+    stats, facts = await store.stats(), await store.facts()
+    live = [view.worker for view in stats.workers if view.live]
+    able = sum(job.lane in served([each], facts) for each in live)
+    pending = job.status == "pending"
+    ahead = await store.ahead(job_id) if pending else 0
+    unknown = await not_known(store, job.task, stats.now) if pending else None
+    return explain(job, Surroundings(stats.now, ahead, facts, able, app, unknown))
 
 
-def may_take(worker: Worker, job: Job) -> bool:
-    """Whether the worker serves the lane that the job stands in."""
-    serves = {None: True, "retries": job.lane.is_retry, "fresh": not job.lane.is_retry}
-    here = job.lane.is_global or worker.region == job.scope
-    return job.queue in worker.queues and here and serves[worker.only]
+async def not_known(store: Store, task: str, now: float) -> str | None:
+    """That no live worker knows the task, if one has met it and did not; and who knew it last."""
+    for met in read_unknown(await store.notes(unknown_note(task))):
+        if met.task == clean(task):
+            return nobody_knows(met, read_knowledge(await store.notes(KNOWS)), now)
+    return None

@@ -20,6 +20,7 @@ from mulligan.core.flow import (
     stage_id,
 )
 from mulligan.core.job import Enqueued, NewJob, encode
+from mulligan.core.lane import ANYWHERE
 from mulligan.core.names import check_name
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.stores.contract import Store
@@ -83,7 +84,9 @@ def gathered(
     names = (f"each({tasks})", *(part.name for part in parts))
     whole = Flow(root, names, 2, tuple(part.stage for part in rest), None, len(calls), gathers=True)
     gather = stage_id(whole)
-    region = first.placement.region or "default"
+    of_members = {call.job.region for call in calls}
+    inherited = of_members.pop() if len(of_members) == 1 else ANYWHERE
+    region = first.placement.region or inherited
     spread = Flow(root, names, 1, members=len(calls))
     members = [
         replace(

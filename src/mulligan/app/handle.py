@@ -17,9 +17,13 @@ from mulligan.core.flow import following_of, sink_id
 from mulligan.core.job import ENDED, Attempt, Job, Status
 from mulligan.core.names import clean
 from mulligan.core.settings import TEXT_LIMIT
+from mulligan.core.signals import Fail
+from mulligan.engine.current import RUNNING
 
 if TYPE_CHECKING:
     from mulligan.app.mulligan import Mulligan
+else:
+    Mulligan = Any  # help() and others read annotations, and that module imports this one
 
 R = TypeVar("R")
 FIRST_LOOK, LONGEST_LOOK = 0.005, 0.25
@@ -55,16 +59,25 @@ class JobHandle(Struct, Generic[R], frozen=True, gc=False):
         return self.info().status
 
     async def aresult(self, timeout: Seconds | None = None) -> R:  # noqa: ASYNC109
-        """Wait for the accepted result; raises if the job failed, was cancelled, or is late."""
+        """Wait for the accepted result, in the type that the task declares.
+
+        Raises if the job failed, was cancelled, or is late, and if its result does not fit.
+        """
         job = await self._ended(inf if timeout is None else seconds(timeout))
         if job.status == "failed":
             raise JobFailedError(f"job {job.id} failed: {job.last_failure_reason}")
         if job.status == "cancelled":
             raise JobCancelledError(f"job {job.id} was cancelled: {job.cancel_reason}")
-        return cast("R", job.value())
+        task = self._app.tasks.get(job.task)
+        return cast("R", job.value() if task is None else task.returned(job))
 
     def result(self, timeout: Seconds | None = None) -> R:
-        """Wait for the accepted result; raises if the job failed, was cancelled, or is late."""
+        """Wait for the accepted result, in the type that the task declares.
+
+        Raises if the job failed, was cancelled, or is late, and if its result does not fit. In a
+        task that is a coroutine it would hold up all that the worker runs: there it is refused.
+        """
+        refuse_in_coroutine(self)
         return self._app.run(lambda: self.aresult(timeout))
 
     async def _ended(self, within: float) -> Job:
@@ -126,6 +139,23 @@ class JobHandle(Struct, Generic[R], frozen=True, gc=False):
 
     def __hash__(self) -> int:
         return hash(self.id)
+
+
+def refuse_in_coroutine(handle: JobHandle[Any]) -> None:
+    """Refuse to wait on the loop that other jobs need, perhaps the awaited one among them."""
+    if RUNNING.get(None) is None:
+        return
+    import asyncio  # noqa: PLC0415 - in a worker it is there already
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise Fail(
+        f"result() of job {handle.id} would hold up every job of this worker, perhaps the awaited"
+        " one too; in a task that is a coroutine function use: await handle.aresult()",
+        "blocking",
+    )
 
 
 def storable(reason: str) -> str:

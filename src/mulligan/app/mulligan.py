@@ -22,6 +22,7 @@ from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.names import check_name, check_word
 from mulligan.core.periodic import Periodic
 from mulligan.core.settings import BATCH_LIMIT, Settings
+from mulligan.core.unserved import AN_APP
 from mulligan.engine.tracing import Tracing, store_traced
 from mulligan.stores import is_embedded, make_store, redact
 from mulligan.stores.contract import Store
@@ -41,25 +42,30 @@ B = TypeVar("B")
 C = TypeVar("C")
 D = TypeVar("D")
 KEYS_VARIABLE = "MULLIGAN_SIGNING_KEYS"
+STORE_VARIABLE = "MULLIGAN_STORE"
+DEFAULT_STORE = "sqlite:///mulligan.db"
 
 
 class Mulligan:
     """An application: where its jobs are stored, which tasks it has, how its queues behave.
 
+    Without a URL its store is that of the environment's MULLIGAN_STORE, else a SQLite file here.
     Making one connects to nothing; the first enqueue or worker does. With `signing_keys` its jobs
     are signed, by the first of them, and its workers run no others.
     """
 
     def __init__(
         self,
-        url: str = "sqlite:///mulligan.db",
+        url: str | None = None,
         *,
         settings: Settings | None = None,
         signing_keys: Sequence[str | bytes] | None = None,
     ) -> None:
-        self.url = url
+        self.url = url = url or os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
+        # How commands name it: as the one that loaded it was told.
+        self.called = AN_APP
         self.settings = settings or Settings()
-        self.keys = keys_of(signing_keys, os.environ.get(KEYS_VARIABLE, ""))
+        self.keys = keys_of(signing_keys, os.environ.get(KEYS_VARIABLE))
         self.tasks: dict[str, Task[..., Any]] = {}
         self.queues: dict[str, QueueSettings] = {}
         self.tracing: Tracing | None = None
@@ -242,7 +248,7 @@ class Mulligan:
     async def aexplain(self, job: str) -> str:
         """One sentence on why the job is where it is."""
         check_word("job", job)
-        return await self.access.acall(lambda store: explain_job(store, job))
+        return await self.access.acall(lambda store: explain_job(store, job, self.called))
 
     # -- operating -------------------------------------------------------------------------
 
@@ -298,11 +304,14 @@ class Mulligan:
         *,
         regions: Sequence[str] = ("default",),
         queues: Sequence[str] = (),
-        concurrency: int = 1,
+        concurrency: int | None = None,
         seed: int = 0,
         hold_through_backoff: bool = False,
     ) -> "Testing":
-        """The app's real engine on a virtual clock, with a store in memory of its own."""
+        """The app's real engine on a virtual clock, with a store in memory of its own.
+
+        `with app.testing() as t`, or in a coroutine `async with app.testing() as t`.
+        """
         from mulligan.testing import Testing  # noqa: PLC0415 - only tests pay for it
 
         return Testing(
@@ -342,11 +351,18 @@ async def parted(
     ]
 
 
-def keys_of(given: Sequence[str | bytes] | None, written: str) -> "Keys | None":
-    """The keys that were given, or else those of the environment; None if there are none."""
-    if given is None and not written:
+def keys_of(given: Sequence[str | bytes] | None, written: str | None) -> "Keys | None":
+    """The keys that were given, or else those of the environment; None if neither says anything.
+
+    What holds no key is refused: signing must not end because a secret turned out to be empty.
+    """
+    if given is None and written is None:
         return None
     from mulligan.core.signing import Keys, read_keys  # noqa: PLC0415 - few apps sign
 
-    keys = read_keys(written) if given is None else given
-    return Keys(keys) if keys else None
+    if given is not None:
+        return Keys(given)
+    keys = read_keys(written or "")
+    if not keys:
+        raise InvalidError(f"{KEYS_VARIABLE} {written!r} has no key; unset it to sign nothing")
+    return Keys(keys)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
 from msgspec import Raw, Struct
 from msgspec import json as msgjson
@@ -12,14 +12,12 @@ from mulligan.core.durations import Seconds, check_seconds
 from mulligan.core.errors import InvalidError
 from mulligan.core.flow import ROOT_LIMIT, Flow
 from mulligan.core.job import Body, NewJob, encode
-from mulligan.core.lane import Priority
+from mulligan.core.lane import ANYWHERE, Priority, PriorityWord, priority_of
 from mulligan.core.names import check_name, check_region
-from mulligan.core.retry import Retry
+from mulligan.core.retry import Retry, preset
 from mulligan.core.stage import Stage
 
-PriorityName = Literal["normal", "urgent"]
 KWARGS = b',"kwargs":'
-PRIORITIES: dict[str, Priority] = {"normal": Priority.NORMAL, "urgent": Priority.URGENT}
 
 
 class Options(TypedDict, total=False):
@@ -27,8 +25,8 @@ class Options(TypedDict, total=False):
 
     queue: str
     region: str
-    priority: PriorityName
-    retry: Retry
+    priority: PriorityWord
+    retry: Retry | str
     timeout: Seconds | None
     delay: Seconds
     run_after: datetime
@@ -57,6 +55,7 @@ class Placement(Struct, frozen=True, dict=True):
     judged: bool = False
     on_dead: Stage | None = None
     sink: Stage | None = None
+    given: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a delay that outlasts the expiry, wherever each of them was said."""
@@ -116,7 +115,7 @@ class Placement(Struct, frozen=True, dict=True):
             self.queue,
             task,
             body,
-            self.region or "default",
+            self.region or ANYWHERE,
             self.priority,
             delay,
             self.unique_key,
@@ -149,6 +148,7 @@ class Placement(Struct, frozen=True, dict=True):
                 self.sink,
                 flow,
                 named=self.id is not None and (self._followed or flow is not None),
+                given=self.given,
             )
         )
 
@@ -169,18 +169,12 @@ def seconds_until(moment: datetime) -> float:
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())
 
 
-def check_priority(value: object) -> Priority:
-    """The priority that the word stands for."""
-    if value not in PRIORITIES:
-        raise InvalidError(f"priority {value!r} is not one of {', '.join(PRIORITIES)}")
-    return PRIORITIES[str(value)]
-
-
 def check_retry(value: object) -> Raw:
-    """The policy, encoded as jobs carry it."""
-    if not isinstance(value, Retry):
+    """The policy, encoded as jobs carry it; a preset may be given by its name."""
+    policy = preset(value) if isinstance(value, str) else value
+    if not isinstance(policy, Retry):
         raise InvalidError(f"retry {value!r} must be a Retry; for three retries use Retry(3)")
-    return Raw(msgjson.encode(value))
+    return Raw(msgjson.encode(policy))
 
 
 def check_moment(value: object) -> datetime:
@@ -208,7 +202,7 @@ def optional(value: Any, check: Callable[[Any], Any]) -> Any:
 CHECKS: dict[str, Callable[[Any], Any]] = {
     "queue": lambda value: check_name("queue", value),
     "region": check_region,
-    "priority": check_priority,
+    "priority": priority_of,
     "retry": check_retry,
     "timeout": lambda value: optional(value, lambda v: check_seconds("timeout", v, least=0.001)),
     "delay": lambda value: check_seconds("delay", value),

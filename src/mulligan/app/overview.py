@@ -10,6 +10,7 @@ from mulligan.core.job import Job
 from mulligan.core.metrics import Metric, Sample, metrics, summary
 from mulligan.core.status import status
 from mulligan.core.tallying import BOUNDS
+from mulligan.core.unserved import AN_APP
 from mulligan.stores.contract import Selection, Stats, Store, Tallies
 
 RUNNING_LIMIT = 1000
@@ -27,7 +28,7 @@ class Seen(NamedTuple):
 
 async def see(store: Store) -> Seen:
     """Read all of it."""
-    running = await store.page(Selection(status="processing"), RUNNING_LIMIT)
+    running = await store.page(Selection(status="processing"), RUNNING_LIMIT, bodies=False)
     return Seen(
         await store.stats(),
         await store.facts(),
@@ -37,19 +38,19 @@ async def see(store: Store) -> Seen:
     )
 
 
-def shown(seen: Seen) -> dict[str, Any]:
-    """The whole status of a store."""
+def shown(seen: Seen, app: str = AN_APP) -> dict[str, Any]:
+    """The whole status of a store; `app` is what commands call the app."""
     return status(seen.stats, seen.running, seen.facts) | {
         "recent": summary(seen.tallies, seen.facts),
-        "alerts": alerts(seen.stats, seen.facts),
+        "alerts": alerts(seen.stats, seen.facts, app),
         "gathering": dict(sorted(seen.stats.gathering.items())),
         "fleets": fleets(seen.notes),
     }
 
 
-async def overview(store: Store) -> dict[str, Any]:
+async def overview(store: Store, app: str = AN_APP) -> dict[str, Any]:
     """The whole status of a store, as it is now."""
-    return shown(await see(store))
+    return shown(await see(store), app)
 
 
 async def measure(store: Store) -> list[Metric]:

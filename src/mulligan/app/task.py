@@ -11,9 +11,11 @@ from mulligan.app.arguments import Arguments
 from mulligan.app.handle import JobHandle
 from mulligan.app.ids import new_id
 from mulligan.app.options import Options, Placement, checked
+from mulligan.app.result_type import Returned
+from mulligan.core.declared import Declared
 from mulligan.core.errors import InvalidError
 from mulligan.core.flow import ROOT_LIMIT, Flow
-from mulligan.core.job import Call, NewJob
+from mulligan.core.job import Call, Job, NewJob
 from mulligan.core.names import NAME_LIMIT
 from mulligan.core.signals import Fail
 
@@ -43,6 +45,7 @@ class Task(Generic[P, R]):
         placement: Placement,
         accept: Callable[[Any], bool] | None = None,
         *,
+        declared: Declared = Declared(),  # noqa: B008 - it never changes
         transactional: bool = False,
     ) -> None:
         functools.update_wrapper(cast("Callable[P, Any]", self), function)
@@ -51,9 +54,11 @@ class Task(Generic[P, R]):
         self.function: Callable[..., Any] = function
         self.accept = accept
         self.placement = placement
+        self.declared = declared
         self.schedule: Schedule | None = None
         self.transactional = transactional
         self._arguments = Arguments(name, function, skip=int(transactional))
+        self._returned = Returned(name, function)
 
     def __repr__(self) -> str:
         return f"<task {self.name} of queue {self.placement.queue}>"
@@ -120,6 +125,10 @@ class Task(Generic[P, R]):
         if call.refused is not None:
             raise Fail(call.refused, "signature")
         return self._arguments.unpack(call)
+
+    def returned(self, job: Job) -> Any:
+        """The result of a job that is done, in the type that the function declares."""
+        return self._returned.read(job)
 
     def new_job(
         self,

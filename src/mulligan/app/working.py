@@ -12,7 +12,7 @@ from mulligan.app.mulligan import Mulligan
 from mulligan.core.errors import InvalidError
 from mulligan.core.fetch import Only
 from mulligan.core.names import check_name, check_region
-from mulligan.core.worker import Worker
+from mulligan.core.worker import DEFAULT_REGION, Worker
 from mulligan.engine import Engine
 from mulligan.stores import is_embedded
 from mulligan.stores.contract import Store
@@ -21,7 +21,7 @@ from mulligan.stores.contract import Store
 def new_worker(
     app: Mulligan,
     *,
-    region: str = "default",
+    region: str = DEFAULT_REGION,
     queues: Sequence[str] = (),
     concurrency: int | None = None,
     only: Only | None = None,
@@ -60,6 +60,8 @@ async def work(
             heart=heart,
             periodic=app.periodic,
             tracing=app.tracing,
+            hold_through_backoff=settings.hold_through_backoff,
+            app=app.called,
         )
         ready(engine)
         await engine.run()

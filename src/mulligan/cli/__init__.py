@@ -1,5 +1,8 @@
 """The command line. A command's module is imported only when the command is used."""
 
+import io
+import sys
+
 import click
 
 from mulligan.cli.group import LazyGroup
@@ -73,7 +76,13 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line on this process's arguments."""
+    """Run the command line on this process's arguments.
+
+    What the encoding of a stream has no character for is written as an escape, and fails nothing.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     cli.main(prog_name="mulligan")
 
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import signal
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from typing import NamedTuple
 
 import click
@@ -14,8 +16,8 @@ from mulligan.cli.group import RefusalError, printable
 from mulligan.cli.show import print_json, progress
 from mulligan.cli.target import bare_app, json_option, opened, yes_option
 from mulligan.core.errors import InvalidError
-from mulligan.core.job import Job, Status
-from mulligan.core.lane import ANYWHERE
+from mulligan.core.job import Attempt, Job, Status, decode_call, encode
+from mulligan.core.lane import ANYWHERE, Priority
 from mulligan.core.status import names
 from mulligan.stores import redact
 from mulligan.stores.contract import Adopted, Selection, Store
@@ -76,7 +78,7 @@ def copy(from_url: str, to_url: str, *, yes: bool, as_json: bool) -> None:
 async def move_between(from_url: str, to_url: str, *, yes: bool) -> Moved:
     """Check, ask, and move."""
     apps = bare_app(from_url), bare_app(to_url)
-    async with opened(apps[0]) as source, opened(apps[1], create=True) as target:
+    async with opened(apps[0], writes=True) as source, opened(apps[1], create=True) as target:
         was_paused = (await source.facts()).paused
         queues = await pause_all(source)
         try:
@@ -176,7 +178,7 @@ def awaiting(gathering: Mapping[str, str | None]) -> list[Place]:
 
 async def move_all(source: Store, target: Store, reason: str) -> Moved:
     """Move until a look finds nothing new: producers may still add jobs to the source."""
-    counts = dict.fromkeys(MOVED, 0)
+    counts = await finish_interrupted(source, target, reason)
     left: list[str] = []
     with interruptible() as interrupted, progress() as bar:
         for status in MOVED:
@@ -205,21 +207,90 @@ def anywhere(job: Job) -> Job:
 async def move(
     source: Store, target: Store, status: Status, ids: Sequence[str], reason: str
 ) -> tuple[int, list[str]]:
-    """Store a batch in the target, then end it in the source; how many, and which could not."""
+    """Store a batch in the target, then end it in the source; how many, and which could not.
+
+    With the batch the target is given a letter that names it, until it has ended in the source. Who
+    dies in between leaves the letter, which stays where jobs that were done are pruned one day.
+    """
     read = [each for each in await asyncio.gather(*(whole(source, i) for i in ids)) if each]
     here = [each._replace(job=anywhere(each.job)) for each in read if each.job.status == status]
-    adopted = await target.adopt(here)
-    safe = [
-        job.id
-        for (job, _, _), new in zip(here, adopted, strict=True)
-        if new or same(job, await target.get(job.id))
-    ]
-    if status == "failed":
-        await source.purge(safe)
-    else:
-        await source.cancel(safe, reason)
+    there = await asyncio.gather(*(target.get(each.job.id) for each in here))
+    new = [each for each, stored in zip(here, there, strict=True) if stored is None]
+    taken: set[str] = set()
+    if new:
+        adopted = await target.adopt([*new, letter(source, [each.job for each in new])])
+        taken = {job.id for (job, _, _), took in zip(new, adopted, strict=False) if took}
+    safe = [job.id for job, _, _ in here if job.id in taken or same(job, await target.get(job.id))]
+    await end(source, status, safe, reason)
+    await target.purge([letter_id(source)])
     kept = set(safe)
     return len(safe), [each.job.id for each in here if each.job.id not in kept]
+
+
+async def end(source: Store, status: Status, ids: Sequence[str], reason: str) -> None:
+    """End jobs in the source that the target has."""
+    if status == "failed":
+        await source.purge(ids)
+    else:
+        await source.cancel(ids, reason)
+
+
+def letter_id(source: Store) -> str:
+    """Under which id the target has the letter about a batch of this source."""
+    return f"copy-{sha256(source.url.encode()).hexdigest()[:16]}"
+
+
+def letter(source: Store, jobs: Sequence[Job]) -> Adopted:
+    """A dead letter that names the jobs of a batch: the target has either all of them or none."""
+    why = f"a move from {redact(source.url)} was interrupted; run mulligan copy again to finish it"
+    now = time.time()
+    named = Job(
+        letter_id(source),
+        queue=jobs[0].queue,
+        task="mulligan.copy",
+        region=ANYWHERE,
+        priority=Priority.NORMAL,
+        status="failed",
+        scope=ANYWHERE,
+        lane_priority=Priority.NORMAL,
+        due=now,
+        sequence=0,
+        token=1,
+        retry_count=0,
+        replay=0,
+        snoozes=0,
+        created_at=now,
+        started_at=now,
+        ended_at=now,
+        body=encode({"task": "mulligan.copy", "args": [job.id for job in jobs], "kwargs": {}}),
+    )
+    failure = Attempt(1, 0, ANYWHERE, "mulligan copy", now, "Interrupted", why, ended_at=now)
+    return Adopted(named, [failure])
+
+
+async def finish_interrupted(source: Store, target: Store, reason: str) -> dict[Status, int]:
+    """End in the source what a move that died had stored in the target; how many, by status.
+
+    A job that the target does not have any more has run there. Not so one with a unique key, which
+    may have been another's then: it is moved again.
+    """
+    counts = dict.fromkeys(MOVED, 0)
+    found = await target.get(letter_id(source))
+    if found is None or found.status != "failed":
+        return counts
+    for status in MOVED:
+        safe = []
+        for id_ in decode_call(found.body).args:
+            job = await source.get(id_)
+            if job is None or job.status != status:
+                continue
+            stored = await target.get(id_)
+            if same(job, stored) or (stored is None and job.unique_key is None):
+                safe.append(id_)
+        await end(source, status, safe, reason)
+        counts[status] += len(safe)
+    await target.purge([found.id])
+    return counts
 
 
 async def whole(source: Store, job: str) -> Adopted | None:

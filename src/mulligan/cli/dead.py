@@ -8,7 +8,14 @@ import click
 from mulligan.cli.group import RefusalError, printable
 from mulligan.cli.jobs import print_page, read_page
 from mulligan.cli.show import job_json, print_json, progress
-from mulligan.cli.target import about_a_store, find_app, json_option, with_store, yes_option
+from mulligan.cli.target import (
+    about_a_store,
+    about_an_app_or_store,
+    find_app,
+    json_option,
+    with_store,
+    yes_option,
+)
 from mulligan.core.errors import InvalidError
 from mulligan.stores.contract import Selection, Store
 
@@ -33,14 +40,14 @@ def dead() -> None:
 )  # fmt: skip
 @click.option("--after", metavar="CURSOR", help="Go on after this place, from the last listing.")
 @json_option
-@about_a_store
+@about_an_app_or_store
 def list_(
-    *, queue: str | None, text: str | None, limit: int, after: str | None, as_json: bool,
-    app: str | None, store: str | None,
+    *, named: str | None, queue: str | None, text: str | None, limit: int, after: str | None,
+    as_json: bool, app: str | None, store: str | None,
 ) -> None:  # fmt: skip
     """List dead letters, each with its last failure."""
     wanted = Selection(status="failed", queue=queue, text=text)
-    target = find_app(None, app, store)
+    target = find_app(named, app, store)
     page, now = with_store(target, lambda opened: read_page(opened, wanted, limit, after))
     if as_json:
         print_json({"jobs": [job_json(each) for each in page.jobs], "after": page.after})
@@ -111,7 +118,7 @@ def change(
     ids = list(dict.fromkeys(job_ids)) or with_store(target, lambda s: matching(s, wanted))
     if len(ids) > 1 and not yes:
         confirm(f"{verb.capitalize()} {len(ids)} dead letters?", past)
-    said = with_store(target, lambda s: in_batches(s, ids, apply, verb)) if ids else []
+    said = with_store(target, lambda s: in_batches(s, ids, apply, verb), writes=True) if ids else []
     refused = [job for job, done in zip(ids, said, strict=True) if not done]
     if as_json:
         print_json({past: len(ids) - len(refused), "refused": refused})
@@ -142,7 +149,7 @@ async def matching(store: Store, wanted: Selection) -> list[str]:
     ids: list[str] = []
     after: str | None = None
     while True:
-        page = await store.page(wanted, PAGE, after)
+        page = await store.page(wanted, PAGE, after, bodies=False)
         ids += [job.id for job in page.jobs]
         after = page.after
         if after is None:

@@ -1,7 +1,7 @@
 """`doctor`: is the store well, and is everything served?"""
 
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 import click
@@ -13,9 +13,19 @@ from mulligan.cli.show import print_json, span
 from mulligan.cli.target import about_an_app_or_store, find_app, json_option, with_store
 from mulligan.core.facts import Facts
 from mulligan.core.job import NewJob
-from mulligan.core.lane import Lane
+from mulligan.core.knowledge import (
+    KNOWS,
+    UNKNOWN,
+    Knowledge,
+    Unknown,
+    clashes,
+    nobody_knows,
+    read_knowledge,
+    read_unknown,
+)
+from mulligan.core.lane import ANYWHERE
 from mulligan.core.status import names, warnings
-from mulligan.core.worker import Worker
+from mulligan.core.unserved import start_one, unserved
 from mulligan.stores.contract import Stats, Store
 
 Level = Literal["ok", "warn", "bad"]
@@ -35,19 +45,24 @@ class Finding(NamedTuple):
 
 
 @click.command()
+@click.option("--probe", "probes", is_flag=True, help="Write a job too, read it and delete it.")
 @json_option
 @about_an_app_or_store
-def doctor(named: str | None, *, as_json: bool, app: str | None, store: str | None) -> None:
+def doctor(
+    named: str | None, *, probes: bool, as_json: bool, app: str | None, store: str | None
+) -> None:
     """Check a store and its workers; say what to do.
 
-    A probe is written, read and deleted. Exit code 1 if anything is bad.
+    Nothing is written, but for a probe where that is asked for. Exit code 1 if anything is bad.
     """
     target = find_app(named, app, store)
 
     async def look(opened: Store) -> list[Finding]:
-        return [finding async for finding in findings(opened, target)]
+        probed = [await probe(opened)] if probes else []
+        return probed + [finding async for finding in findings(opened, target)]
 
-    found = [Finding("ok", f"the store {target.shown_url} opens"), *with_store(target, look)]
+    seen = with_store(target, look, writes=probes)
+    found = [Finding("ok", f"the store {target.shown_url} opens"), *seen]
     if as_json:
         print_json({"findings": [each._asdict() for each in found]})
     else:
@@ -62,7 +77,6 @@ def doctor(named: str | None, *, as_json: bool, app: str | None, store: str | No
 
 async def findings(store: Store, app: Mulligan) -> AsyncIterator[Finding]:
     """Everything there is to say, in the order in which one would look."""
-    yield await probe(store)
     before = time.time()
     stats = await store.stats()
     yield skew(stats.now, before, time.time())
@@ -71,7 +85,10 @@ async def findings(store: Store, app: Mulligan) -> AsyncIterator[Finding]:
         for level, sentence, remedy in await own():
             yield Finding(level, sentence, remedy)
     facts = await store.facts()
-    for finding in (*workers(stats), *service(stats, facts, app)):
+    for finding in (*workers(stats, app), *service(stats, facts, app)):
+        yield finding
+    known = read_knowledge(await store.notes(KNOWS))
+    for finding in tasks(known, read_unknown(await store.notes(UNKNOWN)), stats.now):
         yield finding
 
 
@@ -108,7 +125,7 @@ def skew(now: float, before: float, after: float) -> Finding:
     )
 
 
-def workers(stats: Stats) -> Iterable[Finding]:
+def workers(stats: Stats, app: Mulligan) -> Iterable[Finding]:
     """Who is alive."""
     live = [view for view in stats.workers if view.live]
     regions = sorted({view.worker.region for view in live})
@@ -116,7 +133,7 @@ def workers(stats: Stats) -> Iterable[Finding]:
         count = f"{len(live)} live worker{'s' if len(live) > 1 else ''}"
         yield Finding("ok", f"{count} in {', '.join(regions)}")
     else:
-        yield Finding("warn", "no worker is alive", "start one with: mulligan worker APP")
+        yield Finding("warn", "no worker is alive", f"start one with: mulligan worker {app.called}")
     for view in stats.workers:
         if not view.live and view.running:
             yield Finding(
@@ -127,20 +144,27 @@ def workers(stats: Stats) -> Iterable[Finding]:
             )
 
 
+def tasks(known: Sequence[Knowledge], unknown: Sequence[Unknown], now: float) -> Iterable[Finding]:
+    """Whether live workers know the tasks of the jobs, and mean the same by their names."""
+    for each in sorted(unknown, key=lambda met: met.task):
+        said = nobody_knows(each, known, now)
+        if said is not None:
+            yield Finding(
+                "bad",
+                f"{said}; job {each.job} of queue {each.queue} waits for one that does",
+                f"deploy a worker that knows it, or cancel the job: mulligan cancel {each.job}",
+            )
+    for sentence in clashes(known, now):
+        said, _, remedy = sentence.partition("; ")
+        yield Finding("warn", said, remedy)
+
+
 def service(stats: Stats, facts: Facts, app: Mulligan) -> Iterable[Finding]:
     """Whether each waiting job has a worker that may take it."""
     live = [view.worker for view in stats.workers if view.live]
-    unserved = [c.lane for c in stats.lanes if c.ready and not any(serves(w, c.lane) for w in live)]
-    open_lanes = [lane for lane in unserved if lane.queue not in facts.paused]
-    for lane in open_lanes:
-        kind = "retries" if lane.is_retry else "jobs"
-        where = "" if lane.is_global else f" --region {lane.scope}"
-        place = "any region" if lane.is_global else f"region {lane.scope}"
-        yield Finding(
-            "bad",
-            f"{kind} of queue {lane.queue} wait in {place}, and no live worker may take them",
-            f"start one with: mulligan worker APP --queues {lane.queue}{where}",
-        )
+    left = unserved(stats, facts)
+    for each in left:
+        yield Finding("bad", each.sentence, each.remedy(app.called))
     for queue in sorted(facts.paused & set(names(stats, facts))):
         yield Finding("warn", f"queue {queue} is paused", f"mulligan resume {queue}")
     for queue in app.queue_names if app.tasks else ():
@@ -148,18 +172,11 @@ def service(stats: Stats, facts: Facts, app: Mulligan) -> Iterable[Finding]:
             yield Finding(
                 "warn",
                 f"queue {queue} of the app has no live worker",
-                f"start one with: mulligan worker APP --queues {queue}",
+                start_one(queue, ANYWHERE, app.called),
             )
     one_sided = warnings(stats, facts)
     for sentence in one_sided:
         said, _, remedy = sentence.partition("; ")
         yield Finding("bad", said, remedy)
-    if live and not open_lanes and not one_sided:
+    if live and not left and not one_sided:
         yield Finding("ok", "every waiting job has a worker that may take it")
-
-
-def serves(worker: Worker, lane: Lane) -> bool:
-    """Whether the worker takes jobs from the lane."""
-    here = lane.is_global or lane.scope == worker.region
-    kind = {None: True, "retries": lane.is_retry, "fresh": not lane.is_retry}[worker.only]
-    return lane.queue in worker.queues and here and kind

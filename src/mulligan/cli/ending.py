@@ -10,6 +10,7 @@ import click
 from msgspec import Struct
 
 from mulligan.core.durations import check_seconds
+from mulligan.core.errors import StoreError
 from mulligan.engine import Engine
 from mulligan.supervisor.locks import is_held
 
@@ -52,6 +53,10 @@ class Reason(Protocol):
         """Whether it holds now, and has since it was last asked."""
         ...
 
+    async def is_sure(self, engine: Engine) -> bool:
+        """Asked once it has held for its time: whether the worker is to end."""
+        ...
+
 
 class Idle:
     """Nothing has run, as the store had nothing to run."""
@@ -73,6 +78,16 @@ class Idle:
         busy = engine.executor.holding or engine.committer.backlog
         return not busy and started == self._started and asked <= engine.fetcher.answered
 
+    async def is_sure(self, engine: Engine) -> bool:
+        """Whether nothing is due for this worker.
+
+        What a budget or a cap holds back would have it started again at once.
+        """
+        try:
+            return not await engine.fetcher.is_awaited()
+        except (StoreError, OSError):
+            return False
+
 
 class Orphaned(Struct, frozen=True):
     """Nobody holds the supervisor's lock."""
@@ -86,6 +101,10 @@ class Orphaned(Struct, frozen=True):
         return f"no supervisor for {self.seconds:g} s"
 
     def holds(self, engine: Engine) -> bool:  # noqa: ARG002
+        """Whether the lock is free."""
+        return not is_held(self.lock)
+
+    async def is_sure(self, engine: Engine) -> bool:  # noqa: ARG002
         """Whether the lock is free."""
         return not is_held(self.lock)
 
@@ -108,7 +127,11 @@ async def end_when(reason: Reason, engine: Engine) -> None:
     while not engine.stopping:
         if not reason.holds(engine):
             since = loop.time()
-        elif loop.time() - since >= reason.seconds:
+        elif loop.time() - since < reason.seconds:
+            pass
+        elif not await reason.is_sure(engine):
+            since = loop.time()
+        else:
             log.info("%s; ending", reason.words)
             engine.stop()
             return

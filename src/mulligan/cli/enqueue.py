@@ -8,19 +8,25 @@ import click
 import msgspec
 
 from mulligan.cli.show import print_json
-from mulligan.cli.target import json_option, load_app, opened
+from mulligan.cli.target import app_option, given, json_option, load_app, opened
+from mulligan.core.depth import check_depth
 from mulligan.core.errors import InvalidError
+from mulligan.core.retry import Retry
+
+# Characters of an argument that a refusal shows.
+SHOWN = 20
 
 
 @click.command()
 @click.argument("named", metavar="APP")
-@click.argument("task", metavar="TASK")
+@click.argument("task", metavar="TASK", required=False)
 @click.argument("arguments", metavar="[ARGUMENT]...", nargs=-1)
 @click.option("-k", "--keyword", "keywords", metavar="NAME=VALUE", multiple=True,
               help="A keyword argument; may be given many times.")  # fmt: skip
 @click.option("-q", "--queue", help="The queue, if not the task's own.")
 @click.option("-r", "--region", help="The region, if not the task's own; * is any.")
-@click.option("--priority", type=click.Choice(["normal", "urgent"]), help="Urgent goes first.")
+@click.option("--priority", metavar="WORD", help="normal (0), retry (1) or urgent (2).")
+@click.option("--retry", metavar="POLICY", help="A preset by name, or the policy as JSON.")
 @click.option("--delay", type=float, metavar="SECONDS", help="Do not start it before this.")
 @click.option("--timeout", type=float, metavar="SECONDS", help="How long an attempt may take.")
 @click.option("--expires", type=float, metavar="SECONDS", help="Drop it if not started by then.")
@@ -28,13 +34,15 @@ from mulligan.core.errors import InvalidError
 @click.option("--unique-key", help="Nothing is enqueued while a job with the key is unfinished.")
 @click.option("--concurrency-key", help="Jobs with this key run one at a time.")
 @json_option
+@app_option
 def enqueue(
     named: str,
-    task: str,
+    task: str | None,
     arguments: Sequence[str],
     keywords: Sequence[str],
     *,
     as_json: bool,
+    app: str | None,
     **options: Any,
 ) -> None:
     """Have a task run by a worker, and print the job's id.
@@ -42,15 +50,22 @@ def enqueue(
     Each ARGUMENT is read as JSON, and as text where it is not JSON: 5 is a number, '"5"' and five
     are text. Write -- before an argument that begins with a dash.
     """
-    app = load_app(named)
-    if task not in app.tasks:
-        raise InvalidError(f"task {task!r} is not one of {', '.join(app.tasks) or 'none'}")
+    if app is not None and (given("app") or ":" not in named):
+        # The first argument is the task already.
+        named, task, arguments = app, named, [*filter(None, [task]), *arguments]
+    if task is None:
+        raise click.MissingParameter(param_hint="'TASK'", param_type="argument")
+    found = load_app(named)
+    if task not in found.tasks:
+        raise InvalidError(f"task {task!r} is not one of {', '.join(found.tasks) or 'none'}")
     chosen: Any = {name: value for name, value in options.items() if value is not None}
+    if "retry" in chosen:
+        chosen["retry"] = policy_from(chosen["retry"])
     args = [value_of(text) for text in arguments]
-    call = app.tasks[task].using(**chosen).call(*args, **dict(map(keyword_of, keywords)))
+    call = found.tasks[task].using(**chosen).call(*args, **dict(map(keyword_of, keywords)))
 
     async def send() -> tuple[str, bool]:
-        async with opened(app, create=True) as store:
+        async with opened(found, create=True) as store:
             answer = (await store.enqueue([call.job]))[0]
             return answer.id, answer.created
 
@@ -65,10 +80,21 @@ def enqueue(
 
 def value_of(text: str) -> Any:
     """The text as JSON, or as it stands."""
+    check_depth(f"argument {text[:SHOWN]}…", text.encode(errors="replace"))
     try:
         return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeEncodeError):
         return text
+
+
+def policy_from(text: str) -> Retry | str:
+    """The policy as JSON, or the name of a preset as it stands."""
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        return msgspec.json.decode(text, type=Retry)
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError) as error:
+        raise InvalidError(f"retry {text[:80]!r} is no policy: {error}") from error
 
 
 def keyword_of(text: str) -> tuple[str, Any]:

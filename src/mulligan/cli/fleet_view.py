@@ -51,7 +51,7 @@ def kinds_table(state: FleetState) -> RenderableType:
     ]  # fmt: skip
     columns = (
         "=kind", "#wanted", "#running", "#starting", "#draining", "#resting", "#depth",
-        "#oldest wait", "#next restart", "why",
+        "#oldest wait", "#next restart", "~why",
     )  # fmt: skip
     return table("Kinds", columns, rows)
 

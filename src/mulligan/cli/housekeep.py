@@ -45,6 +45,6 @@ def housekeep(
     ends = reasons(None, supervisor, orphan_grace)
     # A worker that serves no queue: it is never given a job, and does everything else.
     me = replace(new_worker(target), queues=(), name=name and check_name("name", name))
-    set_up(log_level, log_format)
-    log.info("keeping house at %s as %s", target.shown_url, me.id)
+    set_up(log_level, log_format, me.name)
+    log.info("keeping house at %s as %s", target.shown_url, me.name or me.id)
     run_shift(Shift(target, me, ends))

@@ -19,14 +19,20 @@ from mulligan.cli.show import (
     table,
 )
 from mulligan.cli.stages import stage_json, tree_of
-from mulligan.cli.target import about_a_store, find_app, json_option, with_store
+from mulligan.cli.target import (
+    about_a_store,
+    about_an_app_or_store,
+    find_app,
+    json_option,
+    with_store,
+)
 from mulligan.core.errors import InvalidError, UnknownJobError
 from mulligan.core.job import Attempt, Job, Status
-from mulligan.core.lane import Priority
+from mulligan.core.lane import WORDS, Priority
 from mulligan.stores import redact
 from mulligan.stores.contract import Page, Selection, Store
 
-PRIORITIES = {Priority.NORMAL: "normal", Priority.RETRY: "retry", Priority.URGENT: "urgent"}
+PRIORITIES = {number: word for word, number in WORDS.items()}
 
 
 @click.command()
@@ -38,7 +44,8 @@ def explain(job_id: str, *, as_json: bool, app: str | None, store: str | None) -
 
     What it waits for and until when, how many are ahead of it in which lane, and what holds it.
     """
-    sentence = with_store(find_app(None, app, store), lambda s: explain_job(s, job_id))
+    target = find_app(None, app, store)
+    sentence = with_store(target, lambda opened: explain_job(opened, job_id, target.called))
     if as_json:
         print_json({"job_id": job_id, "explanation": sentence})
     else:
@@ -62,10 +69,12 @@ def job(job_id: str, *, as_json: bool, app: str | None, store: str | None) -> No
                 f"no job {job_id!r} is stored in {redact(opened.url)}; done jobs are deleted after"
                 " a while; list those that are there with: mulligan jobs"
             )
-        history, sentence = await opened.history(job_id), await explain_job(opened, job_id)
+        history = await opened.history(job_id)
+        sentence = await explain_job(opened, job_id, target.called)
         return found, history, sentence, await family(opened, found)
 
-    found, history, sentence, stages = with_store(find_app(None, app, store), read)
+    target = find_app(None, app, store)
+    found, history, sentence, stages = with_store(target, read)
     if as_json:
         shown = job_json(found, history) | {"explanation": sentence}
         print_json(shown | ({"stages": [stage_json(each) for each in stages]} if stages else {}))
@@ -151,14 +160,14 @@ def attempt_row(attempt: Attempt) -> tuple[Any, ...]:
 )  # fmt: skip
 @click.option("--after", metavar="CURSOR", help="Go on after this place, from the last listing.")
 @json_option
-@about_a_store
+@about_an_app_or_store
 def jobs(
-    *, limit: int, after: str | None, as_json: bool, app: str | None, store: str | None,
-    **selection: Any,
+    *, named: str | None, limit: int, after: str | None, as_json: bool, app: str | None,
+    store: str | None, **selection: Any,
 ) -> None:  # fmt: skip
     """List jobs, newest first as far as the store keeps an order."""
     wanted = Selection(**selection)
-    target = find_app(None, app, store)
+    target = find_app(named, app, store)
     page, now = with_store(target, lambda opened: read_page(opened, wanted, limit, after))
     if as_json:
         print_json({"jobs": [job_json(each) for each in page.jobs], "after": page.after})
@@ -172,6 +181,8 @@ async def read_page(
     """A page of jobs, and the store's time."""
     try:
         page = await store.page(wanted, limit, after)
+        while not page.jobs and page.after is not None:  # a text is sought in so many at a time
+            page = await store.page(wanted, limit, page.after)
     except ValueError as error:
         if after is None:
             raise

@@ -17,8 +17,13 @@ LEVELS = ("debug", "info", "warning", "error")
 class JsonLines(logging.Formatter):
     """Records as JSON objects: time, level, logger, message, and trace where there is one.
 
-    A line about a job says which, and so does every line that a task writes while it runs.
+    A line about a job says which, and so does every line that a task writes while it runs. One of
+    a worker with a name of its own says that too.
     """
+
+    def __init__(self, name: str = "") -> None:
+        super().__init__()
+        self._name = {"name": name} if name else {}
 
     def format(self, record: logging.LogRecord) -> str:
         """The record on one line, in ASCII: nothing in it can end the line or move a cursor."""
@@ -27,6 +32,7 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
+            **self._name,
             **concerned(record),
         }
         if record.exc_info:
@@ -61,8 +67,8 @@ def iso(at: float) -> str:
     return f"{whole}.{int(at % 1 * 1000):03d}Z"
 
 
-def set_up(level: str, form: LogFormat) -> None:
-    """Send the process's logs to stderr."""
+def set_up(level: str, form: LogFormat, name: str = "") -> None:
+    """Send the process's logs to stderr; `name` is what the worker is called."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if form == "json" else TextLines())
+    handler.setFormatter(JsonLines(name) if form == "json" else TextLines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

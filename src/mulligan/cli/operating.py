@@ -42,7 +42,7 @@ def cancel(
                 )
         return said
 
-    said = with_store(find_app(None, app, store), end)
+    said = with_store(find_app(None, app, store), end, writes=True)
     if as_json:
         print_json({"jobs": said})
     wrong = [f"{job} ({what})" for job, what in said.items() if what != "cancelled"]
@@ -84,7 +84,7 @@ def switch(queues: Sequence[str], app: str | None, store: str | None, *, paused:
             await opened.pause(queue, paused=paused)
         return facts.paused, known
 
-    before, known = with_store(target, apply)
+    before, known = with_store(target, apply, writes=True)
     word, unchanged = ("paused", "was paused already") if paused else ("resumed", "was not paused")
     for queue in queues:
         changed = (queue in before) != paused

@@ -9,6 +9,7 @@ from mulligan.app import Mulligan
 from mulligan.app.working import run_loop
 from mulligan.cli.logs import LEVELS, LogFormat, set_up
 from mulligan.cli.target import about_an_app_or_store, check_url, find_app, opened
+from mulligan.core.durations import check_seconds
 from mulligan.core.errors import InvalidError
 
 
@@ -23,6 +24,11 @@ from mulligan.core.errors import InvalidError
               help="A further name of this server; may be given many times.")  # fmt: skip
 @click.option("--redact", metavar="KEY", multiple=True,
               help="Hide values of such keys too; may be given many times.")  # fmt: skip
+@click.option("--request-timeout", "request_within", type=float,
+              default=30.0, show_default=True, metavar="SECONDS",
+              help="How long the head of a request may take to arrive, and its body.")  # fmt: skip
+@click.option("--max-connections", type=click.IntRange(1), default=1000, show_default=True,
+              metavar="NUMBER", help="How many connections there may be at a time.")  # fmt: skip
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True,
               help="What to log from.")  # fmt: skip
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text",
@@ -37,6 +43,8 @@ def serve(
     read_only: bool,
     allow_hosts: Sequence[str],
     redact: Sequence[str],
+    request_within: float,
+    max_connections: int,
     log_level: str,
     log_format: LogFormat,
     app: str | None,
@@ -56,9 +64,19 @@ def serve(
             f"serve needs {error.name!r}, which is not installed;"
             " run: pip install 'mulligan[server]'"
         ) from error
+    request_within = check_seconds("request-timeout", request_within, least=0.001)
     target = find_app(named, app, store)
     check_url(target.url)
-    wanted = running.Wanted(host, port, token_file, read_only, tuple(allow_hosts), tuple(redact))
+    wanted = running.Wanted(
+        host,
+        port,
+        token_file,
+        read_only,
+        tuple(allow_hosts),
+        tuple(redact),
+        request_within,
+        max_connections,
+    )
     tokens = running.read_and_check(wanted)
     set_up(log_level, log_format)
     listening = running.bind(wanted)

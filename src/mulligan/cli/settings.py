@@ -6,23 +6,31 @@ import click
 from msgspec.structs import asdict
 
 from mulligan.cli.show import console, print_json, table
-from mulligan.cli.target import app_option, json_option, load_app
+from mulligan.cli.target import app_option, json_option, load_app, named_app
 from mulligan.core.budget import RATIO_FLOOR
 from mulligan.core.decide import SNOOZE_LIMIT
-from mulligan.core.errors import InvalidError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fairness import URGENT_SHARE
 from mulligan.core.fetch import policy_text
 from mulligan.core.flow import MOST_MEMBERS
 from mulligan.core.health import (
+    FREE_PROBES,
     LEAST_ATTEMPTS,
+    LONGEST_PAUSE,
     PROBES_TO_CLOSE,
+    SHORTEST_PAUSE,
     TOLERATED_FAILURE_RATE,
     WINDOW,
 )
 from mulligan.core.names import NAME_LIMIT
 from mulligan.core.retry import Retry
-from mulligan.core.settings import BATCH_LIMIT, HISTORY_LIMIT, TEXT_LIMIT, Settings
+from mulligan.core.settings import (
+    BATCH_LIMIT,
+    DEPTH_LIMIT,
+    HISTORY_LIMIT,
+    TEXT_LIMIT,
+    Settings,
+)
 from mulligan.engine.fetcher import LONGEST_SLEEP
 from mulligan.engine.worker import REAP_EVERY
 from mulligan.supervisor.fleet import SERVICE, Kind
@@ -37,6 +45,8 @@ MEANINGS = {
     "result_limit": "bytes that the result of a job may take",
     "abandoned_limit": "plain functions past their timeout at which a worker replaces itself",
     "unknown_task_delay": "seconds until a job whose task its worker does not know is tried again",
+    "threads": "plain functions that a worker runs at a time; if none, min(32, processors + 4)",
+    "hold_through_backoff": "whether a slot stays idle while the job that failed in it waits",
 }
 QUEUE_MEANINGS = {
     "policy": "what runs next while both retries and fresh jobs wait",
@@ -67,6 +77,7 @@ FLEET_MEANINGS = {
 SERVICE_ONLY = ("max_runtime", "cooldown")
 LIMITS: dict[str, tuple[Any, str]] = {
     "BATCH_LIMIT": (BATCH_LIMIT, "jobs in one operation on a store"),
+    "DEPTH_LIMIT": (DEPTH_LIMIT, "levels of lists and objects in an argument or a result"),
     "HISTORY_LIMIT": (HISTORY_LIMIT, "failed attempts that a job remembers, the newest"),
     "TEXT_LIMIT": (TEXT_LIMIT, "characters of a failure's message that are kept"),
     "NAME_LIMIT": (NAME_LIMIT, "characters in the name of a queue, task, region, key or job"),
@@ -78,6 +89,12 @@ LIMITS: dict[str, tuple[Any, str]] = {
     "LEAST_ATTEMPTS": (LEAST_ATTEMPTS, "recent attempts without which a region counts as reliable"),
     "TOLERATED_FAILURE_RATE": (TOLERATED_FAILURE_RATE, "failure rate above which a breaker opens"),
     "PROBES_TO_CLOSE": (PROBES_TO_CLOSE, "successful probes in a row that close a breaker"),
+    "SHORTEST_PAUSE": (SHORTEST_PAUSE, "seconds between two probes of an open breaker"),
+    "LONGEST_PAUSE": (
+        LONGEST_PAUSE,
+        "seconds that this grows to, doubled by each failure",
+    ),
+    "FREE_PROBES": (FREE_PROBES, "failed probes that use none of a job's retries"),
     "MOST_MEMBERS": (MOST_MEMBERS, "jobs that one other may gather"),
     "URGENT_SHARE": (URGENT_SHARE, "share of starts that urgent jobs get while others wait"),
 }
@@ -92,10 +109,8 @@ def settings(named: str | None, *, as_json: bool, app: str | None) -> None:
 
     With an app, the values that it sets.
     """
-    source = click.get_current_context().get_parameter_source("app")
-    if named and source is click.core.ParameterSource.COMMANDLINE:
-        raise InvalidError(f"app {named!r} is given and --app {app!r} too; give one of them")
-    target = load_app(named or app or "") if named or app else None
+    name = named_app(named, app)
+    target = load_app(name) if name else None
     worker = target.settings if target else Settings()
     parts = {
         "worker": {n: (getattr(worker, n), text) for n, text in MEANINGS.items()},

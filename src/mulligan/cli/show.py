@@ -8,8 +8,12 @@ from typing import Any
 import click
 import msgspec
 from rich import box
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
+from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -19,6 +23,9 @@ from mulligan.core.job import Attempt, Job
 
 # Neither a pipe nor a file has a width; programs that cut columns want them whole.
 NO_WIDTH = 160
+# Wider than any table. A long text beside others has so much room, or else stands below them.
+ENDLESS, LEAST_TEXT, INDENT = 10_000, 30, 4
+NOTHING = "-"
 STYLES = {
     "done": "green",
     "failed": "red",
@@ -52,25 +59,86 @@ def print_json(value: Any) -> None:
     click.echo(msgspec.json.format(as_json(value), indent=2))
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> "Listing":
     """A table. A column named `#…` holds numbers, `~…` long text, `=…` what must not be cut."""
-    made = Table(
-        title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0), pad_edge=False,
-    )  # fmt: skip
-    for column in columns:
-        name = column.lstrip("#~=")
-        if column.startswith("#"):
-            made.add_column(name, justify="right", no_wrap=True)
-        elif column.startswith("~"):
-            made.add_column(name, overflow="fold", ratio=1)
-        elif column.startswith("="):
-            made.add_column(name, no_wrap=True)
+    return Listing(title, columns, [[cell(value) for value in row] for row in rows])
+
+
+class Listing:
+    """A table that fits where it is shown.
+
+    Where it is narrow, long texts stand below their rows. Lines end between words: a name is not
+    broken, and beside others that need the room it is cut short, with a sign that it is.
+    """
+
+    def __init__(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Text]]) -> None:
+        self._title = title
+        self._columns = columns
+        self._rows = rows
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The whole table, or what there is room for and the rest below it."""
+        long = [at for at, column in enumerate(self._columns) if column.startswith("~")]
+        short = [at for at in range(len(self._columns)) if at not in long]
+        if self._title:
+            yield Text(self._title, "bold")
+        anywhere = options.update(max_width=ENDLESS)
+        least = Measurement.get(console, anywhere, self._made(short)).maximum
+        if least + (LEAST_TEXT + 1) * len(long) <= options.max_width:
+            yield self._made(range(len(self._columns)))
         else:
-            made.add_column(name, overflow="fold")
-    for row in rows:
-        made.add_row(*(cell(value) for value in row))
-    return made
+            yield from self._narrow(console, options, short, long)
+
+    def _narrow(
+        self, console: Console, options: ConsoleOptions, short: Sequence[int], long: Sequence[int]
+    ) -> RenderResult:
+        made = self._made(short, narrow=True)
+        if not long:
+            yield made
+            return
+        lines = console.render_lines(made, options)
+        head = len(lines) - len(self._rows) - 1
+        for number, line in enumerate(lines):
+            yield from line
+            yield Segment.line()
+            if 0 <= (row := number - head) < len(self._rows):
+                yield from self._below(self._rows[row], long)
+
+    def _below(self, row: Sequence[Text], long: Sequence[int]) -> RenderResult:
+        """The long texts of a row; where there are several, each with the name of its column."""
+        for at in long:
+            if row[at].plain != NOTHING:
+                name = f"{self._columns[at][1:]}: " if len(long) > 1 else ""
+                yield Padding(Text.assemble((name, "dim"), row[at]), (0, 0, 0, INDENT))
+
+    def _made(self, chosen: Iterable[int], *, narrow: bool = False) -> Table:
+        """The table of some columns."""
+        made = Table(
+            box=box.SIMPLE_HEAD, padding=0 if narrow else (0, 1, 0, 0), pad_edge=False,
+        )  # fmt: skip
+        numbers = list(chosen)
+        for at in numbers:
+            column = self._columns[at]
+            name = column.lstrip("#~=")
+            if column.startswith("#"):
+                shown = name.replace(" ", "\n") if narrow else name
+                made.add_column(shown, justify="right", no_wrap=True)
+            elif column.startswith("~"):
+                made.add_column(name, overflow="fold", ratio=1)
+            elif column.startswith("="):
+                made.add_column(name, no_wrap=True, min_width=self._longest(at, "\n"))
+            elif narrow and len(numbers) < len(self._columns):
+                made.add_column(name, overflow="ellipsis", no_wrap=True)
+            else:
+                made.add_column(name, overflow="fold", min_width=self._longest(at))
+        for row in self._rows:
+            made.add_row(*(row[at] for at in numbers))
+        return made
+
+    def _longest(self, at: int, between: str | None = None) -> int:
+        """The width of the longest word in a column, or of the longest line."""
+        texts = [self._columns[at].lstrip("="), *(row[at].plain for row in self._rows)]
+        return max(cell_len(part) for text in texts for part in text.split(between))
 
 
 def cell(value: Any) -> Text:
@@ -78,7 +146,7 @@ def cell(value: Any) -> Text:
     if isinstance(value, Text):
         return value
     if value is None or value == "":
-        return Text("-", "dim")
+        return Text(NOTHING, "dim")
     if value == 0 and isinstance(value, int) and not isinstance(value, bool):
         return Text("0", "dim")
     return Text(printable(str(value)))
@@ -91,7 +159,12 @@ def coloured(status: str) -> Text:
 
 def moment(at: float | None) -> str | None:
     """A time as people read it, here."""
-    return None if at is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+    if at is None:
+        return None
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+    except (OverflowError, ValueError, OSError):  # of a year that no calendar here has
+        return f"{at:g} s after 1970"
 
 
 def span(seconds: float) -> str:

@@ -42,12 +42,13 @@ class Sight(Protocol):
 class StoreSight:
     """Through the store itself."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, app: str) -> None:
         self._store = store
+        self._app = app
 
     async def overview(self) -> dict[str, Any]:
         """Everything at one instant."""
-        return await overview(self._store)
+        return await overview(self._store, self._app)
 
     async def metrics(self) -> dict[str, Any]:
         """Every metric by name."""
@@ -59,7 +60,8 @@ class StoreSight:
         if found is None:
             return None
         history = await self._store.history(job)
-        return job_json(found, history) | {"explanation": await explain_job(self._store, job)}
+        sentence = await explain_job(self._store, job, self._app)
+        return job_json(found, history) | {"explanation": sentence}
 
 
 class ServerSight:
@@ -138,8 +140,9 @@ async def sight_of(named: str | None, app: str | None, store: str | None) -> Asy
             raise InvalidError(f"app {named!r} and server {redact(url)!r}: give one of them")
         yield ServerSight(url)
         return
-    async with opened(find_app(named, app, store)) as open_store:
-        yield StoreSight(open_store)
+    target = find_app(named, app, store)
+    async with opened(target) as open_store:
+        yield StoreSight(open_store, target.called)
 
 
 def is_server(url: str) -> bool:

@@ -8,10 +8,9 @@ from typing import Any
 import click
 from msgspec.structs import replace
 from rich.progress import Progress, TaskID
-from rich.table import Table
 
+from mulligan.cli.show import Listing, console, print_json, progress, table
 from mulligan.cli.show import as_json as in_json
-from mulligan.cli.show import console, print_json, progress, table
 from mulligan.cli.target import json_option
 from mulligan.core.errors import InvalidError
 from mulligan.core.fetch import policy_text
@@ -63,12 +62,19 @@ def names_like(_context: click.Context, _parameter: click.Parameter, begun: str)
     default=None,
     help="Whether workers sit idle through the backoff of what they failed.",
 )
+@click.option(
+    "--breaker",
+    "breaker",
+    type=click.Choice(["on", "off", "both"]),
+    help="Whether regions that fail are kept to probes; both compares.",
+)
 @click.option("--list", "listing", is_flag=True, help="List the built-in scenarios.")
 def simulate(
     scenario: str | None,
     policies: Sequence[str],
     drawing: Path | None,
     seed: int | None,
+    breaker: str | None,
     *,
     hold: bool | None,
     as_json: bool,
@@ -93,11 +99,15 @@ def simulate(
         loaded = replace(loaded, seed=seed)
     if hold is not None:
         loaded = replace(loaded, hold_through_backoff=hold)
-    runs = run_all([with_policy(loaded, word) for word in policies] or [loaded])
+    scenarios = [with_policy(loaded, word) for word in policies] or [loaded]
+    if breaker is not None:
+        kinds = {"on": (True,), "off": (False,), "both": (True, False)}[breaker]
+        scenarios = [replace(each, breaker=kind) for each in scenarios for kind in kinds]
+    runs = run_all(scenarios)
     if drawing is not None:
         save(runs, drawing)
     if as_json:
-        click.echo(documents(runs, listed=len(policies) > 1))
+        click.echo(documents(runs, listed=len(runs) > 1))
     else:
         show(runs)
 
@@ -158,6 +168,7 @@ def document(run: Run) -> str:
     parts = {
         "scenario": in_json(run.scenario.name),
         "policy": in_json(policy_text(run.policy)),
+        "breaker": in_json(run.scenario.breaker),
         "seed": in_json(run.scenario.seed),
         "events": f"[\n{events}\n]",
         "summary": in_json(summary(run)),
@@ -171,7 +182,7 @@ def show(runs: Sequence[Run]) -> None:
     scenario = runs[0].scenario
     if len(runs) == 1 and len(runs[0].log.attempts) <= FEW_ATTEMPTS:
         shown.print(attempts_table(runs[0]))
-    columns = ("what", *(f"#{policy_text(run.policy)}" for run in runs))
+    columns = ("what", *(f"#{run.title}" for run in runs))
     sums = [summary(run) for run in runs]
     speeds = [f"{len(run.log.attempts) / run.machine_seconds:,.0f}" for run in runs]
     rows = [
@@ -181,7 +192,7 @@ def show(runs: Sequence[Run]) -> None:
     shown.print(table(scenario.title or scenario.name, columns, rows))
 
 
-def attempts_table(run: Run) -> Table:
+def attempts_table(run: Run) -> Listing:
     """Every attempt in the order of start."""
     rows = [
         (f"{a.started:g}", a.job, a.number, a.region, a.lane, a.ending, f"{a.ended:g}")

@@ -40,7 +40,7 @@ def status(
     check_seconds("every", every)
     target = find_app(named, app, store)
     if not watch:
-        whole = with_store(target, overview)
+        whole = with_store(target, lambda opened: overview(opened, target.called))
         if as_json:
             print_json(whole)
         else:
@@ -55,7 +55,7 @@ def status(
                 Live(console=out, auto_refresh=False) if out.is_terminal else nullcontext() as live
             ):
                 while True:
-                    whole = await overview(open_store)
+                    whole = await overview(open_store, target.called)
                     if as_json:
                         click.echo(one_line(whole))
                     elif live is not None:
@@ -123,7 +123,7 @@ def regions_table(whole: dict[str, Any]) -> RenderableType:
         rows.append((name, region["queue_size"], region["retry_queue_size"], len(jobs), shown))
     if not rows:
         return Text("No region has a job or had a worker so far.\n")
-    columns = ("region", "#queue size", "#retry queue size", "#running", "current job")
+    columns = ("region", "#queue size", "#retry queue size", "#running", "=current job")
     return table("Regions", columns, rows)
 
 
@@ -152,11 +152,19 @@ def recent_rows(whole: dict[str, Any]) -> list[tuple[Any, ...]]:
             share(each["retries_elsewhere"]),
             seconds(each["retry_wait_p99"], "≤"),
             seconds(each["time_saved_mean"]),
-            Text("open", "bold red") if each["breaker"] == "open" else Text("closed", "green"),
+            breaker(each, whole["now"]),
         )
         for queue, regions in whole["recent"].items()
         for region, each in regions.items()
     ]
+
+
+def breaker(region: dict[str, Any], now: float) -> Text:
+    """Whether it is open, and in how many seconds the next probe may start."""
+    if region["breaker"] != "open":
+        return Text("closed", "green")
+    at = region["next_probe_at"]
+    return Text("open" if at is None or at <= now else f"open, {at - now:.0f} s", "bold red")
 
 
 def share(value: float | None) -> str | None:
@@ -189,7 +197,7 @@ def workers_table(whole: dict[str, Any]) -> RenderableType:
     """Who works where."""
     rows = [
         (
-            each["id"],
+            called(each),
             each["region"],
             ", ".join(each["queues"]) + (f" (only {each['only']})" if each["only"] else ""),
             Text("yes", "green") if each["live"] else Text("no", "red"),
@@ -201,3 +209,9 @@ def workers_table(whole: dict[str, Any]) -> RenderableType:
     if not rows:
         return Text("No worker; start one with: mulligan worker APP\n")
     return table("Workers", ("=worker", "region", "queues", "live", "#running", "#beat"), rows)
+
+
+def called(worker: dict[str, Any]) -> Text:
+    """A worker's name, if it was given one, above its id."""
+    said = [printable(worker[field]) for field in ("name", "id") if worker[field]]
+    return Text("\n".join(said))

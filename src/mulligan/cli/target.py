@@ -56,13 +56,21 @@ def about_an_app_or_store(command: Command) -> Command:
     return click.argument("named", metavar="[APP]", required=False)(about_a_store(command))
 
 
+def with_variables(command: click.Command) -> click.Command:
+    """Give every option of the command its variable: MULLIGAN_ and the option's name."""
+    for option in command.params:
+        if isinstance(option, click.Option) and option.name is not None:
+            option.envvar = f"MULLIGAN_{option.name.upper()}"
+            option.show_envvar = True
+    return command
+
+
 def find_app(named: str | None, app: str | None, store: str | None) -> Mulligan:
     """The app that was named, or one without tasks for the store that was named.
 
     What is said on the command line goes before what the environment says.
     """
-    if named is not None and given("app"):
-        raise InvalidError(f"app {named!r} is given and --app {app!r} too; give one of them")
+    named_app(named, app)
     said = named or (app if given("app") else None)
     if said is not None and given("store"):
         raise InvalidError(f"app {said!r} has a store of its own; give APP or --store, not both")
@@ -75,6 +83,13 @@ def find_app(named: str | None, app: str | None, store: str | None) -> Mulligan:
     raise InvalidError(
         "no store is named; give an app (module:attribute) or --store URL, or set MULLIGAN_STORE"
     )
+
+
+def named_app(named: str | None, app: str | None) -> str | None:
+    """The app's name, as an argument or by --app; None if it is not named."""
+    if named is not None and given("app"):
+        raise InvalidError(f"app {named!r} is given and --app {app!r} too; give one of them")
+    return named or app
 
 
 def given(name: str) -> bool:
@@ -118,6 +133,7 @@ def load_app(name: str) -> Mulligan:
     for part in attribute.split("."):
         found = getattr(found, part, None)
     if isinstance(found, Mulligan):
+        found.called = name
         return found
     apps = [key for key, value in vars(module).items() if isinstance(value, Mulligan)]
     there = f"its apps are: {', '.join(apps)}" if apps else "it has none"
@@ -154,38 +170,45 @@ def import_failure(name: str, error: BaseException) -> str:
 
 
 def with_store(
-    app: Mulligan, work: Callable[[Store], Coroutine[Any, Any, T]], *, create: bool = False
+    app: Mulligan,
+    work: Callable[[Store], Coroutine[Any, Any, T]],
+    *,
+    writes: bool = False,
+    create: bool = False,
 ) -> T:
     """Open the app's store, do the work and close it.
 
-    A SQLite file that is not there is made only with `create`: a typo should not leave one.
+    Without `writes` it is opened to be read, and nothing in it is changed. A store that is not
+    there is made only with `create`: a typo should not leave one.
     """
 
     async def run() -> T:
-        async with opened(app, create=create) as store:
+        async with opened(app, writes=writes, create=create) as store:
             return await work(store)
 
     return asyncio.run(run())
 
 
 @asynccontextmanager
-async def opened(app: Mulligan, *, create: bool = False) -> AsyncIterator[Store]:
-    """The app's store, open; refused when it does not answer in time."""
+async def opened(
+    app: Mulligan, *, writes: bool = False, create: bool = False
+) -> AsyncIterator[Store]:
+    """The app's store, open, to be read unless it is said; refused when it does not answer."""
     if not create:
         check_file(app.url)
     store = app.make_store()
     try:
-        await open_in_time(store, redact(app.url))
+        await open_in_time(store, redact(app.url), read_only=not (writes or create))
         yield store
     finally:
         await store.close()
 
 
-async def open_in_time(store: Store, shown: str) -> None:
+async def open_in_time(store: Store, shown: str, *, read_only: bool = False) -> None:
     """Open it, or say why not."""
     try:
         async with asyncio.timeout(OPEN_WITHIN):
-            await store.open()
+            await store.open(read_only=read_only)
     except ValueError as error:
         if isinstance(error, MulliganError):
             raise

@@ -206,7 +206,7 @@ def workers_in_short(whole: dict[str, Any]) -> list[RenderableType]:
     """Who works where."""
     rows = [
         (
-            each["id"],
+            each["name"] or each["id"],
             each["region"],
             Text("yes", "green") if each["live"] else Text("no", "bold red"),
             f"{each['running']}/{each['concurrency']}",

@@ -17,14 +17,15 @@ from mulligan.app.working import new_worker, run_loop, work
 from mulligan.cli.ending import Reason, end_when, reasons, supervised
 from mulligan.cli.group import RefusalError
 from mulligan.cli.logs import LEVELS, LogFormat, set_up
-from mulligan.cli.target import check_url, load_app
+from mulligan.cli.target import app_option, check_url, load_app, named_app, with_variables
 from mulligan.core.durations import check_seconds
 from mulligan.core.errors import StoreUnavailableError
 from mulligan.core.fetch import Only
 from mulligan.core.names import check_name
-from mulligan.core.worker import Worker
+from mulligan.core.worker import DEFAULT_REGION, Worker
 from mulligan.engine import Engine
-from mulligan.engine.worker import cancelled
+from mulligan.engine.cancel import cancelled
+from mulligan.engine.threads import default_limit
 from mulligan.supervisor.notify import notify
 
 log = logging.getLogger("mulligan.worker")
@@ -32,13 +33,22 @@ log = logging.getLogger("mulligan.worker")
 HURRY = 2.0
 
 
+@with_variables
 @click.command()
-@click.argument("named", metavar="APP")
-@click.option("-r", "--region", default="default", show_default=True, help="Where it runs.")
-@click.option("-q", "--queues", metavar="A,B", help="Queues to serve; all of the app's if absent.")
+@click.argument("named", metavar="APP", required=False)
+@app_option
+@click.option("-r", "--region", default=DEFAULT_REGION, show_default=True, help="Where it runs.")
+@click.option(
+    "-q", "--queues", "--queue", metavar="A,B", help="Queues to serve; all of the app's if absent."
+)
 @click.option("-c", "--concurrency", type=click.IntRange(min=1), help="Jobs at a time.")
+@click.option("--threads", type=click.IntRange(min=1), envvar="MULLIGAN_THREADS",
+              show_envvar=True, help="Plain functions at a time.")  # fmt: skip
 @click.option("--only", type=click.Choice(["retries", "fresh"]),
               help="Serve one kind of job, for queues with policy separate.")  # fmt: skip
+@click.option("--hold-through-backoff/--no-hold-through-backoff", default=None,
+              envvar="MULLIGAN_HOLD_THROUGH_BACKOFF", show_envvar=True,
+              help="Leave the slot of a failed job idle until its retry is due.")  # fmt: skip
 @click.option("--idle-exit", type=float, metavar="SECONDS",
               help="End when nothing has run for so long.")  # fmt: skip
 @supervised
@@ -49,12 +59,15 @@ HURRY = 2.0
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text",
               show_default=True, help="How to log.")  # fmt: skip
 def worker(
-    named: str,
+    named: str | None,
     *,
+    app: str | None,
     region: str,
     queues: str | None,
     concurrency: int | None,
+    threads: int | None,
     only: Only | None,
+    hold_through_backoff: bool | None,
     idle_exit: float | None,
     name: str,
     supervisor: Path | None,
@@ -68,17 +81,25 @@ def worker(
     SIGTERM or Ctrl-C lets running jobs finish and starts no more; a second one stops at once, and
     the jobs cut off are run by another worker. Exit code 0 after a clean stop, 1 if jobs were cut
     off. Any number of workers may run side by side, in any regions.
+
+    What is not said here is taken from the environment: each option has its variable.
     """
-    app = load_app(named)
-    check_url(app.url)
-    set_drain_timeout(app, drain_timeout)
+    called = named_app(named, app)
+    if called is None:
+        raise click.MissingParameter(param_hint="'APP'", param_type="argument")
+    found = load_app(called)
+    check_url(found.url)
+    set_drain_timeout(found, drain_timeout)
+    given = {"threads": threads, "hold_through_backoff": hold_through_backoff}
+    said = {name: value for name, value in given.items() if value is not None}
+    found.settings = replace(found.settings, **said)
     ends = reasons(idle_exit, supervisor, orphan_grace)
     served = [name.strip() for name in queues.split(",")] if queues is not None else []
-    me = new_worker(app, region=region, queues=served, concurrency=concurrency, only=only)
+    me = new_worker(found, region=region, queues=served, concurrency=concurrency, only=only)
     me = replace(me, name=name and check_name("name", name))
-    set_up(log_level, log_format)
-    announce(named, app, me, brief=log_format == "json" or supervisor is not None)
-    run_shift(Shift(app, me, ends))
+    set_up(log_level, log_format, me.name)
+    announce(called, found, me, brief=log_format == "json" or supervisor is not None)
+    run_shift(Shift(found, me, ends))
 
 
 def set_drain_timeout(app: Mulligan, seconds: float | None) -> None:
@@ -163,14 +184,18 @@ class Shift:
 def announce(named: str, app: Mulligan, me: Worker, *, brief: bool) -> None:
     """Say what starts, on stderr: as the first line of the log, or in full before it."""
     lines = {
+        **({"name": me.name} if me.name else {}),
         "app": named,
         "store": app.shown_url,
         "region": me.region,
         "queues": ", ".join(me.queues) + (f" (only {me.only})" if me.only else ""),
         "concurrency": str(me.concurrency),
+        "threads": str(app.settings.threads or default_limit()),
         "tasks": ", ".join(app.tasks) or "none",
         "loop": loop_name(),
     }
+    if app.settings.hold_through_backoff:
+        lines["holds"] = "a slot through the backoff of the job that failed in it"
     if brief:
         log.info("worker %s starts: %s", me.id, "; ".join(f"{k} {v}" for k, v in lines.items()))
         return

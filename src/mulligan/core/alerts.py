@@ -1,16 +1,17 @@
 """What someone should look at now: the alerts, as the command line and the API tell them."""
 
 from mulligan.core.facts import Facts
-from mulligan.core.health import PROBES_TO_CLOSE
+from mulligan.core.health import PROBES_TO_CLOSE, WINDOW, Health
 from mulligan.core.status import Snapshot, is_global_retry
+from mulligan.core.unserved import AN_APP, unserved
 
 GLOBAL_DEPTH_LIMIT = 10
 RETRY_WAIT_LIMIT = 30.0
 
 
-def alerts(snapshot: Snapshot, facts: Facts) -> list[str]:
-    """What someone should look at now, one sentence each."""
-    said = []
+def alerts(snapshot: Snapshot, facts: Facts, app: str = AN_APP) -> list[str]:
+    """What someone should look at now, one sentence each; `app` is what commands call it."""
+    said = [f"{each.sentence}; {each.remedy(app)}" for each in unserved(snapshot, facts)]
     waiting = [count for count in snapshot.lanes if count.lane.is_retry and count.ready]
     depth = sum(count.ready for count in waiting if is_global_retry(count.lane))
     if depth > GLOBAL_DEPTH_LIMIT:
@@ -27,10 +28,21 @@ def alerts(snapshot: Snapshot, facts: Facts) -> list[str]:
                 f" {lane}, longer than {RETRY_WAIT_LIMIT:.0f} s"
             )
     for (queue, region), health in sorted(facts.health.items()):
-        if health.breaker.open:
+        running = snapshot.running.get((queue, region), 0)
+        if is_failing(health, snapshot.now, running) and region in facts.serving(queue):
             open_for = snapshot.now - health.breaker.since
             said.append(
                 f"the breaker of queue {queue} in region {region} has been open for"
-                f" {open_for:.0f} s, {health.breaker.probes} of {PROBES_TO_CLOSE} probes"
+                f" {open_for:.0f} s, {health.breaker.succeeded} of {PROBES_TO_CLOSE} probes"
             )
     return said
+
+
+def is_failing(health: Health, now: float, running: int) -> bool:
+    """Whether the breaker is open and something has failed lately, or may be about to.
+
+    Probes are never further apart than half a minute while there is anything to try: where none has
+    failed for a whole minute and none runs, nothing goes wrong there any more.
+    """
+    breaker = health.breaker
+    return breaker.open and (health.failed > 0 or running > 0 or now - breaker.since < WINDOW)

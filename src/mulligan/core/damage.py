@@ -4,7 +4,7 @@ from mulligan.core.job import Attempt, Lease
 from mulligan.core.outcome import Dead
 
 # What taking apart a record may raise that was cut off, or holds values of other kinds.
-DAMAGE = (ValueError, TypeError, LookupError, AttributeError)
+DAMAGE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 REMEDY = "find out what else writes to the store, then purge the job"
 
 

@@ -2,10 +2,11 @@
 
 from msgspec.structs import replace
 
-from mulligan.core.errors import UNREADABLE
+from mulligan.core.errors import UNREADABLE, InvalidError
 from mulligan.core.facts import Facts
 from mulligan.core.fetch import Fifo
 from mulligan.core.flow import FlowError, follower_id, following, new_job
+from mulligan.core.health import FREE_PROBES
 from mulligan.core.job import Attempt, Claim, NewJob, Policy, decode_policy, traced
 from mulligan.core.lane import ANYWHERE, Lane, Priority, away_from, towards
 from mulligan.core.outcome import (
@@ -27,7 +28,9 @@ from mulligan.core.trail import Trail, read_trail
 
 SNOOZE_LIMIT = 100
 LOST = Failed("Lost", "the worker stopped beating while it held the job")
-OVERSLEPT = Failed("Snooze", f"the job was snoozed more than {SNOOZE_LIMIT} times")
+OVERSLEPT = Failed(
+    "Snooze", f"the job was snoozed more than {SNOOZE_LIMIT} times", about_region=False
+)
 
 
 def decide(claim: Claim, result: Result, facts: Facts, draw: float, depth: int = 0) -> Outcome:
@@ -65,7 +68,11 @@ def after_success(claim: Claim, value: bytes | None, facts: Facts) -> Outcome:
 def after_failure(
     claim: Claim, failed: Failed, facts: Facts, draw: float, depth: int, *, lost: bool = False
 ) -> Outcome:
-    """A retry while one is left and the failure is not permanent; otherwise a dead letter."""
+    """A retry while one is left and the failure is not permanent; otherwise a dead letter.
+
+    A failed probe uses no retry, the first three times: it was made for the region, not for the
+    job, while a healthy region serves. A lost one does.
+    """
     policy = policy_of(claim.body)
     if policy is None:
         policy = Policy(Retry(0))
@@ -81,22 +88,42 @@ def after_failure(
         code=failed.code,
         refused=failed.refused,
     )
-    if failed.permanent or policy.retry.spent(claim.retry_count):
+    before = read_trail(claim.trail)
+    free = (
+        not lost
+        and before.probes < FREE_PROBES
+        and blames_region(failed)
+        and is_probe(claim, facts)
+    )
+    if failed.permanent or (policy.retry.spent(claim.retry_count) and not free):
         return Dead(claim.lease, failure, told(claim, policy, failure))
     delay = failed.delay
     if delay is None:
         # Another program may have made the count negative, and a list has no place below the first.
         delay = policy.retry.backoff.delay(max(1, claim.attempt), draw, depth)
-    trail = read_trail(claim.trail).after(claim.worker_region, delay, lost=lost)
+    trail = before.after(claim.worker_region, delay, lost=lost, free=free)
     lane = route(claim, policy.retry, facts, trail)
-    return Again(claim.lease, lane, delay, replace(failure, delay=delay), trail.write())
+    return Again(claim.lease, lane, delay, replace(failure, delay=delay), trail.write(), free)
+
+
+def beyond(claim: Claim) -> Failed | None:
+    """The failure of a claim that has had more retries than it may have, and so must not run.
+
+    No store grants one; another program may have counted on.
+    """
+    policy = policy_of(claim.body) if claim.retry_count else None
+    most = None if policy is None else policy.retry.max_retries
+    if most is None or claim.retry_count <= most:
+        return None
+    said = f"it has had {claim.retry_count} retries, and max_retries is {most}; replay it to retry"
+    return Failed("Spent", said, code="spent", permanent=True)
 
 
 def policy_of(body: bytes) -> Policy | None:
     """The policy that a job carries; None if it is of a kind that this release does not know."""
     try:
         return decode_policy(body)
-    except UNREADABLE:
+    except (*UNREADABLE, InvalidError):
         return None
 
 
@@ -104,11 +131,18 @@ def blames_region(result: Result) -> bool:
     """Whether a failure says something about where it happened, and not just about its job."""
     match result:
         case Failed():
-            return not result.permanent and result.refused is None
+            return result.about_region and not result.permanent and result.refused is None
         case Lost():
             return True
         case _:
             return False
+
+
+def is_probe(claim: Claim, facts: Facts) -> bool:
+    """Whether the attempt started while its region's breaker was open and a healthy one served."""
+    if not facts.is_open(claim.queue, claim.worker_region):
+        return False
+    return claim.started_at >= facts.health_of(claim.queue, claim.worker_region).breaker.since
 
 
 def route(claim: Claim, retry: Retry, facts: Facts, trail: Trail) -> Lane:
@@ -130,7 +164,8 @@ def elsewhere(claim: Claim, facts: Facts) -> str:
     """A first retry is left to others than the region that failed it, while one is healthy."""
     failed_in = claim.worker_region
     others = any(region != failed_in for region in facts.healthy(claim.queue))
-    return away_from(failed_in) if others else ANYWHERE
+    # Of what another program took and left, nobody knows where it was.
+    return away_from(failed_in) if others and failed_in != ANYWHERE else ANYWHERE
 
 
 def reliable(claim: Claim, facts: Facts, trail: Trail) -> str:

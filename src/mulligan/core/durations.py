@@ -10,6 +10,8 @@ NUMBERS = (int, float, timedelta)
 
 # Longer than anyone waits, short enough that due times stay exact in a float.
 LONGEST = 100 * 365 * 86_400.0
+# Below this many seconds a tenth matters to people.
+WHOLE_FROM = 10
 
 
 def seconds(value: Seconds) -> float:
@@ -20,6 +22,15 @@ def seconds(value: Seconds) -> float:
 def rounded(moment: float) -> float:
     """A moment to the microsecond: sums of floats drift, and times that are equal must meet."""
     return round(moment, 6)
+
+
+def span(length: float) -> str:
+    """A duration in seconds as people say it."""
+    length = max(0.0, length)
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if length >= 2 * size:
+            return f"{length / size:.0f} {unit}"
+    return f"{length:.1f} s" if length < WHOLE_FROM else f"{length:.0f} s"
 
 
 def check_seconds(name: str, value: Seconds, *, least: float = 0.0) -> float:

@@ -2,23 +2,27 @@
 
 from msgspec import Struct
 
+from mulligan.core.durations import span
 from mulligan.core.facts import Facts
 from mulligan.core.fetch import Capped
 from mulligan.core.flow import flow_of
 from mulligan.core.job import Job
 from mulligan.core.lane import ANYWHERE
-
-# Below this many seconds a tenth matters.
-WHOLE_FROM = 10
+from mulligan.core.unserved import AN_APP, place, region_of, start_one
 
 
 class Surroundings(Struct, frozen=True):
-    """What is around a job: the time, what stands before it, who could take it."""
+    """What is around a job: the time, what stands before it, how many workers could take it.
+
+    `app` is what commands call its app. `unknown` says that no live worker knows its task.
+    """
 
     now: float
     ahead: int
     facts: Facts
     live_workers: int
+    app: str = AN_APP
+    unknown: str | None = None
 
 
 def explain(job: Job, around: Surroundings) -> str:
@@ -32,20 +36,38 @@ def explain(job: Job, around: Surroundings) -> str:
                 f" {job.retry_count + 1}: {job.last_failure_reason}; replay it to try again."
             )
         case "cancelled":
-            return f"Cancelled{_ago(job.ended_at, around.now)}: {job.cancel_reason}."
+            since = _ago(job.ended_at, around.now)
+            return f"Cancelled{since}, {_until(job)}: {job.cancel_reason}."
         case "processing":
-            return (
-                f"Running attempt {job.retry_count + 1} on worker {job.worker} in region"
-                f" {job.worker_region} since {_span(around.now - (job.started_at or around.now))}."
-            )
+            return _running(job, around) if job.queue else _unreadable(job)
         case _:
-            return _waiting(job, around)
+            return _waiting(job, around) if job.queue else _unreadable(job)
+
+
+def _running(job: Job, around: Surroundings) -> str:
+    attempt = f"Running attempt {job.retry_count + 1}"
+    if job.worker is None:
+        since = _ago(job.started_at, around.now)
+        return f"{attempt} in another program" + (f", which took it{since}." if since else ".")
+    since = span(around.now - (job.started_at or around.now))
+    return f"{attempt} on worker {job.worker} in region {job.worker_region} since {since}."
+
+
+def _until(job: Job) -> str:
+    """How far a job had come: while it runs, its last start is not before it was last due."""
+    attempt = f"attempt {job.retry_count + 1}"
+    if job.started_at is None or job.started_at < job.due:
+        return f"before {attempt} had started"
+    return f"while {attempt} ran"
+
+
+def _unreadable(job: Job) -> str:
+    return f"Stored as {job.status}, but no worker can run it: {job.last_failure_reason}."
 
 
 def _waiting(job: Job, around: Surroundings) -> str:
-    lane = job.lane
     if job.queue in around.facts.paused:
-        due = f", and it is due in {_span(job.due - around.now)}" if job.due > around.now else ""
+        due = f", and it is due in {span(job.due - around.now)}" if job.due > around.now else ""
         return f"Waiting because queue {job.queue} is paused{due}; resume it to go on."
     if job.awaits:
         flow = flow_of(job.body)
@@ -54,33 +76,51 @@ def _waiting(job: Job, around: Surroundings) -> str:
             f"Waiting for {job.awaits}{of} jobs whose results it gathers;"
             " those that failed arrive when they are replayed and succeed."
         )
+    if around.unknown is not None:
+        return (
+            f"Waiting because {around.unknown}; deploy a worker that does, or cancel the job"
+            f" (mulligan cancel {job.id})."
+        )
+    return _in_line(job, around)
+
+
+def _in_line(job: Job, around: Surroundings) -> str:
+    lane = job.lane
     if job.due > around.now:
         what = (
             f"Waiting for retry {job.retry_count} after: {job.last_failure_reason};"
             if job.retry_count
             else "Delayed;"
         )
-        return f"{what} it is due in {_span(job.due - around.now)}{_where(job)}."
+        return f"{what} it is due in {span(job.due - around.now)}{_where(job)}."
     if job.held:
         return (
             f"Waiting for concurrency key {job.concurrency_key!r}, of which"
             f" {job.concurrency_limit} may run at a time."
         )
     if not around.live_workers:
-        place = "any region" if lane.is_global else f"region {job.scope}"
+        region = region_of(lane)
         return (
-            f"Waiting because no live worker serves queue {job.queue} in {place};"
-            " start one with: mulligan worker APP"
+            f"Waiting because no live worker serves queue {job.queue} in {place(region)};"
+            f" {start_one(job.queue, region, around.app)}"
         )
     reasons = [f"{around.ahead} ahead of it in lane {lane.label}{_where(job)}"]
-    if not lane.is_global and around.facts.is_open(job.queue, lane.scope):
-        reasons.append(f"the breaker of region {lane.scope} is open: it takes one job at a time")
+    probe_at = None if lane.is_global else around.facts.next_probe_at(job.queue, lane.scope)
+    if probe_at is not None:
+        reasons.append(_probing(job, probe_at - around.now))
     settings = around.facts.queue(job.queue)
     if lane.is_retry and isinstance(settings.policy, Capped):
         reasons.append(f"at most {settings.policy.limit} retries of the queue run at a time")
     if lane.is_retry and settings.budget is not None:
         reasons.append("the queue's retry budget limits how many start")
-    return f"Due since {_span(around.now - job.due)}: {'; '.join(reasons)}."
+    return f"Due since {span(around.now - job.due)}: {'; '.join(reasons)}."
+
+
+def _probing(job: Job, wait: float) -> str:
+    """What an open breaker does: when its next probe may start, and who takes the rest."""
+    when = f"the next in {span(wait)}" if wait > 0 else "the next is due"
+    others = "" if job.lane.is_retry else "; healthy regions take the others"
+    return f"the breaker of region {job.scope} is open: it tries one job at a time, {when}{others}"
 
 
 def _where(job: Job) -> str:
@@ -94,13 +134,4 @@ def _where(job: Job) -> str:
 
 
 def _ago(at: float | None, now: float) -> str:
-    return "" if at is None else f" {_span(now - at)} ago"
-
-
-def _span(seconds: float) -> str:
-    """A duration as people say it."""
-    seconds = max(0.0, seconds)
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.1f} s" if seconds < WHOLE_FROM else f"{seconds:.0f} s"
+    return "" if at is None else f" {span(now - at)} ago"

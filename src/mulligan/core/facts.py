@@ -1,12 +1,13 @@
 """What is known when a decision is made: the settings of queues and the state of regions."""
 
 from msgspec import Struct, json
+from msgspec.structs import replace
 
 from mulligan.core.budget import Budget
 from mulligan.core.durations import Seconds, check_seconds, seconds
 from mulligan.core.errors import UNREADABLE, InvalidError, StoreError
 from mulligan.core.fetch import Balanced, FetchPolicy, Fifo
-from mulligan.core.health import UNKNOWN, Health
+from mulligan.core.health import UNKNOWN, Breaker, Health
 
 
 class QueueSettings(Struct, frozen=True):
@@ -81,6 +82,11 @@ class Facts(Struct, frozen=True):
         """How attempts at the queue went in the region lately."""
         return self.health.get((queue, region), UNKNOWN)
 
+    @property
+    def breakers(self) -> dict[tuple[str, str], Breaker]:
+        """Those that are open, by queue and region."""
+        return {at: known.breaker for at, known in self.health.items() if known.breaker.open}
+
     def serving(self, queue: str) -> list[str]:
         """The regions with a live worker for the queue, in order of name."""
         return [region.name for region in self.regions if queue in region.serves]
@@ -88,6 +94,19 @@ class Facts(Struct, frozen=True):
     def is_open(self, queue: str, region: str) -> bool:
         """Whether its breaker is open; where every serving region's is, all serve."""
         return self.health_of(queue, region).breaker.open and bool(self.healthy(queue))
+
+    def next_probe_at(self, queue: str, region: str) -> float | None:
+        """Before when the region makes no probe, by the store's time; None if it is not open."""
+        if not self.is_open(queue, region):
+            return None
+        return self.health_of(queue, region).breaker.next_probe_at
+
+    def with_breaker(self, queue: str, region: str, breaker: Breaker) -> "Facts":
+        """These facts with another breaker; of what is counted since it turned nothing is known."""
+        before = self.health_of(queue, region)
+        turned = before.breaker.open != breaker.open
+        known = Health(breaker=breaker) if turned else replace(before, breaker=breaker)
+        return replace(self, health={**self.health, (queue, region): known})
 
     def ailing(self, queue: str) -> tuple[str, ...]:
         """The regions whose breaker is open while another serves; live workers or none."""

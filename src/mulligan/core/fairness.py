@@ -4,7 +4,7 @@ Shares are kept exactly over time by a carry in millionths of a start. It moves 
 sides wait and never exceeds one start, so that nobody saves up for a burst.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from msgspec import Struct
 from mulligan.core.facts import Facts, QueueSettings
 from mulligan.core.fetch import Balanced, Capped, Only, Weighted
 from mulligan.core.lane import ANYWHERE, Lane, Priority, away_from, towards
-from mulligan.core.plan import ONE, ClaimPlan, Gate, Group, Kind, Running, Source, Take
+from mulligan.core.plan import ONE, ClaimPlan, Gate, Group, Kind, Rate, Running, Source, Take
 
 URGENT_SHARE = 0.8
 BALANCED_SHARE = 0.5
@@ -46,11 +46,15 @@ def plan_claim(
     queues: Sequence[tuple[str, Carry]],
     facts: Facts,
     only: Only | None = None,
+    *,
+    resting: Collection[str] = (),
 ) -> ClaimPlan:
     """Plan a claim of `demand` jobs for a worker of `region`, from these queues in turn.
 
     Each queue gets an even part of the demand, the first ones the remainder; what a queue leaves
-    goes to the others in the same order. Paused queues are left out.
+    goes to the others in the same order. Paused queues are left out. A queue is `resting` where
+    the region is open and its next probe not due: the worker then waits for nothing of it, and
+    nothing of it is kept from others for its sake.
     """
     open_queues = [(q, carry) for q, carry in queues if q not in facts.paused]
     groups: list[Group] = []
@@ -58,7 +62,10 @@ def plan_claim(
     for queue, carry in open_queues:
         settings = facts.queue(queue)
         rounds.append((len(groups), carry, settings))
-        groups.extend(groups_of(queue, region, settings, facts, only))
+        if queue in resting:
+            groups.extend(Group(queue, kind, ()) for kind in KINDS)
+        else:
+            groups.extend(groups_of(queue, region, settings, facts, only))
     steps: list[Take] = []
     if len(rounds) > 1:
         until = 0
@@ -124,23 +131,29 @@ def clamp(carry: int) -> int:
 def groups_of(
     queue: str, region: str, settings: QueueSettings, facts: Facts, only: Only | None
 ) -> tuple[Group, Group, Group]:
-    """The urgent, retry and fresh lanes that a worker of `region` looks at, `*` before its own.
+    """The urgent, retry and fresh lanes that a worker of `region` looks at.
 
-    Where its breaker is open the region takes one job at a time, and global retries only when
-    others leave them. Its fresh lanes are then the last that healthy regions look at.
+    Of retries, those of `*` go before those of the region. Fresh and urgent work of the two is one
+    tier, in order of time. Where its breaker is open the region takes one job at a time, at the
+    pace of its probes, and no global retry. Its fresh lanes are then the last that healthy regions
+    look at.
     """
     tripped = facts.is_open(queue, region)
+    pause = facts.health_of(queue, region).breaker.pause if tripped else None
     down = () if tripped else facts.ailing(queue)
     regions = tuple([known.name for known in facts.regions])
-    return laid_out(queue, settings, Place(region, regions, tripped, down), only)
+    return laid_out(queue, settings, Place(region, regions, pause, down), only)
 
 
 class Place(NamedTuple):
-    """Where a worker stands: in which region, among which, and of which the breaker is open."""
+    """Where a worker stands: in which region, among which, and of which the breaker is open.
+
+    `pause` is the time between probes where its own region's breaker is open.
+    """
 
     region: str
     regions: tuple[str, ...]
-    tripped: bool
+    pause: float | None
     down: tuple[str, ...]
 
 
@@ -150,12 +163,12 @@ def laid_out(
     queue: str, settings: QueueSettings, place: Place, only: Only | None
 ) -> tuple[Group, Group, Group]:
     """The groups of a queue as a worker in this place sees them."""
-    region, regions, tripped, down = place
+    region, regions, pause, down = place
     retry_gates, fresh_gates = gates_of(queue, settings)
     grace = settings.grace_seconds
-    if tripped:
-        probe = Running(f"probe:{queue}:{region}", 1)
-        retry_gates, fresh_gates = (*retry_gates, probe), (*fresh_gates, probe)
+    if pause is not None:
+        probe = Running(f"probe:{queue}:{region}", 1), Rate(f"pace:{queue}:{region}", 1, pause)
+        retry_gates, fresh_gates = (*retry_gates, *probe), (*fresh_gates, *probe)
 
     def own(priority: Priority, gates: tuple[Gate, ...]) -> tuple[Source, ...]:
         return (Source(Lane(queue, region, priority), 0.0, gates),)
@@ -171,25 +184,26 @@ def laid_out(
     def anywhere(priority: Priority, gates: tuple[Gate, ...]) -> tuple[Source, ...]:
         if priority in (Priority.NORMAL, Priority.URGENT):
             return (Source(Lane(queue, ANYWHERE, priority), 0.0, gates),)
+        if pause is not None:
+            return ()
         return tuple(
-            Source(Lane(queue, scope, priority), grace, gates)
-            if tripped
-            else Source(Lane(queue, scope, priority), waited, gates, yields)
+            Source(Lane(queue, scope, priority), waited, gates, yields)
             for scope, waited, yields in global_scopes(region, grace, regions)
         )
 
-    wanted = (
-        () if only == "retries" else ((Priority.URGENT, fresh_gates),),
-        () if only == "fresh" else ((Priority.URGENT_RETRY, retry_gates),),
-    )
+    def here(priority: Priority, gates: tuple[Gate, ...]) -> tuple[Source, ...]:
+        return (*anywhere(priority, gates), *own(priority, gates))
+
+    kinds: list[tuple[Priority, tuple[Gate, ...]]] = []
+    kinds += [] if only == "retries" else [(Priority.URGENT, fresh_gates)]
+    kinds += [] if only == "fresh" else [(Priority.URGENT_RETRY, retry_gates)]
     urgent = tuple(
-        tuple(source for part in wanted for p, gates in part for source in where(p, gates))
-        for where in (anywhere, own, *((ailing,) if down else ()))
+        tuple(source for priority, gates in kinds for source in where(priority, gates))
+        for where in (here, *((ailing,) if down else ()))
     )
     retry = (anywhere(Priority.RETRY, retry_gates), own(Priority.RETRY, retry_gates))
     fresh = (
-        anywhere(Priority.NORMAL, fresh_gates),
-        own(Priority.NORMAL, fresh_gates),
+        here(Priority.NORMAL, fresh_gates),
         *((ailing(Priority.NORMAL, fresh_gates),) if down else ()),
     )
     return (

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from mulligan.core.lane import Lane, Priority
-from mulligan.core.retry import Retry
+from mulligan.core.lane import ANYWHERE, Lane, Priority
+from mulligan.core.retry import Retry, preset
 from mulligan.core.stage import Stage
 
 Status = Literal["pending", "processing", "done", "failed", "cancelled"]
@@ -73,7 +73,7 @@ class NewJob(Struct, frozen=True, gc=False):
     queue: str
     task: str
     body: bytes
-    region: str = "default"
+    region: str = ANYWHERE
     priority: int = Priority.NORMAL
     delay: float = 0.0
     unique_key: str | None = None
@@ -170,11 +170,17 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     refused: str | None = None
     ended_at: float | None = None
 
+    @property
+    def reason(self) -> str:
+        """What failed, in words: the exception's type and its message."""
+        return f"{self.type}: {self.message}"
+
 
 class Job(Struct, frozen=True):
     """A job as a reader sees it. Times are the store's, in seconds since 1970.
 
-    `awaits` is how many have yet to arrive before it may start.
+    `awaits` is how many have yet to arrive before it may start; `last_failure_reason` is the
+    reason of the last attempt that failed.
     """
 
     id: str
@@ -259,10 +265,20 @@ class Policy(Struct):
     trace: Raw = NO_TRACE
 
 
+class WrittenPolicy(Struct):
+    """The same as it is written: a preset may stand there by its name."""
+
+    retry: Retry | str = Retry()
+    on_dead: Stage | None = None
+    named: bool = False
+    trace: Raw = NO_TRACE
+
+
 class Body(Struct, omit_defaults=True):
     """The whole body, in the order in which it is written; policy is encoded once per task.
 
     It is `named` where others follow from it and its caller chose its id, which may come again.
+    `given` is in bodies that no app has made: what their producers said themselves, by name.
     """
 
     task: str
@@ -275,11 +291,19 @@ class Body(Struct, omit_defaults=True):
     sink: Stage | None = None
     flow: Any = None
     named: bool = False
+    given: tuple[str, ...] | None = None
 
 
 encode = msgspec.json.Encoder().encode
 decode_call = msgspec.json.Decoder(Call).decode
-decode_policy = msgspec.json.Decoder(Policy).decode
+_decode_policy = msgspec.json.Decoder(WrittenPolicy).decode
+
+
+def decode_policy(body: bytes) -> Policy:
+    """The policy in a body; InvalidError if it names a preset that there is not."""
+    written = _decode_policy(body)
+    retry = preset(written.retry) if isinstance(written.retry, str) else written.retry
+    return Policy(retry, written.on_dead, written.named, written.trace)
 
 
 def traced(job: NewJob, trace: Raw) -> NewJob:

@@ -1,7 +1,9 @@
 """Lanes: the lines that claimable jobs stand in, one per queue, scope and priority."""
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+from mulligan.core.errors import InvalidError
 
 ANYWHERE = "*"
 
@@ -17,6 +19,26 @@ class Priority(IntEnum):
     RETRY = 1
     URGENT = 2
     URGENT_RETRY = 3
+
+
+# A priority as callers say it, in Python, JSON or BSON, where 2 may be written 2.0.
+PriorityWord = Literal["normal", "retry", "urgent", 0, 1, 2]
+WORDS: dict[str, Priority] = {
+    "normal": Priority.NORMAL,
+    "retry": Priority.RETRY,
+    "urgent": Priority.URGENT,
+}
+BY_WORD: dict[str | float, Priority] = {
+    said: number for word, number in WORDS.items() for said in (word, int(number), str(int(number)))
+}
+
+
+def priority_of(said: object) -> Priority:
+    """The priority that a word or a number stands for."""
+    if isinstance(said, str | int | float) and not isinstance(said, bool) and said in BY_WORD:
+        return BY_WORD[said]
+    words = ", ".join(f"{word} ({number})" for word, number in WORDS.items())
+    raise InvalidError(f"priority {said!r} is not one of {words}")
 
 
 LABELS: dict[int, str] = {

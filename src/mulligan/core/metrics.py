@@ -31,6 +31,7 @@ from mulligan.core.tallying import (
     SUCCEEDED,
     SUM,
 )
+from mulligan.core.unserved import unserved
 
 Key = tuple[str, str, str]
 
@@ -76,6 +77,11 @@ def metrics(snapshot: Snapshot, sums: Sums, facts: Facts) -> list[Metric]:
         gauge("mulligan_delayed_jobs", "jobs put off and not yet due", delayed(snapshot)),
         gauge("mulligan_running_jobs", "jobs that run", running(snapshot)),
         gauge("mulligan_live_workers", "workers that beat", live_workers(snapshot, facts)),
+        gauge(
+            "mulligan_unserved_jobs",
+            "due, and no live worker may take them",
+            unserved_jobs(snapshot, facts),
+        ),
         gauge("mulligan_dead_letters_stored", "failed jobs that are stored", ended(snapshot)),
         counted("mulligan_starts_total", "attempts started, by lane", sums, STARTED, "lane"),
         Metric(
@@ -135,6 +141,7 @@ def summary(sums: Sums, facts: Facts) -> dict[str, dict[str, Any]]:
             "seized": int(recent.get(SEIZED, 0)),
             "stale": int(recent.get(STALE, 0)),
             "breaker": "open" if health.breaker.open else "closed",
+            "next_probe_at": facts.next_probe_at(queue, region),
         }
     return found
 
@@ -250,6 +257,16 @@ def live_workers(snapshot: Snapshot, facts: Facts) -> Iterator[Sample]:
         found[view.worker.region] = found.get(view.worker.region, 0) + int(view.live)
     for region, count in sorted(found.items()):
         yield Sample({"region": region}, count)
+
+
+def unserved_jobs(snapshot: Snapshot, facts: Facts) -> Iterator[Sample]:
+    """Due jobs that no live worker may take, by queue and region."""
+    found: dict[tuple[str, str], int] = {}
+    for each in unserved(snapshot, facts):
+        place = each.queue, each.region
+        found[place] = found.get(place, 0) + each.jobs
+    for (queue, region), jobs in sorted(found.items()):
+        yield Sample(labels(queue, region), jobs)
 
 
 def ended(snapshot: Snapshot) -> Iterator[Sample]:

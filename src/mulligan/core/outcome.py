@@ -13,7 +13,10 @@ class Succeeded(Struct, frozen=True, gc=False):
 
 
 class Failed(Struct, frozen=True, gc=False):
-    """The task raised, timed out, or its result was refused."""
+    """The task raised, timed out, or its result was refused.
+
+    `about_region` is False where what it raised says nothing about where it ran.
+    """
 
     type: str
     message: str
@@ -21,6 +24,7 @@ class Failed(Struct, frozen=True, gc=False):
     delay: float | None = None
     permanent: bool = False
     refused: str | None = None
+    about_region: bool = True
 
 
 class Lost(Struct, frozen=True, gc=False):
@@ -51,13 +55,17 @@ class Done(Struct, frozen=True, gc=False):
 
 
 class Again(Struct, frozen=True, gc=False):
-    """A retry, in this lane, when the delay has passed; `trail` is kept. Raises retry_count."""
+    """A retry, in this lane, when the delay has passed; `trail` is kept. Raises retry_count.
+
+    A `free` one, after a failed probe, raises snoozes instead: it used none of the job's retries.
+    """
 
     lease: Lease
     lane: Lane
     delay: float
     failure: Attempt
     trail: str = ""
+    free: bool = False
 
 
 class Later(Struct, frozen=True, gc=False):
@@ -81,6 +89,15 @@ class Returned(Struct, frozen=True, gc=False):
     lease: Lease
 
 
+class Keyed(Struct, frozen=True, gc=False):
+    """As Returned, and from now on under this concurrency key; `trail` is kept."""
+
+    lease: Lease
+    concurrency_key: str
+    concurrency_limit: int
+    trail: str = ""
+
+
 class Cancelled(Struct, frozen=True, gc=False):
     """Ended without a result, for this reason."""
 
@@ -88,4 +105,4 @@ class Cancelled(Struct, frozen=True, gc=False):
     reason: str
 
 
-Outcome = Done | Again | Later | Dead | Returned | Cancelled
+Outcome = Done | Again | Later | Dead | Returned | Keyed | Cancelled

@@ -24,9 +24,14 @@ class Periodic(NamedTuple):
         return f"{PREFIX}{self.task}/{self.schedule.words}"
 
     def due(self, placed: float | None, now: float) -> list[float]:
-        """The ticks to place now: the latest that was missed, and the next."""
+        """The ticks to place now: the latest that was missed, and the next.
+
+        The last that was placed is the next, or the one after it if the clock was put back by a
+        moment. If it is later, it was placed while the clock was far ahead: it stands, and the
+        ticks until then are placed as if it were not there.
+        """
         ahead = self.schedule.after(now)
-        if placed is None:
+        if placed is None or placed > self.schedule.after(ahead):
             return [ahead]
         missed = self.schedule.last(now)
         return [tick for tick in (missed, ahead) if tick > placed]

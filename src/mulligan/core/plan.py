@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mulligan.core.lane import Lane
 
@@ -28,7 +29,8 @@ class Rate(Struct, frozen=True, tag="rate"):
     """A gate: at most `limit` starts for `key` in any window of `per` seconds, store-wide.
 
     With `of`, the limit grows to `ratio` times the starts counted there in the same window.
-    A limit of None only counts.
+    A limit of None only counts. A store may forget what has left the window that it is asked for:
+    where a key is given a longer one, its first may lack starts.
     """
 
     key: str
@@ -86,6 +88,17 @@ class Take(Struct, frozen=True):
             shared = sum(taken[group] for group in self.of) + room
             room = min(room, (self.carry + shared * self.share) // ONE - taken[self.group])
         return max(0, room)
+
+
+def yielding(group: Group, waited: float) -> Group:
+    """The group of a worker that leaves jobs, for so long, to others who sleep and wait less."""
+    return replace(
+        group,
+        tiers=tuple(
+            tuple(s if s.waited else replace(s, waited=waited, yields=True) for s in tier)
+            for tier in group.tiers
+        ),
+    )
 
 
 class ClaimPlan(Struct, frozen=True, dict=True):

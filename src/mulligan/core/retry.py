@@ -56,10 +56,23 @@ def is_backoff(value: object) -> bool:
 
 
 # Policies by name, for those who would rather pick one than tune one.
-PRESETS: dict[str, Retry] = {
+NAMED: dict[str, Retry] = {
     "default": Retry(),
     "quick": Retry(3, Exponential(2, 2, 60, "none")),
     "steep": Retry(5, Exponential(1, 4, None, "none")),
     "patient": Retry(10, Exponential(5, 2.0, 1800, "full")),
     "sessions": Retry(None, Sessions()),
 }
+# The same by the letters of the designs that they come from.
+LETTERS = {"P": "quick", "G": "quick", "F": "steep", "M": "patient", "D": "sessions"}
+PRESETS: dict[str, Retry] = NAMED | {letter: NAMED[name] for letter, name in LETTERS.items()}
+
+
+def preset(name: str) -> Retry:
+    """The policy of this name."""
+    if name not in PRESETS:
+        raise InvalidError(
+            f"retry {name!r} is not one of {', '.join(PRESETS)}; give one of these, or the policy"
+            ' in full, such as {"max_retries": 3}'
+        )
+    return PRESETS[name]

@@ -22,6 +22,8 @@ class Settings(Struct, frozen=True):
     result_limit: int = 256 * 1024
     abandoned_limit: int = 4
     unknown_task_delay: float = 3.0
+    threads: int | None = None
+    hold_through_backoff: bool = False
 
     def __post_init__(self) -> None:
         """Refuse settings under which a healthy worker would lose its leases."""
@@ -40,11 +42,18 @@ class Settings(Struct, frozen=True):
             if getattr(self, name) < 1:
                 message = f"{name} {getattr(self, name)!r} must be at least 1"
                 raise InvalidError(message)
+        if self.threads is not None and self.threads < 1:
+            message = (
+                f"threads {self.threads!r} must be at least 1; None is a few more than processors"
+            )
+            raise InvalidError(message)
 
 
 BATCH_LIMIT = 1000
 HISTORY_LIMIT = 50
 TEXT_LIMIT = 4000
+# Levels of lists and objects in an argument or a result.
+DEPTH_LIMIT = 200
 
 
 def check_batch(count: int) -> None:

@@ -8,7 +8,7 @@ from mulligan.core.errors import InvalidError
 from mulligan.core.facts import Facts
 from mulligan.core.fetch import Separate, policy_text
 from mulligan.core.job import Job, Status
-from mulligan.core.lane import Lane
+from mulligan.core.lane import ANYWHERE, Lane
 from mulligan.core.worker import WorkerView
 
 
@@ -154,9 +154,12 @@ def region_of(
 
 
 def current(job: Job, region: str) -> dict[str, Any]:
-    """A running job; where it was enqueued is said when it runs elsewhere."""
+    """A running job; where it was enqueued is said when it runs elsewhere.
+
+    One that was enqueued for any region runs nowhere else.
+    """
     shown: dict[str, Any] = {"job_id": job.id, "retry_count": job.retry_count}
-    return shown if job.region == region else shown | {"original_region": job.region}
+    return shown if job.region in (region, ANYWHERE) else shown | {"original_region": job.region}
 
 
 def names(snapshot: Snapshot, facts: Facts) -> list[str]:
@@ -203,6 +206,7 @@ def worker(view: WorkerView) -> dict[str, Any]:
     """A worker."""
     return {
         "id": view.worker.id,
+        "name": view.worker.name,
         "region": view.worker.region,
         "queues": list(view.worker.queues),
         "only": view.worker.only,

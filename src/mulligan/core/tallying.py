@@ -6,8 +6,9 @@ from math import inf
 
 from mulligan.core.decide import blames_region
 from mulligan.core.facts import Facts
+from mulligan.core.health import Probe
 from mulligan.core.job import Claim
-from mulligan.core.lane import Priority
+from mulligan.core.lane import ANYWHERE, Priority
 from mulligan.core.outcome import Again, Dead, Done, Lost, Outcome, Result
 from mulligan.core.trail import read_trail
 
@@ -67,7 +68,8 @@ def at_end(claim: Claim, result: Result, outcome: Outcome) -> tuple[str, ...]:
         case Done():
             return RETRY_SUCCESS if claim.retry_count else SUCCESS
         case Again() | Dead():
-            names = [FAILED if blames_region(result) else EXCUSED]
+            somewhere = claim.worker_region != ANYWHERE
+            names = [FAILED if somewhere and blames_region(result) else EXCUSED]
             names += [RETRY_FAILED] if claim.retry_count else []
             names += [LOST, SEIZED] if isinstance(result, Lost) else []
             names += [DEAD] if isinstance(outcome, Dead) else []
@@ -76,12 +78,15 @@ def at_end(claim: Claim, result: Result, outcome: Outcome) -> tuple[str, ...]:
             return ()
 
 
-def as_probe(claim: Claim, names: Sequence[str], facts: Facts) -> bool | None:
+def as_probe(claim: Claim, names: Sequence[str], facts: Facts) -> Probe | None:
     """How a probe went; None if the attempt was none, or says nothing about its region.
 
-    An attempt that started while its region's breaker was open is a probe.
+    An attempt that started while its region's breaker was open is a probe, also where all serve
+    because every region's is: its successes count towards closing it.
     """
     health = facts.health.get((claim.queue, claim.worker_region))
     if health is None or not health.breaker.open or claim.started_at < health.breaker.since:
         return None
-    return SUCCEEDED in names if SUCCEEDED in names or FAILED in names else None
+    if SUCCEEDED not in names and FAILED not in names:
+        return None
+    return Probe(SUCCEEDED in names, claim.started_at)

@@ -4,12 +4,15 @@ from msgspec import Struct
 
 from mulligan.core.fetch import Only
 
+# Where a worker is that was told no region.
+DEFAULT_REGION = "default"
+
 
 class Worker(Struct, frozen=True):
     """A worker as it presents itself to a store; the id is new at every start."""
 
     id: str
-    region: str = "default"
+    region: str = DEFAULT_REGION
     queues: tuple[str, ...] = ("default",)
     lease: float = 15.0
     concurrency: int = 1

@@ -13,8 +13,9 @@ from mulligan.core.errors import StoreError, StoreUnavailableError
 from mulligan.core.job import Lease
 from mulligan.core.outcome import Again, Cancelled, Later, Outcome
 from mulligan.core.settings import BATCH_LIMIT
+from mulligan.engine.breakers import Ending
 from mulligan.engine.patience import Patience
-from mulligan.engine.reporter import Ending, Reporter
+from mulligan.engine.reporter import Reporter
 from mulligan.stores.contract import Store, Verdict
 
 AWAY = (StoreUnavailableError, OSError)
@@ -67,6 +68,7 @@ class Committer:
         if not self._waiting:
             self._wake.set()
         self._waiting.append(Waiting(outcome, self._monotonic(), ending))
+        self._reporter.ended(ending)
 
     async def run(self) -> None:
         """Send batches until cancelled."""
@@ -114,6 +116,7 @@ class Committer:
             extra=first.about,
         )
         if not isinstance(outcome, Cancelled):
+            self._reporter.breakers.forget(first.ending)
             reason = f"its outcome could not be stored: {type(error).__name__}"
             ending = Ending(first.ending.queue, first.ending.region)
             self._waiting[0] = Waiting(Cancelled(outcome.lease, reason), first.added, ending)

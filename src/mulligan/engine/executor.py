@@ -5,26 +5,34 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from mulligan.core.company import suspects
-from mulligan.core.decide import decide
+from mulligan.core.decide import beyond, decide
+from mulligan.core.declared import completed, keyed
+from mulligan.core.errors import StoreError
 from mulligan.core.facts import Facts
 from mulligan.core.job import Claim, Lease
-from mulligan.core.outcome import Again, Failed, Outcome, Result, Returned
+from mulligan.core.outcome import Again, Done, Drained, Failed, Outcome, Result, Returned
 from mulligan.core.settings import Settings
 from mulligan.engine.ahead import Ahead
+from mulligan.engine.breakers import Ending
 from mulligan.engine.committer import Committer
 from mulligan.engine.depths import Depths
 from mulligan.engine.judging import failed
 from mulligan.engine.line import Held, Line
+from mulligan.engine.loop_watch import LoopWatch
 from mulligan.engine.performing import Performer, Target
-from mulligan.engine.reporter import Ending, Reporter, ending_of
+from mulligan.engine.reporter import Reporter, ending_of
 from mulligan.engine.sinking import Sinks
-from mulligan.engine.telling import log_failure, log_start
+from mulligan.engine.telling import log_failure, log_start, log_success
 from mulligan.engine.threads import Threads
-from mulligan.engine.tracing import Tracing
+from mulligan.engine.tracing import Tracing, attempt_traced
 from mulligan.stores.contract import Store
+
+if TYPE_CHECKING:
+    from mulligan.engine.known_tasks import KnownTasks
 
 log = logging.getLogger("mulligan.worker")
 # So long is a suspect kept apart from others, at most, before and while it runs.
@@ -47,15 +55,17 @@ class Executor:
         threads: Threads | None,
         hold_through_backoff: bool = False,
         tracing: Tracing | None = None,
+        watch: LoopWatch | None = None,
     ) -> None:
         self._tasks = tasks
         self._committer = committer
         self._reporter = reporter
         self._slots = settings.concurrency
+        self._unknown_delay = settings.unknown_task_delay
         self._chance = chance
         self._holds_through = hold_through_backoff
         self._tracing = tracing
-        self._performer = Performer(store, settings, threads)
+        self._performer = Performer(store, settings, threads, watch)
         self._sinks = Sinks(store, self._performer, reporter)
         self._depths = Depths(store, monotonic)
         self._held: dict[Held, None] = {}  # in the order of their claims
@@ -77,10 +87,21 @@ class Executor:
         self._monotonic = monotonic
         self._round: asyncio.Task[None] | None = None
         self._draining = False
-        self._sitting = 0
+        self._sitting: set[asyncio.Future[None]] = set()
         self._changed = asyncio.Event()
-        self.facts = Facts()
+        self.breakers = reporter.breakers
         self.started = 0
+        self.known_tasks: KnownTasks | None = None
+        self.leave_to_others: Callable[[str, float], Awaitable[None]] = nothing_left
+
+    @property
+    def facts(self) -> Facts:
+        """What the store told, and what this worker knows before it."""
+        return self.breakers.facts
+
+    @facts.setter
+    def facts(self, facts: Facts) -> None:
+        self.breakers.hear(facts)
 
     @property
     def demand(self) -> int:
@@ -98,7 +119,12 @@ class Executor:
     @property
     def _free(self) -> int:
         """How many more attempts may start."""
-        return self._line.room - len(self._held) + len(self._ahead) - self._sitting
+        return self._line.room - len(self._held) + len(self._ahead) - len(self._sitting)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an attempt runs or is about to."""
+        return bool(self._held)
 
     @property
     def holding(self) -> list[Lease]:
@@ -115,20 +141,36 @@ class Executor:
 
         If a worker died with some of them, these run without the others, which are given back.
         """
+        claims = [self.completed(claim) for claim in claims if not self._put_under_key(claim)]
+        self.breakers.claimed(claims)
         chosen = suspects(claims)
         if not chosen:
             free = max(0, self._free)
             held = self._hold(claims)
             self._ahead.add(held[free:])
             self._line.start(held[:free])
-            return list(claims)
+            return claims
         self.give_back([claim for claim in claims if claim not in chosen])
         self._round = asyncio.ensure_future(self._run_round(self._hold(chosen)))
         return chosen
 
+    def completed(self, claim: Claim) -> Claim:
+        """The claim with what its task declares, where the job came without."""
+        target = self._tasks.get(claim.task)
+        return claim if target is None else completed(claim, target.declared)
+
+    def _put_under_key(self, claim: Claim) -> bool:
+        """Whether it came without its task's concurrency key, and is given back to have it."""
+        target = self._tasks.get(claim.task)
+        outcome = None if target is None else keyed(claim, target.declared)
+        if outcome is not None:
+            self._committer.add(outcome, Ending(claim.queue, claim.worker_region))
+        return outcome is not None
+
     def give_back(self, claims: Iterable[Claim]) -> None:
         """Return jobs to their places, unstarted."""
         for claim in claims:
+            self.breakers.left(claim)
             self._committer.add(Returned(claim.lease), Ending(claim.queue, claim.worker_region))
 
     def abandon(self, leases: Iterable[Lease]) -> None:
@@ -146,6 +188,8 @@ class Executor:
         """Start nothing more: what waits for a slot, or for others to leave, is given back."""
         self._draining = True
         self._ahead.clear()
+        for sitting in self._sitting:
+            sitting.cancel()
         self._changed.set()
 
     async def idle(self) -> None:
@@ -160,7 +204,7 @@ class Executor:
 
     def _spare(self) -> int:
         """How many more may start than there are slots; those claimed ahead do not start yet."""
-        return len(self._held) - len(self._ahead) + self._sitting - self._slots
+        return len(self._held) - len(self._ahead) + len(self._sitting) - self._slots
 
     def _hold(self, claims: Sequence[Claim]) -> list[Held]:
         held = [Held(claim) for claim in claims]
@@ -204,17 +248,23 @@ class Executor:
         try:
             if held.cut_off:
                 return
+            if self.breakers.forbids(held.claim):
+                self._put_back(held)
+                return
             self._tell_start(held.claim)
             if self._tracing is None:
                 _, outcome = await self._run(held)
             else:
-                with self._tracing.attempt(held.claim) as ended:
+                with attempt_traced(self._tracing, held.claim) as ended:
                     result, outcome = await self._run(held)
                     ended(result, outcome)
+            if isinstance(outcome, Done) and log.isEnabledFor(logging.DEBUG):
+                log_success(held.claim, self._monotonic() - began)
             if self._holds_through and isinstance(outcome, Again):
                 await self._sit_through(held, outcome.delay)
         finally:
             self._held.pop(held, None)
+            self.breakers.left(held.claim)
             if held.task is not None:
                 self._ahead.learn(self._monotonic() - began)
             if self._ahead and self._free > 0:
@@ -230,9 +280,12 @@ class Executor:
     async def _run(self, held: Held) -> tuple[Result, Outcome]:
         claim = held.claim
         target = self._tasks.get(claim.task)
+        result: Result
         try:
-            if target is None:
-                result = self._performer.unknown(claim)
+            if (spent := beyond(claim)) is not None:
+                result = spent
+            elif target is None:
+                result = await self._unknown(claim)
             elif target.transactional:
                 result, written = await self._sinks.run(claim, target, self.facts)
                 if written is not None:
@@ -255,11 +308,36 @@ class Executor:
         self._committer.add(outcome, ending_of(claim, result, outcome, self.facts))
         return result, outcome
 
+    async def _unknown(self, claim: Claim) -> Result:
+        """What becomes of a job whose task is not known here: another worker may know it."""
+        if self.known_tasks is not None:
+            left = None
+            with contextlib.suppress(StoreError, OSError):
+                left = await self.known_tasks.left_to_others(claim)
+            if left is not None:
+                rest = self._unknown_delay if isinstance(left, Drained) else 0.0
+                await self.leave_to_others(claim.queue, rest)
+                return left
+        return self._performer.unknown(claim)
+
     async def _sit_through(self, held: Held, delay: float) -> None:
-        """Keep the slot without the lease, which is committed."""
+        """Keep the slot without the lease until the retry is due, or the worker drains."""
         self._held.pop(held, None)
-        self._sitting += 1
+        if self._draining:
+            return
+        sitting = asyncio.ensure_future(self._until_due(delay))
+        self._sitting.add(sitting)
         try:
-            await asyncio.sleep(delay)
+            await asyncio.wait([sitting])
         finally:
-            self._sitting -= 1
+            sitting.cancel()
+            self._sitting.discard(sitting)
+
+    async def _until_due(self, delay: float) -> None:
+        # Its delay counts from the commit: whoever asked sooner would be given fresh work instead.
+        await self._committer.flushed()
+        await asyncio.sleep(delay)
+
+
+async def nothing_left(_queue: str, _rest: float) -> None:
+    """A worker that claims nothing has nothing to leave to others."""

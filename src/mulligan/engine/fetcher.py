@@ -5,10 +5,13 @@ import contextlib
 from collections.abc import Awaitable, Callable
 
 from mulligan.core.errors import StoreError
+from mulligan.core.job import Claim
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.core.worker import Worker
+from mulligan.engine.cancel import cancelled
 from mulligan.engine.committer import Committer
+from mulligan.engine.due import due_in
 from mulligan.engine.executor import Executor
 from mulligan.engine.patience import Patience
 from mulligan.engine.turns import Turns
@@ -24,6 +27,8 @@ LONGEST_WAY = 0.005
 # The timers of event loops keep the millisecond: for what is left then, no bell is listened for.
 TIMER = 0.001
 BRIEF = 2 * TIMER
+# The store is told within so long of a plan that leaves more to others, or it is not waited for.
+REPLAN_WITHIN = 1.0
 # Outcomes that the store has not taken yet must not pile up without end.
 BACKLOG_LIMIT = 4 * BATCH_LIMIT
 
@@ -45,7 +50,7 @@ class Fetcher:
         self._executor = executor
         self._committer = committer
         self._monotonic = monotonic
-        self._turns = Turns(worker)
+        self._turns = Turns(worker, monotonic)
         self._patience = Patience("claim")
         self._task: asyncio.Task[None] | None = None
         self._resting = False
@@ -54,6 +59,9 @@ class Fetcher:
         self.asking = False
         self.answered = 0
         self._ended = asyncio.Event()
+        # By queue, set when the store was told of a plan that leaves more of it to others.
+        self._replans: dict[str, asyncio.Event] = {}
+        self._nudged = False
 
     @property
     def asked(self) -> int:
@@ -82,7 +90,12 @@ class Fetcher:
         """Wait for nothing more: what stands in our lanes wakes another worker instead."""
         self._expected = False
         with contextlib.suppress(StoreError, OSError):
-            await self._store.claim(self._plan(0), self._worker)
+            await self._store.claim(self._plan(0, frozenset()), self._worker)
+        self._replanned(dict(self._replans))
+
+    async def is_awaited(self) -> bool:
+        """Whether something is due that this worker may take, also if a gate holds it back."""
+        return bool(due_in(self._plan(1, frozenset()), await self._store.stats()))
 
     def stop(self) -> None:
         """Claim no more. What a claim under way brings is returned, unstarted."""
@@ -96,8 +109,32 @@ class Fetcher:
             async with asyncio.timeout(STOP_WITHIN):
                 await self._ended.wait()
 
+    async def leave_to_others(self, queue: str, rest: float) -> None:
+        """Let others go first in the queue for a while, or take nothing from it for so long.
+
+        When this returns the store knows: who is woken for a job there is another, if one sleeps.
+        """
+        changed = self._turns.leave_to_others(queue, rest)
+        if changed and self._expected and not self._stopping:
+            self._replans[queue] = asyncio.Event()
+            if self._resting and self._task is not None:
+                self._nudged = True
+                self._task.cancel()
+        if queue in self._replans:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._replans[queue].wait(), REPLAN_WITHIN)
+
+    def _replanned(self, known: dict[str, asyncio.Event]) -> None:
+        for queue, event in known.items():
+            event.set()
+            if self._replans.get(queue) is event:
+                del self._replans[queue]
+
     async def _fetch(self, demand: int) -> None:
-        plan, asked = self._plan(demand), self._monotonic()
+        replans = dict(self._replans)
+        breakers = self._executor.breakers
+        resting, shut = breakers.resting, breakers.shut
+        plan, asked = self._plan(demand, resting), self._monotonic()
         self.asking = True
         try:
             claimed = await self._patience.insist(lambda: self._store.claim(plan, self._worker))
@@ -108,14 +145,23 @@ class Fetcher:
         if claimed.stale:
             self._executor.facts = await self._patience.insist(self._store.facts)
             return
+        self._replanned(replans)
         if self._stopping:
             self._executor.give_back(claimed.claims)
             return
         self._expected = len(claimed.claims) < demand
-        started = self._executor.start(claimed.claims)
+        started = self._executor.start(self._still_wanted(claimed.claims, shut))
         self._turns.settle(plan, started, claimed.left, self._executor.facts)
         if len(claimed.claims) < demand and len(started) == len(claimed.claims):
-            await self._sleep(claimed.again_in, took)
+            await self._sleep(sooner(claimed.again_in, breakers.next_probe_in(resting)), took)
+
+    def _still_wanted(self, claims: list[Claim], shut: frozenset[str]) -> list[Claim]:
+        """Those that were not claimed while a breaker opened, which are no probes: given back."""
+        since = self._executor.breakers.shut - shut
+        if not since:
+            return claims
+        self._executor.give_back([claim for claim in claims if claim.queue in since])
+        return [claim for claim in claims if claim.queue not in since]
 
     async def _sleep(self, again_in: float | None, took: float) -> None:
         """Rest until a bell rings, or the next claim should be sent to be there in time.
@@ -134,7 +180,21 @@ class Fetcher:
 
     async def _wait(self, seconds: float) -> None:
         await asyncio.sleep(0)  # what was claimed starts before a wait is prepared
-        await self._patience.insist(lambda: self._store.wait(self._worker, seconds))
+        breakers = self._executor.breakers
+        if not breakers.probing:
+            await self._patience.insist(lambda: self._store.wait(self._worker, seconds))
+            return
+        # How a probe of our own goes says when to claim again, and no bell rings for that.
+        bell = asyncio.ensure_future(
+            self._patience.insist(lambda: self._store.wait(self._worker, seconds))
+        )
+        probed = asyncio.ensure_future(breakers.probed())
+        try:
+            await asyncio.wait([bell, probed], return_when=asyncio.FIRST_COMPLETED)
+            if bell.done():
+                bell.result()
+        finally:
+            await cancelled([bell, probed])
 
     async def _rest(self, waiting: Awaitable[None]) -> None:
         """Wait for it; only here may `stop` interrupt."""
@@ -142,11 +202,17 @@ class Fetcher:
         try:
             await waiting
         except asyncio.CancelledError:
-            if not self._stopping or self._task is None:
+            nudged, self._nudged = self._nudged, False
+            if not (self._stopping or nudged) or self._task is None:
                 raise
             self._task.uncancel()
         finally:
             self._resting = False
 
-    def _plan(self, demand: int) -> ClaimPlan:
-        return self._turns.plan(demand, self._executor.facts)
+    def _plan(self, demand: int, resting: frozenset[str]) -> ClaimPlan:
+        return self._turns.plan(demand, self._executor.facts, resting)
+
+
+def sooner(one: float | None, other: float | None) -> float | None:
+    """The shorter of two waits, of which either may be unknown."""
+    return min((wait for wait in (one, other) if wait is not None), default=None)

@@ -1,5 +1,6 @@
 """What an attempt gave: the result gate, and what an error or a signal says."""
 
+import contextlib
 import inspect
 from collections.abc import Callable
 from math import isfinite
@@ -7,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from mulligan.core.depth import is_too_deep, too_deep
+from mulligan.core.health import ABOUT_DATA
 from mulligan.core.names import clean
 from mulligan.core.outcome import Failed, Result, Snoozed, Succeeded
 from mulligan.core.settings import TEXT_LIMIT
@@ -18,6 +21,7 @@ CODE_LIMIT = 100
 Accept = Callable[[Any], bool]
 SIGNALS = (RetryAfter, Fail, Snooze)
 NOTHING = Succeeded(None)
+TOO_DEEP = too_deep("it")
 
 
 def judge(accept: Accept | None, value: Any, limit: int) -> Result:
@@ -32,18 +36,26 @@ def judge(accept: Accept | None, value: Any, limit: int) -> Result:
     try:
         encoded = encode_result(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        return not_json(str(error))
+        return not_json(TOO_DEEP if isinstance(error, RecursionError) else str(error))
+    return unfit(value, encoded, limit) or Succeeded(encoded)
+
+
+def unfit(value: Any, encoded: bytes, limit: int) -> Failed | None:
+    """That the result can be written but not stored."""
+    if is_too_deep(encoded):
+        return not_json(TOO_DEEP)
     if b"null" in encoded and not is_finite(value):
         return not_json("it holds NaN or Infinity")
-    return too_large(encoded, limit) or Succeeded(encoded)
+    return too_large(encoded, limit)
 
 
 def not_json(why: str) -> Failed:
-    """That the result cannot be stored."""
+    """That the result cannot be stored, for good: another attempt would return the like."""
     return Failed(
         "ResultNotJson",
         f"the result cannot be written as JSON: {clean(why)[:REFUSED_LIMIT]}; return text,"
-        " numbers, lists and dicts",
+        " finite numbers, lists and dicts, then replay the job",
+        permanent=True,
     )
 
 
@@ -79,13 +91,14 @@ def refusal(accept: Accept | None, value: Any) -> Failed | None:
 
 
 def too_large(encoded: bytes | None, limit: int) -> Failed | None:
-    """That the result takes more room than is allowed."""
+    """That the result takes more room than is allowed, for good."""
     if encoded is None or len(encoded) <= limit:
         return None
     return Failed(
         "ResultTooLarge",
-        f"the result has {len(encoded)} bytes, more than the {limit} allowed;"
-        " store it elsewhere and return its address",
+        f"the result has {len(encoded)} bytes, more than the {limit} allowed; store it elsewhere"
+        " and return its address, or raise result_limit, then replay the job",
+        permanent=True,
     )
 
 
@@ -99,13 +112,28 @@ def failed(error: BaseException) -> Failed | Snoozed:
         case Snooze():
             return Snoozed(error.delay)
         case RetryAfter():
-            return Failed("RetryAfter", text(error), delay=error.delay)
+            return Failed("RetryAfter", text(error), delay=error.delay, about_region=False)
         case Fail():
             return Failed("Fail", text(error), code=shown_code(error.code), permanent=True)
         case AttemptTimeoutError():
             return Failed("Timeout", text(error))
         case _:
-            return Failed(type(error).__name__, text(error), shown_code(code_of(error)))
+            return Failed(
+                type(error).__name__,
+                text(error),
+                shown_code(code_of(error)),
+                about_region=not isinstance(error, ABOUT_DATA) and not asks_to_wait(error),
+            )
+
+
+def asks_to_wait(error: BaseException) -> bool:
+    """Whether the error carries a Retry-After, itself or in the response that it is about."""
+    with contextlib.suppress(Exception):  # a task's own exception class may be broken
+        if getattr(error, "retry_after", None) is not None:
+            return True
+        headers: Any = getattr(getattr(error, "response", error), "headers", None)
+        return headers is not None and "Retry-After" in headers
+    return False
 
 
 def text(error: BaseException) -> str:

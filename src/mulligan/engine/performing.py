@@ -4,18 +4,23 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from types import FrameType
 from typing import Any, Protocol
 
 import msgspec
 
 from mulligan.core.decide import SNOOZE_LIMIT
+from mulligan.core.declared import Declared
+from mulligan.core.depth import ENVELOPE, is_too_deep, too_deep
 from mulligan.core.errors import UNREADABLE
 from mulligan.core.job import Call, Claim, decode_call
 from mulligan.core.outcome import Failed, Result, Snoozed
 from mulligan.core.settings import Settings
 from mulligan.core.signals import Fail
 from mulligan.engine.current import RUNNING
+from mulligan.engine.deadline import Deadline, never_held
 from mulligan.engine.judging import AttemptTimeoutError, failed, judge
+from mulligan.engine.loop_watch import LoopWatch
 from mulligan.engine.patience import Patience
 from mulligan.engine.telling import about
 from mulligan.engine.threads import OutlivedError, Threads
@@ -32,6 +37,7 @@ class Target(Protocol):
     is_async: bool
     transactional: bool
     accept: Callable[[Any], bool] | None
+    declared: Declared
 
     def arguments(self, call: Call) -> tuple[Iterable[Any], Mapping[str, Any]]:
         """The stored arguments as the function's own types; refuses what does not fit."""
@@ -41,8 +47,16 @@ class Target(Protocol):
 class Performer:
     """Calls tasks: coroutines on the loop, plain functions in threads where there are any."""
 
-    def __init__(self, store: Store, settings: Settings, threads: Threads | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        threads: Threads | None,
+        watch: LoopWatch | None = None,
+    ) -> None:
         self._store = store
+        self._watch = watch
+        self.held = never_held if watch is None else watch.held
         self._settings = settings
         self._threads = threads
         self._patience = Patience("arrivals")
@@ -50,18 +64,23 @@ class Performer:
     async def result(self, claim: Claim, target: Target) -> Result:
         """What the attempt gave; being cancelled is left to the caller to understand."""
         RUNNING.set(claim)
+        if self._watch is not None:
+            self._watch.begin()
         try:
             call = read_call(claim)
             if call.flow.gathers:
                 await self.gather(claim, call)
             args, kwargs = target.arguments(call)
-            if target.is_async and call.timeout is None:
+            limit = call.timeout
+            if target.is_async and limit is None:  # told here too: it is what most are
                 value = await target.function(*args, **kwargs)
             else:
-                value = await self._value(target, args, kwargs, call.timeout)
+                value = await self._value(target, args, kwargs, limit)
             return judge(target.accept, value, self._settings.result_limit)
         except asyncio.CancelledError:
             raise
+        except OutlivedError:
+            return failed(AttemptTimeoutError(f"the attempt took longer than {limit:g} s"))
         except BaseException as error:  # noqa: BLE001 - whatever a task raises is its failure
             return failed(error)
 
@@ -91,25 +110,34 @@ class Performer:
         self, target: Target, args: Iterable[Any], kwargs: Mapping[str, Any], limit: float | None
     ) -> Any:
         function = target.function
-        timer: asyncio.Timeout | None = None
-        try:
-            if target.is_async:
-                timer = asyncio.timeout(limit)
-                async with timer:
-                    return await function(*args, **kwargs)
+        if not target.is_async:
             if self._threads is None:
                 return function(*args, **kwargs)
             return await self._threads.run(lambda: function(*args, **kwargs), limit)
-        except OutlivedError as error:
-            raise AttemptTimeoutError(f"the attempt took longer than {limit:g} s") from error
+        if limit is None:
+            return await function(*args, **kwargs)
+        deadline = Deadline(limit, self.held)
+        try:
+            async with deadline:
+                return await deadline.watched(function(*args, **kwargs))
         except TimeoutError as error:
-            if timer is None or not timer.expired():
+            if not deadline.expired:
                 raise
-            raise AttemptTimeoutError(f"the attempt took longer than {limit:g} s") from error
+            raise OutlivedError from error
+
+
+def claim_in(frame: FrameType) -> Claim | None:
+    """The attempt that a frame runs, if it is the one that runs attempts."""
+    claim: Claim | None = None
+    if frame.f_code is Performer.result.__code__:
+        claim = frame.f_locals["claim"]
+    return claim
 
 
 def read_call(claim: Claim) -> Call:
     """The call that is stored; one that cannot be read is a failure for good."""
+    if is_too_deep(claim.body, around=ENVELOPE):
+        raise Fail(too_deep("an argument"), "unreadable")
     try:
         return decode_call(claim.body)
     except UNREADABLE as error:

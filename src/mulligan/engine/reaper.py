@@ -68,7 +68,7 @@ class Reaper:
 
     def count(self, claim: Claim) -> None:
         """Decide an attempt that was lost, whose job is held here."""
-        facts = self._executor.facts
+        facts, claim = self._executor.facts, self._executor.completed(claim)
         outcome = decide(claim, Lost(), facts, self._chance.random())
         self._committer.add(outcome, ending_of(claim, Lost(), outcome, facts))
         self.seized += 1

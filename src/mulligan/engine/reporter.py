@@ -1,21 +1,22 @@
 """The reporter: counts what the worker does, tells the store, and switches breakers.
 
-Counts are told once a second while there are any. What a lost reply leaves unknown is not told
-again: counts may fall short by a second, and never double.
+Counts are told once a second while there are any, and at once where they open or close a breaker or
+say how a probe went. What a lost reply leaves unknown is not told again: counts may fall short by a
+second, and never double.
 """
 
 import asyncio
 import contextlib
 import logging
 from collections import defaultdict
-from typing import NamedTuple
 
 from mulligan.core.errors import StoreError
 from mulligan.core.facts import Facts
-from mulligan.core.health import Health, judge
+from mulligan.core.health import Health, Probe, judge
 from mulligan.core.job import Claim
 from mulligan.core.outcome import Outcome, Result
 from mulligan.core.tallying import STALE, as_probe, at_end, at_start
+from mulligan.engine.breakers import Breakers, Ending
 from mulligan.engine.saving import Savings
 from mulligan.stores.contract import Count, Store, Verdict
 
@@ -23,15 +24,6 @@ log = logging.getLogger("mulligan.worker")
 EVERY = 1.0
 # Of several workers that switch one breaker at once all but one look again.
 TRIES = 3
-
-
-class Ending(NamedTuple):
-    """What the end of an attempt counts as; `probe` says how a probe went, if it was one."""
-
-    queue: str
-    region: str
-    names: tuple[str, ...] = ()
-    probe: bool | None = None
 
 
 def ending_of(claim: Claim, result: Result, outcome: Outcome, facts: Facts) -> Ending:
@@ -43,12 +35,14 @@ def ending_of(claim: Claim, result: Result, outcome: Outcome, facts: Facts) -> E
 class Reporter:
     """Gathers counts on the worker's loop."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, breakers: Breakers | None = None) -> None:
         self._store = store
+        self.breakers = breakers or Breakers()
         self._counts: dict[tuple[str, str, str], float] = defaultdict(float)
-        self._probes: dict[tuple[str, str], list[bool]] = defaultdict(list)
+        self._probes: dict[tuple[str, str], list[Probe]] = defaultdict(list)
         self._savings = Savings(store)
         self._some = asyncio.Event()
+        self._at_once = asyncio.Event()
 
     def started(self, claim: Claim) -> None:
         """An attempt starts."""
@@ -59,23 +53,33 @@ class Reporter:
             self._savings.watch(claim)
         self._some.set()
 
+    def ended(self, ending: Ending) -> None:
+        """An attempt came to this, which is yet to be written."""
+        self.breakers.ended(ending)
+
     def answered(self, ending: Ending, verdict: Verdict, times: int = 1) -> None:
         """The store has taken so many such outcomes, or refused them as stale."""
         queue, region, names, probe = ending
         if verdict == "stale":
             self._counts[queue, region, STALE] += times
+            self.breakers.forget(ending, times)
         else:
             for name in names:
                 self._counts[queue, region, name] += times
             if probe is not None:
                 self._probes[queue, region] += [probe] * times
         self._some.set()
+        if self.breakers.unsettled:
+            self._at_once.set()
 
     async def run(self) -> None:
         """Tell the store until cancelled; silent while there is nothing to tell."""
         while True:
             await self._some.wait()
-            await asyncio.sleep(EVERY)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(EVERY):
+                    await self._at_once.wait()
+            self._at_once.clear()
             await self.report()
 
     async def report(self) -> None:
@@ -88,12 +92,18 @@ class Reporter:
             counts = [Count(*key, value) for key, value in self._counts.items()]
             probes, self._probes = self._probes, defaultdict(list)
             self._counts.clear()
-            if counts:
-                health = await self._store.count(counts)
-                for place, known in health.items():
-                    await self._judge(place, known, probes[place])
+            if not counts:
+                return
+            self.breakers.telling(counts)
+            health = await self._store.count(counts)
+            switched = [
+                await self._judge(place, known, probes[place]) for place, known in health.items()
+            ]
+            news = any(switched) or self.breakers.unsettled
+            self.breakers.settle(health, await self._store.facts() if news else None)
 
-    async def _judge(self, place: tuple[str, str], health: Health, probes: list[bool]) -> None:
+    async def _judge(self, place: tuple[str, str], health: Health, probes: list[Probe]) -> bool:
+        """Switch the breaker if that follows; whether it was switched."""
         queue, region = place
         enforced = True
         if health.breaker.open:
@@ -101,11 +111,12 @@ class Reporter:
         for _ in range(TRIES):
             after = judge(health, probes, enforced=enforced)
             if after == health.breaker:
-                return
+                return False
             if await self._store.switch(queue, region, health.breaker, after):
                 say_switched(queue, region, health, opened=after.open)
-                return
+                return True
             health = (await self._store.facts()).health_of(queue, region)
+        return False
 
 
 def say_switched(queue: str, region: str, health: Health, *, opened: bool) -> None:

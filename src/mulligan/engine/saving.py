@@ -1,14 +1,14 @@
 """Time saved by priority, measured: how much later a retry would have started in the fresh line.
 
 For a sample of retries, one a second at most, the job that was last in the fresh line when the
-retry fell due is looked up, and watched until it starts.
+retry fell due is looked up at once, before the line has moved on, and watched until it starts.
 """
 
 import asyncio
 from typing import NamedTuple
 
 from mulligan.core.job import ENDED, Claim, Job
-from mulligan.core.lane import Lane, Priority
+from mulligan.core.lane import ANYWHERE, Lane, Priority
 from mulligan.core.tallying import SAVED, SAVED_SECONDS
 from mulligan.stores.contract import Count, Store
 
@@ -30,24 +30,29 @@ class Savings:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._sample: Claim | None = None
+        self._looking: asyncio.Task[None] | None = None
         self._sampled_at = -SAMPLE_EVERY
         self._watched: list[Watched] = []
 
     @property
     def waiting(self) -> bool:
         """Whether something is still to be measured."""
-        return bool(self._watched)
+        return bool(self._watched) or self._looking is not None
 
     def watch(self, claim: Claim) -> None:
         """Take the retry into the sample, if it is time for another."""
-        now = asyncio.get_running_loop().time()
-        if self._sample is None and claim.lane.is_retry and now - self._sampled_at >= SAMPLE_EVERY:
-            self._sample, self._sampled_at = claim, now
+        loop = asyncio.get_running_loop()
+        if self._looking is not None or len(self._watched) >= MOST_WATCHED:
+            return
+        if claim.lane.is_retry and loop.time() - self._sampled_at >= SAMPLE_EVERY:
+            self._sampled_at = loop.time()
+            self._looking = loop.create_task(self._look_up(claim))
 
     async def measured(self) -> list[Count]:
         """What was saved by retries of which it is known by now."""
-        await self._look_up()
+        looking, self._looking = self._looking, None
+        if looking is not None:
+            await looking
         counts: list[Count] = []
         waiting: list[Watched] = []
         for each in self._watched:
@@ -61,15 +66,26 @@ class Savings:
         self._watched = waiting
         return counts
 
-    async def _look_up(self) -> None:
-        claim, self._sample = self._sample, None
-        if claim is not None and len(self._watched) < MOST_WATCHED:
-            line = Lane(claim.queue, claim.region, Priority.NORMAL)
-            last = await self._store.tail(line, claim.due)
+    async def _look_up(self, claim: Claim) -> None:
+        last = await self._last_in_line(claim)
+        if last is not None:
+            self._watched.append(Watched(claim.queue, claim.worker_region, claim.started_at, last))
+
+    async def _last_in_line(self, claim: Claim) -> str | None:
+        """The last of the fresh line that the retry would have joined.
+
+        The line of a region is its own lane and that of jobs for any region, in order of time.
+        """
+        found = []
+        for scope in {ANYWHERE, claim.region}:
+            lane = Lane(claim.queue, scope, Priority.NORMAL)
+            last = await self._store.tail(lane, claim.due)
             if last is not None:
-                self._watched.append(
-                    Watched(claim.queue, claim.worker_region, claim.started_at, last)
-                )
+                found.append(last)
+        if len(found) < 2:  # noqa: PLR2004 - of one there is nothing to compare
+            return found[0] if found else None
+        jobs = [job for each in found if (job := await self._store.get(each)) is not None]
+        return max(jobs, key=lambda job: (job.due, job.sequence)).id if jobs else None
 
 
 def is_waiting(job: Job) -> bool:

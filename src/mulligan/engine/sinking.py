@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import copy_context
+from math import inf
 from typing import Any, cast
 
 from mulligan.core.decide import decide
@@ -13,6 +14,7 @@ from mulligan.core.outcome import Done, Failed, Result, Succeeded
 from mulligan.core.signals import Fail, RetryAfter, Snooze
 from mulligan.engine.committer import AWAY
 from mulligan.engine.current import RUNNING
+from mulligan.engine.deadline import Deadline, never_held
 from mulligan.engine.judging import AttemptTimeoutError, failed
 from mulligan.engine.patience import Patience
 from mulligan.engine.performing import Performer, Target, read_call
@@ -36,7 +38,6 @@ def guarded(
     function: Callable[..., Any],
     args: Iterable[Any],
     kwargs: Mapping[str, Any],
-    timeout: float | None = None,  # noqa: ARG001 - a plain function cannot be stopped
 ) -> Callable[[Any], Any]:
     """The sink's work on a connection, its errors and signals marked as its own."""
     # A store may have it done in a thread of its own; `current_job` is to know it there too.
@@ -56,19 +57,20 @@ def guarded_coroutine(
     args: Iterable[Any],
     kwargs: Mapping[str, Any],
     timeout: float | None = None,
+    held: Callable[[], float] = never_held,
 ) -> Callable[[Any], Any]:
-    """The same for a coroutine function, which may take so long."""
+    """The same for a coroutine function, which may take so long; the loop may be `held` besides."""
 
     async def work(connection: Any) -> None:
-        timer = asyncio.timeout(timeout)
+        deadline = Deadline(inf if timeout is None else timeout, held)
         try:
-            async with timer:
-                heed(await function(connection, *args, **kwargs))
+            async with deadline:
+                heed(await deadline.watched(function(connection, *args, **kwargs)))
         except asyncio.CancelledError:
             raise
         except TimeoutError as error:
             late = AttemptTimeoutError(f"the attempt took longer than {timeout} s")
-            raise WorkError(late if timer.expired() else error) from error
+            raise WorkError(late if deadline.expired else error) from error
         except BaseException as error:
             raise WorkError(error) from error
 
@@ -101,15 +103,20 @@ class Sinks:
             if call.flow.gathers:
                 await self._performer.gather(claim, call)
             args, kwargs = target.arguments(call)
-            wrap = guarded_coroutine if target.is_async else guarded
-            work = wrap(target.function, args, kwargs, call.timeout)
+            if target.is_async:
+                held = self._performer.held
+                work = guarded_coroutine(target.function, args, kwargs, call.timeout, held)
+            else:
+                work = guarded(target.function, args, kwargs)
             store = cast("Transactional", self._store)
             verdict = await self._patience.insist(lambda: store.commit_within(outcome, work), AWAY)
         except WorkError as error:
             return failed(error.cause), None
         except Exception as error:  # noqa: BLE001 - arguments that do not fit, perhaps
             return failed(error), None
-        self._reporter.answered(ending_of(claim, WRITTEN, outcome, facts), verdict)
+        ending = ending_of(claim, WRITTEN, outcome, facts)
+        self._reporter.ended(ending)
+        self._reporter.answered(ending, verdict)
         if verdict == "stale":
             log.warning(
                 "job %s: its lease was no longer held; nothing was written",

@@ -8,6 +8,7 @@ from mulligan.core.outcome import Failed
 from mulligan.core.trail import read_trail
 
 log = logging.getLogger("mulligan.worker")
+MINUTE = 60.0
 ABOUT = ("job", "task", "attempt", "queue", "region", "lane", "worker")
 
 
@@ -28,10 +29,10 @@ def log_start(claim: Claim) -> None:
     """One line for an attempt that starts; of a retry it says how long it was delayed."""
     if claim.retry_count:
         log.info(
-            "job %s: back in queue %s after %.1f minutes; attempt %d starts from lane %s",
+            "job %s: back in queue %s after %s; attempt %d starts from lane %s",
             claim.id,
             claim.queue,
-            (read_trail(claim.trail).delay + max(0.0, claim.started_at - claim.due)) / 60,
+            in_words(read_trail(claim.trail).delay + max(0.0, claim.started_at - claim.due)),
             claim.attempt,
             claim.lane.label,
             extra=about(claim),
@@ -46,6 +47,23 @@ def log_start(claim: Claim) -> None:
         )
 
 
+def in_words(seconds: float) -> str:
+    """How long a job was delayed, in minutes from the first on."""
+    return f"{seconds:.1f} seconds" if seconds < MINUTE else f"{seconds / MINUTE:.1f} minutes"
+
+
+def log_success(claim: Claim, seconds: float) -> None:
+    """One line per attempt that succeeded, for who asks for as much."""
+    log.debug(
+        "job %s: attempt %d of task %s succeeded in %.3f s",
+        claim.id,
+        claim.attempt,
+        claim.task,
+        seconds,
+        extra=about(claim),
+    )
+
+
 def log_failure(claim: Claim, result: Failed) -> None:
     """One line per failed attempt."""
     log.warning(
@@ -57,3 +75,31 @@ def log_failure(claim: Claim, result: Failed) -> None:
         result.message.replace("\n", "\\n"),
         extra=about(claim),
     )
+
+
+def log_holding(claim: Claim | None, seconds: float, where: str) -> None:
+    """That a coroutine holds the loop, while it does."""
+    log.warning(
+        "%s has held the worker's loop for %.1f s at %s; nothing else runs meanwhile: await instead"
+        " of blocking, or make it a plain function, which has a thread",
+        holder(claim),
+        seconds,
+        where,
+        extra={} if claim is None else about(claim),
+    )
+
+
+def log_held(claim: Claim | None, seconds: float, where: str) -> None:
+    """For how long it has held the loop in all."""
+    log.warning(
+        "%s held the worker's loop for %.1f s, at %s",
+        holder(claim),
+        seconds,
+        where,
+        extra={} if claim is None else about(claim),
+    )
+
+
+def holder(claim: Claim | None) -> str:
+    """What holds the loop, in words."""
+    return "a coroutine" if claim is None else f"job {claim.id}: task {claim.task}"

@@ -3,13 +3,17 @@
 import asyncio
 import contextlib
 import contextvars
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
+from mulligan.engine.deadline import Deadline, never_held
+
 LOOK, GO_HOME = True, False
+MOST_BY_DEFAULT = 32
 
 
 class OutlivedError(Exception):
@@ -19,7 +23,7 @@ class OutlivedError(Exception):
 class Work:
     """One call on its way through a thread."""
 
-    __slots__ = ("abandoned", "call", "context", "error", "future", "over", "value")
+    __slots__ = ("abandoned", "begun", "call", "context", "error", "future", "over", "value")
 
     def __init__(self, call: Callable[[], Any], future: "asyncio.Future[Any]") -> None:
         self.call = call
@@ -29,22 +33,36 @@ class Work:
         self.error: BaseException | None = None
         self.abandoned = False
         self.over = False
+        self.begun: Callable[[], None] | None = None
+
+
+def default_limit() -> int:
+    """How many plain functions a worker runs at a time, unless told."""
+    return min(MOST_BY_DEFAULT, (os.cpu_count() or 1) + 4)
 
 
 class Threads:
-    """Runs plain functions beside the loop; starts a thread whenever none is idle.
+    """Runs plain functions beside the loop, at most `limit` at a time; the others wait their turn.
 
     Waking a thread costs more than many a function does. So one at a time is woken: it takes the
     first of what waits, wakes the next if there is more, and goes on taking until nothing waits.
     A hundred functions that block are soon in a hundred threads, and a hundred that return at once
     need hardly two.
 
-    The caller's slots bound how many there are. They are daemons: a stuck one does not keep the
-    process alive.
+    A thread is started when none is idle and fewer than the limit serve; one that was abandoned
+    does not. They are daemons: a stuck one does not keep the process alive.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        limit: int | None = None,
+        held: Callable[[], float] = never_held,
+    ) -> None:
         self._loop = loop
+        self._held = held
+        self._limit = default_limit() if limit is None else limit
+        self._serving = 0
         self._waiting: deque[Work] = deque()
         self._finished: deque[Work] = deque()
         self._bell: SimpleQueue[bool] = SimpleQueue()
@@ -56,22 +74,23 @@ class Threads:
         self.abandoned = 0
 
     async def run(self, call: Callable[[], Any], timeout: float | None) -> Any:  # noqa: ASYNC109
-        """Run the call in a thread; after `timeout` give up on it and raise OutlivedError."""
+        """Run the call in a thread; `timeout` after it began give up and raise OutlivedError."""
         work = Work(call, self._loop.create_future())
+        deadline = None if timeout is None else Deadline(timeout, self._held)
+        if deadline is not None:
+            work.begun = deadline.begin
         with self._lock:
             self._wake()
             self._waiting.append(work)
-        timer = None if timeout is None else asyncio.timeout(timeout)
         try:
-            if timer is None:
+            if deadline is None:
                 return await work.future
-            async with timer:
+            async with deadline:
                 return await work.future
         except (TimeoutError, asyncio.CancelledError) as error:
-            if work.future.cancelled() and not self._took_back(work):
-                work.abandoned = True
-                self.abandoned += 1
-            if timer is not None and timer.expired():
+            if work.future.cancelled():
+                self._give_up(work)
+            if deadline is not None and deadline.expired:
                 raise OutlivedError from error
             raise
 
@@ -80,13 +99,17 @@ class Threads:
         for _ in range(self._started):
             self._bell.put(GO_HOME)
 
-    def _took_back(self, work: Work) -> bool:
-        """Whether no thread is at it: none has come to it, and now none will, or it is over."""
+    def _give_up(self, work: Work) -> None:
+        """Have no thread come to the work; one that is at it is abandoned, and serves no more."""
         with self._lock:
             if work in self._waiting:
                 self._waiting.remove(work)
-                return True
-        return work.over
+            elif not work.over:
+                work.abandoned = True
+                self.abandoned += 1
+                self._serving -= 1
+                if self._waiting:
+                    self._wake()
 
     def _wake(self) -> None:
         """Have one more thread look, unless one is on its way."""
@@ -95,7 +118,7 @@ class Threads:
         if self._idle:
             self._idle -= 1
             self._bell.put(LOOK)
-        elif not self._start():
+        elif self._serving >= self._limit or not self._start():
             return
         self._waking = True
 
@@ -109,6 +132,7 @@ class Threads:
                 raise
             return False
         self._started += 1
+        self._serving += 1
         return True
 
     def _serve(self) -> None:
@@ -117,13 +141,17 @@ class Threads:
             if work is None:
                 work = self._first()
                 continue
+            if work.begun is not None:
+                self._tell(work.begun)
             try:
                 work.value = work.context.run(work.call)
             except StopIteration as error:  # a future cannot carry it
                 work.error = RuntimeError(f"the function raised StopIteration: {error}")
             except BaseException as error:  # noqa: BLE001 - handed to the caller
                 work.error = error
-            work = self._next(work)
+            stays, work = self._next(work)
+            if not stays:
+                return
 
     def _first(self) -> Work | None:
         """What a thread that was woken finds; None if others were quicker."""
@@ -131,18 +159,28 @@ class Threads:
             self._waking = False
             return self._take()
 
-    def _next(self, done: Work) -> Work | None:
-        """Hand over what is done and take what waits."""
+    def _next(self, done: Work) -> tuple[bool, Work | None]:
+        """Hand over what is done and take what waits, unless another has this thread's place."""
+        stays, work = True, None
         with self._lock:
+            done.over = True
             self._finished.append(done)
             ring = not self._collecting
             self._collecting = True
-            work = self._take()
+            if done.abandoned:
+                stays = self._serving < self._limit
+                self._serving += stays
+                self._started -= not stays
+            if stays:
+                work = self._take()
         if ring:
-            # A loop that is closed has nobody left who waits.
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._collect)
-        return work
+            self._tell(self._collect)
+        return stays, work
+
+    def _tell(self, callback: Callable[[], None]) -> None:
+        # A loop that is closed has nobody left who waits.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(callback)
 
     def _take(self) -> Work | None:
         if not self._waiting:
@@ -158,7 +196,6 @@ class Threads:
             finished, self._finished = self._finished, deque()
             self._collecting = False
         for work in finished:
-            work.over = True
             if work.abandoned:
                 self.abandoned -= 1
             elif not work.future.done():

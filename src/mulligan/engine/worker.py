@@ -9,19 +9,25 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from mulligan.core.errors import StoreError
 from mulligan.core.job import Claim, Lease
 from mulligan.core.outcome import Returned
 from mulligan.core.periodic import Periodic
 from mulligan.core.settings import Settings
 from mulligan.core.worker import Worker
+from mulligan.engine.breakers import Breakers, Ending
+from mulligan.engine.cancel import cancelled
 from mulligan.engine.committer import Committer
 from mulligan.engine.executor import Executor
 from mulligan.engine.fetcher import Fetcher
 from mulligan.engine.heartbeat import Heartbeat, OwnThread
 from mulligan.engine.housekeeper import Housekeeper
-from mulligan.engine.performing import Target
+from mulligan.engine.known_tasks import KnownTasks
+from mulligan.engine.lookout import Lookout
+from mulligan.engine.loop_watch import LoopWatch
+from mulligan.engine.performing import Target, claim_in
 from mulligan.engine.reaper import Reaper
-from mulligan.engine.reporter import Ending, Reporter
+from mulligan.engine.reporter import Reporter
 from mulligan.engine.threads import Threads
 from mulligan.engine.ticker import Ticker
 from mulligan.engine.tracing import Tracing
@@ -31,7 +37,6 @@ log = logging.getLogger("mulligan.worker")
 REAP_EVERY = 1.0
 KEEP_HOUSE_EVERY = 1.0
 LEAVE_WITHIN = 2.0
-CANCEL_EVERY = 0.1
 
 
 class Engine:
@@ -39,7 +44,8 @@ class Engine:
 
     With `heart`, a second handle on the same store, the heartbeat has a thread of its own;
     without it everything stays on the one loop, as a simulation needs it. A worker that holds
-    through backoff leaves the slot of a failed attempt idle until its retry is due.
+    through backoff leaves the slot of a failed attempt idle until its retry is due. One that knows
+    how commands call its `app` says what work no live worker may take.
     """
 
     def __init__(
@@ -55,6 +61,7 @@ class Engine:
         hold_through_backoff: bool = False,
         periodic: Sequence[Periodic] = (),
         tracing: Tracing | None = None,
+        app: str | None = None,
     ) -> None:
         self.worker = worker
         self.settings = settings
@@ -62,8 +69,12 @@ class Engine:
         self._heart = heart
         self._loop = asyncio.get_running_loop()
         chance = chance or random.Random()
-        self._threads = Threads(self._loop) if heart else None
-        self.reporter = Reporter(store)
+        self._watch: LoopWatch | None = None
+        self._threads: Threads | None = None
+        if heart is not None:
+            self._watch = LoopWatch(lambda: self.executor.is_busy, claim_in)
+            self._threads = Threads(self._loop, settings.threads, self._watch.held)
+        self.reporter = Reporter(store, Breakers(worker.region, monotonic))
         self.committer = Committer(store, self.reporter, monotonic)
         self.executor = Executor(
             store,
@@ -76,6 +87,7 @@ class Engine:
             threads=self._threads,
             hold_through_backoff=hold_through_backoff,
             tracing=tracing,
+            watch=self._watch,
         )
         self.reaper = Reaper(
             store, worker, self.executor, self.committer, every=REAP_EVERY, chance=chance
@@ -91,6 +103,15 @@ class Engine:
         self.fetcher = Fetcher(store, worker, self.executor, self.committer, monotonic=monotonic)
         self._housekeeper = Housekeeper(store, every=KEEP_HOUSE_EVERY, keep_done=settings.keep_done)
         self._ticker = Ticker(store, periodic, tracing) if periodic else None
+        self._lookout: Lookout | None = None
+        self._known_tasks: KnownTasks | None = None
+        if app is not None:
+            self._lookout = Lookout(store, self.executor, app)
+            self._known_tasks = KnownTasks(
+                store, worker, tasks, monotonic=monotonic, longest=settings.unknown_task_delay
+            )
+            self.executor.known_tasks = self._known_tasks
+            self.executor.leave_to_others = self.fetcher.leave_to_others
         self._stop = asyncio.Event()
         self._stop_now = asyncio.Event()
         # Whether it ended before its attempts had, or before their outcomes were written.
@@ -122,6 +143,10 @@ class Engine:
         if not await self._joined():
             await self._leave()
             return
+        if self._known_tasks is not None:
+            # Before the first claim: others leave alone what is known here.
+            with contextlib.suppress(StoreError, OSError):
+                await self._known_tasks.register()
         thread = OwnThread("mulligan-heartbeat")
         support = [
             self.committer.run(),
@@ -131,6 +156,10 @@ class Engine:
         ]
         if self._ticker is not None:
             support.append(self._ticker.run())
+        if self._lookout is not None:
+            support.append(self._lookout.run())
+        if self._known_tasks is not None:
+            support.append(self._known_tasks.run())
         if self._heart is None:
             support.append(self._heartbeat.run())
         else:
@@ -146,6 +175,8 @@ class Engine:
             thread.stop()
             if self._threads is not None:
                 self._threads.close()
+            if self._watch is not None:
+                self._watch.close()
             await self._leave()
 
     def _return(self, forgotten: Sequence[Lease]) -> None:
@@ -197,6 +228,8 @@ class Engine:
         with contextlib.suppress(Exception):
             async with asyncio.timeout(LEAVE_WITHIN):
                 await self.reporter.report()
+                if self._known_tasks is not None:
+                    await self._known_tasks.register(left=True)
                 await self._store.leave(self.worker)
 
     async def _until_stopped(self, loops: "list[asyncio.Future[None]]") -> None:
@@ -243,16 +276,3 @@ class Engine:
         if self.worn and not self.stopping:
             log.warning("too many plain functions outlived their timeout; draining to be replaced")
             self.stop()
-
-
-async def cancelled(tasks: "Sequence[asyncio.Future[Any]]") -> None:
-    """Cancel the tasks until they have ended.
-
-    Once may not do: wait_for of Python 3.11, by which drivers wait, swallows a cancellation that
-    arrives together with the answer.
-    """
-    while left := [task for task in tasks if not task.done()]:
-        for task in left:
-            task.cancel()
-        await asyncio.wait(left, timeout=CANCEL_EVERY)
-    await asyncio.gather(*tasks, return_exceptions=True)

@@ -4,7 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from mulligan.app import Task
 from mulligan.core.decide import decide
+from mulligan.core.declared import completed, keyed
 from mulligan.core.errors import UNREADABLE
 from mulligan.core.facts import Facts
 from mulligan.core.job import Claim, Job, Lease
@@ -29,10 +30,13 @@ from mulligan.core.settings import Settings
 from mulligan.core.signing import Keys
 from mulligan.engine.depths import Depths
 from mulligan.engine.judging import refusal, too_large
-from mulligan.engine.reporter import Ending, Reporter, ending_of
+from mulligan.engine.reporter import Reporter, ending_of
 from mulligan.server.problems import Refusal
 from mulligan.server.shapes.workers import Committed, Held
 from mulligan.stores.contract import Store, Verdict
+
+if TYPE_CHECKING:
+    from mulligan.engine.breakers import Ending
 
 # Claims that this server made are remembered, so that their commits need not be looked up.
 REMEMBERED = 10_000
@@ -83,26 +87,48 @@ class Attempts:
         self._claims: OrderedDict[Lease, Claim] = OrderedDict()
         self._depths = Depths(store, monotonic)
 
-    def started(self, claims: Sequence[Claim]) -> None:
-        """Attempts begin."""
+    async def under_keys(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Those to hand out; jobs that lack their task's concurrency key are put back for it."""
+        ready: list[Claim] = []
+        waiting: list[Outcome] = []
+        for claim in claims:
+            task = self._tasks.get(claim.task)
+            outcome = None if task is None else keyed(claim, task.declared)
+            if outcome is None:
+                ready.append(claim)
+            else:
+                waiting.append(outcome)
+        if waiting:
+            await self._store.commit(waiting)
+        return ready
+
+    def started(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Attempts begin; these are their claims with what tasks declare, where jobs lack it."""
+        claims = list(map(self._completed, claims))
         for claim in claims:
             self._reporter.started(claim)
             if len(claim.body) <= LONGEST_REMEMBERED_BODY:
                 self._claims[claim.lease] = claim
         while len(self._claims) > REMEMBERED:
             self._claims.popitem(last=False)
+        return claims
 
     async def commit(
         self,
+        worker: str,
         said: Sequence[Held],
         result_of: ResultOf,
         facts: Facts,
     ) -> list[Committed]:
         """Write what each of them comes to; one of a job that is not stored is stale.
 
+        So is one of a lease that another worker holds, or that nobody has had yet.
+
         If `result_of` refuses one, nothing is written.
         """
-        claims = await self._claims_of([Lease(each.id, each.token) for each in said])
+        found = await self._claims_of([Lease(each.id, each.token) for each in said])
+        # a job that nobody runs has no worker: what is said of it is already written, or stale
+        claims = [c if c is not None and c.worker in ("", worker) else None for c in found]
         results = [
             None if claim is None else result_of(place, claim) for place, claim in enumerate(claims)
         ]
@@ -159,12 +185,17 @@ class Attempts:
             part = missing[start : start + LOOK_UP_AT_ONCE]
             jobs = await asyncio.gather(*(self._store.get(lease.job) for lease in part))
             for lease, job in zip(part, jobs, strict=True):
-                found[lease] = None if job is None else self._claim_of(job, lease.token)
+                if job is not None and lease.token <= job.token:
+                    found[lease] = self._claim_of(job, lease.token)
         return [found[lease] for lease in leases]
 
     def _claim_of(self, job: Job, token: int) -> Claim:
         claim = replace(claim_of(job), token=token)
-        return claim if self._keys is None else self._keys.checked(claim)
+        return self._completed(claim if self._keys is None else self._keys.checked(claim))
+
+    def _completed(self, claim: Claim) -> Claim:
+        task = self._tasks.get(claim.task)
+        return claim if task is None else completed(claim, task.declared)
 
 
 def claim_of(job: Job) -> Claim:

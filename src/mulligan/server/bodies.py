@@ -1,26 +1,24 @@
 """Reading what a request says, within limits."""
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from mulligan.app.arguments import DEPTH_LIMIT
+from mulligan.core.depth import ENVELOPE, check_depth
 from mulligan.server.problems import Refusal
 
 BODY_LIMIT = 8 * 1024 * 1024
-# How long a client may take to send a body.
-READ_WITHIN = 30.0
 
 
-async def read_body(request: Request) -> bytes:
+async def read_body(request: Request, within: float) -> bytes:
     """The whole body; refused as soon as it is over the limit, or takes too long."""
     parts: list[bytes] = []
     size = 0
     try:
-        async with asyncio.timeout(READ_WITHIN):
+        async with asyncio.timeout(within):
             async for part in request.stream():
                 size += len(part)
                 if size > BODY_LIMIT:
@@ -31,20 +29,19 @@ async def read_body(request: Request) -> bytes:
                     )
                 parts.append(part)
     except (TimeoutError, ClientDisconnect) as error:
-        raise Refusal("not-json", f"the body did not arrive within {READ_WITHIN:g} s") from error
+        raise Refusal("not-json", f"the body did not arrive within {within:g} s") from error
     return b"".join(parts)
 
 
 def decode_body(decoder: "msgspec.json.Decoder[Any]", raw: bytes) -> Any:
     """The body in its declared shape."""
+    check_depth("the body", raw, around=ENVELOPE)
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:
         raise Refusal("invalid", f"the body does not fit: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Refusal("not-json", f"the body is not JSON: {error}") from error
-    except RecursionError as error:
-        raise too_deep("the body") from error
 
 
 def decode_query(kind: type[Any], request: Request) -> Any:
@@ -63,26 +60,3 @@ def convert_query(kind: type[Any], given: Mapping[str, str]) -> Any:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         raise Refusal("invalid", f"the query does not fit: {error}") from error
-
-
-def check_depth(what: str, raw: bytes) -> None:
-    """Refuse JSON that is nested deeper than a task may be given."""
-    if raw.count(b"[") + raw.count(b"{") <= DEPTH_LIMIT:
-        return
-    level = [msgspec.json.decode(raw)]
-    for _ in range(DEPTH_LIMIT):
-        level = [inner for outer in level for inner in inside(outer)]
-    if any(isinstance(each, list | dict) for each in level):
-        raise too_deep(what)
-
-
-def inside(value: Any) -> Collection[Any]:
-    """What an array or an object holds."""
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
-
-
-def too_deep(what: str) -> Refusal:
-    """The refusal of what is nested too deeply."""
-    return Refusal("invalid", f"{what} is nested more than {DEPTH_LIMIT} levels deep; flatten it")

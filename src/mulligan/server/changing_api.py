@@ -106,7 +106,8 @@ async def matching(store: Store, asked: Filter) -> tuple[list[str], bool]:
     ids: list[str] = []
     after: str | None = None
     while len(ids) < COUNT_LIMIT:
-        page = await store.page(wanted, min(BATCH_LIMIT, COUNT_LIMIT - len(ids)), after)
+        most = min(BATCH_LIMIT, COUNT_LIMIT - len(ids))
+        page = await store.page(wanted, most, after, bodies=False)
         ids += [job.id for job in page.jobs]
         after = page.after
         if after is None:

@@ -3,6 +3,7 @@
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, get_type_hints
 
 import msgspec
@@ -11,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mulligan.server.bodies import decode_body, decode_query, read_body
-from mulligan.server.idempotency import fingerprint, once
+from mulligan.server.idempotency import fingerprint, job_id, once
 from mulligan.server.service import Service
 from mulligan.server.tokens import Role
 
@@ -27,8 +28,10 @@ class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
 class Row(Struct, frozen=True):
     """A route: its handler says in its signature what it takes and gives, and in its docstring why.
 
-    A handler is given the service and, where it names them, the path's parameters, `query`, `body`
-    and the `request`. What it returns is encoded, unless it is a response already.
+    A handler is given the service and, where it names them, the path's parameters, `query`, `body`,
+    the `request`, the `principal` whose token it shows, and `id_of`, which names new jobs by their
+    places where there is an Idempotency-Key. What it returns is encoded, unless it is a response
+    already.
     """
 
     method: str
@@ -76,17 +79,19 @@ class Endpoint:
     async def answer(self, request: Request) -> Response:
         """Answer the request; whatever is raised becomes a problem document elsewhere."""
         row = self.row
-        self._service.guard.admit(request, row.role)
-        given: dict[str, Any] = {**request.path_params, "request": request}
+        principal = self._service.guard.admit(request, row.role)
+        given: dict[str, Any] = {**request.path_params, "request": request, "id_of": None}
+        given["principal"] = principal
         given["query"] = decode_query(self._query, request)
         raw = b""
         if self._body is not None:
-            raw = await read_body(request)
+            raw = await read_body(request, self._service.request_within)
             given["body"] = decode_body(self._body, raw or b"{}")
         key = request.headers.get("idempotency-key") if row.keyed else None
         if key is None:
             return await self._handle(given)
         asked = fingerprint(row.method, request.url.path, raw)
+        given["id_of"] = partial(job_id, key, asked)
         return await once(self._service.store, key, asked, lambda: self._handle(given))
 
     async def _handle(self, given: Mapping[str, Any]) -> Response:

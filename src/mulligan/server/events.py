@@ -81,10 +81,13 @@ class Hub:
             await asyncio.sleep(self._every)
             try:
                 now = await self._look()
+                changes = difference(self._last, now)
             except (StoreError, OSError) as error:
                 log.warning("events: %s", error)
                 continue
-            changes = difference(self._last, now)
+            except Exception:  # a defect must not leave all who listen without news for good
+                log.exception("events: the store could not be looked at; going on")
+                continue
             self._last = now
             if changes:
                 self._tell_all(event("change", changes | {"now": now["now"]}))

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 
 from mulligan.server.problems import Refusal
-from mulligan.server.tokens import Role, Tokens
+from mulligan.server.tokens import Role, Tokens, digest
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 UNSAFE_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -27,21 +27,26 @@ class Guard:
         self._hosts = LOCAL_NAMES | {bare_host(host) for host in hosts}
         self.read_only = read_only
 
-    def admit(self, request: Request, role: Role) -> None:
-        """Let the request in, or refuse it with the reason."""
+    def admit(self, request: Request, role: Role) -> bytes:
+        """Let the request in, or refuse it with the reason; who it is from, by its token.
+
+        Without tokens all are the same.
+        """
         token = bearer_token(request)
         if self._tokens is not None:
             self._check_role(token, role)
         else:
             self._check_local(request)
+        principal = b"" if token is None or self._tokens is None else digest(token)
         if request.method not in UNSAFE_METHODS:
-            return
+            return principal
         if self.read_only:
             raise Refusal(
                 "read-only", "this server was started with --read-only; ask one that was not"
             )
         if token is None or self._tokens is None:
             check_same_site(request)
+        return principal
 
     def admit_page(self, request: Request) -> None:
         """Let in a request for the dashboard's files, which hold no data."""

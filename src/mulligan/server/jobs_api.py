@@ -1,6 +1,7 @@
 """The routes that show jobs and enqueue them."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import UNSET
@@ -9,12 +10,12 @@ from msgspec.structs import asdict, replace
 from mulligan.app.explaining import explain_job
 from mulligan.app.ids import new_id
 from mulligan.app.options import Placement, checked
+from mulligan.core.depth import check_depth
 from mulligan.core.errors import InvalidError, MulliganError, UnknownJobError
 from mulligan.core.job import Job, NewJob, encode
 from mulligan.core.names import check_name
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.engine.tracing import store_traced
-from mulligan.server.bodies import check_depth
 from mulligan.server.service import Service
 from mulligan.server.shapes.jobs import (
     DeadGroup,
@@ -42,17 +43,18 @@ CALL_FIELDS = ("task", "args", "kwargs")
 async def list_jobs(service: Service, query: PageQuery) -> JobPage:
     """A page of the jobs that match, newest first as far as the store keeps an order.
 
-    Times are looked at job by job: a page may have fewer jobs than asked for, or none, and yet
-    another one after it.
+    Times are looked at job by job, and a text is sought in 10,000 jobs at a time: a page may have
+    fewer jobs than asked for, or none, and yet another one after it. It is `partial` then.
     """
     after = None if query.after is UNSET else query.after
-    for _ in range(LOOK_PAGES):
+    for _ in range(LOOK_PAGES if query.text is UNSET else 1):
         page = await page_of(service.store, selection(query), query.limit, after)
         found = [job for job in page.jobs if is_within(job, query)]
         after = page.after
         if found or after is None:
             break
-    return JobPage([service.redaction.job(job) for job in found], after)
+    partial = after is not None and len(found) < query.limit
+    return JobPage([service.redaction.job(job) for job in found], after, partial)
 
 
 def is_within(job: Job, query: PageQuery) -> bool:
@@ -76,13 +78,17 @@ async def history(service: Service, job: str) -> History:
 
 async def explain(service: Service, job: str) -> Explanation:
     """One sentence on why the job is where it is."""
-    sentence = await explain_job(service.store, check_name("job", job))
+    sentence = await explain_job(service.store, check_name("job", job), service.app.called)
     return Explanation(job, service.redaction.text(sentence))
 
 
-async def enqueue(service: Service, body: Enqueue | EnqueueMany) -> EnqueuedJob | list[EnqueuedJob]:
+async def enqueue(
+    service: Service, body: Enqueue | EnqueueMany, id_of: Callable[[int], str] | None
+) -> EnqueuedJob | list[EnqueuedJob]:
     """Enqueue one job (an object) or many (an array), all of them or none."""
     asked = [body] if isinstance(body, Enqueue) else body
+    if id_of is not None:
+        asked = [each if each.id else replace(each, id=id_of(n)) for n, each in enumerate(asked)]
     jobs = [new_job(service, each) for each in asked]
     stored = await store_traced(service.app.tracing, jobs, service.store.enqueue)
     answers = [EnqueuedJob(*each) for each in stored]
@@ -111,7 +117,7 @@ def new_job(service: Service, asked: Enqueue) -> NewJob:
         if name not in CALL_FIELDS and value is not UNSET
     }
     if not service.declares:
-        placement = replace(Placement(), **checked(options))
+        placement = replace(Placement(), **checked(options), given=tuple(options))
         limit = service.settings.payload_limit
         return placement.job(new_id(), check_name("task", asked.task), args, kwargs, limit)
     task = service.tasks.get(asked.task)
@@ -125,11 +131,11 @@ def written(asked: Enqueue, arguments: Any) -> bytes:
     """The arguments as JSON, not too deep."""
     try:
         raw = encode(arguments)
-    except (OverflowError, ValueError, TypeError, RecursionError) as error:
+    except (OverflowError, ValueError, TypeError) as error:
         raise InvalidError(
             f"task {asked.task}: the arguments cannot be written as JSON: {error}"
         ) from error
-    check_depth(f"task {asked.task}: an argument", raw)
+    check_depth(f"task {asked.task}: an argument", raw, around=1)
     return raw
 
 
@@ -152,11 +158,11 @@ async def page_of(store: Store, wanted: Selection, limit: int, after: str | None
 
 
 async def newest(store: Store, wanted: Selection) -> tuple[list[Job], bool]:
-    """The newest 5,000 that match, and whether these are all."""
+    """The newest 5,000 that match, without bodies and results, and whether these are all."""
     jobs: list[Job] = []
     after: str | None = None
     for _ in range(LOOK_PAGES):
-        page = await store.page(wanted, BATCH_LIMIT, after)
+        page = await store.page(wanted, BATCH_LIMIT, after, bodies=False)
         jobs += page.jobs
         after = page.after
         if after is None:

@@ -5,13 +5,14 @@ from typing import Any
 from mulligan import __version__
 from mulligan.app.overview import see, shown
 from mulligan.core.facts import Facts
+from mulligan.core.unserved import AN_APP
 from mulligan.stores.contract import LaneStats, Stats, Store
 
 
-async def look(store: Store) -> dict[str, Any]:
+async def look(store: Store, app: str = AN_APP) -> dict[str, Any]:
     """All of it in one document."""
     seen = await see(store)
-    whole = shown(seen)
+    whole = shown(seen, app)
     return whole | {
         "queues": with_settings(whole["queues"], seen.facts),
         "lanes": lanes(seen.stats),
@@ -68,7 +69,9 @@ def health_of(facts: Facts) -> list[dict[str, Any]]:
             "breaker": {
                 "open": health.breaker.open,
                 "since": health.breaker.since,
-                "probes": health.breaker.probes,
+                "probes": health.breaker.succeeded,
+                "failed_probes": health.breaker.failed,
+                "next_probe_at": facts.next_probe_at(queue, region),
             },
         }
         for (queue, region), health in sorted(facts.health.items())

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mulligan.core.errors import InvalidError, StoreError, UnknownJobError
+from mulligan.core.redaction import Redactor, without_passwords
 
 log = logging.getLogger("mulligan.server")
 
@@ -37,11 +38,11 @@ KINDS: dict[str, tuple[int, str]] = {
     "store-away": (503, "The store cannot be reached"),
     "too-many": (503, "Too many listen"),
 }
-PASSWORD_IN_URL = re.compile(r"(://[^\s:/@]*:)\S+@")
 # As drivers write it: password=… or password='…', which may hold anything up to its end.
-PASSWORD_BY_NAME = re.compile(
-    r"(?i)(\w*(?:passw|secret|token)\w*=)(?:'(?:[^'\\]|\\.)*'\S*|\S+)", re.DOTALL
+DRIVERS_PASSWORD = re.compile(
+    r"(?i)(?<!\w)((?>\w*?(?:passw|secret|token))\w*+=)(?:'(?:[^'\\]|\\.)*+'?+\S*+|\S++)", re.DOTALL
 )
+redactor = Redactor()
 
 
 class Problem(Struct, frozen=True):
@@ -72,14 +73,9 @@ class Refusal(Exception):  # noqa: N818 - it is an answer
         self.headers = headers or {}
 
 
-def without_passwords(text: str) -> str:
-    """The text with the passwords in its URLs hidden."""
-    return PASSWORD_IN_URL.sub(r"\1***@", text) if "://" in text else text
-
-
 def without_secrets(error: Exception) -> str:
     """What a store said went wrong, as it may be logged and answered."""
-    return PASSWORD_BY_NAME.sub(r"\1***", without_passwords(str(error)))
+    return redactor.text(DRIVERS_PASSWORD.sub(r"\1***", without_passwords(str(error))))
 
 
 async def answer_problem(request: Request, error: Exception) -> Response:

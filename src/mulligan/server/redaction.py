@@ -1,40 +1,31 @@
 """What readers see of jobs: all but secrets."""
 
 import inspect
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec.structs import asdict
 
 from mulligan.app import Task
-from mulligan.app.arguments import DEPTH_LIMIT
 from mulligan.core.errors import UNREADABLE
 from mulligan.core.job import Attempt, Job
-from mulligan.server.problems import without_passwords
+from mulligan.core.redaction import HIDDEN, Redactor
+from mulligan.core.settings import DEPTH_LIMIT
 from mulligan.server.shapes.jobs import AttemptView, JobView
 
-HIDDEN = "***"
-HIDING = (
-    r"passw(or)?d|passphrase|secret|token|api[-_]?key|access[-_]?key|private[-_]?key"
-    r"|authorization|cookie|credential|dsn"
-)
 FIELDS = tuple(name for name in JobView.__struct_fields__ if name not in ("body", "result", "lane"))
 
 
 class Redaction:
-    """Hides values by the names they are under, here and in everything below."""
+    """Hides values by the names they are under, and secrets in every text."""
 
     def __init__(
         self, words: Iterable[str] = (), tasks: Mapping[str, Task[..., Any]] | None = None
     ) -> None:
-        names = HIDING + "".join(f"|{re.escape(word)}" for word in words)
-        self._secret = re.compile(names, re.IGNORECASE).search
-        # "password": "x" and password=x, as they stand in messages and cut-off JSON
-        self._said = re.compile(
-            rf"""(?i)((?:{names})[\w-]*(?:"\s*:\s*|=))("[^"]*"?|'[^']*'?|[^\s,;&}}\]]+)"""
-        )
+        redactor = Redactor(words)
+        self._is_secret = redactor.is_secret
+        self.text = redactor.text
         self._tasks = tasks or {}
 
     def job(self, job: Job) -> JobView:
@@ -51,26 +42,29 @@ class Redaction:
     def attempt(self, attempt: Attempt) -> AttemptView:
         """A failed attempt; a refused result in it is text."""
         fields = asdict(attempt)
-        fields["message"] = self.text(attempt.message)
-        if attempt.refused is not None:
-            fields["refused"] = self.text(attempt.refused)
+        for name in ("message", "code", "refused"):
+            if fields[name] is not None:
+                fields[name] = self.text(fields[name])
         return AttemptView(**fields)
 
-    def text(self, text: str) -> str:
-        """A message without the secrets that can be told by the names before them."""
-        return self._said.sub(rf"\1{HIDDEN}", without_passwords(text))
+    def value(self, value: Any) -> Any:
+        """A JSON value with everything under a secret's name hidden, and secrets in its texts."""
+        return self._without(value, self._is_secret)
 
-    def value(self, value: Any, depth: int = 0) -> Any:
-        """A JSON value with everything under a secret's name hidden."""
+    def texts(self, value: Any) -> Any:
+        """A document under names of ours, with the secrets in its texts hidden."""
+        return self._without(value, lambda _name: False)
+
+    def _without(self, value: Any, is_secret: Callable[[str], bool], depth: int = 0) -> Any:
         if isinstance(value, str):
-            return without_passwords(value)
+            return self.text(value)
         if depth > DEPTH_LIMIT:
             return "…"
-        if isinstance(value, list):
-            return [self.value(each, depth + 1) for each in value]
+        if isinstance(value, list | tuple):
+            return [self._without(each, is_secret, depth + 1) for each in value]
         if isinstance(value, dict):
             return {
-                name: HIDDEN if self._secret(name) else self.value(inner, depth + 1)
+                name: HIDDEN if is_secret(name) else self._without(inner, is_secret, depth + 1)
                 for name, inner in value.items()
             }
         return value
@@ -87,7 +81,7 @@ class Redaction:
         names = list(inspect.signature(task.function).parameters)
         names += [""] * (len(args) - len(names))
         return [
-            HIDDEN if name and self._secret(name) else value
+            HIDDEN if name and self._is_secret(name) else value
             for name, value in zip(names, args, strict=False)
         ]
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 from mulligan.app import Mulligan
 from mulligan.core.errors import InvalidError, MulliganError
 from mulligan.server.application import make_application
+from mulligan.server.connections import MAX_CONNECTIONS, REQUEST_WITHIN, bounded
 from mulligan.server.guard import Guard, is_loopback
 from mulligan.server.redaction import Redaction
 from mulligan.server.service import Service
@@ -33,6 +34,8 @@ class Wanted(Struct, frozen=True):
     read_only: bool = False
     allow_hosts: tuple[str, ...] = ()
     redact: tuple[str, ...] = ()
+    request_within: float = REQUEST_WITHIN
+    max_connections: int = MAX_CONNECTIONS
 
 
 def read_and_check(wanted: Wanted) -> Tokens | None:
@@ -97,10 +100,18 @@ async def run(
     hosts = (wanted.host, *wanted.allow_hosts)
     guard = Guard(tokens, hosts=hosts, read_only=wanted.read_only)
     redaction = Redaction(wanted.redact, app.tasks if declares else {})
-    service = Service(store, app, guard, declares=declares, redaction=redaction)
+    service = Service(
+        store,
+        app,
+        guard,
+        declares=declares,
+        redaction=redaction,
+        request_within=wanted.request_within,
+    )
     config = uvicorn.Config(
         make_application(service),
         access_log=False,
+        http=bounded(wanted.request_within, wanted.max_connections),
         lifespan="off",
         log_config=None,
         loop="none",

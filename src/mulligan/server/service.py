@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from mulligan.app import Mulligan, Task
+from mulligan.engine.cancel import cancelled
 from mulligan.engine.reporter import Reporter
-from mulligan.engine.worker import cancelled
 from mulligan.server.attempts import Attempts
+from mulligan.server.connections import REQUEST_WITHIN
 from mulligan.server.events import Hub
 from mulligan.server.guard import Guard
 from mulligan.server.looking import look
@@ -32,12 +33,14 @@ class Service:
         *,
         declares: bool,
         redaction: Redaction | None = None,
+        request_within: float = REQUEST_WITHIN,
     ) -> None:
         self.store = store
         self.app = app
         self.guard = guard
         self.declares = declares
         self.settings = app.settings
+        self.request_within = request_within
         self.redaction = redaction or Redaction((), self.tasks)
         self.chance = random.Random()
         self.stopping = asyncio.Event()
@@ -62,7 +65,8 @@ class Service:
     async def overview(self) -> dict[str, Any]:
         """Everything at one instant."""
         about = {"read_only": self.guard.read_only, "store": redact(self.app.url)}
-        return await look(self.store) | about
+        seen = await look(self.store, self.app.called)
+        return seen | about | {"fleets": self.redaction.texts(seen["fleets"])}
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -1,6 +1,7 @@
 """The workers that reach the store through this server, and how they claim."""
 
 import asyncio
+import hmac
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
@@ -45,10 +46,10 @@ class Sessions:
         self._facts: Facts | None = None
         self._facts_at = 0.0
 
-    async def join(self, asked: Join, lease: float) -> Session:
+    async def join(self, asked: Join, lease: float, principal: bytes) -> Session:
         """A new worker, known to the store when this returns."""
         worker = Worker(
-            id=f"{asked.name}-{secrets.token_hex(6)}",
+            id=new_worker_id(asked.name, principal),
             region=check_region(asked.region, anywhere=False),
             queues=tuple(dict.fromkeys(check_name("queue", queue) for queue in asked.queues)),
             lease=lease,
@@ -60,8 +61,9 @@ class Sessions:
         await self.beat(session, [])
         return session
 
-    async def of(self, worker: str) -> Session:
+    async def of(self, worker: str, principal: bytes) -> Session:
         """The worker's session; refuses one that neither this server nor the store knows."""
+        check_owner(worker, principal)
         session = self._known.get(worker)
         if session is not None:
             self._known.move_to_end(worker)
@@ -69,11 +71,11 @@ class Sessions:
         for view in (await self._store.stats()).workers:
             if view.worker.id == worker and view.worker.queues:
                 return self._remember(Session(view.worker))
-        raise Refusal("unknown", f"worker {worker!r} has not joined or has left; join again")
+        raise unknown(worker)
 
-    async def leave(self, worker: str) -> None:
+    async def leave(self, worker: str, principal: bytes) -> None:
         """Forget a worker that stopped on purpose."""
-        session = await self.of(worker)
+        session = await self.of(worker, principal)
         self._known.pop(worker, None)
         await self._store.leave(session.worker)
 
@@ -164,3 +166,31 @@ class Sessions:
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
         return session
+
+
+def new_worker_id(name: str, principal: bytes) -> str:
+    """An id that ends with a seal of the token that it joins with: none but that acts for it.
+
+    Every server of the store can check it, and no worker in process has such an id.
+    """
+    run = f"{name}-{secrets.token_hex(6)}"
+    return f"{run}-{seal(run, principal)}"
+
+
+def check_owner(worker: str, principal: bytes) -> None:
+    """Refuse to act for a worker that joined with another token, or not over HTTP."""
+    run, _, sealed = worker.rpartition("-")
+    if not hmac.compare_digest(seal(run, principal).encode(), sealed.encode()):
+        raise unknown(worker)
+
+
+def seal(run: str, principal: bytes) -> str:
+    """What only who knows the token can make; 80 bits of it."""
+    return hmac.digest(b"mulligan worker\n" + principal, run.encode(), "sha256").hex()[:20]
+
+
+def unknown(worker: str) -> Refusal:
+    """The refusal to act for a worker that is not there, as far as who asks may know."""
+    return Refusal(
+        "unknown", f"worker {worker!r} has not joined with this token, or has left; join again"
+    )

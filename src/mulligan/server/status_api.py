@@ -9,6 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from mulligan.app.overview import overview as app_overview
 from mulligan.core.errors import InvalidError
+from mulligan.core.lane import ANYWHERE
 from mulligan.core.names import check_name
 from mulligan.core.status import region_status
 from mulligan.server.events import Hub
@@ -101,7 +102,7 @@ async def tasks(service: Service) -> Tasks:
             TaskView(
                 name,
                 task.placement.queue,
-                task.placement.region or "default",
+                task.placement.region or ANYWHERE,
                 task.accept is not None,
                 list(inspect.signature(task.function).parameters),
             )

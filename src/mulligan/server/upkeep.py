@@ -12,8 +12,8 @@ from mulligan.core.periodic import Periodic
 from mulligan.core.settings import Settings
 from mulligan.core.worker import Worker
 from mulligan.engine import Engine
+from mulligan.engine.cancel import cancelled
 from mulligan.engine.patience import Patience
-from mulligan.engine.worker import cancelled
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.server")

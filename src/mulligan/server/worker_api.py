@@ -6,7 +6,10 @@ import msgspec
 from msgspec import Raw, Struct
 from starlette.requests import Request
 
+from mulligan.core.decide import beyond
+from mulligan.core.depth import check_depth
 from mulligan.core.errors import UNREADABLE
+from mulligan.core.health import DATA_ERRORS
 from mulligan.core.job import NONE_ARRIVE, Arrivals, Claim, Lease
 from mulligan.core.names import clean
 from mulligan.core.outcome import Drained, Failed, Result, Returned, Snoozed
@@ -14,8 +17,8 @@ from mulligan.core.settings import TEXT_LIMIT
 from mulligan.core.signals import Fail
 from mulligan.engine.judging import failed
 from mulligan.server.attempts import ResultOf
-from mulligan.server.bodies import check_depth
 from mulligan.server.service import Service
+from mulligan.server.sessions import check_owner
 from mulligan.server.shapes.workers import (
     Acks,
     ClaimedJob,
@@ -48,21 +51,21 @@ class RawCall(Struct):
 decode_raw_call = msgspec.json.Decoder(RawCall).decode
 
 
-async def join(service: Service, body: Join) -> Joined:
+async def join(service: Service, body: Join, principal: bytes) -> Joined:
     """Become a worker: its id for this run, how long leases last and how often to beat."""
     settings = service.settings
     lease = settings.lease if body.lease is msgspec.UNSET else body.lease
-    session = await service.sessions.join(body, lease)
+    session = await service.sessions.join(body, lease, principal)
     beat = min(settings.beat, lease / 3)
     return Joined(session.worker.id, lease, beat)
 
 
-async def heartbeat(service: Service, body: Heartbeat) -> Heard:
+async def heartbeat(service: Service, body: Heartbeat, principal: bytes) -> Heard:
     """Keep all leases of a worker, and tell it which it has lost.
 
     What it holds in the store and has not shown for a whole lease is returned to its place.
     """
-    session = await service.sessions.of(body.worker)
+    session = await service.sessions.of(body.worker, principal)
     holding = [Lease(each.id, each.token) for each in body.holding or ()]
     beat = await service.sessions.beat(session, holding)
     if body.holding is None:
@@ -72,16 +75,18 @@ async def heartbeat(service: Service, body: Heartbeat) -> Heard:
     return Heard([Held(*lease) for lease in beat.lost], [Held(*lease) for lease in beat.forgotten])
 
 
-async def claim(service: Service, body: ClaimRequest, request: Request) -> ClaimedJobs:
+async def claim(
+    service: Service, body: ClaimRequest, request: Request, principal: bytes
+) -> ClaimedJobs:
     """Jobs to run now, as the queue's policy has it; waits for the first one if asked to."""
-    session = await service.sessions.of(body.worker)
+    session = await service.sessions.of(body.worker, principal)
 
     async def gone() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
     claims = await service.sessions.claim(session, body.limit, body.wait, gone)
-    service.attempts.started(claims)
+    claims = service.attempts.started(await service.attempts.under_keys(claims))
     jobs: list[ClaimedJob] = []
     unreadable: list[tuple[Claim, Result]] = []
     for each in claims:
@@ -92,16 +97,18 @@ async def claim(service: Service, body: ClaimRequest, request: Request) -> Claim
             continue
         if call.refused is not None:
             unreadable.append((each, failed(Fail(call.refused, "signature"))))
+        elif (spent := beyond(each)) is not None:
+            unreadable.append((each, spent))
         else:
             if call.flow.gathers:
                 call.args = await gathered(service, each)
             jobs.append(handed_out(each, call))
     if unreadable:
-        await fail_unreadable(service, unreadable)
+        await fail_unreadable(service, body.worker, unreadable)
     return ClaimedJobs(jobs)
 
 
-async def ack(service: Service, body: Acks) -> CommittedJobs:
+async def ack(service: Service, body: Acks, principal: bytes) -> CommittedJobs:
     """Attempts that succeeded. A result that the task's `accept` refuses is a failed attempt."""
     for each in body.jobs:
         check_depth(f"the result of job {each.id}", bytes(each.result))
@@ -109,10 +116,11 @@ async def ack(service: Service, body: Acks) -> CommittedJobs:
     def result_of(place: int, claim: Claim) -> Result:
         return service.attempts.judge(claim, bytes(body.jobs[place].result))
 
-    return await written(service, body.jobs, result_of)
+    check_owner(body.worker, principal)
+    return await written(service, body.worker, body.jobs, result_of)
 
 
-async def nack(service: Service, body: Nacks) -> CommittedJobs:
+async def nack(service: Service, body: Nacks, principal: bytes) -> CommittedJobs:
     """Attempts that failed: retried as the job's policy has it, unless permanent or the last."""
 
     def result_of(place: int, _claim: Claim) -> Result:
@@ -123,45 +131,53 @@ async def nack(service: Service, body: Nacks) -> CommittedJobs:
             None if said.code is None else clean(said.code),
             said.delay,
             said.permanent,
+            about_region=said.delay is None and said.type not in DATA_ERRORS,
         )
 
-    return await written(service, body.jobs, result_of)
+    check_owner(body.worker, principal)
+    return await written(service, body.worker, body.jobs, result_of)
 
 
-async def snooze(service: Service, body: Snoozes) -> CommittedJobs:
+async def snooze(service: Service, body: Snoozes, principal: bytes) -> CommittedJobs:
     """Run these later; no attempt is used."""
 
     def result_of(place: int, _claim: Claim) -> Result:
         return Snoozed(body.jobs[place].delay)
 
-    return await written(service, body.jobs, result_of)
+    check_owner(body.worker, principal)
+    return await written(service, body.worker, body.jobs, result_of)
 
 
-async def give_back(service: Service, body: Returns) -> CommittedJobs:
+async def give_back(service: Service, body: Returns, principal: bytes) -> CommittedJobs:
     """Give back what was not started; no attempt is used."""
 
     def result_of(_place: int, _claim: Claim) -> Result:
         return Drained()
 
-    return await written(service, body.jobs, result_of)
+    check_owner(body.worker, principal)
+    return await written(service, body.worker, body.jobs, result_of)
 
 
-async def leave(service: Service, body: Leave) -> Left:
+async def leave(service: Service, body: Leave, principal: bytes) -> Left:
     """Stop being a worker; what it still holds may be seized at once."""
-    await service.sessions.leave(body.worker)
+    await service.sessions.leave(body.worker, principal)
     return Left(body.worker)
 
 
-async def written(service: Service, said: Sequence[Held], result_of: ResultOf) -> CommittedJobs:
+async def written(
+    service: Service, worker: str, said: Sequence[Held], result_of: ResultOf
+) -> CommittedJobs:
     """Commit what was said, and tell what became of each."""
     facts = await service.sessions.known_facts()
-    return CommittedJobs(await service.attempts.commit(said, result_of, facts))
+    return CommittedJobs(await service.attempts.commit(worker, said, result_of, facts))
 
 
-async def fail_unreadable(service: Service, claims: Sequence[tuple[Claim, Result]]) -> None:
+async def fail_unreadable(
+    service: Service, worker: str, claims: Sequence[tuple[Claim, Result]]
+) -> None:
     """A job whose arguments nobody can read has failed, as it would in process."""
     held = [Held(claim.id, claim.token) for claim, _ in claims]
-    await written(service, held, lambda place, _claim: claims[place][1])
+    await written(service, worker, held, lambda place, _claim: claims[place][1])
 
 
 async def gathered(service: Service, claim: Claim) -> Raw:

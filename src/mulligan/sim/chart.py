@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 
-from mulligan.core.fetch import policy_text
 from mulligan.sim.drawing import (
     LEFT,
     RIGHT,
@@ -73,7 +72,7 @@ def panel(
     top: float,
 ) -> tuple[list[str], float]:
     """One run: its policy, its timeline, the backlog of its lanes and the axis of time."""
-    parts = [text(16, top + 14, policy_text(run.policy), "title"), *remarks(run, top + 14)]
+    parts = [text(16, top + 14, run.title, "title"), *remarks(run, top + 14)]
     drawn, below = timeline(run, scale, top + 28)
     floor = below + GAP + BACKLOG
     grid = [

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mulligan.core.lane import ANYWHERE, Priority
+from mulligan.core.lane import ANYWHERE, priority_of
 from mulligan.core.names import check_name, check_region
 from mulligan.core.retry import Retry
 from mulligan.sim.policies import RETRY, own_retry, read_queue, read_retry
@@ -23,9 +23,8 @@ DISTRIBUTIONS = {
     "lognormal": ("mean", "sigma"),
     "uniform": ("min", "max"),
 }
-PRIORITIES = {"normal": Priority.NORMAL, "urgent": Priority.URGENT}
 TOP = (
-    "title", "seed", "until", "hold_through_backoff",
+    "title", "seed", "until", "hold_through_backoff", "breaker",
     "retry", "fetch", "budget", "regions", "jobs", "streams",
 )  # fmt: skip
 
@@ -55,6 +54,7 @@ def read_scenario(name: str, text: str) -> Scenario:
         seed=root.count("seed", 0, most=2**63),
         until=root.number("until", 86_400.0, above=True),
         hold_through_backoff=root.flag("hold_through_backoff"),
+        breaker=root.flag("breaker", default=True),
         title=root.text("title", ""),
     )
 
@@ -70,7 +70,7 @@ def read_regions(root: Table) -> tuple[Region, ...]:
 def read_region(table: Table, tables: Table, name: str) -> Region:
     """One region."""
     tables.checked(name, lambda: check_region(name, anywhere=False))
-    table.only("workers", "concurrency", "failure_rate", "slowdown", "outage")
+    table.only("workers", "concurrency", "failure_rate", "slowdown", "outage", "fail_after")
     windows = []
     for window in table.items("outage"):
         if not is_window(window):
@@ -83,6 +83,7 @@ def read_region(table: Table, tables: Table, name: str) -> Region:
         table.number("failure_rate", 0.0, most=1.0),
         table.number("slowdown", 1.0, above=True),
         tuple(windows),
+        table.number("fail_after") if "fail_after" in table else None,
     )
 
 
@@ -138,18 +139,16 @@ def read_stream(table: Table, known: set[str], retry: Retry, number: int) -> Str
 
 def read_place(table: Table, known: set[str]) -> str:
     """The region it is enqueued for; `*` is any."""
-    region = table.text("region")
+    region = table.text("region", ANYWHERE)
     if region not in known and region != ANYWHERE:
         table.refuse("region", f"region {region!r} is not one of {', '.join(sorted(known))}")
     return region
 
 
 def read_priority(table: Table) -> int:
-    """Normal or urgent."""
-    word = table.text("priority", "normal")
-    if word not in PRIORITIES:
-        table.refuse("priority", f"priority {word!r} is not one of {', '.join(PRIORITIES)}")
-    return PRIORITIES[word]
+    """Normal, retry or urgent, by word or number."""
+    said = table.value("priority") if "priority" in table else "normal"
+    return table.checked("priority", lambda: priority_of(said))
 
 
 def read_duration(table: Table) -> Duration:

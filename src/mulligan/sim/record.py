@@ -53,8 +53,8 @@ class Attempt:
 
     @property
     def is_retry(self) -> bool:
-        """Whether the job had failed before."""
-        return self.number > 1
+        """Whether the job had failed before; a failed probe may have left its number as it was."""
+        return self.before is not None
 
 
 class Waiting(NamedTuple):
@@ -128,6 +128,12 @@ class Log:
         attempt = self.running[job]
         self.seizures += 1
         self._notes.append((at, "seized", attempt, attempt.lane))
+
+    def returned(self, job: str) -> None:
+        """What was claimed has not started after all."""
+        attempt = self.running.pop(job)
+        self.attempts.remove(attempt)
+        self._notes = [note for note in self._notes if note[2] is not attempt]
 
     def again(self, job: str, lane: Lane, due: float) -> None:
         """The job will be tried again."""

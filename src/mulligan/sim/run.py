@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from mulligan.core.fetch import policy_text
 from mulligan.core.job import NewJob, encode
 from mulligan.core.retry import Retry
 from mulligan.sim.fleet import QUEUE, Fleet
@@ -37,6 +38,12 @@ class Run:
         self.log = Log()
         self.ended_at = 0.0
         self.machine_seconds = 0.0
+
+    @property
+    def title(self) -> str:
+        """What tells it from other runs of the scenario."""
+        words = policy_text(self.policy)
+        return words if self.scenario.breaker else f"{words}, without the breaker"
 
 
 def simulate(
@@ -83,7 +90,8 @@ class Stage:
         fleet = Fleet(scenario, store, self._task_ended)
         regions = {region.name: region for region in scenario.regions}
         by_id = {job.id: job for job in self._jobs}
-        fleet.start(Work(by_id, regions, scenario.seed, fleet.crash))
+        counted = scenario.breaker
+        fleet.start(Work(by_id, regions, scenario.seed, fleet.crash, counted=counted))
         await self._loop.quiet()
         feeding = self._loop.create_task(self._feed(store))
         feeding.add_done_callback(self._task_ended)

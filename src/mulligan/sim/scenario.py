@@ -40,7 +40,11 @@ class Duration(Struct, frozen=True):
 
 
 class Region(Struct, frozen=True):
-    """Where work is done. `slowdown` stretches every attempt; an outage fails those begun in it."""
+    """Where work is done. `slowdown` stretches every attempt; an outage fails those begun in it.
+
+    What fails here by chance or in an outage takes `fail_after`; without it, as long as it would
+    have taken to succeed.
+    """
 
     name: str
     workers: int = 1
@@ -48,6 +52,7 @@ class Region(Struct, frozen=True):
     failure_rate: float = 0.0
     slowdown: float = 1.0
     outage: tuple[tuple[float, float], ...] = ()
+    fail_after: float | None = None
 
     def down(self, at: float) -> bool:
         """Whether an attempt that starts then fails for certain."""
@@ -107,7 +112,8 @@ class Planned(NamedTuple):
 class Scenario(Struct, frozen=True):
     """All of it. The simulation ends when every job has, or `until` is reached.
 
-    `planned` are the jobs of a trace, in order of time.
+    Without `breaker` no failure says anything about a region, so that none ever opens. `planned`
+    are the jobs of a trace, in order of time.
     """
 
     name: str
@@ -120,6 +126,7 @@ class Scenario(Struct, frozen=True):
     until: float = 86_400.0
     hold_through_backoff: bool = False
     title: str = ""
+    breaker: bool = True
 
 
 FIRST = frozenset({1})

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from mulligan.core.decide import LOST
 from mulligan.core.health import Breaker
 from mulligan.core.job import Claim, Lease
-from mulligan.core.outcome import Again, Dead, Done, Outcome
+from mulligan.core.outcome import Again, Dead, Done, Outcome, Returned
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.settings import BATCH_LIMIT, Settings
 from mulligan.core.worker import Worker
@@ -70,6 +70,8 @@ class Recorder(MemoryStore):
         if isinstance(outcome, Done):
             self.log.succeeded(job, self._now)
             self._ended()
+        elif isinstance(outcome, Returned):
+            self.log.returned(job)
         elif isinstance(outcome, Again | Dead):
             if outcome.failure.type != LOST.type:
                 self.log.failed(job, self._now)
@@ -89,7 +91,7 @@ class Recorder(MemoryStore):
     def left(self) -> list[Waiting]:
         """The jobs that stand in line, or will when they fall due."""
         return [
-            Waiting(record.lane.label, record.due, is_retry=record.retry_count > 0)
+            Waiting(record.lane.label, record.due, is_retry=bool(record.history))
             for record in self._jobs.values()
             if record.status == "pending"
         ]

@@ -9,6 +9,7 @@ from typing import Any
 
 from mulligan.core.durations import rounded
 from mulligan.core.fetch import Fifo
+from mulligan.core.lane import ANYWHERE
 from mulligan.sim.record import Attempt
 from mulligan.sim.run import Run
 from mulligan.sim.scenario import Region
@@ -96,15 +97,16 @@ def spread(values: Sequence[float]) -> dict[str, float | None]:
 def time_saved(run: Run, retries: Sequence[Attempt]) -> dict[str, float | int | None]:
     """How much earlier each retry started than the last of the line it would have joined.
 
-    That is the job which was last in the fresh line of the retry's own region when the retry fell
-    due. Where it started before the retry, the difference is negative. Retries that fell due when
-    nobody stood in line, or behind one that never started, are left out.
+    That is the job which was last in the fresh line of the retry's own region, those for any region
+    among them, when the retry fell due. Where it started before the retry, the difference is
+    negative. Retries that fell due when nobody stood in line, or behind one that never started, are
+    left out.
     """
     lines = fresh_lines(run.log.attempts)
     joins = isinstance(run.policy, Fifo)  # the retry itself stands in the line, and others do
     saved = []
     for retry in retries:
-        line = lines.get(retry.home, [])
+        line = lines.get(retry.home) or lines[ANYWHERE]
         place = bisect_left(line, (retry.due, retry.sequence if joins else inf, 0.0)) - 1
         if place >= 0 and line[place][2] >= retry.due:
             saved.append(line[place][2] - retry.started)
@@ -114,12 +116,18 @@ def time_saved(run: Run, retries: Sequence[Attempt]) -> dict[str, float | int | 
 
 
 def fresh_lines(attempts: Iterable[Attempt]) -> dict[str, list[tuple[float, float, float]]]:
-    """The fresh line of each region: (due, sequence, start) of all who ever stood in it."""
+    """The fresh line of each region: (due, sequence, start) of all who ever stood in it.
+
+    Who may start in any region stands in every line.
+    """
     lines: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
     for attempt in attempts:
         if attempt.lane == FRESH:
             lines[attempt.home].append((attempt.due, attempt.sequence, attempt.started))
-    for line in lines.values():
+    anywhere = list(lines[ANYWHERE])
+    for region, line in lines.items():
+        if region != ANYWHERE:
+            line.extend(anywhere)
         line.sort()
     return lines
 

@@ -15,7 +15,7 @@ from mulligan.core.decide import policy_of
 from mulligan.core.errors import InvalidError
 from mulligan.core.facts import Facts, QueueSettings
 from mulligan.core.job import Attempt, Job, Status
-from mulligan.core.lane import ANYWHERE, Priority
+from mulligan.core.lane import ANYWHERE, WORDS, Priority
 from mulligan.core.names import check_region
 from mulligan.core.retry import Retry
 from mulligan.sim.scenario import JOBS_LIMIT, Past, Planned, Region, Scenario
@@ -218,8 +218,8 @@ class TraceReader:
                 f"region {job.region!r} is not one of {', '.join(header.regions)};"
                 " add it to the first line"
             )
-        if job.priority not in (Priority.NORMAL, Priority.URGENT):
-            self._refuse(f"priority {job.priority!r} must be 0 or 2")
+        if job.priority not in WORDS.values():
+            self._refuse(f"priority {job.priority!r} must be 0, 1 or 2")
         spans = [(each.started_at, each.ended_at) for each in job.history]
         if job.started_at is not None and job.ended_at is not None:
             spans.append((job.started_at, job.ended_at))

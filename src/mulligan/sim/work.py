@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import Any
 
+from mulligan.core.declared import Declared
 from mulligan.core.job import Call, Claim
 from mulligan.core.signals import Fail, RetryAfter
 from mulligan.engine.current import RUNNING
@@ -18,6 +19,10 @@ class AttemptFailedError(Exception):
     """What an attempt raises that is to fail."""
 
 
+class UncountedError(AttemptFailedError, ValueError):
+    """What it raises where failures are to say nothing about a region."""
+
+
 class Work:
     """The one task of a simulation; a target of the engine's executor.
 
@@ -27,6 +32,7 @@ class Work:
     is_async = True
     transactional = False
     accept: Callable[[Any], bool] | None = None
+    declared = Declared()
 
     def __init__(
         self,
@@ -34,11 +40,14 @@ class Work:
         regions: Mapping[str, Region],
         seed: int,
         crash: Callable[[str], None],
+        *,
+        counted: bool = True,
     ) -> None:
         self._jobs = jobs
         self._regions = regions
         self._seed = seed
         self._crash = crash
+        self._error = AttemptFailedError if counted else UncountedError
         self.function: Callable[..., Any] = self._attempt
 
     def arguments(self, call: Call) -> tuple[tuple[()], dict[str, Any]]:  # noqa: ARG002
@@ -58,11 +67,14 @@ class Work:
             await asyncio.sleep(duration / 2)
             loop.call_soon(self._crash, job.worker)
             await loop.create_future()
+        fails_here = down or self._unlucky(job, region)
+        if fails_here and region.fail_after is not None:
+            duration = region.fail_after
         await asyncio.sleep(duration)
         if down:
-            raise AttemptFailedError(f"{region.name} is out of order")
-        if listed(job.attempt, planned.fail) or self._unlucky(job, region):
-            raise AttemptFailedError("as the scenario says")
+            raise self._error(f"{region.name} is out of order")
+        if fails_here or listed(job.attempt, planned.fail):
+            raise self._error("as the scenario says")
 
     async def _repeat(self, planned: Planned, job: Claim) -> None:
         """Go the way it went before."""
@@ -74,7 +86,7 @@ class Work:
             raise Fail("as in the trace")
         if past.delay is not None:
             raise RetryAfter(past.delay, "as in the trace")
-        raise AttemptFailedError("as in the trace")
+        raise self._error("as in the trace")
 
     def _unlucky(self, job: Claim, region: Region) -> bool:
         """By the job, the attempt and the region alone: the same under every policy."""

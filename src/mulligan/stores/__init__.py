@@ -14,6 +14,8 @@ ENGINES: dict[str, tuple[str, str, str]] = {
     "sqlite": ("sqlite", "SqliteStore", ""),
     "redis": ("redis", "RedisStore", "redis"),
     "rediss": ("redis", "RedisStore", "redis"),
+    "valkey": ("redis", "RedisStore", "redis"),
+    "valkeys": ("redis", "RedisStore", "redis"),
     "unix": ("redis", "RedisStore", "redis"),
     "postgresql": ("postgres", "PostgresStore", "postgres"),
     "postgres": ("postgres", "PostgresStore", "postgres"),

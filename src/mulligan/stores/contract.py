@@ -126,6 +126,8 @@ class Adopted(NamedTuple):
     arrived: Mapping[int, bytes | None] = {}
 
 
+# In how many jobs a text is sought before a page ends.
+LOOKS = 10_000
 # The digits of the largest number that every store can hold.
 LONGEST_PLACE = 18
 
@@ -142,8 +144,13 @@ class Store(Protocol):
 
     url: str
 
-    async def open(self) -> None:
-        """Connect and bring the schema up to date; safe to call from many processes at once."""
+    async def open(self, *, read_only: bool = False) -> None:
+        """Connect and bring the schema up to date; safe to call from many processes at once.
+
+        Who only reads is `read_only`: nothing is created or changed, neither by this nor by any
+        reading operation, and a user who may only read is enough. A schema that is not up to date
+        is refused then.
+        """
 
     async def close(self) -> None:
         """Let go of connections, threads and files. Nothing that was written depends on it."""
@@ -174,18 +181,28 @@ class Store(Protocol):
         Gates are charged in the same step; a permit is freed when its job is committed or
         seized. A worker that got less than it asked for is remembered as waiting, until its
         next claim: the next thing that may matter to this plan ends its `wait`. One waiting
-        worker is woken for a job; when it leaves or fills up instead, another is.
+        worker is woken for a job, of those that may take it soonest; which of these, where there
+        are several, each store decides. When it leaves or fills up instead, another is woken.
+
+        What a worker may take depends on its plan and the time alone, and for a source that
+        yields on who sleeps: never on who was woken. Of two that may, the first to claim has it.
+
+        A worker lives for a lease time after each beat, and after a claim or a `seize` that finds
+        it dead. It waits, and others yield to it, only while it lives. One that is back before a
+        `seize` of another forgot it waits on as before, even if its new plan is refused as stale.
         """
 
     async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
         """Write each outcome whose lease is still held, and say what became of each.
 
         A stale outcome changes nothing and does not hold up the others. Sending the same
-        outcome twice is safe: the second is answered as already written.
+        outcome twice is safe: the second is answered as already written. They are written in
+        their order: each, and its next jobs, find what those before it left.
 
         When a job with a gather is done, it arrives there in the same step, at its place and with
         its result, if the gathering job is stored and still awaits it. The last to arrive lets that
-        job join its lane, due at once.
+        job join its lane, due at once; whoever comes after it, in the same batch or later, does not
+        arrive.
         """
 
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
@@ -205,7 +222,10 @@ class Store(Protocol):
         """
 
     async def promote(self, limit: int) -> int:
-        """Housekeeping: move what fell due, end what expired. Claims are right without it."""
+        """Housekeeping: move what fell due, end what expired. Claims are right without it.
+
+        What expired first ends first; of those that expired at the same time, what came first.
+        """
 
     async def prune(self, keep_done: float, limit: int) -> int:
         """Delete done and cancelled jobs that ended longer ago than `keep_done` seconds.
@@ -237,7 +257,8 @@ class Store(Protocol):
     async def switch(self, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
         """Replace a breaker if it is still as it was; False, and nothing done, if not.
 
-        When it opens or closes, the store stamps `since`, and plans made before are refused.
+        When it opens or closes, the store stamps `since`. Where the change `changes_plans`, those
+        made before are refused.
         """
 
     async def note(self, key: str, value: bytes | None, keep: float) -> None:
@@ -255,10 +276,21 @@ class Store(Protocol):
     async def history(self, job: str) -> list[Attempt]:
         """Its failed and lost attempts, the newest 50, oldest first, across replays."""
 
-    async def page(self, selection: Selection, limit: int, after: str | None = None) -> Page:
+    async def page(
+        self,
+        selection: Selection,
+        limit: int,
+        after: str | None = None,
+        *,
+        bodies: bool = True,
+        looks: int = LOOKS,
+    ) -> Page:
         """Jobs that match, newest first as far as the store keeps an order.
 
-        Refuses an `after` that no page has given.
+        Without `bodies` each has an empty one and no result, and neither is sent by the store. A
+        text is sought in no more than about `looks` jobs that match otherwise: the page may have
+        fewer than `limit` then, or none, and others after it. Refuses an `after` that no page has
+        given.
         """
 
     async def stats(self) -> Stats:
@@ -268,7 +300,10 @@ class Store(Protocol):
         """How many jobs of the lane could start now, counted up to `limit`."""
 
     async def ahead(self, job: str) -> int:
-        """How many jobs stand before this one in its lane; refuses an unknown one."""
+        """How many jobs stand before this one in its lane; refuses an unknown one.
+
+        Before one that stands in none, because it awaits others, runs or has ended, stands nobody.
+        """
 
     async def tail(self, lane: Lane, due: float) -> str | None:
         """The last job waiting in the lane of those that were due by then; None if there is none.
@@ -284,6 +319,9 @@ class Store(Protocol):
 
         A job that can no longer arrive, because it was cancelled, expired or purged, cancels the
         one that awaits it, and so on upwards.
+
+        What ends lets the first job go that its concurrency key holds in each lane, if the key has
+        room. One that awaits others had no room to leave, and lets nobody go.
         """
 
     async def adopt(self, jobs: Sequence[Adopted]) -> list[bool]:

@@ -82,7 +82,7 @@ class Crew:
     def step(self) -> None:
         """See who has ended, then start and drain what the numbers ask for."""
         self.check()
-        views = [slot.view(self._recipe(slot.number).mark) for slot in self._in_order()]
+        views = [slot.view(*self._marks(slot)) for slot in self._in_order()]
         alive = [view for view in views if view.phase in ("starting", "running")]
         starting = sum(view.phase == "starting" for view in alive)
         self._want(wanted(self.kind, self._load, len(alive), starting=starting), len(alive))
@@ -96,8 +96,8 @@ class Crew:
                     self._drain(self.slots[number], why, "replacing")
                 case Drain(number, why):
                     self._drain(self.slots[number], why, "draining")
-                case Start(number):
-                    self._start(self.slots[number])
+                case Start(number, kept):
+                    self._start(self.slots[number], kept=kept)
 
     def check(self) -> None:
         """Read what processes printed, and see which have ended."""
@@ -157,8 +157,14 @@ class Crew:
     def _in_order(self) -> list[Slot]:
         return [self.slots[number] for number in sorted(self.slots)]
 
-    def _recipe(self, number: int) -> Recipe:
-        return recipe_for(self.kind, number, self._folder / LOCK, self._fleet.orphan_grace)
+    def _recipe(self, number: int, *, kept: bool) -> Recipe:
+        lock, grace = self._folder / LOCK, self._fleet.orphan_grace
+        return recipe_for(self.kind, number, lock, grace, kept=kept)
+
+    def _marks(self, slot: Slot) -> tuple[str, str]:
+        """Of a process in the slot that is kept, and of one that may end when idle."""
+        number = slot.number
+        return self._recipe(number, kept=True).mark, self._recipe(number, kept=False).mark
 
     def _want(self, wanted: Wanted, alive: int) -> None:
         """Say when more are wanted; that fewer are is seen by those that end."""
@@ -167,10 +173,10 @@ class Crew:
             self._say("scaled", f"{change} ({wanted.why})")
         self._wanted = wanted
 
-    def _start(self, slot: Slot) -> None:
+    def _start(self, slot: Slot, *, kept: bool) -> None:
         self._started_at = time.monotonic()
         try:
-            process = slot.start(self._recipe(slot.number))
+            process = slot.start(self._recipe(slot.number, kept=kept))
         except (OSError, TakenError) as error:
             rest = slot.rest(0.0, self.kind.cooldown)
             reason = f"could not be started: {error}; again in {rest:.1f} s"
@@ -215,7 +221,7 @@ class Crew:
     def _verdict(self, slot: Slot, ending: Ending) -> tuple[Happening, str]:
         if ending.told:
             return "killed" if ending.killed else "ended", f"{ending.told}; {ending.words}"
-        may_end = slot.number > self.kind.min and self.kind.ends_by_itself
+        may_end = slot.recipe != self._marks(slot)[0] and self.kind.ends_by_itself
         if may_end and ending.code in (0, None) and ending.lived >= self.kind.idle_exit:
             return "ended", f"idle; {ending.words}"
         return "died", ending.words

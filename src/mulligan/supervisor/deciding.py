@@ -12,7 +12,10 @@ MIB = 1 << 20
 
 
 class SlotView(Struct, frozen=True):
-    """A slot at one instant. `rest` is how long it must stay empty because its process died."""
+    """A slot at one instant. `rest` is how long it must stay empty because its process died.
+
+    A process that is `kept` stays however little there is to do; others may end when idle.
+    """
 
     number: int
     phase: Phase
@@ -20,12 +23,14 @@ class SlotView(Struct, frozen=True):
     memory: int = 0
     outdated: bool = False
     rest: float = 0.0
+    kept: bool = False
 
 
 class Start(NamedTuple):
-    """Fill the slot."""
+    """Fill the slot, with a process that is kept or one that may end when idle."""
 
     number: int
+    kept: bool = False
 
 
 class Drain(NamedTuple):
@@ -53,15 +58,25 @@ class Pace(NamedTuple):
 
 
 def decide(kind: Kind, slots: Sequence[SlotView], wanted: int, pace: Pace) -> list[Action]:
-    """First what must go, then what may come; never more at a time than `max_concurrent`."""
+    """First what must go, then what may come; never more at a time than `max_concurrent`.
+
+    What comes is kept as long as fewer than `min` are.
+    """
     alive = [slot for slot in slots if slot.phase in ("starting", "running")]
-    going: Sequence[Drain | Replace] = (
-        too_big(kind, alive) or too_many(kind, alive, wanted, pace) or worn(kind, slots, wanted)
-    )
-    gone = {action.number for action in going}
-    staying = sum(slot.number not in gone for slot in alive)
     room = kind.max_concurrent - len([s for s in slots if s.phase not in ("empty", "resting")])
-    return [*going, *missing(kind, slots, min(wanted - staying, room), pace)]
+    must: Sequence[Drain | Replace] = too_big(kind, alive) or too_many(kind, alive)
+    old = [] if must else worn(kind, slots, wanted)
+    # Where there is room for one more, the successor is ready before anybody is told to go.
+    succeeded = room > 0 and len(alive) <= wanted and not kind.service
+    going = must or ([] if succeeded else old) or not_needed(kind, alive, wanted, pace)
+    gone = {action.number for action in (*going, *old)}
+    staying = [slot for slot in alive if slot.number not in gone]
+    starts = missing(kind, slots, min(wanted - len(staying), room), pace)
+    kept = sum(slot.kept for slot in staying)
+    return [
+        *going,
+        *(each._replace(kept=kept + at < kind.min) for at, each in enumerate(starts)),
+    ]
 
 
 def too_big(kind: Kind, alive: Sequence[SlotView]) -> list[Replace]:
@@ -78,16 +93,23 @@ def too_big(kind: Kind, alive: Sequence[SlotView]) -> list[Replace]:
     ]
 
 
-def too_many(kind: Kind, alive: Sequence[SlotView], wanted: int, pace: Pace) -> list[Drain]:
-    """Those over `max_concurrent`, and those not needed that do not end by themselves."""
-    highest = sorted(alive, key=lambda slot: -slot.number)
-    over = highest[: max(0, len(alive) - kind.max_concurrent)]
-    if over:
-        return [Drain(slot.number, f"max_concurrent is {kind.max_concurrent}") for slot in over]
+def too_many(kind: Kind, alive: Sequence[SlotView]) -> list[Drain]:
+    """Those over `max_concurrent`."""
+    over = highest(alive, len(alive) - kind.max_concurrent)
+    return [Drain(slot.number, f"max_concurrent is {kind.max_concurrent}") for slot in over]
+
+
+def not_needed(kind: Kind, alive: Sequence[SlotView], wanted: int, pace: Pace) -> list[Drain]:
+    """Those over what is wanted, for a while, that do not end by themselves."""
     if kind.ends_by_itself or pace.surplus_for < kind.idle_exit:
         return []
-    surplus = highest[: max(0, len(alive) - wanted)]
+    surplus = highest(alive, len(alive) - wanted)
     return [Drain(slot.number, f"not needed for {kind.idle_exit:g} s") for slot in surplus]
+
+
+def highest(slots: Sequence[SlotView], count: int) -> list[SlotView]:
+    """So many of the slots, those with the highest numbers."""
+    return sorted(slots, key=lambda slot: -slot.number)[: max(0, count)]
 
 
 def worn(kind: Kind, slots: Sequence[SlotView], wanted: int) -> list[Replace]:

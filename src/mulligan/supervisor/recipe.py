@@ -22,10 +22,12 @@ class Recipe(msgspec.Struct, frozen=True):
         return hashlib.sha256(ordered).hexdigest()[:16]
 
 
-def recipe_for(kind: Kind, number: int, supervisor: Path, orphan_grace: float) -> Recipe:
+def recipe_for(
+    kind: Kind, number: int, supervisor: Path, orphan_grace: float, *, kept: bool
+) -> Recipe:
     """How the process in this slot is started; `supervisor` is the supervisor's own lock file.
 
-    The first `min` are there to stay; those above end by themselves when they are idle.
+    One that is kept stays however little there is to do; others end by themselves when idle.
     """
     name = f"{kind.name}-{number}"
     if kind.command:
@@ -36,7 +38,7 @@ def recipe_for(kind: Kind, number: int, supervisor: Path, orphan_grace: float) -
         words += ["--queues", ",".join(kind.queues)] if kind.queues else []
         words += ["--concurrency", str(kind.concurrency)] if kind.concurrency else []
         words += ["--only", kind.only] if kind.only else []
-        words += ["--idle-exit", f"{kind.idle_exit:g}"] if number > kind.min else []
+        words += ["--idle-exit", f"{kind.idle_exit:g}"] if not kept else []
     words += ["--name", name, "--drain-timeout", f"{kind.drain_timeout:g}"]
     words += ["--supervisor", str(supervisor), "--orphan-grace", f"{orphan_grace:g}"]
     env = {**kind.env, "MULLIGAN_SLOT": name}

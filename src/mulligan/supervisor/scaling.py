@@ -1,16 +1,23 @@
 """How many processes of a kind there should be: a pure function of what waits and what runs."""
 
+from collections.abc import Sequence
 from math import ceil
 from typing import NamedTuple
 
 from mulligan.core.facts import Facts
 from mulligan.core.fairness import Carry, plan_claim
-from mulligan.stores.contract import Stats
+from mulligan.core.plan import ClaimPlan
+from mulligan.engine.due import due_in
+from mulligan.stores.contract import LaneStats, Stats
 from mulligan.supervisor.fleet import Kind
 
 
 class Load(NamedTuple):
-    """The work of a kind at one instant: due jobs that it may take, and those it is running."""
+    """The work of a kind at one instant: due jobs that it may take, and those it is running.
+
+    Of jobs that a cap or a budget holds back, no more are ready than it lets start at a time, and
+    they do not count as waiting: another process would not start them sooner.
+    """
 
     ready: int = 0
     oldest_wait: float = 0.0
@@ -64,23 +71,31 @@ def load_of(kind: Kind, stats: Stats, facts: Facts, workers: frozenset[str]) -> 
     a global retry that is left to another region counts when its grace is over.
     """
     plan = plan_claim(1, kind.region, [(q, Carry()) for q in kind.serves], facts, kind.only)
-    waits = {
-        source.lane: source.waited
-        for group in plan.groups
-        for tier in group.tiers
-        for source in tier
-    }
-    ages = [
-        (lane.ready, max(0.0, stats.now - lane.oldest_due))
-        for lane in stats.lanes
-        if lane.ready and lane.lane in waits and stats.now - lane.oldest_due >= waits[lane.lane]
-    ]
+    free, gated = parted(due_in(plan, stats), plan)
     return Load(
-        ready=sum(ready for ready, _ in ages),
-        oldest_wait=max((age for _, age in ages), default=0.0),
+        ready=sum(lane.ready for lane in free)
+        + sum(min(limit, sum(lane.ready for lane in lanes)) for limit, lanes in gated),
+        oldest_wait=max((max(0.0, stats.now - lane.oldest_due) for lane in free), default=0.0),
         busy=sum(
             view.running
             for view in stats.workers
             if view.live and view.worker.id.startswith(tuple(workers))
         ),
     )
+
+
+def parted(
+    lanes: Sequence[LaneStats], plan: ClaimPlan
+) -> tuple[list[LaneStats], list[tuple[int, list[LaneStats]]]]:
+    """Lanes that start whatever has a slot, and those behind one gate with the gate's limit."""
+    free: list[LaneStats] = []
+    gated: dict[tuple[str, int], list[LaneStats]] = {}
+    for lane in lanes:
+        gates = plan.by_lane[lane.lane].gates
+        limits = [(gate.limit, gate.key) for gate in gates if gate.limit is not None]
+        if limits:
+            limit, key = min(limits)
+            gated.setdefault((key, limit), []).append(lane)
+        else:
+            free.append(lane)
+    return free, [(limit, found) for (_, limit), found in gated.items()]

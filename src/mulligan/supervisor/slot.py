@@ -96,15 +96,16 @@ class Slot:
         """When a process was last started here, in seconds since 1970; 0 if never."""
         return read_record(self._lock).began
 
-    def view(self, recipe: str) -> SlotView:
-        """The slot now; it is outdated if its process was not started by this recipe."""
+    def view(self, kept: str, idle: str) -> SlotView:
+        """The slot now; it is outdated if its process was started by neither of these recipes."""
         return SlotView(
             self.number,
             self.phase,
             self.age,
             self.process.memory if self.process and self.kind.memory_limit else 0,
-            outdated=self.process is not None and self.recipe != recipe,
+            outdated=self.process is not None and self.recipe not in (kept, idle),
             rest=self.rests_until - self._clock() if self.deaths else 0.0,
+            kept=self.process is not None and self.recipe == kept,
         )
 
     def adopt(self) -> Process | None:

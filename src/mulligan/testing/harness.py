@@ -3,7 +3,9 @@
 import asyncio
 import random
 from collections.abc import Coroutine, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
+from contextvars import copy_context
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -44,26 +46,77 @@ class Watched(MemoryStore):
         return [id_ for id_, record in self._jobs.items() if record.status not in ENDED]
 
 
+class Driver:
+    """Lets virtual time pass, also where an event loop runs already: then in a thread beside it.
+
+    One coroutine at a time is driven, so that everything happens in one order.
+    """
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.loop = loop
+        self._beside: ThreadPoolExecutor | None = None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether who asks runs on the virtual loop itself."""
+        return running_loop() is self.loop
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Let the loop run until the coroutine is through."""
+        if running_loop() is None and self._beside is None:
+            return self.loop.run_until_complete(coroutine)
+        return self._submit(coroutine).result()
+
+    async def arun(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """The same, awaited on another loop."""
+        return await asyncio.wrap_future(self._submit(coroutine))
+
+    def close(self) -> None:
+        """End the loop, and the thread if there is one."""
+        if self._beside is not None:
+            self._beside.shutdown()
+        self.loop.close()
+
+    def _submit(self, coroutine: Coroutine[Any, Any, T]) -> "Future[T]":
+        if self._beside is None:
+            self._beside = ThreadPoolExecutor(1, "mulligan-testing")
+        context = copy_context()
+        return self._beside.submit(context.run, self.loop.run_until_complete, coroutine)
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop that runs in this thread, if one does."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
 class OnVirtualLoop:
     """Calls from plain code; those that wait, such as `result`, let virtual time pass."""
 
-    def __init__(self, store: Store, loop: VirtualLoop) -> None:
+    def __init__(self, store: Store, driver: Driver) -> None:
         self._store = store
-        self._loop = loop
+        self._driver = driver
 
     def call(self, operation: Operation[T]) -> T:
         """Run it at once inside a task, else let the loop run until it is through."""
-        if self._loop.is_running():
+        if self._driver.is_here:
             return at_once(operation(self._store))
-        return self._loop.run_until_complete(operation(self._store))
+        return self._driver.run(operation(self._store))
 
     async def acall(self, operation: Operation[T]) -> T:
         """Run it on the virtual loop."""
-        return await operation(self._store)
+        if self._driver.is_here:
+            return await operation(self._store)
+        return await self._driver.arun(operation(self._store))
 
     async def nap(self, seconds: float) -> None:
         """Let virtual time pass."""
-        await asyncio.sleep(seconds)
+        if self._driver.is_here:
+            await asyncio.sleep(seconds)
+        else:
+            await self._driver.arun(asyncio.sleep(seconds))
 
     def at_home(self, store: Store | None) -> None:
         """There is one store and one loop."""
@@ -81,7 +134,8 @@ class Testing:
 
     Plain functions run on the loop too, so that everything happens in one order, always the same
     for the same `seed`. One worker per region in `regions`; it serves `queues`, or all that the
-    app has when testing begins.
+    app has when testing begins, and runs `concurrency` jobs at a time, or as many as the app's
+    settings say. In a test that is a coroutine: `async with`, `adrain`, `aadvance`.
     """
 
     def __init__(
@@ -90,24 +144,30 @@ class Testing:
         *,
         regions: Sequence[str] = ("default",),
         queues: Sequence[str] = (),
-        concurrency: int = 1,
+        concurrency: int | None = None,
         seed: int = 0,
         hold_through_backoff: bool = False,
     ) -> None:
         self._app = app
         self._regions = regions
         self._queues = tuple(queues) or app.queue_names
-        self._concurrency = concurrency
+        self._concurrency = concurrency or app.settings.concurrency
         self._seed = seed
         self._hold = hold_through_backoff
         self.loop = VirtualLoop()
+        self._driver = Driver(self.loop)
         self._before: Access = app.access
         self._engines: list[tuple[Engine, asyncio.Task[None]]] = []
         self.store = Watched(self.loop)
 
     def __enter__(self) -> Self:
-        self._app.access = OnVirtualLoop(self._app.seen(self.store), self.loop)
-        self.loop.run_until_complete(self._start())
+        self._before = self._app.access
+        self._app.access = OnVirtualLoop(self._app.seen(self.store), self._driver)
+        try:
+            self.run(self._start())
+        except BaseException:
+            self._leave()
+            raise
         return self
 
     def __exit__(
@@ -116,11 +176,18 @@ class Testing:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._app.access = self._before
-        try:
-            self.loop.run_until_complete(self._stop())
-        finally:
-            self.loop.close()
+        self._leave()
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._leave()
 
     @property
     def now(self) -> float:
@@ -129,20 +196,29 @@ class Testing:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine of the test's own on the virtual clock."""
-        return self.loop.run_until_complete(coroutine)
+        return self._driver.run(coroutine)
 
     def advance(self, by: Seconds) -> None:
         """Let this much time pass, and whatever happens in it."""
         self.run(asyncio.sleep(seconds(by)))
+
+    async def aadvance(self, by: Seconds) -> None:
+        """Let this much time pass, and whatever happens in it."""
+        await self._driver.arun(asyncio.sleep(seconds(by)))
 
     def drain(self, within: Seconds = 86_400.0) -> float:
         """Let time pass until every job has ended; how much it took.
 
         Jobs that are not through `within` that time are an error that says what they wait for.
         """
-        before = self.now
-        self.run(self._drained(seconds(within)))
-        return self.now - before
+        return self.run(self._drained(seconds(within)))
+
+    async def adrain(self, within: Seconds = 86_400.0) -> float:
+        """Let time pass until every job has ended; how much it took.
+
+        Jobs that are not through `within` that time are an error that says what they wait for.
+        """
+        return await self._driver.arun(self._drained(seconds(within)))
 
     def jobs(self) -> list[Job]:
         """Every job in the store, oldest first."""
@@ -153,7 +229,16 @@ class Testing:
             jobs = jobs + page.jobs
         return list(reversed(jobs))
 
-    async def _drained(self, within: float) -> None:
+    def _leave(self) -> None:
+        """Give the app its own store back, whatever happens to the workers."""
+        self._app.access = self._before
+        try:
+            self.run(self._stop())
+        finally:
+            self._driver.close()
+
+    async def _drained(self, within: float) -> float:
+        before = self.now
         try:
             async with asyncio.timeout(within):
                 while self.store.unfinished():
@@ -165,6 +250,7 @@ class Testing:
             raise AssertionError(
                 f"{len(stuck)} jobs have not ended after {within:g} s; {stuck[0]}: {why}"
             ) from None
+        return self.now - before
 
     async def _start(self) -> None:
         await self._app.aconfigure()

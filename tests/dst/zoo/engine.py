@@ -6,9 +6,9 @@ from mulligan.core.decide import decide
 from mulligan.core.outcome import Drained, Failed
 from mulligan.core.retry import Retry
 from mulligan.engine import judging, reaper
+from mulligan.engine.breakers import Ending
 from mulligan.engine.committer import AWAY, Committer
 from mulligan.engine.executor import Executor
-from mulligan.engine.reporter import Ending
 from mulligan.engine.worker import Engine
 from tests.dst.zoo.cage import plant
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mulligan.core import fairness
+from mulligan.core import decide, fairness
 from mulligan.core.outcome import Again
 from mulligan.core.plan import Rate, Running
 from mulligan.engine.turns import Turns
@@ -128,3 +128,44 @@ def paused_queue_served(self: Any) -> None:
 @plant(Bells, "ring_for")
 def bell_never_rings(self: Any, lane: Any, due: float) -> None:
     """Whoever sleeps is not woken for a new job."""
+
+
+# -- breakers ----------------------------------------------------------------------------------
+
+laid_out = fairness.laid_out
+
+
+@plant(fairness, "laid_out")
+def probes_not_paced(queue: Any, settings: Any, place: Any, only: Any) -> Any:
+    """An open region takes one job at a time, but as soon as the last one has failed."""
+    groups = laid_out(queue, settings, place, only)
+    return tuple(replace(group, tiers=unpaced(group.tiers)) for group in groups)
+
+
+def unpaced(tiers: Any) -> Any:
+    """The tiers without the gate that keeps the pace."""
+    return tuple(
+        tuple(
+            replace(source, gates=tuple(g for g in source.gates if not g.key.startswith("pace:")))
+            for source in tier
+        )
+        for tier in tiers
+    )
+
+
+@plant(fairness, "laid_out")
+def open_region_given_a_global_retry(queue: Any, settings: Any, place: Any, only: Any) -> Any:
+    """An open region may probe with retries that any region may take."""
+    urgent, retry, fresh = laid_out(queue, settings, place, only)
+    if place.pause is None or not retry.tiers:
+        return urgent, retry, fresh
+    [own] = retry.tiers[1]
+    usual = laid_out(queue, settings, place._replace(pause=None), only)[1]
+    tier = tuple(replace(s, waited=0.0, gates=own.gates) for s in usual.tiers[0])
+    return urgent, replace(retry, tiers=(tier, *retry.tiers[1:])), fresh
+
+
+@plant(decide, "is_probe")
+def failed_probe_charged(*_: Any) -> bool:
+    """A failed probe uses a retry of its job."""
+    return False

@@ -108,7 +108,11 @@ def install() -> Path:
             if shutil.which("debootstrap") is None:
                 _debian.install("debootstrap")
             log = home.with_suffix(".log")
-            print(f"installing DocumentDB (once, about two minutes; log: {log})", flush=True)
+            print(
+                f"installing DocumentDB (once, about two minutes; log: {log})",
+                file=sys.stderr,
+                flush=True,
+            )
             with log.open("wb") as output:
                 command = [HERE / "install", home]
                 done = subprocess.run(

@@ -1,11 +1,12 @@
 """Jobs as they cross the HTTP line: what is asked for and what is answered."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from mulligan.core.job import Status
+from mulligan.core.lane import PriorityWord
 from mulligan.core.retry import Retry
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.server.shapes.names import Cursor, Ids, Name, Span, Wait, Words
@@ -79,10 +80,14 @@ class JobView(Struct, frozen=True):
 
 
 class JobPage(Struct, frozen=True):
-    """Jobs, and where the next page begins; null after the last."""
+    """Jobs, and where the next page begins; null after the last.
+
+    If it is `partial`, looking ended before it was full: go on with `after`.
+    """
 
     jobs: list[JobView]
     after: str | None
+    partial: bool
 
 
 class AttemptView(Struct, frozen=True):
@@ -152,8 +157,8 @@ class Enqueue(Struct, frozen=True, forbid_unknown_fields=True):
     kwargs: dict[str, Any] = {}
     queue: Name | UnsetType = UNSET
     region: Name | UnsetType = UNSET
-    priority: Literal["normal", "urgent"] | UnsetType = UNSET
-    retry: Retry | UnsetType = UNSET
+    priority: PriorityWord | UnsetType = UNSET
+    retry: Retry | Name | UnsetType = UNSET
     timeout: Span | UnsetType | None = UNSET
     delay: Wait | UnsetType = UNSET
     run_after: Annotated[datetime, Meta(tz=True)] | UnsetType = UNSET

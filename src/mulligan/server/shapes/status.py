@@ -105,11 +105,17 @@ class Lanes(Struct, frozen=True):
 
 
 class BreakerView(Struct, frozen=True):
-    """An open breaker lets one probe through at a time; three good ones close it."""
+    """An open breaker lets one probe through at a time; three good ones close it.
+
+    `probes` is how many in a row went well, `failed_probes` how many failed. `next_probe_at` is
+    null where it is closed, or where every region is open and all serve.
+    """
 
     open: bool
     since: float
     probes: int
+    failed_probes: int
+    next_probe_at: float | None
 
 
 class HealthView(Struct, frozen=True):
@@ -138,9 +144,10 @@ class Regions(Struct, frozen=True):
 
 
 class WorkerRow(Struct, frozen=True):
-    """A worker that has joined and not left."""
+    """A worker that has joined and not left; its name is empty if it was given none."""
 
     id: str
+    name: str
     region: str
     queues: list[str]
     only: str | None

@@ -104,26 +104,30 @@ class Snooze(Held, frozen=True, forbid_unknown_fields=True):
 
 
 class Acks(Struct, frozen=True, forbid_unknown_fields=True):
-    """Attempts that succeeded."""
+    """Attempts that succeeded, and the worker that holds them."""
 
+    worker: Name
     jobs: Annotated[list[Success], Meta(min_length=1, max_length=BATCH_LIMIT)]
 
 
 class Nacks(Struct, frozen=True, forbid_unknown_fields=True):
-    """Attempts that failed."""
+    """Attempts that failed, and the worker that holds them."""
 
+    worker: Name
     jobs: Annotated[list[Failure], Meta(min_length=1, max_length=BATCH_LIMIT)]
 
 
 class Snoozes(Struct, frozen=True, forbid_unknown_fields=True):
-    """Attempts that are to run later."""
+    """Attempts that are to run later, and the worker that holds them."""
 
+    worker: Name
     jobs: Annotated[list[Snooze], Meta(min_length=1, max_length=BATCH_LIMIT)]
 
 
 class Returns(Struct, frozen=True, forbid_unknown_fields=True):
-    """Jobs that were not started."""
+    """Jobs that were not started, and the worker that holds them."""
 
+    worker: Name
     jobs: Annotated[list[Held], Meta(min_length=1, max_length=BATCH_LIMIT)]
 
 

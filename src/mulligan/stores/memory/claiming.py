@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from mulligan.core.job import EXPIRED, Attempt, Claim, Lease
 from mulligan.core.lane import Lane
-from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome, Returned
+from mulligan.core.outcome import Again, Cancelled, Dead, Done, Keyed, Later, Outcome, Returned
 from mulligan.core.plan import ClaimPlan, Gate, Running, Source
 from mulligan.core.settings import HISTORY_LIMIT, check_batch
 from mulligan.core.walk import walk
@@ -63,7 +63,7 @@ class Claiming(Operating):
         if record.has_expired(self._now):
             record.cancel_reason = EXPIRED
             self._end(record, "cancelled")
-            self._release(record)
+            self._release(record, record.key)
             self._miss(record, "cancelled")
             return None
         key = record.key
@@ -141,8 +141,9 @@ class Claiming(Operating):
             return "already" if record is not None and record.committed == token else "stale"
         record.committed = token
         self._running.pop(record.new.id)
+        key = record.key  # a key that it only now comes under had no permit to free
         self._write(record, outcome)
-        self._release(record)
+        self._release(record, key)
         return "written"
 
     def _write(self, record: Record, outcome: Outcome) -> None:
@@ -153,9 +154,10 @@ class Claiming(Operating):
                 self._arrive(record)
                 for job in following:
                     self._add(job)
-            case Again(_, lane, delay, failure, trail):
+            case Again(_, lane, delay, failure, trail, free):
                 self._remember(record, failure)
-                record.retry_count += 1
+                record.retry_count += not free
+                record.snoozes += free
                 record.trail = trail
                 self._put(record, lane, delay)
             case Later(_, delay):
@@ -167,6 +169,11 @@ class Claiming(Operating):
                 for job in following:
                     self._add(job)
             case Returned():
+                self._watch(record)
+                self._stand(record)
+            case Keyed(_, key, limit, trail):
+                record.new = replace(record.new, concurrency_key=key, concurrency_limit=limit)
+                record.trail = trail
                 self._watch(record)
                 self._stand(record)
             case Cancelled(_, reason):
@@ -233,7 +240,7 @@ class Claiming(Operating):
                 before = self._claim_of(record)
                 claim = self._lease(record, worker)
                 claims.append(replace(before, token=claim.token))
-                self._release(record)
+                self._release(record, record.key)
                 # The attempt stays that of the worker that lost it.
                 record.worker_region = before.worker_region
             return claims

@@ -1,10 +1,12 @@
 """Operating the store: facts, settings, counts, and jobs that are ended, revived or moved."""
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from heapq import heappop
+from itertools import islice, takewhile
 
 from mulligan.core.facts import Facts, QueueSettings, Region
-from mulligan.core.health import Breaker, Health
+from mulligan.core.health import Breaker, Health, changes_plans
 from mulligan.core.job import ENDED, EXPIRED, NewJob, adopted_token
 from mulligan.core.settings import check_batch
 from mulligan.stores.contract import Adopted, Count, Tallies
@@ -30,7 +32,7 @@ class Operating(State):
             now = self._tick()
             self._counted.forget(now)
             for key in [key for key, (_, until) in self._notes.items() if until <= now]:
-                del self._notes[key]
+                self._forget(key)
             pruned = 0
             while self._past and self._past[0][0] < now - keep_done and pruned < limit:
                 ended_at, record = self._past.popleft()
@@ -87,23 +89,30 @@ class Operating(State):
 
     async def switch(self, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
         with self._lock:
-            turned = self._counted.switch((queue, region), before, after, self._tick())
-            if turned:
+            done = self._counted.switch((queue, region), before, after, self._tick())
+            if done and changes_plans(before, after):
                 self._change()
-            return turned is not None
+            return done
 
     async def note(self, key: str, value: bytes | None, keep: float) -> None:
         with self._lock:
             if value is None:
-                self._notes.pop(key, None)
+                self._forget(key)
             else:
+                if key not in self._notes:
+                    insort(self._note_keys, key)
                 self._notes[key] = (value, self._tick() + keep)
 
     async def notes(self, prefix: str) -> dict[str, bytes]:
         with self._lock:
             now = self._tick()
-            found = sorted(key for key in self._notes if key.startswith(prefix))
+            first = islice(self._note_keys, bisect_left(self._note_keys, prefix), None)
+            found = takewhile(lambda key: key.startswith(prefix), first)
             return {key: self._notes[key][0] for key in found if self._notes[key][1] > now}
+
+    def _forget(self, key: str) -> None:
+        if self._notes.pop(key, None) is not None:
+            del self._note_keys[bisect_left(self._note_keys, key)]
 
     async def replay(self, jobs: Sequence[str]) -> list[bool]:
         with self._lock:

@@ -1,12 +1,14 @@
 """Reading the store: jobs, histories, pages and counts."""
 
+from msgspec.structs import replace
+
 from mulligan.core.errors import UnknownJobError
 from mulligan.core.job import Attempt, Job
 from mulligan.core.lane import Lane
-from mulligan.stores.contract import Page, Selection, Stats, place_after
+from mulligan.stores.contract import LOOKS, Page, Selection, Stats, place_after
 from mulligan.stores.memory.claiming import Claiming
 from mulligan.stores.memory.counting import count
-from mulligan.stores.memory.record import matches, view
+from mulligan.stores.memory.record import fails_with, matches, view
 
 
 class Reading(Claiming):
@@ -27,14 +29,29 @@ class Reading(Claiming):
             record = self._jobs.get(job)
             return {} if record is None else dict(sorted(record.arrived.items()))
 
-    async def page(self, selection: Selection, limit: int, after: str | None = None) -> Page:
+    async def page(
+        self,
+        selection: Selection,
+        limit: int,
+        after: str | None = None,
+        *,
+        bodies: bool = True,
+        looks: int = LOOKS,
+    ) -> Page:
         with self._lock:
             below = self._sequence + 1 if after is None else place_after(after)
             found = [r for r in self._jobs.values() if r.place < below and matches(selection, r)]
             found.sort(key=lambda record: -record.place)
-            more = len(found) > limit
+            last: int | None = None
+            if selection.text is not None:
+                last = found[looks - 1].place if len(found) >= looks else None
+                found = [record for record in found[:looks] if fails_with(selection.text, record)]
+            if len(found) > limit:
+                last = found[limit - 1].place
             jobs = [view(record) for record in found[:limit]]
-            return Page(jobs, str(found[limit - 1].place) if more else None)
+            if not bodies:
+                jobs = [replace(job, body=b"", result=None) for job in jobs]
+            return Page(jobs, None if last is None else str(last))
 
     async def stats(self) -> Stats:
         with self._lock:
@@ -49,7 +66,7 @@ class Reading(Claiming):
             now = self._tick()
             ready = sum(
                 record.sequence == sequence and record.status == "pending" and due <= now
-                for due, sequence, record in self._lanes[lane]
+                for due, sequence, record in self._lanes.get(lane, ())
             )
             return min(ready, limit)
 
@@ -58,6 +75,8 @@ class Reading(Claiming):
             record = self._jobs.get(job)
             if record is None:
                 raise UnknownJobError(f"no job {job!r} is stored")
+            if record.status != "pending" or record.awaits:
+                return 0
             return sum(
                 r.status == "pending"
                 and not r.awaits
@@ -70,7 +89,7 @@ class Reading(Claiming):
         with self._lock:
             waiting = [
                 (record.due, record.sequence, record.new.id)
-                for at, sequence, record in self._lanes[lane]
+                for at, sequence, record in self._lanes.get(lane, ())
                 if at <= due and record.sequence == sequence and record.status == "pending"
             ]
             return max(waiting)[2] if waiting else None

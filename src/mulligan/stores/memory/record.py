@@ -120,7 +120,7 @@ def view(record: Record) -> Job:
         last_retry_at=record.last_retry_at,
         ended_at=record.ended_at,
         result=record.result,
-        last_failure_reason=record.history[-1].message if record.history else None,
+        last_failure_reason=record.history[-1].reason if record.history else None,
         cancel_reason=record.cancel_reason,
         trail=record.trail,
         unique_in=new.unique_in,
@@ -131,15 +131,16 @@ def view(record: Record) -> Job:
 
 
 def matches(selection: Selection, record: Record) -> bool:
-    """Whether the record is selected."""
+    """Whether the record is selected, whatever its last failure says."""
     new = record.new
     return (
         selection.status in (None, record.status)
         and selection.queue in (None, new.queue)
         and selection.region in (None, new.region)
         and selection.task in (None, new.task)
-        and (
-            selection.text is None
-            or any(selection.text in f"{a.type}: {a.message}" for a in record.history[-1:])
-        )
     )
+
+
+def fails_with(text: str, record: Record) -> bool:
+    """Whether the record's last failure says this."""
+    return any(text in last.reason for last in record.history[-1:])

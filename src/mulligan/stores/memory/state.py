@@ -34,6 +34,7 @@ class State:
         self._expiring: list[tuple[float, int, Record]] = []
         self._past: deque[tuple[float, Record]] = deque()
         self._notes: dict[str, tuple[bytes, float]] = {}
+        self._note_keys: list[str] = []  # in order
         self._counted = Counted()
         self._gates = Gates()
         self._bells = Bells(self._lock, self._live)
@@ -108,14 +109,14 @@ class State:
             if not gathering.awaits:
                 self._put(gathering, gathering.new.lane, 0.0)
 
-    def _release(self, record: Record) -> None:
-        """Free the job's permits, and let go of one held job per lane for its key."""
+    def _release(self, record: Record, held: str | None) -> None:
+        """Free the job's permits, and let go of one held job per lane for the key that it held."""
         for key in record.permits:
             self._gates.free(key, record.new.id)
             self._bells.ring_gate(key)
         record.permits.clear()
-        if record.key is not None:
-            self._let_go(record.key)
+        if held is not None:
+            self._let_go(held)
 
     def _let_go(self, key: str) -> None:
         used = self._gates.held(key)
@@ -141,7 +142,8 @@ class State:
             record.held = False
             self._held[record.key or ""].remove(record)
         self._end(record, "cancelled")
-        self._release(record)
+        if not record.awaits:  # what awaits others has no room to leave
+            self._release(record, record.key)
         self._miss(record, "cancelled")
         return True
 

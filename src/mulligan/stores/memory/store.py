@@ -11,7 +11,7 @@ from mulligan.stores.memory.reading import Reading
 class MemoryStore(Reading):
     """All state in this process; `clock` may be injected. Threads may share one store."""
 
-    async def open(self) -> None:
+    async def open(self, *, read_only: bool = False) -> None:
         """Nothing to connect to."""
 
     async def close(self) -> None:

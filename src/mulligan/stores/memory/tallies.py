@@ -67,13 +67,13 @@ class Counted:
         """Every queue and region of which something is known."""
         return set(self._breakers).union(*self._since(now - WINDOW))
 
-    def switch(self, place: Place, before: Breaker, after: Breaker, now: float) -> bool | None:
-        """Replace a breaker; True if it opened or closed, None if it was no longer `before`."""
+    def switch(self, place: Place, before: Breaker, after: Breaker, now: float) -> bool:
+        """Replace a breaker; False if it was no longer `before`."""
         if self._breakers.get(place, CLOSED) != before:
-            return None
+            return False
         turned = before.open != after.open
         self._breakers[place] = replace(after, since=now if turned else before.since)
-        return turned
+        return True
 
     def _since(self, first: float) -> list[dict[Place, Sums]]:
         return [slot for start, slot in self._slots.items() if start >= first]

@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import Any
 
 from bson import ObjectId, encode
-from bson.codec_options import CodecOptions
 from msgspec import Struct
 from pymongo import AsyncMongoClient, InsertOne, ReturnDocument, UpdateMany, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
@@ -17,7 +16,8 @@ from pymongo.asynchronous.cursor import AsyncCursor
 from mulligan.core.job import TOKENS_PER_LIFE
 from mulligan.core.lane import Lane
 from mulligan.stores.mongo.address import Address
-from mulligan.stores.mongo.colliding import write
+from mulligan.stores.mongo.codec import TO_READ
+from mulligan.stores.mongo.colliding import Patient, write
 from mulligan.stores.mongo.times import micros, of_date
 
 Doc = dict[str, Any]
@@ -33,6 +33,8 @@ PAGE = 10_000
 KEPT_STAMPS = 8
 # How the key of a lane's document among the facts begins; it is there once the lane was used.
 LANE = "lane:"
+# The key among the facts of the task that runs what names none.
+DEFAULT_TASK = "default_task"
 
 
 class Change(Struct):
@@ -65,14 +67,15 @@ class Base:
         self._measured = float("-inf")
         self._measuring = asyncio.Lock()
         self.lines: set[str] = set()
+        # The task that runs what names none: as the URL says, else as the first worker said.
+        self.default_task = address.default_task
         self.client: AsyncMongoClient[Doc] = AsyncMongoClient(
             address.url, tz_aware=True, appname="mulligan"
         )
         database = self.client[address.database]
 
         def named(suffix: str = "") -> Collection:
-            options: CodecOptions[Doc] = CodecOptions(tz_aware=True)
-            return database.get_collection(address.collection + suffix, codec_options=options)
+            return Patient(database, address.collection + suffix, codec_options=TO_READ)
 
         self.tasks = named()
         self.dlq = named("_dlq")
@@ -107,15 +110,10 @@ class Base:
         best: tuple[float, float] | None = None
         for _ in range(CLOCK_SAMPLES):
             before = time.monotonic()
-            reply = await self.meta.find_one_and_update(
-                {"_id": "clock"},
-                {"$currentDate": {"at": True}},
-                upsert=True,
-                return_document=ReturnDocument.AFTER,
-            )
+            reply = await self.client.admin.command("hello")
             after = time.monotonic()
             # A date is cut to the millisecond, so on average it is half of one behind.
-            at = of_date((reply or {})["at"]) / 1e6 + 0.0005
+            at = of_date(reply["localTime"]) / 1e6 + 0.0005
             sample = (after - before, at - (before + after) / 2)
             best = min(best, sample) if best else sample
         self._offset = best[1] if best else 0.0
@@ -165,6 +163,26 @@ class Base:
     def learn(self, key: str) -> None:
         """Know a lane by the key of its document."""
         self.lines.add(key.removeprefix(LANE))
+
+    # -- the default task ------------------------------------------------------------------
+
+    async def read_default_task(self) -> None:
+        """Know the task that runs what names none, where the URL does not say."""
+        if self.address.default_task is None:
+            stored = await self.meta.find_one({"_id": DEFAULT_TASK})
+            self.learn_default_task(None if stored is None else stored.get("task"))
+
+    def learn_default_task(self, task: Any) -> None:
+        """What is stored goes for those whose URL says nothing."""
+        if self.address.default_task is None and isinstance(task, str | None):
+            self.default_task = task
+
+    async def store_default_task(self) -> None:
+        """Store what the URL says with the collection, for all who say nothing; the first wins."""
+        task = self.address.default_task
+        if task is not None:
+            said = {"$setOnInsert": {"task": task}}
+            await self.meta.update_one({"_id": DEFAULT_TASK}, said, upsert=True)
 
     # -- writing ---------------------------------------------------------------------------
 

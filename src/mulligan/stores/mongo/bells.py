@@ -12,7 +12,7 @@ from pymongo import UpdateMany
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.walk import sources
 from mulligan.core.worker import Worker
-from mulligan.stores.mongo import foreign
+from mulligan.stores.mongo import inbox
 from mulligan.stores.mongo.base import Base, Doc, line_of, rows
 from mulligan.stores.mongo.colliding import write
 from mulligan.stores.mongo.documents import AWAITING
@@ -140,13 +140,18 @@ class Bells:
 
     # -- other programs ---------------------------------------------------------------------
 
-    async def take_in_strays(self) -> None:
-        """Take in what other programs inserted or put back."""
-        await self.take_in(await foreign.strays(self.base))
+    async def take_in_strays(self) -> float:
+        """Take in what is due of what other programs inserted or put back.
+
+        Returns in how many seconds the next one is.
+        """
+        await self.base.read_default_task()
+        await self.take_in(await inbox.due_strays(self.base, await self.base.now()))
+        return await inbox.next_stray(self.base, await self.base.now())
 
     async def take_in(self, docs: Sequence[Doc]) -> None:
         """Take in what other programs inserted, put back or put off, and ring for it."""
-        joined = await foreign.take_in(self.base, docs, await self.base.now())
+        joined = await inbox.take_in(self.base, docs, await self.base.now())
         await self.ring([News(line, due) for line, due in joined])
 
 

@@ -3,8 +3,10 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
+from bson.datetime_ms import DatetimeMS
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -25,7 +27,7 @@ from mulligan.stores.mongo.keys import Keys
 from mulligan.stores.mongo.leases import Leases
 from mulligan.stores.mongo.snapshot import MissingError, Snapshot, Taken, Trial
 from mulligan.stores.mongo.soundness import damage_in
-from mulligan.stores.mongo.times import seconds
+from mulligan.stores.mongo.times import date_after, seconds
 from mulligan.stores.mongo.unique import LET_GO
 from mulligan.stores.mongo.views import claim_of
 from mulligan.stores.mongo.workers import Workers
@@ -138,23 +140,28 @@ class Claiming:
         lines = {line_of(s.lane) for s in sources(plan)}
         keys = {g.key for s in sources(plan) for g in s.gates}
         keys |= {g.of for s in sources(plan) for g in s.gates if isinstance(g, Rate) and g.of}
-        while True:
+        limit = plan.demand + 1
+        for _ in range(LOOKS):
             snapshot = Snapshot(now)
-            limit = plan.demand + 1
             used = sorted(lines & self.base.lines)
             (epoch, fronts), snapshot.gates = await asyncio.gather(
                 self.fronts.read([NO_LANE, *used], limit, unused=lines - self.base.lines),
                 gates.read(self.base, sorted(keys)),
             )
             strays = fronts.pop(NO_LANE)
+            later = [doc for doc in strays if is_later(doc, now)]
+            self.fronts.many_strays = bool(strays) and not later
             moved = [doc for front in fronts.values() for doc in front if not in_place(doc)]
-            if odd := [doc["_id"] for doc in [*strays, *moved]]:
-                await self.bells.take_in(await rows(self.base.tasks.find({"_id": {"$in": odd}})))
+            if odd := [doc["_id"] for doc in [*strays, *moved] if doc not in later]:
+                query = {"_id": {"$in": odd}, "status": "pending"}
+                await self.bells.take_in(await rows(self.base.tasks.find(query)))
             elif lines & self.base.lines == set(used):
                 break
         snapshot.lines = {line: [] for line in lines}
         for line in used:
-            snapshot.stand(line, fronts[line], limit)
+            snapshot.stand(line, [doc for doc in fronts[line] if in_place(doc)], limit)
+        for doc in later:
+            snapshot.foresee(doc)
         await self.read_keys(snapshot)
         return epoch, snapshot
 
@@ -183,7 +190,11 @@ class Claiming:
     # -- writing ---------------------------------------------------------------------------
 
     async def set_aside(self, trial: Trial) -> None:
-        """Write what the walk met and did not take: held by a key, expired, or let go."""
+        """Write what the walk met and did not take: let go, held by a key, or expired.
+
+        What was let go stands in its lane first: the walk may have met it there as well.
+        """
+        let_go = await self.keys.stand(trial.let_go)
         changes = [
             Change(c.key, standing_in(c.lane), {"$set": dict(SET_ASIDE)}, c.token)
             for c in trial.held
@@ -191,7 +202,7 @@ class Claiming:
         expired = {"$set": ended("cancelled", trial.now, EXPIRED), "$unset": LET_GO}
         changes += [Change(c.key, standing_in(c.lane), expired, c.token) for c in trial.expired]
         written = await self.base.apply(changes)
-        await self.bells.ring(await self.keys.stand(trial.let_go))
+        await self.bells.ring(let_go)
         await self.gathering.settle(
             each for c in trial.expired if c.key in written for each in owed_by(c.doc, "cancelled")
         )
@@ -239,7 +250,15 @@ class Claiming:
 
 def in_place(doc: Doc) -> bool:
     """Whether a document stands as mulligan has put it: neither moved by others nor damaged."""
-    return untouched(doc) and damage_in(doc) is None
+    return damage_in(doc) is None and untouched(doc)
+
+
+def is_later(doc: Doc, now: int) -> bool:
+    """Whether a document of another program is not due yet."""
+    at = doc.get("next_retry_at")
+    if isinstance(at, DatetimeMS):  # not of the years 1 to 9999
+        return int(at) > 0
+    return isinstance(at, datetime) and at > date_after(now)
 
 
 def rest_of(plan: ClaimPlan, claims: list[Claim]) -> ClaimPlan:

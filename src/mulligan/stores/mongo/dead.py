@@ -4,13 +4,14 @@ A letter is copied before it is removed, and what stands among the tasks is the 
 between leaves two copies of which readers see one, and the upkeep finishes the move.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pymongo import DeleteOne, ReplaceOne
 from pymongo.errors import DuplicateKeyError
 
 from mulligan.stores.mongo.base import Base, Change, Doc, rows
+from mulligan.stores.mongo.codec import TO_COPY, TO_WRITE
 from mulligan.stores.mongo.colliding import write
 from mulligan.stores.mongo.delivering import free
 from mulligan.stores.mongo.unique import keys_to_take
@@ -19,25 +20,31 @@ from mulligan.stores.mongo.unique import keys_to_take
 async def move_dead(base: Base, keys: Sequence[Any]) -> int:
     """Move these failed jobs from the tasks to the dead letters."""
     query = {"_id": {"$in": list(keys)}, "status": "failed", "mulligan.outbox": None}
-    letters = await rows(base.tasks.find(query))
+    letters = await rows(base.tasks.with_options(TO_COPY).find(query))
     if not letters:
         return 0
-    copies = [ReplaceOne({"_id": doc["_id"]}, doc, upsert=True) for doc in letters]
+    copies = [ReplaceOne({"_id": {"$eq": doc["_id"]}}, doc, upsert=True) for doc in letters]
     await write(base.dlq, copies)
     same = [
-        DeleteOne({"_id": doc["_id"], "status": "failed", "updated_at": doc["updated_at"]})
+        DeleteOne(
+            {
+                "_id": {"$eq": doc["_id"]},
+                "status": "failed",
+                "updated_at": {"$eq": doc.get("updated_at")},
+            }
+        )
         for doc in letters
     ]
     if (await write(base.tasks, same)).documents < len(letters):
         ids = {"_id": {"$in": [doc["_id"] for doc in letters]}}
-        left = {doc["_id"] for doc in await rows(base.tasks.find(ids, {"_id": 1}))}
+        left = [doc["_id"] for doc in await rows(base.tasks.find(ids, {"_id": 1}))]
         await drop_copies(base, [doc for doc in letters if doc["_id"] in left])
     return len(letters)
 
 
 async def drop_copies(base: Base, letters: Iterable[Doc]) -> None:
     """Delete what a move has copied of letters that were replayed from among the tasks."""
-    stale = [{"_id": doc["_id"], "status": "failed", **fence(doc)} for doc in letters]
+    stale = [{"_id": {"$eq": doc["_id"]}, "status": "failed", **fence(doc)} for doc in letters]
     if stale:
         await write(base.dlq, [DeleteOne(each) for each in stale])
 
@@ -45,18 +52,19 @@ async def drop_copies(base: Base, letters: Iterable[Doc]) -> None:
 def fence(doc: Doc) -> Doc:
     """The copy of just this letter: not of one that the job became when it died once more."""
     private = doc.get("mulligan")
-    return {"mulligan.token": private.get("token") if isinstance(private, dict) else None}
+    return {"mulligan.token": private.get("token") if isinstance(private, Mapping) else None}
 
 
 async def bring_back(base: Base, change: Change) -> bool:
     """Replay a letter: change it where it lies, then move it; False if its key is taken."""
-    before = await base.dlq.find_one_and_update(change.query, change.update)
+    dlq = base.dlq.with_options(TO_WRITE)
+    before = await dlq.find_one_and_update(change.query, change.update)
     if before is None:
         return False
-    letter = await base.dlq.find_one({"_id": change.key})
+    letter = await dlq.find_one({"_id": change.key})
     if letter is None or await return_letter(base, letter):
         return letter is not None
-    await base.dlq.replace_one({"_id": change.key}, before)
+    await dlq.replace_one({"_id": change.key}, before)
     return False
 
 

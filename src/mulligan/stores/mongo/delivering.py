@@ -8,9 +8,8 @@ from pymongo import InsertOne, UpdateMany
 from mulligan.stores.mongo.base import Base, Change, Doc, rows
 from mulligan.stores.mongo.bells import news_of
 from mulligan.stores.mongo.colliding import write
-from mulligan.stores.mongo.documents import AWAITING
 from mulligan.stores.mongo.outbox import Box, boxes_of, take_away
-from mulligan.stores.mongo.unique import KEEPS, LET_GO, is_heir, keyless, keys_to_take
+from mulligan.stores.mongo.unique import KEEPS, LET_GO, is_heir, key_of, keyless, keys_to_take
 
 
 async def deliver(base: Base, boxes: Sequence[Box]) -> set[str]:
@@ -122,7 +121,9 @@ async def insert(base: Base, docs: Sequence[Doc]) -> list[Doc]:
         gone = {doc["_id"] for doc in await rows(base.dlq.find({"_id": {"$in": ids}}, {"_id": 1}))}
         docs = [doc for doc in docs if doc["_id"] not in gone]
     awaited = {doc["mulligan"].get("gather") for doc in docs}
-    first = [d for d in docs if d["_id"] in awaited and d["mulligan"].get("line") == AWAITING]
+    # What wants the same unique key goes with them: of these the first is to have it.
+    keys = {key_of(doc) for doc in docs if doc["_id"] in awaited} - {None}
+    first = [doc for doc in docs if doc["_id"] in awaited or key_of(doc) in keys]
     ahead = {id(doc) for doc in first}
     others = [doc for doc in docs if id(doc) not in ahead]
     return await insert_new(base, first) + await insert_new(base, others)

@@ -2,9 +2,10 @@
 
 from typing import Literal
 
-from mulligan.stores.mongo import schema
-from mulligan.stores.mongo.base import Base
+from mulligan.stores.mongo import inbox, schema
+from mulligan.stores.mongo.base import DEFAULT_TASK, Base
 from mulligan.stores.mongo.bells import Bells
+from mulligan.stores.mongo.foreign import STATUSES
 
 Finding = tuple[Literal["ok", "warn", "bad"], str, str]
 OLDEST = (4, 4)
@@ -12,7 +13,7 @@ SKEW = 1.0
 
 
 async def examine(base: Base, bells: Bells) -> list[Finding]:
-    """Look at version, write concern, change streams, clock and indexes."""
+    """Look at version, write concern, change streams, clock, indexes and documents."""
     findings = [await version(base), write_concern(base), waking(bells), await skew(base)]
     wanted = schema.wanted(base)
     missing = [
@@ -25,6 +26,36 @@ async def examine(base: Base, bells: Bells) -> list[Finding]:
         findings.append(("bad", f"indexes are missing: {', '.join(missing)}", remedy))
     else:
         findings.append(("ok", f"all {sum(len(each) for _, each in wanted)} indexes are there", ""))
+    return [*findings, *await default_task(base), *await left_alone(base)]
+
+
+async def default_task(base: Base) -> list[Finding]:
+    """What runs documents that name no task."""
+    named = base.address.default_task
+    stored = (await base.meta.find_one({"_id": DEFAULT_TASK}) or {}).get("task")
+    if named is not None and stored is not None and named != stored:
+        said = f"the URL names the default task {named!r}, and {stored!r} is stored for all others"
+        remedy = f"leave it out of the URL, or delete {DEFAULT_TASK!r} from {base.meta.name}"
+        return [("warn", said, remedy)]
+    task = named or stored
+    return [("ok", f"documents that name no task run {task!r}", "")] if task else []
+
+
+async def left_alone(base: Base) -> list[Finding]:
+    """How many documents are there that mulligan has nothing to do with."""
+    await base.read_default_task()
+    findings: list[Finding] = []
+    name = base.tasks.name
+    unended = {"status": {"$in": ["pending", "processing"]}}
+    nameless = {**unended, "$nor": [inbox.NAMES_A_TASK, inbox.TAKEN_IN]}
+    if base.default_task is None and (many := await base.tasks.count_documents(nameless)):
+        said = f"{many} documents of {name} name no task, and there is no default task: left alone"
+        remedy = "insert them with payload.task, or name default_task= in the URL of a worker"
+        findings.append(("warn", said, remedy))
+    if many := await base.tasks.count_documents({"status": {"$nin": list(STATUSES)}}):
+        said = f"{many} documents of {name} have another status than jobs have: left alone"
+        remedy = f"give each a status of {', '.join(STATUSES)}, or name another collection="
+        findings.append(("warn", said, remedy))
     return findings
 
 

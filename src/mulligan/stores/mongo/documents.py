@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
+import bson
 import msgspec
 from msgspec import Raw, Struct
 
@@ -72,6 +73,7 @@ def new_document(new: NewJob, now: int, sequence: int) -> Doc:
         "snoozes": 0,
         "worker": None,
         "permits": [],
+        "touched": date(now),
         **standing(new.lane, due, sequence, delayed=due > now),
         **rarer_fields(new, now),
     }
@@ -186,23 +188,50 @@ def public_date(private: Doc) -> datetime | None:
 
 
 def untouched(doc: Doc) -> bool:
-    """Whether a pending document still stands where mulligan put it."""
-    return bool(doc.get("next_retry_at") == public_date(doc["mulligan"]))
+    """Whether a pending document still stands where mulligan put it, by its dates."""
+    private = doc["mulligan"]
+    touched = private.get("touched")
+    return bool(
+        doc.get("next_retry_at") == public_date(private)
+        and (touched is None or is_same(doc.get("updated_at"), touched))
+    )
 
 
 def is_awaiting(doc: Doc) -> bool:
     """Whether the job has yet to join its lane, when the last that it awaits has arrived."""
-    return bool(doc["status"] == "pending" and doc["mulligan"].get("line") == AWAITING)
+    return bool(doc.get("status") == "pending" and private_of(doc).get("line") == AWAITING)
+
+
+def private_of(doc: Doc) -> Doc:
+    """The private fields, none where another program keeps something else under their name."""
+    private = doc.get("mulligan")
+    return private if isinstance(private, dict) else {}
+
+
+def is_known(doc: Doc) -> bool:
+    """Whether mulligan has written private fields to the document, be they damaged since."""
+    return "body" in private_of(doc)
 
 
 def held_by_us(doc: Doc) -> bool:
     """Whether a worker of mulligan's holds the document, and no other program took it since."""
-    private = doc.get("mulligan") or {}
+    private = private_of(doc)
     return (
-        doc["status"] == "processing"
+        doc.get("status") == "processing"
         and private.get("worker") is not None
-        and bool(doc.get("updated_at") == private.get("touched"))
+        and is_same(doc.get("updated_at"), private.get("touched"))
     )
+
+
+def permits_of(doc: Doc) -> list[str]:
+    """The gates whose permits the job holds; what is no name of one was put there by others."""
+    permits = private_of(doc).get("permits")
+    return [each for each in permits if isinstance(each, str)] if isinstance(permits, list) else []
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two values are one to the server, to whom NaN is like itself."""
+    return bool(one == other) or bson.encode({"": one}) == bson.encode({"": other})
 
 
 def last_written(doc: Doc) -> int:

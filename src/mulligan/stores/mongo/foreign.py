@@ -1,87 +1,46 @@
-"""Documents that other programs insert or put back: how they become jobs, or are set aside."""
+"""What the public fields of a document say, whoever wrote them: the job that it stands for."""
 
-from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 import msgspec
 from bson import Decimal128, ObjectId
 
 from mulligan.core.backoff import JITTERS, Exponential
+from mulligan.core.depth import check_depth
 from mulligan.core.errors import InvalidError
-from mulligan.core.job import encode, first_token
-from mulligan.core.lane import ANYWHERE, Lane, Priority
+from mulligan.core.job import first_token
+from mulligan.core.lane import ANYWHERE, Lane, Priority, priority_of
 from mulligan.core.names import check_name
-from mulligan.core.retry import Retry
-from mulligan.stores.mongo.base import Base, Change, Doc, rows
-from mulligan.stores.mongo.documents import AWAITING, NEVER, NEXT_TOKEN, standing
-from mulligan.stores.mongo.soundness import damage_in
-from mulligan.stores.mongo.times import date, of_date
+from mulligan.core.retry import Retry, preset
+from mulligan.stores.mongo.base import Doc
+from mulligan.stores.mongo.documents import AWAITING, is_known, private_of, standing
+from mulligan.stores.mongo.soundness import damage_in, is_count, of_another_key
+from mulligan.stores.mongo.times import of_date
 
-QUEUE = REGION = "default"
+QUEUE, REGION = "default", ANYWHERE
 MAX_RETRIES = 10
 BASE, FACTOR, MAX, JITTER = 5.0, 2.0, 1800.0, "full"
 STATUSES = ("pending", "processing", "done", "failed", "cancelled")
-STRAY = {"status": "pending", "mulligan.line": None}
-# A page of strays: a claim that meets more takes in the others with the next one.
-STRAYS = 500
 
 
 class MalformedError(Exception):
     """The document cannot be a job; the message is the reason that it is given."""
 
 
-async def strays(base: Base) -> list[Doc]:
-    """Pending documents that stand in no lane: inserted or put back by another program."""
-    return await rows(base.tasks.find(STRAY).limit(STRAYS))
-
-
-async def take_in(base: Base, docs: Sequence[Doc], now: int) -> list[tuple[str, int]]:
-    """Give each document its place; returns (line, due) of those that now stand in a lane.
-
-    A document that cannot be a job becomes a dead letter with the reason, and holds up nothing.
-    """
-    if not docs:
-        return []
-    ordered = sorted(docs, key=lambda doc: (str(doc.get("created_at")), str(doc["_id"])))
-    number = await base.numbers(len(ordered))
-    changes, joined = [], {}
-    for at, doc in enumerate(ordered, number):
-        try:
-            fields = private_fields(doc, base.address.default_task, now, at)
-        except (MalformedError, InvalidError) as reason:
-            changes.append(set_aside(doc, str(reason), now, at))
-            continue
-        stand = fields.get("mulligan") or {k[9:]: v for k, v in fields.items()}
-        if doc["status"] == "pending" and stand["line"] != AWAITING:
-            joined[doc["_id"]] = (stand["line"], stand["due"])
-        changes.append(Change(doc["_id"], as_read(doc), {"$set": fields}))
-    await base.know(line for line, _ in joined.values())
-    written = await base.apply(changes)
-    return [where for key, where in joined.items() if key in written]
-
-
-def as_read(doc: Doc) -> Doc:
-    """What must still hold when a document that was read is written."""
-    before = doc.get("mulligan")
-    return {
-        "status": doc.get("status"),
-        "next_retry_at": doc.get("next_retry_at"),
-        "mulligan.token": before.get("token") if isinstance(before, dict) else None,
-    }
+class NoTaskError(Exception):
+    """The document names no task, and the collection has no default: it is not for mulligan."""
 
 
 def private_fields(doc: Doc, default_task: str | None, now: int, number: int) -> Doc:
-    """The private fields that the document lacks or that another program has outdated."""
-    before = doc.get("mulligan")
-    known = isinstance(before, dict) and "body" in before
+    """The private fields of the job that the document stands for, as its public ones have it.
+
+    Those that mulligan wrote are kept, but for where it stands. Raises MalformedError, or
+    NoTaskError where it is not known what to run.
+    """
+    known = is_known(doc)
     if known and (damage := damage_in(doc)):
         raise MalformedError(damage)
-    private: Doc = (
-        before
-        if known and isinstance(before, dict)
-        else first_fields(doc, default_task, now, number)
-    )
+    private = private_of(doc) if known else first_fields(doc, default_task, now, number)
     attempts = count_of(doc, "attempts")
     due, delayed = due_from(doc, private, now, known=known)
     stand = standing(lane_for(private, attempts), due, number, delayed=delayed)
@@ -89,37 +48,23 @@ def private_fields(doc: Doc, default_task: str | None, now: int, number: int) ->
         stand["line"] = AWAITING
     if doc["status"] != "pending":
         stand.pop("line")
-    if not known:
-        fields: Doc = {"mulligan": private | stand}
-    else:
-        fields = {f"mulligan.{name}": value for name, value in stand.items()}
-        # It may have been ours when the other program put it back: that lease is over.
-        fields["mulligan.worker"] = None
-        fields |= {name: private.get(name[9:], 0) + 1 for name in NEXT_TOKEN}
-        if private.get("awaits"):
-            fields["next_retry_at"] = NEVER
-    for name, value in (("attempts", 0), ("next_retry_at", None), ("error", None)):
-        if name not in doc:
-            fields[name] = value
-    for name in ("created_at", "updated_at"):
-        if doc.get(name) is None:
-            fields[name] = date(private.get("created", now))
-    return fields
+    return private | stand
 
 
 def first_fields(doc: Doc, default_task: str | None, now: int, number: int) -> Doc:
     """The private fields of a document that mulligan has never seen."""
-    if not isinstance(doc["_id"], str | ObjectId):
-        raise MalformedError(f"_id is a {type(doc['_id']).__name__}; use text or an ObjectId")
-    if doc.get("status") not in STATUSES:
-        raise MalformedError(f"status {doc.get('status')!r} is not one of {', '.join(STATUSES)}")
+    if damage := of_another_key(doc):
+        raise MalformedError(damage)
+    check_name("_id", str(doc["_id"]))
+    if not isinstance(doc.get("mulligan"), dict | None):
+        raise MalformedError("mulligan is the name of private fields; use another name")
     task, body = body_of(doc, default_task)
     created = date_of(doc, "created_at")
     return {
         "queue": QUEUE,
         "region": REGION,
         "task": task,
-        "priority": 0,
+        "priority": int(priority_of(0 if (said := doc.get("priority")) is None else said)),
         "body": body,
         "place": number,
         "created": min(created, now) if created is not None else now,
@@ -154,18 +99,24 @@ def lane_for(private: Doc, attempts: int) -> Lane:
 def body_of(doc: Doc, default_task: str | None) -> tuple[str, bytes]:
     """The task and the body that the payload and the policy stand for."""
     payload = doc.get("payload")
-    task = payload.get("task", default_task) if isinstance(payload, dict) else default_task
+    task = payload.get("task") if isinstance(payload, dict) else None
+    task = default_task if task is None else task
     if task is None:
-        raise MalformedError(
-            "payload.task is missing, and the store has no default task; give ?default_task="
-        )
+        raise NoTaskError
     task = check_name("payload.task", task)
-    args, kwargs = call_of(payload)
-    body = {"task": task, "args": args, "kwargs": kwargs, "retry": retry_of(doc)}
+    retry, given = retry_of(doc)
+    # The id is its producer's, and may come again.
+    said = ["id", "retry"] if given else ["id"]
     try:
-        return task, msgspec.json.encode(body, enc_hook=as_text)
-    except (TypeError, ValueError, RecursionError) as error:
+        args, kwargs = call_of(payload)
+        call = {"task": task, "args": args, "kwargs": kwargs, "retry": retry, "given": said}
+        body = msgspec.json.encode(call, enc_hook=as_text)
+    except InvalidError:
+        raise
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise MalformedError(f"payload cannot be JSON: {error}") from error
+    check_depth("an argument", body, around=2)
+    return task, body
 
 
 def call_of(payload: Any) -> tuple[list[Any], dict[str, Any]]:
@@ -176,6 +127,7 @@ def call_of(payload: Any) -> tuple[list[Any], dict[str, Any]]:
         return [payload], {}
     if not ({"args", "kwargs"} & payload.keys()):
         if isinstance(payload.get("json"), str) and set(payload) == {"task", "json"}:
+            check_depth("payload.json", payload["json"].encode(), around=2)
             return call_of(msgspec.json.decode(payload["json"]))
         return ([payload], {}) if payload.keys() - {"task"} else ([], {})
     args, kwargs = payload.get("args") or [], payload.get("kwargs") or {}
@@ -184,24 +136,35 @@ def call_of(payload: Any) -> tuple[list[Any], dict[str, Any]]:
     return args, kwargs
 
 
-def retry_of(doc: Doc) -> Retry:
-    """The policy: what is missing means 5, 2.0, 1800, full and ten retries."""
+def retry_of(doc: Doc) -> tuple[Retry, bool]:
+    """The policy, and whether the document says it: if not, the task may say another one.
+
+    `retry` is as everywhere, a preset or a policy in full. Of `backoff_policy`, what is missing
+    means 5, 2.0, 1800, full, and ten retries without `max_retries`.
+    """
+    said = doc.get("retry")
+    if isinstance(said, str):
+        return preset(said), True
+    if said is not None:
+        try:
+            return msgspec.convert(said, Retry), True
+        except msgspec.ValidationError as error:
+            raise MalformedError(f"retry is no policy: {error}") from error
     policy = doc.get("backoff_policy")
+    given = policy is not None or doc.get("max_retries") is not None
     if policy is None:
         policy = {}
     if not isinstance(policy, dict):
         raise MalformedError("backoff_policy must be a document")
     jitter = policy.get("jitter", JITTER)
     most = number_of(policy, "max_sec", MAX)
-    return Retry(
-        count_of(doc, "max_retries", MAX_RETRIES),
-        Exponential(
-            min(number_of(policy, "base_sec", BASE), most),
-            number_of(policy, "factor", FACTOR),
-            most,
-            jitter if jitter in JITTERS else "none",
-        ),
+    backoff = Exponential(
+        min(number_of(policy, "base_sec", BASE), most),
+        number_of(policy, "factor", FACTOR),
+        most,
+        jitter if jitter in list(JITTERS) else "none",
     )
+    return Retry(count_of(doc, "max_retries", MAX_RETRIES), backoff), given
 
 
 def number_of(policy: Doc, name: str, default: float) -> float:
@@ -210,7 +173,7 @@ def number_of(policy: Doc, name: str, default: float) -> float:
     if value is None:
         return default
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise MalformedError(f"backoff_policy.{name} {value!r} must be a number")
+        raise MalformedError(f"backoff_policy.{name} {value!r:.80} must be a number")
     return float(value)
 
 
@@ -219,21 +182,18 @@ def count_of(doc: Doc, name: str, default: int = 0) -> int:
     value = doc.get(name)
     if value is None:
         return default
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
-        raise MalformedError(f"{name} {value!r} must be a whole number")
-    if value < 0:
-        raise MalformedError(f"{name} {value!r} must be 0 or more")
+    if isinstance(value, bool) or not is_count(value):
+        raise MalformedError(f"{name} {value!r:.80} must be a whole number, 0 or more")
     return int(value)
 
 
 def date_of(doc: Doc, name: str) -> int | None:
     """A date of the document in microseconds."""
     value = doc.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, datetime):
-        raise MalformedError(f"{name} {value!r} must be a date")
-    return of_date(value)
+    try:
+        return None if value is None else of_date(value)
+    except TypeError as error:
+        raise MalformedError(f"{name} {error}") from error
 
 
 def as_text(value: Any) -> str:
@@ -241,36 +201,3 @@ def as_text(value: Any) -> str:
     if isinstance(value, ObjectId | Decimal128):
         return str(value)
     raise TypeError(f"a value of type {type(value).__name__}")
-
-
-def set_aside(doc: Doc, reason: str, now: int, number: int) -> Change:
-    """Make the document a dead letter that says what is wrong with it."""
-    private: Doc = {
-        "queue": QUEUE,
-        "region": REGION,
-        "task": "",
-        "priority": 0,
-        "body": encode({"task": "", "args": [], "kwargs": {}}),
-        "place": number,
-        "created": now,
-        "token": first_token(number),
-        "since": first_token(number),
-        "replay": 0,
-        "snoozes": 0,
-        "worker": None,
-        "permits": [],
-        "ended": now,
-        **standing(Lane(QUEUE, REGION, 0), now, number, delayed=False),
-        "malformed": True,
-    }
-    error = {"message": f"malformed: {reason}", "code": "malformed", "at": date(now)}
-    fields = {
-        "status": "failed",
-        "updated_at": date(now),
-        "created_at": date(now),
-        "attempts": 0,
-        "next_retry_at": None,
-        "error": {**error, "type": "MalformedError"},
-        "mulligan": private,
-    }
-    return Change(doc["_id"], {"status": doc.get("status")}, {"$set": fields})

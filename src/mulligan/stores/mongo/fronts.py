@@ -10,17 +10,18 @@ claim stands back: it begins behind what the others may be about to take.
 
 from collections.abc import Iterable, Mapping
 from secrets import randbelow
-from typing import Any
 
 from msgspec import Struct
 
-from mulligan.stores.mongo.base import LANE, PAGE, Base, Doc
-from mulligan.stores.mongo.foreign import STRAYS
+from mulligan.stores.mongo.base import DEFAULT_TASK, LANE, PAGE, Base, Doc
+from mulligan.stores.mongo.inbox import STRAYS, strays
 from mulligan.stores.mongo.snapshot import FIELDS
 from mulligan.stores.mongo.times import SECOND
 
 # Documents of other programs, which stand in no lane yet.
 NO_LANE = None
+# How many of these a claim reads that expects none: so that it knows when the next one is due.
+FEW_STRAYS = 10
 # How far the looks after one at a whole lane go: over so many times as many jobs as that one saw.
 FURTHER = 30
 ORDER = {"mulligan.due": 1, "mulligan.sequence": 1}
@@ -55,6 +56,8 @@ class Fronts:
 
     def __init__(self, base: Base) -> None:
         self.base = base
+        # Set after a look that found nothing but documents which are due.
+        self.many_strays = False
         self._reach: dict[Line, int] = {}
         self._back: dict[Line, Back] = {}
 
@@ -118,48 +121,60 @@ class Fronts:
         self, parts: Mapping[Line, Part], limit: int, unused: Iterable[str] = ()
     ) -> tuple[int, dict[Line, list[Doc]]]:
         tasks = self.base.tasks.name
+        lines = list(parts)
         union = [
-            {"$unionWith": {"coll": tasks, "pipeline": pipeline(line, part, limit)}}
-            for line, part in parts.items()
+            {
+                "$unionWith": {
+                    "coll": tasks,
+                    "pipeline": self._pipeline(at, line, parts[line], limit),
+                }
+            }
+            for at, line in enumerate(lines)
         ]
         cursor = await self.base.meta.aggregate([*known(unused), *union], batchSize=PAGE)
         epoch = 0
         fronts: dict[Line, list[Doc]] = {line: [] for line in parts}
+        task = None
         for doc in await cursor.to_list():
             match doc.get("known"):
                 case None:
-                    fronts[line_in(doc)].append(doc)
+                    fronts[lines[doc.pop("at")]].append(doc)
                 case "facts":
                     epoch = doc.get("epoch", 0)
+                case "default_task":
+                    task = doc.get("task")
                 case lane:
                     self.base.learn(lane)
+        self.base.learn_default_task(task)
         return epoch, fronts
+
+    def _pipeline(self, at: int, line: Line, part: Part, limit: int) -> list[Doc]:
+        """The query for the front of one lane, or for documents of other programs.
+
+        Each comes with the number of its query: what another program calls `mulligan.line` may be
+        anything.
+        """
+        if line is NO_LANE:
+            query = strays(self.base.default_task)
+            order: Doc = {"next_retry_at": 1}
+            limit = STRAYS if self.many_strays else FEW_STRAYS
+        else:
+            query, order = {"status": "pending", "mulligan.line": line}, ORDER
+        if part.due is not None:
+            query["mulligan.due"] = {"$lte": part.due}
+        return [
+            {"$match": query},
+            {"$sort": order},
+            *([{"$skip": part.skips}] if part.skips else []),
+            {"$limit": limit},
+            {"$project": FIELDS | {"at": {"$literal": at}}},
+        ]
 
 
 def known(unused: Iterable[str]) -> list[Doc]:
     """The query for the epoch, and for those of the lanes that are used by now."""
-    keys = ["facts", *(LANE + line for line in sorted(unused))]
+    keys = ["facts", DEFAULT_TASK, *(LANE + line for line in sorted(unused))]
     return [
         {"$match": {"_id": {"$in": keys}}},
-        {"$project": {"_id": 0, "known": "$_id", "epoch": 1}},
+        {"$project": {"_id": 0, "known": "$_id", "epoch": 1, "task": 1}},
     ]
-
-
-def pipeline(line: Line, part: Part, limit: int) -> list[Doc]:
-    """The query for the front of one lane."""
-    query: Doc = {"status": "pending", "mulligan.line": line}
-    if part.due is not None:
-        query["mulligan.due"] = {"$lte": part.due}
-    return [
-        {"$match": query},
-        {"$sort": ORDER},
-        *([{"$skip": part.skips}] if part.skips else []),
-        {"$limit": STRAYS if line is NO_LANE else limit},
-        {"$project": FIELDS},
-    ]
-
-
-def line_in(doc: Doc) -> Any:
-    """The lane that the document stands in; whatever another program calls `mulligan` is none."""
-    private = doc.get("mulligan")
-    return private.get("line", NO_LANE) if isinstance(private, dict) else NO_LANE

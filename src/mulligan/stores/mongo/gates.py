@@ -14,6 +14,7 @@ from pymongo import UpdateOne
 from mulligan.core.plan import Rate
 from mulligan.stores.mongo.base import Base, Doc, keys_of, rows, stamped_at
 from mulligan.stores.mongo.colliding import write
+from mulligan.stores.mongo.documents import permits_of
 from mulligan.stores.mongo.snapshot import GateState, Taken, Trial, closes, counted_at
 from mulligan.stores.mongo.times import SECOND
 
@@ -153,6 +154,6 @@ async def in_use(base: Base, key: str, words: set[str]) -> set[str]:
     return {
         word
         for doc in await rows(base.tasks.find(query, fields))
-        if key in doc["mulligan"].get("permits", ())
+        if key in permits_of(doc)
         and (word := permit_of(doc["mulligan"].get("permit", ""), str(doc["_id"]))) in words
     }

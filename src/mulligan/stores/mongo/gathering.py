@@ -25,10 +25,10 @@ from mulligan.stores.mongo.documents import (
     REMOVAL,
     is_awaiting,
     own_lane,
+    private_of,
     standing,
 )
 from mulligan.stores.mongo.ending import cancelled
-from mulligan.stores.mongo.keys import Keys
 from mulligan.stores.mongo.times import date
 
 STILL_AWAITING = {"status": "pending", "mulligan.line": AWAITING}
@@ -57,7 +57,7 @@ class Owed(Struct, frozen=True):
 
 def owed_by(doc: Doc, how: str, result: bytes | None = None, number: int = 0) -> list[Owed]:
     """What the document owes now that its job has ended so; nothing if nobody awaits it."""
-    private = doc["mulligan"]
+    private = private_of(doc)
     if not private.get("owes") or not private.get("gather"):
         return []
     place = private.get("gather_place", 0)
@@ -66,19 +66,19 @@ def owed_by(doc: Doc, how: str, result: bytes | None = None, number: int = 0) ->
 
 def left_owing(doc: Doc) -> list[Owed]:
     """What a document owes that was found ended."""
+    private = private_of(doc)
     if doc["status"] not in ("done", "cancelled"):
         return []
-    purged = doc["mulligan"].get("owes") == REMOVAL
-    return owed_by(doc, "purged" if purged else doc["status"], doc["mulligan"].get("result"))
+    purged = private.get("owes") == REMOVAL
+    return owed_by(doc, "purged" if purged else doc["status"], private.get("result"))
 
 
 class Gathering:
     """How members and the jobs that await them hear of each other."""
 
-    def __init__(self, base: Base, bells: Bells, keys: Keys) -> None:
+    def __init__(self, base: Base, bells: Bells) -> None:
         self.base = base
         self.bells = bells
-        self.keys = keys
 
     async def settle(self, owed: Iterable[Owed]) -> None:
         """Tell the gathering jobs, in this order; telling them twice is the same as once."""
@@ -94,7 +94,7 @@ class Gathering:
     async def awaiting(self, jobs: Iterable[str]) -> dict[str, Doc]:
         """Those of the jobs that are stored and still await others."""
         found = await self.base.find(list(dict.fromkeys(jobs)), LEAN)
-        return {job: doc for job, doc in found.items() if doc.get("mulligan") and is_awaiting(doc)}
+        return {job: doc for job, doc in found.items() if is_awaiting(doc)}
 
     # -- arriving --------------------------------------------------------------------------
 
@@ -105,6 +105,8 @@ class Gathering:
         for each in members:
             if each.gather in targets:
                 coming[each.gather].append(each)
+        for job, arrived in coming.items():
+            coming[job] = await self.awaited(targets[job], arrived)
         await keep(
             self.base,
             [
@@ -114,9 +116,27 @@ class Gathering:
             ],
         )
         for job, arrived in coming.items():
-            if await self.all_are_there(targets[job], len(arrived)):
+            if arrived and await self.all_are_there(targets[job], len(arrived)):
                 await self.join_lane(targets[job], arrived[-1].number)
         await self.settled(members)
+
+    async def awaited(self, doc: Doc, arriving: list[Owed]) -> list[Owed]:
+        """Those of a batch whom the job awaits: the first ones, if more come than it awaits.
+
+        Those who have arrived before are among them. They may be telling it again because nobody
+        saw that they were the last.
+        """
+        private = doc["mulligan"]
+        if private["arrived"] + len(arriving) <= private["awaits"]:
+            return arriving
+        found = await rows(self.base.arrivals.find({"of": private["place"]}, {"place": 1}))
+        there = {each["place"] for each in found}
+        kept = []
+        for each in arriving:
+            if each.place in there or len(there) < private["awaits"]:
+                there.add(each.place)
+                kept.append(each)
+        return kept
 
     async def all_are_there(self, doc: Doc, arriving: int) -> bool:
         """Whether the last has arrived, of whom so many have just been kept.
@@ -144,6 +164,7 @@ class Gathering:
         stand = standing(lane, now, number or await self.base.numbers(1), delayed=False)
         fields: Doc = {f"mulligan.{name}": value for name, value in stand.items()}
         fields |= {"mulligan.awaits": 0, "next_retry_at": None, "updated_at": date(now)}
+        fields["mulligan.touched"] = date(now)
         if await self.base.apply([Change(doc["_id"], still_awaiting(doc), {"$set": fields})]):
             await self.bells.ring([News(line_of(lane), now)])
 
@@ -171,8 +192,6 @@ class Gathering:
         change.match |= still_awaiting(doc)
         if not await self.base.apply([change]):
             return await self.cancel(member)  # it has joined its lane, or ended, meanwhile
-        [news] = await self.keys.release([doc])
-        await self.bells.ring(news)
         return owed_by(doc, "cancelled")
 
     # -- removing --------------------------------------------------------------------------
@@ -187,7 +206,7 @@ class Gathering:
 
     async def remove(self, docs: Sequence[Doc]) -> int:
         """Delete jobs that have ended for good, after what has arrived at them."""
-        gathered = [d["mulligan"]["place"] for d in docs if "awaits" in (d.get("mulligan") or {})]
+        gathered = [private_of(d).get("place") for d in docs if "awaits" in private_of(d)]
         if gathered:
             await write(self.base.arrivals, [DeleteMany({"of": {"$in": gathered}})])
         query = {"_id": {"$in": [doc["_id"] for doc in docs]}, "status": {"$in": sorted(ENDED)}}
@@ -209,16 +228,19 @@ async def keep(base: Base, arrivals: Sequence[Doc]) -> None:
 
 async def count(base: Base, docs: Iterable[Doc]) -> dict[int, int]:
     """How many have arrived at those of the jobs that may still await some, by their number."""
-    numbers = [doc["mulligan"]["place"] for doc in docs if doc["mulligan"].get("awaits")]
+    numbers = [private_of(doc).get("place") for doc in docs if private_of(doc).get("awaits")]
     if not numbers:
         return {}
     group = {"_id": "$of", "n": {"$sum": 1}}
     pipeline: list[Doc] = [{"$match": {"of": {"$in": numbers}}}, {"$group": group}]
     cursor = await base.arrivals.aggregate(pipeline)
-    return {row["_id"]: row["n"] for row in await cursor.to_list()}
+    return {row["_id"]: row["n"] for row in await cursor.to_list() if isinstance(row["_id"], int)}
 
 
 async def results(base: Base, doc: Doc) -> dict[int, bytes | None]:
     """What has arrived at the job of this document, by place, in its order."""
-    found = await rows(base.arrivals.find({"of": doc["mulligan"]["place"]}).sort("place", 1))
+    number = private_of(doc).get("place")
+    if not isinstance(number, int):
+        return {}
+    found = await rows(base.arrivals.find({"of": number}).sort("place", 1))
     return {each["place"]: each["result"] for each in found}

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from mulligan.stores.mongo import gates
 from mulligan.stores.mongo.base import Base, Change, Doc, line_of, rows
 from mulligan.stores.mongo.bells import Bells, News
+from mulligan.stores.mongo.documents import permits_of
 from mulligan.stores.mongo.snapshot import FIELDS, Candidate, candidate, first_of_each
+from mulligan.stores.mongo.soundness import damage_in
 
 
 class Keys:
@@ -17,9 +19,13 @@ class Keys:
         self.bells = bells
 
     async def held(self, *keys: str) -> list[Candidate]:
-        """The jobs that are set aside for these keys."""
+        """The jobs that are set aside for these keys; those that are damaged never come back."""
         query = {"status": "pending", "mulligan.key": {"$in": list(keys)}, "mulligan.held": True}
-        return [candidate(doc) for doc in await rows(self.base.tasks.find(query, FIELDS))]
+        found = await rows(self.base.tasks.find(query, FIELDS))
+        if damaged := [doc["_id"] for doc in found if damage_in(doc)]:
+            ids = {"_id": {"$in": damaged}, "status": "pending"}
+            await self.bells.take_in(await rows(self.base.tasks.find(ids)))
+        return [candidate(doc) for doc in found if doc["_id"] not in damaged]
 
     async def stand(self, jobs: Sequence[Candidate]) -> list[News]:
         """Let these jobs back into their lanes, each at its old place."""
@@ -38,14 +44,15 @@ class Keys:
         """Free the permits of jobs as they were when they ended, in this order.
 
         Each job of a key lets go of the first held job of every lane, as if one ended after the
-        other. The news of each is returned in its place.
+        other: also of one that was held then and ends after it. The news of each is returned in
+        its place.
         """
         news: list[list[News]] = [[] for _ in docs]
         permits = []
         for doc, told in zip(docs, news, strict=True):
             private = doc["mulligan"]
             word = gates.permit_of(private.get("permit", ""), str(doc["_id"]))
-            for key in private.get("permits") or ():
+            for key in permits_of(doc):
                 permits.append((key, word))
                 told.append(News(gate=key))
         await gates.free(self.base, permits)
@@ -64,13 +71,16 @@ class Keys:
         if not waiting:
             return
         states = await gates.read(self.base, [f"key:{key}" for key in ended])
+        ending = {at: candidate(doc) for at, doc in enumerate(docs) if is_held(doc)}
         for key, places in ended.items():
             permit = f"key:{key}"
-            frees = [permit in (docs[at]["mulligan"].get("permits") or ()) for at in places]
+            frees = [permit in permits_of(docs[at]) for at in places]
             used = states[permit].used + sum(frees)
             held = [job for job in waiting if job.limit_key == key]
+            held += [ending[at] for at in places if at in ending]
             for at, freed in zip(places, frees, strict=True):
                 used -= freed
+                held = [job for job in held if job is not ending.get(at)]
                 first = first_of_each(held, used)
                 held = [job for job in held if job not in first]
                 news[at] += await self.stand(first)
@@ -95,3 +105,9 @@ class Keys:
                 news += await self.stand([job])
         await self.bells.ring(news)
         return len(news)
+
+
+def is_held(doc: Doc) -> bool:
+    """Whether the job was set aside for its key when this was read."""
+    private = doc["mulligan"]
+    return doc.get("status") == "pending" and private.get("held") is True and not damage_in(doc)

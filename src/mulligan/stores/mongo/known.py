@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mulligan.core.facts import Facts, QueueSettings, Region, read_settings
-from mulligan.core.health import CLOSED, Breaker, Health
+from mulligan.core.health import CLOSED, Breaker, Health, changes_plans
 from mulligan.stores.contract import Count
 from mulligan.stores.mongo.base import Base, Doc, rows
 from mulligan.stores.mongo.bells import Bells
@@ -35,13 +35,15 @@ class Known:
 
     async def begin(self) -> None:
         """Know nothing, where nothing is known yet."""
-        await self.base.meta.update_one({"_id": "facts"}, {"$setOnInsert": NOTHING}, upsert=True)
+        said = {"$setOnInsert": NOTHING}
+        await self.base.meta.update_one({"_id": "facts"}, said, upsert=True)
 
     async def facts(self, now: int) -> Facts:
         """What plans are made from."""
         doc, working, slots = await asyncio.gather(
             self.base.facts_document(), live(self.base, now), self.counting.recent(now)
         )
+        doc = NOTHING | doc
         return Facts(
             doc["epoch"],
             {
@@ -104,7 +106,7 @@ class Known:
                 return
 
     async def switch(self, place: Place, before: Breaker, after: Breaker) -> bool:
-        """Replace a breaker that is still as it was; the epoch grows if it opened or closed."""
+        """Replace a breaker that is still as it was; the epoch grows if plans change with it."""
         now = seconds(await self.base.now())
         turned = before.open != after.open
         while True:
@@ -114,7 +116,8 @@ class Known:
                 return False
             breakers[place] = replace(after, since=now if turned else before.since)
             listed = [breaker_document(*each) for each in breakers.items()]
-            if await self.change(doc, {"breakers": listed}, turns_plans=turned):
+            turns_plans = changes_plans(before, after)
+            if await self.change(doc, {"breakers": listed}, turns_plans=turns_plans):
                 return True
 
     async def change(self, read: Doc, fields: Doc, *, turns_plans: bool = True) -> bool:
@@ -140,7 +143,7 @@ def breakers_of(facts: Doc) -> dict[Place, Breaker]:
     """Every breaker that was ever switched."""
     return {
         (each["queue"], each["region"]): Breaker(
-            each["open"], seconds(each["since"]), each["probes"]
+            each["open"], seconds(each["since"]), each["probes"], seconds(each["probed_at"])
         )
         for each in facts["breakers"]
     }
@@ -154,4 +157,5 @@ def breaker_document(place: Place, breaker: Breaker) -> Doc:
         "open": breaker.open,
         "since": micros(breaker.since),
         "probes": breaker.probes,
+        "probed_at": micros(breaker.probed_at),
     }

@@ -1,5 +1,6 @@
 """Leases: how jobs are handed to a worker, and what this process knows of them until it commits."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -63,12 +64,14 @@ class Leases:
             del self._docs[next(iter(self._docs))]
 
     def take(self, leases: Iterable[Lease]) -> dict[str, Doc]:
-        """The documents of those leases that are known, by job id; they are forgotten here."""
-        found: dict[str, Doc] = {}
-        for lease in leases:
-            if lease in self._docs:
-                found[lease.job] = self._docs.pop(lease)
-        return found
+        """The documents of those leases that are known, by job id; they are forgotten here.
+
+        Of several leases on one job at most one holds: its document must be read to know which.
+        """
+        given = set(leases)
+        on_job = Counter(lease.job for lease in given)
+        known = {lease: self._docs.pop(lease) for lease in given if lease in self._docs}
+        return {lease.job: doc for lease, doc in known.items() if on_job[lease.job] == 1}
 
 
 def ready(job: Candidate, now: int) -> Doc:

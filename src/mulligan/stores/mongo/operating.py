@@ -7,7 +7,7 @@ from pymongo import DeleteMany
 from mulligan.core.job import ENDED, NewJob, adopted_token
 from mulligan.core.settings import check_batch
 from mulligan.stores.contract import Adopted
-from mulligan.stores.mongo import foreign
+from mulligan.stores.mongo import plain
 from mulligan.stores.mongo.base import Base, Change, Doc, line_of
 from mulligan.stores.mongo.bells import Bells, News, news_of
 from mulligan.stores.mongo.colliding import write
@@ -23,7 +23,15 @@ from mulligan.stores.mongo.documents import (
     standing,
 )
 from mulligan.stores.mongo.ending import cancelled
-from mulligan.stores.mongo.gathering import Gathering, arrival, keep, left_owing, owed_by
+from mulligan.stores.mongo.foreign import STATUSES
+from mulligan.stores.mongo.gathering import (
+    Gathering,
+    arrival,
+    keep,
+    left_owing,
+    owed_by,
+    still_awaiting,
+)
 from mulligan.stores.mongo.keys import Keys
 from mulligan.stores.mongo.outbox import boxes_of
 from mulligan.stores.mongo.times import date, micros, seconds
@@ -40,15 +48,13 @@ class Operating:
         self.gathering = gathering
 
     async def documents(self, jobs: Sequence[str]) -> dict[str, Doc]:
-        """The documents, taken in if another program inserted them, owing nothing."""
+        """The documents of those that are jobs, owing nothing."""
         check_batch(len(jobs))
-        found = await self.base.find_anywhere(jobs)
-        unknown = [doc for doc in found.values() if "body" not in (doc.get("mulligan") or {})]
-        if unknown:
-            await foreign.take_in(self.base, unknown, await self.base.now())
-            found = await self.base.find_anywhere(jobs)
-        await self.deliver_left(found.values())
-        await self.gathering.settle(each for doc in found.values() for each in left_owing(doc))
+        there = await self.base.find_anywhere(jobs)
+        found = {job: doc for job, doc in there.items() if doc.get("status") in STATUSES}
+        ours = [doc for doc in found.values() if not plain.is_plain(doc)]
+        await self.deliver_left(ours)
+        await self.gathering.settle(each for doc in ours for each in left_owing(doc))
         return found
 
     async def deliver_left(self, docs: Iterable[Doc]) -> None:
@@ -65,6 +71,9 @@ class Operating:
         found = await self.documents(jobs)
         now = await self.base.now()
         failed = [j for j in dict.fromkeys(jobs) if j in found and found[j]["status"] == "failed"]
+        strange = [j for j in failed if plain.is_plain(found[j])]
+        read_anew = [j for j in strange if await plain.replay(self.base, found[j], now)]
+        failed = [j for j in failed if j not in strange]
         number = await self.base.numbers(len(failed))
         changes = {j: replayed(found[j], now, at) for at, j in enumerate(failed, number)}
         news = {job: News(line_of(own_lane(found[job])), now) for job in failed}
@@ -77,7 +86,7 @@ class Operating:
                 if await bring_back(self.base, changes[job]):
                     done.add(job)
         await self.bells.ring([news[job] for job in failed if job in done])
-        return once_each(jobs, done)
+        return once_each(jobs, done.union(read_anew))
 
     # -- cancel ----------------------------------------------------------------------------
 
@@ -86,7 +95,10 @@ class Operating:
         found = await self.documents(jobs)
         done: set[str] = set()
         left = [j for j in dict.fromkeys(jobs) if j in found and found[j]["status"] not in ENDED]
-        for batch in in_turn(left, found):
+        now = await self.base.now()
+        strange = [j for j in left if plain.is_plain(found[j])]
+        done.update([j for j in strange if await plain.cancel(self.base, found[j], reason, now)])
+        for batch in in_turn([j for j in left if j not in strange], found):
             done |= await self.end(batch, found, reason)
         return once_each(jobs, done)
 
@@ -97,9 +109,14 @@ class Operating:
         while left:
             now = await self.base.now()
             changes = {job: cancelled(found[job], reason, now) for job in left}
+            for job in left:
+                if is_awaiting(found[job]):
+                    changes[job].match |= still_awaiting(found[job])
             written = await self.base.apply(list(changes.values()))
             ended_now = [job for job in left if changes[job].key in written]
-            freed = await self.keys.release([found[job] for job in ended_now])
+            # What awaits others has no room to leave.
+            had_room = [found[job] for job in ended_now if not is_awaiting(found[job])]
+            freed = await self.keys.release(had_room)
             await self.bells.ring([each for news in freed for each in news])
             await self.gathering.settle(
                 each for job in ended_now for each in owed_by(found[job], "cancelled")
@@ -151,6 +168,8 @@ class Operating:
 
     async def remove(self, doc: Doc) -> bool:
         """Delete a job that has ended; a dead letter that others know of takes two steps."""
+        if plain.is_plain(doc):
+            return await plain.purge(self.base, doc)
         if doc["status"] == "failed" and not {"owes", "awaits"}.isdisjoint(doc["mulligan"]):
             if not await self.gathering.begin_removal(doc):
                 return False
@@ -179,7 +198,7 @@ def in_turn(jobs: Sequence[str], found: dict[str, Doc]) -> list[list[str]]:
 
 
 def replayed(doc: Doc, now: int, number: int) -> Change:
-    """The write that makes a failed job pending; a malformed one is read anew."""
+    """The write that makes a failed job pending."""
     match, token = {"status": "failed"}, doc["mulligan"]["token"]
     public: Doc = {
         "status": "pending",
@@ -187,11 +206,9 @@ def replayed(doc: Doc, now: int, number: int) -> Change:
         "attempts": 0,
         "next_retry_at": None,
     }
-    if doc["mulligan"].get("malformed"):
-        return Change(doc["_id"], match, {"$set": public | {"mulligan": {}}}, token)
     stand = standing(own_lane(doc), now, number, delayed=False)
     fields = public | {f"mulligan.{name}": value for name, value in stand.items()}
-    fields["mulligan.snoozes"] = 0
+    fields |= {"mulligan.snoozes": 0, "mulligan.touched": date(now)}
     if (key := key_of(doc)) is not None:
         fields[KEEPS] = key
     update = {

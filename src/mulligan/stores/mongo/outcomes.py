@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from mulligan.core.job import Attempt, NewJob
 from mulligan.core.lane import Lane
-from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome, Returned
+from mulligan.core.outcome import Again, Cancelled, Dead, Done, Keyed, Later, Outcome, Returned
 from mulligan.core.settings import HISTORY_LIMIT
 from mulligan.stores.mongo.base import Change, Doc, line_of
 from mulligan.stores.mongo.bells import News
@@ -66,9 +66,9 @@ class Moment:
                 if "owes" in doc["mulligan"]:
                     write.owed = owed_by(doc, "done", result, self._next_number())
                 self._follow_up(write, following)
-            case Again(_, lane, delay, failure, trail):
+            case Again(_, lane, delay, failure, trail, free):
                 write.change.update = self._update({"mulligan.trail": trail}, failure)
-                write.change.update["$inc"] = {"attempts": 1}
+                write.change.update["$inc"] = {"mulligan.snoozes" if free else "attempts": 1}
                 self._put(write, lane, delay)
             case Later(_, delay):
                 write.change.update = self._update({})
@@ -80,6 +80,12 @@ class Moment:
             case Returned():
                 line = line_of(lane_of(doc))
                 write.change.update = self._update({"status": "pending", "mulligan.line": line})
+                write.news = [News(line, doc["mulligan"]["due"])]
+            case Keyed(_, key, limit, trail):
+                line = line_of(lane_of(doc))
+                under = {"mulligan.key": key, "mulligan.key_limit": limit, "mulligan.trail": trail}
+                fields = {"status": "pending", "mulligan.line": line, **under}
+                write.change.update = self._update(fields)
                 write.news = [News(line, doc["mulligan"]["due"])]
             case Cancelled(_, reason):
                 write.change.update = self._update(ended("cancelled", self.now, reason))
@@ -100,6 +106,7 @@ class Moment:
         """An update that ends a lease; a job that has ended lets go of its unique key."""
         fields |= {
             "updated_at": date(self.now),
+            "mulligan.touched": date(self.now),
             "mulligan.since": 0,
             "mulligan.worker": None,
             "mulligan.permits": [],

@@ -3,17 +3,20 @@
 from bisect import insort
 from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
 
+from mulligan.core.damage import DAMAGE
 from mulligan.core.job import never_started
 from mulligan.core.lane import Lane
 from mulligan.core.plan import Gate, Rate, Running, Source
 from mulligan.stores.mongo.base import Doc, line_of
 from mulligan.stores.mongo.bells import News
-from mulligan.stores.mongo.documents import lane_of
-from mulligan.stores.mongo.times import SECOND, micros, seconds
+from mulligan.stores.mongo.documents import lane_of, private_of, standing
+from mulligan.stores.mongo.foreign import QUEUE, REGION, MalformedError, count_of, lane_for
+from mulligan.stores.mongo.times import SECOND, micros, of_date, seconds
 
 
 class Candidate(Struct, frozen=True, eq=False):
@@ -82,6 +85,7 @@ FIELDS: Doc = {
     "status": 1,
     "attempts": 1,
     "next_retry_at": 1,
+    "updated_at": 1,
     **dict.fromkeys(
         [
             f"mulligan.{name}"
@@ -89,7 +93,7 @@ FIELDS: Doc = {
                 *("task", "queue", "region", "priority", "scope", "lane_priority", "line"),
                 *("due", "sequence", "delayed", "expires", "replay", "snoozes", "trail"),
                 *("token", "since", "key", "key_limit", "unique_queue", "unique_key", "lost_key"),
-                *("gather", "gather_place", "owes", "awaits", "stamps"),
+                *("gather", "gather_place", "owes", "awaits", "stamps", "touched"),
             )
         ],
         1,
@@ -140,6 +144,25 @@ class Snapshot:
         """What was read of a lane; if it was as much as was asked for there may be more."""
         self.lines[line] = [candidate(doc) for doc in front]
         (self.open_ended.add if len(front) >= limit else self.open_ended.discard)(line)
+
+    def ends_before(self, job: Candidate) -> bool:
+        """Whether others of its lane that were not read may stand before the job."""
+        line = line_of(job.lane)
+        return line in self.open_ended and self.lines[line][-1].order < job.order
+
+    def foresee(self, doc: Doc) -> None:
+        """A document of another program that a worker will take in once it is due.
+
+        Until then it is nobody's to write to, but its worker must not oversleep.
+        """
+        with suppress(*DAMAGE, MalformedError):
+            private = {"queue": QUEUE, "region": REGION, "priority": 0} | private_of(doc)
+            lane = lane_for(private, count_of(doc, "attempts"))
+            line, due = line_of(lane), of_date(doc["next_retry_at"])
+            if line in self.lines and line not in self.open_ended:
+                stand = standing(lane, due, 0, delayed=True) | {"queue": lane.queue}
+                job = candidate({"_id": doc["_id"], "mulligan": stand})
+                insort(self.lines[line], job, key=lambda c: c.order)
 
 
 class Taken(Struct, frozen=True):
@@ -255,7 +278,8 @@ class Trial:
                 self.held.remove(job)
             else:
                 self.let_go.append(job)
-            insort(self.lines.setdefault(line_of(job.lane), []), job, key=lambda c: c.order)
+            if not self.snapshot.ends_before(job):
+                insort(self.lines.setdefault(line_of(job.lane), []), job, key=lambda c: c.order)
 
 
 def closes(at: int, per: float) -> int:

@@ -24,6 +24,7 @@ from mulligan.core.settings import check_batch
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batch_by_batch
 from mulligan.stores.contract import (
+    LOOKS,
     Adopted,
     Beat,
     Claimed,
@@ -36,7 +37,7 @@ from mulligan.stores.contract import (
 )
 from mulligan.stores.mongo import doctor, notes, schema
 from mulligan.stores.mongo.address import read_address
-from mulligan.stores.mongo.base import Base
+from mulligan.stores.mongo.base import DEFAULT_TASK, Base
 from mulligan.stores.mongo.bells import Bells
 from mulligan.stores.mongo.claiming import Claiming
 from mulligan.stores.mongo.committing import Committing
@@ -47,7 +48,9 @@ from mulligan.stores.mongo.keys import Keys
 from mulligan.stores.mongo.known import Known
 from mulligan.stores.mongo.leases import Leases
 from mulligan.stores.mongo.operating import Operating
+from mulligan.stores.mongo.page import Pages
 from mulligan.stores.mongo.reading import Reading
+from mulligan.stores.mongo.stats import Counts
 from mulligan.stores.mongo.upkeep import Upkeep
 from mulligan.stores.mongo.workers import Workers
 
@@ -94,8 +97,11 @@ class MongoStore:
         return text
 
     @guarded
-    async def open(self) -> None:
-        """Connect and create the indexes that are missing; may be tried again after a failure."""
+    async def open(self, *, read_only: bool = False) -> None:
+        """Connect and create the indexes that are missing; may be tried again after a failure.
+
+        For reading nothing is created, and where nothing is stored there is nothing to see.
+        """
         await self.close()
         try:
             base = self._base = Base(self._address, self._clock)
@@ -105,7 +111,7 @@ class MongoStore:
             ) from None
         bells = self._bells = Bells(base)
         keys = self._keys = Keys(base, bells)
-        gathering = Gathering(base, bells, keys)
+        gathering = Gathering(base, bells)
         self._counting = Counting(base)
         self._known = Known(base, bells, self._counting)
         self._workers = Workers(base, bells, keys, self._known)
@@ -116,11 +122,15 @@ class MongoStore:
         self._operating = Operating(base, bells, keys, gathering)
         self._upkeep = Upkeep(self._operating, self._counting)
         self._reading = Reading(base)
-        await schema.check_layout(base, self.where)
-        for collection, indexes in schema.wanted(base):
-            await schema.ensure(collection, indexes)
-        await schema.drop_obsolete(base.tasks)
-        await self._known.begin()
+        self._pages = Pages(base, self._reading)
+        self._counts = Counts(base)
+        stored = await schema.check_layout(base, self.where, read_only=read_only)
+        if not read_only:
+            for collection, indexes in schema.wanted(base):
+                await schema.ensure(collection, indexes)
+            if "facts" not in stored:
+                await self._known.begin()
+        base.learn_default_task(stored.get(DEFAULT_TASK, {}).get("task"))
         await base.now()
         hello = await base.client.admin.command("hello")
         bells.waiting.streaming = "setName" in hello or hello.get("msg") == "isdbgrid"
@@ -246,14 +256,22 @@ class MongoStore:
         return await self._reading.history(job)
 
     @guarded
-    async def page(self, selection: Selection, limit: int, after: str | None = None) -> Page:
+    async def page(
+        self,
+        selection: Selection,
+        limit: int,
+        after: str | None = None,
+        *,
+        bodies: bool = True,
+        looks: int = LOOKS,
+    ) -> Page:
         """Jobs that match, newest first."""
-        return await self._reading.page(selection, limit, after)
+        return await self._pages.page(selection, limit, after, bodies=bodies, looks=looks)
 
     @guarded
     async def stats(self) -> Stats:
         """Counts of everything."""
-        return await self._reading.stats()
+        return await self._counts.stats()
 
     @guarded
     async def depth(self, lane: Lane, limit: int) -> int:

@@ -1,9 +1,12 @@
 """Times: seconds in the contract, whole microseconds in private fields, dates in public ones."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND = 1_000_000
+# No date can be written that is further from 1970, in microseconds: the year 9999 ends before.
+LAST_DATE = 253_402_300_800 * SECOND
 
 
 def micros(seconds: float) -> int:
@@ -26,7 +29,14 @@ def date_after(at: int) -> datetime:
     return EPOCH + timedelta(milliseconds=-(-at // 1000))
 
 
-def of_date(value: datetime) -> int:
-    """A date as microseconds."""
+def is_time(value: Any) -> bool:
+    """Whether it is a time in microseconds, of the years that a date can be of."""
+    return isinstance(value, int) and abs(value) < LAST_DATE
+
+
+def of_date(value: Any) -> int:
+    """A date as microseconds; refuses what is none, and one outside the years 1 to 9999."""
+    if not isinstance(value, datetime):
+        raise TypeError(f"{value!r:.80} is not a date of the years 1 to 9999")
     aware = value if value.tzinfo else value.replace(tzinfo=UTC)
     return (aware - EPOCH) // timedelta(microseconds=1)

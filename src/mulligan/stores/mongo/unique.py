@@ -23,8 +23,8 @@ def word_of(queue: str, key: str) -> str:
 def key_of(doc: Doc) -> str | None:
     """The key that the job holds until it has ended."""
     private = doc["mulligan"]
-    if "unique_key" not in private:
-        return None
+    if "unique_key" not in private or "unique_queue" not in private:
+        return None  # only another program writes one without the other
     return word_of(private["unique_queue"], private["unique_key"])
 
 

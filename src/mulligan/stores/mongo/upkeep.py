@@ -1,18 +1,16 @@
 """Upkeep: finishing what a crash left half done, ending what expired, forgetting what is old."""
 
-from pymongo import UpdateMany
-
 from mulligan.core.job import EXPIRED
-from mulligan.stores.mongo import gates, notes, outbox
+from mulligan.stores.mongo import gates, inbox, notes, outbox
 from mulligan.stores.mongo.base import Collection, Doc, rows
 from mulligan.stores.mongo.bells import News
-from mulligan.stores.mongo.colliding import write
+from mulligan.stores.mongo.codec import TO_WRITE
 from mulligan.stores.mongo.counting import Counting
 from mulligan.stores.mongo.dead import move_dead, return_letter
-from mulligan.stores.mongo.documents import HELD, NEVER_STARTED, REMOVAL
-from mulligan.stores.mongo.foreign import STRAY
+from mulligan.stores.mongo.documents import HELD, NEVER_STARTED, REMOVAL, private_of
 from mulligan.stores.mongo.gathering import left_owing
 from mulligan.stores.mongo.operating import Operating
+from mulligan.stores.mongo.soundness import damage_in
 from mulligan.stores.mongo.times import SECOND, date, micros, seconds
 from mulligan.stores.mongo.views import ended_of
 from mulligan.stores.mongo.workers import forget_dead
@@ -22,8 +20,6 @@ DATES_EVERY = TIDY_EVERY = 60 * SECOND
 # Each comes with its result.
 SETTLED_AT_ONCE = 100
 
-# What another program popped leaves its lane, so that its return is seen.
-POPPED = {"status": "processing", "mulligan.line": {"$gt": ""}}
 UNDELIVERED = {"mulligan.outbox.stamp": {"$gt": ""}}
 OWING = {"mulligan.owes": {"$gt": ""}, "status": {"$in": ["done", "cancelled"]}}
 SET_ASIDE = {"status": "pending", "mulligan.line": HELD}
@@ -45,10 +41,10 @@ class Upkeep:
         """End what expired; also take in, deliver, settle, sweep and move what was left lying."""
         now = await self.base.now()
         lies = await self.left_lying(now)
-        if "popped" in lies:
-            await write(self.base.tasks, [UpdateMany(POPPED, {"$unset": {"mulligan.line": ""}})])
         if "stray" in lies:
             await self.bells.take_in_strays()
+        if "odd" in lies:
+            await self.bells.take_in(await rows(self.base.tasks.find(self.odd(now)).limit(limit)))
         if "undelivered" in lies:
             left = self.base.tasks.find(UNDELIVERED, {"mulligan.outbox": 1})
             await self.operating.deliver_left(await rows(left.limit(limit)))
@@ -68,8 +64,9 @@ class Upkeep:
         """What kinds of things there are to do, in one command: most often there is nothing."""
         tasks = self.base.tasks
         signs: list[tuple[str, Collection, Doc]] = [
-            ("popped", tasks, POPPED),
-            ("stray", tasks, STRAY),
+            ("stray", tasks, inbox.strays(self.base.default_task) | inbox.due(now)),
+            ("stray", tasks, inbox.put_back(now)),
+            ("odd", tasks, self.odd(now)),
             ("undelivered", tasks, UNDELIVERED),
             *[("owing", place, OWING) for place in self.base.places],
             ("to sweep", tasks, SET_ASIDE),
@@ -84,11 +81,16 @@ class Upkeep:
         cursor = await self.base.meta.aggregate([{"$match": {"_id": None}}, *looks])
         return {doc["sign"] for doc in await cursor.to_list()}
 
+    def odd(self, now: int) -> Doc:
+        """Documents of other programs that no claim finds, to be set aside once they are due."""
+        return inbox.odd_strays(self.base.default_task) | inbox.due(now)
+
     async def expire(self, now: int, limit: int) -> int:
-        """End pending jobs that did not start in time."""
-        fields = {"mulligan.expires": 1, "mulligan.place": 1}
-        late = await rows(self.base.tasks.find(expired(now), fields).limit(limit))
-        late.sort(key=lambda doc: (doc["mulligan"]["expires"], doc["mulligan"]["place"]))
+        """End pending jobs that did not start in time, in the order that the contract says."""
+        found = self.base.tasks.find(expired(now), {"mulligan.expires": 1})
+        first = await rows(found.sort({"mulligan.expires": 1, "mulligan.place": 1}).limit(limit))
+        # The server looks into lists as well, which are none of ours.
+        late = [doc for doc in first if isinstance(private_of(doc).get("expires"), int)]
         return sum(await self.operating.cancel([str(doc["_id"]) for doc in late], EXPIRED))
 
     async def settle_left(self) -> None:
@@ -99,7 +101,7 @@ class Upkeep:
         for place in self.base.places:
             found = await rows(place.find(OWING).limit(SETTLED_AT_ONCE))
             await self.gathering.settle(each for doc in found for each in left_owing(doc))
-            purged = [doc for doc in found if doc["mulligan"]["owes"] == REMOVAL]
+            purged = [doc for doc in found if private_of(doc).get("owes") == REMOVAL]
             if purged:
                 await self.gathering.remove(purged)
 
@@ -109,7 +111,8 @@ class Upkeep:
         freed = await gates.sweep(self.base, now)
         await self.bells.ring([News(gate=key) for key in sorted(freed)])
         held = self.base.tasks.find(SET_ASIDE, {"mulligan.key": 1}).limit(1000)
-        for key in sorted({doc["mulligan"]["key"] for doc in await rows(held)}):
+        keys = [private_of(doc).get("key") for doc in await rows(held)]
+        for key in sorted({key for key in keys if isinstance(key, str)}):
             await self.keys.let_go_if_stuck(key)
 
     async def take_dates(self, now: int, limit: int) -> None:
@@ -130,8 +133,11 @@ class Upkeep:
         """Finish moves of dead letters that stopped half way, in both directions."""
         failed = await rows(self.base.tasks.find({"status": "failed"}, {"_id": 1}).limit(limit))
         await move_dead(self.base, [doc["_id"] for doc in failed])
-        for letter in await rows(self.base.dlq.find({"status": "pending"}).limit(limit)):
-            await return_letter(self.base, letter)
+        replayed = {"status": "pending", **inbox.TAKEN_IN}
+        letters = self.base.dlq.with_options(TO_WRITE).find(replayed)
+        for letter in await rows(letters.limit(limit)):
+            if damage_in(letter) is None:
+                await return_letter(self.base, letter)
 
     async def prune(self, keep_done: float, limit: int) -> int:
         """Delete done and cancelled jobs that are old enough and owe nothing to others."""
@@ -148,11 +154,13 @@ class Upkeep:
             "updated_at": {"$lte": date(before)},
             "mulligan.outbox": None,
             "mulligan.owes": None,
+            # What mulligan neither enqueued nor ran is not its to delete.
+            **inbox.TAKEN_IN,
         }
         fields = {"status": 1, "updated_at": 1}
         fields |= {f"mulligan.{name}": 1 for name in ("ended", "awaits", "place")}
         found = await rows(self.base.tasks.find(query, fields).limit(limit))
-        old = [doc for doc in found if (ended_of({"mulligan": {}} | doc) or 0) < before]
+        old = [doc for doc in found if (ended_of(doc) or 0) < before]
         return await self.gathering.remove(old) if old else 0
 
 

@@ -1,13 +1,15 @@
 """Documents as a worker claims them and as readers see them."""
 
+from datetime import datetime
 from typing import Any
 
 from mulligan.core.damage import DAMAGE
 from mulligan.core.job import Claim, Job
 from mulligan.stores.mongo.base import Doc
-from mulligan.stores.mongo.documents import untouched
+from mulligan.stores.mongo.documents import held_by_us, is_known, private_of, untouched
+from mulligan.stores.mongo.foreign import MalformedError, NoTaskError, private_fields
 from mulligan.stores.mongo.soundness import damage_in
-from mulligan.stores.mongo.times import date, of_date, seconds
+from mulligan.stores.mongo.times import date, is_time, of_date, seconds
 
 
 def due_of(doc: Doc) -> int:
@@ -43,27 +45,50 @@ def claim_of(doc: Doc) -> Claim:
     )
 
 
-def job_of(doc: Doc, arrived: int = 0) -> Job:
+def job_of(doc: Doc, default_task: str | None, now: int, arrived: int = 0) -> Job:
     """The job as readers see it, when so many have arrived at it.
 
-    A damaged one is shown as far as it goes: that it is there, and how it ended.
+    One that mulligan has never seen is shown as it will be when a worker takes it in. One that is
+    damaged or malformed is shown as far as it goes: that it is there, and how it ended.
     """
     try:
-        damage = damage_in(doc)
+        damage = damage_in(doc) if is_known(doc) else None
         if damage is None:
-            return whole_job(doc, arrived)
-    except DAMAGE as error:
+            return whole_job(as_taken_in(doc, default_task, now), arrived)
+    except NoTaskError:
+        damage = "payload.task is missing, and there is no default task"
+    except (*DAMAGE, MalformedError) as error:
         damage = str(error)
+    said = f"what is stored of the job cannot be read ({damage})"
     return Job(
         str(doc["_id"]), "", "", "", 0, doc["status"], "", 0, 0.0, 0, 0, 0, 0, 0, 0.0, b"",
-        last_failure_reason=f"what is stored of the job cannot be read ({damage})",
+        last_failure_reason=failure_of(doc) or said,
     )  # fmt: skip
+
+
+def as_taken_in(doc: Doc, default_task: str | None, now: int) -> Doc:
+    """The document with the private fields that mulligan would give it."""
+    if is_known(doc):
+        return doc
+    private = private_fields(doc, default_task, now, 0)
+    return doc | {"mulligan": private_of(doc) | private}
+
+
+def failure_of(doc: Doc) -> str | None:
+    """The last failure in words; its type is known if it is one of mulligan's own."""
+    error = doc.get("error")
+    if not isinstance(error, dict) or (message := error.get("message")) is None:
+        return None
+    kind = text_or_none(error.get("type"))
+    return f"{kind}: {message}" if kind else str(message)
 
 
 def whole_job(doc: Doc, arrived: int) -> Job:
     """The job as readers see it; raises what taking apart a damaged document does."""
     private = doc["mulligan"]
-    error = doc.get("error")
+    processing = doc["status"] == "processing"
+    ours = held_by_us(doc)
+    started = private.get("started") if ours or not processing else updated_of(doc)
     return Job(
         id=str(doc["_id"]),
         queue=private["queue"],
@@ -85,31 +110,35 @@ def whole_job(doc: Doc, arrived: int) -> Job:
         concurrency_key=private.get("key"),
         concurrency_limit=private.get("key_limit", 1),
         held=doc["status"] == "pending" and bool(private.get("held")),
-        expires_at=or_none(private.get("expires")),
-        worker=private.get("worker") if doc["status"] == "processing" else None,
-        worker_region=private.get("worker_region"),
-        started_at=or_none(private.get("started")),
-        last_retry_at=or_none(private.get("last_retry")),
-        ended_at=or_none(ended_of(doc)),
-        result=private.get("result"),
-        last_failure_reason=str(error["message"]) if isinstance(error, dict) else None,
-        cancel_reason=private.get("cancel_reason"),
-        trail=private.get("trail", ""),
-        unique_in=private.get("unique_in"),
+        expires_at=time_or_none(private.get("expires")),
+        worker=private.get("worker") if ours else None,
+        worker_region=private.get("worker_region") if ours or not processing else None,
+        started_at=time_or_none(started),
+        last_retry_at=time_or_none(private.get("last_retry")),
+        ended_at=time_or_none(ended_of(doc)),
+        result=bytes_or_none(private.get("result")),
+        last_failure_reason=failure_of(doc),
+        cancel_reason=text_or_none(private.get("cancel_reason")),
+        trail=private.get("trail") or "",
+        unique_in=text_or_none(private.get("unique_in")),
         awaits=max(0, private.get("awaits", 0) - arrived),
         gather=private.get("gather"),
         place=private.get("gather_place", 0),
     )
 
 
+def updated_of(doc: Doc) -> int | None:
+    """When somebody last changed the document, as far as it says."""
+    updated = doc.get("updated_at")
+    return of_date(updated) if isinstance(updated, datetime) else None
+
+
 def ended_of(doc: Doc) -> int | None:
     """When it ended; by `updated_at` where another program ended it."""
     if doc["status"] in ("pending", "processing"):
         return None
-    ended = doc["mulligan"].get("ended")
-    if ended is None and doc.get("updated_at") is not None:
-        return of_date(doc["updated_at"])
-    return None if ended is None else int(ended)
+    ended = private_of(doc).get("ended")
+    return ended if is_time(ended) else updated_of(doc)
 
 
 def finer(private: int | None, public: Any) -> int:
@@ -119,6 +148,22 @@ def finer(private: int | None, public: Any) -> int:
     return of_date(public)
 
 
-def or_none(at: int | None) -> float | None:
-    """Microseconds as seconds, where there are any."""
-    return None if at is None else seconds(at)
+def time_or_none(value: Any) -> float | None:
+    """Microseconds as seconds, unless another program has put something else there."""
+    return seconds(value) if is_time(value) else None
+
+
+def bytes_or_none(value: Any) -> bytes | None:
+    """A result, unless another program has put something else there."""
+    return value if isinstance(value, bytes) else None
+
+
+def text_or_none(value: Any) -> str | None:
+    """A text, unless another program has put something else there."""
+    return value if isinstance(value, str) else None
+
+
+def place_of(doc: Doc) -> int:
+    """The job's number; the first of all where another program has put something else."""
+    place = private_of(doc).get("place")
+    return place if isinstance(place, int) else 0

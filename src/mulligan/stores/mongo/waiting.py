@@ -27,7 +27,7 @@ STRAY_EVERY = 1.0
 class Waiting:
     """Those that sleep here. One ring ends one wait."""
 
-    def __init__(self, base: Base, take_in_strays: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, base: Base, take_in_strays: Callable[[], Awaitable[float]]) -> None:
         self.base = base
         self.streaming = False
         self._take_in_strays = take_in_strays
@@ -102,10 +102,12 @@ class Waiting:
                 await self.listen_all()
 
     async def _look_for_strays(self) -> None:
+        pause = STRAY_EVERY
         while self._asleep:
-            await asyncio.sleep(STRAY_EVERY)
+            await asyncio.sleep(min(pause, STRAY_EVERY))
+            pause = STRAY_EVERY
             with suppress(PyMongoError):
-                await self._take_in_strays()
+                pause = await self._take_in_strays()
 
     async def _follow(self) -> None:
         """Hear rings from other processes as they happen, where the server can tell them."""

@@ -1,6 +1,7 @@
 """Workers: who is alive, what they hold, and whose jobs may be seized."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import msgspec
 from msgspec.structs import replace
@@ -9,13 +10,20 @@ from pymongo import DeleteMany, ReturnDocument, UpdateMany
 from mulligan.core.job import Claim, Lease
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Beat
-from mulligan.stores.mongo import foreign
+from mulligan.stores.mongo import inbox
 from mulligan.stores.mongo.base import PAGE, Base, Change, Doc, rows
 from mulligan.stores.mongo.bells import Bells, News
 from mulligan.stores.mongo.colliding import write
-from mulligan.stores.mongo.documents import HELD_BY_US, NEXT_TOKEN, held_by_us
+from mulligan.stores.mongo.documents import (
+    HELD_BY_US,
+    NEXT_TOKEN,
+    held_by_us,
+    is_known,
+    private_of,
+)
 from mulligan.stores.mongo.keys import Keys
 from mulligan.stores.mongo.known import Known
+from mulligan.stores.mongo.soundness import damage_in
 from mulligan.stores.mongo.times import SECOND, date, micros, of_date
 from mulligan.stores.mongo.views import claim_of
 
@@ -23,6 +31,8 @@ from mulligan.stores.mongo.views import claim_of
 ABANDONED = 600 * SECOND
 # Half of the minute within which `updated_at` of a running job must move.
 BUMP = 30 * SECOND
+# So often a reaper looks again because of documents that had to be taken in, or that it lost.
+LOOKS = 10
 # For so long a worker that was killed is shown.
 KEPT_DEAD = 86_400 * SECOND
 
@@ -43,7 +53,10 @@ class Workers:
     # -- who is there ----------------------------------------------------------------------
 
     async def keep(self, worker: Worker, now: int) -> int:
-        """A worker that claims is alive, even before its first beat; returns until when."""
+        """A worker that claims or seizes is alive, even before its first beat; returns until when.
+
+        One that slept and is back after its lease sleeps on.
+        """
         until = self._alive_until.get(worker.id, 0)
         if until > now:
             return until
@@ -51,7 +64,9 @@ class Workers:
         if known is None or known["expires"] <= now:
             known = alive(worker, now) | {"joined": now, "bumped": now}
             await self.base.workers.update_one({"_id": worker.id}, {"$set": known}, upsert=True)
+            await self.bells.keep(worker.id, known["expires"])
             await self.known.settle(worker.region)
+            await self.base.store_default_task()
         self._alive_until[worker.id] = until = int(known["expires"])
         return until
 
@@ -68,6 +83,7 @@ class Workers:
         await self.bells.keep(worker.id, until)
         if before is None or before["region"] != worker.region:
             await self.known.settle(worker.region)
+            await self.base.store_default_task()
         if before is not None and now - before.get("bumped", 0) >= BUMP:
             await self.bump(worker, now)
         fields = {
@@ -131,7 +147,8 @@ class Workers:
         query = {"status": "pending", "mulligan.line": line}
         order = [("mulligan.due", 1), ("mulligan.sequence", 1)]
         doc = await self.base.tasks.find_one(query, {"mulligan.due": 1}, sort=order)
-        return None if doc is None else News(line, doc["mulligan"]["due"])
+        due = None if doc is None else private_of(doc).get("due")
+        return News(line, due) if isinstance(due, int) else None
 
     # -- seizing ---------------------------------------------------------------------------
 
@@ -144,15 +161,18 @@ class Workers:
             # What it was rung for, another is rung for now.
             await self.pass_on(await self.bells.forget(dead))
         claims: list[Claim] = []
-        while len(claims) < limit:
-            lost = await self.lost(limit - len(claims), living, now)
+        for _ in range(LOOKS if limit > 0 else 0):
+            found = await self.lost(limit - len(claims), living, now)
+            lost = [doc for doc in found if is_known(doc) and damage_in(doc) is None]
+            strange = [doc for doc in found if doc not in lost]
+            await inbox.take_in(self.base, strange, now)
             written = await self.base.apply([seized(doc, worker, now) for doc in lost])
             won = [doc for doc in lost if doc["_id"] in written]
             freed = await self.keys.release(won)
             await self.bells.ring([each for news in freed for each in news])
             claims += [replace(claim_of(doc), token=doc["mulligan"]["token"] + 1) for doc in won]
             # Where another reaper was quicker there may be more that it left.
-            if len(won) == len(lost):
+            if len(claims) >= limit or (len(won) == len(lost) and not strange):
                 break
         return claims
 
@@ -173,7 +193,8 @@ class Workers:
 
     async def come_since(self, docs: Sequence[Doc], now: int) -> list[str]:
         """Which of those who hold these are alive: a worker is known before it claims."""
-        holders = sorted({doc["mulligan"]["worker"] for doc in docs if held_by_us(doc)})
+        named = [doc["mulligan"]["worker"] for doc in docs if held_by_us(doc)]
+        holders = sorted({worker for worker in named if isinstance(worker, str)})
         if not holders:
             return []
         query = {"_id": {"$in": holders}, "expires": {"$gt": now}}
@@ -181,22 +202,16 @@ class Workers:
 
     async def lost(self, limit: int, living: list[str], now: int) -> list[Doc]:
         """The first documents that whoever had them has lost."""
-        query = {
-            "status": "processing",
-            "$or": [
-                {"mulligan.worker": {"$nin": [*living, None]}},
-                {"updated_at": {"$lte": date(now - ABANDONED)}},
-            ],
-        }
+        gone = [
+            {"mulligan.worker": {"$nin": [*living, None]}},
+            {"updated_at": {"$lte": date(now - ABANDONED)}},
+        ]
+        jobs = inbox.with_a_task(self.base.default_task)
+        query = {"status": "processing", "$and": [{"$or": gone}, jobs]}
         order = [("mulligan.started", 1), ("mulligan.sequence", 1)]
         found = await rows(self.base.tasks.find(query).sort(order).limit(2 * limit))
         living = [*living, *await self.come_since(found, now)]
-        lost = [doc for doc in found if is_lost(doc, living, now)]
-        unknown = [doc for doc in lost if "body" not in (doc.get("mulligan") or {})]
-        if unknown:
-            await foreign.take_in(self.base, unknown, now)
-            return await self.lost(limit, living, now)
-        return lost[:limit]
+        return [doc for doc in found if is_lost(doc, living, now)][:limit]
 
 
 async def forget_dead(base: Base, now: int) -> None:
@@ -229,8 +244,10 @@ def is_lost(doc: Doc, living: list[str], now: int) -> bool:
     """Whether whoever has the document, a worker or another program, is gone."""
     if held_by_us(doc):
         return doc["mulligan"]["worker"] not in living
-    updated = doc.get("updated_at")
-    return updated is None or of_date(updated) <= now - ABANDONED
+    try:
+        return of_date(doc.get("updated_at")) <= now - ABANDONED
+    except TypeError:  # it was ours, and somebody has put something else there
+        return private_of(doc).get("worker") not in [*living, None]
 
 
 def seized(doc: Doc, worker: Worker, now: int) -> Change:
@@ -245,11 +262,12 @@ def seized(doc: Doc, worker: Worker, now: int) -> Change:
         "mulligan.worker_region": private.get("worker_region") or private["region"],
     }
     if private.get("started") is None:
-        fields["mulligan.started"] = of_date(doc["updated_at"]) if doc.get("updated_at") else now
+        updated = doc.get("updated_at")
+        fields["mulligan.started"] = of_date(updated) if isinstance(updated, datetime) else now
     match = {
         "status": "processing",
         "mulligan.worker": private.get("worker"),
-        "updated_at": doc.get("updated_at"),
+        "updated_at": {"$eq": doc.get("updated_at")},
     }
     update = {"$set": fields, "$inc": NEXT_TOKEN, "$unset": {"mulligan.line": ""}}
     return Change(doc["_id"], match, update, private["token"])

@@ -50,8 +50,8 @@ def bytestrings(values: Iterable[bytes | None]) -> str:
     return "{" + ",".join(["NULL" if v is None else f'"\\\\x{v.hex()}"' for v in values]) + "}"
 
 
-def flags(values: Iterable[bool]) -> str:
-    """A literal of boolean[]."""
+def flags(values: Iterable[bool | None]) -> str:
+    """A literal of boolean[]; None is false."""
     return "{" + ",".join(["t" if v else "f" for v in values]) + "}"
 
 

@@ -1,10 +1,12 @@
 """Connections: a few, made when needed, thrown away when in doubt, and never waited on twice."""
 
 import asyncio
+import os
 import random
 import select
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 import psycopg
@@ -13,6 +15,7 @@ from psycopg.pq import TransactionStatus
 
 from mulligan.core.errors import InvalidError, StoreError, StoreUnavailableError
 from mulligan.stores.postgres._answering import Connection
+from mulligan.stores.postgres._migrate import known, stored_in
 from mulligan.stores.postgres._url import Place
 
 Answer = TypeVar("Answer")
@@ -28,7 +31,15 @@ GIVEN_UP = frozenset({"55P03", "25P03"})
 # listen to must not go on waiting, each time with one more of its processes.
 LOCKS = 0.9
 MOST_MILLISECONDS = 2**31 - 1
+# a function, table, column or type is not there: perhaps a newer release has replaced it
+REPLACED = frozenset({"42883", "42P01", "42703", "42704"})
 SET_LOCK_TIMEOUT = "SELECT set_config('lock_timeout', %s, false)"
+# How what we send is read, whatever the role or the database is set to.
+SET_LITERALS = (
+    "SELECT set_config('array_nulls', 'on', false),"
+    " set_config('standard_conforming_strings', 'on', false)"
+)
+SET_READ_ONLY = "SELECT set_config('default_transaction_read_only', 'on', false)"
 TRIES = 6
 FIRST_PAUSE = 0.005
 
@@ -41,12 +52,15 @@ class Connections:
     """Up to eight connections of one store in one event loop.
 
     `pooled` is set when something like PgBouncer stands in between and hands each transaction to
-    another server process: statements are not prepared then.
+    another server process: statements are not prepared then. A user's own work is given connections
+    that prepare nothing and wait for locks as long as it takes.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, *, prepares: bool = True) -> None:
         self.place = place
+        self.prepares = prepares
         self.pooled = False
+        self.read_only = False
         self._idle: list[Connection] = []
         self._room = asyncio.Semaphore(MOST)
 
@@ -59,7 +73,9 @@ class Connections:
                 "application_name": "mulligan",
             }
             connection = await Connection.connect(
-                make_conninfo("", **(defaults | given)), autocommit=True, prepare_threshold=None
+                make_conninfo("", **(defaults | given | {"client_encoding": "UTF8"})),
+                autocommit=True,
+                prepare_threshold=None,
             )
             await self._set_up(connection)
         except psycopg.ProgrammingError as error:
@@ -75,7 +91,12 @@ class Connections:
             return
         patience = min(round(connection.answer_within * LOCKS * 1000) + 1, MOST_MILLISECONDS)
         try:
+            await connection.execute(SET_LITERALS)
+            if not self.prepares:
+                return
             await connection.execute(SET_LOCK_TIMEOUT, (str(patience),))
+            if self.read_only:
+                await connection.execute(SET_READ_ONLY)
         except BaseException:
             await connection.close()
             raise
@@ -129,10 +150,28 @@ class Connections:
                     await self._give_back(connection)
             except psycopg.Error as error:
                 if error.sqlstate not in PASSING or not left:
-                    raise self.translated(error) from None
+                    raise await self.explained(error) from None
             await asyncio.sleep(pause * (1 + random.random()))
             pause *= 2
         raise AssertionError("the last try returns or raises")
+
+    async def explained(self, error: psycopg.Error) -> StoreError:
+        """As `translated`, having looked whether a newer release has replaced what is missing."""
+        if error.sqlstate in REPLACED:
+            with suppress(psycopg.Error, StoreError):
+                async with self.use() as connection:
+                    stored = await stored_in(connection, self.place.schema)
+                if stored.version and stored != known():
+                    return StoreError(self._outdated(stored.version))
+        return self.translated(error)
+
+    def _outdated(self, version: int) -> str:
+        what = "has another build's functions of" if version == known().version else "has now"
+        return (
+            f"schema {self.place.schema!r} of PostgreSQL at {self.place.shown} {what} version"
+            f" {version}, and process {os.getpid()} on {socket.gethostname()} still runs a mulligan"
+            f" that knows version {known().version}; restart this process with the newest release"
+        )
 
     def translated(self, error: psycopg.Error) -> StoreError:
         """The error in mulligan's words, without credentials."""

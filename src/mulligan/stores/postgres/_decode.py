@@ -14,6 +14,8 @@ from mulligan.core.worker import Worker, WorkerView
 from mulligan.stores.contract import Claimed, DelayedStats, LaneStats, Stats
 
 Row = tuple[Any, ...]
+# A failure as it is stored, in words.
+REASON = "{type}: {message}"
 
 
 def claimed(rows: list[Row], sources: Sequence[Source], worker: Worker) -> Claimed:
@@ -84,8 +86,10 @@ def facts(row: Sequence[Any]) -> Facts:
 def healths(document: list[Any]) -> dict[tuple[str, str], Health]:
     """The document of `health`."""
     return {
-        (queue, region): Health(int(good), int(bad), Breaker(is_open, since / 1e6, probes))
-        for queue, region, good, bad, is_open, since, probes in document
+        (queue, region): Health(
+            int(good), int(bad), Breaker(is_open, since / 1e6, probes, probed_at / 1e6)
+        )
+        for queue, region, good, bad, is_open, since, probes, probed_at in document
     }
 
 
@@ -126,7 +130,7 @@ def job(row: Row) -> Job:
         last_retry_at=seconds(last_retry_at),
         ended_at=seconds(ended_at),
         result=result,
-        last_failure_reason=None if last_failure is None else last_failure["message"],
+        last_failure_reason=None if last_failure is None else REASON.format_map(last_failure),
         cancel_reason=cancel_reason,
         trail=trail,
         unique_in=unique_in,

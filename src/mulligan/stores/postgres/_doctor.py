@@ -6,6 +6,7 @@ from typing import Any, Literal
 from mulligan.core.errors import StoreError
 from mulligan.stores.postgres._bells import Bells
 from mulligan.stores.postgres._connections import Connections
+from mulligan.stores.postgres._migrate import ENCODING
 
 Grade = Literal["ok", "warn", "bad"]
 Finding = tuple[Grade, str, str]
@@ -22,11 +23,16 @@ INDEXES = {
 
 SERVER = """
 SELECT current_setting('server_version_num')::integer, current_setting('server_version'),
+       current_setting('server_encoding'),
        current_setting('synchronous_commit'), current_setting('autovacuum'),
        extract(epoch FROM clock_timestamp())::float8,
        has_schema_privilege(%s::text, 'USAGE'),
-       (SELECT coalesce(bool_and(
-            has_table_privilege(c.oid, 'SELECT, INSERT, UPDATE, DELETE')), false)
+       (SELECT coalesce(bool_and(has_table_privilege(c.oid, 'SELECT')), false)
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = %s::text AND c.relkind = 'r'),
+       (SELECT coalesce(bool_and(has_table_privilege(c.oid, 'INSERT')
+                                 AND has_table_privilege(c.oid, 'UPDATE')
+                                 AND has_table_privilege(c.oid, 'DELETE')), false)
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = %s::text AND c.relkind = 'r'),
        (SELECT coalesce(bool_and(pg_has_role(c.relowner, 'USAGE')), false)
@@ -51,7 +57,7 @@ async def examine(connections: Connections, bells: Bells) -> list[Finding]:
     """Look at everything once; raises StoreUnavailableError if the server cannot be reached."""
     schema = connections.place.schema
     before = time.time()
-    [row] = await connections.run(SERVER, (schema,) * 3)
+    [row] = await connections.run(SERVER, (schema,) * 4)
     clock = (before + time.time()) / 2
     findings = list(_server(*row, clock=clock))
     valid = {name for [name] in await connections.run(VALID, (schema,))}
@@ -63,15 +69,20 @@ async def examine(connections: Connections, bells: Bells) -> list[Finding]:
 
 
 def _server(*facts: Any, clock: float) -> list[Finding]:
-    number, version, sync, autovacuum, now, usage, tables, owner = facts
+    number, version, encoding, sync, autovacuum, now, usage, reads, writes, owner = facts
     skew = abs(now - clock)
     return [
         ("ok", f"PostgreSQL {version}", "")
         if number >= OLDEST
         else ("bad", f"PostgreSQL {version} is too old", "upgrade to 13 or later"),
-        ("ok", "the role may read and write every table", "")
-        if usage and tables
-        else ("bad", "the role may not use every table", "GRANT USAGE and table privileges to it"),
+        ("ok", f"the database is encoded in {ENCODING}", "")
+        if encoding == ENCODING
+        else (
+            "bad",
+            f"the database is encoded in {encoding}: not every text can be stored and read",
+            f"CREATE DATABASE … ENCODING '{ENCODING}' TEMPLATE template0, and use that",
+        ),
+        _privileges(reads=usage and reads, writes=usage and writes),
         ("ok", "the role owns the tables", "")
         if owner
         else (
@@ -93,6 +104,15 @@ def _server(*facts: Any, clock: float) -> list[Finding]:
         if autovacuum == "on"
         else ("bad", "autovacuum is off: tables will grow", "set autovacuum = on"),
     ]
+
+
+def _privileges(*, reads: bool, writes: bool) -> Finding:
+    remedy = "GRANT USAGE and table privileges to it"
+    if reads and writes:
+        return ("ok", "the role may read and write every table", "")
+    if reads:
+        return ("warn", "the role may only read: enough to look, not to enqueue or work", remedy)
+    return ("bad", "the role may not read every table", remedy)
 
 
 def _indexes(missing: set[str]) -> Finding:

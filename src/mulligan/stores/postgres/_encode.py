@@ -10,7 +10,7 @@ from msgspec.structs import asdict, replace
 
 from mulligan.core.job import Attempt, Job, NewJob
 from mulligan.core.lane import Lane
-from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome, Returned
+from mulligan.core.outcome import Again, Cancelled, Dead, Done, Keyed, Later, Outcome, Returned
 from mulligan.core.plan import ClaimPlan, Gate, Running, Source
 from mulligan.stores.contract import Adopted
 from mulligan.stores.postgres._arrays import (
@@ -26,7 +26,7 @@ from mulligan.stores.postgres._arrays import (
 from mulligan.stores.postgres._statements import JOBS
 
 Column = TypeVar("Column", bound=str | bytes)
-KINDS: dict[type, int] = {Done: 1, Again: 2, Later: 3, Dead: 4, Returned: 5, Cancelled: 6}
+KINDS: dict[type, int] = {Done: 1, Again: 2, Later: 3, Dead: 4, Returned: 5, Keyed: 5, Cancelled: 6}
 
 
 def micros(seconds: float) -> int:
@@ -161,7 +161,10 @@ def outcome_arrays(outcomes: Sequence[Outcome], history_limit: int) -> tuple[Any
         numbers([None if lane is None else int(lane.priority) for lane in lanes]),
         texts([failure_json(o.failure) if isinstance(o, Again | Dead) else None for o in outcomes]),
         texts([plain(o.reason) if isinstance(o, Cancelled) else None for o in outcomes]),
-        texts([plain(o.trail) if isinstance(o, Again) else None for o in outcomes]),
+        texts([plain(o.trail) if isinstance(o, Again | Keyed) else None for o in outcomes]),
+        sparse(flags, [(o.free or None) if isinstance(o, Again) else None for o in outcomes]),
+        sparse(texts, [o.concurrency_key if isinstance(o, Keyed) else None for o in outcomes]),
+        sparse(numbers, [o.concurrency_limit if isinstance(o, Keyed) else None for o in outcomes]),
         history_limit,
         numbers([at for at, _ in following]) if following else None,
         *(job_columns([job for _, job in following]) if following else (None,) * len(JOBS)),

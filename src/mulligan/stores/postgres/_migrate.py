@@ -1,16 +1,24 @@
 """The schema: numbered files, applied once each, by one process at a time."""
 
+import logging
+from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from typing import NamedTuple
 
 from psycopg import sql
+from psycopg.errors import InsufficientPrivilege
 
 from mulligan.core.errors import StoreError
 from mulligan.stores.postgres._answering import Connection
 
+log = logging.getLogger("mulligan.store")
+
 HERE = files("mulligan.stores.postgres")
 LOCK = 0x6D756C6C  # "mull": who holds it migrates
 OLDEST_SERVER = 130000
+ENCODING = "UTF8"
 # Stands in the files for the name of the schema, where there can be no search path.
 SCHEMA = "@schema@"
 
@@ -46,36 +54,92 @@ def functions() -> list[Traversable]:
     return _sorted("sql")
 
 
+class Stored(NamedTuple):
+    """The version of a schema, 0 if there is none, and the digest of its functions."""
+
+    version: int
+    functions: str | None = None
+
+
+# Both are read once: while a process runs, a newer release may be installed over its files.
+@cache
 def newest() -> int:
     """The version of the schema that this release knows."""
     return len(tables())
 
 
+@cache
+def known() -> Stored:
+    """What this release makes."""
+    texts = b"\0".join(file.read_bytes() for file in functions())
+    return Stored(newest(), sha256(texts).hexdigest()[:16])
+
+
+def check_encoding(connection: Connection) -> None:
+    """Refuse a database that cannot hold every text, or takes bytes that are none."""
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != ENCODING:
+        raise StoreError(
+            f"database {connection.info.dbname!r} is encoded in {encoding}, and mulligan needs"
+            f" {ENCODING}; use another: CREATE DATABASE … ENCODING '{ENCODING}' TEMPLATE template0"
+        )
+
+
 async def migrate(connection: Connection, schema: str) -> None:
     """Bring the schema up to date; a schema of a newer release is refused.
 
-    Functions and views are made anew with every migration, so that they always fit the tables.
+    Functions and views are made anew with every migration, so that they always fit the tables, and
+    where another build of the same version made them.
     """
+    check_encoding(connection)
     if connection.info.server_version < OLDEST_SERVER:
         version = connection.info.server_version // 10000
         raise StoreError(f"PostgreSQL {version} is too old; mulligan needs 13 or later")
-    if await version_of(connection, schema) == newest():
+    stored = await stored_in(connection, schema)
+    if stored == known():
         return
-    with connection.patient():
-        await bring_up_to_date(connection, schema)
+    try:
+        with connection.patient():
+            await bring_up_to_date(connection, schema)
+    except InsufficientPrivilege:
+        if stored.version != newest():
+            raise
+        log.warning(
+            "the functions of schema %s are of another build of mulligan, and this role may not"
+            " make them anew; let their owner run: mulligan migrate",
+            schema,
+        )
+
+
+async def check_version(connection: Connection, schema: str) -> None:
+    """Refuse a schema that is not up to date: to bring it there is for who may write."""
+    check_encoding(connection)
+    version = (await stored_in(connection, schema)).version
+    if version > newest():
+        raise newer(schema, version)
+    if version < newest():
+        what = f"has version {version}, and this release reads {newest()}" if version else "is none"
+        remedy = "if mulligan should keep its jobs there, run: mulligan migrate"
+        raise StoreError(f"schema {schema!r} {what}; {remedy}")
+
+
+def newer(schema: str, version: int) -> StoreError:
+    """What is said of a schema of a newer release."""
+    return StoreError(
+        f"schema {schema!r} has version {version}, made by a newer mulligan; this one knows"
+        f" versions up to {newest()}: upgrade it, or use another ?schema="
+    )
 
 
 async def bring_up_to_date(connection: Connection, schema: str) -> None:
     """Apply what is missing, in one transaction."""
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (LOCK,))
-        version = await version_of(connection, schema)
+        stored = await stored_in(connection, schema)
+        version = stored.version
         if version > newest():
-            raise StoreError(
-                f"schema {schema!r} has version {version}, made by a newer mulligan; this one knows"
-                f" versions up to {newest()}: upgrade it, or use another ?schema="
-            )
-        if version == newest():
+            raise newer(schema, version)
+        if stored == known():
             return
         name = sql.Identifier(schema)
         if not await exists(connection, schema):
@@ -83,6 +147,8 @@ async def bring_up_to_date(connection: Connection, schema: str) -> None:
         await connection.execute(
             sql.SQL("SET LOCAL search_path TO {}, pg_catalog, pg_temp").format(name)
         )
+        # what stands between quotes is read as it is written, whatever this database is set to
+        await connection.execute("SET LOCAL standard_conforming_strings TO on")
         await connection.execute(
             "CREATE TABLE IF NOT EXISTS migration (version integer PRIMARY KEY,"
             " applied_at timestamptz NOT NULL DEFAULT clock_timestamp())"
@@ -93,6 +159,9 @@ async def bring_up_to_date(connection: Connection, schema: str) -> None:
             await connection.execute(text.encode(), prepare=False)
         for number in range(version + 1, newest() + 1):
             await connection.execute("INSERT INTO migration (version) VALUES (%s)", (number,))
+        await connection.execute(
+            "UPDATE migration SET functions = %s WHERE version = %s", known()[::-1]
+        )
 
 
 async def exists(connection: Connection, schema: str) -> bool:
@@ -101,8 +170,8 @@ async def exists(connection: Connection, schema: str) -> bool:
     return await cursor.fetchone() is not None
 
 
-async def version_of(connection: Connection, schema: str) -> int:
-    """The version of the stored schema, 0 if there is none."""
+async def stored_in(connection: Connection, schema: str) -> Stored:
+    """What the database has."""
     # asked of the catalogue itself: to_regclass may still answer from before the lock was ours
     cursor = await connection.execute(
         "SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
@@ -110,13 +179,15 @@ async def version_of(connection: Connection, schema: str) -> int:
         (schema,),
     )
     if await cursor.fetchone() is None:
-        return 0
-    table = sql.Identifier(schema, "migration")
+        return Stored(0)
+    # asked as a whole row, as earlier versions have no column for the digest
     cursor = await connection.execute(
-        sql.SQL("SELECT coalesce(max(version), 0) FROM {}").format(table)
+        sql.SQL(
+            "SELECT version, to_jsonb(m)->>'functions' FROM {} m ORDER BY version DESC LIMIT 1"
+        ).format(sql.Identifier(schema, "migration"))
     )
     row = await cursor.fetchone()
-    return int(row[0]) if row else 0
+    return Stored(*row) if row else Stored(0)
 
 
 def _sorted(folder: str) -> list[Traversable]:

@@ -18,8 +18,15 @@ PLAN = (
 )
 OUTCOMES = (
     *("smallint[]", "text[]", "bigint[]", "bytea[]", "bigint[]", "text[]", "smallint[]"),
-    *("jsonb[]", "text[]", "text[]", "integer", "integer[]"),
+    *("jsonb[]", "text[]", "text[]", "boolean[]", "text[]", "integer[]", "integer", "integer[]"),
 )
+
+# The columns of `every_job`, with nothing for a body and a result.
+LEAN = """id, queue, task, region, priority, status, scope, lane_priority, due, sequence, token,
+    retry_count, replay, snoozes, created_at, ''::bytea, unique_key, concurrency_key,
+    concurrency_limit, held, expires_at, worker, worker_region, started_at, last_retry_at, ended_at,
+    NULL::bytea, cancel_reason, trail, unique_in, awaits, gather, gather_place, place, failures,
+    last_failure, dead"""
 
 CALLS: dict[str, tuple[str, ...]] = {
     "receive": (*NOW, *JOBS),
@@ -41,13 +48,16 @@ CALLS: dict[str, tuple[str, ...]] = {
     "pause": ("text", "boolean"),
     "count": (*NOW, "bigint", "bigint", "text[]", "text[]", "text[]", "float8[]"),
     "tallies": (*NOW, "bigint"),
-    "switch": (*NOW, "text", "text", "boolean", "bigint", "integer", "boolean", "integer"),
+    "switch": (
+        *(*NOW, "text", "text", "boolean", "bigint", "integer", "bigint"),
+        *("boolean", "integer", "bigint", "boolean"),
+    ),
     "note": (*NOW, "text", "bytea", "bigint"),
     "notes": (*NOW, "text"),
     "get": ("text",),
     "arrivals": ("text",),
     "history": ("text",),
-    "page": ("text", "text", "text", "text", "text", "bigint", "integer"),
+    "page": (*("text",) * 5, "bigint", "integer", "bigint", "integer"),
     "stats": NOW,
     "depth": (*NOW, "text", "integer"),
     "ahead": ("text",),
@@ -78,6 +88,8 @@ class Statements(dict[str, str]):
             )
             for function, kinds in CALLS.items()
         )
+        self["lean_page"] = self["page"].replace("*", LEAN, 1)
+        self["place_of_page"] = self["page"].replace("*", "place", 1)
         self._commit = f"{name}.commit({places(CALLS['commit'])})"
         # Nothing but the end of the transaction follows, and what the job locked others wait for:
         # a client that was stopped right here is not waited for any longer than this.

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from mulligan.core.errors import UnknownJobError
+from mulligan.core.errors import StoreError, UnknownJobError
 from mulligan.core.facts import Facts, QueueSettings
-from mulligan.core.health import SLOT, WINDOW, Breaker, Health
+from mulligan.core.health import SLOT, WINDOW, Breaker, Health, changes_plans
 from mulligan.core.job import Attempt, Claim, Enqueued, Job, Lease, NewJob
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Done, Outcome
@@ -17,6 +17,7 @@ from mulligan.core.settings import check_batch
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batches_of
 from mulligan.stores.contract import (
+    LOOKS,
     Adopted,
     Beat,
     Claimed,
@@ -35,7 +36,7 @@ from mulligan.stores.postgres._bells import Bells
 from mulligan.stores.postgres._commit import Committer
 from mulligan.stores.postgres._connections import Connections, TooLargeError
 from mulligan.stores.postgres._encode import micros
-from mulligan.stores.postgres._migrate import migrate
+from mulligan.stores.postgres._migrate import check_version, migrate
 from mulligan.stores.postgres._sender import Sender
 from mulligan.stores.postgres._statements import Statements
 from mulligan.stores.postgres._sweep import Sweeper
@@ -69,15 +70,19 @@ class PostgresStore:
         self._sweeper = Sweeper(self._connections)
         self._committer = Committer(self._connections, self._statements)
         self._sender = Sender(self._connections, self._statements, self._now)
-        self._working = Connections(self._place)
-        self._working.pooled = True  # nothing is prepared: work may send several statements at once
+        # nothing is prepared: work may send several statements at once
+        self._working = Connections(self._place, prepares=False)
         self._within = Within(self._working, self._statements, self._now)
 
-    async def open(self) -> None:
+    async def open(self, *, read_only: bool = False) -> None:
         """Connect, look what stands in between, and bring the schema up to date."""
+        self._connections.read_only = read_only
 
         async def prepare(connection: Connection) -> bool:
-            await migrate(connection, self._place.schema)
+            if read_only:
+                await check_version(connection, self._place.schema)
+            else:
+                await migrate(connection, self._place.schema)
             row = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
             return row is not None and row[0] == connection.info.backend_pid
 
@@ -89,7 +94,9 @@ class PostgresStore:
             await self._connections.close()
         self._connections.pooled = False
         if not direct and not (self._place.listen and await self._bells.test()):
-            self._connections.pooled = self._claiming.pooled = True
+            for connections in (self._connections, self._claiming, self._working):
+                connections.pooled = True
+            await self._check_arrays()
             self._bells.listen = False
             log.warning(
                 "a connection pooler hands transactions of %s to changing server processes: no"
@@ -98,6 +105,15 @@ class PostgresStore:
             )
         elif not self._place.listen:
             log.info("listen=off: workers poll %s instead of being woken", self._place.shown)
+
+    async def _check_arrays(self) -> None:
+        """Refuse sessions of a pooler's, which are not ours to change, that read NULL as a text."""
+        [[nulls]] = await self._connections.run("SELECT current_setting('array_nulls')")
+        if nulls != "on":
+            raise StoreError(
+                f"array_nulls is {nulls} at {self._place.shown}, and must be on; behind a pooler it"
+                " is for the database to say: ALTER DATABASE … SET array_nulls = on"
+            )
 
     async def close(self) -> None:
         """Let go of all connections."""
@@ -233,7 +249,8 @@ class PostgresStore:
         [[done]] = await self._call(
             "switch",
             *(queue, region, before.open, micros(before.since), before.probes),
-            *(after.open, after.probes),
+            *(micros(before.probed_at), after.open, after.probes, micros(after.probed_at)),
+            changes_plans(before, after),
         )
         return bool(done)
 
@@ -254,16 +271,30 @@ class PostgresStore:
         rows = await self._connections.run(self._statements["history"], (job,))
         return [_decode.attempt(failure) for [failure] in rows]
 
-    async def page(self, selection: Selection, limit: int, after: str | None = None) -> Page:
+    async def page(
+        self,
+        selection: Selection,
+        limit: int,
+        after: str | None = None,
+        *,
+        bodies: bool = True,
+        looks: int = LOOKS,
+    ) -> Page:
+        wanted = (selection.status, selection.queue, selection.region, selection.task)
+        below = LAST_PLACE if after is None else place_after(after)
+        last: int | None = None
+        if selection.text is not None:  # down to the last of those that it is sought in
+            one = (*wanted, None, below, 1, -LAST_PLACE, looks - 1)
+            for [place] in await self._connections.run(self._statements["place_of_page"], one):
+                last = place
         rows = await self._connections.run(
-            self._statements["page"],
-            (
-                *(selection.status, selection.queue, selection.region, selection.task),
-                *(selection.text, LAST_PLACE if after is None else place_after(after), limit + 1),
-            ),
+            self._statements["page" if bodies else "lean_page"],
+            (*wanted, selection.text, below, limit + 1, -LAST_PLACE if last is None else last, 0),
         )
-        more = str(_decode.place(rows[limit - 1])) if len(rows) > limit else None
-        return Page([_decode.job(row) for row in rows[:limit]], more)
+        if len(rows) > limit:
+            last = _decode.place(rows[limit - 1])
+        jobs = [_decode.job(row) for row in rows[:limit]]
+        return Page(jobs, None if last is None else str(last))
 
     async def stats(self) -> Stats:
         [[document]] = await self._call("stats")

@@ -1,6 +1,6 @@
 """What a store's URL says: where the server is, and which options are ours."""
 
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from msgspec import Struct
 
@@ -38,7 +38,7 @@ def read_url(url: str) -> Place:
     host = parts.netloc.rpartition("@")[2] or "the default socket"
     secrets = [value for name, value in rest if name == "password"]
     return Place(
-        parts._replace(query=urlencode(rest)).geturl(),
+        parts._replace(query=urlencode(rest, quote_via=quote)).geturl(),
         f"{host}{parts.path}",
         schema,
         listen == "on",

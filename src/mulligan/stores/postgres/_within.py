@@ -57,7 +57,7 @@ class Within:
                     transaction.force_rollback = failure is not None or verdict != "written"
         except psycopg.Error as error:
             if failure is None:
-                raise self._connections.translated(error) from None
+                raise await self._connections.explained(error) from None
         if failure is not None:
             raise failure
         return verdict

@@ -13,6 +13,8 @@ from mulligan.core.names import check_name
 OWN = ("prefix", "wait_replicas", "wait_timeout")
 DEFAULT_PREFIX = "mulligan"
 DEFAULT_WAIT = 1.0
+# Valkey's own words, and what the driver calls the same.
+VALKEY = {"valkey": "redis", "valkeys": "rediss"}
 
 
 class Address(Struct, frozen=True):
@@ -39,9 +41,12 @@ def read_address(url: str) -> Address:
                 " or an option of the driver redis-py"
             )
             raise InvalidError(message)
+    name = "valkey" if parts.scheme in VALKEY else "redis"
     return Address(
-        url=parts._replace(query=urlencode(others)).geturl(),
-        shown=f"redis at {parts.netloc.rpartition('@')[2] or parts.path}",
+        url=parts._replace(
+            scheme=VALKEY.get(parts.scheme, parts.scheme), query=urlencode(others)
+        ).geturl(),
+        shown=f"{name} at {parts.netloc.rpartition('@')[2] or parts.path}",
         tag=f"{{{check_prefix(own.get('prefix', DEFAULT_PREFIX))}}}",
         wait_replicas=check_count(own.get("wait_replicas", "0")),
         wait_timeout=check_timeout(own.get("wait_timeout", str(DEFAULT_WAIT))),

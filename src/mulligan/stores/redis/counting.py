@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
-from mulligan.core.health import CLOSED, Breaker, Health
+from mulligan.core.health import CLOSED, Breaker, Health, changes_plans
 from mulligan.stores.contract import Count, Tallies
 from mulligan.stores.redis.encoding import escape
 from mulligan.stores.redis.server import Value
@@ -47,13 +47,27 @@ def breaker_of(text: str) -> Breaker:
     """A breaker as it is kept; one that was never switched is closed."""
     if not text:
         return CLOSED
-    position, since, probes = text.split()
-    return Breaker(position == "open", float(since), int(probes))
+    position, since, probes, probed_at = text.split()
+    return Breaker(position == "open", float(since), int(probes), float(probed_at))
+
+
+def switch_values(before: Breaker, after: Breaker) -> tuple[str | int, ...]:
+    """What switch.lua reads after the place."""
+    return (
+        *(position(before), repr(float(before.since)), before.probes, seconds(before)),
+        *(position(after), after.probes, seconds(after)),
+        int(changes_plans(before, after)),
+    )
 
 
 def position(breaker: Breaker) -> str:
     """The word by which a breaker is kept."""
     return "open" if breaker.open else "closed"
+
+
+def seconds(breaker: Breaker) -> str:
+    """When the last probe started, as it is kept."""
+    return repr(float(breaker.probed_at))
 
 
 def tallies_of(answer: list[list[bytes]]) -> Tallies:

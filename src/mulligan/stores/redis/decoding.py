@@ -61,7 +61,7 @@ def job_of(id_: str, row: list[Any]) -> Job:
         known = dict(zip(cells[::2], cells[1::2], strict=True))
         ended = known.get(b"ended", b"pending").decode(errors="replace")
         status = cast("Status", "processing" if lease else ended)
-        reason = attempt_of(failure).message if failure else None
+        reason = attempt_of(failure).reason if failure else None
         return Job(
             id_, "", "", "", 0, status, "", 0, 0.0, 0, 0, 0, 0, 0, 0.0, text,
             last_failure_reason=reason,
@@ -124,7 +124,7 @@ def read_job(id_: str, row: list[Any]) -> Job:
         last_retry_at=last_retry_at,
         ended_at=ended_at,
         result=result,
-        last_failure_reason=attempt_of(failure).message if failure else None,
+        last_failure_reason=attempt_of(failure).reason if failure else None,
         cancel_reason=text("cancel_reason"),
         trail=known.get("trail", b"").decode(errors="replace"),
         unique_in=text("unique_in"),

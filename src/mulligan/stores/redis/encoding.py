@@ -13,7 +13,7 @@ from msgspec import Struct
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import NewJob
 from mulligan.core.lane import Lane, Priority
-from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome, Returned
+from mulligan.core.outcome import Again, Cancelled, Dead, Done, Keyed, Later, Outcome, Returned
 from mulligan.core.plan import ClaimPlan, Gate, Group, Rate, Running, Source, Take
 from mulligan.stores.redis.server import Value
 
@@ -137,17 +137,18 @@ def outcome_values(outcome: Outcome) -> list[Value]:
         case Done(_, result, following):
             values, kept = runs_values(following), [] if result is None else [result]
             return ["w" if kept else "n", *kept, len(values), *values]
-        case Again(_, lane, delay, failure, trail):
-            return ["a", lane_name(Lane(*lane)), repr(float(delay)), JSON.encode(failure), trail]
+        case Again(_, lane, delay, failure, trail, free):
+            values = [lane_name(Lane(*lane)), repr(float(delay)), JSON.encode(failure), trail]
+            return ["f" if free else "a", *values]
         case Later(_, delay):
             return ["l", repr(float(delay))]
         case Dead(_, failure, following):
             values = runs_values(following)
             return ["x", JSON.encode(failure), len(values), *values]
-        case Returned():
-            return ["r"]
-        case Cancelled(_, reason):
-            return ["c", reason]
+        case Keyed(_, key, limit, trail):
+            return ["k", key, limit, trail]
+        case Returned() | Cancelled():
+            return ["r"] if isinstance(outcome, Returned) else ["c", outcome.reason]
 
 
 class Shape(Struct, frozen=True):

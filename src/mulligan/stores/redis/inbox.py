@@ -7,17 +7,18 @@ inbox, so that a document is a job a moment after it was pushed.
 import asyncio
 import logging
 import uuid
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
+from mulligan.core.depth import check_depth
 from mulligan.core.durations import check_seconds
 from mulligan.core.errors import InvalidError, StoreError
-from mulligan.core.job import Body, NewJob, encode
-from mulligan.core.lane import Priority
+from mulligan.core.job import NewJob, encode
+from mulligan.core.lane import ANYWHERE, PriorityWord, priority_of
 from mulligan.core.names import check_name, check_region
-from mulligan.core.retry import PRESETS, Retry
+from mulligan.core.retry import Retry, preset
 from mulligan.core.settings import Settings
 from mulligan.stores.redis.encoding import JSON, runs_values
 from mulligan.stores.redis.server import Server, Value, end
@@ -26,7 +27,6 @@ BATCH = 100
 REFUSALS_KEPT = 1000
 BLOCK_SECONDS = 30.0
 RETRY_SECONDS = 1.0
-PRIORITIES = {"normal": Priority.NORMAL, "urgent": Priority.URGENT, 0: 0, 2: 2}
 
 log = logging.getLogger("mulligan")
 
@@ -38,9 +38,9 @@ class Document(Struct, forbid_unknown_fields=True):
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     queue: str = "default"
-    region: str = "default"
+    region: str = ANYWHERE
     delay: float = 0.0
-    priority: Literal["normal", "urgent", 0, 2] = "normal"
+    priority: PriorityWord = "normal"
     id: str | None = None
     unique_key: str | None = None
     retry: Retry | str | None = None
@@ -51,22 +51,16 @@ DOCUMENT = msgspec.json.Decoder(Document)
 
 def read_document(text: bytes) -> NewJob:
     """The job that a document asks for; InvalidError says what is wrong with it."""
+    check_depth("an argument", text, around=2)
     try:
         document = DOCUMENT.decode(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         message = f"the document is no job: {error}"
         raise InvalidError(message) from error
     check_name("task", document.task)
     if document.unique_key is not None:
         check_name("unique_key", document.unique_key)
-    body = encode(
-        Body(
-            document.task,
-            Raw(encode(document.args)),
-            Raw(encode(document.kwargs)),
-            Raw(encode(retry_of(document.retry))),
-        )
-    )
+    body = body_of(document)
     limit = Settings().payload_limit
     if len(body) > limit:
         message = f"the payload has {len(body)} bytes; at most {limit} are taken"
@@ -77,20 +71,25 @@ def read_document(text: bytes) -> NewJob:
         task=document.task,
         body=body,
         region=check_region(document.region),
-        priority=int(PRIORITIES[document.priority]),
+        priority=priority_of(document.priority),
         delay=check_seconds("delay", document.delay),
         unique_key=document.unique_key,
     )
 
 
-def retry_of(given: Retry | str | None) -> Retry:
-    """The policy that is meant: given in full, by the name of a preset, or the default one."""
-    if isinstance(given, Retry):
-        return given
-    if given is not None and given not in PRESETS:
-        message = f"retry {given!r} is not one of {', '.join(PRESETS)}"
-        raise InvalidError(message)
-    return PRESETS[given or "default"]
+def body_of(document: Document) -> bytes:
+    """The body, with what the document says; what it leaves out is its task's to say."""
+    given = [name for name in ("id", "retry") if getattr(document, name) is not None]
+    body: dict[str, Any] = {
+        "task": document.task,
+        "args": document.args,
+        "kwargs": document.kwargs,
+        "given": given,
+    }
+    if document.retry is not None:
+        said = document.retry
+        body["retry"] = preset(said) if isinstance(said, str) else said
+    return encode(body)
 
 
 class Inbox:

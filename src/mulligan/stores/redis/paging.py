@@ -15,7 +15,9 @@ PIECE = 200
 Read = Callable[..., Awaitable[Any]]
 
 
-async def read_page(read: Read, selection: Selection, limit: int, after: str | None) -> Page:
+async def read_page(
+    read: Read, selection: Selection, limit: int, after: str | None, *, bodies: bool, looks: int
+) -> Page:
     """The newest `limit` jobs that match, below the place `after`."""
     found: list[tuple[str, Job]] = []
     # A lone failed queue has an index of its own, however many jobs there are beside.
@@ -28,16 +30,23 @@ async def read_page(read: Read, selection: Selection, limit: int, after: str | N
         escape(selection.queue or ""),
         escape(selection.region or ""),
         selection.task or "",
+        int(bodies),
     )
-    while below and len(found) <= limit:
+    looked, last = 0, None
+    while below and len(found) <= limit and last is None:
         following, *rows = await read("page", index, below, PIECE, *wanted)
         for id_, place, *row in rows:
+            looked += 1
             if says(row[-1], selection.text):
                 found.append((place.decode(), job_of(id_.decode(), row)))
+            if selection.text is not None and looked == looks:
+                last = place.decode()
+                break
         below = f"({following.decode()}" if following else ""
     page = found[:limit]
-    more = len(found) > limit and page
-    return Page([job for _, job in page], page[-1][0] if more else None)
+    if len(found) > limit and page:
+        last = page[-1][0]
+    return Page([job for _, job in page], last)
 
 
 def says(failure: bytes, text: str | None) -> bool:
@@ -46,5 +55,4 @@ def says(failure: bytes, text: str | None) -> bool:
         return True
     if not failure:
         return False
-    attempt = attempt_of(failure)
-    return text in f"{attempt.type}: {attempt.message}"
+    return text in attempt_of(failure).reason

@@ -14,6 +14,8 @@ INCLUDE = re.compile(r"^-- include: (.+)$", re.MULTILINE)
 # outside of the function around, but searches all names in use for one that lies in it.
 INNER, OUTER = "return (function()", "end)()"
 COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
+# What the base calls the server by, and what stands in for it.
+CALL, AROUND = "redis.call,", "call_around,"
 WORD = re.compile(r"\w+")
 FUNCTION = re.compile(r"^local function (\w+)\([^)]*\)\n.*?^end\n", re.MULTILINE | re.DOTALL)
 
@@ -27,8 +29,11 @@ class Script(Struct, frozen=True):
 
 
 @cache
-def script(name: str) -> Script:
-    """The script of this operation, with what it includes before it, each part once."""
+def script(name: str, *, around: bool = False) -> Script:
+    """The script of this operation, with what it includes before it, each part once.
+
+    One that reads `around` what is of another kind than it should be finds nothing there.
+    """
     text = read(f"{name}.lua")
     first, include_last, rest = text.rpartition("-- include: ")
     parts: dict[str, str] = {}
@@ -37,7 +42,10 @@ def script(name: str) -> Script:
     include(text, parts)
     shared = list(parts.values())
     inside = [INNER, *shared[outer:], include_last + rest, OUTER]
-    source = without_unused("\n".join([*shared[:outer], first, *inside])).encode()
+    text = without_unused("\n".join([*shared[:outer], first, *inside]))
+    if around:
+        text = read("shared/around.lua") + text.replace(CALL, AROUND, 1)
+    source = text.encode()
     return Script(name, source, hashlib.sha1(source, usedforsecurity=False).hexdigest())
 
 

@@ -7,15 +7,15 @@ from typing import Any, TypeVar
 
 from hiredis import pack_command
 from redis import exceptions as driver
-from redis.asyncio import ConnectionPool
+from redis.asyncio import Connection, ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import RedisError
 
 from mulligan.core.errors import MulliganError, StoreError, StoreUnavailableError
 from mulligan.stores.redis.address import Address
-from mulligan.stores.redis.scripts import script
-from mulligan.stores.redis.wire import Wire
+from mulligan.stores.redis.scripts import Script, script
+from mulligan.stores.redis.wire import AnswerError, Wire
 
 Value = str | bytes | int | float
 T = TypeVar("T")
@@ -26,25 +26,21 @@ ANSWER_WITHIN = 5.0
 LONGEST_BLOCK = 3600.0
 # How long after its time a blocking read may still be answered before the server counts as gone.
 GRACE = 5.0
-# The first word of an answer that says: not now.
-PASSING = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MISCONF", "NOREPLICAS")
+# How often a command that was not carried out is sent to where it belongs.
+ATTEMPTS = 3
 
-# What an error of the driver means, the special before the general.
-MEANINGS: tuple[tuple[type[Exception], type[StoreError], str], ...] = (
-    (
-        driver.AuthenticationError,
-        StoreError,
-        "refused the user or password; check the store's URL",
-    ),
-    (
-        driver.OutOfMemoryError,
-        StoreError,
-        "is out of memory and took none of this batch; raise maxmemory, or let workers finish",
-    ),
-    (driver.ReadOnlyError, StoreUnavailableError, "is a replica that takes no writes"),
-    (driver.TimeoutError, StoreUnavailableError, "did not answer in time"),
-    (TimeoutError, StoreUnavailableError, "did not answer in time"),
-)
+# What an answer means, by its first word.
+NOT_NOW = ["LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MISCONF", "NOREPLICAS"]
+WRONG_USER = ["NOAUTH", "WRONGPASS"]
+# This node was the primary, or held the keys, and is or does no longer; nothing was done.
+ELSEWHERE = ["READONLY", "MOVED"]
+# It broke off a read that blocked, for the same reason.
+BROKEN_OFF = "UNBLOCKED"
+
+REFUSED_USER = "refused the user or password; check the store's URL"
+FULL = "is out of memory and took none of this batch; raise maxmemory, or let workers finish"
+REPLICA = "is a replica that takes no writes"
+LATE = "did not answer in time"
 
 
 class Server:
@@ -52,24 +48,38 @@ class Server:
 
     def __init__(self, address: Address) -> None:
         self.address = address
+        # Whether the server tells scripts that only read from others.
+        self.knows_readers = False
+        # The node of a cluster that holds the keys, where another than the URL's is known to.
+        self._node: ConnectionPool | None = None
         self._wires: set[Wire] = set()
         self._idle: list[Wire] = []
 
-    async def run(self, name: str, *values: Value, writes: bool = True) -> Any:
+    async def run(self, name: str, *values: Value) -> Any:
         """Run a script, in one round trip unless the server has to be sent its text first.
 
-        Nothing is sent twice here: whether the server ran a script whose answer was lost is for
-        the caller to find out.
+        Nothing is sent again that may have been done: whether the server ran a script whose answer
+        was lost is for the caller to find out.
         """
-        made = script(name)
-        words: list[Value] = ["EVALSHA", made.sha, 1, self.address.tag, *values]
+        return await self._evaluate(script(name), values, writes=True)
+
+    async def read(self, name: str, *values: Value, around: bool = False) -> Any:
+        """Run a script that only reads, `around` what is of another kind than it should be.
+
+        A server that knows such scripts refuses to let one write, and needs no right to.
+        """
+        return await self._evaluate(script(name, around=around), values, writes=False)
+
+    async def _evaluate(self, made: Script, values: Sequence[Value], *, writes: bool) -> Any:
+        kind = "_RO" if self.knows_readers and not writes else ""
+        words: list[Value] = [f"EVALSHA{kind}", made.sha, 1, self.address.tag, *values]
         try:
             return await self._send(words, writes=writes)
-        except NoScriptError:
-            words[:2] = ["EVAL", made.source]
-            return await self._answer(self._send(words, writes=writes))
-        except (RedisError, OSError) as error:
-            raise self.explained(error) from error
+        except (AnswerError, RedisError, OSError) as error:
+            if not (isinstance(error, AnswerError) and error.code == "NOSCRIPT"):
+                raise self.explained(error) from error
+        words[:2] = [f"EVAL{kind}", made.source]
+        return await self._answer(self._send(words, writes=writes))
 
     async def _send(self, words: Sequence[Value], *, writes: bool) -> Any:
         packed = [pack(words)]
@@ -88,8 +98,15 @@ class Server:
         return answer
 
     async def _exchange(self, packed: Sequence[bytes], patience: float | None) -> list[Any]:
-        wire = self._free_wire() or await self._connect()
-        return await self._over(wire, packed, patience)
+        """Send commands and give their answers, from the node that they are for."""
+        for left in reversed(range(ATTEMPTS)):
+            wire = self._free_wire() or await self._connect()
+            try:
+                return await self._over(wire, packed, patience)
+            except AnswerError as error:
+                if not left or error.code not in ELSEWHERE:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
 
     async def _over(self, wire: Wire, packed: Sequence[bytes], patience: float | None) -> list[Any]:
         try:
@@ -97,9 +114,31 @@ class Server:
         finally:
             self._idle.append(wire)
         for answer in answers:
-            if isinstance(answer, RedisError):
+            if isinstance(answer, AnswerError):
+                self._heed(answer)
                 raise answer
         return answers
+
+    def _heed(self, error: AnswerError) -> None:
+        """Connect anew, and to where the server says, if the error says that it is elsewhere.
+
+        After a failover the same name leads to another server, but no connection that is there.
+        """
+        if not is_elsewhere(error):
+            return
+        while self._idle:
+            wire = self._idle.pop()
+            wire.close()
+            self._wires.discard(wire)
+        if error.code == "MOVED" and issubclass(self._home.connection_class, Connection):
+            host, port = place_of(error)
+            at = {
+                "host": host or self._driver.connection_kwargs.get("host", "localhost"),
+                "port": port,
+            }
+            self._node = ConnectionPool(
+                self._home.connection_class, **{**self._home.connection_kwargs, **at}
+            )
 
     def _free_wire(self) -> Wire | None:
         while self._idle:
@@ -119,6 +158,8 @@ class Server:
             await end(connecting)
             await connection.disconnect(nowait=True)
             raise
+        if connecting.exception() is not None:
+            self._node = None  # the URL's own will know who holds the keys now
         connecting.result()
         wire = Wire(connection)
         self._wires.add(wire)
@@ -151,18 +192,25 @@ class Server:
             await self._over(wire, [packed], until - clock())
         except TimeoutError:
             return
-        except (RedisError, OSError) as error:
+        except (AnswerError, RedisError, OSError) as error:
+            if isinstance(error, AnswerError) and is_elsewhere(error):
+                return  # what comes next goes where this says
             raise self.explained(error) from error
 
     async def _answer(self, answer: Awaitable[T]) -> T:
         try:
             return await answer
-        except (RedisError, OSError) as error:
+        except (AnswerError, RedisError, OSError) as error:
             raise self.explained(error) from error
 
-    @cached_property
+    @property
     def _driver(self) -> ConnectionPool:
         """What makes connections; it keeps none."""
+        return self._node or self._home
+
+    @cached_property
+    def _home(self) -> ConnectionPool:
+        """What makes connections to where the URL says."""
         replicas = self.address.wait_timeout if self.address.wait_replicas else 0.0
         defaults: dict[str, Any] = {
             "protocol": 2,
@@ -175,7 +223,7 @@ class Server:
     @cached_property
     def _patience(self) -> float:
         """How long the answer to a command is waited for."""
-        return float(self._driver.connection_kwargs["socket_timeout"])
+        return float(self._home.connection_kwargs["socket_timeout"])
 
     async def close(self) -> None:
         """Close every connection; the next command opens new ones."""
@@ -186,16 +234,50 @@ class Server:
         await asyncio.sleep(0)  # their sockets are closed by the loop
 
     def explained(self, error: Exception) -> MulliganError:
-        """The driver's error in our own words, which never hold a password."""
+        """The driver's or the server's error in our own words, which never hold a password."""
         shown = self.address.shown
-        for kind, make, sentence in MEANINGS:
-            if isinstance(error, kind):
-                return make(f"{shown} {sentence}")
+        if isinstance(error, AnswerError):
+            make, sentence = meaning_of(error, self.address.tag)
+            return make(f"{shown} {sentence}")
+        if isinstance(error, driver.AuthenticationError):
+            return StoreError(f"{shown} {REFUSED_USER}")
+        if isinstance(error, driver.TimeoutError | TimeoutError):
+            return StoreUnavailableError(f"{shown} {LATE}")
         if isinstance(error, driver.ConnectionError | OSError):
             return StoreUnavailableError(f"{shown} cannot be reached: {reason(error)}")
-        if str(error).startswith(PASSING):
-            return StoreUnavailableError(f"{shown} cannot answer now: {error}")
         return StoreError(f"{shown} refused: {error}")
+
+
+def meaning_of(error: AnswerError, tag: str) -> tuple[type[StoreError], str]:
+    """What the server said, in a sentence about it."""
+    match error.code:
+        case code if code in WRONG_USER:
+            return StoreError, REFUSED_USER
+        case "OOM":
+            return StoreError, FULL
+        case "MOVED" | "ASK":
+            verb = "gave" if error.code == "MOVED" else "is giving"
+            host, port = place_of(error)
+            whom = f"the node at {host or 'its own host'}:{port}"
+            return StoreUnavailableError, f"{verb} the cluster's slot of the keys {tag}:* to {whom}"
+        case _ if is_elsewhere(error):
+            return StoreUnavailableError, REPLICA
+        case code if code in NOT_NOW:
+            return StoreUnavailableError, f"cannot answer now: {error}"
+    return StoreError, f"refused: {error}"
+
+
+def is_elsewhere(error: AnswerError) -> bool:
+    """Whether the server says that it is not, or no longer, the one to ask."""
+    if error.code in ELSEWHERE or error.code == BROKEN_OFF:
+        return True
+    return str(error).startswith("WAIT cannot be used with replica")
+
+
+def place_of(error: AnswerError) -> tuple[str, int]:
+    """The host and port that a node of a cluster refers to; no host if it is that node's own."""
+    host, _, port = str(error).split(" ")[2].rpartition(":")
+    return host.strip("?"), int(port)
 
 
 def pack(words: Sequence[Value]) -> bytes:

@@ -15,6 +15,7 @@ from mulligan.core.settings import BATCH_LIMIT, check_batch
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batch_by_batch
 from mulligan.stores.contract import (
+    LOOKS,
     Adopted,
     Beat,
     Claimed,
@@ -43,7 +44,7 @@ from mulligan.stores.redis.paging import read_page
 from mulligan.stores.redis.server import Server, Value
 from mulligan.stores.redis.spoilt import is_of_other_kind, set_aside
 
-LAYOUT, MOVED_LAYOUT = "2", "1"
+LAYOUT, MOVED_LAYOUTS = "3", ("1", "2")
 KEEP_DEAD_WORKERS = 86_400.0
 
 
@@ -62,16 +63,23 @@ class RedisStore:
         # Who last claimed here, and so is likely to hold what is committed here.
         self._worker = ""
 
-    async def open(self) -> None:
+    async def open(self, *, read_only: bool = False) -> None:
         info = doctor.parse_info(await self._server.command("INFO"))
         level, sentence, remedy = doctor.version_finding(info)
         if level == "bad":
             raise StoreError(f"{self._server.address.shown}: {sentence}; {remedy}")
+        self._server.knows_readers = doctor.version_of(info) >= doctor.KNOWS_READERS
         key = f"{self._server.address.tag}:layout"
-        await self._server.command("SETNX", key, LAYOUT)
-        layout = (await self._server.command("GET", key)).decode()
-        while layout == MOVED_LAYOUT:
+        if not read_only:
+            await self._server.command("SETNX", key, LAYOUT)
+        layout = (await self._server.command("GET", key) or LAYOUT.encode()).decode()
+        while layout in MOVED_LAYOUTS and not read_only:
             layout = (await self._run("migrate", BATCH_LIMIT)).decode()
+        if layout in MOVED_LAYOUTS:
+            raise StoreError(
+                f"{self._server.address.shown} has keys of layout {layout}, and this release reads"
+                f" {LAYOUT}; run: mulligan migrate"
+            )
         if layout != LAYOUT:
             raise StoreError(
                 f"{self._server.address.shown} has keys of layout {layout}, and this release"
@@ -193,9 +201,8 @@ class RedisStore:
         return counting.tallies_of(await self._read("tallies"))
 
     async def switch(self, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
-        was = (counting.position(before), repr(float(before.since)), before.probes)
-        place, wanted = counting.place_name(queue, region), counting.position(after)
-        return bool(await self._run("switch", place, *was, wanted, after.probes))
+        values = counting.switch_values(before, after)
+        return bool(await self._run("switch", counting.place_name(queue, region), *values))
 
     async def note(self, key: str, value: bytes | None, keep: float) -> None:
         kept = () if value is None else (value,)
@@ -203,7 +210,7 @@ class RedisStore:
 
     async def notes(self, prefix: str) -> dict[str, bytes]:
         keys, values = await self._read("notes", prefix)
-        return dict(sorted(zip((key.decode() for key in keys), values, strict=True)))
+        return dict(zip((key.decode() for key in keys), values, strict=True))
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -212,17 +219,22 @@ class RedisStore:
         return None if found is None else decoding.job_of(job, found)
 
     async def arrivals(self, job: str) -> dict[int, bytes | None]:
-        key = f"{self._server.address.tag}:arrived:{job}"
-        return decoding.arrivals_of(await self._server.command("HGETALL", key))
+        return decoding.arrivals_of(await self._look("HGETALL", f"arrived:{job}"))
 
     async def history(self, job: str) -> list[Attempt]:
-        key = f"{self._server.address.tag}:history:{job}"
-        return [
-            decoding.attempt_of(entry) for entry in await self._server.command("LRANGE", key, 0, -1)
-        ]
+        entries = await self._look("LRANGE", f"history:{job}", 0, -1)
+        return [decoding.attempt_of(entry) for entry in entries]
 
-    async def page(self, selection: Selection, limit: int, after: str | None = None) -> Page:
-        return await read_page(self._read, selection, limit, after)
+    async def page(
+        self,
+        selection: Selection,
+        limit: int,
+        after: str | None = None,
+        *,
+        bodies: bool = True,
+        looks: int = LOOKS,
+    ) -> Page:
+        return await read_page(self._read, selection, limit, after, bodies=bodies, looks=looks)
 
     async def stats(self) -> Stats:
         return decoding.stats_of(await self._read("stats"))
@@ -265,16 +277,34 @@ class RedisStore:
         check_batch(len(jobs))
         return [done == 1 for done in await self._run(name, *values, *jobs)]
 
-    async def _read(self, name: str, *values: Value) -> Any:
-        return await self._run(name, *values, writes=False)
-
-    async def _run(self, name: str, *values: Value, writes: bool = True) -> Any:
+    async def _look(self, command: str, key: str, *values: Value) -> Any:
+        """What a plain command finds; nothing where another program keeps something else."""
         try:
-            return await self._server.run(name, self._now(), *values, writes=writes)
+            return await self._server.command(command, f"{self._server.address.tag}:{key}", *values)
+        except StoreError as error:
+            if not is_of_other_kind(error):
+                raise
+        return []
+
+    async def _read(self, name: str, *values: Value) -> Any:
+        """Run a script that only reads.
+
+        Where another program keeps something else than mulligan does, it finds nothing.
+        """
+        try:
+            return await self._server.read(name, self._now(), *values)
+        except StoreError as error:
+            if not is_of_other_kind(error):
+                raise
+        return await self._server.read(name, self._now(), *values, around=True)
+
+    async def _run(self, name: str, *values: Value) -> Any:
+        try:
+            return await self._server.run(name, self._now(), *values)
         except StoreError as error:
             if not (is_of_other_kind(error) and await set_aside(self._server, self._now())):
                 raise
-        return await self._server.run(name, self._now(), *values, writes=writes)
+        return await self._server.run(name, self._now(), *values)
 
     def _now(self) -> str:
         """The time of an injected clock; nothing where the server's own decides."""

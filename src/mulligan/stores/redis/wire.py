@@ -6,16 +6,34 @@ all the rest of it.
 """
 
 import asyncio
+import re
 from collections.abc import Sequence
 from typing import Any, cast
 
 from hiredis import ProtocolError, Reader
-from redis._parsers import BaseParser
+from redis import __version__ as driver_version
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as LostError
 
+from mulligan.core.errors import StoreError
+
 # What a reader gives for an answer of which a part has yet to come.
 INCOMPLETE = object()
+# Before Redis 7 an error that ends a script stands at the end of a sentence about the script.
+FROM_SCRIPT = re.compile(r"(?s)(?:ERR )?Error running script .*?: -([A-Z]+ .*)")
+
+
+class AnswerError(Exception):
+    """An error that the server answered, without what it says around one within a script.
+
+    `code` is its first word, by which the server names the kind.
+    """
+
+    def __init__(self, said: str) -> None:
+        found = FROM_SCRIPT.match(said)
+        text = said if found is None else found[1]
+        self.code = text.partition(" ")[0]
+        super().__init__(text.removeprefix("ERR "))
 
 
 class Wire(asyncio.Protocol):
@@ -27,14 +45,12 @@ class Wire(asyncio.Protocol):
 
     def __init__(self, connection: AbstractConnection) -> None:
         """Take over the transport of a connection that the driver has just made."""
-        writer = connection._writer  # noqa: SLF001 - the driver lends it to nobody
-        connection._reader = connection._writer = None  # noqa: SLF001 - nor may it close it now
-        assert writer is not None  # noqa: S101 - it is connected
-        self._writer = writer  # which closes the transport when it is forgotten
-        self._transport = cast("asyncio.Transport", writer.transport)
+        self._writer = writer_of(connection)  # which closes the transport when it is forgotten
+        connection._reader = connection._writer = None  # noqa: SLF001 - it may not close it now
+        self._transport = cast("asyncio.Transport", self._writer.transport)
         self._transport.set_protocol(self)
         self._loop = asyncio.get_running_loop()
-        self._reader = Reader(replyError=BaseParser.parse_error, notEnoughData=INCOMPLETE)
+        self._reader = Reader(replyError=AnswerError, notEnoughData=INCOMPLETE)
         self._answers: list[Any] = []
         self._waiting: asyncio.Future[None] | None = None
         self._expected = 0
@@ -105,3 +121,14 @@ class Wire(asyncio.Protocol):
     def _fail(self, error: Exception) -> None:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_exception(error)
+
+
+def writer_of(connection: AbstractConnection) -> asyncio.StreamWriter:
+    """The stream that the driver writes to, which it lends to nobody by a public name."""
+    writer = getattr(connection, "_writer", None)
+    if not isinstance(writer, asyncio.StreamWriter):
+        raise StoreError(
+            f"redis-py {driver_version} keeps its connections in another way than this mulligan"
+            " knows; run: pip install 'mulligan[redis]'"
+        )
+    return writer

@@ -34,7 +34,7 @@ def adopt_one(tx: Transaction, adopted: Adopted, place: int) -> bool:
     tx.db.executemany(_REMEMBER, [attempt_row(job.id, each, each.ended_at) for each in history])
     tx.db.executemany(_ARRIVE, [(job.id, at, result) for at, result in arrived.items()])
     if job.status == "failed":
-        tx.db.execute(_FAILED, (place, job.ended_at))
+        tx.db.execute(_FAILED, (job.ended_at, place))
     elif job.awaits:
         tx.db.execute(_AWAIT, (place, place))
     else:

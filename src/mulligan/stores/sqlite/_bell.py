@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from stat import S_ISSOCK
+from stat import S_ISDIR, S_ISSOCK
 
 from mulligan.stores.sqlite._url import Place
 
@@ -49,7 +49,7 @@ class Bell:
             for _ in range(ATTEMPTS):
                 if self._hearing is None:
                     with suppress(OSError):
-                        self._bind(folder_for(self._place.path))
+                        self._bind(make_folder(self._place.path))
         return self._address
 
     def _bind(self, folder: Path) -> None:
@@ -65,11 +65,19 @@ class Bell:
         self._hearing, self._address = hearing, address
 
     def ring(self, worker: str, address: str | None) -> bool:
-        """Wake the worker; False if nobody can ever hear it at this address."""
+        """Wake the worker; False if nobody can ever hear it at this address.
+
+        Anyone who writes to the database may have written the address: only a socket in the folder
+        of this database is rung or removed. A sleeper elsewhere looks by itself.
+        """
         self._check_process()
         if address is None or address == self._address:
             self._wake(worker)
             return True
+        if not self._is_in_folder(address):
+            return True
+        if not is_socket(address):
+            return False
         try:
             if self._telling is None:
                 self._telling = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -82,6 +90,10 @@ class Bell:
                 Path(address).unlink()
             return False
         return True
+
+    def _is_in_folder(self, address: str) -> bool:
+        folder = folder_of(self._place.path)
+        return Path(str(address)).parent == folder and is_plain_folder(folder)
 
     @contextmanager
     def waiting(self, worker: str) -> Iterator[asyncio.Event]:
@@ -154,20 +166,46 @@ class Bell:
         self._lock = threading.Lock()
 
 
-def folder_for(path: str) -> Path:
-    """The folder of the bells of this database, the same for every process that opens it."""
+def folder_of(path: str) -> Path:
+    """Where the bells of this database are, the same for every process that opens it."""
     real = os.path.realpath(path)
     beside = Path(f"{real}-bells")
     # room for a separator, a process id and eight random digits
     if len(os.fsencode(beside)) + 20 <= ADDRESS_LIMIT:
-        beside.mkdir(exist_ok=True)
         return beside
     name = f"mulligan-{sha256(os.fsencode(real)).hexdigest()[:16]}"
-    elsewhere = Path(tempfile.gettempdir()) / name
-    elsewhere.mkdir(mode=0o700, exist_ok=True)
-    if elsewhere.stat().st_uid != os.getuid():
-        raise PermissionError(f"{elsewhere} belongs to another user")
-    return elsewhere
+    return Path(tempfile.gettempdir()) / name
+
+
+def make_folder(path: str) -> Path:
+    """The folder of the bells of this database, made if there is none.
+
+    Raises OSError where a link or another user's folder has its name.
+    """
+    folder = folder_of(path)
+    is_beside = folder.parent == Path(os.path.realpath(path)).parent
+    folder.mkdir(mode=0o777 if is_beside else 0o700, exist_ok=True)
+    if not is_plain_folder(folder):
+        raise NotADirectoryError(f"{folder} is a link")
+    if not is_beside and folder.lstat().st_uid != os.getuid():
+        raise PermissionError(f"{folder} belongs to another user")
+    return folder
+
+
+def is_plain_folder(path: Path) -> bool:
+    """Whether a folder is here, and not a link to one."""
+    try:
+        return S_ISDIR(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def is_socket(address: str) -> bool:
+    """Whether a socket is here, and not a link to one."""
+    try:
+        return S_ISSOCK(os.lstat(address).st_mode)
+    except (OSError, ValueError):  # a ValueError if no path can be spelled so
+        return False
 
 
 def sweep(folder: Path) -> None:
@@ -176,7 +214,7 @@ def sweep(folder: Path) -> None:
         probe.settimeout(0)
         for each in folder.iterdir():
             try:
-                if S_ISSOCK(each.stat().st_mode):
+                if is_socket(str(each)):
                     probe.connect(str(each))
             except ConnectionRefusedError:
                 each.unlink(missing_ok=True)

@@ -28,7 +28,7 @@ def claim(
 ) -> Claimed:
     """Walk the plan and hand its jobs to the worker; who gets too few is noted as waiting."""
     check_batch(plan.demand)
-    epoch, lapses_at, *sleeping = tx.db.execute(_BEGIN, (worker.id,)).fetchone()
+    epoch, lapses_at, *sleeping = tx.db.execute(_BEGIN, (worker.id, worker.id)).fetchone()
     if lapses_at is None or lapses_at <= tx.now:
         epoch += join(tx, worker, anew=True)
     if plan.epoch != epoch:
@@ -115,6 +115,7 @@ def settle(tx: Transaction, lines: Lines) -> None:
     for gate, count in lines.counts.items():
         tx.db.execute(_PRUNE_STARTS, (gate.key, tx.now - gate.per - A_MOMENT))
         tx.db.execute(_COUNT, (gate.key, started_at(gate, tx.now), count))
+    lines.counts.clear()  # whoever asks from now on reads them from the database
 
 
 def claims_of(taken: list[tuple[Lane, list[Row]]], worker: Worker, now: float) -> list[Claim]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from mulligan.core.job import TOKENS_PER_LIFE, Attempt, NewJob, Status
 from mulligan.core.lane import Lane
-from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome, Returned
+from mulligan.core.outcome import Again, Cancelled, Dead, Done, Keyed, Later, Outcome, Returned
 from mulligan.core.settings import HISTORY_LIMIT, check_batch
 from mulligan.stores.contract import Verdict
 from mulligan.stores.sqlite._enqueue import add
@@ -23,6 +23,7 @@ _DONE_IF_HELD = load("commit_done_if_held")
 _ATTEMPT = load("commit_attempt")
 _ENDED = load("commit_ended")
 _PENDING = load("commit_pending")
+_KEYED = load("commit_keyed")
 _REMEMBER = load("attempt_add")
 _TRIM = load("attempt_trim")
 
@@ -103,7 +104,7 @@ class Batch:
         self._sequence = count(tx.reserve(needed) if needed else 0)
         self.written: list[tuple[str, str | None]] = []
         self._writes: dict[str, list[tuple[Any, ...]]] = {
-            statement: [] for statement in (_ENDED, _PENDING, _REMEMBER, _TRIM)
+            statement: [] for statement in (_ENDED, _PENDING, _KEYED, _REMEMBER, _TRIM)
         }
         self._ending: list[int] = []
         self._going_on: list[int] = []
@@ -150,12 +151,16 @@ class Batch:
             case Cancelled(_, reason):
                 self._end(place, "cancelled", reason=reason)
                 self._miss(row)
-            case Again(_, lane, delay, failure, trail):
+            case Again(_, lane, delay, failure, trail, free):
                 self._remember(row.id, failure)
-                self._put(place, lane, delay, retries=1, trail=trail)
+                self._put(place, lane, delay, retries=not free, snoozes=free, trail=trail)
             case Later(_, delay):
                 self._put(place, row.lane, delay, snoozes=1)
             case Returned():
+                self._going_on.append(place)
+                self._tx.join(row.lane, row.due)
+            case Keyed(_, key, limit, trail):
+                self._writes[_KEYED].append((key, limit, trail, place))
                 self._going_on.append(place)
                 self._tx.join(row.lane, row.due)
 
@@ -163,7 +168,7 @@ class Batch:
         self, place: int, status: Status, *, result: bytes | None = None, reason: str | None = None
     ) -> None:
         self._ending.append(place)
-        self._writes[_ENDED].append((place, status, result, reason, self._tx.now))
+        self._writes[_ENDED].append((status, self._tx.now, result, reason, place))
 
     def _put(
         self,
@@ -195,7 +200,7 @@ class Batch:
 
     def _remember(self, job: str, failure: Attempt) -> None:
         self._writes[_REMEMBER].append(attempt_row(job, failure, self._tx.now))
-        self._writes[_TRIM].append((job, HISTORY_LIMIT))
+        self._writes[_TRIM].append((job, job, HISTORY_LIMIT))
 
     def _arrive(self, row: Row, result: bytes | None) -> None:
         if row.gather is not None:
@@ -205,7 +210,7 @@ class Batch:
     def _miss(self, row: Row) -> None:
         if row.gather is not None:
             self.flush()  # what arrived before it counts
-            self.written += miss(self._tx, row.id, row.gather, "cancelled")
+            miss(self._tx, row.id, row.gather, "cancelled")
 
     def _follow(self, following: tuple[NewJob, ...]) -> None:
         if not following:

@@ -1,5 +1,7 @@
 """The connection: how it is opened, how a transaction is run, and what its errors mean."""
 
+import os
+import socket
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
@@ -11,7 +13,7 @@ from mulligan.core.errors import StoreError, StoreUnavailableError
 from mulligan.stores.sqlite._checkpoint import Checkpointer
 from mulligan.stores.sqlite._lending import Lendable
 from mulligan.stores.sqlite._log import Log
-from mulligan.stores.sqlite._schema import check_library, migrate
+from mulligan.stores.sqlite._schema import check_library, migrate, version_of
 from mulligan.stores.sqlite._tokens import has_no_next, renew
 from mulligan.stores.sqlite._transaction import Call, Transaction
 from mulligan.stores.sqlite._url import Place
@@ -64,6 +66,7 @@ class Connection:
         self._place = place
         self._clock = clock
         self._db = patiently(lambda: connect(place), place.path)
+        self._version = version_of(self._db)
         self.log = Log(place.path) if place.pressed else None
         self._checkpointer = None if place.in_memory else Checkpointer(place.path, self._db)
 
@@ -102,6 +105,7 @@ class Connection:
             return patiently(lambda: self._transact(works), self._place.path)
         except StoreError as error:
             if not self._mended(error):
+                self._check_version(error)
                 raise
         return patiently(lambda: self._transact(works), self._place.path)
 
@@ -115,6 +119,16 @@ class Connection:
             patiently(lambda: self._transact([Work(renew, writes=True)]), self._place.path)
             return True
         return False
+
+    def _check_version(self, error: StoreError) -> None:
+        """Say so if a newer release has changed the tables since this process opened the file."""
+        version = patiently(lambda: version_of(self._db), self._place.path)
+        if version != self._version:
+            raise StoreError(
+                f"{self._place.path} has now schema version {version}, and process {os.getpid()} on"
+                f" {socket.gethostname()} still runs a mulligan that knows version {self._version};"
+                " restart this process with the newest release"
+            ) from error
 
     def _transact(self, works: Sequence[Work]) -> tuple[list[Reply], list[Call]]:
         db = self._db

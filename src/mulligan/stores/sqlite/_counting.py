@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mulligan.core.health import CLOSED, SLOT, Breaker, Health, first_slot
+from mulligan.core.health import CLOSED, SLOT, Breaker, Health, changes_plans, first_slot
 from mulligan.stores.contract import Count, Tallies
 from mulligan.stores.sqlite._sql import load
 from mulligan.stores.sqlite._transaction import Transaction
@@ -23,7 +23,7 @@ def count(tx: Transaction, counts: Sequence[Count]) -> dict[Place, Health]:
     """Add to the sums, and say how the queues and regions named are now."""
     slot = tx.now // SLOT * SLOT
     tx.db.executemany(_ADD, counts)
-    tx.db.executemany(_ADD_RECENT, [(*each, slot) for each in counts])
+    tx.db.executemany(_ADD_RECENT, [(*names, slot, value) for *names, value in counts])
     known = breakers(tx)
     places = {(each.queue, each.region) for each in counts}
     return {place: health_of(tx, place, known.get(place, CLOSED)) for place in places}
@@ -55,18 +55,17 @@ def health_of(tx: Transaction, place: Place, breaker: Breaker) -> Health:
 def breakers(tx: Transaction) -> dict[Place, Breaker]:
     """Every breaker that has been switched."""
     return {
-        (queue, region): Breaker(bool(open_), since, probes)
-        for queue, region, open_, since, probes in tx.db.execute(_BREAKERS)
+        (queue, region): Breaker(bool(open_), since, probes, probed_at)
+        for queue, region, open_, since, probes, probed_at in tx.db.execute(_BREAKERS)
     }
 
 
 def switch(tx: Transaction, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
-    """Replace the breaker if it is still as it was; plans change when it opens or closes."""
+    """Replace the breaker if it is still as it was."""
     if breakers(tx).get((queue, region), CLOSED) != before:
         return False
-    turned = before.open != after.open
-    since = tx.now if turned else before.since
-    tx.db.execute(_SWITCH, (queue, region, after.open, since, after.probes))
-    if turned:
+    since = tx.now if before.open != after.open else before.since
+    tx.db.execute(_SWITCH, (queue, region, after.open, since, after.probes, after.probed_at))
+    if changes_plans(before, after):
         tx.change_facts()
     return True

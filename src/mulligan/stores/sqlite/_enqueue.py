@@ -13,10 +13,7 @@ _INSERT = load("enqueue")
 _INSERT_PLAIN = load("enqueue_plain")
 # Of jobs that are alike so many are inserted by one statement: half the work of one each.
 AT_ONCE = 50
-_INSERT_ALIKE = load("enqueue_alike").replace(
-    "(?1 + 0, ?9, ?10)",
-    ", ".join(f"(?1 + {each}, ?{9 + 2 * each}, ?{10 + 2 * each})" for each in range(AT_ONCE)),
-)
+_INSERT_ALIKE = load("enqueue_alike").replace("(?, ?, ?)", ", ".join(["(?, ?, ?)"] * AT_ONCE))
 _JOIN_LANES = load("lane_begin")
 _JOIN_LANE = load("lane_begin_alike")
 _HOLD = load("held_begin")
@@ -90,14 +87,13 @@ def are_alike(jobs: Sequence[NewJob]) -> bool:
 
 def insert(tx: Transaction, jobs: Sequence[NewJob], places: Sequence[int]) -> int:
     """Insert the jobs that are not there yet where they stand; gives how many those were."""
-    options = list(map(OPTIONS, jobs))
-    if options.count(NO_OPTIONS) == len(jobs):
+    if list(map(OPTIONS, jobs)).count(NO_OPTIONS) == len(jobs):
         rows = [row(tx, place, job) for place, job in zip(places, jobs, strict=True)]
         inserted = tx.db.executemany(_INSERT_PLAIN, rows).rowcount
     else:
         rows = [
-            (*row(tx, place, job), None if said[0] is None else tx.now + said[0], *said[1:])
-            for place, job, said in zip(places, jobs, options, strict=True)
+            (*row(tx, place, job), *optional(tx, job))
+            for place, job in zip(places, jobs, strict=True)
         ]
         inserted = tx.db.executemany(_INSERT, rows).rowcount
     tx.db.execute(_JOIN_LANES, (places[0], places[-1]))
@@ -110,28 +106,40 @@ def insert_alike(tx: Transaction, jobs: Sequence[NewJob], places: Sequence[int])
     """As `insert`, many at once, for jobs that are alike."""
     first = jobs[0]
     due = tx.due(first.delay)
-    shared = (first.queue, first.task, first.region, int(first.priority), due, tx.now)
+    lane = (first.region, int(first.priority))
+    delayed = due > tx.now
+    shared = (first.queue, first.task, *lane, *lane, due, delayed, TOKENS_PER_LIFE, tx.now)
     inserted = done = 0
     while len(jobs) - done >= AT_ONCE:
         own = [
-            each for job in jobs[done : done + AT_ONCE] for each in (job.id, bytearray(job.body))
+            each
+            for place, job in zip(places[done : done + AT_ONCE], jobs[done:], strict=False)
+            for each in (place, job.id, bytearray(job.body))
         ]
-        values = (places[done], *shared, TOKENS_PER_LIFE, *own)
-        inserted += tx.db.execute(_INSERT_ALIKE, values).rowcount
+        inserted += tx.db.execute(_INSERT_ALIKE, (*own, *shared)).rowcount
         done += AT_ONCE
     rows = [row(tx, place, job) for place, job in zip(places[done:], jobs[done:], strict=True)]
     inserted += tx.db.executemany(_INSERT_PLAIN, rows).rowcount
-    queue, _, *lane = shared
-    tx.db.execute(_JOIN_LANE, (places[0], places[-1], queue, *lane))
+    tx.db.execute(_JOIN_LANE, (first.queue, *lane, due, delayed, places[0], places[-1]))
     return inserted
 
 
 def row(tx: Transaction, place: int, job: NewJob) -> tuple[Any, ...]:
     """What every job says; SQLite takes a bytearray and a plain int in a third of the time."""
+    lane = (job.region, int(job.priority))
+    due = tx.now if job.awaits else tx.due(job.delay)
     return (
-        *(place, job.id, job.queue, job.task, job.region, int(job.priority)),
-        *(tx.now if job.awaits else tx.due(job.delay), tx.now, first_token(place)),
-        bytearray(job.body),
+        *(place, job.id, job.queue, job.task, *lane, *lane, due, 0 if job.awaits else place),
+        *(due > tx.now, first_token(place), tx.now, bytearray(job.body)),
+    )
+
+
+def optional(tx: Transaction, job: NewJob) -> tuple[Any, ...]:
+    """What only some jobs say."""
+    return (
+        *(None if job.expires is None else tx.now + job.expires, job.unique_key, job.unique_in),
+        *(None if job.unique_key is None else job.key_queue, job.concurrency_key),
+        *(job.concurrency_limit, job.awaits, job.gather, job.place),
     )
 
 

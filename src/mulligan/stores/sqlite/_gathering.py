@@ -42,18 +42,15 @@ def arrive(tx: Transaction, arrivals: Sequence[Arrival]) -> None:
     tx.db.executemany(_COUNT_DOWN, still)
 
 
-def miss(tx: Transaction, job: str, gather: str | None, how: str) -> list[tuple[str, str | None]]:
+def miss(tx: Transaction, job: str, gather: str | None, how: str) -> None:
     """Cancel the job that awaits one which will never arrive, and so on upwards.
 
-    Gives (job, concurrency key) of each that was cancelled: what they hold is to be released.
+    What awaits others holds no permit, and has no room to leave to those that its key holds.
     """
-    cancelled = []
     while gather is not None:
         row = tx.db.execute(_AWAITING, (gather,)).fetchone()
         if row is None:
-            break
-        cancel(tx, row[0], never_arrives(job, how), outdated=True)
-        job, how = gather, "cancelled"
-        _, key, gather = row
-        cancelled.append((job, key))
-    return cancelled
+            return
+        place, above = row
+        cancel(tx, place, never_arrives(job, how), outdated=True)
+        job, how, gather = gather, "cancelled", above

@@ -155,7 +155,8 @@ class Lines:
     def _lease(self, lane: Lane, run: list[Row]) -> list[Row]:
         """Let neighbours in a lane run."""
         ends = (*lane, *run[0][:2], *run[-1][:2])
-        self._tx.db.execute(_LEASE, (self._worker.id, self._worker.region, self._tx.now, *ends))
+        worker, now = self._worker, self._tx.now
+        self._tx.db.execute(_LEASE, (worker.id, worker.region, now, now, *ends))
         self._tx.db.execute(_TAKE, ends)
         self.taken.append((lane, run))
         self.number += len(run)
@@ -181,13 +182,12 @@ class Lines:
         return self._lease(lane, [row])
 
     def _expire(self, row: Row, own: str | None) -> None:
-        """End the job, and those that await it; held jobs of their keys may have room now."""
+        """End the job, and those that await it; held jobs of its key may have room now."""
         [gather] = self._tx.db.execute(_GATHER, (row[PLACE],)).fetchone()
         cancel(self._tx, row[PLACE], EXPIRED, outdated=False)
-        missed = miss(self._tx, row[ID], gather, "cancelled")
-        for key in (own, *(key for _, key in missed)):
-            if key is not None:
-                self._let_go(key)
+        miss(self._tx, row[ID], gather, "cancelled")
+        if own is not None:
+            self._let_go(own)
 
     def _let_go(self, key: str) -> None:
         """Let held jobs of the key stand in their lanes again, also in those read already."""

@@ -44,6 +44,7 @@ class State(NamedTuple):
     unique_key: str | None
     concurrency_key: str | None
     gather: str | None
+    awaits: int
 
 
 def state_of(tx: Transaction, job: str) -> State | None:
@@ -81,13 +82,14 @@ def cancel(tx: Transaction, jobs: Sequence[str], reason: str) -> list[bool]:
 
 
 def cancel_one(tx: Transaction, job: str, reason: str) -> bool:
-    """End the job and those that await it, and let go of what they held."""
+    """End the job and those that await it, and let go of what it held."""
     state = state_of(tx, job)
     if state is None or state.status in ENDED:
         return False
     standing.cancel(tx, state.place, reason, outdated=True)
-    missed = miss(tx, job, state.gather, "cancelled")
-    release(tx, [(job, state.concurrency_key), *missed])
+    miss(tx, job, state.gather, "cancelled")
+    if not state.awaits:
+        release(tx, [(job, state.concurrency_key)])
     return True
 
 
@@ -105,7 +107,7 @@ def purge_one(tx: Transaction, job: str) -> bool:
     tx.db.execute(_LEAVE_ENDED, (state.place,))
     delete(tx, [state.place])
     if state.status == "failed":
-        release(tx, miss(tx, job, state.gather, "purged"))
+        miss(tx, job, state.gather, "purged")
     return True
 
 
@@ -120,7 +122,7 @@ def delete(tx: Transaction, places: Sequence[int]) -> None:
 def promote(tx: Transaction, limit: int) -> int:
     """End jobs that expired before they could start; lanes need no other care."""
     ended = 0
-    while ended < limit and (firsts := tx.db.execute(_EXPIRED, (tx.now,)).fetchall()):
+    while ended < limit and (firsts := tx.db.execute(_EXPIRED, (tx.now, tx.now)).fetchall()):
         cancel_one(tx, min(firsts)[2], EXPIRED)
         ended += 1
     return ended

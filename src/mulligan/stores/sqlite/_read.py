@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from msgspec.json import Decoder
+import msgspec
 
 from mulligan.core.errors import UnknownJobError
 from mulligan.core.job import Attempt, Job
@@ -43,7 +43,7 @@ _ARRIVALS = load("arrival_list")
 HELD_FIELD = 19
 TOP = 2**63 - 1
 
-decode_worker = Decoder(Worker).decode
+decode_worker = msgspec.json.Decoder(Worker).decode
 
 
 def get(tx: Transaction, job: str) -> Job | None:
@@ -70,28 +70,39 @@ def arrivals(tx: Transaction, job: str) -> dict[int, bytes | None]:
     return dict(tx.db.execute(_ARRIVALS, (job,)).fetchall())
 
 
-def page(tx: Transaction, selection: Selection, limit: int, after: str | None) -> Page:
-    """Jobs that match, newest first."""
-    wanted = (
-        selection.status,
-        selection.queue,
-        selection.region,
-        selection.task,
-        selection.text,
-        TOP if after is None else place_after(after),
-        limit + 1,
-    )
-    match selection.status:
-        case "failed" | "cancelled":
-            queues = {queue for queue, _ in ended_groups(tx)}
-            found = tx.db.execute(_PAGE_ENDED, (*wanted, as_json(sorted(queues))))
-        case "processing":
-            found = tx.db.execute(_PAGE_RUNNING, wanted)
-        case _:
-            found = tx.db.execute(_PAGE, wanted)
-    rows = found.fetchall()
-    jobs = [view(row[1:]) for row in rows[:limit]]
-    return Page(jobs, str(rows[limit - 1][0]) if len(rows) > limit else None)
+def page(
+    tx: Transaction,
+    selection: Selection,
+    limit: int,
+    after: str | None,
+    *,
+    bodies: bool,
+    looks: int,
+) -> Page:
+    """Jobs that match, newest first; a text is sought down to the last of so many."""
+    wanted = msgspec.structs.asdict(selection) | {
+        "below": TOP if after is None else place_after(after),
+        "floor": -TOP - 1,
+        "limit": limit + 1,
+        "skip": 0,
+        "bodies": bodies,
+    }
+    statement = _PAGE
+    if selection.status in ("failed", "cancelled"):
+        statement = _PAGE_ENDED
+        wanted["queues"] = as_json(sorted({queue for queue, _ in ended_groups(tx)}))
+    elif selection.status == "processing":
+        statement = _PAGE_RUNNING
+    last: int | None = None
+    if selection.text is not None:
+        one = {"text": None, "limit": 1, "skip": looks - 1, "bodies": False}
+        row = tx.db.execute(statement, wanted | one).fetchone()
+        if row is not None:
+            last = wanted["floor"] = row[0]
+    rows = tx.db.execute(statement, wanted).fetchall()
+    if len(rows) > limit:
+        last = rows[limit - 1][0]
+    return Page([view(row[1:]) for row in rows[:limit]], None if last is None else str(last))
 
 
 def ended_groups(tx: Transaction) -> Iterator[tuple[str, str]]:
@@ -111,7 +122,7 @@ def stats(tx: Transaction) -> Stats:
         lanes(tx),
         {(queue, region): number for queue, region, number in tx.db.execute(_RUNNING)},
         {(queue, status): number for queue, status, number in tx.db.execute(_ENDED)},
-        {queue: DelayedStats(*numbers) for queue, *numbers in tx.db.execute(_DELAYED, (now,))},
+        {queue: DelayedStats(*numbers) for queue, *numbers in tx.db.execute(_DELAYED, (now, now))},
         [
             WorkerView(decode_worker(body), beat_at, joined_at, beat_at + lease > now, running)
             for body, beat_at, joined_at, lease, running in tx.db.execute(_WORKERS)

@@ -12,6 +12,7 @@ from typing import Any
 from mulligan.core.errors import StoreError
 from mulligan.stores.sqlite._answering import Answer, Presser, Task, deliver
 from mulligan.stores.sqlite._connection import Connection, Reply, Work
+from mulligan.stores.sqlite._reader import Reader
 from mulligan.stores.sqlite._transaction import Call
 from mulligan.stores.sqlite._url import Place
 
@@ -39,18 +40,20 @@ class Runner:
         self._clock = clock
         self._ring = ring
         self._lock = threading.RLock()
-        self._connection: Connection | None = None
+        self._connection: Connection | Reader | None = None
         self._presser: Presser | None = None
         self._queue: SimpleQueue[Task | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._pid = os.getpid()
         self._opened = False
+        self._read_only = False
         if not place.in_memory:
             _FILES.add(self)
 
-    async def open(self) -> None:
+    async def open(self, *, read_only: bool = False) -> None:
         """Connect, and from now on accept operations."""
         self._opened = True
+        self._read_only = read_only and not self._place.in_memory
         try:
             await self.run(lambda _: None, writes=False)
         except BaseException:
@@ -160,7 +163,8 @@ class Runner:
     def _do(self, works: list[Work]) -> list[Reply]:
         try:
             if self._connection is None:
-                self._connection = Connection(self._place, self._clock)
+                kind = Reader if self._read_only else Connection
+                self._connection = kind(self._place, self._clock)
             replies, calls = self._connection.run(works)
         except Exception as error:  # noqa: BLE001 - belongs to those who asked
             return [Reply(None, error)] * len(works)
@@ -188,9 +192,12 @@ class Runner:
 
 _FILES: weakref.WeakSet[Runner] = weakref.WeakSet()
 _forking: list[Runner] = []
+# Held by the thread that forks, as another may be about to.
+_fork = threading.Lock()
 
 
 def _before_fork() -> None:
+    _fork.acquire()
     _forking[:] = _FILES
     for runner in _forking:
         runner.before_fork()
@@ -200,12 +207,14 @@ def _after_fork_in_parent() -> None:
     for runner in _forking:
         runner.after_fork()
     _forking.clear()
+    _fork.release()
 
 
 def _after_fork_in_child() -> None:
     for runner in _forking:
         runner.after_fork_in_child()
     _forking.clear()
+    _fork.release()
 
 
 if hasattr(os, "register_at_fork"):

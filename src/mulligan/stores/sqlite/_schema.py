@@ -49,13 +49,19 @@ def migrate(db: sqlite3.Connection, path: str, upto: int | None = None) -> None:
 
 def missing(db: sqlite3.Connection, steps: list[str], path: str) -> list[str]:
     """The steps that the file has not seen; a file that has seen more than these is refused."""
-    version: int = db.execute("PRAGMA user_version").fetchone()[0]
+    version = version_of(db)
     if version > len(steps):
         raise StoreError(
             f"{path} has schema version {version}, but this release knows only {len(steps)};"
             " upgrade mulligan"
         )
     return steps[version:]
+
+
+def version_of(db: sqlite3.Connection) -> int:
+    """The version of the schema that the file has now."""
+    version: int = db.execute("PRAGMA user_version").fetchone()[0]
+    return version
 
 
 def apply(db: sqlite3.Connection, script: str) -> None:

@@ -41,7 +41,7 @@ def stop_holding(tx: Transaction, place: int) -> None:
 
 def cancel(tx: Transaction, place: int, reason: str, *, outdated: bool) -> None:
     """End a job that has not ended, wherever it stands; then a lease of it may be outdated."""
-    tx.db.execute(_CANCEL, (place, reason, tx.now, outdated))
+    tx.db.execute(_CANCEL, (tx.now, outdated, reason, place))
     tx.db.execute(_LEAVE_LANE, (place,))
     tx.db.execute(_LEAVE_HELD, (place,))
     close(tx, [place])

@@ -16,6 +16,7 @@ from mulligan.core.plan import ClaimPlan
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batches_of
 from mulligan.stores.contract import (
+    LOOKS,
     Adopted,
     Beat,
     Claimed,
@@ -69,9 +70,9 @@ class SqliteStore:
         self._look_every = inf if self._place.in_memory else LOOK_EVERY
         self._heard: set[str] = set()
 
-    async def open(self) -> None:
-        """Open the file, or make it, and bring its schema up to date."""
-        await self._runner.open()
+    async def open(self, *, read_only: bool = False) -> None:
+        """Open the file, or make it, and bring its schema up to date; neither to read it only."""
+        await self._runner.open(read_only=read_only)
 
     async def close(self) -> None:
         """Let go of the file, the thread and the bell."""
@@ -218,8 +219,18 @@ class SqliteStore:
         attempts: list[Attempt] = await self._runner.run(work, writes=False)
         return attempts
 
-    async def page(self, selection: Selection, limit: int, after: str | None = None) -> Page:
-        work = partial(read.page, selection=selection, limit=limit, after=after)
+    async def page(
+        self,
+        selection: Selection,
+        limit: int,
+        after: str | None = None,
+        *,
+        bodies: bool = True,
+        looks: int = LOOKS,
+    ) -> Page:
+        work = partial(
+            read.page, selection=selection, limit=limit, after=after, bodies=bodies, looks=looks
+        )
         page: Page = await self._runner.run(work, writes=False)
         return page
 

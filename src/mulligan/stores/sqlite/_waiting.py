@@ -170,7 +170,7 @@ def for_gates(tx: Transaction, chosen: dict[str, Call]) -> None:
     sleepers: dict[str, list[tuple[str, str | None]]] = {}
     for gate in tx.freed:
         if gate not in sleepers:
-            sleepers[gate] = tx.db.execute(_AT_GATE, (gate, tx.now, tx.myself)).fetchall()
+            sleepers[gate] = tx.db.execute(_AT_GATE, (gate, tx.myself, tx.now)).fetchall()
         for worker, address in sleepers[gate]:
             if worker not in chosen:
                 chosen[worker] = Call(worker, address, gate=gate)

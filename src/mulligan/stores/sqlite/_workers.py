@@ -55,7 +55,7 @@ def seized_by(tx: Transaction, worker: Worker, leases: set[Lease]) -> list[Claim
 
 def join(tx: Transaction, worker: Worker, *, anew: bool = False) -> int:
     """Note that the worker is alive; gives 1 if it is the first of its region ever, else 0."""
-    row = (worker.id, worker.region, worker.lease, tx.now, as_json(worker), anew)
+    row = (worker.id, worker.region, worker.lease, tx.now, tx.now, as_json(worker), anew)
     tx.db.execute(_JOIN, row)
     first = tx.db.execute(_ADD_REGION, (worker.region,)).rowcount
     if first:

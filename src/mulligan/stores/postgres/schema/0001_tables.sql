@@ -191,7 +191,8 @@ CREATE TABLE breaker (
     region text COLLATE "C" NOT NULL,
     open boolean NOT NULL,
     since bigint NOT NULL,
-    probes integer NOT NULL,
+    probes integer NOT NULL,      -- how many went well in a row, or below 0 failed
+    probed_at bigint NOT NULL,    -- when the last one started
     PRIMARY KEY (queue, region)
 );
 

@@ -79,8 +79,8 @@ BEGIN
 END
 $$;
 
--- cancel_one(now, id, reason): end a job that has not ended, free what it held, and cancel what
--- awaits it. The caller has locked it, and handed back what was running. Result: whether there was
+-- cancel_one(now, id, reason): end a job that has not ended, free what it held (nothing if it awaits
+-- others), and cancel what awaits it. The caller has locked it, and handed back what was running. Result: whether there was
 -- one.
 CREATE FUNCTION cancel_one(now bigint, in_id text, reason text) RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -96,7 +96,7 @@ BEGIN
         was.permits := NULL;  -- those of an attempt before
     END IF;
     PERFORM end_cancelled(now, in_id, was.token + 1, reason);
-    IF coalesce(was.concurrency_key, was.permits) IS NOT NULL THEN
+    IF was.awaits = 0 AND coalesce(was.concurrency_key, was.permits) IS NOT NULL THEN
         PERFORM hold_gates();
         PERFORM release(now, was.concurrency_key, was.permits);
     END IF;

@@ -1,12 +1,14 @@
 -- commit(given, outcomes, next jobs): write each outcome whose lease is still held.
 -- kinds: 1 Done, 2 Again, 3 Later, 4 Dead, 5 Returned, 6 Cancelled. failures: an attempt as JSON
--- for Again and Dead. delays in microseconds. trails: for Again. parents: the outcome that each
--- next job follows. Ids are different.
+-- for Again and Dead. delays in microseconds. trails: for Again and Keyed, which is a Returned with
+-- to_keys and to_limits: the concurrency key that it has from now on. free: whether an Again uses no
+-- retry. parents: the outcome that each next job follows. Ids are different.
 -- Result: for each outcome 1 written, 2 already written, 3 stale.
 CREATE FUNCTION commit(
     given bigint, kinds smallint[], ids text[], tokens bigint[], results bytea[],
     delays bigint[], to_scopes text[], to_priorities smallint[], failures jsonb[],
-    reasons text[], trails text[], history_limit integer, parents integer[], next_ids text[],
+    reasons text[], trails text[], free boolean[], to_keys text[], to_limits integer[],
+    history_limit integer, parents integer[], next_ids text[],
     next_queues text[], next_tasks text[], next_bodies bytea[], next_regions text[],
     next_priorities smallint[], next_delays bigint[], next_unique_keys text[],
     next_concurrency_keys text[], next_concurrency_limits integer[], next_expire bigint[],
@@ -90,8 +92,8 @@ BEGIN
             END IF;
         END LOOP;
     END IF;
-    PERFORM put_back(now, kept, rows, kinds, delays, to_scopes, to_priorities, trails, numbers,
-                     called);
+    PERFORM put_back(now, kept, rows, kinds, delays, to_scopes, to_priorities, trails, free,
+                     to_keys, to_limits, numbers, called);
     IF parents IS NOT NULL THEN
         SELECT array_agg(n.id ORDER BY n.ord) AS ids,
                array_agg(coalesce(n.queue, next_queues[1]) ORDER BY n.ord) AS queues,
@@ -180,26 +182,30 @@ $$;
 -- ordinal, whether a sleeper was rung for it.
 CREATE FUNCTION put_back(
     now bigint, kept bigint[], rows tid[], kinds smallint[], delays bigint[], to_scopes text[],
-    to_priorities smallint[], trails text[], numbers bigint[], in_called boolean[]
+    to_priorities smallint[], trails text[], free boolean[], to_keys text[], to_limits integer[],
+    numbers bigint[], in_called boolean[]
 ) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     WITH back AS (
         UPDATE job j SET
             status = 'pending', permits = NULL, committed = j.token,
-            retry_count = j.retry_count + (u.kind = 2)::integer,
-            snoozes = j.snoozes + (u.kind = 3)::integer,
+            retry_count = j.retry_count + (u.kind = 2 AND NOT u.free)::integer,
+            snoozes = j.snoozes + (u.kind = 3 OR u.free)::integer,
             failures = j.failures + (u.kind = 2)::integer,
             scope = CASE WHEN u.kind = 2 THEN u.scope ELSE j.scope END,
             lane_priority = CASE WHEN u.kind = 2 THEN u.priority ELSE j.lane_priority END,
             due = CASE WHEN u.kind = 5 THEN j.due ELSE now + u.delay END,
             delayed = CASE WHEN u.kind = 5 THEN j.delayed ELSE u.delay > 0 END,
             trail = coalesce(u.trail, j.trail),
+            concurrency_key = coalesce(u.key, j.concurrency_key),
+            concurrency_limit = coalesce(u.key_limit, j.concurrency_limit),
             sequence = CASE WHEN u.kind = 5 THEN j.sequence
                             ELSE coalesce(numbers[u.ord], nextval('counter')) END
         FROM (
             SELECT k.at, k.ord, kinds[k.ord] AS kind, delays[k.ord] AS delay,
-                   trails[k.ord] AS trail, to_scopes[k.ord] AS scope,
+                   trails[k.ord] AS trail, coalesce(put_back.free[k.ord], false) AS free,
+                   to_keys[k.ord] AS key, to_limits[k.ord] AS key_limit, to_scopes[k.ord] AS scope,
                    to_priorities[k.ord] AS priority
             FROM unnest(kept, rows) AS k (ord, at) WHERE kinds[k.ord] IN (2, 3, 5)
         ) u

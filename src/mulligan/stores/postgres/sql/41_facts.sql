@@ -31,12 +31,13 @@ END
 $$;
 
 -- health(now, recent, queues, regions): how attempts went lately in these queues and regions, since
--- the breaker opened or closed. Each as queue, region, succeeded, failed, open, since, probes.
+-- the breaker opened or closed. Each as queue, region, succeeded, failed, open, since, probes,
+-- probed_at.
 CREATE FUNCTION health(now bigint, recent bigint, queues text[], regions text[]) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
     SELECT coalesce(jsonb_agg(jsonb_build_array(
         p.queue, p.region, s.succeeded, s.failed, coalesce(b.open, false), coalesce(b.since, 0),
-        coalesce(b.probes, 0))), '[]')
+        coalesce(b.probes, 0), coalesce(b.probed_at, 0))), '[]')
     FROM unnest(queues, regions) AS p (queue, region)
     LEFT JOIN breaker b ON b.queue = p.queue AND b.region = p.region
     CROSS JOIN LATERAL (

@@ -1,5 +1,6 @@
 -- seize(given, worker, limit): claim jobs whose worker stopped beating or is unknown, the longest
--- running first. Result: the claims as they were, with the new token.
+-- running first. Result: the claims as they were, with the new token. Of workers that waited and
+-- stopped beating, what they knew of their lanes is told to others.
 CREATE FUNCTION seize(given bigint, self jsonb, most integer)
 RETURNS TABLE (
     id text, token bigint, queue text, task text, body bytea, region text, priority smallint,
@@ -18,9 +19,22 @@ DECLARE
     numbers bigint[];
     keys text[];              -- of those that hold a permit
     permits text[];
+    known text[];             -- lanes of workers that waited and are gone
     number bigint;
 BEGIN
     PERFORM keep_worker(now, self);
+    WITH dead AS (
+        SELECT s.worker FROM sleeper s WHERE s.waiting AND NOT EXISTS (
+            SELECT FROM worker w WHERE w.id = s.worker AND w.beat_at + w.lease > now)
+        FOR UPDATE OF s SKIP LOCKED
+    ), forgotten AS (
+        DELETE FROM sleeper s USING dead d WHERE s.worker = d.worker RETURNING s.lanes
+    )
+    SELECT array_agg(DISTINCT l.lane) INTO known
+    FROM forgotten f CROSS JOIN LATERAL unnest(f.lanes) AS l (lane);
+    IF known IS NOT NULL AND any_asleep() THEN
+        PERFORM ring_heads(now, known, false);
+    END IF;
     gone := ARRAY(SELECT c.number FROM claimed c WHERE NOT EXISTS (
         SELECT FROM worker w WHERE w.id = c.worker AND w.beat_at + w.lease > now));
     IF gone = '{}' THEN

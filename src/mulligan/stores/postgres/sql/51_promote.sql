@@ -1,4 +1,5 @@
--- promote(given, limit): cancel pending jobs that expired before they could start; how many. For
+-- promote(given, limit): cancel pending jobs that expired before they could start, those first that
+-- expired first, or came first of those that expired at the same time; how many. For
 -- due jobs that wait in lanes where someone sleeps, one is rung: whoever knew of them is gone or
 -- busy.
 CREATE FUNCTION promote(given bigint, most integer) RETURNS integer
@@ -23,7 +24,7 @@ BEGIN
     PERFORM lock_gathering(late);
     late := ARRAY(SELECT j.id FROM job j
                   WHERE j.id = ANY (late) AND j.status = 'pending' AND expires(j) <= now
-                  ORDER BY j.expires_at);
+                  ORDER BY j.expires_at, j.place);
     FOR i IN 1 .. cardinality(late) LOOP
         PERFORM cancel_one(now, late[i], 'expired before it could start');
     END LOOP;

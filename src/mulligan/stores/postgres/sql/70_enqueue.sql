@@ -1,10 +1,11 @@
 -- enqueue(task, args, kwargs, …): enqueue one job from any language, in the caller's transaction.
 -- Result: its id, or that of the job with the same id or unique key. Raises
 -- invalid_parameter_value for what is no valid job. delay, expires and timeout are in seconds;
--- retry is the policy as JSON.
+-- retry is the policy as JSON, or the name of a preset as a JSON string. `given` in the body says
+-- what the caller has said: the rest is for the task to say, when a worker takes the job.
 CREATE FUNCTION enqueue(
     task text, args jsonb DEFAULT '[]', kwargs jsonb DEFAULT '{}', queue text DEFAULT 'default',
-    region text DEFAULT 'default', priority integer DEFAULT 0, delay float8 DEFAULT 0,
+    region text DEFAULT '*', priority integer DEFAULT 0, delay float8 DEFAULT 0,
     unique_key text DEFAULT NULL, concurrency_key text DEFAULT NULL,
     concurrency_limit integer DEFAULT 1, expires float8 DEFAULT NULL, retry jsonb DEFAULT NULL,
     timeout float8 DEFAULT NULL, id text DEFAULT NULL
@@ -31,10 +32,13 @@ BEGIN
         PERFORM refuse(format('args %s must be a JSON array', left(args::text, 40)));
     ELSIF jsonb_typeof(kwargs) IS DISTINCT FROM 'object' THEN
         PERFORM refuse(format('kwargs %s must be a JSON object', left(kwargs::text, 40)));
-    ELSIF retry IS NOT NULL AND jsonb_typeof(retry) <> 'object' THEN
-        PERFORM refuse(format('retry %s must be a JSON object', left(retry::text, 40)));
-    ELSIF priority IS NULL OR priority NOT IN (0, 2) THEN
-        PERFORM refuse(format('priority %s must be 0 (normal) or 2 (urgent)', priority));
+    ELSIF jsonb_typeof(retry) = 'string' AND NOT retry <@ presets() THEN
+        PERFORM refuse(format('retry %s is not one of %s', retry, presets()));
+    ELSIF jsonb_typeof(retry) NOT IN ('object', 'string') THEN
+        PERFORM refuse(format('retry %s must be a JSON object or a JSON string that names a preset',
+                              left(retry::text, 40)));
+    ELSIF priority IS NULL OR priority NOT IN (0, 1, 2) THEN
+        PERFORM refuse(format('priority %s must be 0 (normal), 1 (retry) or 2 (urgent)', priority));
     ELSIF NOT coalesce(delay >= 0 AND delay <= century, false) THEN
         PERFORM refuse(format('delay %s must be between 0 and %s s', delay, century));
     ELSIF NOT coalesce(expires >= 0 AND expires <= century, expires IS NULL) THEN
@@ -44,10 +48,16 @@ BEGIN
     ELSIF coalesce(concurrency_limit, 0) < 1 THEN
         PERFORM refuse(format('concurrency_limit %s must be at least 1', concurrency_limit));
     END IF;
+    PERFORM check_depth(args), check_depth(kwargs);
     body := convert_to((
         jsonb_build_object('task', task, 'args', args, 'kwargs', kwargs)
         || CASE WHEN retry IS NULL THEN '{}' ELSE jsonb_build_object('retry', retry) END
         || CASE WHEN timeout IS NULL THEN '{}' ELSE jsonb_build_object('timeout', timeout) END
+        || jsonb_build_object('given', to_jsonb(array_remove(ARRAY[
+            CASE WHEN id IS NOT NULL THEN 'id' END,
+            CASE WHEN retry IS NOT NULL THEN 'retry' END,
+            CASE WHEN timeout IS NOT NULL THEN 'timeout' END,
+            CASE WHEN concurrency_key IS NOT NULL THEN 'concurrency_key' END], NULL)))
     )::text, 'UTF8');
     IF length(body) > 262144 THEN
         PERFORM refuse(format('a body of %s bytes is over the limit of 262144', length(body)));
@@ -61,6 +71,11 @@ BEGIN
 END
 $$;
 
+-- presets(): the names that stand for policies, as a JSON array.
+CREATE FUNCTION presets() RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+    SELECT '["default", "quick", "steep", "patient", "sessions", "P", "G", "F", "M", "D"]'::jsonb
+$$;
+
 -- check_name(kind, name): refuse a name that is empty, too long or has control characters.
 CREATE FUNCTION check_name(kind text, name text) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -68,8 +83,30 @@ BEGIN
     IF name IS NULL OR length(name) NOT BETWEEN 1 AND 128 THEN
         PERFORM refuse(format('%s %s must have 1 to 128 characters', kind,
                               coalesce(quote_literal(left(name, 40)), 'NULL')));
-    ELSIF name ~ '[\x01-\x1f\x7f-\x9f]' THEN
+    ELSIF name ~ E'[\\x01-\\x1f\\x7f-\\x9f]' THEN
         PERFORM refuse(format('%s %L has a control character; remove it', kind, name));
+    END IF;
+END
+$$;
+
+-- check_depth(value): refuse arguments of more than 200 levels, besides the list of them itself.
+CREATE FUNCTION check_depth(value jsonb) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    json constant text := value::text;
+    brackets text;
+BEGIN
+    IF length(json) - length(translate(json, '[{', '')) <= 201 THEN
+        RETURN;
+    END IF;
+    brackets := regexp_replace(json, E'"([^"\\\\]|\\\\.)*"|[^][{}"]+', '', 'g');
+    IF (
+        SELECT max(level) > 201 FROM (
+            SELECT sum(CASE WHEN bracket IN ('[', '{') THEN 1 ELSE -1 END) OVER (ORDER BY place)
+            FROM unnest(string_to_array(brackets, NULL)) WITH ORDINALITY AS each (bracket, place)
+        ) AS nested (level)
+    ) THEN
+        PERFORM refuse('an argument is nested more than 200 levels deep; flatten it');
     END IF;
 END
 $$;

@@ -11,7 +11,7 @@ CREATE FUNCTION take_in() RETURNS trigger LANGUAGE plpgsql SET search_path FROM 
 BEGIN
     NEW.id := enqueue(
         NEW.task, coalesce(NEW.args, '[]'), coalesce(NEW.kwargs, '{}'),
-        coalesce(NEW.queue, 'default'), coalesce(NEW.region, 'default'),
+        coalesce(NEW.queue, 'default'), coalesce(NEW.region, '*'),
         coalesce(NEW.priority, 0), coalesce(NEW.delay, 0), NEW.unique_key, NEW.concurrency_key,
         coalesce(NEW.concurrency_limit, 1), NEW.expires, NEW.retry, NEW.timeout, NEW.id);
     RETURN NEW;

@@ -2,11 +2,15 @@
 -- KEYS[1]  prefix
 -- ARGV     now, id
 -- Result   how many, or -1 if the job is unknown
--- include: permits
+-- include: permits, leases
 
-local job = call('HMGET', p .. 'state:' .. ARGV[2], 'lane', 'due', 'stands_at')
-local lane, due, place = whereabouts(ARGV[2], job[1], job[2], job[3])
+local id = ARGV[2]
+local job = call('HMGET', p .. 'state:' .. id, 'lane', 'due', 'stands_at', 'awaits', 'ended')
+local lane, due, place = whereabouts(id, job[1], job[2], job[3])
 if not lane then return -1 end
+-- Before one that stands in no lane stands nobody.
+if tonumber(job[4] or 0) > 0 or job[5] or find_lease(id)
+  or call('HEXISTS', p .. 'done', id) == 1 then return 0 end
 
 -- The first index at or after `low`, below `high`, at which `before` no longer holds.
 local function search(low, high, before)
@@ -26,8 +30,8 @@ local function in_sorted(key)
 end
 
 local function is_before(member)
-  local id = id_of(member)
-  local _, other = whereabouts(id, true, call('HGET', p .. 'state:' .. id, 'due'), true)
+  local before = id_of(member)
+  local _, other = whereabouts(before, true, call('HGET', p .. 'state:' .. before, 'due'), true)
   return other < due or (other == due and place_of(member) < place)
 end
 

@@ -4,7 +4,9 @@
 --          kinds (letters, each followed by how many outcomes in a row are of it), the ids of all
 --          outcomes, their tokens in 16 digits, and for each what goes with its letter:
 --            d done   |  v done: result   |  n done: next   |  w done: result, next
---            a again: lane, delay, failure, trail   |  l later: delay   |  r returned
+--            a again: lane, delay, failure, trail   |  f again, for free: the same
+--            l later: delay   |  r returned
+--            k returned: concurrency key from now on, its limit, trail
 --            x dead: failure, next   |  c cancelled: reason
 --          where next is how many values new jobs take, and these jobs in runs
 -- Result   for each outcome that was not written its number from 0, and 1 if it was written already
@@ -40,12 +42,16 @@ end
 
 local writers = {}
 
-function writers.a(key, id, lease, at)
+local function try_again(key, id, lease, at, retries_more, snoozes_more)
   remember(id, values[at + 2])
   local used, retries, replays, snoozes = read_counts(lease.counts)
-  put_back(key, id, values[at], tonumber(values[at + 1]),
-    counts_text(used, retries + 1, replays, snoozes), lease, 'trail', values[at + 3])
+  local counts = counts_text(used, retries + retries_more, replays, snoozes + snoozes_more)
+  put_back(key, id, values[at], tonumber(values[at + 1]), counts, lease, 'trail', values[at + 3])
 end
+
+function writers.a(key, id, lease, at) try_again(key, id, lease, at, 1, 0) end
+
+function writers.f(key, id, lease, at) try_again(key, id, lease, at, 0, 1) end
 
 function writers.l(key, id, lease, at)
   local used, retries, replays, snoozes = read_counts(lease.counts)
@@ -72,6 +78,14 @@ function writers.r(key, id, lease)
   stand(member, lease.lane, due)
 end
 
+function writers.k(key, id, lease, at)
+  local marks = call('HGET', key, 'marks') or ''
+  if not has(marks, 'k') then marks = marks .. 'k' end
+  call('HSET', key, 'concurrency_key', values[at], 'concurrency_limit', values[at + 1],
+    'trail', values[at + 2], 'marks', marks)
+  writers.r(key, id, lease)
+end
+
 function writers.c(key, id, lease, at)
   call('HSET', key, 'ended', 'cancelled', 'ended_at', stamp, 'cancel_reason', values[at],
     'counts', lease.counts, 'ran', lease.ran)
@@ -79,7 +93,7 @@ function writers.c(key, id, lease, at)
 end
 
 -- How many values go with a letter; the last says how many follow for new jobs, where any may.
-local WIDTHS = { d = 0, v = 1, n = 1, w = 2, a = 4, l = 1, r = 0, x = 2, c = 1 }
+local WIDTHS = { d = 0, v = 1, n = 1, w = 2, a = 4, f = 4, l = 1, r = 0, k = 3, x = 2, c = 1 }
 local DONE, HAS_RESULT = { d = true, v = true, n = true, w = true }, { v = true, w = true }
 local FOLLOWED, ENDED = { n = true, w = true, x = true }, { x = true, c = true }
 

@@ -1,6 +1,6 @@
--- Bring some of what layout 1 kept into the keys of layout 2. Nobody works with a store that is
--- between the two: this release waits until all is moved, and processes of the earlier one that
--- still run are kept out from then on.
+-- Bring some of what layouts 1 and 2 kept into the keys of layout 3. Nobody works with a store that
+-- is between them: this release waits until all is moved. Processes that still run on layout 1 are
+-- kept out from then on, and those on layout 2 from notes.
 -- KEYS[1]  prefix
 -- ARGV     now, how many jobs to move at the most
 -- Result   the layout that the keys have now
@@ -103,6 +103,17 @@ local function move_done()
   return #found > 0
 end
 
+-- Notes were in a hash alone, of which all keys had to be read to find those that begin alike.
+local function move_notes()
+  if call('EXISTS', p .. 'notes') == 0 then return end
+  call('RENAME', p .. 'notes', p .. 'note-values')
+  for _, key in ipairs(call('HKEYS', p .. 'note-values')) do call('ZADD', p .. 'notes', 0, key) end
+end
+
+if call('GET', p .. 'layout') == '2' then
+  move_notes()
+  call('SET', p .. 'layout', '3')
+end
 if call('GET', p .. 'layout') == '1' then
   if call('TYPE', p .. 'counters').ok == 'hash' then begin() end
   if not move_jobs() and not move_done() then

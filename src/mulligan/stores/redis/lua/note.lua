@@ -6,10 +6,12 @@
 
 local key, value = ARGV[2], ARGV[4]
 if value then
-  call('HSET', p .. 'notes', key, value)
+  call('HSET', p .. 'note-values', key, value)
+  call('ZADD', p .. 'notes', 0, key)
   call('ZADD', p .. 'notes-until', now + tonumber(ARGV[3]), key)
 else
-  call('HDEL', p .. 'notes', key)
+  call('HDEL', p .. 'note-values', key)
+  call('ZREM', p .. 'notes', key)
   call('ZREM', p .. 'notes-until', key)
 end
 return 1

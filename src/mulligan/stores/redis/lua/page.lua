@@ -2,7 +2,7 @@
 -- KEYS[1]  prefix
 -- ARGV     now, index to look through (order, or failed: and a queue), place to begin below, how
 --          many to look at, and what must match or '': status, queue and region as keys spell them,
---          task
+--          task; then 1 for whole jobs, 0 for jobs without bodies and results
 -- Result   place to go on below, or '' after the last; then for each match: id, place, and what
 --          get.lua gives
 -- include: leases
@@ -33,13 +33,22 @@ for number, id in ipairs(ids) do
 end
 find_leases(unended)
 
+-- What stands before the body, and before the result.
+local before_body = '^' .. string.rep('[^\t]*\t', 4)
+local before_result = '^' .. string.rep('[^\t]*\t', 7)
+
+local function lean(value, before)
+  if ARGV[9] == '1' then return value end
+  return match(value, before) or ''
+end
+
 for _, each in ipairs(matches) do
   local number, text, ended = unpack(each)
   local id, lease, worker = ids[number]
   if not ended then lease, worker = find_lease(id) end
   if is(ARGV[5], ended or lease and 'processing' or 'pending') then
-    result[#result + 1] = { id, found[2 * number], text, call('HGETALL', p .. 'state:' .. id),
-      lease or '', worker or '', dones[number] or '',
+    result[#result + 1] = { id, found[2 * number], lean(text, before_body), call('HGETALL', p .. 'state:' .. id),
+      lease or '', worker or '', lean(dones[number] or '', before_result),
       call('LINDEX', p .. 'history:' .. id, -1) or '' }
   end
 end

@@ -22,7 +22,7 @@ local function erase_old(id, ended_at, text)
   erased[count] = id
 end
 
--- Erase what ended together, as far as the limit allows; whether all of it is gone.
+-- Erase what ended together, as far as the limit allows; what is left of it is first in the list.
 local function erase_entry(ended_at, joined)
   local ids, number = {}, 0
   for id in string.gmatch(joined, '[^\t]+') do
@@ -33,16 +33,35 @@ local function erase_entry(ended_at, joined)
   for at, text in ipairs(read_many(p .. 'done', ids, 1, last)) do
     erase_old(ids[at], ended_at, text)
   end
-  if last == number then return true end
-  call('LSET', p .. 'past', 0, ended_at .. '\t' .. table.concat(ids, '\t', last + 1))
-  return false
+  if last < number then
+    call('LPUSH', p .. 'past', ended_at .. '\t' .. table.concat(ids, '\t', last + 1))
+  end
 end
 
-while count < limit do
-  local ended_at, joined = match(call('LINDEX', p .. 'past', 0) or '', '^([^\t]*)\t(.*)$')
-  if not ended_at or tonumber(ended_at) >= before then break end
-  if erase_entry(ended_at, joined) then call('LPOP', p .. 'past') end
+-- Look at the first entries: not at the very first alone, as one that is younger stands before older
+-- ones where the clock was set back. What has yet to end by this clock goes to the end of the list, so
+-- that it does not hide what is behind it. Whether it is worth looking again.
+local LOOK_AT, LATER_AT_MOST = 100, 1000
+local later = 0
+local function look()
+  local went, later_before = false, later
+  for _, entry in ipairs(call('LRANGE', p .. 'past', 0, LOOK_AT - 1)) do
+    local ended_at, joined = match(entry, '^([^\t]*)\t(.*)$')
+    local ended = tonumber(ended_at)
+    if ended and ended < before and count < limit then
+      call('LREM', p .. 'past', 1, entry)
+      erase_entry(ended_at, joined)
+      went = true
+    elseif ended and ended > now then
+      call('LREM', p .. 'past', 1, entry)
+      call('RPUSH', p .. 'past', entry)
+      later = later + 1
+    end
+  end
+  return count < limit and (went or later > later_before) and later < LATER_AT_MOST
 end
+
+repeat until not look()
 erase(erased)
 
 local dead = now - tonumber(ARGV[4])
@@ -52,7 +71,8 @@ for _, worker in ipairs(call('ZRANGEBYSCORE', p .. 'workers', '-inf', dead, 'LIM
 end
 
 local notes = call('ZRANGEBYSCORE', p .. 'notes-until', '-inf', now)
-call_many('HDEL', p .. 'notes', notes)
+call_many('HDEL', p .. 'note-values', notes)
+call_many('ZREM', p .. 'notes', notes)
 call_many('ZREM', p .. 'notes-until', notes)
 call('ZREMRANGEBYSCORE', p .. 'counted', '-inf', '(' .. format('%.17g', now - WINDOW))
 finish_ending()

@@ -134,7 +134,8 @@ CREATE TABLE breaker (
     region TEXT NOT NULL,
     open INTEGER NOT NULL,
     since REAL NOT NULL,                    -- when it last opened or closed
-    probes INTEGER NOT NULL,                -- how many went well in a row
+    probes INTEGER NOT NULL,                -- how many went well in a row, or below 0 failed
+    probed_at REAL NOT NULL,                -- when the last one started
     PRIMARY KEY (queue, region)
 ) WITHOUT ROWID;
 

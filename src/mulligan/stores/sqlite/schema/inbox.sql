@@ -1,6 +1,8 @@
 -- The inbox of producers in other languages: one INSERT into it is one job enqueued.
 -- Only task is needed; args is a JSON array, kwargs and retry are JSON objects, delay is seconds,
--- priority is 'normal' or 'urgent' (or 0, 2). What cannot be a job goes to `refused` instead.
+-- priority is 'normal', 'retry' or 'urgent' (or 0, 1, 2); retry may also name a preset. What cannot
+-- be a job goes to `refused` instead. `given` in a body says what its producer said: the rest is for
+-- the task to say, when a worker takes the job.
 -- It holds nothing itself, and is made anew whenever a file is brought up to date.
 
 DROP VIEW IF EXISTS inbox;
@@ -13,17 +15,28 @@ WHERE 0;
 
 CREATE TRIGGER inbox_insert INSTEAD OF INSERT ON inbox
 BEGIN
-    INSERT INTO arriving (now, id, queue, region, lane_priority, reason)
+    INSERT INTO arriving (now, id, queue, region, body, lane_priority, reason)
     SELECT
         round((julianday('now') - 2440587.5) * 86400.0, 3),
         coalesce(NEW.id, lower(hex(randomblob(16)))),
         coalesce(NEW.queue, 'default'),
-        coalesce(NEW.region, 'default'),
-        CASE WHEN NEW.priority IN (2, 'urgent') THEN 2 ELSE 0 END,
+        coalesce(NEW.region, '*'),
+        -- The policy waits here for the body that it becomes a part of.
+        CASE
+            WHEN NEW.retry IN (
+                'default', 'quick', 'steep', 'patient', 'sessions', 'P', 'G', 'F', 'M', 'D'
+            ) THEN json_quote(NEW.retry)
+            ELSE NEW.retry
+        END,
+        CASE
+            WHEN NEW.priority IN (2, '2', 'urgent') THEN 2
+            WHEN NEW.priority IN (1, '1', 'retry') THEN 1
+            ELSE 0
+        END,
         CASE
             WHEN NEW.task IS NULL THEN 'task is missing'
-            WHEN NEW.priority NOT IN (0, 2, 'normal', 'urgent')
-                THEN 'priority is not one of normal, urgent'
+            WHEN NEW.priority NOT IN (0, 1, 2, '0', '1', '2', 'normal', 'retry', 'urgent')
+                THEN 'priority is not one of normal (0), retry (1), urgent (2)'
             WHEN typeof(coalesce(NEW.delay, 0)) NOT IN ('integer', 'real')
                 OR NOT coalesce(NEW.delay, 0) BETWEEN 0 AND 3153600000
                 THEN 'delay is not a number of seconds'
@@ -32,14 +45,38 @@ BEGIN
             WHEN NOT json_valid(coalesce(NEW.kwargs, '{}')) THEN 'kwargs is not JSON'
             WHEN json_type(coalesce(NEW.kwargs, '{}')) <> 'object'
                 THEN 'kwargs is not a JSON object'
-            WHEN NOT json_valid(coalesce(NEW.retry, '{}')) THEN 'retry is not JSON'
-            WHEN json_type(coalesce(NEW.retry, '{}')) <> 'object' THEN 'retry is not a JSON object'
             WHEN NEW.region <> '*' AND substr(NEW.region, 1, 1) = '*'
                 THEN 'region must not begin with *'
             WHEN length(CAST(coalesce(NEW.args, '') || coalesce(NEW.kwargs, '')
                 || coalesce(NEW.retry, '') AS BLOB)) > 262144
                 THEN 'the payload has more than 262144 bytes'
+            -- The path of a value says how deep it is. A name with odd characters stands there in
+            -- quotes, and may hold anything; whether such a path is too deep, its worker finds out.
+            WHEN EXISTS (
+                SELECT 1
+                FROM (
+                    SELECT type, fullkey FROM json_tree(coalesce(NEW.args, '[]'))
+                    UNION ALL SELECT type, fullkey FROM json_tree(coalesce(NEW.kwargs, '{}'))
+                )
+                WHERE
+                    type IN ('array', 'object') AND instr(fullkey, '"') = 0
+                    AND length(fullkey)
+                        - length(replace(replace(fullkey, '[', ''), '.', '')) > 200
+            ) THEN 'an argument is nested more than 200 levels deep; flatten it'
         END;
+
+    UPDATE arriving
+    SET reason = CASE
+        WHEN NOT json_valid(body)
+            THEN 'retry is neither JSON nor the name of a preset: default, quick, steep, patient,'
+                || ' sessions, P, G, F, M, D'
+        WHEN json_type(body) = 'text' AND json_extract(body, '$') NOT IN (
+            'default', 'quick', 'steep', 'patient', 'sessions', 'P', 'G', 'F', 'M', 'D'
+        ) THEN 'retry ' || body || ' is not the name of a preset: default, quick, steep, patient,'
+            || ' sessions, P, G, F, M, D'
+        WHEN json_type(body) NOT IN ('object', 'text') THEN 'retry is not a JSON object'
+    END
+    WHERE reason IS NULL AND body IS NOT NULL;
 
     UPDATE arriving
     SET reason = (
@@ -72,7 +109,7 @@ BEGIN
                 tree.type AS type,
                 tree.atom AS value,
                 tree.path AS parent
-            FROM json_tree(coalesce(NEW.retry, '{}')) AS tree
+            FROM json_tree(coalesce((SELECT body FROM arriving), '{}')) AS tree
             WHERE tree.fullkey <> '$'
         ) AS part
         WHERE NOT CASE
@@ -133,16 +170,18 @@ BEGIN
         sequence = (SELECT value FROM meta WHERE name = 'sequence'),
         due = round(now + coalesce(NEW.delay, 0), 6),
         body = CASE
-            WHEN NEW.retry IS NULL THEN json_object(
+            WHEN body IS NULL THEN json_object(
                 'task', NEW.task,
                 'args', json(coalesce(NEW.args, '[]')),
-                'kwargs', json(coalesce(NEW.kwargs, '{}'))
+                'kwargs', json(coalesce(NEW.kwargs, '{}')),
+                'given', json(iif(NEW.id IS NULL, '[]', '["id"]'))
             )
             ELSE json_object(
                 'task', NEW.task,
                 'args', json(coalesce(NEW.args, '[]')),
                 'kwargs', json(coalesce(NEW.kwargs, '{}')),
-                'retry', json(NEW.retry)
+                'retry', json(body),
+                'given', json(iif(NEW.id IS NULL, '["retry"]', '["id","retry"]'))
             )
         END;
 

@@ -22,7 +22,7 @@ SELECT
     END AS last_retry_at,
     ended.ended_at, ended.result,
     (
-        SELECT attempt.message FROM attempt
+        SELECT attempt.type || ': ' || attempt.message FROM attempt
         WHERE attempt.job = job.id ORDER BY attempt.place DESC LIMIT 1
     ) AS last_failure_reason,
     ended.cancel_reason, job.trail, job.unique_in, job.awaits, job.gather, job.gather_place

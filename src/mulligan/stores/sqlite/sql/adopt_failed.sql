@@ -1,3 +1,3 @@
--- ?1 place, ?2 ended_at
+-- ?1 ended_at, ?2 place
 INSERT INTO ended (place, queue, status, ended_at, token)
-SELECT place, queue, 'failed', ?2, token FROM job WHERE place = ?1
+SELECT place, queue, 'failed', ?, token FROM job WHERE place = ?

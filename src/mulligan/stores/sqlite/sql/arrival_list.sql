@@ -1,3 +1,3 @@
 -- ?1 gathering job
 -- gives (place, result) in order of place
-SELECT place, CAST(result AS BLOB) FROM arrival WHERE job = ?1 ORDER BY place
+SELECT place, CAST(result AS BLOB) FROM arrival WHERE job = ? ORDER BY place

@@ -3,4 +3,4 @@
 INSERT INTO attempt (
     job, number, replay, region, worker, started_at, ended_at, type, message, code, delay, refused
 )
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)

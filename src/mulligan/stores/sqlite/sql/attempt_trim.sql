@@ -1,5 +1,5 @@
--- ?1 job, ?2 how many of its newest attempts to keep
+-- ?1 and ?2 job, ?3 how many of its newest attempts to keep
 DELETE FROM attempt
-WHERE job = ?1 AND place <= (
-    SELECT place FROM attempt WHERE job = ?1 ORDER BY place DESC LIMIT 1 OFFSET ?2
+WHERE job = ? AND place <= (
+    SELECT place FROM attempt WHERE job = ? ORDER BY place DESC LIMIT 1 OFFSET ?
 )

@@ -1,2 +1,2 @@
--- gives (queue, region, open, since, probes)
-SELECT queue, region, open, since, probes FROM breaker
+-- gives (queue, region, open, since, probes, probed_at)
+SELECT queue, region, open, since, probes, probed_at FROM breaker

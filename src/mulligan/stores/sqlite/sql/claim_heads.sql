@@ -11,4 +11,4 @@ SELECT
         ORDER BY lane.due
         LIMIT 1
     )
-FROM json_each(?1) AS each
+FROM json_each(?) AS each

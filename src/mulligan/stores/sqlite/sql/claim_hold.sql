@@ -8,4 +8,4 @@ SELECT
     place, 'key', concurrency_key, queue, scope, lane_priority, concurrency_limit, due, sequence,
     delayed, CASE WHEN retry_count = 0 AND snoozes = 0 AND replay = 0 THEN expires_at END
 FROM job
-WHERE place = ?1
+WHERE place = ?

@@ -12,4 +12,4 @@ FROM job
 CROSS JOIN lane
     ON lane.queue = job.queue AND lane.scope = job.scope AND lane.lane_priority = job.lane_priority
     AND lane.due = job.due AND lane.sequence = job.sequence
-WHERE job.place = ?1
+WHERE job.place = ?

@@ -12,7 +12,7 @@ SELECT
     END
 FROM lane
 CROSS JOIN job ON job.place = lane.place
-WHERE lane.queue = ?1 AND lane.scope = ?2 AND lane.lane_priority = ?3
-    AND lane.due <= ?4 AND (lane.due, lane.sequence) > (?5, ?6)
+WHERE lane.queue = ? AND lane.scope = ? AND lane.lane_priority = ?
+    AND lane.due <= ? AND (lane.due, lane.sequence) > (?, ?)
 ORDER BY lane.due, lane.sequence
-LIMIT ?7
+LIMIT ?

@@ -5,4 +5,4 @@ SET token = running.token, committed = running.token, started_at = running.start
     worker_region = running.worker_region,
     last_retry_at = CASE WHEN retry_count > 0 THEN running.started_at ELSE last_retry_at END
 FROM running
-WHERE running.place = job.place AND job.place IN (SELECT value FROM json_each(?1))
+WHERE running.place = job.place AND job.place IN (SELECT value FROM json_each(?))

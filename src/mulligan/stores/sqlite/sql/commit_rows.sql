@@ -9,4 +9,4 @@ SELECT
 FROM job
 LEFT JOIN running ON running.place = job.place
 LEFT JOIN ended ON ended.place = job.place
-WHERE job.id IN (SELECT value FROM json_each(?1))
+WHERE job.id IN (SELECT value FROM json_each(?))

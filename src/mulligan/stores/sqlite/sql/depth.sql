@@ -3,6 +3,6 @@
 SELECT count(*)
 FROM (
     SELECT 1 FROM lane
-    WHERE queue = ?1 AND scope = ?2 AND lane_priority = ?3 AND due <= ?4
-    LIMIT ?5
+    WHERE queue = ? AND scope = ? AND lane_priority = ? AND due <= ?
+    LIMIT ?
 )

@@ -1,2 +1,2 @@
 -- ?1 place
-DELETE FROM ended WHERE place = ?1
+DELETE FROM ended WHERE place = ?

@@ -1,6 +1,7 @@
--- ?1 place, ?2 id, ?3 queue, ?4 task, ?5 region, ?6 priority, ?7 due, ?8 now, ?9 token, ?10 body,
--- ?11 expires_at, ?12 unique_key, ?13 unique_in, ?14 concurrency_key, ?15 concurrency_limit,
--- ?16 awaits, ?17 gather, ?18 gather_place
+-- ?1 place, ?2 id, ?3 queue, ?4 task, ?5 region, ?6 priority, ?7 scope, ?8 lane_priority, ?9 due,
+-- ?10 sequence, ?11 1 if it is due later than now, else 0, ?12 token, ?13 now, ?14 body,
+-- ?15 expires_at, ?16 unique_key, ?17 unique_in, ?18 key_queue, ?19 concurrency_key,
+-- ?20 concurrency_limit, ?21 awaits, ?22 gather, ?23 gather_place
 -- A job that is there before it, by id or unique key, stays as it is. One that awaits others has
 -- no sequence before it joins its lane.
 INSERT INTO job (
@@ -9,8 +10,8 @@ INSERT INTO job (
     concurrency_limit, awaits, gather, gather_place
 )
 VALUES (
-    ?1, ?2, ?3, ?4, ?5, ?6, ?5, ?6, ?7, iif(?16, 0, ?1), ?7 > ?8, ?9,
-    ?8, ?10, ?11, ?12, ?13, iif(?12 IS NULL, NULL, coalesce(?13, ?3)), ?14,
-    ?15, ?16, ?17, ?18
+    ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+    ?, ?, ?, ?, ?, ?, ?,
+    ?, ?, ?, ?
 )
 ON CONFLICT DO NOTHING

@@ -1,6 +1,6 @@
 -- ?1 id
--- gives (place, concurrency_key, the job that awaits it in turn); no row if it awaits none
-SELECT job.place, job.concurrency_key, job.gather
+-- gives (place, the job that awaits it in turn); no row if it awaits none
+SELECT job.place, job.gather
 FROM job
 CROSS JOIN held ON held.place = job.place AND held.why = 'arrivals'
-WHERE job.id = ?1
+WHERE job.id = ?

@@ -3,4 +3,4 @@
 SELECT job.awaits
 FROM job
 CROSS JOIN held ON held.place = job.place AND held.why = 'arrivals'
-WHERE job.id = ?1
+WHERE job.id = ?

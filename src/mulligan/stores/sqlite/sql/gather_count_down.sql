@@ -1,2 +1,2 @@
 -- ?1 how many it still awaits, ?2 id
-UPDATE job SET awaits = ?1 WHERE id = ?2
+UPDATE job SET awaits = ? WHERE id = ?

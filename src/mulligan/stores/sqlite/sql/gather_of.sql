@@ -1,3 +1,3 @@
 -- ?1 place
 -- gives the job at which it arrives
-SELECT gather FROM job WHERE place = ?1
+SELECT gather FROM job WHERE place = ?

@@ -7,4 +7,4 @@ SELECT
     CAST(result AS BLOB), last_failure_reason, cancel_reason, trail, unique_in, awaits, gather,
     gather_place
 FROM jobs
-WHERE id = ?1
+WHERE id = ?

@@ -8,4 +8,4 @@ SELECT
     place, 'arrivals', concurrency_key, queue, scope, lane_priority, concurrency_limit, due,
     sequence, delayed, expires_at
 FROM job
-WHERE place BETWEEN ?1 AND ?2 AND awaits > 0
+WHERE place BETWEEN ? AND ? AND awaits > 0

@@ -1,2 +1,2 @@
 -- ?1 place
-DELETE FROM held WHERE place = ?1
+DELETE FROM held WHERE place = ?

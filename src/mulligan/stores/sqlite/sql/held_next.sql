@@ -2,7 +2,7 @@
 -- gives (queue, scope, lane_priority, limit, due, place) of the first held job of the next group
 SELECT queue, scope, lane_priority, concurrency_limit, due, place
 FROM held
-WHERE why = 'key' AND concurrency_key = ?1
-    AND (queue, scope, lane_priority, concurrency_limit) > (?2, ?3, ?4, ?5)
+WHERE why = 'key' AND concurrency_key = ?
+    AND (queue, scope, lane_priority, concurrency_limit) > (?, ?, ?, ?)
 ORDER BY queue, scope, lane_priority, concurrency_limit, due, sequence
 LIMIT 1

@@ -3,4 +3,4 @@
 INSERT INTO lane (queue, scope, lane_priority, due, sequence, place, delayed, expires_at)
 SELECT queue, scope, lane_priority, due, sequence, place, delayed, expires_at
 FROM job
-WHERE place BETWEEN ?1 AND ?2 AND awaits = 0
+WHERE place BETWEEN ? AND ? AND awaits = 0

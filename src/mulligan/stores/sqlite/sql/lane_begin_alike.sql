@@ -1,7 +1,8 @@
--- ?1 first place, ?2 last place, ?3 queue, ?4 region, ?5 priority, ?6 due, ?7 now
+-- ?1 queue, ?2 region, ?3 priority, ?4 due, ?5 1 if it is later than now, else 0,
+-- ?6 first place, ?7 last place
 -- as lane_begin, for new jobs that are alike and await nothing: nothing is read of them but that
 -- they are there
 INSERT INTO lane (queue, scope, lane_priority, due, sequence, place, delayed)
-SELECT ?3, ?4, ?5, ?6, place, place, ?6 > ?7
+SELECT ?, ?, ?, ?, place, place, ?
 FROM job
-WHERE place BETWEEN ?1 AND ?2
+WHERE place BETWEEN ? AND ?

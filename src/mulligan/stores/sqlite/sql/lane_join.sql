@@ -5,4 +5,4 @@ SELECT
     queue, scope, lane_priority, due, sequence, place, delayed,
     CASE WHEN retry_count = 0 AND snoozes = 0 AND replay = 0 THEN expires_at END
 FROM job
-WHERE place IN (SELECT value FROM json_each(?1))
+WHERE place IN (SELECT value FROM json_each(?))

@@ -1,2 +1,2 @@
 -- ?1 key
-DELETE FROM note WHERE key = ?1
+DELETE FROM note WHERE key = ?

@@ -1,2 +1,2 @@
 -- ?1 now
-DELETE FROM note WHERE until <= ?1
+DELETE FROM note WHERE until <= ?

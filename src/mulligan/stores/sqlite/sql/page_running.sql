@@ -1,25 +1,26 @@
--- ?1 'processing', ?2 queue, ?3 region, ?4 task, ?5 text, each but the first NULL for any,
--- ?6 below this place, ?7 limit
+-- :status, which is 'processing', :queue, :region, :task and :text, each NULL for any, :below this
+-- place and not under the place :floor, :limit, how many to :skip, and whether to give :bodies and
+-- results
 -- as page.sql, for the few that run
 SELECT
     place,
     id, queue, task, region, priority, status, scope, lane_priority, due, sequence, token, retry_count,
-    replay, snoozes, created_at, CAST(body AS BLOB), unique_key, concurrency_key, concurrency_limit,
-    held, expires_at, worker, worker_region, started_at, last_retry_at, ended_at,
-    CAST(result AS BLOB), last_failure_reason, cancel_reason, trail, unique_in, awaits, gather,
-    gather_place
+    replay, snoozes, created_at, CASE WHEN :bodies THEN CAST(body AS BLOB) ELSE x'' END,
+    unique_key, concurrency_key, concurrency_limit, held, expires_at, worker, worker_region, started_at, last_retry_at, ended_at,
+    CASE WHEN :bodies THEN CAST(result AS BLOB) END, last_failure_reason, cancel_reason, trail,
+    unique_in, awaits, gather, gather_place
 FROM jobs
-WHERE place IN (SELECT place FROM running) AND ?1 = 'processing'
-    AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR region = ?3)
-    AND (?4 IS NULL OR task = ?4) AND place < ?6
+WHERE place IN (SELECT place FROM running) AND :status = 'processing'
+    AND (:queue IS NULL OR queue = :queue) AND (:region IS NULL OR region = :region)
+    AND (:task IS NULL OR task = :task) AND place < :below AND place >= :floor
     AND (
-        ?5 IS NULL
+        :text IS NULL
         OR instr(
             (
                 SELECT attempt.type || ': ' || attempt.message FROM attempt
                 WHERE attempt.job = jobs.id ORDER BY attempt.place DESC LIMIT 1
-            ), ?5
+            ), :text
         ) > 0
     )
 ORDER BY place DESC
-LIMIT ?7
+LIMIT :limit OFFSET :skip

@@ -1,2 +1,2 @@
 -- ?1 key, ?2 job
-INSERT INTO permit (key, job) VALUES (?1, ?2) ON CONFLICT DO NOTHING
+INSERT INTO permit (key, job) VALUES (?, ?) ON CONFLICT DO NOTHING

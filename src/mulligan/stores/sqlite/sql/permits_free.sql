@@ -1,2 +1,2 @@
 -- ?1 job
-DELETE FROM permit WHERE job = ?1
+DELETE FROM permit WHERE job = ?

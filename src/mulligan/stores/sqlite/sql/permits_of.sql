@@ -1,3 +1,3 @@
 -- ?1 job
 -- gives the keys of its permits
-SELECT key FROM permit WHERE job = ?1
+SELECT key FROM permit WHERE job = ?

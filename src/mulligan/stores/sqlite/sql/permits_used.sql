@@ -1,3 +1,3 @@
 -- ?1 key
 -- gives how many permits of it are held
-SELECT count(*) FROM permit WHERE key = ?1
+SELECT count(*) FROM permit WHERE key = ?

@@ -3,8 +3,8 @@
 DELETE FROM ended
 WHERE place IN (
     SELECT place FROM ended
-    WHERE queue = ?1 AND status = ?2 AND ended_at < ?3
+    WHERE queue = ? AND status = ? AND ended_at < ?
     ORDER BY ended_at
-    LIMIT ?4
+    LIMIT ?
 )
 RETURNING place

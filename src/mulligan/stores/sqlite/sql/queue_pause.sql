@@ -1,3 +1,3 @@
 -- ?1 name, ?2 paused
-INSERT INTO queue (name, paused) VALUES (?1, ?2)
+INSERT INTO queue (name, paused) VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET paused = excluded.paused

@@ -4,4 +4,4 @@ SELECT
     total(value) FILTER (WHERE name = 'succeeded'),
     total(value) FILTER (WHERE name = 'failed')
 FROM recent
-WHERE queue = ?1 AND region = ?2 AND name IN ('succeeded', 'failed') AND slot >= ?3
+WHERE queue = ? AND region = ? AND name IN ('succeeded', 'failed') AND slot >= ?

@@ -1,2 +1,2 @@
 -- ?1 the first slot to keep
-DELETE FROM recent WHERE slot < ?1
+DELETE FROM recent WHERE slot < ?

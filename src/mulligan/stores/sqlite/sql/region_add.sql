@@ -1,3 +1,3 @@
 -- ?1 name
 -- changes nothing if it is known
-INSERT INTO region (name) VALUES (?1) ON CONFLICT DO NOTHING
+INSERT INTO region (name) VALUES (?) ON CONFLICT DO NOTHING

@@ -1,3 +1,3 @@
 -- ?1 how many sequence numbers to reserve
 -- gives the last of them
-UPDATE meta SET value = value + ?1 WHERE name = 'sequence' RETURNING value
+UPDATE meta SET value = value + ? WHERE name = 'sequence' RETURNING value

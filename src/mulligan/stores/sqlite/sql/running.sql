@@ -5,5 +5,5 @@ SELECT
     job.id, running.token, running.leased_at, running.leased_at IS NOT running.started_at
 FROM running
 CROSS JOIN job ON job.place = running.place
-WHERE running.worker = ?1
+WHERE running.worker = ?
 ORDER BY running.started_at, job.sequence

@@ -1,2 +1,2 @@
 -- ?1 places, a JSON array
-DELETE FROM running WHERE place IN (SELECT value FROM json_each(?1))
+DELETE FROM running WHERE place IN (SELECT value FROM json_each(?))

@@ -1,4 +1,4 @@
 -- ?1 worker that seizes, ?2 now, ?3 places, a JSON array
 -- The attempt stays that of the worker that lost it.
-UPDATE running SET token = token + 1, worker = ?1, leased_at = ?2
-WHERE place IN (SELECT value FROM json_each(?3))
+UPDATE running SET token = token + 1, worker = ?, leased_at = ?
+WHERE place IN (SELECT value FROM json_each(?))

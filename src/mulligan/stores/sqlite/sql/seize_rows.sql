@@ -9,6 +9,6 @@ SELECT
     coalesce(running.started_at, 0.0), job.trail
 FROM running
 CROSS JOIN job ON job.place = running.place
-WHERE running.worker = ?1
+WHERE running.worker = ?
 ORDER BY running.started_at, job.sequence
-LIMIT ?2
+LIMIT ?

@@ -1,3 +1,3 @@
 -- ?1 worker to go on after
 -- gives the next worker that holds a job
-SELECT worker FROM running WHERE worker > ?1 ORDER BY worker LIMIT 1
+SELECT worker FROM running WHERE worker > ? ORDER BY worker LIMIT 1

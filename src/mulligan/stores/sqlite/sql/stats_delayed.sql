@@ -1,6 +1,6 @@
--- ?1 now
+-- ?1 and ?2 now
 -- gives (queue, all, due now, due within an hour) of jobs that were put off
-SELECT queue, count(*), sum(due <= ?1), sum(due <= ?1 + 3600)
+SELECT queue, count(*), sum(due <= ?), sum(due <= ? + 3600)
 FROM (
     SELECT queue, due FROM lane WHERE delayed = 1
     UNION ALL

@@ -1,6 +1,6 @@
 -- ?1 now
 -- gives the same as stats_lanes for jobs that wait for their concurrency key
-SELECT queue, scope, lane_priority, sum(due <= ?1), count(*), min(due)
+SELECT queue, scope, lane_priority, sum(due <= ?), count(*), min(due)
 FROM held
 WHERE why = 'key'
 GROUP BY queue, scope, lane_priority

@@ -3,6 +3,6 @@
 SELECT job.id
 FROM lane
 CROSS JOIN job ON job.place = lane.place
-WHERE lane.queue = ?1 AND lane.scope = ?2 AND lane.lane_priority = ?3 AND lane.due <= ?4
+WHERE lane.queue = ? AND lane.scope = ? AND lane.lane_priority = ? AND lane.due <= ?
 ORDER BY lane.due DESC, lane.sequence DESC
 LIMIT 1

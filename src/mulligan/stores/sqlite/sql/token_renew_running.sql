@@ -1,2 +1,2 @@
 -- ?1 token
-UPDATE running SET token = ?1 WHERE token = 9223372036854775807
+UPDATE running SET token = ? WHERE token = 9223372036854775807

@@ -1,2 +1,2 @@
 -- ?1 gate's key, ?2 worker
-INSERT INTO waiting_gate (key, worker) VALUES (?1, ?2)
+INSERT INTO waiting_gate (key, worker) VALUES (?, ?)

@@ -1,2 +1,2 @@
 -- ?1 worker
-DELETE FROM waiting WHERE worker = ?1
+DELETE FROM waiting WHERE worker = ?

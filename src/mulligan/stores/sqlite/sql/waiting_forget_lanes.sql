@@ -1,2 +1,2 @@
 -- ?1 worker
-DELETE FROM waiting_lane WHERE worker = ?1
+DELETE FROM waiting_lane WHERE worker = ?

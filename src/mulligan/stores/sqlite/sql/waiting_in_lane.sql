@@ -5,6 +5,6 @@ SELECT w.worker, w.address, l.waited, l.yields, w.until, w.asleep
 FROM waiting_lane AS l
 JOIN waiting AS w ON w.worker = l.worker
 JOIN worker ON worker.id = w.worker
-WHERE l.queue = ?1 AND l.scope = ?2 AND l.lane_priority = ?3
-    AND (w.asleep = 1 OR w.rung = 1) AND worker.beat_at + worker.lease > ?4
+WHERE l.queue = ? AND l.scope = ? AND l.lane_priority = ?
+    AND (w.asleep = 1 OR w.rung = 1) AND worker.beat_at + worker.lease > ?
 ORDER BY l.waited, w.rowid

@@ -3,4 +3,4 @@
 SELECT l.queue, l.scope, l.lane_priority
 FROM waiting AS w
 JOIN waiting_lane AS l ON l.worker = w.worker
-WHERE w.worker = ?1 AND (w.asleep = 1 OR w.rung = 1)
+WHERE w.worker = ? AND (w.asleep = 1 OR w.rung = 1)

@@ -4,7 +4,7 @@ SELECT 1
 FROM waiting_lane AS l
 JOIN waiting AS w ON w.worker = l.worker
 JOIN worker ON worker.id = w.worker
-WHERE l.queue = ?1 AND l.scope = ?2 AND l.lane_priority = ?3
-    AND l.waited < ?4 AND l.worker <> ?5
-    AND (w.asleep = 1 OR w.rung = 1) AND worker.beat_at + worker.lease > ?6
+WHERE l.queue = ? AND l.scope = ? AND l.lane_priority = ?
+    AND l.waited < ? AND l.worker <> ?
+    AND (w.asleep = 1 OR w.rung = 1) AND worker.beat_at + worker.lease > ?
 LIMIT 1

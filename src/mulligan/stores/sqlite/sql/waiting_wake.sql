@@ -1,2 +1,2 @@
 -- ?1 worker
-UPDATE waiting SET asleep = 0, rung = 0 WHERE worker = ?1
+UPDATE waiting SET asleep = 0, rung = 0 WHERE worker = ?

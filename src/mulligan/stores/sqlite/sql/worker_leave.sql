@@ -1,2 +1,2 @@
 -- ?1 id
-DELETE FROM worker WHERE id = ?1
+DELETE FROM worker WHERE id = ?

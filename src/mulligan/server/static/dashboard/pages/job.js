@@ -43,7 +43,7 @@ function actions(job, reload) {
 
 function attemptsOf(job, attempts, now) {
   const drawn = [...attempts.map(failedBar), ...lastBar(job, now)];
-  if (!drawn.length) return h("p.empty", {}, "It has not started yet.");
+  if (!drawn.length) return h("p.empty", {}, ENDED.includes(job.status) ? "It never started." : "It has not started yet.");
   return [
     timeline(drawn, drawn.length > attempts.length || attempts.length < 50 ? job.created_at : drawn[0].from),
     attempts.length > 0 && table({
@@ -76,10 +76,11 @@ function failedBar({ number, region, started_at: from, ended_at: ended, type, me
   return { region, from, to, kind: "failed", title };
 }
 
-/** The attempt that runs or that succeeded, which the history does not have. */
+/** The attempt that runs, succeeded or was cancelled, which the history does not have. */
 function lastBar(job, now) {
-  if (job.started_at === null || !["processing", "done"].includes(job.status)) return [];
-  const to = job.status === "done" ? job.ended_at : Math.max(now, job.started_at);
+  if (job.started_at === null || !["processing", "done", "cancelled"].includes(job.status)) return [];
+  if (job.status === "cancelled" && job.started_at < job.due) return []; // it waited for the next
+  const to = job.ended_at ?? Math.max(now, job.started_at);
   const region = job.worker_region ?? job.region;
   const title = `attempt ${job.retry_count + 1} in ${region}, ${span(to - job.started_at)}: ${job.status}`;
   return [{ region, from: job.started_at, to, kind: job.status, title }];

@@ -19,7 +19,7 @@ export default {
       return [heading(queue), h("p.empty", {}, "No queue of this name has a job, a worker or settings.")];
     const put = at(overview.delayed, queue) ?? { total: 0, ready_now: 0, ready_in_hour: 0 };
     return [
-      heading(queue, badge(numbers.paused ? "paused" : "open", numbers.paused ? "retry" : "good"), [
+      heading(queue, badge(numbers.paused ? "paused" : "serving", numbers.paused ? "retry" : "good"), [
         !readOnly && pauseButton(queue, numbers.paused)]),
       h("div.columns", {},
         panel("Lanes", lanesOf(queue, overview), jobLinks(queue, numbers)),

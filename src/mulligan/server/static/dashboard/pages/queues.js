@@ -36,13 +36,13 @@ export function queueTable(overview, readOnly) {
       number("Failed", listed("failed")),
       number("Cancelled", listed("cancelled")),
       { title: "Policy", cell: (row) => row.policy },
-      { title: "State", cell: (row) => badge(row.paused ? "paused" : "open", row.paused ? "retry" : "good") },
+      { title: "State", cell: (row) => badge(row.paused ? "paused" : "serving", row.paused ? "retry" : "good") },
       !readOnly && { title: "Change", cell: (row) => pauseButton(row.queue, row.paused) },
     ].filter(Boolean),
   });
 }
 
-/** Pauses a queue that is open, resumes one that is paused. */
+/** Pauses a queue that serves, resumes one that is paused. */
 export function pauseButton(queue, paused) {
   const word = paused ? "Resume" : "Pause";
   return button(word, () => switchQueue(queue, !paused), "small", { "aria-label": `${word} queue ${queue}` });

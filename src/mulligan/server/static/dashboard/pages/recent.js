@@ -28,9 +28,13 @@ export function recentTable(overview, only = null) {
       number("Time saved", (row) => (row.time_saved_mean === null ? NOTHING : signed(row.time_saved_mean))),
       number("Dead", (row) => count(row.dead)),
       number("Seized", (row) => count(row.seized)),
-      { title: "Breaker", cell: (row) => badge(row.breaker, row.breaker === "open" ? "bad" : "good") },
+      { title: "Breaker", cell: (row) => badge(breaker(row, overview.now), row.breaker === "open" ? "bad" : "good") },
     ].filter(Boolean),
   });
 }
+
+const breaker = (row, now) =>
+  row.next_probe_at === null ? row.breaker
+    : row.next_probe_at > now ? `open, probe in ${span(row.next_probe_at - now)}` : "open, probe due";
 
 const signed = (seconds) => (seconds < 0 ? `−${span(seconds)}` : span(seconds));

@@ -23,7 +23,7 @@ function workerTable(workers, now) {
     key: (worker) => worker.id,
     rows: workers,
     columns: [
-      { title: "Worker", cell: (worker) => name(worker.id) },
+      { title: "Worker", cell: (worker) => [worker.name && [h("strong", {}, name(worker.name)), " "], name(worker.id)] },
       { title: "State", cell: (worker) => badge(worker.live ? "live" : "silent", worker.live ? "good" : "bad") },
       { title: "Region", cell: (worker) => name(worker.region) },
       { title: "Queues", cell: queuesOf },

@@ -59,7 +59,8 @@ local function cancel(id, reason)
     'committed', committed, 'counts', (next_counts(counts)))
   list_past(id, 'cancelled', queue)
   free_unique(id, queue, job.unique_key, job.unique_in)
-  release(id, job.permits, job.concurrency_key)
+  -- What awaits others has no room to leave.
+  if tonumber(job.awaits or 0) == 0 then release(id, job.permits, job.concurrency_key) end
   miss(job.gather, id, 'cancelled')
   return true
 end

@@ -32,7 +32,7 @@ local function known_places()
 end
 
 -- For each place: its name, how many recent attempts succeeded and failed since its breaker last
--- opened or closed, and the breaker (open or closed, since, probes) or ''.
+-- opened or closed, and the breaker (open or closed, since, probes, probed_at) or ''.
 local function healths(places)
   local fields, rows, since = {}, {}, {}
   for at, breaker in ipairs(read_many(p .. 'breakers', places, 1, #places)) do

@@ -1,0 +1,82 @@
+"""What a task declares about its jobs, and how it reaches those that no app has made.
+
+A job of an app carries its policy in its body. One that another program pushed, inserted or posted
+carries what that program said, whose names are `given` there. The rest is its task's, and is
+added by whoever takes the job and knows the task.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from mulligan.core.errors import UNREADABLE
+from mulligan.core.job import Claim, encode
+from mulligan.core.outcome import Keyed
+from mulligan.core.stage import Stage
+from mulligan.core.trail import read_trail
+
+MARK = b'"given":'
+_decode = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_names = msgspec.json.Decoder(list[str]).decode
+
+
+class Declared(Struct, frozen=True):
+    """What a task says of all its jobs; None where it says nothing."""
+
+    retry: Raw | None = None
+    timeout: float | None = None
+    on_dead: Stage | None = None
+    sink: Stage | None = None
+    judged: bool | None = None
+    concurrency_key: str | None = None
+    concurrency_limit: int = 1
+
+    @property
+    def followed(self) -> bool:
+        """Whether other jobs follow from the task's, named after them."""
+        return self.on_dead is not None or self.sink is not None
+
+
+def completed(claim: Claim, declared: Declared) -> Claim:
+    """The claim as if the task's app had made the job; the same claim, if it did."""
+    foreign = read(claim.body)
+    if foreign is None:
+        return claim
+    fields, given = foreign
+    for name in ("retry", "timeout", "on_dead", "sink", "judged"):
+        value = getattr(declared, name)
+        if value is not None and name not in given:
+            fields[name] = value
+    if "id" in given and declared.followed:
+        fields["named"] = True
+    return replace(claim, body=encode(fields))
+
+
+def keyed(claim: Claim, declared: Declared) -> Keyed | None:
+    """How a job comes under its task's concurrency key, before it first runs; None if it need not.
+
+    Stores count permits when they hand jobs out: so it is put back, to be handed out again.
+    """
+    if declared.concurrency_key is None:
+        return None
+    trail, foreign = read_trail(claim.trail), read(claim.body)
+    if trail.keyed or foreign is None or "concurrency_key" in foreign[1]:
+        return None
+    after = trail._replace(keyed=True).write()
+    return Keyed(claim.lease, declared.concurrency_key, declared.concurrency_limit, after)
+
+
+def read(body: bytes) -> tuple[dict[str, Any], set[str]] | None:
+    """The fields of a body that no app has made, and what its producer gave; None for any other.
+
+    What cannot be read is found by whoever runs it.
+    """
+    if MARK not in body:
+        return None
+    try:
+        fields: dict[str, Any] = dict(_decode(body))
+        return fields, set(_decode_names(fields.pop("given")))
+    except (*UNREADABLE, KeyError):
+        return None

@@ -1,0 +1,20 @@
+"""Cancelling tasks, and being sure of it."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+CANCEL_EVERY = 0.1
+
+
+async def cancelled(tasks: Sequence["asyncio.Future[Any]"]) -> None:
+    """Cancel the tasks until they have ended.
+
+    Once may not do: wait_for of Python 3.11, by which drivers wait, swallows a cancellation that
+    arrives together with the answer.
+    """
+    while left := [task for task in tasks if not task.done()]:
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left, timeout=CANCEL_EVERY)
+    await asyncio.gather(*tasks, return_exceptions=True)

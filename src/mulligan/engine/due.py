@@ -1,0 +1,16 @@
+"""Which lanes have work that a plan would take, gates aside."""
+
+from mulligan.core.plan import ClaimPlan
+from mulligan.stores.contract import LaneStats, Stats
+
+
+def due_in(plan: ClaimPlan, stats: Stats) -> list[LaneStats]:
+    """The lanes of the plan with jobs that have been due for as long as it asks."""
+    sources = plan.by_lane
+    return [
+        lane
+        for lane in stats.lanes
+        if lane.ready
+        and (source := sources.get(lane.lane)) is not None
+        and stats.now - lane.oldest_due >= source.waited
+    ]

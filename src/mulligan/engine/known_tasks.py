@@ -1,0 +1,144 @@
+"""What this worker knows is registered, and what it does not know is left to those who do.
+
+Two apps may share a queue: a claim takes what is next, whoever knows its task. What another live
+worker knows goes back at once, to be taken by that one; for a while after, this worker takes from
+the queue only what no other idle worker would have sooner.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from inspect import signature
+from typing import Any
+
+from msgspec.json import encode
+
+from mulligan.core.decide import SNOOZE_LIMIT
+from mulligan.core.job import Claim
+from mulligan.core.knowledge import (
+    KEEP_KNOWLEDGE,
+    KEEP_UNKNOWN,
+    KNOWS,
+    REGISTER_EVERY,
+    SIGNATURE_LIMIT,
+    Knowledge,
+    Unknown,
+    clashes,
+    is_known,
+    read_knowledge,
+    unknown_note,
+)
+from mulligan.core.names import clean
+from mulligan.core.outcome import Drained, Result, Snoozed
+from mulligan.core.worker import Worker
+from mulligan.engine.patience import Patience
+from mulligan.engine.performing import Target
+from mulligan.engine.telling import about
+from mulligan.stores.contract import Store
+
+log = logging.getLogger("mulligan.worker")
+# How old may be what is known of the others.
+LOOK_EVERY = 1.0
+# How often it is noted that nobody knows a task.
+NOTE_EVERY = 10.0
+# A job that another knows is put off so long: who is idle has it by then.
+BRIEFLY = 0.02
+# After so many times the others are busy, and it is put off longer and longer.
+BRIEF_TIMES = 10
+# Those that are left of a job's snoozes are not used up while somebody knows its task.
+KEPT_SNOOZES = 10
+
+
+class KnownTasks:
+    """The tasks of this worker, and what it has heard of those of the others."""
+
+    def __init__(
+        self,
+        store: Store,
+        worker: Worker,
+        tasks: Mapping[str, Target],
+        *,
+        monotonic: Callable[[], float],
+        longest: float,
+    ) -> None:
+        self._store = store
+        self._worker = worker
+        self._tasks = tasks
+        self._monotonic = monotonic
+        self._longest = longest
+        self._known: list[Knowledge] = []
+        self._now = 0.0
+        self._looked_at: float | None = None
+        self._looking = asyncio.Lock()
+        self._noted: dict[str, float] = {}
+        self._patience = Patience("known tasks")
+
+    async def run(self) -> None:
+        """Say what clashes, and register anew until cancelled."""
+        await self._patience.insist(self.compare)
+        while True:
+            await asyncio.sleep(REGISTER_EVERY)
+            await self._patience.insist(self.register)
+
+    async def compare(self) -> None:
+        """Register, and say which names mean another task to a live worker of the same queue."""
+        mine = await self.register()
+        others = [each for each in await self._look() if each.note != mine.note]
+        for sentence in clashes([mine, *others], self._now):
+            if f"worker {mine.worker}" in sentence:
+                log.warning("%s", sentence)
+
+    async def register(self, *, left: bool = False) -> Knowledge:
+        """Let all know which tasks are known here; `left` when they are no longer."""
+        mine = Knowledge(
+            self._worker.name or self._worker.id,
+            (await self._store.facts()).now,
+            self._worker.queues,
+            {name: signature_of(task.function) for name, task in self._tasks.items()},
+            left,
+        )
+        await self._store.note(mine.note, encode(mine), KEEP_KNOWLEDGE)
+        return mine
+
+    async def left_to_others(self, claim: Claim) -> Result | None:
+        """How a job is given back whose task another live worker knows; None if nobody does.
+
+        Then it is noted, for `explain` and `doctor` to tell.
+        """
+        if not (
+            is_known(claim.task, await self._look(LOOK_EVERY), self._now)
+            or is_known(claim.task, await self._look(), self._now)
+        ):
+            await self._note(claim)
+            return None
+        log.debug("job %s: left to who knows %r", claim.id, claim.task, extra=about(claim))
+        if claim.snoozes >= SNOOZE_LIMIT - KEPT_SNOOZES:
+            return Drained()
+        later = 2 ** max(0, claim.snoozes + 1 - BRIEF_TIMES)
+        return Snoozed(min(self._longest, BRIEFLY * later))
+
+    async def _look(self, age: float = 0.0) -> list[Knowledge]:
+        """What all know, as it was at most so long before this was asked."""
+        asked = self._monotonic()
+        async with self._looking:
+            if self._looked_at is None or self._looked_at < asked - age:
+                self._looked_at = self._monotonic()
+                self._known = read_knowledge(await self._store.notes(KNOWS))
+                self._now = (await self._store.facts()).now
+        return self._known
+
+    async def _note(self, claim: Claim) -> None:
+        now, key = self._monotonic(), unknown_note(claim.task)
+        if now - self._noted.get(key, -NOTE_EVERY) < NOTE_EVERY:
+            return
+        self._noted[key] = now
+        met = Unknown(clean(claim.task), claim.queue, claim.id, self._now)
+        await self._store.note(key, encode(met), KEEP_UNKNOWN)
+
+
+def signature_of(function: Callable[..., Any]) -> str:
+    """The parameters and the result of a task, as text."""
+    try:
+        return clean(str(signature(function)))[:SIGNATURE_LIMIT]
+    except (TypeError, ValueError):
+        return "(…)"

@@ -1,0 +1,49 @@
+"""The lookout: an idle worker says which jobs wait that no live worker may take.
+
+A worker that is busy does not look: what it would find is an alert in any case, and counting all
+that waits is for a store with time to spare.
+"""
+
+import asyncio
+import logging
+
+from mulligan.core.unserved import unserved
+from mulligan.engine.executor import Executor
+from mulligan.engine.patience import Patience
+from mulligan.stores.contract import Store
+
+log = logging.getLogger("mulligan.worker")
+FIRST_LOOK = 1.0
+LOOK_EVERY = 30.0
+
+
+class Lookout:
+    """Tells of each queue and region once, until somebody serves it again."""
+
+    def __init__(self, store: Store, executor: Executor, app: str) -> None:
+        self._store = store
+        self._executor = executor
+        self._app = app
+        self._told: set[tuple[str, str, bool]] = set()
+        self._patience = Patience("look")
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        await asyncio.sleep(FIRST_LOOK)
+        while True:
+            if not self._executor.holding:
+                await self._patience.insist(self.look)
+            await asyncio.sleep(LOOK_EVERY)
+
+    async def look(self) -> None:
+        """Say what is new since the last look."""
+        found = unserved(await self._store.stats(), await self._store.facts())
+        for each in found:
+            if each[:3] not in self._told:
+                log.warning(
+                    "%s; %s",
+                    each.sentence,
+                    each.remedy(self._app),
+                    extra={"queue": each.queue, "region": each.region},
+                )
+        self._told = {each[:3] for each in found}

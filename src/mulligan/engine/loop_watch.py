@@ -1,0 +1,162 @@
+"""The watch: sees that the loop is held, says by whom, and counts for how long.
+
+A coroutine that computes or blocks instead of awaiting holds up every other attempt of its worker.
+While attempts run, the loop ticks; a thread beside it sees that a tick does not come, and where the
+loop is meanwhile.
+"""
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+from mulligan.core.job import Claim
+from mulligan.engine.current import RUNNING
+from mulligan.engine.telling import log_held, log_holding
+
+# How often the loop ticks while attempts run. A tick that comes as much too late was held up.
+TICK = 0.1
+# How often the thread looks.
+LOOK = 0.25
+# Who holds the loop for longer is named.
+LONG = 1.0
+ENGINE = "mulligan.engine"
+
+
+class Holder(NamedTuple):
+    """Who holds the loop: an attempt, if that can be told, and the line of code that it is at."""
+
+    claim: Claim | None
+    where: str
+    task: int
+
+    def is_same(self, other: "Holder | None") -> bool:
+        """Whether it is one attempt, wherever in its code it is by now."""
+        return other is not None and (self.claim, self.task) == (other.claim, other.task)
+
+
+class LoopWatch:
+    """Watches the running loop while `is_busy`; `claim_in` says which attempt a frame runs."""
+
+    def __init__(
+        self, is_busy: Callable[[], bool], claim_in: Callable[[FrameType], Claim | None]
+    ) -> None:
+        self._is_busy = is_busy
+        self._claim_in = claim_in
+        self._loop = asyncio.get_running_loop()
+        self._of_loop = threading.get_ident()
+        self._thread: threading.Thread | None = None
+        self._ticking = threading.Event()
+        self._closing = threading.Event()
+        self._total = 0.0
+        self._ticked_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._holder: Holder | None = None
+        self._since = 0.0
+        self._named = False
+
+    def begin(self) -> None:
+        """Watch from now on, until no attempt runs."""
+        if self._timer is not None or self._closing.is_set():
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._look_on, name="mulligan-watch", daemon=True
+            )
+            self._thread.start()
+        self._tick_later()
+        self._ticking.set()
+
+    def held(self) -> float:
+        """For how many seconds in all the loop has been held, so far."""
+        since = time.monotonic() - self._ticked_at
+        return self._total + (since if self._timer is not None and since > 2 * TICK else 0.0)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._closing.set()
+        self._ticking.set()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def look(self, now: float, awake_since: float) -> None:
+        """Name who has held the loop for long; a process that was stopped is `awake_since`."""
+        if self._timer is None or now - self._ticked_at < LOOK:
+            self._holder = None
+            return
+        frame = sys._current_frames().get(self._of_loop)  # noqa: SLF001 - there is no other way
+        holder = None if frame is None else self._holder_at(frame)
+        if holder is None or not holder.is_same(self._holder):
+            began = self._ticked_at if self._holder is None else now
+            self._since = max(began, awake_since)
+            self._named = False
+        self._holder = holder
+        if holder is not None and not self._named and now - self._since > LONG:
+            self._named = True
+            log_holding(holder.claim, now - self._since, holder.where)
+
+    def _tick_later(self) -> None:
+        self._ticked_at = time.monotonic()
+        self._timer = self._loop.call_later(TICK, self._tick)
+
+    def _tick(self) -> None:
+        self._total = self.held()
+        holder, self._holder = self._holder, None
+        if holder is not None and self._named:
+            self._named = False
+            log_held(holder.claim, time.monotonic() - self._since, holder.where)
+        if self._is_busy() and not self._closing.is_set():
+            self._tick_later()
+        else:
+            self._timer = None
+            self._ticking.clear()
+
+    def _look_on(self) -> None:
+        awake_since = 0.0
+        while not self._closing.is_set():
+            self._ticking.wait()
+            before, spent = time.monotonic(), time.process_time()
+            self._closing.wait(LOOK)
+            now = time.monotonic()
+            if now - before > 2 * LOOK and time.process_time() - spent < (now - before) / 2:
+                awake_since = now  # the whole process was stopped, and nobody is to blame
+            self.look(now, awake_since)
+
+    def _holder_at(self, frame: FrameType) -> Holder | None:
+        """Who runs there; None if the loop only waits."""
+        task = asyncio.current_task(self._loop)
+        if task is None:
+            return None
+        stack: list[FrameType] = []
+        here: FrameType | None = frame
+        while here is not None:
+            claim = self._claim_in(here)
+            if claim is not None:
+                return Holder(claim, where(frame, stack), id(task))
+            stack.append(here)
+            here = here.f_back
+        # Of a task that an attempt has started, its context tells; not before Python 3.12.
+        context = getattr(task, "get_context", None)
+        return Holder(context().get(RUNNING) if context else None, where(frame, []), id(task))
+
+
+def where(frame: FrameType, stack: list[FrameType]) -> str:
+    """The line that is run; before it, if that is elsewhere, the task's own line that led there."""
+    own = next((each for each in reversed(stack) if not is_engine(each)), frame)
+    file = own.f_code.co_filename
+    led = next((each for each in stack if each.f_code.co_filename == file), frame)
+    return line_of(frame) if led is frame else f"{line_of(led)}, from where {line_of(frame)}"
+
+
+def is_engine(frame: FrameType) -> bool:
+    """Whether it is our own code that runs the task's."""
+    return str(frame.f_globals.get("__name__")).startswith(ENGINE)
+
+
+def line_of(frame: FrameType) -> str:
+    """The place of a frame, as people read it."""
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} in {frame.f_code.co_name}"

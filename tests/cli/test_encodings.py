@@ -1,0 +1,66 @@
+"""What a terminal's encoding has no character for fails no command."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.running import APP, claim, do, fail, new_job
+
+ODD = "Ωμέγα→€"
+LATIN = {"PYTHONIOENCODING": "latin-1"}
+OTHERS = [
+    {"PYTHONIOENCODING": "ascii"},
+    {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+]
+COMMANDS = [
+    ("--help",), ("status",), ("status", "--json"), ("queues",), ("workers",), ("metrics",),
+    ("jobs",), ("job", ODD), ("job", ODD, "--json"), ("explain", ODD), ("dead", "list"),
+    ("doctor",), ("doctor", "--json"), ("migrate",), ("history",), ("pause", ODD), ("resume", ODD),
+    ("watch", ODD), ("cancel", "waiting"), ("dead", "replay", ODD),
+]  # fmt: skip
+WITHOUT_A_STORE = [
+    ("settings",), ("simulate", "retry-storm"), ("enqueue", APP, "nothing"), ("status", APP + "→"),
+    *((name, "--help") for name in ("worker", "serve", "supervise", "demo", "bench", "copy")),
+]  # fmt: skip
+
+
+@pytest.fixture
+def url(tmp_path):
+    """A store with a dead letter and a job that nobody serves, whose names few encodings have."""
+    url = f"sqlite:///{tmp_path}/jobs.db"
+
+    async def fill(store):
+        await store.open()
+        await store.enqueue([new_job(ODD, ODD, region=ODD)])
+        await fail(store, await claim(store, 1, ODD, ODD), f"no {ODD}")
+        await store.enqueue([new_job("waiting", ODD, region="nowhere→")])
+
+    do(url, fill)
+    return url
+
+
+def ended_well(words, environment):
+    """Run it as a process of its own: it ends by its own rules, and says so without a traceback."""
+    command = [sys.executable, "-m", "mulligan", *words]
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("LC_")}
+    done = subprocess.run(
+        command, env=inherited | environment, capture_output=True, check=False, timeout=120
+    )
+    assert b"Traceback" not in done.stderr, (words, done.stderr.decode("latin-1"))
+    assert done.returncode in (0, 1, 2), (words, done.stderr)
+    assert done.stdout or done.stderr, words
+
+
+def test_no_command_fails_where_a_stream_is_latin_1(url):
+    for words in COMMANDS:
+        ended_well((*words, "--store", url) if words != ("--help",) else words, LATIN)
+    for words in WITHOUT_A_STORE:
+        ended_well(words, LATIN)
+
+
+@pytest.mark.parametrize("environment", OTHERS, ids=["ascii", "C"])
+def test_nor_where_it_has_less(url, environment):
+    for words in (("doctor",), ("jobs",), ("job", ODD), ("status",), ("explain", ODD)):
+        ended_well((*words, "--store", url), environment)

@@ -1,0 +1,52 @@
+"""How deeply JSON is nested, told from its text."""
+
+import pytest
+
+from mulligan.core.depth import check_depth, is_too_deep
+from mulligan.core.errors import InvalidError
+from mulligan.core.settings import DEPTH_LIMIT
+from tests.core.test_redaction import seconds
+
+
+def lists(levels: int) -> bytes:
+    return b"[" * levels + b"]" * levels
+
+
+def objects(levels: int) -> bytes:
+    return b'{"a":' * levels + b"1" + b"}" * levels
+
+
+@pytest.mark.parametrize("nested", [lists, objects])
+def test_as_many_levels_as_the_limit_are_taken_and_not_one_more(nested):
+    assert not is_too_deep(nested(DEPTH_LIMIT))
+    assert is_too_deep(nested(DEPTH_LIMIT + 1))
+    assert not is_too_deep(nested(DEPTH_LIMIT + 3), around=3)
+    assert is_too_deep(nested(DEPTH_LIMIT + 4), around=3)
+
+
+def test_what_is_wide_is_not_deep():
+    assert not is_too_deep(b"[" + b"[],{}," * 10_000 + b"[]]")
+
+
+@pytest.mark.parametrize("text", [rb'"%s"', rb'"\"%s"', rb'"\\\"%s\\"', rb'"\u005b%s\n"'])
+def test_brackets_in_text_are_no_levels(text):
+    assert not is_too_deep(b"[" + text.replace(b"%s", b"[{" * 1000) + b"]")
+    assert is_too_deep(b"[" + text.replace(b"%s", b"]}" * 1000) + b"," + lists(DEPTH_LIMIT) + b"]")
+
+
+def test_what_is_no_json_has_a_depth_too():
+    assert is_too_deep(b"[" * 100_000)
+    assert not is_too_deep(b"]" * 1000 + b"[" * DEPTH_LIMIT)
+    assert not is_too_deep(b'"' + b"[" * 1000 + b'"')
+
+
+def test_a_string_that_does_not_end_is_looked_at_once():
+    short, long = (b"[" * 300 + b'"' + b'\\"' * quotes for quotes in (4_000, 16_000))
+    # by the square it would be sixteen times as long
+    assert seconds(is_too_deep, long) < 10 * seconds(is_too_deep, short) + 0.005
+
+
+def test_the_refusal_names_the_value_the_rule_and_the_remedy():
+    with pytest.raises(InvalidError, match=r"an answer is nested more than 200 levels.*flatten it"):
+        check_depth("an answer", lists(201))
+    check_depth("an answer", lists(200))

@@ -1,0 +1,310 @@
+"""A store that writes down what is asked of it and what it answers."""
+
+import os
+import time
+import zlib
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from mulligan.core.decide import policy_of
+from mulligan.core.facts import QueueSettings
+from mulligan.core.health import Breaker, Health
+from mulligan.core.job import Claim, Enqueued, Lease, NewJob
+from mulligan.core.outcome import Again, Cancelled, Dead, Done, Keyed, Later, Outcome, Returned
+from mulligan.core.plan import ClaimPlan
+from mulligan.core.worker import Worker
+from mulligan.stores import contract
+from mulligan.stores.batches import batch_by_batch
+from mulligan.stores.contract import Adopted, Claimed, Count, Selection, Store, Verdict
+from tests.history import events
+from tests.history.events import Ending, Event, How, Kept, New, Past, Taken
+from tests.history.journal import Clerk, Journal
+
+T = TypeVar("T")
+PAGE = 500
+HOWS: dict[type, How] = {
+    Done: "done",
+    Again: "again",
+    Later: "later",
+    Dead: "dead",
+    Returned: "returned",
+    Keyed: "returned",
+    Cancelled: "cancelled",
+}
+
+
+def recorded(
+    store: Store,
+    journal: Journal,
+    process: str = "",
+    clock: Callable[[], float] = time.monotonic,
+) -> Store:
+    """The store, with every operation that changes what becomes of jobs written to the journal.
+
+    Not `promote`, which does what a claim would have done, nor what is said in notes.
+    A history begins with an empty store.
+
+    `process` must be different for each process of a history (its number, if not given). `clock`
+    must be the same for all of them: the monotonic clock is, on one machine; a store on an
+    injected clock is recorded by that.
+    """
+    clerk = Clerk(journal, process or str(os.getpid()), clock)
+    return cast("Store", Recorder(store, clerk))
+
+
+class Recorder:
+    """Passes each operation on. What only reads goes by without a word."""
+
+    def __init__(self, store: Store, clerk: Clerk) -> None:
+        self.store = store
+        self.clerk = clerk
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """Write down the jobs, and which of them were there before."""
+        event = events.Enqueue(jobs=[new(job) for job in jobs])
+        event.answers = answers = await self._ask(event, lambda: self.store.enqueue(jobs))
+        return self._told(event, answers)
+
+    async def enqueue_all(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """Write down each batch by itself: each is stored as a whole or not at all."""
+        return await batch_by_batch(self.enqueue, jobs)
+
+    async def adopt(self, jobs: Sequence[Adopted]) -> list[bool]:
+        """Write down the jobs, each with its past, and which of them were taken over."""
+        event = events.Enqueue(jobs=[adopted(each) for each in jobs])
+        answers = await self._ask(event, lambda: self.store.adopt(jobs))
+        taken_over = zip(jobs, answers, strict=True)
+        event.answers = [Enqueued(each.job.id, created=answer) for each, answer in taken_over]
+        return self._told(event, answers)
+
+    async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
+        """Write down what was taken, and which kinds of work were left."""
+        event = events.Claim(worker=worker, demand=plan.demand)
+        claimed = await self._ask(event, lambda: self.store.claim(plan, worker))
+        event.taken = [taken(claim) for claim in claimed.claims]
+        kinds = zip(plan.groups, claimed.left, strict=False)
+        event.left = [(group.queue, group.kind) for group, left in kinds if left]
+        event.stale = claimed.stale
+        return self._told(event, claimed)
+
+    async def seize(self, limit: int, worker: Worker) -> list[Claim]:
+        """Write down what was seized, from whom."""
+        event = events.Seize(worker=worker)
+        claims = await self._ask(event, lambda: self.store.seize(limit, worker))
+        event.taken = [taken(claim) for claim in claims]
+        return self._told(event, claims)
+
+    async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
+        """Write down each outcome and its verdict."""
+        event = events.Commit(endings=[ending(outcome) for outcome in outcomes])
+        verdicts = await self._ask(event, lambda: self.store.commit(outcomes))
+        event.verdicts = verdicts
+        return self._told(event, verdicts)
+
+    async def commit_within(self, outcome: Done, work: Callable[[Any], Any]) -> Verdict:
+        """Write it down as a commit of one."""
+        event = events.Commit(endings=[ending(outcome)])
+        store = cast("contract.Transactional", self.store)
+        verdict = await self._ask(event, lambda: store.commit_within(outcome, work))
+        event.verdicts = [verdict]
+        return self._told(event, verdict)
+
+    async def beat(self, worker: Worker, holding: Sequence[Lease]) -> contract.Beat:
+        """Write down what the worker held and what it had lost."""
+        event = events.Beat(worker=worker, holding=sorted(holding))
+        beat = await self._ask(event, lambda: self.store.beat(worker, holding))
+        event.lost = sorted(beat.lost)
+        return self._told(event, beat)
+
+    async def leave(self, worker: Worker) -> None:
+        """Write down who left."""
+        event = events.Leave(worker=worker.id)
+        await self._ask(event, lambda: self.store.leave(worker))
+        self.clerk.end(event)
+
+    async def prune(self, keep_done: float, limit: int) -> int:
+        """Write down how many were deleted."""
+        event = events.Prune(keep_done=keep_done)
+        event.pruned = pruned = await self._ask(event, lambda: self.store.prune(keep_done, limit))
+        return self._told(event, pruned)
+
+    async def configure(self, queue: str, settings: QueueSettings) -> None:
+        """Write down the settings."""
+        event = events.Configure(queue=queue, settings=settings)
+        await self._ask(event, lambda: self.store.configure(queue, settings))
+        self.clerk.end(event)
+
+    async def pause(self, queue: str, *, paused: bool) -> None:
+        """Write down which queue."""
+        event = events.Pause(queue=queue, paused=paused)
+        await self._ask(event, lambda: self.store.pause(queue, paused=paused))
+        self.clerk.end(event)
+
+    async def count(self, counts: Sequence[Count]) -> dict[tuple[str, str], Health]:
+        """Write down what was counted."""
+        event = events.Tally(counts=list(counts))
+        return self._told(event, await self._ask(event, lambda: self.store.count(counts)))
+
+    async def switch(self, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
+        """Write down the breaker as it was and as it was to be, and whether it was replaced."""
+        event = events.Switch(queue=queue, region=region, before=before, after=after)
+        operation = partial(self.store.switch, queue, region, before, after)
+        event.done = done = await self._ask(event, operation)
+        return self._told(event, done)
+
+    async def replay(self, jobs: Sequence[str]) -> list[bool]:
+        """Write down which were revived."""
+        event = events.Operate(what="replay", jobs=list(jobs))
+        event.answers = answers = await self._ask(event, lambda: self.store.replay(jobs))
+        return self._told(event, answers)
+
+    async def cancel(self, jobs: Sequence[str], reason: str) -> list[bool]:
+        """Write down which were ended."""
+        event = events.Operate(what="cancel", jobs=list(jobs))
+        event.answers = answers = await self._ask(event, lambda: self.store.cancel(jobs, reason))
+        return self._told(event, answers)
+
+    async def purge(self, jobs: Sequence[str]) -> list[bool]:
+        """Write down which were deleted."""
+        event = events.Operate(what="purge", jobs=list(jobs))
+        event.answers = answers = await self._ask(event, lambda: self.store.purge(jobs))
+        return self._told(event, answers)
+
+    async def _ask(self, event: Event, operation: Callable[[], Awaitable[T]]) -> T:
+        self.clerk.begin(event)
+        try:
+            return await operation()
+        except BaseException as error:
+            self.clerk.end(event, error)
+            raise
+
+    def _told(self, event: Event, answer: T) -> T:
+        self.clerk.end(event)
+        return answer
+
+
+async def take_stock(store: Store, *, rest: bool) -> events.Stock:
+    """Read all that is stored, for the end of a history; `rest` says that nothing should be left.
+
+    Nobody may use the store meanwhile. The event is for `Clerk.note`, or to be appended last.
+    """
+    stats = await store.stats()
+    stock = events.Stock(jobs=[], rest=rest)
+    stock.waiting = sum(lane.ready + lane.delayed for lane in stats.lanes)
+    stock.gathering = sum(stats.gathering.values())
+    stock.running = sum(stats.running.values())
+    for (_, status), ended in stats.ended.items():
+        stock.endings[status] = stock.endings.get(status, 0) + ended
+    tallies = await store.tallies()
+    stock.tallies = [Count(*place, value) for place, value in tallies.ever.items()]
+    after: str | None = None
+    while True:
+        page = await store.page(Selection(), PAGE, after)
+        for job in page.jobs:
+            history = await store.history(job.id) if job.last_failure_reason is not None else []
+            failures = [(each.number, each.type, each.message) for each in history]
+            counts = (job.token, job.retry_count, job.replay, job.snoozes)
+            result = checksum(job.result)
+            stock.jobs.append(Kept(job.id, job.status, job.queue, *counts, failures, result))
+        after = page.after
+        if after is None:
+            return stock
+
+
+def new(job: NewJob) -> New:
+    """The job as a history keeps it."""
+    policy = policy_of(job.body)
+    return New(
+        job.id,
+        job.queue,
+        job.task,
+        job.region,
+        job.priority,
+        job.delay,
+        0 if policy is None else policy.retry.max_retries,
+        None if job.unique_key is None else (job.key_queue, job.unique_key),
+        job.concurrency_key,
+        job.concurrency_limit,
+        job.expires,
+        job.awaits,
+        job.gather,
+        job.place,
+    )
+
+
+def adopted(each: Adopted) -> New:
+    """The job of another store as a history keeps it; one that ran there waits here.
+
+    When it expires is told by that store's clock: here it may at any time.
+    """
+    job = each.job
+    policy = policy_of(job.body)
+    past = Past(
+        "failed" if job.status == "failed" else "pending",
+        job.lane,
+        job.replay,
+        job.retry_count,
+        job.snoozes,
+        [(attempt.number, attempt.type, attempt.message) for attempt in each.history],
+        sorted(each.arrived),
+    )
+    return New(
+        job.id,
+        job.queue,
+        job.task,
+        job.region,
+        job.priority,
+        max_retries=0 if policy is None else policy.retry.max_retries,
+        key=None if job.unique_key is None else (job.key_queue, job.unique_key),
+        concurrency_key=job.concurrency_key,
+        concurrency_limit=job.concurrency_limit,
+        expires=None if job.expires_at is None else 0.0,
+        awaits=job.awaits + len(each.arrived),
+        gather=job.gather,
+        place=job.place,
+        past=past,
+    )
+
+
+def taken(claim: Claim) -> Taken:
+    """The claim as a history keeps it."""
+    return Taken(
+        claim.id,
+        claim.token,
+        claim.lane,
+        claim.due,
+        claim.started_at,
+        claim.retry_count,
+        claim.replay,
+        claim.snoozes,
+        claim.worker,
+    )
+
+
+def ending(outcome: Outcome) -> Ending:
+    """The outcome as a history keeps it."""
+    job, token = outcome.lease
+    how = HOWS[type(outcome)]
+    match outcome:
+        case Again(_, lane, delay, failure, _, free):
+            said = (failure.number, failure.type, failure.message)
+            return Ending(job, token, how, delay, lane, *said, free=free)
+        case Later(_, delay):
+            return Ending(job, token, how, delay)
+        case Dead(_, failure, following):
+            said = (failure.number, failure.type, failure.message)
+            return Ending(job, token, how, 0.0, None, *said, [new(each) for each in following])
+        case Done(_, result, following):
+            follow = [new(each) for each in following]
+            return Ending(job, token, how, next=follow, result=checksum(result))
+        case _:
+            return Ending(job, token, how)
+
+
+def checksum(result: bytes | None) -> int | None:
+    """What a history keeps of a result: the same in every process."""
+    return None if result is None else zlib.crc32(result)

@@ -1,0 +1,1 @@
+"""Every version that is claimed, run: `make matrix`."""

@@ -1,0 +1,63 @@
+"""Secrets are shown on no page, in whatever form they are said, and hiding them is quick."""
+
+import msgspec
+import pytest
+
+from mulligan.core.fleets import Exit, FleetState, KindState, note_key
+from mulligan.server.problems import without_secrets
+from tests.cli.running import claim, fail, new_job
+from tests.core.test_redaction import PIECES, grows_with_its_length
+from tests.server.conftest import good
+
+SAID = [
+    "{'password': 'hunter2', 'user': 'me'}",
+    "password: hunter2 user: me",
+    "Authorization: Bearer hunter2\nuser: me",
+    '{"inner": "{\\"password\\": \\"hunter2\\", \\"user\\": \\"me\\"}"}',
+    "redis://me:hunter2@host/0",
+]
+
+
+@pytest.mark.parametrize("said", SAID)
+async def test_a_text_in_a_body_or_a_result_shows_no_secret(client, store, said):
+    asked = {"task": "a", "id": "j", "args": [said], "kwargs": {"deep": [{"er": said}]}}
+    await good(client.post("/api/jobs", json=asked))
+    worker = (await good(client.post("/worker/join", json={})))["worker"]
+    (job,) = (await good(client.post("/worker/claim", json={"worker": worker})))["jobs"]
+    assert job["args"] == [said]
+    done = {"worker": worker, "jobs": [{"id": "j", "token": job["token"], "result": {"log": said}}]}
+    await good(client.post("/worker/ack", json=done))
+    for path in ("/api/jobs/j", "/api/jobs"):
+        text = (await client.get(path)).text
+        assert "hunter2" not in text
+        assert text.count("me") >= 3
+        assert '"status":"done"' in text
+
+
+@pytest.mark.parametrize("said", SAID)
+async def test_a_failure_shows_no_secret(client, store, said):
+    await store.enqueue([new_job("a")])
+    await fail(store, await claim(store, 1), f"failed with {said}")
+    for path in ("/api/jobs/a", "/api/jobs/a/history", "/api/jobs/a/explain", "/api/dead"):
+        text = (await client.get(path)).text
+        assert "hunter2" not in text, path
+        assert "failed with" in text
+
+
+@pytest.mark.parametrize("said", SAID)
+async def test_the_last_lines_of_a_worker_that_died_show_no_secret(client, store, said):
+    exits = (Exit("token-1", 7, 0.0, f"ended: {said}", ("Traceback", said)),)
+    kind = KindState(1, "why", 1, 0, 0, 0, 0, None, None, (), exits)
+    state = FleetState("f", "h", 1, 0.0, 0.0, "running", {"token": kind}, {"a": said})
+    await store.note(note_key("h", "f"), msgspec.json.encode(state), 60)
+    shown = await client.get("/api/overview")
+    assert "hunter2" not in shown.text
+    (gone,) = shown.json()["fleets"]["h/f"]["kinds"]["token"]["exits"]
+    assert (gone["slot"], gone["lines"][0]) == ("token-1", "Traceback")
+    client.service.hub.stop()
+    assert "hunter2" not in (await client.get("/api/events")).text
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_hiding_what_drivers_say_takes_time_by_its_length(piece):
+    grows_with_its_length(lambda text: without_secrets(OSError(text)), piece)
