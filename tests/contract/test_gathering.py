@@ -93,6 +93,13 @@ async def test_members_that_arrive_at_once_let_the_job_start_once(store):
     assert names(await claim(store, ELSEWHERE, demand=5)) == []
 
 
+async def test_of_jobs_with_one_id_the_first_is_taken_though_a_later_ones_key_is_wanted(store):
+    later = job("j", queue="gathered", unique_key="k")
+    awaited = gathering(1, unique_key="k")
+    answers = await store.enqueue([job("j"), later, awaited, *members(1)])
+    assert [answer.created for answer in answers] == [True, False, True, True]
+
+
 async def test_a_failed_member_leaves_the_gathering_job_waiting_until_it_is_replayed(store):
     one, two = await gathered(store, 2)
     await store.commit([done(one, b"1"), dead(two)])

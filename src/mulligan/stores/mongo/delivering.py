@@ -121,12 +121,21 @@ async def insert(base: Base, docs: Sequence[Doc]) -> list[Doc]:
         gone = {doc["_id"] for doc in await rows(base.dlq.find({"_id": {"$in": ids}}, {"_id": 1}))}
         docs = [doc for doc in docs if doc["_id"] not in gone]
     awaited = {doc["mulligan"].get("gather") for doc in docs}
-    # What wants the same unique key goes with them: of these the first is to have it.
-    keys = {key_of(doc) for doc in docs if doc["_id"] in awaited} - {None}
-    first = [doc for doc in docs if doc["_id"] in awaited or key_of(doc) in keys]
+    first = with_rivals([doc for doc in docs if doc["_id"] in awaited], docs)
     ahead = {id(doc) for doc in first}
     others = [doc for doc in docs if id(doc) not in ahead]
     return await insert_new(base, first) + await insert_new(base, others)
+
+
+def with_rivals(some: Sequence[Doc], docs: Sequence[Doc]) -> list[Doc]:
+    """These documents, and all that want an id or a unique key of theirs, in their order.
+
+    They are inserted together, so that of those that want the same the first has it.
+    """
+    ids = {doc["_id"] for doc in some}
+    keys = {key_of(doc) for doc in some} - {None}
+    found = [doc for doc in docs if doc["_id"] in ids or key_of(doc) in keys]
+    return found if len(found) == len(some) else with_rivals(found, docs)
 
 
 async def insert_new(base: Base, docs: list[Doc]) -> list[Doc]:
