@@ -2,11 +2,11 @@
 
 import asyncio
 
+from mulligan.core.counts import Count
 from mulligan.core.health import SLOT, WINDOW
 from mulligan.core.lane import Lane
-from mulligan.core.plan import Rate, Running
+from mulligan.core.plan import Cap, Rate
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Count
 from mulligan.stores.memory import MemoryStore
 from tests.contract.making import ANN, BOB, FRESH, again, claim, job, jobs, source, start
 from tests.contract.sleeping import undisturbed, woken
@@ -66,7 +66,7 @@ async def test_starts_that_are_only_counted_take_one_place_a_second(clock):
 async def test_a_job_that_waits_for_its_retry_holds_no_permit(clock):
     store = MemoryStore(clock=clock)
     await store.enqueue(jobs("a"))
-    await store.commit([again(await start(store, source(FRESH, Running("k", 1))))])
+    await store.commit([again(await start(store, source(FRESH, Cap("k", 1))))])
     assert store._jobs["a"].permits == []
 
 

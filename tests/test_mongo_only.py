@@ -23,15 +23,16 @@ from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import BulkWriteError, OperationFailure
 
 from mulligan.core.backoff import Exponential
+from mulligan.core.counts import Count
 from mulligan.core.decide import decide
 from mulligan.core.errors import InvalidError, StoreError, StoreUnavailableError
-from mulligan.core.job import Claim, Lease, decode_call, decode_policy, encode
+from mulligan.core.job import Adopted, Claim, Lease, decode_call, decode_policy, encode
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Later, Lost, Outcome, Returned
-from mulligan.core.plan import Running
+from mulligan.core.page import Selection
+from mulligan.core.plan import Cap
 from mulligan.core.worker import Worker
 from mulligan.stores import make_store
-from mulligan.stores.contract import Adopted, Count, Selection
 from mulligan.stores.memory import MemoryStore
 from mulligan.stores.mongo import MongoStore, base, colliding, schema
 from mulligan.stores.mongo.base import Change, line_of, statements
@@ -320,7 +321,7 @@ async def test_a_document_like_ours_under_another_kind_of_key_is_set_aside(
     [before] = tasks.with_options(RAW).find()
     await store.enqueue(jobs("good"))
     assert names(await claim(store, demand=5)) == ["good"]
-    assert await store.seize(10, REAPER) == []
+    assert await store.reclaim(10, REAPER) == []
     [bad] = tasks.with_options(RAW).find({"status": "failed"})
     assert bad["error"]["message"].startswith("malformed: _id ")
     assert without_outcome(bad) == without_outcome(before)
@@ -396,7 +397,7 @@ async def test_whatever_stands_among_the_permits_of_a_running_job_it_ends(
     tasks.update_many({}, {"$set": {"mulligan.permits": permits}})
     assert await another.commit([done(first)]) == ["written"]
     await store.leave(ANN)
-    for each in await store.seize(10, REAPER):
+    for each in await store.reclaim(10, REAPER):
         assert await store.commit([done(each)]) == ["written"]
     assert (await store.get(second.id)).status in ("done", "failed")
 
@@ -469,7 +470,7 @@ async def test_a_document_without_a_task_is_left_alone_and_counted(store, tasks,
     tasks.insert_one(plain(clock, "good"))
     before = list(tasks.find({"_id": {"$ne": "good"}}).sort("_id", 1))
     assert names(await claim(store, ANYONE, demand=5)) == ["good"]
-    assert await store.seize(10, REAPER) == []
+    assert await store.reclaim(10, REAPER) == []
     await store.promote(100)
     assert list(tasks.find({"_id": {"$ne": "good"}}).sort("_id", 1)) == before
     [finding] = [each for each in await store.doctor() if "name no task" in each[1]]
@@ -701,7 +702,7 @@ async def test_a_commit_is_stale_once_another_program_has_the_job(store, tasks, 
     first = await start(store)
     clock.advance(TEN_MINUTES + 1)
     tasks.update_one({"_id": "a"}, {"$set": {"updated_at": moment(clock.now)}})  # popped anew
-    assert await store.seize(10, REAPER) == []
+    assert await store.reclaim(10, REAPER) == []
     assert (await store.beat(ANN, [first.lease])).lost == [first.lease]
     assert await store.commit([done(first)]) == ["stale"]
 
@@ -753,12 +754,12 @@ async def test_an_abandoned_pop_is_reclaimed_ten_minutes_after_its_last_sign(sto
     clock.advance(1)
     assert {pop(tasks, clock.now)["_id"], pop(tasks, clock.now)["_id"]} == {"a", "b"}
     clock.advance(TEN_MINUTES - 1)
-    assert await store.seize(10, REAPER) == []
+    assert await store.reclaim(10, REAPER) == []
     clock.advance(1)
-    seized = await store.seize(10, REAPER)
-    assert sorted(each.id for each in seized) == ["a", "b"]
-    assert await store.seize(10, BOB) == []
-    outcomes = [decide(each, Lost(), await store.facts(), 0.5) for each in seized]
+    reclaimed = await store.reclaim(10, REAPER)
+    assert sorted(each.id for each in reclaimed) == ["a", "b"]
+    assert await store.reclaim(10, BOB) == []
+    outcomes = [decide(each, Lost(), await store.facts(), 0.5) for each in reclaimed]
     assert await store.commit(outcomes) == ["written", "written"]
     assert sorted(names(await claim(store, demand=5))) == ["a", "b"]
     assert {each["attempts"] for each in tasks.find()} == {1}
@@ -801,7 +802,7 @@ async def test_a_plain_worker_and_mulligan_share_500_tasks_and_each_is_done_once
 
 async def test_claims_that_race_take_each_job_once_and_never_pass_a_gate(store, another, clock):
     await store.enqueue([job(f"j{n}", concurrency_key=f"k{n % 3}") for n in range(30)])
-    gate = source(FRESH, Running("cap", 5))
+    gate = source(FRESH, Cap("cap", 5))
     handles = [store, another]
     workers = [Worker(f"w{n}") for n in range(6)]
     await claim(store, Lane("none", "default", 0), worker=workers[0])
@@ -851,7 +852,7 @@ async def test_a_permit_that_died_with_its_claim_is_freed_within_a_lease(
     store, another, clock, monkeypatch
 ):
     await store.enqueue(jobs("a", "b"))
-    gate = source(FRESH, Running("cap", 1))
+    gate = source(FRESH, Cap("cap", 1))
     await claim(store, gate, demand=0)
     monkeypatch.setattr("mulligan.stores.mongo.leases.lease_of", crash)
     with pytest.raises(asyncio.CancelledError):
@@ -888,7 +889,7 @@ def gathering(count, name="all", **fields):
 
 async def begin_gathering(store, count):
     """The members of a gathering job, claimed."""
-    members = [job(f"m{n}", gather="all", place=n) for n in range(count)]
+    members = [job(f"m{n}", gather="all", gather_index=n) for n in range(count)]
     await store.enqueue([gathering(count), *members])
     return (await claim(store, FRESH, demand=count)).claims
 
@@ -1015,7 +1016,9 @@ async def test_a_refused_adoption_leaves_no_arrivals(store, database, clock):
 async def test_other_programs_leave_a_gathering_job_alone_and_may_finish_its_members(
     store, tasks, clock
 ):
-    await store.enqueue([gathering(2), *(job(f"m{n}", gather="all", place=n) for n in (0, 1))])
+    await store.enqueue(
+        [gathering(2), *(job(f"m{n}", gather="all", gather_index=n) for n in (0, 1))]
+    )
     popped = [pop(tasks, clock.now)["_id"] for _ in (0, 1)]
     assert (sorted(popped), pop(tasks, clock.now)) == (["m0", "m1"], None)
     finish(tasks, "m0", clock.now)
@@ -1088,12 +1091,12 @@ async def test_parts_whose_commit_never_came_enqueue_nothing_and_are_swept(
     await another.promote(100)
     assert database["tasks_outbox"].count_documents({}) > 1, "the commit may yet come"
     clock.advance(ANN.lease)
-    [seized] = await another.seize(1, REAPER)
+    [reclaimed] = await another.reclaim(1, REAPER)
     clock.advance(1)
     await another.promote(100)
     assert database["tasks_outbox"].count_documents({}) == 0
     assert await another.depth(FRESH, 100) == 0
-    await another.commit([done(seized, b"1", *following(50))])
+    await another.commit([done(reclaimed, b"1", *following(50))])
     assert await another.depth(FRESH, 100) == 50
 
 
@@ -1475,8 +1478,8 @@ async def test_a_key_is_free_for_next_and_adopted_jobs_once_another_program_has_
 async def test_nothing_is_lost_when_many_count_at_once(store, another):
     counts = [Count("q", "US", "a.b$%", 1), Count("q", "EU", "failed", 1)]
     await asyncio.gather(*(each.count(counts) for each in [store, another] * 10))
-    tallies = await store.tallies()
-    assert tallies.ever == tallies.recent == {("q", "US", "a.b$%"): 20, ("q", "EU", "failed"): 20}
+    counts = await store.counts()
+    assert counts.ever == counts.recent == {("q", "US", "a.b$%"): 20, ("q", "EU", "failed"): 20}
 
 
 async def test_old_slots_are_deleted_by_housekeeping(store, database, clock):
@@ -1484,7 +1487,7 @@ async def test_old_slots_are_deleted_by_housekeeping(store, database, clock):
     clock.advance(100)
     await store.prune(0, 100)
     assert database["tasks_counts"].count_documents({"start": {"$exists": True}}) == 0
-    assert (await store.tallies()).ever == {("q", "US", "failed"): 1}
+    assert (await store.counts()).ever == {("q", "US", "failed"): 1}
 
 
 # -- dead letters in a collection of their own -----------------------------------------------

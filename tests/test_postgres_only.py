@@ -21,14 +21,15 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 from sqlalchemy.orm import Session
 
+from mulligan.core.counts import Count
 from mulligan.core.errors import InvalidError, StoreError, StoreUnavailableError
 from mulligan.core.job import Lease, decode_call, decode_policy
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Done, Returned
+from mulligan.core.page import Selection
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.retry import Retry
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Count, Selection
 from mulligan.stores.postgres import PostgresStore, _connections, _doctor, _statements, _sweep
 from mulligan.stores.postgres._arrays import packed_bytes, packed_texts, texts
 from mulligan.stores.postgres._commit import TOGETHER
@@ -175,7 +176,7 @@ OLD_JOBS = """
     UPDATE job SET permits = 'key:one' WHERE id = 'running';
     INSERT INTO gate (key, used) VALUES ('key:one', 1);
     INSERT INTO ended (place, sequence, due, created_at, ended_at, token, committed, retry_count,
-                       replay, snoozes, failures, concurrency_limit, awaits, gather_place, priority,
+                       replay, snoozes, failures, concurrency_limit, awaits, gather_index, priority,
                        lane_priority, queue, scope, region, task, trail, body, id, status, result)
     SELECT nextval('counter'), 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 'default', 'default',
            'default', 't', '', '{}', old.*
@@ -653,7 +654,7 @@ async def test_counts_hold_while_many_end_prune_and_fold_at_once(url):
         await each.close()
 
 
-async def test_a_commit_that_waited_for_a_seizure_is_stale(store, url):
+async def test_a_commit_that_waited_for_a_reclaim_is_stale(store, url):
     [first] = await begin(store, *jobs("a"))
     with connected(url) as connection:
         waits = "SELECT FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"
@@ -662,9 +663,9 @@ async def test_a_commit_that_waited_for_a_seizure_is_stale(store, url):
         await waited_for(lambda: bool(connection.execute(waits).fetchall()))
         connection.execute("COMMIT")
     assert await committing == ["stale"]
-    seized = await store.get("a")
-    assert seized is not None
-    assert seized.status == "processing"
+    reclaimed = await store.get("a")
+    assert reclaimed is not None
+    assert reclaimed.status == "processing"
 
 
 async def test_a_claim_and_a_commit_change_a_job_in_place(url):
@@ -742,11 +743,11 @@ async def test_eight_clients_never_claim_a_job_twice(store, url):
 
 
 async def test_a_cap_holds_for_clients_at_once(store, url):
-    from mulligan.core.plan import Running  # noqa: PLC0415
+    from mulligan.core.plan import Cap  # noqa: PLC0415
     from tests.contract.making import source  # noqa: PLC0415
 
     await store.enqueue(jobs(*(f"j{n}" for n in range(50))))
-    plan = in_turn(5, group(source(FRESH, Running("cap", 12))))
+    plan = in_turn(5, group(source(FRESH, Cap("cap", 12))))
     stores = [PostgresStore(url) for _ in range(6)]
     await asyncio.gather(*(each.open() for each in stores))
     got = await asyncio.gather(
@@ -791,7 +792,7 @@ async def test_members_of_several_gathering_jobs_arrive_at_once_without_a_deadlo
     groups, size = 6, 12
     new = [job(f"all {g}", queue="gathered", awaits=size) for g in range(groups)]
     for place in range(size):
-        new += [job(f"m {g} {place}", gather=f"all {g}", place=place) for g in range(groups)]
+        new += [job(f"m {g} {place}", gather=f"all {g}", gather_index=place) for g in range(groups)]
     await store.enqueue(new)
     claimed = (await claim(store, demand=groups * size)).claims
     stores = [PostgresStore(url) for _ in range(4)]
@@ -813,8 +814,8 @@ async def test_members_arrive_while_others_are_cancelled_without_a_deadlock(stor
     # Who cancels goes up the tree, where the ids are smaller; who arrives locks by id.
     for turn in range(8):
         top, middle = f"a {turn}", f"b {turn}"
-        leaves = [job(f"c {turn} {n}", gather=middle, place=n, queue="q") for n in range(6)]
-        tops = [job(f"d {turn} {n}", gather=top, place=n + 1, queue="q") for n in range(6)]
+        leaves = [job(f"c {turn} {n}", gather=middle, gather_index=n, queue="q") for n in range(6)]
+        tops = [job(f"d {turn} {n}", gather=top, gather_index=n + 1, queue="q") for n in range(6)]
         gatherings = [
             job(top, queue="gathered", awaits=7, concurrency_key="k"),
             job(middle, queue="gathered", awaits=6, gather=top, concurrency_key="k"),
@@ -872,7 +873,7 @@ async def test_many_who_count_at_once_do_not_deadlock(store, url):
     await asyncio.gather(*(each.open() for each in stores))
     turns = [counts if turn % 2 else counts[::-1] for turn in range(40)]
     await asyncio.gather(*(stores[at % 4].count(turn) for at, turn in enumerate(turns)))
-    assert set((await store.tallies()).ever.values()) == {40.0}
+    assert set((await store.counts()).ever.values()) == {40.0}
     await asyncio.gather(*(each.close() for each in stores))
 
 
@@ -1136,7 +1137,7 @@ async def test_a_lease_that_is_lost_during_the_work_undoes_it(store, url, ledger
     async def work(connection: psycopg.AsyncConnection) -> None:
         await writes(ledger)(connection)
         await store.leave(ANN)
-        assert len(await store.seize(1, BOB)) == 1
+        assert len(await store.reclaim(1, BOB)) == 1
 
     assert await store.commit_within(done(first, b"1", job("next")), work) == "stale"
     assert entries(url) == []

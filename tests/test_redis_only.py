@@ -15,6 +15,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from mulligan.core.budget import Budget
+from mulligan.core.counts import Count
 from mulligan.core.errors import InvalidError, StoreError, StoreUnavailableError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import RetryFirst
@@ -22,11 +23,12 @@ from mulligan.core.health import CLOSED, SLOT, Breaker
 from mulligan.core.job import Call, Job, NewJob, Policy, decode_call, decode_policy
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Returned
-from mulligan.core.plan import Running
+from mulligan.core.page import Selection
+from mulligan.core.plan import Cap
 from mulligan.core.retry import PRESETS, Retry
 from mulligan.core.worker import Worker
 from mulligan.stores import make_store
-from mulligan.stores.contract import Count, Selection, Store
+from mulligan.stores.contract import Store
 from mulligan.stores.redis import RedisStore, scripts
 from mulligan.stores.redis.wire import AnswerError
 from tests.contract.making import (
@@ -393,9 +395,9 @@ async def test_a_store_of_the_earlier_release_goes_on(written):
     assert (await store.beat(ANN, [])).lost == []
     clock.advance(ANN.lease)
     await store.beat(BOB, [])
-    seized = {each.id: each for each in await store.seize(10, BOB)}
-    assert set(seized) == {"running", "rerun", "kept 1", "m1"}
-    assert set(await store.commit([done(each) for each in seized.values()])) == {"written"}
+    reclaimed = {each.id: each for each in await store.reclaim(10, BOB)}
+    assert set(reclaimed) == {"running", "rerun", "kept 1", "m1"}
+    assert set(await store.commit([done(each) for each in reclaimed.values()])) == {"written"}
     last = await claim(store, demand=9, worker=BOB)
     assert names(last) == ["kept 2", "expires", "all"]
     assert await store.replay(["failed"]) == [True]
@@ -458,9 +460,9 @@ async def live_through(store: Store) -> AsyncIterator[None]:
     await store.cancel(["y"], "enough")
     yield
     await store.pause("mail", paused=True)
-    await claim(store, source(Lane("mail", "default", 0), Running("one", 1)))
+    await claim(store, source(Lane("mail", "default", 0), Cap("one", 1)))
     yield
-    await claim(store, source(FRESH, Running("one", 1)))
+    await claim(store, source(FRESH, Cap("one", 1)))
     share = QueueSettings(RetryFirst(), Budget(ratio=0.5))
     await run_by_policy(store, 20, BOB, share)
     yield
@@ -501,7 +503,7 @@ async def test_nothing_is_left_of_jobs_that_are_pruned_and_purged(store, client)
     taken = (await claim(store, demand=9)).claims
     await store.commit([done(taken[0]), dead(taken[1]), done(taken[2])])
     await store.cancel(["d", "k2", "k3"], "enough")
-    members = [job(f"m{place}", gather="all", place=place) for place in range(3)]
+    members = [job(f"m{place}", gather="all", gather_index=place) for place in range(3)]
     await store.enqueue([job("all", awaits=3, unique_key="v"), *members])
     first, second = (await claim(store, demand=2)).claims
     await store.commit([done(first), dead(second)])
@@ -676,7 +678,7 @@ async def test_nothing_is_left_of_a_worker_that_died(url, client):
     async with opened(url, clock) as store:
         await claim(store, worker=ANN)
         clock.advance(ANN.lease)
-        await store.seize(1, BOB)
+        await store.reclaim(1, BOB)
         assert "sleepers" not in await keys_of(client, store)
         clock.advance(2 * 86_400.0)
         await store.prune(0.0, 100)
@@ -848,13 +850,13 @@ async def test_a_job_whose_state_cannot_be_read_is_a_dead_letter(store, client, 
     await expect_dead(store, "damaged")
 
 
-async def test_a_job_that_was_damaged_while_it_ran_is_a_dead_letter_when_it_is_seized(url):
+async def test_a_job_that_was_damaged_while_it_ran_is_a_dead_letter_when_it_is_reclaimed(url):
     clock = VirtualClock()
     async with opened(url, clock) as store:
         await begin(store, *jobs("damaged", "other"))
         await store._server.command("HSET", key(store, "jobs"), "damaged", "nonsense")
         clock.advance(ANN.lease)
-        assert [each.id for each in await store.seize(9, BOB)] == ["other"]
+        assert [each.id for each in await store.reclaim(9, BOB)] == ["other"]
         await expect_dead(store, "damaged")
 
 

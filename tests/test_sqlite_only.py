@@ -20,13 +20,14 @@ from pathlib import Path
 
 import pytest
 
+from mulligan.core.counts import Count
 from mulligan.core.errors import InvalidError, StoreError, StoreUnavailableError
 from mulligan.core.job import Lease, decode_call, decode_policy, first_token
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.outcome import Done
+from mulligan.core.page import Selection
 from mulligan.core.retry import Retry
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Count, Selection
 from mulligan.stores.sqlite import SqliteStore, _connection, _runner, _schema
 from mulligan.stores.sqlite._bell import folder_of
 from mulligan.stores.sqlite._sql import load
@@ -169,7 +170,7 @@ async def test_who_is_at_work_is_known_without_the_disk(store, disk):
     await store.enqueue(jobs("a"))
     pressed = disk.pressed
     [claimed] = (await claim(store, worker=ANN)).claims
-    await store.seize(1, BOB)
+    await store.reclaim(1, BOB)
     await store.leave(BOB)
     assert disk.pressed == pressed
     await store.commit([done(claimed)])
@@ -279,7 +280,7 @@ async def pragma(store, name):
         ("claim_take", "lane_priority=? AND (due,sequence)>(?,?) AND (due,sequence)<(?,?))"),
         ("lane_leave", "lane_priority=? AND due=? AND sequence=?)"),
         ("held_next", "held_key"),
-        ("seize_worker", "running_worker"),
+        ("reclaim_worker", "running_worker"),
         ("promote", "lane_expires"),
         ("promote", "held_expires"),
         ("ended_group", "ended_queue"),
@@ -300,7 +301,7 @@ def test_a_query_uses_its_index_and_sorts_nothing(db, statement, index):
     assert "TEMP B-TREE" not in plan
 
 
-@pytest.mark.parametrize("statement", ["running", "seize_rows"])
+@pytest.mark.parametrize("statement", ["running", "reclaim_rows"])
 def test_of_the_running_jobs_only_those_of_the_worker_are_looked_at(db, statement):
     assert "SEARCH running USING INDEX running_worker (worker=?)" in explain(db, statement)
 
@@ -582,7 +583,9 @@ async def test_what_is_past_its_time_leaves_the_file(store, clock):
     ]
 
 
-async def test_a_worker_that_was_killed_is_forgotten_a_day_after_its_jobs_were_seized(store, clock):
+async def test_a_worker_that_was_killed_is_forgotten_a_day_after_its_jobs_were_reclaimed(
+    store, clock
+):
     await begin(store, job("a"), worker=ANN)
     clock.advance(86_400 - 1)
     await store.prune(0, 100)
@@ -590,7 +593,7 @@ async def test_a_worker_that_was_killed_is_forgotten_a_day_after_its_jobs_were_s
     clock.advance(2)
     await store.prune(0, 100)
     assert await rows(store, "SELECT id FROM worker") == [(ANN.id,)]
-    await store.seize(10, BOB)
+    await store.reclaim(10, BOB)
     await store.prune(0, 100)
     assert await rows(store, "SELECT id FROM worker") == [(BOB.id,)]
 
@@ -1156,7 +1159,7 @@ async def test_the_same_commit_again_does_not_do_the_work_again(store, db, runni
 
 async def test_who_has_lost_the_lease_does_no_work(store, db, clock, running):
     clock.advance(100)
-    await store.seize(1, BOB)
+    await store.reclaim(1, BOB)
     assert await store.commit_within(done(running), pay) == "stale"
     assert await nothing_was_written(store, db)
 

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mulligan.core.facts import Facts
-from mulligan.stores.contract import Stats, Store
+from mulligan.core.stats import Stats
+from mulligan.stores.contract import Store
 from tests.chaos.stand import place
 
 PROJECT = Path(__file__).parents[2]

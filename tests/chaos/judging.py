@@ -21,7 +21,7 @@ from tests.history import (
     load,
     take_stock,
 )
-from tests.history.events import Claim, Commit, Configure, Enqueue, Seize, Tally
+from tests.history.events import Claim, Commit, Configure, Enqueue, Reclaim, Tally
 from tests.history.queues import LanesKeepOrder
 from tests.history.shares import SharesAreKept
 
@@ -43,7 +43,7 @@ class Judgement(NamedTuple):
     cancelled: int
     lost: int
     stale: int
-    seized: int
+    reclaimed: int
     unanswered: int
     longest_silence: float
     longest_return: float
@@ -72,7 +72,7 @@ def judge(folder: Path, url: str, calm_from: float) -> Judgement:
         cancelled=statuses.count("cancelled"),
         lost=len(accepted(events) - {job.id for job in stock.jobs}),
         stale=sum((event.verdicts or []).count("stale") for event in commits(events)),
-        seized=sum(len(event.taken or ()) for event in events if isinstance(event, Seize)),
+        reclaimed=sum(len(event.taken or ()) for event in events if isinstance(event, Reclaim)),
         unanswered=sum(event.ended is None for event in events),
         longest_silence=longest_silence(events),
         longest_return=longest_return(events),
@@ -123,7 +123,7 @@ def parted(events: Iterable[AnyEvent]) -> list[AnyEvent]:
     parts: list[AnyEvent] = []
     for event in events:
         match event:
-            case Claim(taken=[_, *_] as taken) | Seize(taken=[_, *_] as taken):
+            case Claim(taken=[_, *_] as taken) | Reclaim(taken=[_, *_] as taken):
                 parts += [replace(event, taken=[each]) for each in taken]
             case Commit(verdicts=[_, *_] as verdicts):
                 pairs = zip(event.endings, verdicts, strict=True)

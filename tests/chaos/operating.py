@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 from mulligan.core.errors import StoreError
 from mulligan.core.job import Job, Status
-from mulligan.stores.contract import Selection, Store
+from mulligan.core.page import Selection
+from mulligan.stores.contract import Store
 from tests.chaos.app import HALTING, app
 
 LEAVE = "--leave"

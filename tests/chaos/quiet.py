@@ -5,10 +5,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from mulligan.core.counts import STALE, Counts
 from mulligan.core.errors import StoreError
-from mulligan.core.tallying import STALE
+from mulligan.core.page import Page, Selection
+from mulligan.core.stats import Stats
 from mulligan.stores import make_store
-from mulligan.stores.contract import Page, Selection, Stats, Store, Tallies
+from mulligan.stores.contract import Store
 from tests.chaos.timing import process_of
 
 T = TypeVar("T")
@@ -48,7 +50,7 @@ def busiest(url: str) -> list[int]:
 def has_refused(url: str) -> bool:
     """Whether a commit came too late and was refused, as far as workers have told."""
     try:
-        counted = asyncio.run(asked(url, tallies)).ever
+        counted = asyncio.run(asked(url, counts)).ever
     except (StoreError, OSError):
         return False
     return any(name == STALE and value for (_, _, name), value in counted.items())
@@ -74,6 +76,6 @@ async def processing(store: Store) -> Page:
     return await store.page(Selection(status="processing"), SEEN)
 
 
-async def tallies(store: Store) -> Tallies:
+async def counts(store: Store) -> Counts:
     """What was counted so far."""
-    return await store.tallies()
+    return await store.counts()

@@ -16,7 +16,8 @@ from importlib import import_module
 from typing import Any
 
 from mulligan.core.job import Job
-from mulligan.stores.contract import Selection, Store
+from mulligan.core.page import Selection
+from mulligan.stores.contract import Store
 from tests.chaos.fleet import Fleet, worker_command
 from tests.chaos.stand import place
 

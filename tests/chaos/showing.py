@@ -26,7 +26,7 @@ def summary(
         "cancelled": verdict.cancelled,
         "lost": verdict.lost,
         "stale commits refused": verdict.stale,
-        "leases seized": verdict.seized,
+        "leases reclaimed": verdict.reclaimed,
         "operations without an answer": verdict.unanswered,
         "longest from a fault to the next finished job": round(verdict.longest_silence, 2),
         "longest from a kill to its jobs running again": round(verdict.longest_return, 2),

@@ -65,6 +65,6 @@ def test_nothing_is_lost_or_broken_whatever_is_done_to_it(store, reports):
     assert report["done"] > 100
     assert report["cancelled"] > 0
     assert report["stale commits refused"] > 0
-    assert report["leases seized"] > 0
+    assert report["leases reclaimed"] > 0
     assert report["longest that others left a dead worker its jobs"] < LEFT_WITHIN
     assert set(report["faults that never struck"]) <= MAY_BE_MISSING

@@ -1,6 +1,6 @@
 """What the stores are allowed in a run, and what they are not."""
 
-from mulligan.stores.contract import Count
+from mulligan.core.counts import Count
 from tests.chaos.judging import UNWRITTEN, forgetful
 from tests.history import Fault
 from tests.history.story import Story

@@ -21,23 +21,23 @@ def others_beat(story: Story, until: float) -> Story:
     return story
 
 
-def seized(story: Story) -> float:
-    """The job is seized now."""
-    return longest_left(story.seize(lease("a", 2, worker=DEAD), worker=OTHER).events)
+def reclaimed(story: Story) -> float:
+    """The job is reclaimed now."""
+    return longest_left(story.reclaim(lease("a", 2, worker=DEAD), worker=OTHER).events)
 
 
 def test_it_counts_from_when_the_lease_was_over():
-    assert seized(others_beat(killed(), until=20)) == 19 - 13
+    assert reclaimed(others_beat(killed(), until=20)) == 19 - 13
 
 
 def test_it_counts_only_while_another_worker_is_at_work():
     story = others_beat(killed().wait(20), until=30)
-    assert seized(story) == 29 - 25
+    assert reclaimed(story) == 29 - 25
 
 
-def test_what_nobody_could_seize_was_not_left():
-    assert seized(killed().wait(60)) == 0
+def test_what_nobody_could_reclaim_was_not_left():
+    assert reclaimed(killed().wait(60)) == 0
 
 
 def test_who_was_not_killed_may_keep_its_jobs():
-    assert seized(others_beat(killed(died="99"), until=60)) == 0
+    assert reclaimed(others_beat(killed(died="99"), until=60)) == 0

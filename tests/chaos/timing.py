@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from tests.history import AnyEvent, Fault
-from tests.history.events import Beat, Claim, Commit, Seize
+from tests.history.events import Beat, Claim, Commit, Reclaim
 
 DEADLY = ("worker killed", "supervised worker killed")
 Span = tuple[float, float]
@@ -54,7 +54,7 @@ def longest_return(events: Sequence[AnyEvent]) -> float:
 
 
 def longest_left(events: Sequence[AnyEvent]) -> float:
-    """The longest time for which a killed worker's jobs were not seized, though they could be.
+    """The longest time for which a killed worker's jobs were not reclaimed, though they could be.
 
     It counts from when its lease was over, and only while another worker was at work: on a busy
     machine it takes a while until a new one is.
@@ -67,7 +67,7 @@ def longest_left(events: Sequence[AnyEvent]) -> float:
         if isinstance(event, Beat):
             over = event.began + event.worker.lease
             leases[event.worker.id] = max(over, leases.get(event.worker.id, 0.0))
-        elif isinstance(event, Seize):
+        elif isinstance(event, Reclaim):
             for worker in {taken.worker for taken in event.taken or ()}:
                 died = deaths.get(process_of(worker))
                 if died is not None:

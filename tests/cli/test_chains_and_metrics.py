@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from mulligan.core.counts import Count, Counts, bucket
 from mulligan.core.decide import decide
 from mulligan.core.facts import Facts
 from mulligan.core.fleets import Exit, FleetState, KindState, note_key
@@ -13,9 +14,8 @@ from mulligan.core.job import NewJob, encode
 from mulligan.core.metrics import metrics
 from mulligan.core.outcome import Succeeded
 from mulligan.core.stage import Stage
-from mulligan.core.tallying import bucket
+from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Count, Stats, Tallies
 from tests.cli.running import APP, claim, do, fail, finish, good, good_json
 
 PATH = ("split", "each(resize)", "combine")
@@ -133,5 +133,5 @@ def test_status_tells_what_supervisors_run(store):
 def test_every_metric_is_documented():
     page = Path(__file__).parents[2].joinpath("docs/metrics.md").read_text()
     empty = Stats(0.0, [], {}, {}, {}, [])
-    for metric in metrics(empty, Tallies({}, {}), Facts()):
+    for metric in metrics(empty, Counts({}, {}), Facts()):
         assert f"`{metric.name}`" in page, metric.name

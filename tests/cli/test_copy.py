@@ -10,7 +10,8 @@ from mulligan.cli.copy import BATCH, move_all
 from mulligan.cli.group import RefusalError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import RetryFirst
-from mulligan.stores.contract import Adopted, Selection
+from mulligan.core.job import Adopted
+from mulligan.core.page import Selection
 from mulligan.stores.memory import MemoryStore
 from tests.cli.running import claim, do, fail, finish, gone, good, good_json, new_job, refused, run
 
@@ -217,8 +218,8 @@ def test_jobs_that_await_others_are_moved_before_those(store):
         source, target = MemoryStore(), MemoryStore()
         await source.enqueue(
             [
-                new_job("member", gather="inner", place=0),
-                new_job("inner", gather="outer", place=0, awaits=1),
+                new_job("member", gather="inner", gather_index=0),
+                new_job("inner", gather="outer", gather_index=0, awaits=1),
                 new_job("outer", awaits=1),
             ]
         )

@@ -8,8 +8,8 @@ from msgspec.json import encode
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Separate
 from mulligan.core.knowledge import Knowledge, Unknown, unknown_note
+from mulligan.core.page import Selection
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Selection
 from tests.cli.running import (
     APP,
     claim,
@@ -180,7 +180,7 @@ def test_the_doctor_finds_retries_without_a_worker(store):
         lost = await claim(store, 1)
         await store.leave(Worker("w-1"))
         reaper = Worker("fresh-only", queues=("mail",), only="fresh")
-        claims = await store.seize(1, reaper)
+        claims = await store.reclaim(1, reaper)
         assert [each.id for each in claims] == [each.id for each in lost]
         from mulligan.core.decide import decide  # noqa: PLC0415
         from mulligan.core.outcome import Lost  # noqa: PLC0415
@@ -216,7 +216,7 @@ def test_the_doctor_tells_of_jobs_that_a_dead_worker_holds(store):
     code, said = doctors()
     assert code == 1
     assert "✗ worker w-1 stopped beating 60" in said
-    assert "holds 1 jobs\n  → start a worker: any one seizes them" in said
+    assert "holds 1 jobs\n  → start a worker: any one reclaims them" in said
 
 
 def test_the_doctor_tells_of_a_pause_without_alarm(store):

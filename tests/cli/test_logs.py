@@ -103,8 +103,8 @@ async def test_a_line_about_a_lost_attempt_names_the_worker_that_lost_it(lines):
     await gone(store, "dead")
     async with engine(app, store, name="alive"):
         await ended(store, job.id)
-    seized = lines.about("stopped beating")
-    assert (seized["job"], seized["worker"]) == (job.id, "dead")
+    reclaimed = lines.about("stopped beating")
+    assert (reclaimed["job"], reclaimed["worker"]) == (job.id, "dead")
 
 
 async def test_a_claim_whose_reply_is_lost_is_told_with_its_job(lines):

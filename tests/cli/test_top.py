@@ -16,15 +16,14 @@ from pathlib import Path
 import pytest
 
 from mulligan.cli import watch as watch_module
+from mulligan.core.counts import Count, bucket
 from mulligan.core.decide import decide
 from mulligan.core.fairness import Carry, plan_claim
 from mulligan.core.fleets import FleetState, KindState, note_key
 from mulligan.core.health import CLOSED, Breaker
 from mulligan.core.job import encode
 from mulligan.core.outcome import Failed
-from mulligan.core.tallying import bucket
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Count
 from tests.cli.running import (
     claim,
     do,

@@ -11,7 +11,8 @@ import pytest
 from mulligan import Mulligan
 from mulligan.core.decide import LOST
 from mulligan.core.job import Job
-from mulligan.stores.contract import Selection, Store
+from mulligan.core.page import Selection
+from mulligan.stores.contract import Store
 from tests.collateral.app import CROWD, work
 from tests.collateral.app import app as described
 from tests.stores import STORES, fresh_url, require

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 from mulligan.core.decide import decide
 from mulligan.core.fairness import plan_claim
 from mulligan.core.health import Breaker
-from mulligan.core.job import ENDED, Claim, NewJob, Status
+from mulligan.core.job import ENDED, Adopted, Claim, NewJob, Status
 from mulligan.core.outcome import Again, Cancelled, Done, Keyed, Outcome, Returned
+from mulligan.core.page import Selection
 from mulligan.core.retry import Retry
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Adopted, Selection
 from tests.contract import drawing
 from tests.contract.making import body, job
 from tests.contract.pair import Pair
@@ -150,9 +150,9 @@ class Comparison:
         """Come back as a new incarnation; nobody beats for the old one."""
         self.incarnations[number] += 1
 
-    def seize(self, number, limit):
+    def reclaim(self, number, limit):
         """Take over what dead workers hold."""
-        self.take(self.pair.ask("seize", limit, self.worker(number)))
+        self.take(self.pair.ask("reclaim", limit, self.worker(number)))
 
     def promote(self):
         """Do the housekeeping."""
@@ -224,9 +224,9 @@ class Comparison:
         self.pair.ask("note", key, value, keep)
         self.pair.ask("notes", key[:1])
 
-    def tallies(self):
+    def counts(self):
         """Look at all that was counted."""
-        self.pair.ask("tallies")
+        self.pair.ask("counts")
 
     def read(self, lane, limit, number):
         """Look at a lane, and at one job's place in its own."""

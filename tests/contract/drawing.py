@@ -10,15 +10,16 @@ from typing import Any, NamedTuple
 
 from mulligan.core.backoff import Delays, Exponential
 from mulligan.core.budget import Budget
+from mulligan.core.counts import Count
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fairness import Carry
 from mulligan.core.fetch import Balanced, Capped, Fifo, RetryFirst, Separate, Weighted
 from mulligan.core.health import Breaker
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Drained, Failed, Lost, Result, Snoozed, Succeeded
-from mulligan.core.plan import ClaimPlan, Gate, Group, Rate, Running, Source, Take
+from mulligan.core.page import Selection
+from mulligan.core.plan import Cap, ClaimPlan, Group, Limit, Rate, Source, Take
 from mulligan.core.retry import Retry
-from mulligan.stores.contract import Count, Selection
 
 QUEUES = ("a", "b")
 REGIONS = ("EU", "US")
@@ -27,9 +28,9 @@ SCOPES = ("EU", "US", "*", "*-EU", "*+US")
 PROBES = {"EU": (-1, 0, 1, 2), "US": (-3,)}
 SPANS = (0.125, 0.5, 1.0, 1.0, 2.0, 2.0, 4.0, 16.0, 16.0)
 MILLIONTHS = (0, 500_000, 999_999)
-GATES: tuple[Gate, ...] = (
-    Running("x", 1),
-    Running("y", 2),
+LIMITS: tuple[Limit, ...] = (
+    Cap("x", 1),
+    Cap("y", 2),
     Rate("r", 2, 4.0),
     Rate("c", None, 60.0),
     Rate("s", 1, 60.0, 0.5, "c"),
@@ -116,7 +117,7 @@ def new_job(chance: Random, choices: Choices) -> dict[str, Any]:
         "unique_in": pick((None, None, None, "a", "b")),
         "awaits": pick((0,) * 12 + (1, 2, 3)),
         "gather": pick((None, None, some(chance), some(chance))),
-        "place": pick((0, 1, 2)),
+        "gather_index": pick((0, 1, 2)),
         "retry": Retry(
             max_retries=pick((0, 1, 2, None, None)),
             backoff=pick((Exponential(2, 2, 60, "full"), Delays((0.0, 0.5, 3.0)))),
@@ -144,7 +145,7 @@ def result(chance: Random) -> Result | None:
 def settings_a(chance: Random) -> QueueSettings:
     """Settings of queue a, whose budgets are all limits.
 
-    A budget keeps its kind and window, as a gate's memory reaches back one window.
+    A budget keeps its kind and window, as a limit's memory reaches back one window.
     """
     policies = (RetryFirst(), Capped(1), Capped(2), Weighted(0.25), Balanced(), Separate())
     budget = chance.choice((None, Budget(1, 4.0), Budget(2, 4.0)))
@@ -159,7 +160,7 @@ def settings_b(chance: Random) -> QueueSettings:
 
 
 def odd_plan(chance: Random, choices: Choices) -> ClaimPlan:
-    """A plan that no policy would make: any lanes, tiers, waits, gates, steps and shares."""
+    """A plan that no policy would make: any lanes, tiers, waits, limits, steps and shares."""
     lanes = chance.sample(choices.lanes, chance.randint(3, min(12, len(choices.lanes))))
     groups: list[Group] = []
     while lanes:
@@ -185,10 +186,10 @@ def odd_plan(chance: Random, choices: Choices) -> ClaimPlan:
 
 
 def odd_source(chance: Random, lane: Lane) -> Source:
-    """The lane, behind some gates."""
-    gates = tuple(chance.sample(GATES, chance.choice((0, 1, 1, 2))))
+    """The lane, behind some limits."""
+    limits = tuple(chance.sample(LIMITS, chance.choice((0, 1, 1, 2))))
     return Source(
-        lane, chance.choice((0.0, 0.0, 0.0, 1.0, 2.5)), gates, yields=chance.random() < 0.5
+        lane, chance.choice((0.0, 0.0, 0.0, 1.0, 2.5)), limits, yields=chance.random() < 0.5
     )
 
 
@@ -285,7 +286,7 @@ COMMANDS: dict[str, tuple[int, Callable[[Random, Choices], dict[str, Any]]]] = {
     "beat": (3, lambda c, _: {"number": worker(c), "shown": several(c)}),
     "leave": (3, lambda c, _: {"number": worker(c)}),
     "die": (4, lambda c, _: {"number": worker(c)}),
-    "seize": (8, lambda c, _: {"number": worker(c), "limit": c.randint(1, 5)}),
+    "reclaim": (8, lambda c, _: {"number": worker(c), "limit": c.randint(1, 5)}),
     "promote": (2, lambda *_: {}),
     "replay": (5, lambda c, _: {"numbers": several(c)}),
     "cancel": (3, lambda c, _: {"numbers": several(c)}),
@@ -301,7 +302,7 @@ COMMANDS: dict[str, tuple[int, Callable[[Random, Choices], dict[str, Any]]]] = {
     "page": (2, lambda c, _: {"selection": selection(c), "limit": c.randint(1, 6)}),
     "count": (3, lambda *_: {}),
     "tally": (6, lambda c, _: {"counts": [tally(c) for _ in range(c.randint(1, 5))]}),
-    "tallies": (2, lambda *_: {}),
+    "counts": (2, lambda *_: {}),
     "switch": (3, switch),
     "note": (
         2,

@@ -2,17 +2,18 @@
 
 from typing import Any
 
+from mulligan.core.answers import Claimed
 from mulligan.core.backoff import Exponential
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fairness import Carry, plan_claim
-from mulligan.core.job import TOKENS_PER_LIFE, Attempt, Claim, Job, Lease, NewJob, encode
+from mulligan.core.job import TOKENS_PER_LIFE, Adopted, Attempt, Claim, Job, Lease, NewJob, encode
 from mulligan.core.lane import ANYWHERE, Lane, Priority
 from mulligan.core.outcome import Again, Dead, Done
-from mulligan.core.plan import ClaimPlan, Gate, Group, Source, Take
+from mulligan.core.plan import ClaimPlan, Group, Limit, Source, Take
 from mulligan.core.retry import Retry
 from mulligan.core.worker import Worker
 from mulligan.engine.current import CurrentJob
-from mulligan.stores.contract import Adopted, Claimed, Store
+from mulligan.stores.contract import Store
 
 FRESH = Lane("default", "default", Priority.NORMAL)
 ANYONE = Lane("default", ANYWHERE, Priority.NORMAL)
@@ -41,9 +42,9 @@ def jobs(*names: str, **fields: Any) -> list[NewJob]:
     return [job(name, **fields) for name in names]
 
 
-def source(lane: Lane = FRESH, *gates: Gate, waited: float = 0.0, yields: bool = False) -> Source:
-    """A lane behind these gates."""
-    return Source(lane, waited, gates, yields)
+def source(lane: Lane = FRESH, *limits: Limit, waited: float = 0.0, yields: bool = False) -> Source:
+    """A lane behind these limits."""
+    return Source(lane, waited, limits, yields)
 
 
 def group(*tiers: tuple[Source, ...] | Source | Lane) -> Group:

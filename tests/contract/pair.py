@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from mulligan.core.health import UNKNOWN
 from mulligan.core.job import TOKENS_PER_LIFE, Claim, Job, Lease, Status
 from mulligan.core.outcome import Again, Cancelled, Dead, Done, Keyed, Later, Returned
-from mulligan.stores.contract import Selection, Store
+from mulligan.core.page import Selection
+from mulligan.stores.contract import Store
 from mulligan.stores.memory import MemoryStore
 from tests.contract.steps import step
 from tests.stores import VirtualClock, fresh_url, handle
@@ -58,7 +59,7 @@ class Pair:
         assert plain(answer) == plain(expected), f"{command} answered {answer}, not {expected}"
         if command == "claim":
             self._meet(expected.claims, answer.claims)
-        elif command == "seize":
+        elif command == "reclaim":
             self._meet(expected, answer)
         return expected
 
@@ -152,7 +153,7 @@ def in_order(name: str, value: Any) -> Any:
             return sorted(value, key=lambda each: each.lane)
         case "workers":
             return sorted(value, key=lambda each: each.worker.id)
-        case "forgotten" | "seized":
+        case "forgotten" | "reclaimed":
             return sorted(value, key=str)  # by the job's id, with which they begin
         case "token":
             return value % TOKENS_PER_LIFE  # where a life begins is each store's own business

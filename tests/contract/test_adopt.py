@@ -1,9 +1,9 @@
 """Adopting the jobs of another store as they stand."""
 
-from mulligan.core.job import Job
+from mulligan.core.job import Adopted, Job
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Later
-from mulligan.stores.contract import Adopted, Selection
+from mulligan.core.page import Selection
 from mulligan.stores.memory import MemoryStore
 from tests.contract.making import (
     ANN,

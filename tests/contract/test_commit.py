@@ -118,7 +118,7 @@ async def test_a_next_job_finds_the_unique_key_taken_if_a_later_outcome_cancels_
 
 
 async def test_a_member_arrives_at_a_next_job_of_an_outcome_before_its_own(store):
-    new = [job("m1", gather="g"), job("a"), job("m2", gather="g", place=1)]
+    new = [job("m1", gather="g"), job("a"), job("m2", gather="g", gather_index=1)]
     first, second, third = await begin(store, *new)
     gathering = done(second, b"1", job("g", awaits=2))
     await store.commit([done(first), gathering, done(third, b"2")])
@@ -137,7 +137,7 @@ async def test_a_cancelled_member_cancels_a_next_job_of_an_outcome_before_its_ow
 async def test_stale_outcomes_between_them_do_not_change_the_order_of_those_that_hold(store):
     first, _ = await begin(store, *jobs("a", "b"))
     await store.leave(ANN)
-    newer, other = await store.seize(9, REAPER)
+    newer, other = await store.reclaim(9, REAPER)
     verdicts = await store.commit([again(newer), done(first), again(other)])
     assert verdicts == ["written", "stale", "written"]
     assert names(await claim(store, demand=2)) == ["a", "b"]
@@ -153,9 +153,9 @@ async def test_tokens_only_grow(store, clock):
     await store.commit([Returned(first.lease)])
     seen.append((await start(store)).token)
     clock.advance(100)
-    [seized] = await store.seize(1, BOB)
-    seen.append(seized.token)
-    await store.commit([dead(seized)])
+    [reclaimed] = await store.reclaim(1, BOB)
+    seen.append(reclaimed.token)
+    await store.commit([dead(reclaimed)])
     await store.replay(["a"])
     seen.append((await start(store)).token)
     await store.cancel(["a"], "enough")

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from mulligan.core.job import EXPIRED, never_arrives
+from mulligan.core.job import EXPIRED, Adopted, never_arrives
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Cancelled
-from mulligan.stores.contract import Adopted, Selection
+from mulligan.core.page import Selection
 from mulligan.stores.memory import MemoryStore
 from tests.contract.making import (
     ANN,
@@ -27,7 +27,7 @@ ELSEWHERE = Lane("gathered", "default", 0)
 
 
 def members(count: int, gather: str = "all", begin_at: int = 0):
-    return [job(f"m{n}", gather=gather, place=n) for n in range(begin_at, begin_at + count)]
+    return [job(f"m{n}", gather=gather, gather_index=n) for n in range(begin_at, begin_at + count)]
 
 
 def gathering(count: int, name: str = "all", **fields):
@@ -137,7 +137,7 @@ async def test_so_does_one_that_is_cancelled_by_its_outcome(store):
 
 
 async def test_so_does_one_that_expires(store, clock):
-    members_that_expire = [job("m0", gather="all", place=0, expires=5.0)]
+    members_that_expire = [job("m0", gather="all", gather_index=0, expires=5.0)]
     await store.enqueue([gathering(1), *members_that_expire])
     clock.advance(10)
     await claim(store, FRESH)
@@ -168,7 +168,9 @@ async def test_a_member_that_arrived_may_be_purged(store):
 
 
 async def test_cancelling_goes_up_through_gathering_jobs_that_await_each_other(store):
-    await store.enqueue([gathering(1, "top"), gathering(1, gather="top", place=0), *members(1)])
+    await store.enqueue(
+        [gathering(1, "top"), gathering(1, gather="top", gather_index=0), *members(1)]
+    )
     await store.cancel(["m0"], "no need")
     assert (await store.get("top")).status == "cancelled"
     assert (await store.get("top")).cancel_reason == "job all, which it awaits, was cancelled"
@@ -184,7 +186,7 @@ async def test_a_gathering_job_may_be_cancelled_and_its_members_go_on(store):
 
 
 async def test_a_member_whose_gathering_job_is_unknown_is_done_all_the_same(store):
-    [one] = await begin(store, job("m0", gather="nobody", place=0))
+    [one] = await begin(store, job("m0", gather="nobody", gather_index=0))
     assert await store.commit([done(one)]) == ["written"]
     assert await store.arrivals("nobody") == {}
 
@@ -235,7 +237,7 @@ async def test_gathering_jobs_are_counted_apart(store, clock):
     [shown] = (await store.page(Selection(queue="gathered"), 10)).jobs
     assert (shown.id, shown.awaits, shown.status) == ("all", 2, "pending")
     members_shown = (await store.page(Selection(queue="default"), 10)).jobs
-    assert {(each.gather, each.place) for each in members_shown} == {("all", 0), ("all", 1)}
+    assert {(each.gather, each.gather_index) for each in members_shown} == {("all", 0), ("all", 1)}
 
 
 async def test_the_last_arrival_wakes_who_sleeps_for_the_gathering_job(store):
@@ -276,7 +278,7 @@ async def test_a_gathering_job_is_taken_over_with_what_has_arrived(store, clock)
     assert waiting is not None
     await store.adopt([Adopted(waiting, [], await other.arrivals("all"))])
     assert (await store.get("all")).awaits == 1
-    [two] = await begin(store, job("m1", gather="all", place=1))
+    [two] = await begin(store, job("m1", gather="all", gather_index=1))
     await store.commit([done(two, b"2")])
     assert names(await claim(store, ELSEWHERE)) == ["all"]
     assert await store.arrivals("all") == {0: b"1", 1: b"2"}

@@ -243,11 +243,11 @@ async def test_returned_gives_up_the_key_and_keeps_its_place_before_the_held_one
     assert names(await claim(store, demand=9)) == ["k1"]
 
 
-async def test_a_seized_job_gives_up_its_key(store, clock):
+async def test_a_reclaimed_job_gives_up_its_key(store, clock):
     await store.enqueue(keyed("k1", "k2"))
     await claim(store, demand=9)
     clock.advance(ANN.lease)
-    await store.seize(10, REAPER)
+    await store.reclaim(10, REAPER)
     assert names(await claim(store, demand=9, worker=BOB)) == ["k2"]
 
 

@@ -20,60 +20,66 @@ from tests.contract.making import (
 )
 
 
-async def test_a_live_workers_jobs_are_not_seized(store, clock):
+async def test_a_live_workers_jobs_are_not_reclaimed(store, clock):
     await store.beat(ANN, [])
     await begin(store, *jobs("a", "b"))
     clock.advance(ANN.lease - 0.125)
-    assert await store.seize(10, REAPER) == []
+    assert await store.reclaim(10, REAPER) == []
 
 
 async def test_a_claim_alone_makes_a_worker_alive(store, clock):
     await begin(store, job("a"))
     clock.advance(ANN.lease - 1)
-    assert await store.seize(10, REAPER) == []
+    assert await store.reclaim(10, REAPER) == []
     clock.advance(1)
-    assert [each.id for each in await store.seize(10, REAPER)] == ["a"]
+    assert [each.id for each in await store.reclaim(10, REAPER)] == ["a"]
 
 
-async def test_the_jobs_of_a_worker_that_stopped_beating_are_seized_with_a_new_token(store, clock):
+async def test_the_jobs_of_a_worker_that_stopped_beating_are_reclaimed_with_a_new_token(
+    store, clock
+):
     us = replace(ANN, region="US")
     [first] = await begin(store, job("a", region="EU"), worker=us)
     started = clock.now
     clock.advance(us.lease)
-    [seized] = await store.seize(10, REAPER)
-    assert (seized.id, seized.token, seized.attempt) == ("a", first.token + 1, 1)
-    assert (seized.worker, seized.worker_region, seized.started_at) == ("ann-1", "US", started)
+    [reclaimed] = await store.reclaim(10, REAPER)
+    assert (reclaimed.id, reclaimed.token, reclaimed.attempt) == ("a", first.token + 1, 1)
+    assert (reclaimed.worker, reclaimed.worker_region, reclaimed.started_at) == (
+        "ann-1",
+        "US",
+        started,
+    )
     stored = await store.get("a")
-    assert (stored.status, stored.token) == ("processing", seized.token)
+    assert (stored.status, stored.token) == ("processing", reclaimed.token)
     assert stored.worker == "reaper-1"
     assert (stored.worker_region, stored.retry_count) == ("US", 0)
 
 
-async def test_a_seized_job_is_committed_by_the_reaper_like_any_other(store, clock):
+async def test_a_reclaimed_job_is_committed_by_the_reaper_like_any_other(store, clock):
     [first] = await begin(store, job("a"))
     clock.advance(100)
-    [seized] = await store.seize(10, REAPER)
-    assert await store.commit([again(seized, message="lost")]) == ["written"]
+    [reclaimed] = await store.reclaim(10, REAPER)
+    assert await store.commit([again(reclaimed, message="lost")]) == ["written"]
     stored = await store.get("a")
     assert (stored.status, stored.retry_count) == ("pending", 1)
     [kept] = await store.history("a")
     assert (kept.worker, kept.started_at, kept.ended_at) == ("ann-1", first.started_at, clock.now)
     second = await start(store, RETRY, worker=BOB)
-    assert (second.token, second.attempt) == (seized.token + 1, 2)
+    assert (second.token, second.attempt) == (reclaimed.token + 1, 2)
 
 
-async def test_an_expired_lease_that_nobody_has_seized_may_still_commit(store, clock):
+async def test_an_expired_lease_that_nobody_has_reclaimed_may_still_commit(store, clock):
     [first] = await begin(store, job("a"))
     clock.advance(10 * ANN.lease)
     assert await store.commit([done(first)]) == ["written"]
-    assert await store.seize(10, REAPER) == []
+    assert await store.reclaim(10, REAPER) == []
 
 
-async def test_a_late_beat_keeps_what_nobody_has_seized(store, clock):
+async def test_a_late_beat_keeps_what_nobody_has_reclaimed(store, clock):
     [first] = await begin(store, job("a"))
     clock.advance(10 * ANN.lease)
     assert (await store.beat(ANN, [first.lease])).lost == []
-    assert await store.seize(10, REAPER) == []
+    assert await store.reclaim(10, REAPER) == []
 
 
 async def test_each_beat_says_how_long_the_leases_of_its_worker_last(store, another, clock):
@@ -82,17 +88,17 @@ async def test_each_beat_says_how_long_the_leases_of_its_worker_last(store, anot
     await store.enqueue(jobs("b"))
     assert (await start(store)).id == "b"  # a claim does not shorten them
     clock.advance(4 * ANN.lease - 1)
-    assert await store.seize(10, REAPER) == []
+    assert await store.reclaim(10, REAPER) == []
     await another.beat(ANN, [])
     clock.advance(ANN.lease)
-    assert sorted(each.id for each in await store.seize(10, REAPER)) == ["a", "b"]
+    assert sorted(each.id for each in await store.reclaim(10, REAPER)) == ["a", "b"]
 
 
 async def test_a_beat_names_the_leases_that_are_no_longer_held(store, clock):
     first, second, third = await begin(store, *jobs("a", "b", "c"))
     clock.advance(100)
-    [seized] = await store.seize(1, REAPER)
-    assert seized.id == "a"
+    [reclaimed] = await store.reclaim(1, REAPER)
+    assert reclaimed.id == "a"
     await store.commit([done(third)])
     beat = await store.beat(ANN, [first.lease, second.lease, third.lease])
     assert beat.lost == [first.lease, third.lease]
@@ -133,69 +139,69 @@ async def test_what_another_holds_is_not_forgotten(store, clock):
     assert (await store.beat(BOB, [])).forgotten == []
 
 
-async def test_a_beat_tells_a_reaper_of_a_seizure_that_it_never_shows(store, clock):
+async def test_a_beat_tells_a_reaper_of_a_reclaim_that_it_never_shows(store, clock):
     [first] = await begin(store, job("a"))
     clock.advance(100)
-    [unheard] = await store.seize(10, REAPER)
+    [unheard] = await store.reclaim(10, REAPER)
     clock.advance(REAPER.lease)
-    assert (await store.beat(REAPER, [])).seized == []
+    assert (await store.beat(REAPER, [])).reclaimed == []
     clock.advance(0.125)
     beat = await store.beat(REAPER, [])
     assert (beat.lost, beat.forgotten) == ([], [])
-    assert beat.seized == [replace(unheard, worker=REAPER.id)]
-    assert beat.seized[0].started_at == first.started_at
-    assert await store.commit([again(beat.seized[0])]) == ["written"]
+    assert beat.reclaimed == [replace(unheard, worker=REAPER.id)]
+    assert beat.reclaimed[0].started_at == first.started_at
+    assert await store.commit([again(beat.reclaimed[0])]) == ["written"]
     assert (await store.get("a")).retry_count == 1
-    assert (await store.beat(REAPER, [])).seized == []
+    assert (await store.beat(REAPER, [])).reclaimed == []
 
 
-async def test_of_a_seizure_that_it_shows_a_reaper_is_told_nothing(store, clock):
+async def test_of_a_reclaim_that_it_shows_a_reaper_is_told_nothing(store, clock):
     await begin(store, job("a"))
     clock.advance(100)
-    [seized] = await store.seize(10, REAPER)
+    [reclaimed] = await store.reclaim(10, REAPER)
     for _ in range(3):
         clock.advance(REAPER.lease - 1)
-        beat = await store.beat(REAPER, [seized.lease])
-        assert (beat.lost, beat.forgotten, beat.seized) == ([], [], [])
-    assert await store.commit([again(seized)]) == ["written"]
+        beat = await store.beat(REAPER, [reclaimed.lease])
+        assert (beat.lost, beat.forgotten, beat.reclaimed) == ([], [], [])
+    assert await store.commit([again(reclaimed)]) == ["written"]
 
 
-async def test_a_beat_tells_claims_that_are_never_shown_from_seizures(store, clock):
+async def test_a_beat_tells_claims_that_are_never_shown_from_reclaims(store, clock):
     await begin(store, *jobs("a", "b"))
     clock.advance(100)
-    known, unheard = await store.seize(10, REAPER)
+    known, unheard = await store.reclaim(10, REAPER)
     await store.enqueue(jobs("c", "d"))
     shown, forgotten = (await claim(store, worker=REAPER, demand=2)).claims
     clock.advance(REAPER.lease + 1)
     beat = await store.beat(REAPER, [known.lease, shown.lease])
     assert (beat.lost, beat.forgotten) == ([], [forgotten.lease])
-    assert [each.lease for each in beat.seized] == [unheard.lease]
+    assert [each.lease for each in beat.reclaimed] == [unheard.lease]
 
 
-async def test_a_job_that_was_seized_and_retried_is_claimed_like_any_other(store, clock):
+async def test_a_job_that_was_reclaimed_and_retried_is_claimed_like_any_other(store, clock):
     await begin(store, job("a"))
     clock.advance(100)
-    [seized] = await store.seize(10, REAPER)
-    await store.commit([again(seized)])
+    [reclaimed] = await store.reclaim(10, REAPER)
+    await store.commit([again(reclaimed)])
     claimed = await start(store, RETRY, worker=REAPER)
     clock.advance(REAPER.lease + 1)
     beat = await store.beat(REAPER, [])
-    assert (beat.forgotten, beat.seized) == ([claimed.lease], [])
+    assert (beat.forgotten, beat.reclaimed) == ([claimed.lease], [])
 
 
-async def test_a_reaper_is_alive_by_seizing(store, clock):
+async def test_a_reaper_is_alive_by_reclaiming(store, clock):
     await begin(store, job("a"))
     clock.advance(100)
-    await store.seize(10, REAPER)
+    await store.reclaim(10, REAPER)
     clock.advance(REAPER.lease - 1)
-    assert await store.seize(10, BOB) == []
+    assert await store.reclaim(10, BOB) == []
 
 
-async def test_what_a_worker_gave_back_before_it_left_is_not_seized(store):
+async def test_what_a_worker_gave_back_before_it_left_is_not_reclaimed(store):
     first, second = await begin(store, *jobs("a", "b"))
     await store.commit([Returned(first.lease), done(second)])
     await store.leave(ANN)
-    assert await store.seize(10, REAPER) == []
+    assert await store.reclaim(10, REAPER) == []
     assert names(await claim(store, worker=BOB, demand=5)) == ["a"]
 
 
@@ -207,31 +213,31 @@ async def test_a_worker_that_left_may_come_back(store):
     [first] = await begin(store, job("a"))
     await store.leave(ANN)
     assert (await store.beat(ANN, [first.lease])).lost == []
-    assert await store.seize(10, REAPER) == []
+    assert await store.reclaim(10, REAPER) == []
 
 
-async def test_the_longest_running_are_seized_first_and_no_more_than_asked_for(store, clock):
+async def test_the_longest_running_are_reclaimed_first_and_no_more_than_asked_for(store, clock):
     for name in ("a", "b", "c"):
         await begin(store, job(name))
         clock.advance(1)
     clock.advance(100)
-    assert [each.id for each in await store.seize(2, REAPER)] == ["a", "b"]
-    assert [each.id for each in await store.seize(2, REAPER)] == ["c"]
-    assert await store.seize(2, REAPER) == []
+    assert [each.id for each in await store.reclaim(2, REAPER)] == ["a", "b"]
+    assert [each.id for each in await store.reclaim(2, REAPER)] == ["c"]
+    assert await store.reclaim(2, REAPER) == []
 
 
 async def test_each_worker_has_a_lease_of_its_own_length(store, clock):
     await begin(store, job("a"), worker=replace(ANN, lease=5.0))
     await begin(store, job("b"), worker=replace(BOB, lease=50.0))
     clock.advance(10)
-    assert [each.id for each in await store.seize(10, REAPER)] == ["a"]
+    assert [each.id for each in await store.reclaim(10, REAPER)] == ["a"]
 
 
-async def test_pending_and_delayed_jobs_of_a_dead_worker_are_not_seized(store, clock):
+async def test_pending_and_delayed_jobs_of_a_dead_worker_are_not_reclaimed(store, clock):
     first, second, third = await begin(store, *jobs("a", "b", "c"))
     await store.commit([again(first, 1000), Later(second.lease, 1000), dead(third)])
     clock.advance(500)
-    assert await store.seize(10, REAPER) == []
+    assert await store.reclaim(10, REAPER) == []
 
 
 async def test_a_crash_loop_ends_like_any_other_failure(store, clock):
@@ -240,15 +246,15 @@ async def test_a_crash_loop_ends_like_any_other_failure(store, clock):
         worker = replace(ANN, id=f"ann-{n}")
         await start(store, worker=worker)
         clock.advance(worker.lease)
-        [seized] = await store.seize(10, REAPER)
-        await store.commit([again(seized) if n < 2 else dead(seized)])
+        [reclaimed] = await store.reclaim(10, REAPER)
+        await store.commit([again(reclaimed) if n < 2 else dead(reclaimed)])
     stored = await store.get("a")
     assert (stored.status, stored.retry_count, len(await store.history("a"))) == ("failed", 2, 3)
 
 
-async def test_a_job_seized_and_returned_by_the_reaper_runs_again(store, clock):
+async def test_a_job_reclaimed_and_returned_by_the_reaper_runs_again(store, clock):
     await begin(store, job("a"))
     clock.advance(100)
-    [seized] = await store.seize(1, REAPER)
-    assert await store.commit([Returned(seized.lease)]) == ["written"]
-    assert (await start(store)).token == seized.token + 1
+    [reclaimed] = await store.reclaim(1, REAPER)
+    assert await store.commit([Returned(reclaimed.lease)]) == ["written"]
+    assert (await start(store)).token == reclaimed.token + 1

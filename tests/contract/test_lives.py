@@ -30,15 +30,15 @@ KEEP_DONE = 3600.0
 
 async def purged_as_a_dead_letter(store, clock):
     clock.advance(ANN.lease)
-    [seized] = await store.seize(1, REAPER)
-    await store.commit([dead(seized)])
+    [reclaimed] = await store.reclaim(1, REAPER)
+    await store.commit([dead(reclaimed)])
     assert await store.purge(["a"]) == [True]
 
 
 async def pruned_after_it_was_kept(store, clock):
     clock.advance(ANN.lease)
-    [seized] = await store.seize(1, REAPER)
-    await store.commit([done(seized)])
+    [reclaimed] = await store.reclaim(1, REAPER)
+    await store.commit([done(reclaimed)])
     clock.advance(KEEP_DONE + 1)
     assert await store.prune(KEEP_DONE, 10) == 1
 
@@ -114,8 +114,8 @@ async def test_a_beat_for_the_first_life_does_not_keep_the_second(store, clock, 
     second = await start(store, worker=BOB)
     clock.advance(BOB.lease)
     await store.beat(ANN, [first.lease])
-    [seized] = await store.seize(10, REAPER)
-    assert (seized.worker, seized.token) == (BOB.id, second.token + 1)
+    [reclaimed] = await store.reclaim(10, REAPER)
+    assert (reclaimed.worker, reclaimed.token) == (BOB.id, second.token + 1)
 
 
 async def test_who_shows_a_lease_of_the_first_life_has_forgotten_that_of_the_second(

@@ -3,7 +3,7 @@
 import pytest
 
 from mulligan.cli.copy import letter_id, move_all
-from mulligan.stores.contract import Selection
+from mulligan.core.page import Selection
 from mulligan.stores.memory import MemoryStore
 from tests.contract.making import claim, done, jobs, names
 

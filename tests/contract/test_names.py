@@ -7,8 +7,8 @@ from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Capped
 from mulligan.core.job import Lease
 from mulligan.core.lane import Lane
-from mulligan.core.plan import Rate, Running
-from mulligan.stores.contract import Selection
+from mulligan.core.page import Selection
+from mulligan.core.plan import Cap, Rate
 from tests.contract.making import ANN, again, claim, dead, done, job, names, source, start
 
 ODD = [
@@ -40,7 +40,7 @@ async def test_a_name_of_any_characters_is_that_name_everywhere(store, clock, od
     worker = replace(ANN, id=f"{odd}-1", region=odd, queues=(odd,), name=odd)
     await store.configure(odd, QueueSettings(Capped(3)))
     await store.pause(odd, paused=True)
-    gates = (Running(f"cap:{odd}", 1), Rate(f"budget:{odd}", 5, 10.0, 0.5, f"fresh:{odd}"))
+    gates = (Cap(f"cap:{odd}", 1), Rate(f"budget:{odd}", 5, 10.0, 0.5, f"fresh:{odd}"))
     lane = Lane(odd, odd, 2)
     first = await start(store, source(lane, *gates), worker=worker)
     assert (first.id, first.lane, first.task) == (odd, lane, odd)

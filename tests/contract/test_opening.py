@@ -48,8 +48,8 @@ async def test_a_worker_that_dies_with_its_connection_is_reclaimed_by_another(st
         await begin(store, job("a"))
     clock.advance(ANN.lease)
     async with handle(store_url, clock) as store:
-        [seized] = await store.seize(10, BOB)
-        await store.commit([again(seized)])
+        [reclaimed] = await store.reclaim(10, BOB)
+        await store.commit([again(reclaimed)])
         assert (await start(store)).attempt == 2
 
 

@@ -41,11 +41,11 @@ async def test_a_running_job_is_cancelled_by_making_its_lease_stale(store, clock
     assert (await store.get("a")) == stored
 
 
-async def test_a_cancelled_job_of_a_dead_worker_is_not_seized(store, clock):
+async def test_a_cancelled_job_of_a_dead_worker_is_not_reclaimed(store, clock):
     await begin(store, job("a"))
     await store.cancel(["a"], "enough")
     clock.advance(100)
-    assert await store.seize(10, ANN) == []
+    assert await store.reclaim(10, ANN) == []
 
 
 async def test_what_has_ended_or_is_unknown_is_not_cancelled(store):

@@ -125,8 +125,8 @@ async def test_a_lost_attempt_is_a_retry_due_at_once_and_ends_at_max_retries(sto
     for n, status in enumerate(("pending", "failed")):
         await start(store, worker=replace(ANN, id=f"ann-{n}"))
         clock.advance(ANN.lease)
-        [seized] = await store.seize(10, REAPER)
-        await store.commit([decide(seized, Lost(), await store.facts(), 0.0)])
+        [reclaimed] = await store.reclaim(10, REAPER)
+        await store.commit([decide(reclaimed, Lost(), await store.facts(), 0.0)])
         stored = await store.get("a")
         assert stored.status == status
         await store.beat(REAPER, [])

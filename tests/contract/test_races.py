@@ -5,7 +5,7 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from mulligan.core.plan import Rate, Running
+from mulligan.core.plan import Cap, Rate
 from tests.contract.making import (
     ANN,
     BOB,
@@ -49,7 +49,7 @@ async def test_every_job_is_claimed_exactly_once(store, another):
 async def test_a_gate_is_never_exceeded(store, another):
     await store.beat(ANN, [])
     await store.enqueue(jobs(*(f"j{n}" for n in range(40))))
-    gated = source(FRESH, Running("five", 5), Rate("nine", 9, 60.0))
+    gated = source(FRESH, Cap("five", 5), Rate("nine", 9, 60.0))
     for expected in (5, 4, 0):
         pairs = zip([store, another] * 3, crowd(6), strict=True)
         claimed = await together(*(claim(each, gated, demand=3, worker=w) for each, w in pairs))
@@ -106,13 +106,13 @@ async def test_batches_that_cross_each_other_are_all_written(store, another):
         assert sorted((one, two)) == ["already", "written"]
 
 
-async def test_a_commit_and_a_seizure_do_not_both_win(store, another, clock):
+async def test_a_commit_and_a_reclaim_do_not_both_win(store, another, clock):
     taken = await begin(store, *jobs(*(f"j{n}" for n in range(10))))
     clock.advance(ANN.lease)
-    verdicts, seized = await together(
-        store.commit([done(each) for each in taken]), another.seize(10, REAPER)
+    verdicts, reclaimed = await together(
+        store.commit([done(each) for each in taken]), another.reclaim(10, REAPER)
     )
-    lost = {each.id for each in seized}
+    lost = {each.id for each in reclaimed}
     for one, verdict in zip(taken, verdicts, strict=True):
         assert verdict == ("stale" if one.id in lost else "written")
 

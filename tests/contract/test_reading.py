@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Cancelled, Later
-from mulligan.stores.contract import DelayedStats, Selection
+from mulligan.core.page import Selection
+from mulligan.core.stats import DelayedStats
 from tests.contract.making import (
     ANN,
     BOB,

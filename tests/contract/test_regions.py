@@ -2,11 +2,12 @@
 
 import pytest
 
+from mulligan.core.answers import Claimed
 from mulligan.core.decide import decide
 from mulligan.core.job import NewJob
 from mulligan.core.outcome import Failed
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Claimed, Store
+from mulligan.stores.contract import Store
 from tests.contract.making import body, names, run_by_policy
 from tests.stores import VirtualClock
 

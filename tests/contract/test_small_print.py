@@ -2,14 +2,16 @@
 
 import pytest
 
+from mulligan.core.counts import Count
 from mulligan.core.errors import InvalidError
 from mulligan.core.health import SLOT, WINDOW, Health
 from mulligan.core.job import Lease
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Cancelled, Returned
+from mulligan.core.page import Selection
 from mulligan.core.plan import Rate
+from mulligan.core.stats import DelayedStats
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Count, DelayedStats, Selection
 from mulligan.stores.memory import MemoryStore
 from tests.contract.making import (
     ANN,
@@ -71,12 +73,12 @@ async def test_a_member_that_is_enqueued_and_done_once_more_does_not_count_twice
     assert await store.arrivals("all") == {0: b"1"}
 
 
-async def test_of_jobs_that_started_at_once_the_first_in_line_is_seized_first(store, clock):
+async def test_of_jobs_that_started_at_once_the_first_in_line_is_reclaimed_first(store, clock):
     await store.enqueue([*jobs("a"), *jobs("urgent", priority=URGENT.priority)])
     started = await walk(store, in_turn(2, group(URGENT), group(FRESH)))
     assert names(started) == ["urgent", "a"]
     clock.advance(ANN.lease)
-    assert [each.id for each in await store.seize(10, REAPER)] == ["a", "urgent"]
+    assert [each.id for each in await store.reclaim(10, REAPER)] == ["a", "urgent"]
 
 
 async def test_a_promotion_before_its_time_does_not_let_a_job_outlive_its_expiry(store, clock):
@@ -147,11 +149,11 @@ async def test_what_was_counted_a_minute_ago_is_recent_still_and_then_with_its_s
     await store.count([Count("q", "US", "started", 1)])
     clock.advance(WINDOW)
     await store.count([Count("q", "US", "started", 1)])
-    assert (await store.tallies()).recent == {("q", "US", "started"): 2}
+    assert (await store.counts()).recent == {("q", "US", "started"): 2}
     clock.advance(SLOT - 1)
     await store.count([Count("q", "EU", "started", 1)])
     clock.advance(WINDOW - SLOT + 2)
-    assert (await store.tallies()).recent == {}
+    assert (await store.counts()).recent == {}
 
 
 async def test_the_health_of_a_region_is_told_though_only_another_was_busy_at_times(store, clock):

@@ -16,7 +16,7 @@ from tests.contract.making import (
 async def test_a_stale_done_enqueues_nothing(store, clock):
     [first] = await begin(store, job("a"))
     clock.advance(100)
-    await store.seize(1, BOB)
+    await store.reclaim(1, BOB)
     assert await store.commit([done(first, b"1", job("a.next"))]) == ["stale"]
     assert await store.get("a.next") is None
 

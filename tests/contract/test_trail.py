@@ -31,13 +31,13 @@ async def test_a_returned_and_a_snoozed_job_keep_their_trail(store):
     assert (await start(store)).trail == TRAIL
 
 
-async def test_a_seized_job_keeps_its_trail(store, clock):
+async def test_a_reclaimed_job_keeps_its_trail(store, clock):
     [first] = await begin(store, job("a"))
     await store.commit([replace(again(first), trail=TRAIL)])
     await start(store)
     clock.advance(100)
-    [seized] = await store.seize(1, BOB)
-    assert seized.trail == TRAIL
+    [reclaimed] = await store.reclaim(1, BOB)
+    assert reclaimed.trail == TRAIL
 
 
 async def test_a_replay_begins_without_a_trail(store):

@@ -9,7 +9,7 @@ from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import RetryFirst
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Later, Returned
-from mulligan.core.plan import Running
+from mulligan.core.plan import Cap
 from tests.contract.making import (
     ANN,
     BOB,
@@ -181,7 +181,7 @@ async def test_a_replay_wakes_a_sleeper(store):
     assert await woken(store, BOB)
 
 
-GATED = source(FRESH, Running("one", 1))
+GATED = source(FRESH, Cap("one", 1))
 
 
 async def test_a_freed_permit_wakes_one_that_waits_at_the_gate(store, another):
@@ -200,18 +200,18 @@ async def test_a_cancel_frees_a_permit_and_wakes(store):
     assert await woken(store, BOB)
 
 
-async def test_a_seizure_frees_a_permit_and_wakes(store, clock):
+async def test_a_reclaim_frees_a_permit_and_wakes(store, clock):
     await store.enqueue(jobs("a", "b"))
     await start(store, GATED)
     clock.advance(ANN.lease)
     await claim(store, GATED, worker=BOB)
-    await store.seize(10, REAPER)
+    await store.reclaim(10, REAPER)
     assert await woken(store, BOB)
 
 
 async def test_a_permit_of_another_gate_wakes_nobody(store):
     await store.enqueue(jobs("a", "b"))
-    first = await start(store, source(FRESH, Running("other", 1)))
+    first = await start(store, source(FRESH, Cap("other", 1)))
     second = await start(store, GATED)
     await claim(store, GATED, worker=BOB)
     await store.commit([done(first)])

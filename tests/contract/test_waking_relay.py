@@ -68,7 +68,7 @@ async def test_a_job_falls_due_for_another_when_the_one_that_knew_of_it_died(sto
     assert (await claim(store, worker=ANN)).again_in == later
     clock.advance(ANN.lease)
     await store.beat(BOB, [])
-    await store.seize(10, BOB)
+    await store.reclaim(10, BOB)
     clock.advance(5)
     await store.beat(BOB, [])
     await store.promote(100)
@@ -81,7 +81,7 @@ async def test_a_job_whose_hearer_died_before_it_came_is_told_to_another(store, 
     await store.enqueue(jobs("a"))
     clock.advance(ANN.lease)
     await store.beat(BOB, [])
-    await store.seize(10, BOB)
+    await store.reclaim(10, BOB)
     await store.promote(100)
     assert await woken(store, BOB)
 

@@ -49,10 +49,10 @@ async def test_a_sleeper_that_died_keeps_nobody_back(store, clock):
     assert names(await claim(store, SECOND, worker=BOB)) == ["a"]
 
 
-async def test_a_sleeper_that_is_back_to_seize_after_its_lease_sleeps_on(store, clock):
+async def test_a_sleeper_that_is_back_to_reclaim_after_its_lease_sleeps_on(store, clock):
     await claim(store, FIRST, worker=ANN)
     clock.advance(ANN.lease)
-    await store.seize(1, ANN)
+    await store.reclaim(1, ANN)
     await store.enqueue([meant_for_asia()])
     waiting = await claim(store, SECOND, worker=BOB)
     assert (names(waiting), waiting.again_in) == ([], 2.0)
@@ -61,8 +61,8 @@ async def test_a_sleeper_that_is_back_to_seize_after_its_lease_sleeps_on(store, 
 async def test_a_sleeper_that_another_has_found_dead_sleeps_no_longer_when_it_is_back(store, clock):
     await claim(store, FIRST, worker=ANN)
     clock.advance(ANN.lease)
-    await store.seize(1, BOB)
-    await store.seize(1, ANN)
+    await store.reclaim(1, BOB)
+    await store.reclaim(1, ANN)
     await store.enqueue([meant_for_asia()])
     assert names(await claim(store, SECOND, worker=BOB)) == ["a"]
 

@@ -9,7 +9,7 @@ from mulligan.core.facts import Facts, QueueSettings
 from mulligan.core.fairness import KINDS, Carry, Tally, plan_claim, settle
 from mulligan.core.fetch import Only
 from mulligan.core.lane import Lane, Priority
-from mulligan.core.plan import Gate, Kind, Rate, Running, Source
+from mulligan.core.plan import Cap, Kind, Limit, Rate, Source
 from mulligan.core.walk import walk
 
 HERE = "here"
@@ -58,34 +58,34 @@ class ListLines:
         line = self.lanes.get(lane)
         return line[0] if line else None
 
-    def take(self, lane: Lane, gates: tuple[Gate, ...]) -> Start | None:
+    def take(self, lane: Lane, limits: tuple[Limit, ...]) -> Start | None:
         due, sequence = self.lanes[lane].pop(0)
         if sequence in self.saturated:
             self.aside.append(sequence)
             return None
-        for gate in gates:
-            if isinstance(gate, Running):
-                self.permits[gate.key] += 1
+        for limit in limits:
+            if isinstance(limit, Cap):
+                self.permits[limit.key] += 1
             else:
-                self.starts[gate.key].append(self.now)
+                self.starts[limit.key].append(self.now)
         return Start(lane, due, sequence)
 
     def waits(self, source: Source) -> float:
         return 0.0 if source.yields and source.lane not in self.awaited else source.waited
 
-    def room(self, gate: Gate) -> int:
-        if isinstance(gate, Running):
-            return gate.limit - self.permits[gate.key]
-        return 1 if gate.limit is None else gate.limit - self._started(gate)
+    def room(self, limit: Limit) -> int:
+        if isinstance(limit, Cap):
+            return limit.limit - self.permits[limit.key]
+        return 1 if limit.limit is None else limit.limit - self._started(limit)
 
-    def reopens_in(self, gate: Gate) -> float | None:
-        if isinstance(gate, Running):
+    def reopens_in(self, limit: Limit) -> float | None:
+        if isinstance(limit, Cap):
             return None
-        return self.starts[gate.key][0] + gate.per - self.now
+        return self.starts[limit.key][0] + limit.per - self.now
 
-    def _started(self, gate: Rate) -> int:
-        starts = self.starts[gate.key]
-        while starts and starts[0] <= self.now - gate.per:
+    def _started(self, limit: Rate) -> int:
+        starts = self.starts[limit.key]
+        while starts and starts[0] <= self.now - limit.per:
             starts.popleft()
         return len(starts)
 

@@ -8,7 +8,7 @@ from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.fairness import Carry, plan_claim
 from mulligan.core.health import Breaker, Health
 from mulligan.core.lane import Lane, Priority
-from mulligan.core.plan import ClaimPlan, Group, Rate, Running, Source
+from mulligan.core.plan import Cap, ClaimPlan, Group, Rate, Source
 from mulligan.core.walk import group_waits, next_yield, sources, walk
 from tests.core.jobs import WAITING
 from tests.core.lines import ListLines
@@ -16,7 +16,7 @@ from tests.core.lines import ListLines
 SERVED = frozenset({"q"})
 REGIONS = (Region("ASIA", SERVED), Region("EU", SERVED), Region("US", SERVED))
 OPEN = Health(0, 20, Breaker(open=True, since=1.0))
-PROBE = Running("probe:q:US", 1)
+PROBE = Cap("probe:q:US", 1)
 PACE = Rate("pace:q:US", 1, 1.0)
 
 
@@ -35,13 +35,13 @@ def scopes(group: Group) -> list[list[tuple[str, int, float]]]:
 
 def test_every_source_of_an_open_region_has_the_probe_gate():
     plan = planned("US", facts("US"))
-    assert {source.gates for source in plan.sources} == {(PROBE, PACE)}
+    assert {source.limits for source in plan.sources} == {(PROBE, PACE)}
 
 
 def test_probes_that_fail_are_further_apart():
     slow = Health(breaker=Breaker(open=True, since=1.0, probes=-4))
     known = replace(facts(), health={("q", "US"): slow})
-    assert {gate for s in planned("US", known).sources for gate in s.gates} == {
+    assert {limit for s in planned("US", known).sources for limit in s.limits} == {
         PROBE,
         Rate("pace:q:US", 1, 8.0),
     }
@@ -94,7 +94,7 @@ def test_healthy_regions_look_at_its_fresh_and_urgent_lanes_last():
     assert scopes(urgent)[1] == [("US", Priority.URGENT, 2.0)]
     assert all(source.yields for source in (*urgent.tiers[1], *fresh.tiers[1]))
     assert len(retry.tiers) == 2
-    assert all(source.gates == () for source in (*urgent.tiers[1], *fresh.tiers[1]))
+    assert all(source.limits == () for source in (*urgent.tiers[1], *fresh.tiers[1]))
 
 
 def test_of_several_open_regions_the_lanes_are_merged():
@@ -197,7 +197,7 @@ def test_a_plan_knows_the_source_of_each_lane_and_all_gate_keys():
     plan = planned("US", facts("US"))
     lane = Lane("q", "US", Priority.NORMAL)
     assert plan.by_lane[lane] == Source(lane, 0.0, (PROBE, PACE))
-    assert plan.gate_keys == {"probe:q:US", "pace:q:US"}
+    assert plan.limit_keys == {"probe:q:US", "pace:q:US"}
     assert sources(plan) == plan.sources
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mulligan.core.answers import Claimed
 from mulligan.core.budget import Budget
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fairness import Carry, plan_claim
@@ -13,7 +14,6 @@ from mulligan.core.fetch import RetryFirst
 from mulligan.core.job import NewJob
 from mulligan.core.lane import Priority
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Claimed
 from mulligan.stores.memory import MemoryStore
 from tests.core.strategies import steady
 

@@ -154,7 +154,7 @@ def test_a_fan_out_has_a_job_for_each_element_and_one_that_gathers_them():
     assert flow_of(gather.body) == Flow("root", PATH, 3, (), flow.key, 3, gathers=True)
     assert [job.id for job in members] == ["root.2.0", "root.2.1", "root.2.2"]
     assert [said(job) for job in members] == [["x"], [{"y": 2}], [None]]
-    assert [(job.gather, job.place, job.unique_key) for job in members] == [
+    assert [(job.gather, job.gather_index, job.unique_key) for job in members] == [
         ("root.3", place, None) for place in range(3)
     ]
 

@@ -8,14 +8,14 @@ from msgspec.structs import replace
 
 from mulligan.core.alerts import alerts
 from mulligan.core.budget import Budget
+from mulligan.core.counts import BOUNDS, Counts
 from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.fetch import RetryFirst
 from mulligan.core.health import Breaker, Health
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.metrics import Metric, Sample, metrics, quantile, summary
-from mulligan.core.tallying import BOUNDS
+from mulligan.core.stats import DelayedStats, LaneStats, Stats
 from mulligan.core.worker import Worker, WorkerView
-from mulligan.stores.contract import DelayedStats, LaneStats, Stats, Tallies
 
 Key = tuple[str, str, str]
 NOTHING = Stats(1000.0, [], {}, {}, {}, [])
@@ -28,9 +28,9 @@ def of(region: str, **counts: float) -> dict[Key, float]:
     return {("q", region, name.replace("_", "-")): value for name, value in counts.items()}
 
 
-def tallies(*parts: dict[Key, float]) -> Tallies:
+def counted(*parts: dict[Key, float]) -> Counts:
     whole = {key: value for part in parts for key, value in part.items()}
-    return Tallies({key: 10 * value for key, value in whole.items()}, whole)
+    return Counts({key: 10 * value for key, value in whole.items()}, whole)
 
 
 def started(region: str, **lanes: float) -> dict[Key, float]:
@@ -47,7 +47,7 @@ class Quiet(Struct):
 def found(
     name: str,
     stats: Stats = NOTHING,
-    sums: Tallies | Quiet | None = None,
+    sums: Counts | Quiet | None = None,
     facts: Facts | None = None,
 ) -> Metric:
     every = {metric.name: metric for metric in metrics(stats, sums or Quiet(), facts or Facts())}
@@ -115,10 +115,10 @@ def test_live_workers_are_counted_in_every_region_that_ever_had_one():
     ) == [("EU", 2), ("MARS", 0), ("US", 0)]
 
 
-COUNTS = tallies(
+COUNTS = counted(
     started("US", fresh=8, global_retry=1, region_retry=1),
     started("EU", fresh=4, urgent_retry=2, urgent=1),
-    of("US", succeeded=6, failed=2, excused=1, seized=1, stale=2, dead=1),
+    of("US", succeeded=6, failed=2, excused=1, reclaimed=1, stale=2, dead=1),
     of("EU", succeeded=5, retry_succeeded=1, retry_failed=1, retry_elsewhere=1),
     of("EU", saved=2, saved_seconds=240.0),
 )
@@ -144,7 +144,7 @@ def test_counters_say_what_was_counted_ever():
         ("q/EU/succeeded", 10),
     ]
     assert values(found("mulligan_retries_elsewhere_total", sums=COUNTS)) == [("q/EU", 10)]
-    assert values(found("mulligan_leases_seized_total", sums=COUNTS)) == [("q/US", 10)]
+    assert values(found("mulligan_leases_reclaimed_total", sums=COUNTS)) == [("q/US", 10)]
     assert values(found("mulligan_stale_commits_total", sums=COUNTS)) == [("q/US", 20)]
     assert values(found("mulligan_dead_letters_total", sums=COUNTS)) == [("q/US", 10)]
     assert values(found("mulligan_time_saved_seconds_total", sums=COUNTS)) == [("q/EU", 2400)]
@@ -158,7 +158,7 @@ def test_every_metric_has_its_kind_and_the_labels_that_monitors_ask_for():
         regions=(Region("US"),),
         health={("q", "US"): OPEN},
     )
-    every = metrics(BUSY, Tallies({**COUNTS.ever, **waits}, COUNTS.recent), facts)
+    every = metrics(BUSY, Counts({**COUNTS.ever, **waits}, COUNTS.recent), facts)
     lane, place, queue = ("queue", "scope", "lane"), ("queue", "region"), ("queue",)
     outcome = (*place, "outcome")
     assert {each.name: (each.kind, *each.samples[0].labels) for each in every} == {
@@ -173,7 +173,7 @@ def test_every_metric_has_its_kind_and_the_labels_that_monitors_ask_for():
         "mulligan_attempts_total": ("counter", *outcome),
         "mulligan_retries_total": ("counter", *outcome),
         "mulligan_retries_elsewhere_total": ("counter", *place),
-        "mulligan_leases_seized_total": ("counter", *place),
+        "mulligan_leases_reclaimed_total": ("counter", *place),
         "mulligan_stale_commits_total": ("counter", *place),
         "mulligan_dead_letters_total": ("counter", *place),
         "mulligan_time_saved_seconds_total": ("counter", *place),
@@ -196,13 +196,13 @@ def test_rates_say_how_the_last_minute_went():
 
 def test_a_histogram_has_a_count_for_each_bucket_and_the_sum():
     waits = {("q", "US", "retry-wait.0.005"): 3.0, ("q", "US", "retry-wait.inf"): 1.0}
-    sums = Tallies({**waits, ("q", "US", "retry-wait.sum"): 400.0}, {})
+    sums = Counts({**waits, ("q", "US", "retry-wait.sum"): 400.0}, {})
     [sample] = found("mulligan_retry_wait_seconds", sums=sums).samples
     assert sample == Sample(
         {"queue": "q", "region": "US"}, 400.0, (3.0, *[0.0] * (len(BOUNDS) - 2), 1.0)
     )
     assert found("mulligan_retry_return_seconds", sums=sums).samples == []
-    assert found("mulligan_retry_wait_seconds", sums=Tallies(waits, {})).samples[0].value == 0.0
+    assert found("mulligan_retry_wait_seconds", sums=Counts(waits, {})).samples[0].value == 0.0
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_the_summary_has_a_few_numbers_for_each_queue_and_region():
         "retry_return_p50": None,
         "time_saved_mean": None,
         "dead": 1,
-        "seized": 1,
+        "reclaimed": 1,
         "stale": 2,
         "breaker": "open",
         "next_probe_at": None,
@@ -322,8 +322,8 @@ def test_a_quantile_is_the_bound_that_so_many_waits_stay_under(counts, share, bo
 
 
 def test_what_was_not_counted_in_the_last_minute_is_none_in_the_summary():
-    region = summary(tallies(of("US", other=1)), Facts())["q"]["US"]
-    counts = ("started", "succeeded", "failed", "retries_started", "dead", "seized", "stale")
+    region = summary(counted(of("US", other=1)), Facts())["q"]["US"]
+    counts = ("started", "succeeded", "failed", "retries_started", "dead", "reclaimed", "stale")
     assert [region[name] for name in counts] == [0] * len(counts)
     assert region["time_saved_mean"] is None
 
@@ -332,10 +332,10 @@ def test_the_summary_tells_how_long_most_retries_waited_and_half_of_them_took_to
     waits = {"retry-wait.1": 97.0, "retry-wait.10": 2.5, "retry-wait.60": 0.5}
     returns = {"retry-return.2": 60.0, "retry-return.30": 40.0}
     counted = {("q", "US", name): value for name, value in (waits | returns).items()}
-    region = summary(Tallies({}, counted), Facts())["q"]["US"]
+    region = summary(Counts({}, counted), Facts())["q"]["US"]
     assert (region["retry_wait_p99"], region["retry_return_p50"]) == (10.0, 2.0)
 
 
 def test_a_share_in_the_summary_has_four_digits():
-    region = summary(tallies(of("US", succeeded=1, failed=2)), Facts())["q"]["US"]
+    region = summary(counted(of("US", succeeded=1, failed=2)), Facts())["q"]["US"]
     assert region["success_rate"] == 0.3333

@@ -1,4 +1,4 @@
-"""The lanes that a worker looks at, in which order, through which gates."""
+"""The lanes that a worker looks at, in which order, through which limits."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.fairness import KINDS, Carry, Tally, plan_claim, steps_of
 from mulligan.core.fetch import Capped, RetryFirst, Weighted
 from mulligan.core.lane import Lane, Priority
-from mulligan.core.plan import ClaimPlan, Group, Rate, Running, Source, yielding
+from mulligan.core.plan import Cap, ClaimPlan, Group, Rate, Source, yielding
 from tests.core.lines import Fetch
 
 SERVED = frozenset({"default"})
@@ -24,10 +24,10 @@ def scopes(group: Group) -> list[list[tuple[str, int, float]]]:
     return [[(s.lane.scope, s.lane.priority, s.waited) for s in tier] for tier in group.tiers]
 
 
-def gates(plan: ClaimPlan) -> dict[Priority, set[object]]:
+def limits(plan: ClaimPlan) -> dict[Priority, set[object]]:
     found: dict[Priority, set[object]] = {}
     for source in (s for group in plan.groups for tier in group.tiers for s in tier):
-        found.setdefault(Priority(source.lane.priority), set()).add(source.gates)
+        found.setdefault(Priority(source.lane.priority), set()).add(source.limits)
     return found
 
 
@@ -90,10 +90,10 @@ def test_a_worker_that_serves_only_fresh_jobs_looks_at_no_retry_lane():
 
 
 def test_without_a_cap_or_a_budget_there_is_no_gate():
-    assert all(found == {()} for found in gates(planned()).values())
+    assert all(found == {()} for found in limits(planned()).values())
 
 
-CAP = Running("cap:q", 4)
+CAP = Cap("cap:q", 4)
 BUDGET = Rate("budget:q", 100, 60.0)
 RATIO = Rate("budget:q", 10, 60.0, 0.2, "fresh:q")
 COUNTER = Rate("fresh:q", None, 60.0)
@@ -110,7 +110,7 @@ COUNTER = Rate("fresh:q", None, 60.0)
     ids=["cap", "budget", "both", "ratio"],
 )
 def test_every_retry_passes_the_gates_and_urgent_ones_too(settings, for_retries, for_fresh):
-    assert gates(planned(settings)) == {
+    assert limits(planned(settings)) == {
         Priority.NORMAL: {for_fresh},
         Priority.RETRY: {for_retries},
         Priority.URGENT: {for_fresh},

@@ -8,9 +8,9 @@ from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.fetch import Only, Separate, Weighted
 from mulligan.core.job import Job
 from mulligan.core.lane import Lane, Priority
+from mulligan.core.stats import DelayedStats, LaneStats, Stats
 from mulligan.core.status import region_status, status
 from mulligan.core.worker import Worker, WorkerView
-from mulligan.stores.contract import DelayedStats, LaneStats, Stats
 from tests.core.jobs import WAITING
 from tests.core.refusal import refused
 

@@ -3,14 +3,15 @@
 from msgspec.structs import replace
 
 from mulligan.core.alerts import alerts
+from mulligan.core.counts import Counts
 from mulligan.core.facts import Facts, Region
 from mulligan.core.fetch import Only
 from mulligan.core.health import Breaker, Health
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.metrics import metrics
+from mulligan.core.stats import LaneStats, Stats
 from mulligan.core.unserved import Unserved, served, unserved
 from mulligan.core.worker import Worker, WorkerView
-from mulligan.stores.contract import LaneStats, Stats, Tallies
 
 NOTHING = Stats(1000.0, [], {}, {}, {}, [])
 
@@ -92,7 +93,7 @@ def test_it_is_an_alert_that_names_the_command():
 def test_it_is_a_metric_by_queue_and_region():
     lanes = [waiting("EU", 2), waiting("EU", 3, Priority.RETRY), waiting("*", 1)]
     stats = replace(NOTHING, lanes=lanes)
-    [metric] = [m for m in metrics(stats, Tallies({}, {}), Facts()) if "unserved" in m.name]
+    [metric] = [m for m in metrics(stats, Counts({}, {}), Facts()) if "unserved" in m.name]
     assert [(sample.labels, sample.value) for sample in metric.samples] == [
         ({"queue": "mail", "region": "*"}, 1),
         ({"queue": "mail", "region": "EU"}, 5),

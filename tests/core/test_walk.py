@@ -3,7 +3,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mulligan.core.lane import Lane
-from mulligan.core.plan import ClaimPlan, Gate, Group, Rate, Running, Source, Take
+from mulligan.core.plan import Cap, ClaimPlan, Group, Limit, Rate, Source, Take
 from mulligan.core.walk import walk
 from tests.core.lines import ListLines, Start
 
@@ -117,17 +117,17 @@ def test_waiting_for_what_a_claim_said_is_enough(due, waited):
         assert walk(patient, lines, round(pause, 6)).taken
 
 
-RUNNING = Running("cap:q", 2)
+RUNNING = Cap("cap:q", 2)
 RATE = Rate("budget:q", 2, 60.0)
 
 
 @pytest.mark.parametrize(
-    ("gate", "again_in"), [(RUNNING, None), (RATE, 60.0)], ids=["running", "rate"]
+    ("limit", "again_in"), [(RUNNING, None), (RATE, 60.0)], ids=["running", "rate"]
 )
-def test_a_gate_lets_through_as_many_as_it_has_room_for(lines, gate: Gate, again_in):
+def test_a_gate_lets_through_as_many_as_it_has_room_for(lines, limit: Limit, again_in):
     for _ in range(3):
         lines.put(ONE)
-    walked = walk(plan(3, group((Source(ONE, 0.0, (gate,)),))), lines, lines.now)
+    walked = walk(plan(3, group((Source(ONE, 0.0, (limit,)),))), lines, lines.now)
     assert len(walked.taken) == 2
     assert walked.left == (False,)
     assert walked.again_in == again_in

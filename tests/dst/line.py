@@ -19,8 +19,8 @@ NOISE = (
     (22, "failed"),
     (30, "slow"),
 )
-# A seizure that gives something is so rare that noise alone would hardly ever lose its reply.
-LOST_SEIZURES = 0.2
+# A reclaim that gives something is so rare that noise alone would hardly ever lose its reply.
+LOST_RECLAIMS = 0.2
 
 
 class Line:
@@ -37,7 +37,7 @@ class Line:
         self._open.set()
         self._ambush: tuple[str, Callable[[], None]] | None = None
         self.noisy = False
-        self.keeps_seizures = False
+        self.keeps_reclaims = False
         self.cut = False
         self.dead = False
 
@@ -72,8 +72,8 @@ class Line:
         if self._latency:
             await self._travel()
         answer = await operation()
-        if name == "seize" and answer and not self.keeps_seizures:
-            fault = "reply lost" if self._chance.random() < LOST_SEIZURES else fault
+        if name == "reclaim" and answer and not self.keeps_reclaims:
+            fault = "reply lost" if self._chance.random() < LOST_RECLAIMS else fault
         if self._ambush is not None and self._ambush[0] == name:
             strike, self._ambush = self._ambush[1], None
             strike()

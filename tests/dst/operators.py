@@ -4,7 +4,7 @@ import asyncio
 import random
 
 from mulligan.core.job import ENDED
-from mulligan.stores.contract import Selection
+from mulligan.core.page import Selection
 from tests.dst.plan import queue_settings
 from tests.dst.tasks import QUEUES
 from tests.dst.troubles import Troubled

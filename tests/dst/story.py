@@ -19,14 +19,14 @@ from tests.history.events import (
     Leave,
     Operate,
     Prune,
-    Seize,
+    Reclaim,
     Tally,
 )
 from tests.history.report import words
 
 STYLES: dict[type, str] = {
     Fault: "bold red",
-    Seize: "yellow",
+    Reclaim: "yellow",
     Operate: "magenta",
     Leave: "blue",
     Attempt: "dim",
@@ -70,7 +70,7 @@ def setting(seed: int, console: Console) -> None:
 def is_news(event: AnyEvent) -> bool:
     """Whether it is worth telling: most of what idle workers ask is not."""
     match event:
-        case Claim() | Seize():
+        case Claim() | Reclaim():
             return event.taken is None or bool(event.taken)
         case Beat():
             return event.lost is None or bool(event.lost)
@@ -88,7 +88,7 @@ def is_about(event: AnyEvent, job: str) -> bool:
 def mentioned(event: AnyEvent) -> Iterable[str]:
     """The jobs that an event is about."""
     match event:
-        case Claim() | Seize():
+        case Claim() | Reclaim():
             return [taken.job for taken in event.taken or ()]
         case Commit():
             following = [new.id for ending in event.endings for new in ending.next]

@@ -45,7 +45,7 @@ class Troubled(World):
         if chance.random() < 0.5:
             struck()
         else:
-            member.line.ambush(chance.choice(("claim", "commit", "commit", "seize")), struck)
+            member.line.ambush(chance.choice(("claim", "commit", "commit", "reclaim")), struck)
 
     def _kill(self, member: Member, delay: float) -> None:
         """Nothing more is heard of it; after the delay its successor starts."""

@@ -105,7 +105,7 @@ class World:
         self._cutting.clear()
         for member in self._members:
             member.line.noisy = member.line.cut = False
-            member.line.keeps_seizures = True
+            member.line.keeps_reclaims = True
             member.line.thaw()
         for queue in QUEUES:
             await self._recorder.pause(queue, paused=False)
@@ -135,7 +135,7 @@ class World:
         store: Store = self._store if self._as_clients else self._recorder
         line = Line(store, self.chance, self.faults, self.plan.latency)
         line.noisy = self._noisy
-        line.keeps_seizures = self.at_peace
+        line.keeps_reclaims = self.at_peace
         self._parts.append(line)
         return line
 

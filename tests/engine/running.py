@@ -78,7 +78,7 @@ class Faulty(MemoryStore):
 
     def __getattribute__(self, name: str) -> Any:
         attribute = super().__getattribute__(name)
-        if name not in ("claim", "commit", "beat", "seize", "enqueue", "wait", "facts"):
+        if name not in ("claim", "commit", "beat", "reclaim", "enqueue", "wait", "facts"):
             return attribute
 
         async def call(*args: Any) -> Any:

@@ -3,10 +3,10 @@
 import asyncio
 
 from mulligan import Mulligan
+from mulligan.core.answers import Claimed
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.worker import Worker
 from mulligan.engine.fetcher import LONGEST_WAY, OTHERS_CLAIM, TIMER
-from mulligan.stores.contract import Claimed
 from mulligan.stores.memory import MemoryStore
 from tests.engine.running import engine
 

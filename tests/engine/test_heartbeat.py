@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from mulligan import Delays, Mulligan, Retry, Settings
+from mulligan.core.answers import Beat
 from mulligan.core.facts import Facts
 from mulligan.core.job import Lease
 from mulligan.core.worker import Worker
 from mulligan.engine import Engine
 from mulligan.engine.heartbeat import LONGEST, Heartbeat, OwnThread
-from mulligan.stores.contract import Beat
 from mulligan.stores.memory import MemoryStore
 from mulligan.testing.virtual import VirtualLoop
 

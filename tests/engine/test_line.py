@@ -9,14 +9,14 @@ import pytest
 from msgspec.structs import replace
 
 from mulligan import Mulligan, Settings, current_job
+from mulligan.core.answers import Claimed
 from mulligan.core.job import Lease
-from mulligan.core.outcome import Outcome, Returned
+from mulligan.core.outcome import Outcome, Returned, Verdict
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.trail import Trail
 from mulligan.core.worker import Worker
 from mulligan.engine import line
 from mulligan.engine.line import TURN
-from mulligan.stores.contract import Claimed, Verdict
 from mulligan.stores.memory import MemoryStore
 from tests.engine.running import ended, engine
 

@@ -10,9 +10,8 @@ from msgspec.structs import replace
 from mulligan import Adaptive, Delays, Fail, Mulligan, Retry, StoreError
 from mulligan.core.job import NewJob
 from mulligan.core.lane import Lane
-from mulligan.core.outcome import Outcome
+from mulligan.core.outcome import Outcome, Verdict
 from mulligan.engine import Engine
-from mulligan.stores.contract import Verdict
 from mulligan.stores.memory import MemoryStore
 from tests.engine.running import QUICK, ended, engine, found, until, worker_of
 

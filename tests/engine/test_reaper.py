@@ -1,4 +1,4 @@
-"""What a reaper does when it cannot write what became of the jobs that it has seized."""
+"""What a reaper does when it cannot write what became of the jobs that it has reclaimed."""
 
 import asyncio
 import random
@@ -35,7 +35,7 @@ class HeldUp(MemoryStore):
         return await super().commit(*args)
 
 
-async def test_it_seizes_no_more_while_what_it_seized_is_not_written():
+async def test_it_reclaims_no_more_while_what_it_reclaimed_is_not_written():
     clock = VirtualClock()
     store = HeldUp(clock)
     await store.enqueue([NewJob(f"j{number}", "default", "t", b"{}") for number in range(JOBS)])
@@ -52,7 +52,7 @@ async def test_it_seizes_no_more_while_what_it_seized_is_not_written():
         await store.asked.wait()
         for _ in range(100):
             await asyncio.sleep(0)
-        assert reaper.seized == BATCH
+        assert reaper.reclaimed == BATCH
         store.free.set()
 
         async def all_written() -> bool:

@@ -8,6 +8,7 @@ import pytest
 
 from mulligan import Delays, Fail, Mulligan, Retry, RetryAfter, current_job
 from mulligan.core.alerts import alerts
+from mulligan.core.counts import Count
 from mulligan.core.errors import StoreUnavailableError
 from mulligan.core.facts import Facts
 from mulligan.core.health import Breaker, Health, Probe
@@ -15,7 +16,6 @@ from mulligan.core.metrics import summary
 from mulligan.core.outcome import Again, Done, Failed, Succeeded
 from mulligan.engine.breakers import Ending
 from mulligan.engine.reporter import Reporter, ending_of
-from mulligan.stores.contract import Count
 from mulligan.stores.memory import MemoryStore
 from mulligan.testing import Testing as Harness
 from tests.core.test_decide import claimed
@@ -163,9 +163,9 @@ def test_what_says_nothing_about_a_region_does_not_open_its_breaker(fleet, error
         t.drain()
         t.advance(5)
         assert not breaker(t).open
-        tallies = t.run(t.store.tallies())
-        assert tallies.ever["q", "US", "excused"] == 40
-        assert ("q", "US", "failed") not in tallies.ever
+        counts = t.run(t.store.counts())
+        assert counts.ever["q", "US", "excused"] == 40
+        assert ("q", "US", "failed") not in counts.ever
 
 
 def test_where_every_region_is_open_all_serve(fleet):
@@ -206,14 +206,14 @@ def test_counts_reach_the_store_and_the_summary(fleet):
         fleet.app.enqueue_many([plan.call() for _ in range(3)])
         t.drain()
         t.advance(3)
-        tallies = t.run(t.store.tallies())
-        assert tallies.ever == tallies.recent
-        counted = {(region, name): n for (_, region, name), n in tallies.ever.items()}
+        counts = t.run(t.store.counts())
+        assert counts.ever == counts.recent
+        counted = {(region, name): n for (_, region, name), n in counts.ever.items()}
         assert counted["US", "started.fresh"] == counted["US", "failed"] == 3
         assert counted["EU", "started.global-retry"] == counted["EU", "retry-elsewhere"] == 3
         assert counted["EU", "succeeded"] == counted["EU", "retry-succeeded"] == 3
         assert counted["EU", "retry-return.sum"] == pytest.approx(3.0, abs=0.2)
-        shown = summary(tallies, t.run(t.store.facts()))["q"]
+        shown = summary(counts, t.run(t.store.facts()))["q"]
         assert shown["US"]["success_rate"] == 0.0
         assert shown["EU"]["retry_success_rate"] == shown["EU"]["retries_elsewhere"] == 1.0
         assert shown["EU"]["retry_return_p50"] in (1.0, 2.0)
@@ -226,10 +226,13 @@ def test_a_lost_worker_is_counted_where_it_was_lost(fleet):
         t.run(silence(t))
         t.drain()
         t.advance(3)
-        ever = t.run(t.store.tallies()).ever
+        ever = t.run(t.store.counts()).ever
         assert job.status == "done"
         assert (
-            ever["q", "US", "seized"] == ever["q", "US", "lost"] == ever["q", "US", "failed"] == 1
+            ever["q", "US", "reclaimed"]
+            == ever["q", "US", "lost"]
+            == ever["q", "US", "failed"]
+            == 1
         )
         assert ever["q", "EU", "succeeded"] == 1
 
@@ -290,7 +293,7 @@ async def test_counts_whose_answer_is_lost_are_not_told_twice():
     store.away.clear()
     reporter.answered(Ending(*US, ("failed",)), "written")
     await reporter.report()
-    assert (await store.tallies()).ever == {(*US, "failed"): 1}
+    assert (await store.counts()).ever == {(*US, "failed"): 1}
 
 
 async def test_counts_wait_while_the_store_is_away_before_they_are_told():
@@ -301,7 +304,7 @@ async def test_counts_wait_while_the_store_is_away_before_they_are_told():
     await reporter.report()
     store.away.clear()
     await reporter.report()
-    assert (await store.tallies()).ever["questions", "US", "started.global-retry"] == 1
+    assert (await store.counts()).ever["questions", "US", "started.global-retry"] == 1
 
 
 async def test_a_stale_outcome_counts_as_stale_and_as_nothing_else():
@@ -310,7 +313,7 @@ async def test_a_stale_outcome_counts_as_stale_and_as_nothing_else():
     reporter.answered(Ending(*US, ("succeeded",), Probe(succeeded=True, started_at=1.0)), "stale")
     reporter.answered(Ending(*US, ("succeeded",)), "already")
     await reporter.report()
-    assert (await store.tallies()).ever == {(*US, "stale"): 1, (*US, "succeeded"): 1}
+    assert (await store.counts()).ever == {(*US, "stale"): 1, (*US, "succeeded"): 1}
 
 
 async def test_of_two_workers_that_open_a_breaker_at_once_one_does():

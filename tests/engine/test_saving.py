@@ -36,7 +36,7 @@ def test_it_is_the_start_of_the_last_in_the_fresh_line_minus_that_of_the_retry()
             ask.enqueue(name)
         t.drain()
         t.advance(5)
-        ever = t.run(t.store.tallies()).ever
+        ever = t.run(t.store.counts()).ever
         assert ever["default", "default", "saved"] == 1
         assert ever["default", "default", "saved-seconds"] == pytest.approx(90, abs=0.01)
 
@@ -53,7 +53,7 @@ def test_a_retry_with_nobody_in_the_fresh_line_saved_nothing_that_could_be_measu
         ask.enqueue()
         t.drain()
         t.advance(5)
-        assert not [name for *_, name in t.run(t.store.tallies()).ever if name.startswith("saved")]
+        assert not [name for *_, name in t.run(t.store.counts()).ever if name.startswith("saved")]
 
 
 @pytest.fixture

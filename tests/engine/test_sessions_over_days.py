@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from mulligan import Mulligan, Retry, Sessions, Settings, current_job
+from mulligan.core.page import Selection
 from mulligan.core.worker import Worker
 from mulligan.engine import Engine
-from mulligan.stores.contract import Selection, Store
+from mulligan.stores.contract import Store
 from mulligan.stores.memory import MemoryStore
 from mulligan.testing import VirtualLoop
 

@@ -3,10 +3,11 @@
 import pytest
 
 from mulligan.core.job import NewJob
+from mulligan.core.page import Selection
 from mulligan.core.periodic import Periodic
 from mulligan.core.schedule import Cron, Every
 from mulligan.engine.ticker import LONGEST_SLEEP, SHORTEST_SLEEP, Ticker, tick_id
-from mulligan.stores.contract import Selection, Store
+from mulligan.stores.contract import Store
 from tests.contract.making import done, job, start
 from tests.stores import START
 

@@ -107,10 +107,10 @@ async def test_a_blocked_event_loop_loses_no_lease(app, store):
 
 
 async def observe(store: MemoryStore, job: str) -> None:
-    """Try to seize the job from another thread, all the while it runs."""
+    """Try to reclaim the job from another thread, all the while it runs."""
     reaper = worker_of(Mulligan("memory://"), name="reaper")
     while (await found(store, job)).status != "done":
-        assert await store.seize(10, reaper) == []
+        assert await store.reclaim(10, reaper) == []
         await asyncio.sleep(0.02)
 
 
@@ -170,7 +170,7 @@ async def test_draining_lets_what_runs_finish_and_starts_nothing_more(app, store
     assert (waiting.status, waiting.retry_count) == ("pending", 0)
 
 
-async def test_a_second_stop_cuts_off_what_runs_and_others_seize_it_at_once(app, store):
+async def test_a_second_stop_cuts_off_what_runs_and_others_reclaim_it_at_once(app, store):
     started = asyncio.Event()
 
     @app.task(retry=AT_ONCE)
@@ -265,7 +265,7 @@ async def test_a_worker_that_cannot_reach_its_store_stops_when_told_to(app):
     assert (await store.stats()).running == {}
 
 
-@pytest.mark.parametrize("operation", ["commit", "beat", "seize", "facts"])
+@pytest.mark.parametrize("operation", ["commit", "beat", "reclaim", "facts"])
 async def test_a_lost_reply_is_made_good(app, operation):
     store = Faulty()
     runs = []
@@ -301,7 +301,7 @@ async def test_a_claim_whose_reply_was_lost_comes_back_without_using_an_attempt(
     assert used(await found(store, job.id)) == 2
 
 
-async def test_a_seizure_whose_reply_was_lost_is_counted_as_a_lost_attempt_all_the_same(app):
+async def test_a_reclaim_whose_reply_was_lost_is_counted_as_a_lost_attempt_all_the_same(app):
     store = Faulty()
     runs = []
 
@@ -316,10 +316,10 @@ async def test_a_seizure_whose_reply_was_lost_is_counted_as_a_lost_attempt_all_t
     plan = plan_claim(1, dead.region, [("default", Carry())], facts)
     assert (await store.claim(plan, dead)).claims
     await store.leave(dead)
-    store.lose["seize"] = 1
+    store.lose["reclaim"] = 1
     async with engine(app, store):
         assert await ended(store, job.id) == ["done"]
-    assert store.lost == ["seize"]
+    assert store.lost == ["reclaim"]
     assert runs == [2]
     assert [each.type for each in await store.history(job.id)] == ["Lost"]
 
@@ -342,12 +342,12 @@ async def test_a_worker_that_lost_its_lease_stops_the_attempt_and_its_commit_is_
     await store.enqueue([job])
     async with engine(app, store):
         await started.wait()
-        # As if the process had been paused beyond its lease: another one seizes the job.
-        seized: list[Claim] = []
-        while not seized:  # a beat may come in between
+        # As if the process had been paused beyond its lease: another one reclaims the job.
+        reclaimed: list[Claim] = []
+        while not reclaimed:  # a beat may come in between
             await store.leave(worker_of(app))
-            seized = await store.seize(10, worker_of(app, name="reaper"))
-        await store.commit([decide(each, Lost(), Facts(), 0.5) for each in seized])
+            reclaimed = await store.reclaim(10, worker_of(app, name="reaper"))
+        await store.commit([decide(each, Lost(), Facts(), 0.5) for each in reclaimed])
         assert await ended(store, job.id) == ["done"]
         await stopped.wait()
     assert (await found(store, job.id)).value() == "by another"

@@ -12,9 +12,10 @@ from urllib.parse import urlsplit
 
 import psycopg
 
+from mulligan.core.counts import Count
 from mulligan.core.job import ENDED, Job, Lease
 from mulligan.core.outcome import Done
-from mulligan.stores.contract import Count, Store
+from mulligan.stores.contract import Store
 from tests.failpoints.scene import Scene
 from tests.history import AnyEvent, Attempt, in_order, load, report, take_stock
 from tests.history import check as violations
@@ -33,7 +34,7 @@ class Records(NamedTuple):
 
     async def begin(self, store: Store) -> None:
         """Write down what has been counted so far, for the process that looks in the end."""
-        tallies = await store.tallies()
+        tallies = await store.counts()
         counts = [[*place, value] for place, value in tallies.ever.items()]
         self._before.write_text(json.dumps(counts))
 

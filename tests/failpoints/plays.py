@@ -7,9 +7,10 @@ from mulligan import Delays, Retry
 from mulligan.app.chain import part_of
 from mulligan.app.gather import gathered
 from mulligan.core.decide import decide
+from mulligan.core.job import Adopted
 from mulligan.core.outcome import Failed, Succeeded
 from mulligan.engine.ticker import Ticker
-from mulligan.stores.contract import Adopted, Store
+from mulligan.stores.contract import Store
 from mulligan.stores.memory import MemoryStore
 from tests.failpoints.app import fan_out
 from tests.failpoints.points import within
@@ -38,7 +39,7 @@ ATTEMPT = (
 # MongoDB enters a lane when it is first used; a play may be given on a store that was used before.
 ONCE = " > know > enter > "
 # A dead worker's record goes when it is old enough, which may be after the play.
-IN_TIME = "seize > bury > "
+IN_TIME = "reclaim > bury > "
 NUMBERS = [f"n{number}" for number in range(8)]
 DEAD = {"dead": "failed", "dead.dead.0": "done"}
 MIXED = with_status("done", ["good", "retried", "late"]) | DEAD
@@ -277,9 +278,9 @@ async def whole(store: Store, job: str) -> Adopted:
 
 # -- all of them ---------------------------------------------------------------------------
 
-UPKEEP = ("beat", "configure", "count", "leave", "seize", "promote", "prune")
+UPKEEP = ("beat", "configure", "count", "leave", "reclaim", "promote", "prune")
 # What a worker does every so often, and perhaps not in its last moments.
-IN_PASSING = ("count", "seize", "promote", "prune")
+IN_PASSING = ("count", "reclaim", "promote", "prune")
 SURVIVORS = with_status("done", ["spare", "limited"]) | DEAD
 SUNK = with_status("done", ["root", "root.sink.0"])
 
@@ -311,7 +312,7 @@ PLAYS = (
     working("sink", sunk, SUNK, ("commit_within",))._replace(stores=("sqlite", "postgres")),
     Play("worker", "leaving", mixed, work_and_leave, MIXED, UPKEEP, by_chance=IN_PASSING),
     Play("reaper", "lost leases", abandoned, work_until_ended(SURVIVORS), SURVIVORS,
-         ("seize", "commit")),
+         ("reclaim", "commit")),
     asking("housekeeper", "expired", expiring, promote,
            with_status("cancelled", ["alone", "all.1.0", "all.1.1", "all.2"]), "promote", "pause"),
     asking("housekeeper", "old", finished, prune, {}, "prune"),

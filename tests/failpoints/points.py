@@ -9,11 +9,11 @@ import signal
 import sys
 from types import FrameType
 
-from mulligan.stores.contract import Store, Transactional
+from mulligan.stores.contract import CommitsInTransaction, Store
 
 OPERATIONS = frozenset(
     name
-    for protocol in (Store, Transactional)
+    for protocol in (Store, CommitsInTransaction)
     for name in vars(protocol)
     if not name.startswith("_")
 )

@@ -38,7 +38,7 @@ QUICKER: dict[str, float] = {
     "mulligan.engine.worker:KEEP_HOUSE_EVERY": 0.1,
     "mulligan.engine.reporter:EVERY": 0.2,
     "mulligan.stores.batches:BATCH_LIMIT": 3,
-    "mulligan.stores.mongo.gates:GRACE": 300_000,
+    "mulligan.stores.mongo.limits:GRACE": 300_000,
     "mulligan.stores.mongo.upkeep:SWEEP_EVERY": 200_000,
 }
 

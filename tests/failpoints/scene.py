@@ -11,9 +11,11 @@ from mulligan.app.task import Prepared
 from mulligan.app.working import new_worker, work
 from mulligan.core.fairness import Carry, plan_claim
 from mulligan.core.job import ENDED, Claim, Job
+from mulligan.core.page import Selection
+from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
 from mulligan.engine import Engine
-from mulligan.stores.contract import Selection, Stats, Store
+from mulligan.stores.contract import Store
 
 LOOK_EVERY = 0.05
 PATIENCE = 60.0
@@ -61,7 +63,7 @@ class Scene(NamedTuple):
                 return found
 
     async def taken_by_a_ghost(self, count: int) -> list[Claim]:
-        """Claims of a worker that died: its lease is over, and nobody has seized them yet."""
+        """Claims of a worker that died: its lease is over, and nobody has reclaimed them yet."""
         ghost = Worker(f"{self.mark}-ghost", lease=GHOST_LEASE, concurrency=count)
         facts = (await self.store.beat(ghost, [])).facts
         plan = plan_claim(count, ghost.region, [("default", Carry())], facts)

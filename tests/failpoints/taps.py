@@ -15,7 +15,7 @@ MONGO_WRITES = (
 SQLITE_WRITES = ("insert", "update", "delete", "replace")
 # Operations that only look, or only sleep.
 LOOKS = {
-    "url", "open", "close", "wait", "facts", "tallies", "notes", "get", "arrivals", "history",
+    "url", "open", "close", "wait", "facts", "counts", "notes", "get", "arrivals", "history",
     "page", "stats", "depth", "ahead", "tail",
 }  # fmt: skip
 

@@ -12,7 +12,7 @@ from tests.history.events import (
     Beat,
     Ending,
     Fault,
-    Seize,
+    Reclaim,
     Stock,
     latest,
 )
@@ -76,19 +76,24 @@ class AttemptsAreCapped(Invariant):
             self.broken(job, "its task gave up, and it was to be made again", event)
         most = job.new.max_retries
         # What could not be followed by the next stage had not failed: nobody can tell.
-        known = job.seized or (job.started and not gave_up and ending.type != "Flow")
+        known = job.reclaimed or (job.started and not gave_up and ending.type != "Flow")
         if ending.how == "dead" and known and (most is None or job.retry_count < most):
             words = f"it became a dead letter at retry {job.retry_count}"
             self.broken(job, f"{words} of {'any number' if most is None else most}", event)
 
 
 class LostIsCounted(Invariant):
-    """A seized attempt is a failed one: it ends in a retry or a dead letter."""
+    """A reclaimed attempt is a failed one: it ends in a retry or a dead letter."""
 
     def ended(self, step: Ended) -> None:
         """Look at what the reaper made of it."""
         ending, job, event = step.ending, step.job, step.event
-        if step.verdict != "written" or job is None or not job.seized or job.token != ending.token:
+        if (
+            step.verdict != "written"
+            or job is None
+            or not job.reclaimed
+            or job.token != ending.token
+        ):
             return
         if ending.how not in ("again", "dead"):
             self.broken(job, f"the lost attempt was ended as {ending.how}", event)
@@ -114,7 +119,7 @@ class UnstartedIsFree(Invariant):
         if not self._told or verdict != "written" or job is None or job.token != ending.token:
             return
         fails = ending.how in ("again", "dead") and ending.type not in (LOST.type, "Flow")
-        if fails and not job.started and not job.seized:
+        if fails and not job.started and not job.reclaimed:
             self.broken(job, f"an attempt that never began was ended as {ending.how}", event)
         if ending.how == "returned" and job.started:
             self.broken(job, "an attempt that had begun was returned as if it had not", event)
@@ -126,7 +131,7 @@ class RetriesAreNeverEarly(Invariant):
     def took(self, step: Took) -> None:
         """Both times are the store's own."""
         taken, job, event = step.taken, step.job, step.event
-        if job is None or isinstance(event, Seize):
+        if job is None or isinstance(event, Reclaim):
             return
         if taken.started_at < taken.due - TICK:
             words = f"started {taken.due - taken.started_at:g} s before its time"
@@ -145,7 +150,7 @@ class DelaysAreKept(Invariant):
     def took(self, step: Took) -> None:
         """Look when it fell due."""
         taken, job, event = step.taken, step.job, step.event
-        if job is None or job not in self._put_off or isinstance(event, Seize):
+        if job is None or job not in self._put_off or isinstance(event, Reclaim):
             return
         ending, answered, since, least = self._put_off.pop(job)
         if self.book.is_set(since, latest(event)):
@@ -168,8 +173,8 @@ class DelaysAreKept(Invariant):
         if ending.how not in ("again", "later") or taken is None or claimed is None:
             return
         if ending.token == taken.token:
-            # A seized attempt began earlier than it was seized, and waits for nothing.
-            least = -inf if job.seized else taken.started_at + ending.delay
+            # A reclaimed attempt began earlier than it was reclaimed, and waits for nothing.
+            least = -inf if job.reclaimed else taken.started_at + ending.delay
             self._put_off[job] = ending, latest(step.event), claimed.began, least
 
 

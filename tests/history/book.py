@@ -19,7 +19,7 @@ from tests.history.events import (
     Leave,
     New,
     Prune,
-    Seize,
+    Reclaim,
     Taken,
     latest,
 )
@@ -36,7 +36,7 @@ class Book:
         self.waiting_for: dict[str, list[str]] = {}
         self.settings: dict[str, QueueSettings] = {}
         self._pruned_until = -inf
-        self.blind_seize = False
+        self.blind_reclaim = False
         # By worker: since when it was surely alive without a break, and until when.
         self._alive: dict[str, tuple[float, float]] = {}
         self._set = [(each.began, abs(each.seconds)) for each in faults if each.seconds]
@@ -79,12 +79,12 @@ class Book:
         return self.keeps(job.holder, job.claimed.began, latest(event))
 
     def keeps(self, worker: str, since: float, until: float) -> bool:
-        """Whether nothing can have been seized from the worker unheard between these moments.
+        """Whether nothing can have been reclaimed from the worker unheard between these moments.
 
-        A seizure that was never answered may reach the store at any later time, and then finds
+        A reclaim that was never answered may reach the store at any later time, and then finds
         whatever lease has run out: only who was alive all the while is safe from it.
         """
-        return not self.blind_seize or self.is_live(worker, since, until)
+        return not self.blind_reclaim or self.is_live(worker, since, until)
 
     def is_live(self, worker: str, since: float, until: float) -> bool:
         """Whether the worker's answered beats leave no gap between these moments.
@@ -105,14 +105,14 @@ class Book:
         """The worker has nothing to keep."""
         self._alive.pop(event.worker, None)
 
-    def take(self, job: Known, taken: Taken, event: Claim | Seize) -> None:
-        """The job was claimed or seized."""
+    def take(self, job: Known, taken: Taken, event: Claim | Reclaim) -> None:
+        """The job was claimed or reclaimed."""
         job.status = "processing"
         job.token = max(job.token, taken.token)
         job.replay, job.retry_count, job.snoozes = taken.replay, taken.retry_count, taken.snoozes
         job.lane = taken.lane
         job.claimed, job.taken, job.holder = event, taken, event.worker.id
-        job.seized = isinstance(event, Seize)
+        job.reclaimed = isinstance(event, Reclaim)
         job.started = False
         job.ended = None
 
@@ -177,7 +177,7 @@ class Book:
     def _arrive(self, job: Known) -> None:
         gathering = self.find(job.new.gather) if job.new.gather else None
         if gathering is not None and gathering.awaits > 0:
-            gathering.arrived.add(job.new.place)
+            gathering.arrived.add(job.new.gather_index)
             if not gathering.awaits:
                 gathering.joined = job.ended or gathering.joined
 
@@ -225,10 +225,10 @@ class Book:
         if not any(doubt.is_again(what) for doubt in job.doubts):
             job.doubts.append(Doubt(event, what))
 
-    def settle_claim(self, job: Known, taken: Taken, *, seized: bool) -> None:
+    def settle_claim(self, job: Known, taken: Taken, *, reclaimed: bool) -> None:
         """A claim shows which of the doubts had happened before it: at best, up to its token."""
         goal = taken.replay, taken.retry_count, taken.snoozes
-        fit = ("pending", "processing") if seized else ("pending",)
+        fit = ("pending", "processing") if reclaimed else ("pending",)
 
         def fits(state: State) -> bool:
             return state.counters == goal and state.status in fit

@@ -150,13 +150,13 @@ class FailedProbesAreFree(BreakerRule):
         had = self._free.get((job, job.replay), 0)
         if ending.free:
             self._free[job, job.replay] = had + 1
-            if job.seized or had >= FREE_PROBES:
-                how = "a lost attempt" if job.seized else f"failed probe {had + 1}"
+            if job.reclaimed or had >= FREE_PROBES:
+                how = "a lost attempt" if job.reclaimed else f"failed probe {had + 1}"
                 self.broken(job, f"{how} used no retry", event)
             return
         place, opened = self._probes.pop((ending.job, ending.token), (("", ""), None))
         still = opened is not None and self.opening(place, event) is opened
-        if still and not job.seized and had < FREE_PROBES and ending.type not in ABOUT_THE_JOB:
+        if still and not job.reclaimed and had < FREE_PROBES and ending.type not in ABOUT_THE_JOB:
             gave_up = ending.how == "dead"
             words = "ended as a dead letter" if gave_up else "used a retry"
             self.suspect(repr(place), job, f"a failed probe of {place[1]} {words}", event)

@@ -24,7 +24,7 @@ from tests.history.events import (
     New,
     Operate,
     Prune,
-    Seize,
+    Reclaim,
     latest,
 )
 
@@ -157,7 +157,7 @@ class Causes:
         match event:
             case Enqueue():
                 self._read_enqueue(number, event)
-            case Claim() | Seize():
+            case Claim() | Reclaim():
                 for each in event.taken or ():
                     self._given[each.lease] = number
                     self._steps[each.job].append(Step(each.token, GIVEN, number))

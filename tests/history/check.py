@@ -7,8 +7,8 @@ from tests.history import (
     attempts,
     breakers,
     counts,
-    gates,
     leases,
+    limits,
     lives,
     queues,
     shares,
@@ -26,7 +26,7 @@ from tests.history.events import (
     Leave,
     Operate,
     Prune,
-    Seize,
+    Reclaim,
     Stock,
 )
 from tests.history.invariant import Accepted, Ended, Invariant, Operated, Took, Violation
@@ -63,8 +63,8 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     queues.LanesAreKept,
     queues.LanesKeepOrder,
     shares.SharesAreKept,
-    gates.GatesHold,
-    gates.BudgetsHold,
+    limits.LimitsHold,
+    limits.BudgetsHold,
     breakers.ProbesArePaced,
     breakers.OpenTakesNoGlobalRetry,
     breakers.FailedProbesAreFree,
@@ -161,16 +161,16 @@ class Reader:
             elif new.past is None or new.key is None:
                 self._book.find(answer.id)  # what is not adopted may also lack its key
 
-    def _take(self, event: Claim | Seize) -> None:
+    def _take(self, event: Claim | Reclaim) -> None:
         book = self._book
         if event.taken is None:
-            if isinstance(event, Seize):
-                book.blind_seize = True
+            if isinstance(event, Reclaim):
+                book.blind_reclaim = True
             return
         for taken in event.taken:
             job = book.find(taken.job)
             if job is not None:
-                book.settle_claim(job, taken, seized=isinstance(event, Seize))
+                book.settle_claim(job, taken, reclaimed=isinstance(event, Reclaim))
             step = Took(taken, job, event)
             for each in self._seeing["took"]:
                 each.took(step)
@@ -265,7 +265,7 @@ class Reader:
     _readers: ClassVar[dict[type, Callable[["Reader", Any], None]]] = {
         Enqueue: _enqueue,
         Claim: _take,
-        Seize: _take,
+        Reclaim: _take,
         Commit: _commit,
         Operate: _operate,
         Beat: _beat,

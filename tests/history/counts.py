@@ -2,8 +2,8 @@
 
 from collections import Counter, defaultdict
 
+from mulligan.core.counts import DEAD, SUCCEEDED
 from mulligan.core.job import ENDED
-from mulligan.core.tallying import DEAD, SUCCEEDED
 from tests.history.book import Book
 from tests.history.events import AnyEvent, Commit, Stock, Tally
 from tests.history.invariant import Ended, Invariant

@@ -9,13 +9,14 @@ from typing import Literal
 
 from msgspec import Struct
 
+from mulligan.core.counts import Count
 from mulligan.core.facts import QueueSettings
 from mulligan.core.health import Breaker
 from mulligan.core.job import Enqueued, Lease, Status
 from mulligan.core.lane import ANYWHERE, Lane
+from mulligan.core.outcome import Verdict
 from mulligan.core.plan import Kind
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Count, Verdict
 
 # Times are kept to the microsecond.
 TICK = 2e-6
@@ -56,7 +57,7 @@ class New(Struct, frozen=True, omit_defaults=True):
     expires: float | None = None
     awaits: int = 0
     gather: str | None = None
-    place: int = 0
+    gather_index: int = 0
     past: Past | None = None
 
     @property
@@ -66,7 +67,7 @@ class New(Struct, frozen=True, omit_defaults=True):
 
 
 class Taken(Struct, frozen=True, omit_defaults=True):
-    """A claimed or seized job; its times are the store's own."""
+    """A claimed or reclaimed job; its times are the store's own."""
 
     job: str
     token: int
@@ -164,7 +165,7 @@ class Claim(Event, tag="claim"):
     stale: bool = False
 
 
-class Seize(Event, tag="seize"):
+class Reclaim(Event, tag="reclaim"):
     """A reaper asked for the jobs of dead workers."""
 
     worker: Worker
@@ -277,7 +278,7 @@ class Stock(Event, tag="stock"):
 AnyEvent = (
     Enqueue
     | Claim
-    | Seize
+    | Reclaim
     | Commit
     | Beat
     | Leave

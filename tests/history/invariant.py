@@ -4,7 +4,7 @@ from collections import defaultdict
 from typing import NamedTuple
 
 from mulligan.core.job import Enqueued
-from mulligan.stores.contract import Verdict
+from mulligan.core.outcome import Verdict
 from tests.history.book import Book
 from tests.history.events import (
     AnyEvent,
@@ -17,7 +17,7 @@ from tests.history.events import (
     Event,
     New,
     Operate,
-    Seize,
+    Reclaim,
     Stock,
     Taken,
     surely_before,
@@ -46,11 +46,11 @@ class Accepted(NamedTuple):
 
 
 class Took(NamedTuple):
-    """A job that was claimed or seized; None if nobody has heard of it."""
+    """A job that was claimed or reclaimed; None if nobody has heard of it."""
 
     taken: Taken
     job: Known | None
-    event: Claim | Seize
+    event: Claim | Reclaim
 
 
 class Ended(NamedTuple):
@@ -121,7 +121,7 @@ class Invariant:
         """A job was handed over and answered."""
 
     def took(self, step: Took) -> None:
-        """A job was claimed or seized."""
+        """A job was claimed or reclaimed."""
 
     def claimed(self, event: Claim) -> None:
         """A claim was answered."""

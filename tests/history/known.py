@@ -9,7 +9,7 @@ from tests.history.events import (
     Ending,
     New,
     Past,
-    Seize,
+    Reclaim,
     Taken,
     latest,
 )
@@ -50,10 +50,10 @@ class Known:
         "joined",
         "lane",
         "new",
+        "reclaimed",
         "replay",
         "result",
         "retry_count",
-        "seized",
         "snoozes",
         "started",
         "status",
@@ -71,9 +71,9 @@ class Known:
         self.retry_count = self.replay = self.snoozes = 0
         self.lane: Lane = new.lane
         self.joined = created
-        self.claimed: Claim | Seize | None = None
+        self.claimed: Claim | Reclaim | None = None
         self.taken: Taken | None = None
-        self.seized = False
+        self.reclaimed = False
         self.started = False
         self.holder = ""
         self.ended: AnyEvent | None = None

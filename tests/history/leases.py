@@ -12,7 +12,7 @@ from tests.history.events import (
     Commit,
     Leave,
     Operate,
-    Seize,
+    Reclaim,
     latest,
     surely_before,
 )
@@ -24,7 +24,7 @@ class LeasesExclude(Invariant):
     """A job that is held is not claimed by another; one claim does not give it twice."""
 
     def took(self, step: Took) -> None:
-        """Only `seize` may take a job that is held."""
+        """Only `reclaim` may take a job that is held."""
         job, event = step.job, step.event
         if job is not None and isinstance(event, Claim) and self.book.held(job, job.token, event):
             self.broken(
@@ -75,7 +75,7 @@ class HeldIsHonoured(Invariant):
     shows to be held after a refusal was held then, whatever else is in doubt.
     """
 
-    about = (Seize, Operate)
+    about = (Reclaim, Operate)
 
     def __init__(self, book: Book) -> None:
         super().__init__(book)
@@ -96,11 +96,11 @@ class HeldIsHonoured(Invariant):
             self.suspect(ending.job, job, words, event)
 
     def took(self, step: Took) -> None:
-        """It may have been given to another; what a seizure finds was held until then."""
+        """It may have been given to another; what a reclaim finds was held until then."""
         taken, event = step.taken, step.event
         self.explain(taken.job, event)
-        if isinstance(event, Seize):
-            self._shown(Lease(taken.job, taken.token - 1), "it was seized", event)
+        if isinstance(event, Reclaim):
+            self._shown(Lease(taken.job, taken.token - 1), "it was reclaimed", event)
 
     def _shown(self, lease: Lease, words: str, event: AnyEvent) -> None:
         refused = self._refused.get(lease)
@@ -109,12 +109,12 @@ class HeldIsHonoured(Invariant):
             self.broken(self.book.jobs.get(lease.job) or lease.job, words, refused, event)
 
     def happened(self, event: AnyEvent) -> None:
-        """An operator may have ended it, or a reaper that got no answer have seized it."""
+        """An operator may have ended it, or a reaper that got no answer have reclaimed it."""
         match event:
             case Operate():
                 for job in event.jobs:
                     self.explain(job, event)
-            case Seize(taken=None):
+            case Reclaim(taken=None):
                 for job in list(self._suspects):
                     self.explain(job, event)
 
@@ -150,7 +150,7 @@ class CommitsAreIdempotent(Invariant):
 
 
 class LiveLeasesAreKept(Invariant):
-    """A lease whose worker beat within its lease time, which each beat names, is not seized.
+    """A lease whose worker beat within its lease time, which each beat names, is not reclaimed.
 
     Unless the worker had asked to leave by then, or the clock was set: then any lease may run out.
     """
@@ -174,10 +174,10 @@ class LiveLeasesAreKept(Invariant):
             self.explain(event.worker, event)
 
     def took(self, step: Took) -> None:
-        """The seized job's worker must be silent."""
+        """The reclaimed job's worker must be silent."""
         taken, job, event = step.taken, step.job, step.event
         holder = taken.worker
-        if not isinstance(event, Seize) or job is None or job.holder != holder:
+        if not isinstance(event, Reclaim) or job is None or job.holder != holder:
             return
         until = latest(event)
         beats = self._beats[holder] if holder not in self._left else []
@@ -186,7 +186,7 @@ class LiveLeasesAreKept(Invariant):
             left = min(each.began + each.worker.lease for each in beats[at:]) - until
             alive = left > TICK and surely_before(beat, event)
             if alive and not self.book.is_set(beat.began, until):
-                words = f"seized from {holder}, whose lease had {left:g} s left"
+                words = f"reclaimed from {holder}, whose lease had {left:g} s left"
                 self.suspect(holder, job, words, beat, event)
                 return
 

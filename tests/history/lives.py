@@ -8,7 +8,7 @@ from tests.history.events import (
     Enqueue,
     Kept,
     Operate,
-    Seize,
+    Reclaim,
     Stock,
     latest,
     surely_before,
@@ -205,7 +205,7 @@ class ExpiredIsNotStarted(Invariant):
         if job.new.past is not None:
             return  # its time is told by another store's clock
         accepted = job.created.ended
-        if accepted is None or isinstance(event, Seize):
+        if accepted is None or isinstance(event, Reclaim):
             return
         late = event.began - accepted - job.new.expires - self.book.set_by(latest(event))
         if late > 0:

@@ -12,7 +12,7 @@ from tests.history.events import (
     Claim,
     Configure,
     Pause,
-    Seize,
+    Reclaim,
     surely_before,
 )
 from tests.history.invariant import Invariant, Took
@@ -59,7 +59,7 @@ class LanesAreKept(Invariant):
     def took(self, step: Took) -> None:
         """Compare the lanes."""
         taken, job, event = step.taken, step.job, step.event
-        if job is None or isinstance(event, Seize) or job.lane == taken.lane or job.doubts:
+        if job is None or isinstance(event, Reclaim) or job.lane == taken.lane or job.doubts:
             return
         words = f"claimed from {shown(taken.lane)}; it was put into {shown(job.lane)}"
         self.broken(job, words, event)
@@ -85,7 +85,7 @@ class LanesKeepOrder(Invariant):
     def took(self, step: Took) -> None:
         """Look whether one that fell due later was taken while this one stood in the lane."""
         taken, job, event = step.taken, step.job, step.event
-        if job is None or isinstance(event, Seize):
+        if job is None or isinstance(event, Reclaim):
             return
         dues, events = self._taken[taken.lane]
         later = bisect_right(dues, -taken.due - 1e-6)
@@ -140,7 +140,7 @@ class SleepersAreWoken(Invariant):
         settings = self.book.queue(taken.lane.queue)
         gated = settings.budget is not None or isinstance(settings.policy, Capped)
         foreign = not taken.lane.is_global and taken.lane.scope != event.worker.region
-        if job is None or isinstance(event, Seize) or job.new.concurrency_key is not None:
+        if job is None or isinstance(event, Reclaim) or job.new.concurrency_key is not None:
             return
         if gated or foreign:
             return

@@ -7,16 +7,28 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
+from mulligan.core.answers import Beat, Claimed
+from mulligan.core.counts import Count
 from mulligan.core.decide import policy_of
 from mulligan.core.facts import QueueSettings
 from mulligan.core.health import Breaker, Health
-from mulligan.core.job import Claim, Enqueued, Lease, NewJob
-from mulligan.core.outcome import Again, Cancelled, Dead, Done, Keyed, Later, Outcome, Returned
+from mulligan.core.job import Adopted, Claim, Enqueued, Lease, NewJob
+from mulligan.core.outcome import (
+    Again,
+    Cancelled,
+    Dead,
+    Done,
+    Keyed,
+    Later,
+    Outcome,
+    Returned,
+    Verdict,
+)
+from mulligan.core.page import Selection
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.worker import Worker
-from mulligan.stores import contract
 from mulligan.stores.batches import batch_by_batch
-from mulligan.stores.contract import Adopted, Claimed, Count, Selection, Store, Verdict
+from mulligan.stores.contract import CommitsInTransaction, Store
 from tests.history import events
 from tests.history.events import Ending, Event, How, Kept, New, Past, Taken
 from tests.history.journal import Clerk, Journal
@@ -91,10 +103,10 @@ class Recorder:
         event.stale = claimed.stale
         return self._told(event, claimed)
 
-    async def seize(self, limit: int, worker: Worker) -> list[Claim]:
-        """Write down what was seized, from whom."""
-        event = events.Seize(worker=worker)
-        claims = await self._ask(event, lambda: self.store.seize(limit, worker))
+    async def reclaim(self, limit: int, worker: Worker) -> list[Claim]:
+        """Write down what was reclaimed, from whom."""
+        event = events.Reclaim(worker=worker)
+        claims = await self._ask(event, lambda: self.store.reclaim(limit, worker))
         event.taken = [taken(claim) for claim in claims]
         return self._told(event, claims)
 
@@ -108,12 +120,12 @@ class Recorder:
     async def commit_within(self, outcome: Done, work: Callable[[Any], Any]) -> Verdict:
         """Write it down as a commit of one."""
         event = events.Commit(endings=[ending(outcome)])
-        store = cast("contract.Transactional", self.store)
+        store = cast("CommitsInTransaction", self.store)
         verdict = await self._ask(event, lambda: store.commit_within(outcome, work))
         event.verdicts = [verdict]
         return self._told(event, verdict)
 
-    async def beat(self, worker: Worker, holding: Sequence[Lease]) -> contract.Beat:
+    async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
         """Write down what the worker held and what it had lost."""
         event = events.Beat(worker=worker, holding=sorted(holding))
         beat = await self._ask(event, lambda: self.store.beat(worker, holding))
@@ -199,7 +211,7 @@ async def take_stock(store: Store, *, rest: bool) -> events.Stock:
     stock.running = sum(stats.running.values())
     for (_, status), ended in stats.ended.items():
         stock.endings[status] = stock.endings.get(status, 0) + ended
-    tallies = await store.tallies()
+    tallies = await store.counts()
     stock.tallies = [Count(*place, value) for place, value in tallies.ever.items()]
     after: str | None = None
     while True:
@@ -232,7 +244,7 @@ def new(job: NewJob) -> New:
         job.expires,
         job.awaits,
         job.gather,
-        job.place,
+        job.gather_index,
     )
 
 
@@ -265,7 +277,7 @@ def adopted(each: Adopted) -> New:
         expires=None if job.expires_at is None else 0.0,
         awaits=job.awaits + len(each.arrived),
         gather=job.gather,
-        place=job.place,
+        gather_index=job.gather_index,
         past=past,
     )
 

@@ -16,7 +16,7 @@ from tests.history.events import (
     Operate,
     Pause,
     Prune,
-    Seize,
+    Reclaim,
     Stock,
     Taken,
 )
@@ -103,7 +103,7 @@ SAYINGS: dict[type, Callable[[Any, str | None], str]] = {
     Claim: lambda event, job: (
         f"claim {event.demand} by {event.worker.id}: {leases(event.taken, job)}"
     ),
-    Seize: lambda event, job: f"seize by {event.worker.id}: {leases(event.taken, job)}",
+    Reclaim: lambda event, job: f"reclaim by {event.worker.id}: {leases(event.taken, job)}",
     Commit: lambda event, job: f"commit {listed(endings(event, job))}",
     Operate: lambda event, job: f"{event.what} {listed([job] if job else event.jobs)}",
     Attempt: lambda event, _: f"attempt {event.job}#{event.token} {event.said}",

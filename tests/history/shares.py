@@ -11,7 +11,7 @@ from mulligan.core.job import Lease
 from mulligan.core.lane import Lane
 from mulligan.core.plan import Kind
 from tests.history.book import Book
-from tests.history.events import AnyEvent, Claim, Configure, Operate, Seize
+from tests.history.events import AnyEvent, Claim, Configure, Operate, Reclaim
 from tests.history.invariant import Ended, Invariant, Took
 from tests.history.known import Known
 
@@ -23,7 +23,7 @@ class SharesAreKept(Invariant):
 
     While retries wait, one worker starts at most ceil(1/s) - 1 fresh jobs before the next of
     them, where s is their share; none under retry-first. For fresh jobs it is 1 - s, for urgent
-    ones 0.8 and for all others 0.2. What was returned, seized or cancelled does not count.
+    ones 0.8 and for all others 0.2. What was returned, reclaimed or cancelled does not count.
     """
 
     about = (Configure, Claim, Operate)
@@ -67,8 +67,8 @@ class SharesAreKept(Invariant):
             self._unstarted(step.job)
 
     def took(self, step: Took) -> None:
-        """What is seized may never have been started: the claim was not heard of."""
-        if isinstance(step.event, Seize) and step.job is not None:
+        """What is reclaimed may never have been started: the claim was not heard of."""
+        if isinstance(step.event, Reclaim) and step.job is not None:
             self._unstarted(step.job)
 
     def _unstarted(self, job: Known) -> None:

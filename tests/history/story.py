@@ -4,12 +4,12 @@ from typing import Any, Self
 
 from msgspec.structs import replace
 
+from mulligan.core.counts import Count
 from mulligan.core.facts import QueueSettings
 from mulligan.core.health import Breaker
 from mulligan.core.job import Enqueued, Lease
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Count
 from tests.history import AnyEvent, check
 from tests.history import events as told
 from tests.history.events import Ending, Kept, New, Taken
@@ -74,9 +74,9 @@ class Story:
         """A worker claims, and nobody hears what it got."""
         return self.tell(told.Claim(worker=Worker(worker), demand=1), lost=True)
 
-    def seize(self, *jobs: Taken, worker: str = "reaper") -> Self:
+    def reclaim(self, *jobs: Taken, worker: str = "reaper") -> Self:
         """A reaper takes over jobs."""
-        return self.tell(told.Seize(worker=Worker(worker), taken=list(jobs)))
+        return self.tell(told.Reclaim(worker=Worker(worker), taken=list(jobs)))
 
     def commit(self, job: str, token: int, how: Any, verdict: str = "written", **of: Any) -> Self:
         """An outcome is sent, and answered so."""

@@ -51,7 +51,7 @@ async def test_what_jobs_had_behind_them_is_written_down_and_goes_on():
 
 async def test_members_that_had_arrived_are_not_awaited():
     other, journal = MemoryStore(), InMemory()
-    whole = [job("all", awaits=2), *(job(f"m{n}", gather="all", place=n) for n in range(2))]
+    whole = [job("all", awaits=2), *(job(f"m{n}", gather="all", gather_index=n) for n in range(2))]
     first, *_ = await begin(other, *whole)
     await other.commit([done(first)])
     store = recorded(MemoryStore(), journal, "p")

@@ -31,7 +31,7 @@ def test_a_snooze_is_counted_by_itself():
 
 def test_of_an_outcome_that_was_not_answered_the_next_claim_tells():
     happened = held().again("a", 1, "lost").claim(lease("a", 2, lane=RETRY, retry_count=1))
-    lost = held().again("a", 1, "lost").seize(lease("a", 2, worker="w"))
+    lost = held().again("a", 1, "lost").reclaim(lease("a", 2, worker="w"))
     assert happened.broken() == set()
     assert lost.broken() == set()
 
@@ -79,22 +79,22 @@ def test_where_tasks_do_not_tell_one_may_have_given_up():
 
 
 def test_a_lost_attempt_never_gives_up():
-    story = held().seize(lease("a", 2, worker="w"))
+    story = held().reclaim(lease("a", 2, worker="w"))
     assert story.commit("a", 2, "dead", type="Lost").broken() == {"attempts are capped"}
 
 
 def test_a_lost_attempt_is_a_failed_one():
-    story = held().seize(lease("a", 2, worker="w"))
+    story = held().reclaim(lease("a", 2, worker="w"))
     assert story.commit("a", 2, "returned").broken() == {"lost is counted"}
 
 
 def test_a_lost_attempt_may_be_the_last():
-    story = held(max_retries=0).seize(lease("a", 2, worker="w"))
+    story = held(max_retries=0).reclaim(lease("a", 2, worker="w"))
     assert story.commit("a", 2, "dead", type="Lost").broken() == set()
 
 
 def test_a_lost_attempt_is_a_failed_one_however_late_its_reaper_hears_of_it():
-    story = held().seize(lease("a", 2, worker="w")).wait(15)
+    story = held().reclaim(lease("a", 2, worker="w")).wait(15)
     assert story.commit("a", 2, "returned").broken() == {"lost is counted"}
 
 
@@ -140,7 +140,7 @@ def test_by_how_much_the_clock_of_the_store_is_ahead_its_claim_tells():
 
 def test_a_lost_attempt_is_due_again_at_once():
     def story(due: float) -> Story:
-        lost = held().wait(20).seize(lease("a", 2, worker="w")).again("a", 2).wait(50)
+        lost = held().wait(20).reclaim(lease("a", 2, worker="w")).again("a", 2).wait(50)
         retry = lease("a", 3, lane=RETRY, retry_count=1, due=due, started_at=lost.now + 1)
         return lost.claim(retry)
 
@@ -188,7 +188,7 @@ def test_an_attempt_may_end_before_its_worker_is_told():
 
 
 def test_a_stored_failure_is_one_that_was_written():
-    story = held(max_retries=0).seize(lease("a", 2, worker="w"))
+    story = held(max_retries=0).reclaim(lease("a", 2, worker="w"))
     story.again("a", 1, "stale", message="zombie")
     story.commit("a", 2, "dead", number=1, type="Lost", message="gone")
     zombie = Kept("a", "failed", token=2, failures=[(1, "E", "zombie"), (1, "Lost", "gone")])

@@ -163,7 +163,7 @@ def test_a_failed_probe_makes_no_dead_letter():
 def test_a_lost_probe_uses_a_retry():
     def story(*, free: bool) -> Story:
         begun = opened().claim(lease("a", 1, lane=ANYONE), worker=EVE)
-        begun.wait(EVE.lease).seize(lease("a", 2, lane=ANYONE))
+        begun.wait(EVE.lease).reclaim(lease("a", 2, lane=ANYONE))
         return begun.again("a", 2, free=free, type="Lost")
 
     assert story(free=False).broken() == set()

@@ -1,6 +1,6 @@
 """What is counted: histories whose sums do not add up."""
 
-from mulligan.stores.contract import Count
+from mulligan.core.counts import Count
 from tests.history.events import Kept
 from tests.history.story import Story, lease
 

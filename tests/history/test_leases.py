@@ -33,9 +33,9 @@ def test_a_token_is_never_given_twice():
     assert story.claim(lease("a", 1)).broken() == {"tokens grow"}
 
 
-def test_a_seized_lease_has_a_higher_token():
-    assert held().seize(lease("a", 1, worker="w")).broken() == {"tokens grow"}
-    assert held().seize(lease("a", 2, worker="w")).broken() == set()
+def test_a_reclaimed_lease_has_a_higher_token():
+    assert held().reclaim(lease("a", 1, worker="w")).broken() == {"tokens grow"}
+    assert held().reclaim(lease("a", 2, worker="w")).broken() == set()
 
 
 def test_a_second_life_has_higher_tokens_than_the_first():
@@ -49,12 +49,12 @@ def test_a_second_life_that_goes_on_counting_is_sound():
 
 
 def test_an_outcome_of_a_lost_lease_is_not_written():
-    story = held().seize(lease("a", 2, worker="w"))
+    story = held().reclaim(lease("a", 2, worker="w"))
     assert story.commit("a", 1, "done").broken() == {"stale is refused"}
 
 
 def test_an_outcome_of_a_lost_lease_is_refused():
-    story = held().seize(lease("a", 2, worker="w")).commit("a", 1, "done", "stale")
+    story = held().reclaim(lease("a", 2, worker="w")).commit("a", 1, "done", "stale")
     assert story.again("a", 2).broken() == set()
 
 
@@ -69,50 +69,50 @@ def test_an_outcome_whose_lease_is_held_is_not_refused():
 
 def test_a_stale_one_in_a_batch_does_not_hold_up_the_others():
     story = Story().enqueue("a").enqueue("b").claim(lease("a", 1), lease("b", 1), demand=2)
-    story.seize(lease("a", 2, worker="w"))
+    story.reclaim(lease("a", 2, worker="w"))
     endings = [told.Ending("a", 1, "done"), told.Ending("b", 1, "done")]
     story.tell(told.Commit(endings=endings, verdicts=["stale", "stale"]))
     assert story.broken() == {"held is honoured"}
 
 
-def test_a_lease_that_may_have_been_seized_may_be_refused():
-    story = held().tell(told.Seize(worker=Worker("reaper")), lost=True)
+def test_a_lease_that_may_have_been_reclaimed_may_be_refused():
+    story = held().tell(told.Reclaim(worker=Worker("reaper")), lost=True)
     assert story.commit("a", 1, "done", "stale").broken() == set()
 
 
-def test_a_seizure_that_was_never_answered_may_come_later_than_the_claim():
-    story = Story().enqueue("a").tell(told.Seize(worker=Worker("reaper")), lost=True)
+def test_a_reclaim_that_was_never_answered_may_come_later_than_the_claim():
+    story = Story().enqueue("a").tell(told.Reclaim(worker=Worker("reaper")), lost=True)
     story.claim(lease("a", 1)).wait(60)
     assert story.commit("a", 1, "done", "stale").broken() == set()
 
 
 def test_but_it_takes_nothing_from_who_is_alive():
-    story = Story().enqueue("a").tell(told.Seize(worker=Worker("reaper")), lost=True)
+    story = Story().enqueue("a").tell(told.Reclaim(worker=Worker("reaper")), lost=True)
     story.beat("w").claim(lease("a", 1)).wait(5).beat("w", Lease("a", 1)).wait(5)
     assert story.commit("a", 1, "done", "stale").broken() == {"held is honoured"}
 
 
-def test_who_was_silent_for_a_while_may_have_been_seized_from():
-    story = Story().enqueue("a").tell(told.Seize(worker=Worker("reaper")), lost=True)
+def test_who_was_silent_for_a_while_may_have_been_reclaimed_from():
+    story = Story().enqueue("a").tell(told.Reclaim(worker=Worker("reaper")), lost=True)
     story.beat("w").claim(lease("a", 1)).wait(60).beat("w", Lease("a", 1)).wait(5)
     assert story.commit("a", 1, "done", "stale").broken() == set()
 
 
 def test_a_lease_that_is_written_under_after_it_was_refused_was_held():
-    story = held().tell(told.Seize(worker=Worker("reaper")), lost=True)
+    story = held().tell(told.Reclaim(worker=Worker("reaper")), lost=True)
     story.commit("a", 1, "done", "stale").commit("a", 1, "returned")
     assert story.broken() == {"held is honoured"}
 
 
-def test_a_lease_that_is_seized_after_it_was_refused_was_held():
-    story = held().tell(told.Seize(worker=Worker("reaper")), lost=True)
-    story.commit("a", 1, "done", "stale").seize(lease("a", 2, worker="w"))
+def test_a_lease_that_is_reclaimed_after_it_was_refused_was_held():
+    story = held().tell(told.Reclaim(worker=Worker("reaper")), lost=True)
+    story.commit("a", 1, "done", "stale").reclaim(lease("a", 2, worker="w"))
     assert story.broken() == {"held is honoured"}
 
 
-def test_one_that_was_seized_unheard_before_it_was_refused_was_not():
-    story = held().tell(told.Seize(worker=Worker("reaper")), lost=True)
-    story.commit("a", 1, "done", "stale").seize(lease("a", 3, worker="reaper"))
+def test_one_that_was_reclaimed_unheard_before_it_was_refused_was_not():
+    story = held().tell(told.Reclaim(worker=Worker("reaper")), lost=True)
+    story.commit("a", 1, "done", "stale").reclaim(lease("a", 3, worker="reaper"))
     assert story.broken() == set()
 
 
@@ -151,45 +151,45 @@ def test_nothing_but_a_return_is_written_under_a_lease_that_no_claim_told_of():
 
 def test_a_worker_that_beats_keeps_its_leases():
     story = held().beat("w", Lease("a", 1)).wait(10)
-    assert story.seize(lease("a", 2, worker="w")).broken() == {"live leases are kept"}
+    assert story.reclaim(lease("a", 2, worker="w")).broken() == {"live leases are kept"}
 
 
 def test_a_worker_that_is_silent_for_a_lease_loses_them():
     story = held().beat("w", Lease("a", 1)).wait(15)
-    assert story.seize(lease("a", 2, worker="w")).broken() == set()
+    assert story.reclaim(lease("a", 2, worker="w")).broken() == set()
 
 
 def test_a_beat_may_ask_for_a_longer_lease():
     story = held().beat("w", Lease("a", 1), lasting=60).wait(50)
-    assert story.seize(lease("a", 2, worker="w")).broken() == {"live leases are kept"}
+    assert story.reclaim(lease("a", 2, worker="w")).broken() == {"live leases are kept"}
 
 
 def test_a_beat_may_ask_for_a_shorter_lease_than_the_one_before():
     story = held().beat("w", Lease("a", 1), lasting=60).beat("w", Lease("a", 1)).wait(15)
-    assert story.seize(lease("a", 2, worker="w")).broken() == set()
+    assert story.reclaim(lease("a", 2, worker="w")).broken() == set()
 
 
-def test_who_asked_for_a_shorter_lease_may_be_seized_from_unheard():
-    story = Story().enqueue("a").tell(told.Seize(worker=Worker("reaper")), lost=True)
+def test_who_asked_for_a_shorter_lease_may_be_reclaimed_from_unheard():
+    story = Story().enqueue("a").tell(told.Reclaim(worker=Worker("reaper")), lost=True)
     story.beat("w", lasting=60).claim(lease("a", 1)).beat("w", Lease("a", 1)).wait(20)
     assert story.commit("a", 1, "done", "stale").broken() == set()
 
 
 def test_a_worker_that_left_loses_them_at_once():
     story = held().beat("w", Lease("a", 1)).tell(told.Leave(worker="w"))
-    assert story.seize(lease("a", 2, worker="w")).broken() == set()
+    assert story.reclaim(lease("a", 2, worker="w")).broken() == set()
 
 
 def test_when_the_clock_is_set_any_lease_may_run_out():
     story = held().beat("w", Lease("a", 1)).tell(told.Fault(what="clock", seconds=3600))
-    assert story.seize(lease("a", 2, worker="w")).broken() == set()
+    assert story.reclaim(lease("a", 2, worker="w")).broken() == set()
 
 
 def test_a_worker_is_told_which_leases_it_lost():
-    story = held().seize(lease("a", 2, worker="w"))
+    story = held().reclaim(lease("a", 2, worker="w"))
     assert story.beat("w", Lease("a", 1)).broken() == {"loss is told"}
 
 
 def test_a_worker_that_is_told_knows():
-    story = held().seize(lease("a", 2, worker="w"))
+    story = held().reclaim(lease("a", 2, worker="w"))
     assert story.beat("w", Lease("a", 1), lost=[Lease("a", 1)]).broken() == set()

@@ -16,7 +16,7 @@ def dead() -> Story:
 def gathering() -> Story:
     story = Story().enqueue("all", awaits=2)
     for place, name in enumerate(("a", "b")):
-        story.enqueue(name, gather="all", place=place)
+        story.enqueue(name, gather="all", gather_index=place)
     return story.claim(lease("a", 1), lease("b", 1), demand=2).commit("a", 1, "done")
 
 

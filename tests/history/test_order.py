@@ -178,17 +178,17 @@ def held() -> Seen:
     return Seen().enqueue("a").within(1, 2).claim(lease("a", 4097)).within(3, 4)
 
 
-@pytest.mark.parametrize("thief", ["seize", "cancel", "lost seize", "second life"])
+@pytest.mark.parametrize("thief", ["reclaim", "cancel", "lost reclaim", "second life"])
 def test_a_refusal_may_be_due_to_whatever_took_the_lease_while_it_was_under_way(thief):
     def story(began: float) -> Seen:
         seen = held().commit("a", 4097, "done", "stale").within(10, 100)
         match thief:
-            case "seize":
-                seen.seize(lease("a", 4098, worker="w"))
+            case "reclaim":
+                seen.reclaim(lease("a", 4098, worker="w"))
             case "cancel":
                 seen.operate("cancel", "a")
-            case "lost seize":
-                seen.tell(told.Seize(worker=Worker("r")), lost=True)
+            case "lost reclaim":
+                seen.tell(told.Reclaim(worker=Worker("r")), lost=True)
                 return seen.within(began, None)
             case _:
                 seen.operate("cancel", "a").within(began, began)
@@ -200,28 +200,28 @@ def test_a_refusal_may_be_due_to_whatever_took_the_lease_while_it_was_under_way(
     assert story(101).broken() == {"held is honoured"}
 
 
-def test_a_beat_that_overlaps_a_seizure_need_not_have_been_before_it():
+def test_a_beat_that_overlaps_a_reclaim_need_not_have_been_before_it():
     def story(answered: float) -> Seen:
         seen = held().beat("w", Lease("a", 4097)).within(10, answered)
-        return seen.seize(lease("a", 4098, worker="w")).within(20, 20)
+        return seen.reclaim(lease("a", 4098, worker="w")).within(20, 20)
 
     assert story(20).broken() == set()
     assert story(19).broken() == {"live leases are kept"}
 
 
-def test_who_asks_to_leave_while_it_is_seized_from_may_have_left():
+def test_who_asks_to_leave_while_it_is_reclaimed_from_may_have_left():
     def story(asked: float) -> Seen:
         seen = held().beat("w", Lease("a", 4097)).within(10, 11)
-        seen.seize(lease("a", 4098, worker="w")).within(20, 22)
+        seen.reclaim(lease("a", 4098, worker="w")).within(20, 22)
         return seen.tell(told.Leave(worker="w")).within(asked, 30)
 
     assert story(21).broken() == set()
     assert story(23).broken() == {"live leases are kept"}
 
 
-def test_a_clock_that_is_set_while_a_seizure_is_under_way_may_have_ended_the_lease():
+def test_a_clock_that_is_set_while_a_reclaim_is_under_way_may_have_ended_the_lease():
     story = held().beat("w", Lease("a", 4097)).within(10, 11)
-    story.seize(lease("a", 4098, worker="w")).within(20, 22)
+    story.reclaim(lease("a", 4098, worker="w")).within(20, 22)
     story.tell(told.Fault(what="clock", seconds=7200.0)).within(21, 21)
 
     assert story.broken() == set()
@@ -272,7 +272,7 @@ def test_budgets_are_judged_by_the_times_of_the_store_not_by_who_asked_first():
 
 
 def test_of_many_that_were_sent_and_not_answered_none_under_an_old_token_can_have_happened():
-    story = held().seize(lease("a", 4098, worker="w")).within(5, 6)
+    story = held().reclaim(lease("a", 4098, worker="w")).within(5, 6)
     story.again("a", 4098).within(7, 8)
     story.claim(lease("a", 4099, lane=RETRY, retry_count=1)).within(9, 10)
     story.commit("a", 4099, "done").within(11, 12)

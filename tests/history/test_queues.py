@@ -212,7 +212,7 @@ def test_urgent_work_does_not_starve_the_rest():
 def test_no_more_retries_run_than_the_cap_allows():
     story = filled(retries="ab", policy=Capped(1)).claim(lease("a", 1, lane=RETRY))
     story.claim(lease("b", 1, lane=RETRY), worker="v")
-    assert story.broken() == {"gates hold"}
+    assert story.broken() == {"limits hold"}
 
 
 def test_when_one_has_ended_another_may_run():
@@ -230,18 +230,18 @@ def test_when_one_may_have_ended_another_may_run():
 def test_no_more_jobs_of_a_concurrency_key_run_than_it_allows():
     story = Story().enqueue("a", concurrency_key="k").enqueue("b", concurrency_key="k")
     story.claim(lease("a", 1)).claim(lease("b", 1), worker="v")
-    assert story.broken() == {"gates hold"}
+    assert story.broken() == {"limits hold"}
 
 
-def test_a_seized_job_has_given_its_permit_back():
+def test_a_reclaimed_job_has_given_its_permit_back():
     story = Story().enqueue("a", concurrency_key="k").enqueue("b", concurrency_key="k")
-    story.claim(lease("a", 1)).wait(20).seize(lease("a", 2, worker="w"))
+    story.claim(lease("a", 1)).wait(20).reclaim(lease("a", 2, worker="w"))
     assert story.claim(lease("b", 1), worker="v").broken() == set()
 
 
-def test_a_job_that_may_have_been_seized_unheard_may_have_given_its_permit_back():
+def test_a_job_that_may_have_been_reclaimed_unheard_may_have_given_its_permit_back():
     story = Story().enqueue("a", concurrency_key="k").enqueue("b", concurrency_key="k")
-    story.tell(told.Seize(worker=Worker("reaper")), lost=True)
+    story.tell(told.Reclaim(worker=Worker("reaper")), lost=True)
     story.claim(lease("a", 1)).wait(60).claim(lease("b", 1), worker="v")
     assert story.broken() == set()
 

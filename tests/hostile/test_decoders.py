@@ -23,6 +23,7 @@ from mulligan.core.fleets import fleets
 from mulligan.core.flow import flow_of
 from mulligan.core.job import decode_call, encode
 from mulligan.core.outcome import Again, Dead, Done, Failed, Lost, Succeeded
+from mulligan.core.page import cursor_number
 from mulligan.core.retry import Retry
 from mulligan.core.schedule import Cron, Every
 from mulligan.core.signing import SIGNATURE, Keys, read_keys
@@ -34,7 +35,6 @@ from mulligan.server.redaction import Redaction, decoded
 from mulligan.server.routes import ROUTES
 from mulligan.server.tokens import read_tokens
 from mulligan.stores import make_store, redact
-from mulligan.stores.contract import place_after
 from mulligan.supervisor.reading import AppFacts, read_fleet
 from tests.core.test_decide import claimed
 
@@ -249,11 +249,11 @@ def test_no_password_that_a_driver_quotes_is_shown(secret):
 @many
 @given(texts)
 def test_a_cursor_is_a_place_or_is_refused(cursor):
-    given_or_refused(lambda: place_after(cursor))
+    given_or_refused(lambda: cursor_number(cursor))
 
 
 async def test_a_store_reads_a_cursor_or_refuses_it(store):
-    from mulligan.stores.contract import Selection  # noqa: PLC0415 - beside its one use
+    from mulligan.core.page import Selection  # noqa: PLC0415 - beside its one use
 
     for cursor in (
         "",

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from mulligan import Delays, Mulligan, Retry
-from mulligan.stores.contract import Selection, Store
+from mulligan.core.page import Selection
+from mulligan.stores.contract import Store
 from tests.hostile import vandal
 from tests.hostile.running import QUICK, bare, ended, working
 from tests.stores import fresh_url

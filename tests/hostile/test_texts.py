@@ -3,8 +3,8 @@
 import pytest
 
 from mulligan import Delays, Fail, InvalidError, Mulligan, Retry
+from mulligan.core.page import Selection
 from mulligan.core.settings import TEXT_LIMIT
-from mulligan.stores.contract import Selection
 from tests.hostile.running import bare, ended, working
 
 TEXTS = {

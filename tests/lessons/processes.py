@@ -11,9 +11,9 @@ from subprocess import Popen
 from typing import Any, Literal
 
 from mulligan.app.working import new_worker, work
-from mulligan.core.outcome import Again, Outcome
+from mulligan.core.outcome import Again, Outcome, Verdict
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Store, Verdict
+from mulligan.stores.contract import Store
 from tests.engine.running import until
 from tests.lessons.app import LEASE, LEDGER, URL, app
 
@@ -69,14 +69,14 @@ def die() -> None:
 
 
 async def reap_and_die() -> None:
-    """Seize what dead workers hold, and die before it is said what becomes of it."""
+    """Reclaim what dead workers hold, and die before it is said what becomes of it."""
     store = app.make_store()
     await store.open()
 
-    async def seized() -> bool:
-        return bool(await store.seize(10, Worker("reaper", lease=LEASE)))
+    async def reclaimed() -> bool:
+        return bool(await store.reclaim(10, Worker("reaper", lease=LEASE)))
 
-    await until(seized)
+    await until(reclaimed)
     die()
 
 

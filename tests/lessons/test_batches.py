@@ -27,7 +27,7 @@ async def test_a_huge_batch_does_not_hit_a_limit_of_the_store(store):
 async def test_a_job_may_be_followed_by_as_many_as_a_fan_out_has(store):
     """All of them are enqueued in the step that finishes it."""
     await store.enqueue([job("a")])
-    members = [job(f"m{n}", body=BODY, gather="all", place=n) for n in range(MOST_MEMBERS)]
+    members = [job(f"m{n}", body=BODY, gather="all", gather_index=n) for n in range(MOST_MEMBERS)]
     gathering = job("all", body=BODY, awaits=MOST_MEMBERS)
     first = (await claim(store)).claims[0]
     assert await store.commit([done(first, b"[]", gathering, *members)]) == ["written"]

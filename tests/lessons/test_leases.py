@@ -32,7 +32,7 @@ async def test_a_delay_far_longer_than_the_lease_starts_once(store, clock):
     await store.enqueue([job("a", delay=100 * ANN.lease)])
     for _ in range(110):
         await store.promote(100)
-        assert await store.seize(100, BOB) == []
+        assert await store.reclaim(100, BOB) == []
         clock.advance(ANN.lease)
     claimed = await claim(store, demand=5)
     assert names(claimed) == ["a"]
@@ -46,7 +46,7 @@ async def test_a_job_ten_times_longer_than_its_lease_runs_once_while_its_worker_
     for _ in range(30):
         clock.advance(ANN.lease / 3)
         assert (await store.beat(ANN, [first.lease])).lost == []
-        assert await store.seize(10, REAPER) == []
+        assert await store.reclaim(10, REAPER) == []
         assert names(await claim(store, worker=BOB)) == []
     assert await store.commit([done(first)]) == ["written"]
 
@@ -55,7 +55,7 @@ async def test_a_stale_workers_ack_nack_extend_and_error_text_change_nothing(sto
     """bull#308, solid_queue#589, river#1302: an ack by id alone ended what another had retried."""
     [first] = await begin(store, job("a"))
     clock.advance(100)
-    [seized] = await store.seize(1, BOB)
+    [reclaimed] = await store.reclaim(1, BOB)
     before = await store.get("a")
     for stale in (
         done(first, b'"late"', job("next")),
@@ -72,8 +72,8 @@ async def test_a_stale_workers_ack_nack_extend_and_error_text_change_nothing(sto
     assert (await store.beat(ANN, [first.lease])).lost == [first.lease]
     clock.advance(BOB.lease)
     await store.beat(ANN, [first.lease])
-    [taken] = await store.seize(1, REAPER)
-    assert (taken.worker, taken.token) == (BOB.id, seized.token + 1)
+    [taken] = await store.reclaim(1, REAPER)
+    assert (taken.worker, taken.token) == (BOB.id, reclaimed.token + 1)
     assert await store.commit([done(taken)]) == ["written"]
 
 
@@ -86,13 +86,13 @@ async def test_two_reapers_racing_requeue_once(store, another, clock):
     handles = [store, another] * 3
 
     async def reap(handle, reaper):
-        seized = await handle.seize(10, reaper)
-        await handle.commit([again(each, message="lost") for each in seized])
-        return seized
+        reclaimed = await handle.reclaim(10, reaper)
+        await handle.commit([again(each, message="lost") for each in reclaimed])
+        return reclaimed
 
     pairs = zip(handles, reapers, strict=True)
-    seized = await asyncio.gather(*(reap(*pair) for pair in pairs))
-    assert sorted(each.id for each in chain(*seized)) == sorted(many)
+    reclaimed = await asyncio.gather(*(reap(*pair) for pair in pairs))
+    assert sorted(each.id for each in chain(*reclaimed)) == sorted(many)
     assert [(await store.get(each)).retry_count for each in many] == [1] * 20
     assert sorted(names(await claim(store, demand=100, worker=BOB))) == sorted(many)
 
@@ -101,9 +101,9 @@ async def test_killing_who_reclaims_does_not_stop_reclaiming(store, clock):
     """taskiq-redis#131, procrastinate#1408: a lock of a dead recoverer kept all others away."""
     await begin(store, job("a"))
     clock.advance(100)
-    [first] = await store.seize(10, REAPER)
+    [first] = await store.reclaim(10, REAPER)
     clock.advance(REAPER.lease)
-    [second] = await store.seize(10, BOB)
+    [second] = await store.reclaim(10, BOB)
     assert (second.id, second.token) == ("a", first.token + 1)
     assert await store.commit([again(first)]) == ["stale"]
     assert await store.commit([again(second)]) == ["written"]
@@ -114,8 +114,8 @@ async def test_a_processing_job_whose_lease_record_is_missing_is_found(store):
     """asynq#1144, river#1258: thousands of running jobs that no lease spoke of were never found."""
     [first] = await begin(store, job("a"))
     forget_worker(store, ANN.id)
-    [seized] = await store.seize(10, REAPER)
-    assert (seized.id, seized.worker, seized.token) == ("a", "ann-1", first.token + 1)
+    [reclaimed] = await store.reclaim(10, REAPER)
+    assert (reclaimed.id, reclaimed.worker, reclaimed.token) == ("a", "ann-1", first.token + 1)
 
 
 async def test_claimed_but_not_yet_started_jobs_are_not_swept_as_dead(store, clock):
@@ -125,7 +125,7 @@ async def test_claimed_but_not_yet_started_jobs_are_not_swept_as_dead(store, clo
     for _ in range(30):
         clock.advance(ANN.lease / 3)
         await store.beat(ANN, leases)
-        assert await store.seize(10, REAPER) == []
+        assert await store.reclaim(10, REAPER) == []
         await store.promote(10)
         await store.prune(0.0, 10)
     assert [(await store.get(each)).status for each in ("a", "b", "c")] == ["processing"] * 3
@@ -139,7 +139,7 @@ async def test_a_worker_that_comes_back_under_its_name_does_not_hide_its_old_job
     reborn = replace(ANN, id="ann-2")
     await store.beat(reborn, [])
     await begin(store, job("b"), worker=reborn)
-    assert [each.id for each in await store.seize(10, REAPER)] == ["a"]
+    assert [each.id for each in await store.reclaim(10, REAPER)] == ["a"]
 
 
 async def test_a_crash_on_the_last_attempt_does_not_lock_the_queue(store, clock):
@@ -149,8 +149,8 @@ async def test_a_crash_on_the_last_attempt_does_not_lock_the_queue(store, clock)
     await store.enqueue([job("b", **keys)])
     assert names(await claim(store, worker=BOB)) == []
     clock.advance(ANN.lease)
-    [seized] = await store.seize(1, REAPER)
-    await store.commit([decide(seized, Lost(), await store.facts(), 0.0)])
+    [reclaimed] = await store.reclaim(1, REAPER)
+    await store.commit([decide(reclaimed, Lost(), await store.facts(), 0.0)])
     stored = await store.get("a")
     assert (stored.status, stored.last_failure_reason) == ("failed", f"Lost: {LOST.message}")
     assert (await store.enqueue([job("c", unique_key="u")]))[0].created

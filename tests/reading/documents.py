@@ -25,7 +25,7 @@ RARER = {
     "unique_queue": "default",
     "expires": 1,
     "gather": "all",
-    "gather_place": 0,
+    "gather_index": 0,
     "owes": "arrival",
     "awaits": 2,
     "arrived": 1,

@@ -8,10 +8,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
+from mulligan.core.counts import Count
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Capped
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Count, Store
+from mulligan.stores.contract import Store
 from tests.cli.running import claim, fail, finish, new_job
 from tests.hostile import vandal
 

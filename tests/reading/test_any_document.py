@@ -13,8 +13,9 @@ from bson.codec_options import CodecOptions
 from pymongo.errors import BulkWriteError
 
 from mulligan import Mulligan
+from mulligan.core.page import Selection
 from mulligan.stores import make_store
-from mulligan.stores.contract import Selection, Store
+from mulligan.stores.contract import Store
 from tests.contract.making import ANN, ANYONE, FRESH, REAPER, RETRY, again, claim, done
 from tests.reading.asking import application, command, get, reading_commands, reading_routes
 from tests.reading.documents import STATUSES, Stranger
@@ -163,9 +164,9 @@ async def work(store: Store, clock: VirtualClock) -> set[str]:
         claims = [each for plan in plans for each in plan.claims]
         ran |= {each.id for each in claims}
         await store.commit([(again if at % 3 == 0 else done)(each) for each in claims])
-        seized = await store.seize(100, REAPER)
-        ran |= {each.id for each in seized}
-        await store.commit([done(each) for each in seized])
+        reclaimed = await store.reclaim(100, REAPER)
+        ran |= {each.id for each in reclaimed}
+        await store.commit([done(each) for each in reclaimed])
         await store.promote(1000)
         await store.prune(3600, 1000)
         await store.beat(ANN, [])

@@ -13,8 +13,9 @@ import pytest
 from mulligan import Mulligan
 from mulligan.core.errors import StoreError
 from mulligan.core.lane import Lane
+from mulligan.core.page import Selection
 from mulligan.stores import make_store
-from mulligan.stores.contract import Selection, Store
+from mulligan.stores.contract import Store
 from tests.reading import apps
 from tests.reading.asking import (
     UNENDED,
@@ -137,7 +138,7 @@ def test_no_reading_operation_writes(scene):
     async def look(reader: str) -> None:
         async with reading(reader) as store:
             await store.facts()
-            await store.tallies()
+            await store.counts()
             await store.notes("")
             await store.stats()
             for job in [each.id for each in (await store.page(Selection(), 1000)).jobs]:

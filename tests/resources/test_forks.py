@@ -14,7 +14,7 @@ PROJECT = Path(__file__).parents[2]
 FORKED = """
 import os, sys
 from mulligan import Mulligan
-from mulligan.stores.contract import Selection
+from mulligan.core.page import Selection
 
 app = Mulligan(sys.argv[1])
 
@@ -42,7 +42,7 @@ app.close()
 POOLED = """
 import multiprocessing, sys
 from mulligan import Mulligan
-from mulligan.stores.contract import Selection
+from mulligan.core.page import Selection
 
 app = Mulligan(sys.argv[1])
 

@@ -16,12 +16,13 @@ from mulligan.core.decide import decide
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import NewJob, encode
 from mulligan.core.outcome import Dead, Lost
+from mulligan.core.page import Selection
 from mulligan.core.signing import SIGNATURE, Keys
 from mulligan.server.application import make_application
 from mulligan.server.guard import Guard
 from mulligan.server.service import Service
 from mulligan.server.sessions import new_worker_id
-from mulligan.stores.contract import Selection, Store
+from mulligan.stores.contract import Store
 from mulligan.stores.signed import signed
 from tests.contract.making import REAPER, begin
 from tests.hostile.running import bare, working
@@ -123,7 +124,7 @@ async def test_a_job_that_is_not_signed_well_is_a_dead_letter_and_never_runs(app
 
 
 async def test_a_forged_job_does_not_speak_through_the_reaper(app):
-    """A dead worker's job is decided by whoever seizes it, and what follows would be signed."""
+    """A dead worker's job is decided by whoever reclaims it, and what follows would be signed."""
 
     @app.task
     async def tell(letter: dict[str, object]) -> None:
@@ -143,18 +144,18 @@ async def test_a_forged_job_does_not_speak_through_the_reaper(app):
 
 @pytest.mark.parametrize("sound", [True, False])
 async def test_a_forged_job_does_not_speak_through_a_beat(store, clock, sound):
-    """A reaper whose reply was lost learns from a beat what it has seized, and decides that too."""
+    """A reaper whose reply was lost learns from a beat what it reclaimed, and decides that."""
     keys, last = Keys([KEY]), forged("j", on_dead={"task": "tell"}, retry=Retry(0))
     seen = signed(store, keys)
     [first] = await begin(store, keys.sign(last) if sound else last)
     clock.advance(100)
-    [unheard] = await store.seize(1, REAPER)
+    [unheard] = await store.reclaim(1, REAPER)
     clock.advance(REAPER.lease + 1)
     beat = await seen.beat(REAPER, [first.lease])
     assert (beat.lost, beat.facts) == ([first.lease], await store.facts())
-    [seized] = beat.seized
-    assert seized.lease == unheard.lease
-    outcome = decide(seized, Lost(), beat.facts, 0.0)
+    [reclaimed] = beat.reclaimed
+    assert reclaimed.lease == unheard.lease
+    outcome = decide(reclaimed, Lost(), beat.facts, 0.0)
     assert isinstance(outcome, Dead)
     assert [each.task for each in outcome.next] == (["tell"] if sound else [])
     assert await seen.commit([outcome]) == ["written"]

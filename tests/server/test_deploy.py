@@ -9,17 +9,17 @@ import yaml  # type: ignore[import-untyped]
 
 from mulligan.core.alerts import GLOBAL_DEPTH_LIMIT, RETRY_WAIT_LIMIT
 from mulligan.core.budget import Budget
+from mulligan.core.counts import BOUNDS, Counts
 from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.fetch import RetryFirst
 from mulligan.core.health import Breaker, Health
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.metrics import metrics
-from mulligan.core.tallying import BOUNDS
-from mulligan.stores.contract import DelayedStats, LaneStats, Stats, Tallies
+from mulligan.core.stats import DelayedStats, LaneStats, Stats
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NAMES = (
-    "succeeded", "failed", "excused", "dead", "stale", "seized", "saved", "saved-seconds",
+    "succeeded", "failed", "excused", "dead", "stale", "reclaimed", "saved", "saved-seconds",
     "retry-succeeded", "retry-failed", "retry-elsewhere", "started.fresh", "started.global-retry",
     *(f"{wait}.{bound:g}" for wait in ("retry-wait", "retry-return") for bound in BOUNDS),
 )  # fmt: skip
@@ -33,7 +33,7 @@ EVERYTHING = metrics(
         {"q": DelayedStats(1, 0, 1)},
         [],
     ),
-    Tallies(COUNTED, COUNTED),
+    Counts(COUNTED, COUNTED),
     Facts(
         queues={"q": QueueSettings(RetryFirst(), Budget(limit=5))},
         regions=(Region("US"),),

@@ -3,8 +3,8 @@
 import asyncio
 
 from mulligan.core.errors import StoreUnavailableError
+from mulligan.core.page import Selection
 from mulligan.server.idempotency import KEEP, KEEP_UNANSWERED
-from mulligan.stores.contract import Selection
 from tests.server.conftest import good, refused
 
 KEY = {"Idempotency-Key": "order-4711"}

@@ -8,10 +8,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from mulligan.app.overview import measure
+from mulligan.core.counts import BOUNDS, Count, bucket
 from mulligan.core.health import CLOSED, Breaker
-from mulligan.core.tallying import BOUNDS, bucket
 from mulligan.server.scraping import KEPT, Scrapes
-from mulligan.stores.contract import Count
 from tests.cli.running import claim, fail, new_job
 from tests.server.conftest import good, refused
 
@@ -28,7 +27,7 @@ async def counted(store):
     await fail(store, claims[1:])
     names = {
         "succeeded": 3.0, "failed": 2.0, "retry-succeeded": 1.0, "dead": 1.0, "started.fresh": 4.0,
-        "started.global-retry": 3.0, "seized": 2.0, "stale": 1.0, "saved": 1.0,
+        "started.global-retry": 3.0, "reclaimed": 2.0, "stale": 1.0, "saved": 1.0,
         "saved-seconds": 120.5, "retry-wait.sum": 900.04,
         f"retry-wait.{bucket(0.02)}": 2.0, f"retry-wait.{bucket(900.0)}": 1.0,
     }  # fmt: skip

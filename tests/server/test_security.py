@@ -54,7 +54,7 @@ def path_of(row):
 
 # All that may be asked of a store without changing it.
 READS = {
-    *("facts", "tallies", "notes", "get", "arrivals", "history", "page", "stats"),
+    *("facts", "counts", "notes", "get", "arrivals", "history", "page", "stats"),
     *("depth", "ahead", "tail"),
 }
 

@@ -119,7 +119,7 @@ def test_neither_the_library_nor_the_help_pays_for_the_server():
     assert out.stdout.splitlines()[-1] == "[]"
 
 
-def test_the_server_seizes_what_a_dead_worker_held(url):
+def test_the_server_reclaims_what_a_dead_worker_held(url):
     with server("--store", url) as (address, _), client_of(address) as client:
         client.post("/api/jobs", json={"task": "a", "id": "j"})
         worker = client.post("/worker/join", json={"lease": 1}).json()["worker"]

@@ -100,7 +100,7 @@ async def test_lanes_and_delayed_sets_count_what_waits(client, store):
 
 
 async def test_regions_show_their_health_and_breaker(client, store, busy):
-    from mulligan.stores.contract import Count  # noqa: PLC0415 - only here
+    from mulligan.core.counts import Count  # noqa: PLC0415 - only here
 
     await store.count([Count("mail", "US", "failed", 3.0), Count("mail", "US", "succeeded", 1.0)])
     us = (await good(client.get("/api/regions")))["regions"]["US"]

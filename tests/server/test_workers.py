@@ -201,7 +201,7 @@ async def test_a_heartbeat_keeps_leases_and_tells_which_are_lost(client, store, 
             client.post("/worker/heartbeat", json={"worker": worker, "holding": holding})
         )
         assert heard == {"lost": [], "returned": []}
-    assert await store.seize(10, Worker("reaper")) == []
+    assert await store.reclaim(10, Worker("reaper")) == []
     await store.cancel(["a"], "withdrawn")
     heard = await good(
         client.post("/worker/heartbeat", json={"worker": worker, "holding": holding})
@@ -228,7 +228,7 @@ async def test_a_worker_that_stops_beating_loses_its_jobs(client, store, clock):
     worker = await join(client, lease=3)
     held = await take(client, worker)
     clock.advance(4)
-    (lost,) = await store.seize(10, Worker("reaper"))
+    (lost,) = await store.reclaim(10, Worker("reaper"))
     assert lost.worker == worker
     (answer,) = await say(client, "ack", held["a"])
     assert answer["verdict"] == "stale"

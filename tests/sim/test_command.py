@@ -8,7 +8,16 @@ import pytest
 from mulligan.sim import builtin_names
 from tests.cli.running import good, good_json, refused, run
 
-EVENTS = {"start", "done", "fail", "retry-due", "dead", "seized", "breaker-open", "breaker-close"}
+EVENTS = {
+    "start",
+    "done",
+    "fail",
+    "retry-due",
+    "dead",
+    "reclaimed",
+    "breaker-open",
+    "breaker-close",
+}
 
 
 def test_the_builtin_scenarios_are_listed():
@@ -39,7 +48,7 @@ def test_json_has_events_in_the_order_of_time_and_a_summary():
         "unfinished": 0,
         "attempts": 7,
         "retries": 1,
-        "seized": 0,
+        "reclaimed": 0,
         "makespan": 180.0,
         "wait": {
             "fresh": {"p50": 60.0, "p99": 150.0, "max": 150.0},
@@ -78,7 +87,7 @@ def test_a_small_run_shows_each_attempt_and_holding_may_be_said():
 
 
 def test_lost_and_unfinished_jobs_are_shown():
-    assert "attempts lost and seized" in good("simulate", "poison-job")
+    assert "attempts lost and reclaimed" in good("simulate", "poison-job")
     assert "jobs unfinished" in good("simulate", "timeline-5")
 
 

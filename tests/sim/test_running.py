@@ -103,17 +103,17 @@ def test_a_worker_that_dies_loses_its_attempt_and_a_new_one_goes_on():
     assert (other.job, other.started, other.worker) == ("b", 14, "US-1.2")
     assert (retry.number, retry.ending) == (2, "done")
     events = happened(run, "a")
-    assert [name for _, name in events] == ["start", "seized", "retry-due", "start", "done"]
+    assert [name for _, name in events] == ["start", "reclaimed", "retry-due", "start", "done"]
     expires = 2 * Settings().beat + Settings().lease  # it beat at 0, 5 and 10, and died at 14
-    seized = events[1][0]
-    assert expires <= seized <= expires + 1
-    assert events[2][0] == seized
+    reclaimed = events[1][0]
+    assert expires <= reclaimed <= expires + 1
+    assert events[2][0] == reclaimed
 
 
 def test_a_crash_loop_ends_at_max_retries():
     run = play(ONE_REGION + CRASH.replace("crash = [1]", 'crash = "all"'))
     names = [name for _, name in happened(run, "a")]
-    assert names == ["start", "seized", "retry-due"] * 3 + ["start", "seized", "dead"]
+    assert names == ["start", "reclaimed", "retry-due"] * 3 + ["start", "reclaimed", "dead"]
     assert [a.number for a in run.log.attempts if a.job == "a"] == [1, 2, 3, 4]
 
 
@@ -121,7 +121,7 @@ def test_all_slots_of_a_worker_die_with_it():
     text = f"{QUICK}\n[regions.US]\nconcurrency = 2\n{CRASH}"
     run = play(text)
     assert [a.ending for a in run.log.attempts] == ["crashed", "crashed", "done", "done"]
-    assert run.log.seizures == 2
+    assert run.log.reclaims == 2
 
 
 def test_every_attempt_that_starts_in_an_outage_fails():

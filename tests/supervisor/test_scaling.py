@@ -10,8 +10,8 @@ from mulligan.core.budget import Budget
 from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.fetch import Capped
 from mulligan.core.lane import Lane, Priority
+from mulligan.core.stats import LaneStats, Stats
 from mulligan.core.worker import Worker, WorkerView
-from mulligan.stores.contract import LaneStats, Stats
 from mulligan.supervisor.fleet import SERVICE, Kind
 from mulligan.supervisor.scaling import Load, load_of, wanted
 

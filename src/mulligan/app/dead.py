@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
 from mulligan.core.job import Job
-from mulligan.stores.contract import Page, Selection
+from mulligan.core.page import Page, Selection
 
 if TYPE_CHECKING:
     from mulligan.app.mulligan import Mulligan

@@ -94,7 +94,7 @@ def gathered(
             id=member_id(spread, place),
             body=with_flow(call.job, spread, named=named),
             gather=gather,
-            place=place,
+            gather_index=place,
         )
         for place, call in enumerate(calls)
     ]

@@ -4,14 +4,16 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from mulligan.core.alerts import alerts
+from mulligan.core.counts import BOUNDS, Counts
 from mulligan.core.facts import Facts
 from mulligan.core.fleets import PREFIX, fleets
 from mulligan.core.job import Job
 from mulligan.core.metrics import Metric, Sample, metrics, summary
+from mulligan.core.page import Selection
+from mulligan.core.stats import Stats
 from mulligan.core.status import status
-from mulligan.core.tallying import BOUNDS
 from mulligan.core.unserved import AN_APP
-from mulligan.stores.contract import Selection, Stats, Store, Tallies
+from mulligan.stores.contract import Store
 
 RUNNING_LIMIT = 1000
 
@@ -21,7 +23,7 @@ class Seen(NamedTuple):
 
     stats: Stats
     facts: Facts
-    tallies: Tallies
+    counts: Counts
     running: list[Job]
     notes: dict[str, bytes]
 
@@ -32,7 +34,7 @@ async def see(store: Store) -> Seen:
     return Seen(
         await store.stats(),
         await store.facts(),
-        await store.tallies(),
+        await store.counts(),
         running.jobs,
         await store.notes(PREFIX),
     )
@@ -41,7 +43,7 @@ async def see(store: Store) -> Seen:
 def shown(seen: Seen, app: str = AN_APP) -> dict[str, Any]:
     """The whole status of a store; `app` is what commands call the app."""
     return status(seen.stats, seen.running, seen.facts) | {
-        "recent": summary(seen.tallies, seen.facts),
+        "recent": summary(seen.counts, seen.facts),
         "alerts": alerts(seen.stats, seen.facts, app),
         "gathering": dict(sorted(seen.stats.gathering.items())),
         "fleets": fleets(seen.notes),
@@ -55,7 +57,7 @@ async def overview(store: Store, app: str = AN_APP) -> dict[str, Any]:
 
 async def measure(store: Store) -> list[Metric]:
     """Every metric of a store."""
-    return metrics(await store.stats(), await store.tallies(), await store.facts())
+    return metrics(await store.stats(), await store.counts(), await store.facts())
 
 
 def metrics_document(found: Iterable[Metric]) -> dict[str, Any]:

@@ -16,11 +16,12 @@ from mulligan.cli.group import RefusalError, printable
 from mulligan.cli.show import print_json, progress
 from mulligan.cli.target import bare_app, json_option, opened, yes_option
 from mulligan.core.errors import InvalidError
-from mulligan.core.job import Attempt, Job, Status, decode_call, encode
+from mulligan.core.job import Adopted, Attempt, Job, Status, decode_call, encode
 from mulligan.core.lane import ANYWHERE, Priority
+from mulligan.core.page import Selection
 from mulligan.core.status import names
 from mulligan.stores import redact
-from mulligan.stores.contract import Adopted, Selection, Store
+from mulligan.stores.contract import Store
 
 PAGE = 500
 BATCH = 100
@@ -128,8 +129,8 @@ async def refuse_if_busy(source: Store) -> None:
     if running:
         raise RefusalError(
             f"{running} jobs of {redact(source.url)} are held by workers that stopped beating:"
-            " pause its queues, start a worker there until it has seized them, stop it, then copy"
-            " again. Nothing was moved.",
+            " pause its queues, start a worker there until it has reclaimed them, stop it,"
+            " then copy again. Nothing was moved.",
             1,
         )
 

@@ -17,7 +17,8 @@ from mulligan.cli.target import (
     yes_option,
 )
 from mulligan.core.errors import InvalidError
-from mulligan.stores.contract import Selection, Store
+from mulligan.core.page import Selection
+from mulligan.stores.contract import Store
 
 PAGE = 500
 Change = Callable[[Store, Sequence[str]], Coroutine[Any, Any, list[bool]]]

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Literal, NamedTuple
 
 import click
 
@@ -12,6 +11,7 @@ from mulligan.cli.group import printable
 from mulligan.cli.show import print_json, span
 from mulligan.cli.target import about_an_app_or_store, find_app, json_option, with_store
 from mulligan.core.facts import Facts
+from mulligan.core.finding import Finding
 from mulligan.core.job import NewJob
 from mulligan.core.knowledge import (
     KNOWS,
@@ -24,24 +24,16 @@ from mulligan.core.knowledge import (
     read_unknown,
 )
 from mulligan.core.lane import ANYWHERE
+from mulligan.core.stats import Stats
 from mulligan.core.status import names, warnings
 from mulligan.core.unserved import start_one, unserved
-from mulligan.stores.contract import Stats, Store
+from mulligan.stores.contract import Store
 
-Level = Literal["ok", "warn", "bad"]
 MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
 # A clock that is further off than this makes `run_after` and shown times wrong for people.
 SKEW_LIMIT = 1.0
 PROBE_QUEUE = "mulligan-doctor"
 PROBE_DELAY = 86_400.0
-
-
-class Finding(NamedTuple):
-    """What was looked at, how it is, and what to do about it."""
-
-    level: Level
-    sentence: str
-    remedy: str = ""
 
 
 @click.command()
@@ -80,10 +72,8 @@ async def findings(store: Store, app: Mulligan) -> AsyncIterator[Finding]:
     before = time.time()
     stats = await store.stats()
     yield skew(stats.now, before, time.time())
-    own = getattr(store, "doctor", None)
-    if own is not None:
-        for level, sentence, remedy in await own():
-            yield Finding(level, sentence, remedy)
+    for finding in await store.doctor():
+        yield finding
     facts = await store.facts()
     for finding in (*workers(stats, app), *service(stats, facts, app)):
         yield finding
@@ -140,7 +130,7 @@ def workers(stats: Stats, app: Mulligan) -> Iterable[Finding]:
                 "warn" if live else "bad",
                 f"worker {view.worker.id} stopped beating {span(stats.now - view.beat_at)} ago"
                 f" and holds {view.running} jobs",
-                "" if live else "start a worker: any one seizes them within seconds",
+                "" if live else "start a worker: any one reclaims them within seconds",
             )
 
 

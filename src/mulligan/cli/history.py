@@ -12,8 +12,10 @@ from mulligan.cli.target import about_an_app_or_store, find_app, with_store
 from mulligan.core.durations import check_seconds
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import Attempt, Job
+from mulligan.core.page import Selection
+from mulligan.core.stats import Stats
 from mulligan.sim.trace import header_of, traced
-from mulligan.stores.contract import Selection, Stats, Store
+from mulligan.stores.contract import Store
 
 PAGE = 500
 AT_ONCE = 50

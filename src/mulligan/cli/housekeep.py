@@ -36,7 +36,7 @@ def housekeep(
 ) -> None:
     """Do the chores of a store without running jobs.
 
-    Promotes what fell due, seizes what lost workers held, ends what expired and deletes what is
+    Promotes what fell due, reclaims what lost workers held, ends what expired and deletes what is
     old. Workers do the same beside their jobs; nothing depends on this being up.
     """
     target = find_app(named, app, store)

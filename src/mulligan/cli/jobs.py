@@ -29,8 +29,9 @@ from mulligan.cli.target import (
 from mulligan.core.errors import InvalidError, UnknownJobError
 from mulligan.core.job import Attempt, Job, Status
 from mulligan.core.lane import WORDS, Priority
+from mulligan.core.page import Page, Selection
 from mulligan.stores import redact
-from mulligan.stores.contract import Page, Selection, Store
+from mulligan.stores.contract import Store
 
 PRIORITIES = {number: word for word, number in WORDS.items()}
 

@@ -211,8 +211,8 @@ def rows_of(sums: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
     if any(each["unfinished"] for each in sums):
         rows.append(("jobs unfinished", *(each["unfinished"] for each in sums)))
     rows.append(("attempts", *(each["attempts"] for each in sums)))
-    if any(each["seized"] for each in sums):
-        rows.append(("attempts lost and seized", *(each["seized"] for each in sums)))
+    if any(each["reclaimed"] for each in sums):
+        rows.append(("attempts lost and reclaimed", *(each["reclaimed"] for each in sums)))
     rows.append(("makespan, s", *(number(each["makespan"]) for each in sums)))
     for kind, words in (("fresh", "wait of fresh jobs"), ("retry", "wait of due retries")):
         rows += [

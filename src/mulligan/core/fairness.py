@@ -13,7 +13,7 @@ from msgspec import Struct
 from mulligan.core.facts import Facts, QueueSettings
 from mulligan.core.fetch import Balanced, Capped, Only, Weighted
 from mulligan.core.lane import ANYWHERE, Lane, Priority, away_from, towards
-from mulligan.core.plan import ONE, ClaimPlan, Gate, Group, Kind, Rate, Running, Source, Take
+from mulligan.core.plan import ONE, Cap, ClaimPlan, Group, Kind, Limit, Rate, Source, Take
 
 URGENT_SHARE = 0.8
 BALANCED_SHARE = 0.5
@@ -164,41 +164,41 @@ def laid_out(
 ) -> tuple[Group, Group, Group]:
     """The groups of a queue as a worker in this place sees them."""
     region, regions, pause, down = place
-    retry_gates, fresh_gates = gates_of(queue, settings)
+    retry_gates, fresh_gates = limits_of(queue, settings)
     grace = settings.grace_seconds
     if pause is not None:
-        probe = Running(f"probe:{queue}:{region}", 1), Rate(f"pace:{queue}:{region}", 1, pause)
+        probe = Cap(f"probe:{queue}:{region}", 1), Rate(f"pace:{queue}:{region}", 1, pause)
         retry_gates, fresh_gates = (*retry_gates, *probe), (*fresh_gates, *probe)
 
-    def own(priority: Priority, gates: tuple[Gate, ...]) -> tuple[Source, ...]:
-        return (Source(Lane(queue, region, priority), 0.0, gates),)
+    def own(priority: Priority, limits: tuple[Limit, ...]) -> tuple[Source, ...]:
+        return (Source(Lane(queue, region, priority), 0.0, limits),)
 
-    def ailing(priority: Priority, gates: tuple[Gate, ...]) -> tuple[Source, ...]:
+    def ailing(priority: Priority, limits: tuple[Limit, ...]) -> tuple[Source, ...]:
         if priority not in (Priority.NORMAL, Priority.URGENT):
             return ()
         # While a worker of that region sleeps, it is given the grace to make its probe.
         return tuple(
-            Source(Lane(queue, each, priority), grace, gates, yields=True) for each in down
+            Source(Lane(queue, each, priority), grace, limits, yields=True) for each in down
         )
 
-    def anywhere(priority: Priority, gates: tuple[Gate, ...]) -> tuple[Source, ...]:
+    def anywhere(priority: Priority, limits: tuple[Limit, ...]) -> tuple[Source, ...]:
         if priority in (Priority.NORMAL, Priority.URGENT):
-            return (Source(Lane(queue, ANYWHERE, priority), 0.0, gates),)
+            return (Source(Lane(queue, ANYWHERE, priority), 0.0, limits),)
         if pause is not None:
             return ()
         return tuple(
-            Source(Lane(queue, scope, priority), waited, gates, yields)
+            Source(Lane(queue, scope, priority), waited, limits, yields)
             for scope, waited, yields in global_scopes(region, grace, regions)
         )
 
-    def here(priority: Priority, gates: tuple[Gate, ...]) -> tuple[Source, ...]:
-        return (*anywhere(priority, gates), *own(priority, gates))
+    def here(priority: Priority, limits: tuple[Limit, ...]) -> tuple[Source, ...]:
+        return (*anywhere(priority, limits), *own(priority, limits))
 
-    kinds: list[tuple[Priority, tuple[Gate, ...]]] = []
+    kinds: list[tuple[Priority, tuple[Limit, ...]]] = []
     kinds += [] if only == "retries" else [(Priority.URGENT, fresh_gates)]
     kinds += [] if only == "fresh" else [(Priority.URGENT_RETRY, retry_gates)]
     urgent = tuple(
-        tuple(source for priority, gates in kinds for source in where(priority, gates))
+        tuple(source for priority, limits in kinds for source in where(priority, limits))
         for where in (here, *((ailing,) if down else ()))
     )
     retry = (anywhere(Priority.RETRY, retry_gates), own(Priority.RETRY, retry_gates))
@@ -229,12 +229,12 @@ def global_scopes(
     return scopes
 
 
-def gates_of(queue: str, settings: QueueSettings) -> tuple[tuple[Gate, ...], tuple[Gate, ...]]:
-    """The gates that retries of the queue pass, and those that its fresh jobs pass."""
-    retry: list[Gate] = []
-    fresh: list[Gate] = []
+def limits_of(queue: str, settings: QueueSettings) -> tuple[tuple[Limit, ...], tuple[Limit, ...]]:
+    """The limits that retries of the queue pass, and those that its fresh jobs pass."""
+    retry: list[Limit] = []
+    fresh: list[Limit] = []
     if isinstance(settings.policy, Capped):
-        retry.append(Running(f"cap:{queue}", settings.policy.limit))
+        retry.append(Cap(f"cap:{queue}", settings.policy.limit))
     if settings.budget is not None:
         retry.append(settings.budget.retry_gate(queue))
         counter = settings.budget.fresh_gate(queue)

@@ -170,7 +170,9 @@ def fan_out(region: str, flow: Flow, value: Raw) -> list[NewJob]:
         jobs.append(gathering(gather, rest[0], region, after))
     said = ({"args": [element], "kwargs": {}} for element in elements)
     return jobs + [
-        new_job(member_id(spread, place), stage, region, each, spread, gather=gather, place=place)
+        new_job(
+            member_id(spread, place), stage, region, each, spread, gather=gather, gather_index=place
+        )
         for place, each in enumerate(said)
     ]
 

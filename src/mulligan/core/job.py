@@ -1,6 +1,6 @@
 """The job: what is enqueued, what a worker claims, and what a reader sees."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import repeat
 from typing import Any, Literal, NamedTuple
@@ -66,7 +66,7 @@ class NewJob(Struct, frozen=True, gc=False):
     """A job as it is handed to a store: the body is encoded once and never changes.
 
     One that `awaits` others stands in no lane before so many have arrived: a job with `gather`
-    arrives there when it is done, at its `place`, with its result.
+    arrives there when it is done, at its `gather_index`, with its result.
     """
 
     id: str
@@ -83,7 +83,7 @@ class NewJob(Struct, frozen=True, gc=False):
     unique_in: str | None = None
     awaits: int = 0
     gather: str | None = None
-    place: int = 0
+    gather_index: int = 0
 
     @property
     def key_queue(self) -> str:
@@ -112,7 +112,7 @@ def all_created(ids: Iterable[str]) -> list[Enqueued]:
 
 
 class Claim(Struct, frozen=True, gc=False):
-    """A claimed job, and who runs the attempt; for a seized one, who lost it.
+    """A claimed job, and who runs the attempt; for a reclaimed one, who lost it.
 
     `scope` and `lane_priority` say which lane it came from, `due` when it could have started,
     `started_at` when it did, in the store's time. `trail` is what its last failure left behind.
@@ -216,7 +216,7 @@ class Job(Struct, frozen=True):
     unique_in: str | None = None
     awaits: int = 0
     gather: str | None = None
-    place: int = 0
+    gather_index: int = 0
 
     @property
     def key_queue(self) -> str:
@@ -231,6 +231,14 @@ class Job(Struct, frozen=True):
     def value(self) -> Any:
         """The accepted result, decoded; None while there is none."""
         return None if self.result is None else msgspec.json.decode(self.result)
+
+
+class Adopted(NamedTuple):
+    """A job of another store, with its history and what has arrived at it, by its index."""
+
+    job: Job
+    history: Sequence[Attempt]
+    arrived: Mapping[int, bytes | None] = {}
 
 
 class Arrivals(Struct, frozen=True):

@@ -11,26 +11,26 @@ from math import inf
 from typing import Any, Literal, NamedTuple, Protocol
 
 from mulligan.core.budget import Budget
-from mulligan.core.facts import Facts
-from mulligan.core.status import Snapshot
-from mulligan.core.tallying import (
+from mulligan.core.counts import (
     BOUNDS,
     DEAD,
     ELSEWHERE,
     EXCUSED,
     FAILED,
+    RECLAIMED,
     RETRY_FAILED,
     RETRY_RETURN,
     RETRY_SUCCEEDED,
     RETRY_WAIT,
     SAVED,
     SAVED_SECONDS,
-    SEIZED,
     STALE,
     STARTED,
     SUCCEEDED,
     SUM,
 )
+from mulligan.core.facts import Facts
+from mulligan.core.status import Snapshot
 from mulligan.core.unserved import unserved
 
 Key = tuple[str, str, str]
@@ -98,7 +98,10 @@ def metrics(snapshot: Snapshot, sums: Sums, facts: Facts) -> list[Metric]:
         ),
         plain("mulligan_retries_elsewhere_total", ELSEWHERE, "taken by another region", sums),
         plain(
-            "mulligan_leases_seized_total", SEIZED, "leases of workers that stopped beating", sums
+            "mulligan_leases_reclaimed_total",
+            RECLAIMED,
+            "leases of workers that stopped beating",
+            sums,
         ),
         plain("mulligan_stale_commits_total", STALE, "outcomes refused as stale", sums),
         plain("mulligan_dead_letters_total", DEAD, "jobs that failed for good", sums),
@@ -138,7 +141,7 @@ def summary(sums: Sums, facts: Facts) -> dict[str, dict[str, Any]]:
             "retry_return_p50": quantile(recent, RETRY_RETURN, 0.5),
             "time_saved_mean": share_of(recent.get(SAVED_SECONDS, 0), recent.get(SAVED, 0)),
             "dead": int(recent.get(DEAD, 0)),
-            "seized": int(recent.get(SEIZED, 0)),
+            "reclaimed": int(recent.get(RECLAIMED, 0)),
             "stale": int(recent.get(STALE, 0)),
             "breaker": "open" if health.breaker.open else "closed",
             "next_probe_at": facts.next_probe_at(queue, region),

@@ -1,9 +1,14 @@
 """What an attempt gave, and what is to become of its job: two small vocabularies of values."""
 
+from typing import Literal
+
 from msgspec import Struct
 
 from mulligan.core.job import Attempt, Lease, NewJob
 from mulligan.core.lane import Lane
+
+# What became of an outcome: `already` if it was written before, `stale` if its lease was lost.
+Verdict = Literal["written", "already", "stale"]
 
 
 class Succeeded(Struct, frozen=True, gc=False):

@@ -18,15 +18,15 @@ Kind = Literal["urgent", "retry", "fresh"]
 ONE = 1_000_000
 
 
-class Running(Struct, frozen=True, tag="running"):
-    """A gate: at most `limit` claimed jobs hold a permit for `key` at a time, store-wide."""
+class Cap(Struct, frozen=True, tag="running"):
+    """A limit: at most `limit` claimed jobs hold a permit for `key` at a time, store-wide."""
 
     key: str
     limit: int
 
 
 class Rate(Struct, frozen=True, tag="rate"):
-    """A gate: at most `limit` starts for `key` in any window of `per` seconds, store-wide.
+    """A limit: at most `limit` starts for `key` in any window of `per` seconds, store-wide.
 
     With `of`, the limit grows to `ratio` times the starts counted there in the same window.
     A limit of None only counts. A store may forget what has left the window that it is asked for:
@@ -40,18 +40,18 @@ class Rate(Struct, frozen=True, tag="rate"):
     of: str = ""
 
 
-Gate = Running | Rate
+Limit = Cap | Rate
 
 
 class Source(Struct, frozen=True):
-    """A lane to take from: only jobs due for at least `waited` seconds, as far as gates allow.
+    """A lane to take from: only jobs due for at least `waited` seconds, as far as limits allow.
 
     One that yields waits only while another live worker sleeps that may take from the lane sooner.
     """
 
     lane: Lane
     waited: float = 0.0
-    gates: tuple[Gate, ...] = ()
+    limits: tuple[Limit, ...] = ()
     yields: bool = False
 
 
@@ -139,6 +139,6 @@ class ClaimPlan(Struct, frozen=True, dict=True):
         return {source.lane: source for source in self.sources}
 
     @cached_property
-    def gate_keys(self) -> frozenset[str]:
-        """The keys of all gates."""
-        return frozenset(gate.key for source in self.sources for gate in source.gates)
+    def limit_keys(self) -> frozenset[str]:
+        """The keys of all limits."""
+        return frozenset(limit.key for source in self.sources for limit in source.limits)

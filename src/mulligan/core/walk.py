@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from mulligan.core.durations import rounded
 from mulligan.core.lane import Lane
-from mulligan.core.plan import ClaimPlan, Gate, Group, Source
+from mulligan.core.plan import ClaimPlan, Group, Limit, Source
 
 Entry = TypeVar("Entry")
 Entry_co = TypeVar("Entry_co", covariant=True)
@@ -16,7 +16,7 @@ Tiers = Sequence[Sequence[Source]]
 
 
 class Lanes(Protocol):
-    """The lanes and gates of a store, to be looked at."""
+    """The lanes and limits of a store, to be looked at."""
 
     def head(self, lane: Lane) -> tuple[float, int] | None:
         """(due, sequence) of the first job in the lane, due or not."""
@@ -24,18 +24,18 @@ class Lanes(Protocol):
     def waits(self, source: Source) -> float:
         """How long a job must have been due; nothing where the source yields and nobody sleeps."""
 
-    def room(self, gate: Gate) -> int:
-        """How many more starts the gate allows now."""
+    def room(self, limit: Limit) -> int:
+        """How many more starts the limit allows now."""
 
-    def reopens_in(self, gate: Gate) -> float | None:
-        """Seconds until a closed gate opens by itself; None if only another's end opens it."""
+    def reopens_in(self, limit: Limit) -> float | None:
+        """Seconds until a closed limit opens by itself; None if only another's end opens it."""
 
 
 class Lines(Lanes, Protocol[Entry_co]):
     """The lanes of a store, to be taken from."""
 
-    def take(self, lane: Lane, gates: tuple[Gate, ...]) -> Entry_co | None:
-        """Take the first job out and charge the gates; None if it had to be set aside."""
+    def take(self, lane: Lane, limits: tuple[Limit, ...]) -> Entry_co | None:
+        """Take the first job out and charge the limits; None if it had to be set aside."""
 
 
 class Walked(NamedTuple, Generic[Entry]):
@@ -70,7 +70,7 @@ def walk(
                 source = first_due(standing[step.group][place], lines, now)
                 if source is None:
                     break
-                entry = lines.take(source.lane, source.gates)
+                entry = lines.take(source.lane, source.limits)
                 if entry is None:
                     # What was set aside may have let others into lanes that were empty.
                     standing = [group.tiers for group in plan.groups]
@@ -109,7 +109,7 @@ def first_due(tier: Sequence[Source], lines: Lanes, now: float) -> Source | None
         wait = lines.waits(source)
         if wait and rounded(key[0] + wait) > now:
             continue
-        if all(lines.room(gate) > 0 for gate in source.gates):
+        if all(lines.room(limit) > 0 for limit in source.limits):
             best, best_key = source, key
     return best
 
@@ -142,9 +142,9 @@ def yields_in(source: Source, lines: Lanes, now: float) -> float | None:
         return None
     wait = lines.waits(source)
     wait = max(0.0, (rounded(head[0] + wait) if wait else head[0]) - now)
-    for gate in source.gates:
-        if lines.room(gate) <= 0:
-            opens = lines.reopens_in(gate)
+    for limit in source.limits:
+        if lines.room(limit) <= 0:
+            opens = lines.reopens_in(limit)
             if opens is None:
                 return None
             wait = max(wait, opens)

@@ -8,13 +8,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from mulligan.core.counts import FAILED, SUCCEEDED, Count
 from mulligan.core.decide import is_probe
 from mulligan.core.durations import rounded
 from mulligan.core.facts import Facts
 from mulligan.core.health import Breaker, Health, Probe, judge
 from mulligan.core.job import Claim, Lease
-from mulligan.core.tallying import FAILED, SUCCEEDED
-from mulligan.stores.contract import Count
 
 # The least that two times of a store differ by.
 A_MOMENT = 1e-6

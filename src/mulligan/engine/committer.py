@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from mulligan.core.errors import StoreError, StoreUnavailableError
 from mulligan.core.job import Lease
-from mulligan.core.outcome import Again, Cancelled, Later, Outcome
+from mulligan.core.outcome import Again, Cancelled, Later, Outcome, Verdict
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.engine.breakers import Ending
 from mulligan.engine.patience import Patience
 from mulligan.engine.reporter import Reporter
-from mulligan.stores.contract import Store, Verdict
+from mulligan.stores.contract import Store
 
 AWAY = (StoreUnavailableError, OSError)
 DELAYED = (Again, Later)

@@ -1,7 +1,7 @@
-"""Which lanes have work that a plan would take, gates aside."""
+"""Which lanes have work that a plan would take, limits aside."""
 
 from mulligan.core.plan import ClaimPlan
-from mulligan.stores.contract import LaneStats, Stats
+from mulligan.core.stats import LaneStats, Stats
 
 
 def due_in(plan: ClaimPlan, stats: Stats) -> list[LaneStats]:

@@ -198,7 +198,7 @@ class Executor:
             await self.changed()
 
     def stop(self) -> None:
-        """Stop every attempt at once; their jobs will be seized as lost."""
+        """Stop every attempt at once; their jobs will be reclaimed as lost."""
         for held in list(self._held):
             held.cut()
 

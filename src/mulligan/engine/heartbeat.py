@@ -9,10 +9,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from mulligan.core.answers import Beat
 from mulligan.core.job import Lease
 from mulligan.core.worker import Worker
 from mulligan.engine.patience import Patience
-from mulligan.stores.contract import Beat, Store
+from mulligan.stores.contract import Store
 
 # A dead worker is found by its lease: however slow the store is, it lasts no more times as long.
 LONGEST = 10
@@ -22,7 +23,7 @@ class Heartbeat:
     """Beats every `every` seconds and hands each answer to `heard`.
 
     A store may take longer than that to answer. If it has twice in a row, the next lease is as many
-    times longer: else whoever holds a job would lose it before the next beat, whoever seizes it
+    times longer: else whoever holds a job would lose it before the next beat, whoever reclaims it
     would too, and jobs would go round without end. Once alone may have been our own pause.
     """
 

@@ -20,7 +20,7 @@ BATCH = 100
 
 
 class Reaper:
-    """Looks every `every` seconds. If it dies with seized jobs, another one seizes them.
+    """Looks every `every` seconds. If it dies with reclaimed jobs, another one reclaims them.
 
     It takes no more while what it has taken is not written: where commits are held up, they
     would pile up here, be lost again, and count as lost once more.
@@ -42,15 +42,15 @@ class Reaper:
         self._committer = committer
         self._every = every
         self._chance = chance
-        self._patience = Patience("seize")
+        self._patience = Patience("reclaim")
         self.asking = False
-        self.seized = 0
+        self.reclaimed = 0
 
     async def run(self) -> None:
-        """Seize and decide until cancelled."""
+        """Reclaim and decide until cancelled."""
         while True:
             self.asking = True
-            claims = await self._patience.insist(lambda: self._store.seize(BATCH, self._worker))
+            claims = await self._patience.insist(lambda: self._store.reclaim(BATCH, self._worker))
             self.asking = False
             for claim in claims:
                 log.warning(
@@ -71,4 +71,4 @@ class Reaper:
         facts, claim = self._executor.facts, self._executor.completed(claim)
         outcome = decide(claim, Lost(), facts, self._chance.random())
         self._committer.add(outcome, ending_of(claim, Lost(), outcome, facts))
-        self.seized += 1
+        self.reclaimed += 1

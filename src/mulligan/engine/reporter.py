@@ -10,15 +10,15 @@ import contextlib
 import logging
 from collections import defaultdict
 
+from mulligan.core.counts import STALE, Count, as_probe, at_end, at_start
 from mulligan.core.errors import StoreError
 from mulligan.core.facts import Facts
 from mulligan.core.health import Health, Probe, judge
 from mulligan.core.job import Claim
-from mulligan.core.outcome import Outcome, Result
-from mulligan.core.tallying import STALE, as_probe, at_end, at_start
+from mulligan.core.outcome import Outcome, Result, Verdict
 from mulligan.engine.breakers import Breakers, Ending
 from mulligan.engine.saving import Savings
-from mulligan.stores.contract import Count, Store, Verdict
+from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.worker")
 EVERY = 1.0

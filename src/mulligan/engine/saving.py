@@ -7,10 +7,10 @@ retry fell due is looked up at once, before the line has moved on, and watched u
 import asyncio
 from typing import NamedTuple
 
+from mulligan.core.counts import SAVED, SAVED_SECONDS, Count
 from mulligan.core.job import ENDED, Claim, Job
 from mulligan.core.lane import ANYWHERE, Lane, Priority
-from mulligan.core.tallying import SAVED, SAVED_SECONDS
-from mulligan.stores.contract import Count, Store
+from mulligan.stores.contract import Store
 
 SAMPLE_EVERY = 1.0
 MOST_WATCHED = 5

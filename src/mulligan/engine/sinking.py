@@ -20,7 +20,7 @@ from mulligan.engine.patience import Patience
 from mulligan.engine.performing import Performer, Target, read_call
 from mulligan.engine.reporter import Reporter, ending_of
 from mulligan.engine.telling import about
-from mulligan.stores.contract import Store, Transactional
+from mulligan.stores.contract import CommitsInTransaction, Store
 
 log = logging.getLogger("mulligan.worker")
 WRITTEN = Succeeded(None)
@@ -108,7 +108,7 @@ class Sinks:
                 work = guarded_coroutine(target.function, args, kwargs, call.timeout, held)
             else:
                 work = guarded(target.function, args, kwargs)
-            store = cast("Transactional", self._store)
+            store = cast("CommitsInTransaction", self._store)
             verdict = await self._patience.insist(lambda: store.commit_within(outcome, work), AWAY)
         except WorkError as error:
             return failed(error.cause), None

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from mulligan.core.answers import Beat
 from mulligan.core.errors import StoreError
 from mulligan.core.job import Claim, Lease
 from mulligan.core.outcome import Returned
@@ -31,7 +32,7 @@ from mulligan.engine.reporter import Reporter
 from mulligan.engine.threads import Threads
 from mulligan.engine.ticker import Ticker
 from mulligan.engine.tracing import Tracing
-from mulligan.stores.contract import Beat, Store
+from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.worker")
 REAP_EVERY = 1.0
@@ -190,12 +191,12 @@ class Engine:
                 )
                 self.committer.add(Returned(lease), Ending("", self.worker.region))
 
-    def _count(self, seized: Sequence[Claim]) -> None:
+    def _count(self, reclaimed: Sequence[Claim]) -> None:
         known = set(self.committer.holding)
-        for claim in seized:
+        for claim in reclaimed:
             if claim.lease not in known:
                 log.warning(
-                    "job %s: the reply to its seizure was lost; attempt %d counts as failed",
+                    "job %s: the reply to its reclaim was lost; attempt %d counts as failed",
                     claim.id,
                     claim.attempt,
                     extra={"job": claim.id, "worker": self.worker.id},
@@ -272,7 +273,7 @@ class Engine:
         if not (self.fetcher.asking or self.reaper.asking):
             # While a reply is on its way, what looks forgotten may be in it.
             self._return(beat.forgotten)
-            self._count(beat.seized)
+            self._count(beat.reclaimed)
         if self.worn and not self.stopping:
             log.warning("too many plain functions outlived their timeout; draining to be replaced")
             self.stop()

@@ -25,6 +25,7 @@ from mulligan.core.outcome import (
     Outcome,
     Result,
     Succeeded,
+    Verdict,
 )
 from mulligan.core.settings import Settings
 from mulligan.core.signing import Keys
@@ -33,7 +34,7 @@ from mulligan.engine.judging import refusal, too_large
 from mulligan.engine.reporter import Reporter, ending_of
 from mulligan.server.problems import Refusal
 from mulligan.server.shapes.workers import Committed, Held
-from mulligan.stores.contract import Store, Verdict
+from mulligan.stores.contract import Store
 
 if TYPE_CHECKING:
     from mulligan.engine.breakers import Ending

@@ -2,10 +2,10 @@
 
 from collections import Counter
 
+from mulligan.core.page import Selection
 from mulligan.server.jobs_api import given, newest
 from mulligan.server.service import Service
 from mulligan.server.shapes.hours import DelayedHours, HoursQuery
-from mulligan.stores.contract import Selection
 
 HOURS = 24
 HOUR = 3600.0

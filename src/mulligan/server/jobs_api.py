@@ -14,6 +14,7 @@ from mulligan.core.depth import check_depth
 from mulligan.core.errors import InvalidError, MulliganError, UnknownJobError
 from mulligan.core.job import Job, NewJob, encode
 from mulligan.core.names import check_name
+from mulligan.core.page import Page, Selection
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.engine.tracing import store_traced
 from mulligan.server.service import Service
@@ -31,7 +32,7 @@ from mulligan.server.shapes.jobs import (
     JobView,
     PageQuery,
 )
-from mulligan.stores.contract import Page, Selection, Store
+from mulligan.stores.contract import Store
 
 # What has to be looked through job by job is looked through for so many pages at most.
 LOOK_PAGES = 5

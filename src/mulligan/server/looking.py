@@ -5,8 +5,9 @@ from typing import Any
 from mulligan import __version__
 from mulligan.app.overview import see, shown
 from mulligan.core.facts import Facts
+from mulligan.core.stats import LaneStats, Stats
 from mulligan.core.unserved import AN_APP
-from mulligan.stores.contract import LaneStats, Stats, Store
+from mulligan.stores.contract import Store
 
 
 async def look(store: Store, app: str = AN_APP) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from prometheus_client import core as prometheus
 from prometheus_client.registry import Collector
 
 from mulligan.app.overview import measure
+from mulligan.core.counts import BOUNDS
 from mulligan.core.metrics import Metric
-from mulligan.core.tallying import BOUNDS
 from mulligan.stores.contract import Store
 
 # So that scrapes, however many there are, cost the store no more than one a second does.

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
 from typing import Any
 
+from mulligan.core.answers import Beat, Claimed
 from mulligan.core.facts import Facts
 from mulligan.core.job import Claim, Lease
 from mulligan.core.names import check_name, check_region
@@ -17,7 +18,7 @@ from mulligan.engine.fetcher import LONGEST_SLEEP
 from mulligan.engine.turns import Turns
 from mulligan.server.problems import Refusal
 from mulligan.server.shapes.workers import Join
-from mulligan.stores.contract import Beat, Claimed, Store
+from mulligan.stores.contract import Store
 
 # Beyond so many the one that has been silent longest is looked up in the store again.
 REMEMBERED = 10_000

@@ -1,4 +1,4 @@
-"""What every process of the system does for all: seize what dead workers held, and keep house."""
+"""What every process of the system does for all: reclaim what dead workers held, and keep house."""
 
 import asyncio
 import logging

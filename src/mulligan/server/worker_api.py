@@ -159,7 +159,7 @@ async def give_back(service: Service, body: Returns, principal: bytes) -> Commit
 
 
 async def leave(service: Service, body: Leave, principal: bytes) -> Left:
-    """Stop being a worker; what it still holds may be seized at once."""
+    """Stop being a worker; what it still holds may be reclaimed at once."""
     await service.sessions.leave(body.worker, principal)
     return Left(body.worker)
 

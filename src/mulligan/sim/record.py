@@ -8,7 +8,7 @@ from mulligan.core.job import Claim
 from mulligan.core.lane import Lane
 
 EventName = Literal[
-    "start", "done", "fail", "retry-due", "dead", "seized", "breaker-open", "breaker-close"
+    "start", "done", "fail", "retry-due", "dead", "reclaimed", "breaker-open", "breaker-close"
 ]
 Ending = Literal["done", "failed", "crashed", "running"]
 
@@ -86,7 +86,7 @@ class Log:
         self.running: dict[str, Attempt] = {}
         self.done = 0
         self.dead = 0
-        self.seizures = 0
+        self.reclaims = 0
         self.last_end = 0.0
         self._before: dict[str, str] = {}
         self._notes: list[tuple[float, EventName, Attempt | Switch, str]] = []
@@ -123,11 +123,11 @@ class Log:
             if attempt.worker == worker:
                 attempt.ending, attempt.ended = "crashed", at
 
-    def seized(self, job: str, at: float) -> None:
+    def reclaimed(self, job: str, at: float) -> None:
         """The loss of the attempt was found out; what becomes of the job follows."""
         attempt = self.running[job]
-        self.seizures += 1
-        self._notes.append((at, "seized", attempt, attempt.lane))
+        self.reclaims += 1
+        self._notes.append((at, "reclaimed", attempt, attempt.lane))
 
     def returned(self, job: str) -> None:
         """What was claimed has not started after all."""

@@ -3,17 +3,17 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
+from mulligan.core.answers import Beat, Claimed
 from mulligan.core.decide import LOST
 from mulligan.core.health import Breaker
 from mulligan.core.job import Claim, Lease
-from mulligan.core.outcome import Again, Dead, Done, Outcome, Returned
+from mulligan.core.outcome import Again, Dead, Done, Outcome, Returned, Verdict
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.settings import BATCH_LIMIT, Settings
 from mulligan.core.worker import Worker
 from mulligan.engine.worker import REAP_EVERY
 from mulligan.sim.loop import OrderedLoop
 from mulligan.sim.record import Log, Waiting
-from mulligan.stores.contract import Beat, Claimed, Verdict
 from mulligan.stores.memory import MemoryStore
 from mulligan.stores.memory.bells import Bells
 
@@ -113,16 +113,16 @@ class Recorder(MemoryStore):
         if worker.id not in self._mourned:
             await super().leave(worker)
 
-    async def seize(self, limit: int, worker: Worker) -> list[Claim]:
+    async def reclaim(self, limit: int, worker: Worker) -> list[Claim]:
         """Claim what dead workers held; with none dead, not before one dies."""
         if self._sleepy and not self._mourned:
             await self._death.wait()
             # As if it had looked every second all the while.
             joined = self._workers[worker.id][2]
             await asyncio.sleep((joined - self._clock()) % REAP_EVERY)
-        claims = await super().seize(limit, worker)
+        claims = await super().reclaim(limit, worker)
         for claim in claims:
-            self.log.seized(claim.id, self._now)
+            self.log.reclaimed(claim.id, self._now)
         held = {record.worker for record in self._running.values()}
         for dead, until in list(self._mourned.items()):
             if until <= self._now and dead not in held:

@@ -30,7 +30,7 @@ def summary(run: Run) -> dict[str, Any]:
         "unfinished": run.jobs - log.done - log.dead,
         "attempts": len(log.attempts),
         "retries": len(retries),
-        "seized": log.seizures,
+        "reclaimed": log.reclaims,
         "makespan": makespan(run),
         "wait": {"fresh": spread(waits(fresh)), "retry": spread(waits(retries))},
         "cross_region_share": rounded(elsewhere / len(retries)) if retries else None,

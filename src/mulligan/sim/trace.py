@@ -18,8 +18,8 @@ from mulligan.core.job import Attempt, Job, Status
 from mulligan.core.lane import ANYWHERE, WORDS, Priority
 from mulligan.core.names import check_region
 from mulligan.core.retry import Retry
+from mulligan.core.stats import Stats
 from mulligan.sim.scenario import JOBS_LIMIT, Past, Planned, Region, Scenario
-from mulligan.stores.contract import Stats
 
 SUFFIX = ".jsonl"
 DAY = 86_400.0

@@ -3,144 +3,29 @@
 Each operation is atomic: it happens as a whole or not at all, whatever is killed meanwhile.
 Sending an operation again after a lost reply is safe. Times are the store's own; what crosses
 this line is durations.
+
+The contract is split by who calls it: producers, workers, readers and operators.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
-from msgspec import Struct
-
-from mulligan.core.errors import InvalidError
+from mulligan.core.answers import Beat, Claimed
+from mulligan.core.counts import Count, Counts
 from mulligan.core.facts import Facts, QueueSettings
+from mulligan.core.finding import Finding
 from mulligan.core.health import Breaker, Health
-from mulligan.core.job import Attempt, Claim, Enqueued, Job, Lease, NewJob, Status
+from mulligan.core.job import Adopted, Attempt, Claim, Enqueued, Job, Lease, NewJob
 from mulligan.core.lane import Lane
-from mulligan.core.outcome import Done, Outcome
+from mulligan.core.outcome import Done, Outcome, Verdict
+from mulligan.core.page import LOOKS, Page, Selection
 from mulligan.core.plan import ClaimPlan
-from mulligan.core.worker import Worker, WorkerView
-
-Verdict = Literal["written", "already", "stale"]
-
-
-class Claimed(Struct, frozen=True):
-    """What a claim gave.
-
-    `left` says for each group of the plan whether a job of it could still start now. `again_in`
-    is how long until the plan could yield more by itself, None if it could not. When `stale` is
-    set nothing was claimed: the plan was made from facts older than the store's.
-    """
-
-    claims: list[Claim]
-    left: tuple[bool, ...] = ()
-    again_in: float | None = None
-    stale: bool = False
+from mulligan.core.stats import Stats
+from mulligan.core.worker import Worker
 
 
-class Beat(Struct, frozen=True):
-    """The answer to a heartbeat: what the worker should know.
-
-    `lost` are leases it showed and no longer holds. `forgotten` are leases it has had from claims
-    for longer than a lease time and did not show: the reply never reached it. `seized` are those
-    of them that it has from `seize`: somebody lost an attempt at them, which must count.
-    """
-
-    lost: list[Lease]
-    facts: Facts
-    forgotten: list[Lease] = []
-    seized: list[Claim] = []
-
-
-class LaneStats(Struct, frozen=True):
-    """A lane that is not empty: jobs that could start now, jobs still to fall due."""
-
-    lane: Lane
-    ready: int
-    delayed: int
-    oldest_due: float
-
-
-class DelayedStats(Struct, frozen=True):
-    """The delayed set of a queue: all that was put off and has not started since.
-
-    `ready_in_hour` counts `ready_now` too.
-    """
-
-    total: int = 0
-    ready_now: int = 0
-    ready_in_hour: int = 0
-
-
-class Count(NamedTuple):
-    """So much more of something that is counted by queue and region."""
-
-    queue: str
-    region: str
-    name: str
-    value: float
-
-
-class Tallies(Struct, frozen=True):
-    """What was counted, by queue, region and name: ever, and in the last minute."""
-
-    ever: dict[tuple[str, str, str], float]
-    recent: dict[tuple[str, str, str], float]
-
-
-class Stats(Struct, frozen=True):
-    """A store at one instant. Only lanes, queues and regions with something in them appear.
-
-    `gathering` are jobs, by queue, that stand in no lane because others have yet to arrive.
-    """
-
-    now: float
-    lanes: list[LaneStats]
-    running: dict[tuple[str, str], int]
-    ended: dict[tuple[str, Status], int]
-    delayed: dict[str, DelayedStats]
-    workers: list[WorkerView]
-    gathering: dict[str, int] = {}
-
-
-class Selection(Struct, frozen=True):
-    """Which jobs to list: every field that is given must match; `text` is sought in failures."""
-
-    status: Status | None = None
-    queue: str | None = None
-    region: str | None = None
-    task: str | None = None
-    text: str | None = None
-
-
-class Page(Struct, frozen=True):
-    """Jobs, and an opaque word for where the next page begins; None after the last."""
-
-    jobs: list[Job]
-    after: str | None
-
-
-class Adopted(NamedTuple):
-    """A job of another store, with its history and what has arrived at it, by place."""
-
-    job: Job
-    history: Sequence[Attempt]
-    arrived: Mapping[int, bytes | None] = {}
-
-
-# In how many jobs a text is sought before a page ends.
-LOOKS = 10_000
-# The digits of the largest number that every store can hold.
-LONGEST_PLACE = 18
-
-
-def place_after(cursor: str) -> int:
-    """The place at which a page ended, for stores whose cursors are numbers."""
-    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= LONGEST_PLACE):
-        raise InvalidError(f"after {cursor[:40]!r} is not where a page ended; leave it out")
-    return int(cursor)
-
-
-class Store(Protocol):
-    """One contract, five engines."""
+class OpenStore(Protocol):
+    """What everybody calls."""
 
     url: str
 
@@ -154,6 +39,10 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Let go of connections, threads and files. Nothing that was written depends on it."""
+
+
+class ProducerStore(Protocol):
+    """What producers call."""
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         """Accept every job or none, each answered with its id or that of the job before it.
@@ -174,12 +63,16 @@ class Store(Protocol):
         crashes meanwhile, the first batches may be stored, and none without those before it.
         """
 
+
+class WorkerStore(Protocol):
+    """What workers call: claims, commits, beats, and the chores that they share."""
+
     async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
         """Walk the plan and hand its jobs to the worker, each with a new, higher token.
 
         A job that has expired and was `never_started` is cancelled instead.
         Gates are charged in the same step; a permit is freed when its job is committed or
-        seized. A worker that got less than it asked for is remembered as waiting, until its
+        reclaimed. A worker that got less than it asked for is remembered as waiting, until its
         next claim: the next thing that may matter to this plan ends its `wait`. One waiting
         worker is woken for a job, of those that may take it soonest; which of these, where there
         are several, each store decides. When it leaves or fills up instead, another is woken.
@@ -187,9 +80,9 @@ class Store(Protocol):
         What a worker may take depends on its plan and the time alone, and for a source that
         yields on who sleeps: never on who was woken. Of two that may, the first to claim has it.
 
-        A worker lives for a lease time after each beat, and after a claim or a `seize` that finds
+        A worker lives for a lease time after each beat, and after a claim or a `reclaim` that finds
         it dead. It waits, and others yield to it, only while it lives. One that is back before a
-        `seize` of another forgot it waits on as before, even if its new plan is refused as stale.
+        `reclaim` of another forgot it waits on as before, even if its new plan is refused as stale.
         """
 
     async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
@@ -212,12 +105,12 @@ class Store(Protocol):
         """
 
     async def leave(self, worker: Worker) -> None:
-        """Forget a worker that stopped on purpose; what it still holds may be seized at once."""
+        """Forget a worker that stopped on purpose; what it still holds may be reclaimed at once."""
 
-    async def seize(self, limit: int, worker: Worker) -> list[Claim]:
+    async def reclaim(self, limit: int, worker: Worker) -> list[Claim]:
         """Claim jobs whose worker stopped beating or is unknown, with a new token.
 
-        The seizing worker holds them until it commits what losing the attempt means. What a
+        The reclaiming worker holds them until it commits what losing the attempt means. What a
         dead worker was woken for, another is woken for now.
         """
 
@@ -236,23 +129,11 @@ class Store(Protocol):
     async def wait(self, worker: Worker, seconds: float) -> None:
         """Sleep until something may matter to the worker's last plan, or the time is up."""
 
-    async def facts(self) -> Facts:
-        """What plans are made from."""
-
-    async def configure(self, queue: str, settings: QueueSettings) -> None:
-        """Store the settings of a queue; plans made from older ones are refused from now on."""
-
-    async def pause(self, queue: str, *, paused: bool) -> None:
-        """Stop or resume claims from a queue. Running jobs go on."""
-
     async def count(self, counts: Sequence[Count]) -> dict[tuple[str, str], Health]:
         """Add to what is counted, and say how the queues and regions named are now.
 
         The one operation that is not safe to send twice: who gets no answer lets it be.
         """
-
-    async def tallies(self) -> Tallies:
-        """All that was counted."""
 
     async def switch(self, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
         """Replace a breaker if it is still as it was; False, and nothing done, if not.
@@ -263,6 +144,16 @@ class Store(Protocol):
 
     async def note(self, key: str, value: bytes | None, keep: float) -> None:
         """Keep a value under this key for so many seconds; None forgets it."""
+
+
+class ReaderStore(Protocol):
+    """What everybody calls who looks. None of these writes anything."""
+
+    async def facts(self) -> Facts:
+        """What plans are made from."""
+
+    async def counts(self) -> Counts:
+        """All that was counted."""
 
     async def notes(self, prefix: str) -> dict[str, bytes]:
         """The values kept under keys that begin so."""
@@ -311,6 +202,19 @@ class Store(Protocol):
         A store may look at no more than the newest 1,000 of them.
         """
 
+    async def doctor(self) -> list[Finding]:
+        """What an operator should know of the store itself: version, rights, durability."""
+
+
+class OperatorStore(Protocol):
+    """What operators call, to change jobs and queues."""
+
+    async def configure(self, queue: str, settings: QueueSettings) -> None:
+        """Store the settings of a queue; plans made from older ones are refused from now on."""
+
+    async def pause(self, queue: str, *, paused: bool) -> None:
+        """Stop or resume claims from a queue. Running jobs go on."""
+
     async def replay(self, jobs: Sequence[str]) -> list[bool]:
         """Make failed jobs pending again, retry_count 0, history kept; False where not failed."""
 
@@ -336,8 +240,22 @@ class Store(Protocol):
         """Delete jobs that have ended, with their history; False where not ended."""
 
 
-class Transactional(Protocol):
-    """What a store can do whose own tables lie beside the user's."""
+class Store(OpenStore, ProducerStore, WorkerStore, ReaderStore, OperatorStore, Protocol):
+    """One contract, five engines."""
+
+
+class EnqueuesInTransaction(Protocol):
+    """What a store can do whose tables a user's own transaction reaches."""
+
+    def enqueue_in(self, connection: Any, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """Enqueue on the user's connection: the jobs exist if and when its transaction commits."""
+
+    async def aenqueue_in(self, connection: Any, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """As `enqueue_in`, on an asynchronous connection."""
+
+
+class CommitsInTransaction(Protocol):
+    """What a store can do that lends a connection to the user's work."""
 
     async def commit_within(self, outcome: Done, work: Callable[[Any], Any]) -> Verdict:
         """Have the work done on a connection, and write the outcome, in one transaction.

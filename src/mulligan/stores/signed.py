@@ -5,12 +5,13 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
+from mulligan.core.answers import Beat, Claimed
 from mulligan.core.job import Claim, Enqueued, Lease, NewJob
-from mulligan.core.outcome import Dead, Done, Outcome
+from mulligan.core.outcome import Dead, Done, Outcome, Verdict
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.signing import Keys
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Beat, Claimed, Store, Verdict
+from mulligan.stores.contract import Store
 
 
 def signed(store: Store, keys: Keys) -> Store:
@@ -41,14 +42,14 @@ class Signed:
         claimed = await self._store.claim(plan, worker)
         return replace(claimed, claims=list(map(self._keys.checked, claimed.claims)))
 
-    async def seize(self, limit: int, worker: Worker) -> list[Claim]:
+    async def reclaim(self, limit: int, worker: Worker) -> list[Claim]:
         """Claim what dead workers held: a forged job must not speak through its last failure."""
-        return list(map(self._keys.checked, await self._store.seize(limit, worker)))
+        return list(map(self._keys.checked, await self._store.reclaim(limit, worker)))
 
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
-        """Keep all leases of the worker; what it had seized is checked as when it was."""
+        """Keep all leases of the worker; what it had reclaimed is checked as when it was."""
         beat = await self._store.beat(worker, holding)
-        return replace(beat, seized=list(map(self._keys.checked, beat.seized)))
+        return replace(beat, reclaimed=list(map(self._keys.checked, beat.reclaimed)))
 
     async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
         """Write the outcomes, and what follows from them, signed."""

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from mulligan.core.facts import Facts
 from mulligan.core.fairness import Carry, plan_claim
 from mulligan.core.plan import ClaimPlan
+from mulligan.core.stats import LaneStats, Stats
 from mulligan.engine.due import due_in
-from mulligan.stores.contract import LaneStats, Stats
 from mulligan.supervisor.fleet import Kind
 
 
@@ -91,7 +91,7 @@ def parted(
     free: list[LaneStats] = []
     gated: dict[tuple[str, int], list[LaneStats]] = {}
     for lane in lanes:
-        gates = plan.by_lane[lane.lane].gates
+        gates = plan.by_lane[lane.lane].limits
         limits = [(gate.limit, gate.key) for gate in gates if gate.limit is not None]
         if limits:
             limit, key = min(limits)

@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable
 
 from mulligan.core.facts import Facts
+from mulligan.core.stats import Stats
 from mulligan.stores import make_store, redact
-from mulligan.stores.contract import Stats, Store
+from mulligan.stores.contract import Store
 from mulligan.supervisor.events import Event, Tell
 
 # A store that takes longer to answer does not.

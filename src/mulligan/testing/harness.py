@@ -14,10 +14,11 @@ from msgspec.structs import replace
 from mulligan.app.access import Access, Operation, at_once
 from mulligan.core.durations import Seconds, seconds
 from mulligan.core.job import ENDED, Job
-from mulligan.core.outcome import Outcome
+from mulligan.core.outcome import Outcome, Verdict
+from mulligan.core.page import Selection
 from mulligan.core.worker import Worker
 from mulligan.engine import Engine
-from mulligan.stores.contract import Selection, Store, Verdict
+from mulligan.stores.contract import Store
 from mulligan.stores.memory import MemoryStore
 from mulligan.testing.virtual import VirtualLoop
 

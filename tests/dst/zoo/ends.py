@@ -8,9 +8,9 @@ from mulligan.core.errors import StoreUnavailableError
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.outcome import Dead, Done, Later
 from mulligan.stores.memory import MemoryStore
+from mulligan.stores.memory.counts import Counted
 from mulligan.stores.memory.record import Record
 from mulligan.stores.memory.state import State
-from mulligan.stores.memory.tallies import Counted
 from tests.dst.zoo.cage import plant
 
 add = State._add
@@ -80,7 +80,7 @@ def gather_counts_an_arrival_twice(self: Any, record: Record) -> None:
     gathering = self._jobs.get(record.new.gather or "")
     if gathering is None or gathering.status != "pending" or not gathering.awaits:
         return
-    gathering.arrived[record.new.place] = record.result
+    gathering.arrived[record.new.gather_index] = record.result
     gathering.awaits = max(0, gathering.awaits - 2)
     if not gathering.awaits:
         self._put(gathering, gathering.new.lane, 0.0)

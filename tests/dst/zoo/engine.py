@@ -67,6 +67,6 @@ def forgotten_claim_never_returned(self: Any, forgotten: Any) -> None:
 
 
 @plant(Engine, "_count")
-def forgotten_seizure_returned(self: Any, seized: Any) -> None:
-    """What a seizure gave whose answer was lost goes back as if it had never begun."""
-    self._return([claim.lease for claim in seized])
+def forgotten_reclaim_returned(self: Any, reclaimed: Any) -> None:
+    """What a reclaim gave whose answer was lost goes back as if it had never begun."""
+    self._return([claim.lease for claim in reclaimed])

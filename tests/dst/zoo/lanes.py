@@ -6,17 +6,17 @@ from msgspec.structs import replace
 
 from mulligan.core import decide, fairness
 from mulligan.core.outcome import Again
-from mulligan.core.plan import Rate, Running
+from mulligan.core.plan import Cap, Rate
 from mulligan.engine.turns import Turns
 from mulligan.stores.memory import MemoryStore
 from mulligan.stores.memory.bells import Bells
-from mulligan.stores.memory.gates import Gates
+from mulligan.stores.memory.limits import Limits
 from mulligan.stores.memory.record import Record
 from mulligan.stores.memory.state import State
 from tests.dst.zoo.cage import Change, keep, plant
 
 claim = MemoryStore.claim
-count = Gates.count
+count = Limits.count
 put = State._put
 room = MemoryStore.room
 take = MemoryStore.take
@@ -91,14 +91,14 @@ def weight_without_carry(*_: Any) -> None:
 @plant(MemoryStore, "room")
 def cap_per_process(self: Any, gate: Any) -> int:
     """A cap counts what one worker runs, and not all of them."""
-    if not isinstance(gate, Running):
+    if not isinstance(gate, Cap):
         return room(self, gate)
     mine = [r for r in self._running.values() if r.worker == self._claimer.id]
     held: int = gate.limit - sum(gate.key in record.permits for record in mine)
     return held
 
 
-@plant(Gates, "held")
+@plant(Limits, "held")
 def concurrency_key_ignored(self: Any, key: str) -> int:
     """Nobody counts how many jobs of a key run."""
     return 0
@@ -110,7 +110,7 @@ def uncounted(self: Any, gate: Rate, now: float) -> None:
         count(self, gate, now)
 
 
-@plant(MemoryStore, "_write", Change(Gates, "count", uncounted))
+@plant(MemoryStore, "_write", Change(Limits, "count", uncounted))
 def budget_counted_at_failure(self: Any, record: Record, outcome: Any) -> None:
     """A retry is charged to the budget when its attempt fails, not when it starts."""
     write(self, record, outcome)
@@ -146,7 +146,7 @@ def unpaced(tiers: Any) -> Any:
     """The tiers without the gate that keeps the pace."""
     return tuple(
         tuple(
-            replace(source, gates=tuple(g for g in source.gates if not g.key.startswith("pace:")))
+            replace(source, limits=tuple(g for g in source.limits if not g.key.startswith("pace:")))
             for source in tier
         )
         for tier in tiers
@@ -161,7 +161,7 @@ def open_region_given_a_global_retry(queue: Any, settings: Any, place: Any, only
         return urgent, retry, fresh
     [own] = retry.tiers[1]
     usual = laid_out(queue, settings, place._replace(pause=None), only)[1]
-    tier = tuple(replace(s, waited=0.0, gates=own.gates) for s in usual.tiers[0])
+    tier = tuple(replace(s, waited=0.0, limits=own.limits) for s in usual.tiers[0])
     return urgent, replace(retry, tiers=(tier, *retry.tiers[1:])), fresh
 
 

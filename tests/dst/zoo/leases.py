@@ -5,8 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from mulligan.core.job import first_token
-from mulligan.core.outcome import Again, Dead
-from mulligan.stores.contract import Verdict
+from mulligan.core.outcome import Again, Dead, Verdict
 from mulligan.stores.memory import MemoryStore
 from mulligan.stores.memory import record as records
 from mulligan.stores.memory.record import Record
@@ -16,7 +15,7 @@ from tests.dst.zoo.cage import Change, plant
 commit = MemoryStore._commit
 commit_all = MemoryStore.commit
 cancel = MemoryStore._cancel
-seize = MemoryStore.seize
+reclaim = MemoryStore.reclaim
 replay = MemoryStore._replay
 
 
@@ -39,23 +38,23 @@ def stale_commit_accepted(self: Any, outcome: Any) -> Verdict:
     return commit(self, outcome)
 
 
-@plant(MemoryStore, "seize")
-async def token_not_bumped_by_seize(self: Any, limit: int, worker: Any) -> Any:
+@plant(MemoryStore, "reclaim")
+async def token_not_bumped_by_reclaim(self: Any, limit: int, worker: Any) -> Any:
     """The reaper holds a job under the token of the worker that lost it."""
-    claims = await seize(self, limit, worker)
+    claims = await reclaim(self, limit, worker)
     for claim in claims:
         self._jobs[claim.id].token -= 1
     return [replace(claim, token=claim.token - 1) for claim in claims]
 
 
-@plant(MemoryStore, "seize")
-async def seize_of_a_live_lease(self: Any, limit: int, worker: Any) -> Any:
+@plant(MemoryStore, "reclaim")
+async def reclaim_of_a_live_lease(self: Any, limit: int, worker: Any) -> Any:
     """A lease is taken to have run out after a quarter of its time."""
     workers = dict(self._workers)
     for name, (each, beat_at, joined) in workers.items():
         if name != worker.id:
             self._workers[name] = (replace(each, lease=each.lease / 4), beat_at, joined)
-    claims = await seize(self, limit, worker)
+    claims = await reclaim(self, limit, worker)
     self._workers |= {name: known for name, known in workers.items() if name != worker.id}
     return claims
 

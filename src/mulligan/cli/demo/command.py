@@ -25,9 +25,10 @@ from mulligan.cli.group import RefusalError
 from mulligan.cli.show import console
 from mulligan.core.durations import check_seconds
 from mulligan.core.errors import MulliganError
+from mulligan.core.page import Selection
 from mulligan.core.status import is_global_retry
 from mulligan.stores import make_store
-from mulligan.stores.contract import Selection, Store
+from mulligan.stores.contract import Store
 
 LOOK_EVERY = 0.1
 KILL_AT = 0.48

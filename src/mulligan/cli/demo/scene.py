@@ -9,7 +9,7 @@ from mulligan.cli.demo.app import RETRY
 
 FAILED = re.compile(r"job (\S+): attempt (\d+) of task \S+ failed: (\w+): (.*)")
 AGAIN = re.compile(r"job (\S+): back in queue .*; attempt (\d+) starts from lane (\S+)")
-SEIZED = re.compile(r"job (\S+): worker \S+ stopped beating")
+RECLAIMED = re.compile(r"job (\S+): worker \S+ stopped beating")
 EVENTS_KEPT = 6
 
 
@@ -59,7 +59,7 @@ class Scene:
             self.elsewhere += before != region
             where = f", taken over from {before}" if before != region else ""
             self.tell(region, f"{job} is tried again (attempt {attempt}){where}", "green")
-        elif match := SEIZED.match(message):
+        elif match := RECLAIMED.match(message):
             self._failed_in[match[1]] = next(iter(self.dead_regions), region)
             self.tell(region, f"{match[1]} was held by a dead worker: due at once", "yellow")
 

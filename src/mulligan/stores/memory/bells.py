@@ -90,7 +90,7 @@ class Bells:
     def ring_gate(self, key: str) -> None:
         """Wake one sleeper that a permit of this key may help."""
         for sleeper in self._sleepers.values():
-            if key in sleeper.plan.gate_keys and not sleeper.rung and self._live(sleeper.worker):
+            if key in sleeper.plan.limit_keys and not sleeper.rung and self._live(sleeper.worker):
                 self._ring(sleeper)
                 return
 

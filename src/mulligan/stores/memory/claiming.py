@@ -6,14 +6,24 @@ from math import inf
 
 from msgspec.structs import replace
 
+from mulligan.core.answers import Beat, Claimed
 from mulligan.core.job import EXPIRED, Attempt, Claim, Lease
 from mulligan.core.lane import Lane
-from mulligan.core.outcome import Again, Cancelled, Dead, Done, Keyed, Later, Outcome, Returned
-from mulligan.core.plan import ClaimPlan, Gate, Running, Source
+from mulligan.core.outcome import (
+    Again,
+    Cancelled,
+    Dead,
+    Done,
+    Keyed,
+    Later,
+    Outcome,
+    Returned,
+    Verdict,
+)
+from mulligan.core.plan import Cap, ClaimPlan, Limit, Source
 from mulligan.core.settings import HISTORY_LIMIT, check_batch
 from mulligan.core.walk import walk
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Beat, Claimed, Verdict
 from mulligan.stores.memory.operating import Operating
 from mulligan.stores.memory.record import Record
 
@@ -58,7 +68,7 @@ class Claiming(Operating):
         del self._lanes[lane]
         return None
 
-    def take(self, lane: Lane, gates: tuple[Gate, ...]) -> Claim | None:
+    def take(self, lane: Lane, gates: tuple[Limit, ...]) -> Claim | None:
         record = heappop(self._lanes[lane])[2]
         if record.has_expired(self._now):
             record.cancel_reason = EXPIRED
@@ -74,7 +84,7 @@ class Claiming(Operating):
                 return None
             self._charge(key, record)
         for gate in gates:
-            if isinstance(gate, Running):
+            if isinstance(gate, Cap):
                 self._charge(gate.key, record)
             else:
                 self._gates.count(gate, self._now)
@@ -88,10 +98,10 @@ class Claiming(Operating):
             return 0.0
         return source.waited
 
-    def room(self, gate: Gate) -> int:
+    def room(self, gate: Limit) -> int:
         return self._gates.room(gate, self._now)
 
-    def reopens_in(self, gate: Gate) -> float | None:
+    def reopens_in(self, gate: Limit) -> float | None:
         return self._gates.reopens_in(gate, self._now)
 
     def _charge(self, key: str, record: Record) -> None:
@@ -192,9 +202,9 @@ class Claiming(Operating):
             self._join(worker, now, joined)
             lost = [lease for lease in holding if not self._holds(worker, lease)]
             unknown = self._unknown_to(worker, set(holding))
-            forgotten = [record.lease for record in unknown if not record.seized]
-            seized = [self._claim_of(record) for record in unknown if record.seized]
-            return Beat(lost, self._facts(), forgotten, seized)
+            forgotten = [record.lease for record in unknown if not record.reclaimed]
+            reclaimed = [self._claim_of(record) for record in unknown if record.reclaimed]
+            return Beat(lost, self._facts(), forgotten, reclaimed)
 
     def _holds(self, worker: Worker, lease: Lease) -> bool:
         record = self._running.get(lease.job)
@@ -227,7 +237,7 @@ class Claiming(Operating):
             self._workers.pop(worker.id, None)
             self._pass_on(self._bells.forget(worker.id))
 
-    async def seize(self, limit: int, worker: Worker) -> list[Claim]:
+    async def reclaim(self, limit: int, worker: Worker) -> list[Claim]:
         with self._lock:
             self._tick()
             self._keep(worker)

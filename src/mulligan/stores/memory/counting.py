@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from mulligan.core.lane import Lane
+from mulligan.core.stats import DelayedStats, LaneStats, Stats
 from mulligan.core.worker import Worker, WorkerView
-from mulligan.stores.contract import DelayedStats, LaneStats, Stats
 from mulligan.stores.memory.record import Record
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from heapq import heappop
 from itertools import islice, takewhile
 
+from mulligan.core.counts import Count, Counts
 from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.health import Breaker, Health, changes_plans
-from mulligan.core.job import ENDED, EXPIRED, NewJob, adopted_token
+from mulligan.core.job import ENDED, EXPIRED, Adopted, NewJob, adopted_token
 from mulligan.core.settings import check_batch
-from mulligan.stores.contract import Adopted, Count, Tallies
 from mulligan.stores.memory.record import Record
 from mulligan.stores.memory.state import State
 
@@ -83,9 +83,9 @@ class Operating(State):
             places = {(count.queue, count.region) for count in counts}
             return {place: self._counted.health(*place, now) for place in places}
 
-    async def tallies(self) -> Tallies:
+    async def counts(self) -> Counts:
         with self._lock:
-            return self._counted.tallies(self._tick())
+            return self._counted.counts(self._tick())
 
     async def switch(self, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
         with self._lock:
@@ -163,7 +163,7 @@ class Operating(State):
             unique_in=job.unique_in,
             awaits=job.awaits,
             gather=job.gather,
-            place=job.place,
+            gather_index=job.gather_index,
         )
         record = self._jobs[job.id] = Record(new, self._next_sequence(), job.created_at)
         record.expires_at, record.token = job.expires_at, adopted_token(record.place, job.token)

@@ -5,7 +5,8 @@ from msgspec.structs import replace
 from mulligan.core.errors import UnknownJobError
 from mulligan.core.job import Attempt, Job
 from mulligan.core.lane import Lane
-from mulligan.stores.contract import LOOKS, Page, Selection, Stats, place_after
+from mulligan.core.page import LOOKS, Page, Selection, cursor_number
+from mulligan.core.stats import Stats
 from mulligan.stores.memory.claiming import Claiming
 from mulligan.stores.memory.counting import count
 from mulligan.stores.memory.record import fails_with, matches, view
@@ -39,7 +40,7 @@ class Reading(Claiming):
         looks: int = LOOKS,
     ) -> Page:
         with self._lock:
-            below = self._sequence + 1 if after is None else place_after(after)
+            below = self._sequence + 1 if after is None else cursor_number(after)
             found = [r for r in self._jobs.values() if r.place < below and matches(selection, r)]
             found.sort(key=lambda record: -record.place)
             last: int | None = None

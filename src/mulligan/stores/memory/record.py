@@ -1,7 +1,7 @@
 """A stored job in memory, and how readers see it."""
 
 from mulligan.core.job import Attempt, Job, Lease, NewJob, Status, first_token, never_started
-from mulligan.stores.contract import Selection
+from mulligan.core.page import Selection
 
 
 class Record:
@@ -79,7 +79,7 @@ class Record:
         return Lease(self.new.id, self.token)
 
     @property
-    def seized(self) -> bool:
+    def reclaimed(self) -> bool:
         """Whether a reaper has it: only the lease of a claim begins with the attempt."""
         return self.leased_at != self.started_at
 
@@ -126,7 +126,7 @@ def view(record: Record) -> Job:
         unique_in=new.unique_in,
         awaits=record.awaits,
         gather=new.gather,
-        place=new.place,
+        gather_index=new.gather_index,
     )
 
 

@@ -12,9 +12,9 @@ from mulligan.core.job import ENDED, Enqueued, NewJob, Status, never_arrives
 from mulligan.core.lane import Lane
 from mulligan.core.worker import Worker
 from mulligan.stores.memory.bells import Bells
-from mulligan.stores.memory.gates import Gates
+from mulligan.stores.memory.counts import Counted
+from mulligan.stores.memory.limits import Limits
 from mulligan.stores.memory.record import Record
-from mulligan.stores.memory.tallies import Counted
 
 if TYPE_CHECKING:
     from mulligan.core.facts import QueueSettings
@@ -36,7 +36,7 @@ class State:
         self._notes: dict[str, tuple[bytes, float]] = {}
         self._note_keys: list[str] = []  # in order
         self._counted = Counted()
-        self._gates = Gates()
+        self._gates = Limits()
         self._bells = Bells(self._lock, self._live)
         self._running: dict[str, Record] = {}
         self._workers: dict[str, tuple[Worker, float, float]] = {}
@@ -100,7 +100,7 @@ class State:
     def _arrive(self, record: Record) -> None:
         """A job is done: the one that awaits it has its result, and after the last may start."""
         gathering = self._jobs.get(record.new.gather or "")
-        place = record.new.place
+        place = record.new.gather_index
         if gathering is None or gathering.status in ENDED or not gathering.awaits:
             return
         if place not in gathering.arrived:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from mulligan.core.finding import Finding
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.settings import check_batch
 from mulligan.stores.batches import batch_by_batch
@@ -16,6 +17,9 @@ class MemoryStore(Reading):
 
     async def close(self) -> None:
         """Nothing to let go of; the data lives as long as the object."""
+
+    async def doctor(self) -> list[Finding]:
+        return []
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         check_batch(len(jobs))

@@ -81,7 +81,7 @@ class Base:
         self.dlq = named("_dlq")
         self.outbox = named("_outbox")
         self.arrivals = named("_arrivals")
-        self.gates = named("_gates")
+        self.limits = named("_gates")
         self.workers = named("_workers")
         self.sleepers = named("_sleepers")
         self.counts = named("_counts")

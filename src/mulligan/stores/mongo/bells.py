@@ -49,7 +49,7 @@ class Bells:
                 {"line": line, "waited": s.waited, "yields": s.yields} for line, s in lanes.items()
             ],
             "until": None if until == FOREVER else micros(until),
-            "gates": sorted({gate.key for s in every for gate in s.gates}),
+            "gates": sorted({gate.key for s in every for gate in s.limits}),
             "rung": False,
             "heard": False,
         }

@@ -10,13 +10,13 @@ from bson.datetime_ms import DatetimeMS
 from msgspec import Struct
 from msgspec.structs import replace
 
+from mulligan.core.answers import Claimed
 from mulligan.core.job import EXPIRED, Claim
 from mulligan.core.lane import Lane
 from mulligan.core.plan import ONE, ClaimPlan, Group, Rate
 from mulligan.core.walk import sources, walk
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Claimed
-from mulligan.stores.mongo import gates
+from mulligan.stores.mongo import limits
 from mulligan.stores.mongo.base import Change, Doc, line_of, new_stamp, rows
 from mulligan.stores.mongo.bells import News, until
 from mulligan.stores.mongo.documents import HELD, untouched
@@ -138,15 +138,15 @@ class Claiming:
     async def read(self, plan: ClaimPlan, now: int) -> tuple[int, Snapshot]:
         """The epoch, and then the lanes and gates of the plan as they are now."""
         lines = {line_of(s.lane) for s in sources(plan)}
-        keys = {g.key for s in sources(plan) for g in s.gates}
-        keys |= {g.of for s in sources(plan) for g in s.gates if isinstance(g, Rate) and g.of}
+        keys = {g.key for s in sources(plan) for g in s.limits}
+        keys |= {g.of for s in sources(plan) for g in s.limits if isinstance(g, Rate) and g.of}
         limit = plan.demand + 1
         for _ in range(LOOKS):
             snapshot = Snapshot(now)
             used = sorted(lines & self.base.lines)
-            (epoch, fronts), snapshot.gates = await asyncio.gather(
+            (epoch, fronts), snapshot.limits = await asyncio.gather(
                 self.fronts.read([NO_LANE, *used], limit, unused=lines - self.base.lines),
-                gates.read(self.base, sorted(keys)),
+                limits.read(self.base, sorted(keys)),
             )
             strays = fronts.pop(NO_LANE)
             later = [doc for doc in strays if is_later(doc, now)]
@@ -183,9 +183,9 @@ class Claiming:
     async def read_keys(self, snapshot: Snapshot) -> None:
         """Read the permits of every concurrency key that a candidate has."""
         new = {c.permit for stand in snapshot.lines.values() for c in stand if c.permit}
-        new -= snapshot.gates.keys()
+        new -= snapshot.limits.keys()
         if new:
-            snapshot.gates |= await gates.read(self.base, sorted(new))
+            snapshot.limits |= await limits.read(self.base, sorted(new))
 
     # -- writing ---------------------------------------------------------------------------
 
@@ -220,15 +220,15 @@ class Claiming:
     ) -> tuple[dict[Any, Doc], list[Taken]]:
         """Charge the gates and claim; returns what was got, and what has permits of that."""
         now = trial.now
-        contested = await gates.charge(self.base, trial, stamp)
+        contested = await limits.charge(self.base, trial, stamp)
         wanted = [t for t in trial.taken if not needs_any(t, contested)]
         docs = await self.leases.hand_over(wanted, worker, stamp, now)
         lost = [t for t in trial.taken if t.candidate.key not in docs]
         if len(docs) < len(wanted) / 2:
             lines = {line_of(t.candidate.lane) for t in lost}
             self.fronts.stand_back(lines, len(wanted), await self.base.now())
-        if any(t.gates or t.permits for t in lost):
-            await gates.give_up(self.base, lost, stamp, now, contested)
+        if any(t.limits or t.permits for t in lost):
+            await limits.give_up(self.base, lost, stamp, now, contested)
             await self.make_good(lost)
         gated = [t for t in wanted if t.candidate.key in docs and t.permits]
         return docs, gated
@@ -244,8 +244,8 @@ class Claiming:
     async def is_doomed(self, gated: list[Taken], docs: dict[Any, Doc], stamp: str) -> bool:
         """Whether a sweep freed a permit of these before its job was claimed."""
         keys = {key for taken in gated for key in taken.permits}
-        words = {gates.permit_of(stamp, str(key)) for key in docs}
-        return await gates.doomed(self.base, keys, words)
+        words = {limits.permit_of(stamp, str(key)) for key in docs}
+        return await limits.doomed(self.base, keys, words)
 
 
 def in_place(doc: Doc) -> bool:
@@ -287,7 +287,9 @@ def lanes_of(group: Group) -> list[Lane]:
 
 def needs_any(taken: Taken, keys: set[str]) -> bool:
     """Whether the job passes one of these gates."""
-    return bool(keys) and not keys.isdisjoint({*taken.permits, *(gate.key for gate in taken.gates)})
+    return bool(keys) and not keys.isdisjoint(
+        {*taken.permits, *(gate.key for gate in taken.limits)}
+    )
 
 
 def standing_in(lane: Lane) -> Doc:

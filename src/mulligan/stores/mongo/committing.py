@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from pymongo.errors import BulkWriteError
 
 from mulligan.core.job import Lease
-from mulligan.core.outcome import Cancelled, Dead, Done, Outcome
-from mulligan.stores.contract import Verdict
+from mulligan.core.outcome import Cancelled, Dead, Done, Outcome, Verdict
 from mulligan.stores.mongo.base import Base, Doc
 from mulligan.stores.mongo.bells import Bells, News, news_of
 from mulligan.stores.mongo.dead import move_dead

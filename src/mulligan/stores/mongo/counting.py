@@ -6,8 +6,8 @@ from urllib.parse import unquote
 
 from pymongo import DeleteMany, UpdateOne
 
+from mulligan.core.counts import Count, Counts
 from mulligan.core.health import CLOSED, SLOT, WINDOW, Breaker, Health, first_slot
-from mulligan.stores.contract import Count, Tallies
 from mulligan.stores.mongo.base import Base, Doc, rows
 from mulligan.stores.mongo.colliding import write
 from mulligan.stores.mongo.times import micros, seconds
@@ -41,10 +41,10 @@ class Counting:
             query["place"] = {"$in": [place_word(place) for place in places]}
         return await rows(self.base.counts.find(query))
 
-    async def tallies(self, now: int) -> Tallies:
+    async def counts(self, now: int) -> Counts:
         """All that was counted."""
         ever = await rows(self.base.counts.find({"start": None}))
-        return Tallies(summed(ever), summed(await self.recent(now)))
+        return Counts(summed(ever), summed(await self.recent(now)))
 
     async def forget(self, now: int) -> None:
         """Delete the slots that nobody will ask for again."""

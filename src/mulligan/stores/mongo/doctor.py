@@ -1,13 +1,11 @@
 """The doctor: what an operator should know about this server, and what to do about it."""
 
-from typing import Literal
-
+from mulligan.core.finding import Finding
 from mulligan.stores.mongo import inbox, schema
 from mulligan.stores.mongo.base import DEFAULT_TASK, Base
 from mulligan.stores.mongo.bells import Bells
 from mulligan.stores.mongo.foreign import STATUSES
 
-Finding = tuple[Literal["ok", "warn", "bad"], str, str]
 OLDEST = (4, 4)
 SKEW = 1.0
 
@@ -23,9 +21,11 @@ async def examine(base: Base, bells: Bells) -> list[Finding]:
     ]
     if missing:
         remedy = "run: mulligan migrate"
-        findings.append(("bad", f"indexes are missing: {', '.join(missing)}", remedy))
+        findings.append(Finding("bad", f"indexes are missing: {', '.join(missing)}", remedy))
     else:
-        findings.append(("ok", f"all {sum(len(each) for _, each in wanted)} indexes are there", ""))
+        findings.append(
+            Finding("ok", f"all {sum(len(each) for _, each in wanted)} indexes are there", "")
+        )
     return [*findings, *await default_task(base), *await left_alone(base)]
 
 
@@ -36,9 +36,9 @@ async def default_task(base: Base) -> list[Finding]:
     if named is not None and stored is not None and named != stored:
         said = f"the URL names the default task {named!r}, and {stored!r} is stored for all others"
         remedy = f"leave it out of the URL, or delete {DEFAULT_TASK!r} from {base.meta.name}"
-        return [("warn", said, remedy)]
+        return [Finding("warn", said, remedy)]
     task = named or stored
-    return [("ok", f"documents that name no task run {task!r}", "")] if task else []
+    return [Finding("ok", f"documents that name no task run {task!r}", "")] if task else []
 
 
 async def left_alone(base: Base) -> list[Finding]:
@@ -51,11 +51,11 @@ async def left_alone(base: Base) -> list[Finding]:
     if base.default_task is None and (many := await base.tasks.count_documents(nameless)):
         said = f"{many} documents of {name} name no task, and there is no default task: left alone"
         remedy = "insert them with payload.task, or name default_task= in the URL of a worker"
-        findings.append(("warn", said, remedy))
+        findings.append(Finding("warn", said, remedy))
     if many := await base.tasks.count_documents({"status": {"$nin": list(STATUSES)}}):
         said = f"{many} documents of {name} have another status than jobs have: left alone"
         remedy = f"give each a status of {', '.join(STATUSES)}, or name another collection="
-        findings.append(("warn", said, remedy))
+        findings.append(Finding("warn", said, remedy))
     return findings
 
 
@@ -64,25 +64,29 @@ async def version(base: Base) -> Finding:
     build = await base.client.admin.command("buildInfo")
     number = tuple(build.get("versionArray", ())[:2])
     if number < OLDEST:
-        return ("bad", f"the server is version {build['version']}", "use MongoDB 4.4 or newer")
-    return ("ok", f"the server is version {build['version']}", "")
+        return Finding(
+            "bad", f"the server is version {build['version']}", "use MongoDB 4.4 or newer"
+        )
+    return Finding("ok", f"the server is version {build['version']}", "")
 
 
 def write_concern(base: Base) -> Finding:
     """Whether an answered write survives the loss of a member."""
     concern = base.tasks.write_concern.document.get("w")
     if concern == "majority":
-        return ("ok", "writes wait for a majority", "")
+        return Finding("ok", "writes wait for a majority", "")
     remedy = "leave w= out of the URL, which means majority"
-    return ("warn", f"writes wait for w={concern}: a failover may lose answered ones", remedy)
+    return Finding(
+        "warn", f"writes wait for w={concern}: a failover may lose answered ones", remedy
+    )
 
 
 def waking(bells: Bells) -> Finding:
     """How sleeping workers of other processes are woken."""
     if bells.waiting.streaming:
-        return ("ok", "change streams wake sleeping workers", "")
+        return Finding("ok", "change streams wake sleeping workers", "")
     remedy = "run the server as a replica set to have change streams"
-    return ("warn", "no change streams: sleeping workers look every 5 to 200 ms", remedy)
+    return Finding("warn", "no change streams: sleeping workers look every 5 to 200 ms", remedy)
 
 
 async def skew(base: Base) -> Finding:
@@ -91,5 +95,5 @@ async def skew(base: Base) -> Finding:
     said = f"this machine's clock is {abs(ahead):.3f} s {'ahead of' if ahead > 0 else 'behind'}"
     said += " the server's, whose time decides"
     if abs(ahead) > SKEW:
-        return ("warn", said, "synchronise the clocks (NTP)")
-    return ("ok", said, "")
+        return Finding("warn", said, "synchronise the clocks (NTP)")
+    return Finding("ok", said, "")

@@ -107,8 +107,8 @@ def rarer_fields(new: NewJob, now: int) -> Doc:
     fields = {name: value for name, value in fields.items() if value is not None}
     if new.concurrency_key is not None or new.concurrency_limit != 1:
         fields["key_limit"] = new.concurrency_limit
-    if new.place:
-        fields["gather_place"] = new.place
+    if new.gather_index:
+        fields["gather_index"] = new.gather_index
     return fields | (awaiting(new.awaits) if new.awaits else {})
 
 

@@ -60,7 +60,7 @@ def owed_by(doc: Doc, how: str, result: bytes | None = None, number: int = 0) ->
     private = private_of(doc)
     if not private.get("owes") or not private.get("gather"):
         return []
-    place = private.get("gather_place", 0)
+    place = private.get("gather_index", 0)
     return [Owed(doc["_id"], str(doc["_id"]), private["gather"], how, place, result, number)]
 
 

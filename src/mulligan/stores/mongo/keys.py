@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from mulligan.stores.mongo import gates
+from mulligan.stores.mongo import limits
 from mulligan.stores.mongo.base import Base, Change, Doc, line_of, rows
 from mulligan.stores.mongo.bells import Bells, News
 from mulligan.stores.mongo.documents import permits_of
@@ -51,11 +51,11 @@ class Keys:
         permits = []
         for doc, told in zip(docs, news, strict=True):
             private = doc["mulligan"]
-            word = gates.permit_of(private.get("permit", ""), str(doc["_id"]))
+            word = limits.permit_of(private.get("permit", ""), str(doc["_id"]))
             for key in permits_of(doc):
                 permits.append((key, word))
                 told.append(News(gate=key))
-        await gates.free(self.base, permits)
+        await limits.free(self.base, permits)
         ended: dict[str, list[int]] = defaultdict(list)
         for at, doc in enumerate(docs):
             if (key := doc["mulligan"].get("key")) is not None:
@@ -70,7 +70,7 @@ class Keys:
         waiting = await self.held(*ended)
         if not waiting:
             return
-        states = await gates.read(self.base, [f"key:{key}" for key in ended])
+        states = await limits.read(self.base, [f"key:{key}" for key in ended])
         ending = {at: candidate(doc) for at, doc in enumerate(docs) if is_held(doc)}
         for key, places in ended.items():
             permit = f"key:{key}"
@@ -92,7 +92,7 @@ class Keys:
         just before the job was set aside.
         """
         waiting = await self.held(key)
-        used = (await gates.read(self.base, [f"key:{key}"]))[f"key:{key}"].used
+        used = (await limits.read(self.base, [f"key:{key}"]))[f"key:{key}"].used
         news: list[News] = []
         for job in first_of_each(waiting, used):
             standing = {

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
+from mulligan.core.counts import Count
 from mulligan.core.facts import Facts, QueueSettings, Region, read_settings
 from mulligan.core.health import CLOSED, Breaker, Health, changes_plans
-from mulligan.stores.contract import Count
 from mulligan.stores.mongo.base import Base, Doc, rows
 from mulligan.stores.mongo.bells import Bells
 from mulligan.stores.mongo.counting import Counting, Place, health_by_place

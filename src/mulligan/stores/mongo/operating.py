@@ -4,9 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from pymongo import DeleteMany
 
-from mulligan.core.job import ENDED, NewJob, adopted_token
+from mulligan.core.job import ENDED, Adopted, NewJob, adopted_token
 from mulligan.core.settings import check_batch
-from mulligan.stores.contract import Adopted
 from mulligan.stores.mongo import plain
 from mulligan.stores.mongo.base import Base, Change, Doc, line_of
 from mulligan.stores.mongo.bells import Bells, News, news_of
@@ -234,7 +233,7 @@ def adopted(each: Adopted, now: int, number: int) -> Doc:
         concurrency_limit=job.concurrency_limit,
         unique_in=job.unique_in,
         gather=job.gather,
-        place=job.place,
+        gather_index=job.gather_index,
     )
     doc = new_document(new, now, number)
     due = micros(seconds(now) + (job.due - seconds(now)))

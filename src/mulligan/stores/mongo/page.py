@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import Job
-from mulligan.stores.contract import Page, Selection
+from mulligan.core.page import Page, Selection
 from mulligan.stores.mongo.base import Base, Doc, rows
 from mulligan.stores.mongo.documents import LEAN
 from mulligan.stores.mongo.foreign import QUEUE, REGION, STATUSES

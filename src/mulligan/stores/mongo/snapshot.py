@@ -11,7 +11,7 @@ from msgspec import Struct
 from mulligan.core.damage import DAMAGE
 from mulligan.core.job import never_started
 from mulligan.core.lane import Lane
-from mulligan.core.plan import Gate, Rate, Running, Source
+from mulligan.core.plan import Cap, Limit, Rate, Source
 from mulligan.stores.mongo.base import Doc, line_of
 from mulligan.stores.mongo.bells import News
 from mulligan.stores.mongo.documents import lane_of, private_of, standing
@@ -93,7 +93,7 @@ FIELDS: Doc = {
                 *("task", "queue", "region", "priority", "scope", "lane_priority", "line"),
                 *("due", "sequence", "delayed", "expires", "replay", "snoozes", "trail"),
                 *("token", "since", "key", "key_limit", "unique_queue", "unique_key", "lost_key"),
-                *("gather", "gather_place", "owes", "awaits", "stamps", "touched"),
+                *("gather", "gather_index", "owes", "awaits", "stamps", "touched"),
             )
         ],
         1,
@@ -136,7 +136,7 @@ class Snapshot:
         self.now = now
         self.lines: dict[str, list[Candidate]] = {}
         self.open_ended: set[str] = set()
-        self.gates: dict[str, GateState] = {}
+        self.limits: dict[str, GateState] = {}
         self.held: dict[str, list[Candidate]] = {}
         self.asleep: dict[str, float] | None = None
 
@@ -169,7 +169,7 @@ class Taken(Struct, frozen=True):
     """A job that the trial took, the gates that it passed, and the permits that it will hold."""
 
     candidate: Candidate
-    gates: tuple[Gate, ...]
+    limits: tuple[Limit, ...]
     permits: tuple[str, ...] = ()
 
 
@@ -180,8 +180,8 @@ class Trial:
         self.snapshot = snapshot
         self.now = snapshot.now
         self.lines = {line: list(stand) for line, stand in snapshot.lines.items()}
-        self.used = defaultdict(int, {k: g.used for k, g in snapshot.gates.items()})
-        self.starts = defaultdict(list, {k: list(g.starts) for k, g in snapshot.gates.items()})
+        self.used = defaultdict(int, {k: g.used for k, g in snapshot.limits.items()})
+        self.starts = defaultdict(list, {k: list(g.starts) for k, g in snapshot.limits.items()})
         self.taken: list[Taken] = []
         self.held: list[Candidate] = []
         self.expired: list[Candidate] = []
@@ -197,7 +197,7 @@ class Trial:
             raise MissingError(line=line)
         return None
 
-    def take(self, lane: Lane, gates: tuple[Gate, ...]) -> Taken | None:
+    def take(self, lane: Lane, gates: tuple[Limit, ...]) -> Taken | None:
         """As the oracle asks."""
         job = self.lines[line_of(lane)].pop(0)
         if job.has_expired(self.now):
@@ -212,7 +212,7 @@ class Trial:
                 return None
             permits.append(job.permit)
         for gate in gates:
-            if isinstance(gate, Running):
+            if isinstance(gate, Cap):
                 permits.append(gate.key)
             else:
                 self._count(gate)
@@ -231,9 +231,9 @@ class Trial:
         soonest = self.snapshot.asleep.get(line_of(source.lane), source.waited)
         return source.waited if soonest < source.waited else 0.0
 
-    def room(self, gate: Gate) -> int:
+    def room(self, gate: Limit) -> int:
         """As the oracle asks."""
-        if isinstance(gate, Running):
+        if isinstance(gate, Cap):
             return gate.limit - self.used[gate.key]
         if gate.limit is None:
             return 1
@@ -242,9 +242,9 @@ class Trial:
             limit = max(limit, int(gate.ratio * self._started(gate.of, gate.per)))
         return limit - self._started(gate.key, gate.per)
 
-    def reopens_in(self, gate: Gate) -> float | None:
+    def reopens_in(self, gate: Limit) -> float | None:
         """As the oracle asks."""
-        if isinstance(gate, Running):
+        if isinstance(gate, Cap):
             return None
         first = min(at for at, _ in self._recent(gate.key, gate.per))
         return seconds(closes(first, gate.per)) - seconds(self.now)

@@ -18,7 +18,7 @@ KINDS: dict[str, type] = {
 OPTIONAL: dict[str, type] = {
     "body": bytes,
     "since": int,
-    **dict.fromkeys(("key_limit", "awaits", "arrived", "gather_place"), int),
+    **dict.fromkeys(("key_limit", "awaits", "arrived", "gather_index"), int),
     **dict.fromkeys(("stamps", "permits"), list),
     **dict.fromkeys(("owes", "gather", "unique_queue", "keeps", "permit"), str),
 }

@@ -7,8 +7,8 @@ from collections import defaultdict
 
 from mulligan.core.job import Status
 from mulligan.core.lane import Lane, Priority
+from mulligan.core.stats import DelayedStats, LaneStats, Stats
 from mulligan.core.worker import WorkerView
-from mulligan.stores.contract import DelayedStats, LaneStats, Stats
 from mulligan.stores.mongo import gathering
 from mulligan.stores.mongo.base import PAGE, Base, Collection, Doc, rows
 from mulligan.stores.mongo.documents import AWAITING
@@ -24,7 +24,7 @@ IS_DATE = {"$eq": [{"$type": "$next_retry_at"}, "date"]}
 UNSEEN: Doc = {"mulligan.queue": None}
 
 
-class Counts:
+class StatsReader:
     """What is where."""
 
     def __init__(self, base: Base) -> None:

@@ -13,28 +13,21 @@ from pymongo.errors import (
     WaitQueueTimeoutError,
 )
 
+from mulligan.core.answers import Beat, Claimed
+from mulligan.core.counts import Count, Counts
 from mulligan.core.errors import InvalidError, StoreError, StoreUnavailableError
 from mulligan.core.facts import Facts, QueueSettings
+from mulligan.core.finding import Finding
 from mulligan.core.health import Breaker, Health
-from mulligan.core.job import Attempt, Claim, Enqueued, Job, Lease, NewJob
+from mulligan.core.job import Adopted, Attempt, Claim, Enqueued, Job, Lease, NewJob
 from mulligan.core.lane import Lane
-from mulligan.core.outcome import Outcome, Returned
+from mulligan.core.outcome import Outcome, Returned, Verdict
+from mulligan.core.page import LOOKS, Page, Selection
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.settings import check_batch
+from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batch_by_batch
-from mulligan.stores.contract import (
-    LOOKS,
-    Adopted,
-    Beat,
-    Claimed,
-    Count,
-    Page,
-    Selection,
-    Stats,
-    Tallies,
-    Verdict,
-)
 from mulligan.stores.mongo import doctor, notes, schema
 from mulligan.stores.mongo.address import read_address
 from mulligan.stores.mongo.base import DEFAULT_TASK, Base
@@ -50,7 +43,7 @@ from mulligan.stores.mongo.leases import Leases
 from mulligan.stores.mongo.operating import Operating
 from mulligan.stores.mongo.page import Pages
 from mulligan.stores.mongo.reading import Reading
-from mulligan.stores.mongo.stats import Counts
+from mulligan.stores.mongo.stats import StatsReader
 from mulligan.stores.mongo.upkeep import Upkeep
 from mulligan.stores.mongo.workers import Workers
 
@@ -123,7 +116,7 @@ class MongoStore:
         self._upkeep = Upkeep(self._operating, self._counting)
         self._reading = Reading(base)
         self._pages = Pages(base, self._reading)
-        self._counts = Counts(base)
+        self._stats = StatsReader(base)
         stored = await schema.check_layout(base, self.where, read_only=read_only)
         if not read_only:
             for collection, indexes in schema.wanted(base):
@@ -142,7 +135,7 @@ class MongoStore:
             await self._base.client.close()
 
     @guarded
-    async def doctor(self) -> list[doctor.Finding]:
+    async def doctor(self) -> list[Finding]:
         """What an operator should know about the server: (ok, warn or bad; sentence; remedy)."""
         return await doctor.examine(self._base, self._bells)
 
@@ -181,9 +174,9 @@ class MongoStore:
         await self._workers.leave(worker)
 
     @guarded
-    async def seize(self, limit: int, worker: Worker) -> list[Claim]:
+    async def reclaim(self, limit: int, worker: Worker) -> list[Claim]:
         """Claim jobs whose worker stopped beating, or whom another program abandoned."""
-        return await self._workers.seize(limit, worker)
+        return await self._workers.reclaim(limit, worker)
 
     @guarded
     async def promote(self, limit: int) -> int:
@@ -221,9 +214,9 @@ class MongoStore:
         return await self._known.count(counts)
 
     @guarded
-    async def tallies(self) -> Tallies:
+    async def counts(self) -> Counts:
         """All that was counted."""
-        return await self._counting.tallies(await self._base.now())
+        return await self._counting.counts(await self._base.now())
 
     @guarded
     async def switch(self, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
@@ -271,7 +264,7 @@ class MongoStore:
     @guarded
     async def stats(self) -> Stats:
         """Counts of everything."""
-        return await self._counts.stats()
+        return await self._stats.stats()
 
     @guarded
     async def depth(self, lane: Lane, limit: int) -> int:

@@ -1,7 +1,7 @@
 """Upkeep: finishing what a crash left half done, ending what expired, forgetting what is old."""
 
 from mulligan.core.job import EXPIRED
-from mulligan.stores.mongo import gates, inbox, notes, outbox
+from mulligan.stores.mongo import inbox, limits, notes, outbox
 from mulligan.stores.mongo.base import Collection, Doc, rows
 from mulligan.stores.mongo.bells import News
 from mulligan.stores.mongo.codec import TO_WRITE
@@ -70,7 +70,7 @@ class Upkeep:
             ("undelivered", tasks, UNDELIVERED),
             *[("owing", place, OWING) for place in self.base.places],
             ("to sweep", tasks, SET_ASIDE),
-            ("to sweep", self.base.gates, gates.HELD),
+            ("to sweep", self.base.limits, limits.HELD),
             ("to sweep", self.base.outbox, {}),
             ("expired", tasks, expired(now)),
         ]
@@ -108,7 +108,7 @@ class Upkeep:
     async def sweep(self, now: int) -> None:
         """Free permits that died with their claim, and let go of jobs that nobody let go of."""
         await outbox.sweep(self.base)
-        freed = await gates.sweep(self.base, now)
+        freed = await limits.sweep(self.base, now)
         await self.bells.ring([News(gate=key) for key in sorted(freed)])
         held = self.base.tasks.find(SET_ASIDE, {"mulligan.key": 1}).limit(1000)
         keys = [private_of(doc).get("key") for doc in await rows(held)]

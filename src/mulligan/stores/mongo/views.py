@@ -123,7 +123,7 @@ def whole_job(doc: Doc, arrived: int) -> Job:
         unique_in=text_or_none(private.get("unique_in")),
         awaits=max(0, private.get("awaits", 0) - arrived),
         gather=private.get("gather"),
-        place=private.get("gather_place", 0),
+        gather_index=private.get("gather_index", 0),
     )
 
 

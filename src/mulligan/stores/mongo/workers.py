@@ -1,4 +1,4 @@
-"""Workers: who is alive, what they hold, and whose jobs may be seized."""
+"""Workers: who is alive, what they hold, and whose jobs may be reclaimed."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -7,9 +7,9 @@ import msgspec
 from msgspec.structs import replace
 from pymongo import DeleteMany, ReturnDocument, UpdateMany
 
+from mulligan.core.answers import Beat
 from mulligan.core.job import Claim, Lease
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Beat
 from mulligan.stores.mongo import inbox
 from mulligan.stores.mongo.base import PAGE, Base, Change, Doc, rows
 from mulligan.stores.mongo.bells import Bells, News
@@ -41,7 +41,7 @@ encode = msgspec.json.encode
 
 
 class Workers:
-    """Heartbeats and seizing."""
+    """Heartbeats and reclaiming."""
 
     def __init__(self, base: Base, bells: Bells, keys: Keys, known: Known) -> None:
         self.base = base
@@ -53,7 +53,7 @@ class Workers:
     # -- who is there ----------------------------------------------------------------------
 
     async def keep(self, worker: Worker, now: int) -> int:
-        """A worker that claims or seizes is alive, even before its first beat; returns until when.
+        """A worker that claims or reclaims lives, even before its first beat; returns until when.
 
         One that slept and is back after its lease sleeps on.
         """
@@ -96,12 +96,14 @@ class Workers:
         docs = await self.base.find([lease.job for lease in holding], fields)
         lost = [lease for lease in holding if not holds(docs.get(lease.job), lease, worker)]
         unknown = await self.unknown_to(worker, set(holding), now)
-        forgotten = [lease for lease, seized in unknown.items() if not seized]
-        seized = await self.seized([lease for lease, seized in unknown.items() if seized])
-        return Beat(lost, await self.known.facts(now), forgotten, seized)
+        forgotten = [lease for lease, reclaimed in unknown.items() if not reclaimed]
+        reclaimed = await self.reclaimed(
+            [lease for lease, reclaimed in unknown.items() if reclaimed]
+        )
+        return Beat(lost, await self.known.facts(now), forgotten, reclaimed)
 
     async def unknown_to(self, worker: Worker, shown: set[Lease], now: int) -> dict[Lease, bool]:
-        """Leases that the worker has had for a while and does not know of: whether it seized them.
+        """Leases that the worker has had for a while and does not know: whether it reclaimed them.
 
         Only the lease of a claim begins with the attempt.
         """
@@ -116,10 +118,10 @@ class Workers:
             for doc in await rows(self.base.tasks.find(query, fields))
             if (private := doc["mulligan"])
         }
-        return {lease: seized for lease, seized in leases.items() if lease not in shown}
+        return {lease: reclaimed for lease, reclaimed in leases.items() if lease not in shown}
 
-    async def seized(self, leases: Sequence[Lease]) -> list[Claim]:
-        """What was seized under these leases."""
+    async def reclaimed(self, leases: Sequence[Lease]) -> list[Claim]:
+        """What was reclaimed under these leases."""
         docs = await self.base.find([lease.job for lease in leases])
         claims = [claim_of(doc) for doc in docs.values()]
         return [claim for claim in claims if claim.lease in leases]
@@ -150,9 +152,9 @@ class Workers:
         due = None if doc is None else private_of(doc).get("due")
         return News(line, due) if isinstance(due, int) else None
 
-    # -- seizing ---------------------------------------------------------------------------
+    # -- reclaiming ---------------------------------------------------------------------------
 
-    async def seize(self, limit: int, worker: Worker) -> list[Claim]:
+    async def reclaim(self, limit: int, worker: Worker) -> list[Claim]:
         """Claim what nobody alive holds, each by a write that only one reaper can win."""
         now = await self.base.now()
         await self.keep(worker, now)
@@ -166,7 +168,7 @@ class Workers:
             lost = [doc for doc in found if is_known(doc) and damage_in(doc) is None]
             strange = [doc for doc in found if doc not in lost]
             await inbox.take_in(self.base, strange, now)
-            written = await self.base.apply([seized(doc, worker, now) for doc in lost])
+            written = await self.base.apply([reclaimed(doc, worker, now) for doc in lost])
             won = [doc for doc in lost if doc["_id"] in written]
             freed = await self.keys.release(won)
             await self.bells.ring([each for news in freed for each in news])
@@ -250,7 +252,7 @@ def is_lost(doc: Doc, living: list[str], now: int) -> bool:
         return private_of(doc).get("worker") not in [*living, None]
 
 
-def seized(doc: Doc, worker: Worker, now: int) -> Change:
+def reclaimed(doc: Doc, worker: Worker, now: int) -> Change:
     """The write that hands a lost job to the reaper; the attempt stays that of who lost it."""
     private = doc["mulligan"]
     fields: Doc = {

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome
+from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Outcome, Verdict
 from mulligan.core.settings import HISTORY_LIMIT
-from mulligan.stores.contract import Verdict
 from mulligan.stores.postgres._arrays import alike, bytestrings, numbers, sparse, texts
 from mulligan.stores.postgres._connections import Connections
 from mulligan.stores.postgres._encode import outcome_arrays

@@ -5,13 +5,14 @@ from typing import Any
 
 import msgspec
 
+from mulligan.core.answers import Claimed
 from mulligan.core.facts import Facts, Region, read_settings
 from mulligan.core.health import Breaker, Health
 from mulligan.core.job import Attempt, Claim, Job
 from mulligan.core.lane import Lane
 from mulligan.core.plan import Source
+from mulligan.core.stats import DelayedStats, LaneStats, Stats
 from mulligan.core.worker import Worker, WorkerView
-from mulligan.stores.contract import Claimed, DelayedStats, LaneStats, Stats
 
 Row = tuple[Any, ...]
 # A failure as it is stored, in words.
@@ -59,8 +60,8 @@ def _ordinal(row: Row) -> int:
     return number
 
 
-def seized(row: Row) -> Claim:
-    """A row of `seize`."""
+def reclaimed(row: Row) -> Claim:
+    """A row of `reclaim`."""
     job, token, queue, task, body, region, priority, scope, level, due, *counts = row
     retries, replay, snoozes, worker, worker_region, started_at, trail = counts
     at, started = due / 1e6, started_at / 1e6
@@ -100,7 +101,7 @@ def job(row: Row) -> Job:
     ]
     retry_count, replay, snoozes, created_at, body, unique_key, concurrency_key = row[11:18]
     limit, held, expires_at, worker, worker_region, started_at, last_retry_at = row[18:25]
-    ended_at, result, cancel_reason, trail, unique_in, awaits, gather, gather_place = row[25:33]
+    ended_at, result, cancel_reason, trail, unique_in, awaits, gather, gather_index = row[25:33]
     last_failure = row[35]
     return Job(
         id=id_,
@@ -136,7 +137,7 @@ def job(row: Row) -> Job:
         unique_in=unique_in,
         awaits=awaits,
         gather=gather,
-        place=gather_place,
+        gather_index=gather_index,
     )
 
 

@@ -1,15 +1,13 @@
 """The doctor: what could go wrong on this server, and what to do about it."""
 
 import time
-from typing import Any, Literal
+from typing import Any
 
 from mulligan.core.errors import StoreError
+from mulligan.core.finding import Finding
 from mulligan.stores.postgres._bells import Bells
 from mulligan.stores.postgres._connections import Connections
 from mulligan.stores.postgres._migrate import ENCODING
-
-Grade = Literal["ok", "warn", "bad"]
-Finding = tuple[Grade, str, str]
 
 OLDEST = 130000
 SKEW = 1.0
@@ -72,87 +70,95 @@ def _server(*facts: Any, clock: float) -> list[Finding]:
     number, version, encoding, sync, autovacuum, now, usage, reads, writes, owner = facts
     skew = abs(now - clock)
     return [
-        ("ok", f"PostgreSQL {version}", "")
+        Finding("ok", f"PostgreSQL {version}", "")
         if number >= OLDEST
-        else ("bad", f"PostgreSQL {version} is too old", "upgrade to 13 or later"),
-        ("ok", f"the database is encoded in {ENCODING}", "")
+        else Finding("bad", f"PostgreSQL {version} is too old", "upgrade to 13 or later"),
+        Finding("ok", f"the database is encoded in {ENCODING}", "")
         if encoding == ENCODING
-        else (
+        else Finding(
             "bad",
             f"the database is encoded in {encoding}: not every text can be stored and read",
             f"CREATE DATABASE … ENCODING '{ENCODING}' TEMPLATE template0, and use that",
         ),
         _privileges(reads=usage and reads, writes=usage and writes),
-        ("ok", "the role owns the tables", "")
+        Finding("ok", "the role owns the tables", "")
         if owner
-        else (
+        else Finding(
             "warn",
             "the role does not own the tables: it can neither migrate nor sweep them",
             "let the owner run `mulligan migrate`, and autovacuum do the sweeping",
         ),
-        ("ok", f"clocks differ by {skew:.3f} s", "")
+        Finding("ok", f"clocks differ by {skew:.3f} s", "")
         if skew < SKEW
-        else ("warn", f"clocks differ by {skew:.1f} s", "run NTP on both; the server's decides"),
-        ("ok", "synchronous_commit is on: what was committed survives a crash", "")
+        else Finding(
+            "warn", f"clocks differ by {skew:.1f} s", "run NTP on both; the server's decides"
+        ),
+        Finding("ok", "synchronous_commit is on: what was committed survives a crash", "")
         if sync != "off"
-        else (
+        else Finding(
             "warn",
             "synchronous_commit is off: the last moments before a crash may be lost",
             "set synchronous_commit = on",
         ),
-        ("ok", "autovacuum is on", "")
+        Finding("ok", "autovacuum is on", "")
         if autovacuum == "on"
-        else ("bad", "autovacuum is off: tables will grow", "set autovacuum = on"),
+        else Finding("bad", "autovacuum is off: tables will grow", "set autovacuum = on"),
     ]
 
 
 def _privileges(*, reads: bool, writes: bool) -> Finding:
     remedy = "GRANT USAGE and table privileges to it"
     if reads and writes:
-        return ("ok", "the role may read and write every table", "")
+        return Finding("ok", "the role may read and write every table", "")
     if reads:
-        return ("warn", "the role may only read: enough to look, not to enqueue or work", remedy)
-    return ("bad", "the role may not read every table", remedy)
+        return Finding(
+            "warn", "the role may only read: enough to look, not to enqueue or work", remedy
+        )
+    return Finding("bad", "the role may not read every table", remedy)
 
 
 def _indexes(missing: set[str]) -> Finding:
     if not missing:
-        return ("ok", "every index is there and valid", "")
+        return Finding("ok", "every index is there and valid", "")
     names = ", ".join(sorted(missing))
-    return ("bad", f"missing or invalid: {names}", "REINDEX them, or restore them from the schema")
+    return Finding(
+        "bad", f"missing or invalid: {names}", "REINDEX them, or restore them from the schema"
+    )
 
 
 def _dead(table: str, live: int, dead: int) -> Finding:
     if dead > DEAD_FEW and dead > DEAD_SHARE * (live + dead):
         share = dead / (live + dead)
-        return (
+        return Finding(
             "warn",
             f"{share:.0%} of the rows of {table} are dead",
             "look for old transactions that keep VACUUM from removing them",
         )
-    return ("ok", f"{table}: {live} rows, {dead} dead", "")
+    return Finding("ok", f"{table}: {live} rows, {dead} dead", "")
 
 
 def _transactions(age: float) -> Finding:
     if age > 3600:  # noqa: PLR2004 - an hour
-        return (
+        return Finding(
             "warn",
             f"a transaction has been open for {age / 60:.0f} minutes: no dead row can go",
             "end it; see pg_stat_activity",
         )
-    return ("ok", "no transaction has been open for long", "")
+    return Finding("ok", "no transaction has been open for long", "")
 
 
 async def _listens(connections: Connections, bells: Bells) -> Finding:
     if not connections.place.listen:
-        return ("warn", "listen=off: workers poll", "drop listen=off where there is no pooler")
+        return Finding(
+            "warn", "listen=off: workers poll", "drop listen=off where there is no pooler"
+        )
     try:
         works = await bells.test()
     except StoreError:
         works = False
     if works:
-        return ("ok", "LISTEN works: workers are woken at once", "")
-    return (
+        return Finding("ok", "LISTEN works: workers are woken at once", "")
+    return Finding(
         "warn",
         "notifications do not arrive: a pooler in transaction mode? Workers poll",
         "connect workers directly, or through a pool in session mode",

@@ -8,11 +8,10 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import asdict, replace
 
-from mulligan.core.job import Attempt, Job, NewJob
+from mulligan.core.job import Adopted, Attempt, Job, NewJob
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Again, Cancelled, Dead, Done, Keyed, Later, Outcome, Returned
-from mulligan.core.plan import ClaimPlan, Gate, Running, Source
-from mulligan.stores.contract import Adopted
+from mulligan.core.plan import Cap, ClaimPlan, Limit, Source
 from mulligan.stores.postgres._arrays import (
     alike,
     bytestrings,
@@ -79,7 +78,7 @@ def _columns(
         sparse(texts, [job.unique_in for job in jobs]),
         sparse(numbers, [job.awaits or None for job in jobs]),
         sparse(texts, [job.gather for job in jobs]),
-        sparse(numbers, [job.place or None for job in jobs]),
+        sparse(numbers, [job.gather_index or None for job in jobs]),
     )
 
 
@@ -118,17 +117,17 @@ def plan_arrays(plan: ClaimPlan) -> tuple[Any, ...]:
 
 def gate_arrays(sources: Sequence[Source]) -> tuple[str | None, ...]:
     """The gates of a plan as the arrays that `claim` takes, all None where there are none."""
-    pairs = [(at, gate) for at, source in enumerate(sources, 1) for gate in source.gates]
+    pairs = [(at, gate) for at, source in enumerate(sources, 1) for gate in source.limits]
     if not pairs:
         return (None,) * 9
-    gates: dict[Gate, int] = {}
+    gates: dict[Limit, int] = {}
     keys: dict[str, int] = {}
     for _, gate in pairs:
         gates.setdefault(gate, len(gates) + 1)
-        for key in (gate.key,) if isinstance(gate, Running) else (gate.key, gate.of):
+        for key in (gate.key,) if isinstance(gate, Cap) else (gate.key, gate.of):
             if key:
                 keys.setdefault(key, len(keys) + 1)
-    rates = [None if isinstance(gate, Running) else gate for gate in gates]
+    rates = [None if isinstance(gate, Cap) else gate for gate in gates]
     return (
         numbers([at for at, _ in pairs]),
         numbers([gates[gate] for _, gate in pairs]),
@@ -203,7 +202,7 @@ def _adopted(
     return {
         **kept,
         **stamps,
-        "gather_place": job.place,
+        "gather_index": job.gather_index,
         "body64": b64encode(job.body).decode(),
         "history": attempts,
         "arrived": [

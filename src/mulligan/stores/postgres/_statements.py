@@ -25,7 +25,7 @@ OUTCOMES = (
 LEAN = """id, queue, task, region, priority, status, scope, lane_priority, due, sequence, token,
     retry_count, replay, snoozes, created_at, ''::bytea, unique_key, concurrency_key,
     concurrency_limit, held, expires_at, worker, worker_region, started_at, last_retry_at, ended_at,
-    NULL::bytea, cancel_reason, trail, unique_in, awaits, gather, gather_place, place, failures,
+    NULL::bytea, cancel_reason, trail, unique_in, awaits, gather, gather_index, place, failures,
     last_failure, dead"""
 
 CALLS: dict[str, tuple[str, ...]] = {
@@ -38,8 +38,8 @@ CALLS: dict[str, tuple[str, ...]] = {
     "still_within": ("text",),
     "beat": (*NOW, "bigint", "jsonb", "text[]", "bigint[]"),
     "leave": (*NOW, "text"),
-    "seize": (*NOW, "jsonb", "integer"),
-    "seized": ("text[]",),
+    "reclaim": (*NOW, "jsonb", "integer"),
+    "reclaimed": ("text[]",),
     "promote": (*NOW, "integer"),
     "prune": (*NOW, "bigint", "integer", "bigint"),
     "look": (*NOW, "text", "boolean", "bigint"),
@@ -47,7 +47,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "configure": ("text", "text"),
     "pause": ("text", "boolean"),
     "count": (*NOW, "bigint", "bigint", "text[]", "text[]", "text[]", "float8[]"),
-    "tallies": (*NOW, "bigint"),
+    "counts": (*NOW, "bigint"),
     "switch": (
         *(*NOW, "text", "text", "boolean", "bigint", "integer", "bigint"),
         *("boolean", "integer", "bigint", "boolean"),

@@ -6,29 +6,21 @@ from typing import Any
 
 import msgspec
 
+from mulligan.core.answers import Beat, Claimed
+from mulligan.core.counts import Count, Counts
 from mulligan.core.errors import StoreError, UnknownJobError
 from mulligan.core.facts import Facts, QueueSettings
+from mulligan.core.finding import Finding
 from mulligan.core.health import SLOT, WINDOW, Breaker, Health, changes_plans
-from mulligan.core.job import Attempt, Claim, Enqueued, Job, Lease, NewJob
+from mulligan.core.job import Adopted, Attempt, Claim, Enqueued, Job, Lease, NewJob
 from mulligan.core.lane import Lane
-from mulligan.core.outcome import Done, Outcome
+from mulligan.core.outcome import Done, Outcome, Verdict
+from mulligan.core.page import LOOKS, Page, Selection, cursor_number
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.settings import check_batch
+from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batches_of
-from mulligan.stores.contract import (
-    LOOKS,
-    Adopted,
-    Beat,
-    Claimed,
-    Count,
-    Page,
-    Selection,
-    Stats,
-    Tallies,
-    Verdict,
-    place_after,
-)
 from mulligan.stores.postgres import _decode, _doctor, _encode, _transaction
 from mulligan.stores.postgres._answering import Connection
 from mulligan.stores.postgres._arrays import numbers, texts
@@ -181,28 +173,30 @@ class PostgresStore:
             numbers([lease.token for lease in holding]),
         )
         unknown = [Lease(*pair) for pair in zip(ids or (), tokens or (), strict=True)]
-        seized = {each.lease: each for each in await self._seized(unknown)}
+        reclaimed = {each.lease: each for each in await self._reclaimed(unknown)}
         return Beat(
             [holding[at - 1] for at in lost or ()],
             _decode.facts(facts),
-            [lease for lease in unknown if lease not in seized],
-            [seized[lease] for lease in unknown if lease in seized],
+            [lease for lease in unknown if lease not in reclaimed],
+            [reclaimed[lease] for lease in unknown if lease in reclaimed],
         )
 
-    async def _seized(self, leases: Sequence[Lease]) -> list[Claim]:
-        """What was seized, among jobs that their worker does not know of."""
+    async def _reclaimed(self, leases: Sequence[Lease]) -> list[Claim]:
+        """What was reclaimed, among jobs that their worker does not know of."""
         if not leases:
             return []
         ids = texts([lease.job for lease in leases])
-        rows = await self._connections.run(self._statements["seized"], (ids,))
-        return [_decode.seized(row) for row in rows]
+        rows = await self._connections.run(self._statements["reclaimed"], (ids,))
+        return [_decode.reclaimed(row) for row in rows]
 
     async def leave(self, worker: Worker) -> None:
         await self._call("leave", worker.id)
         self._bells.forget(worker.id)
 
-    async def seize(self, limit: int, worker: Worker) -> list[Claim]:
-        return [_decode.seized(row) for row in await self._count_up("seize", _me(worker), limit)]
+    async def reclaim(self, limit: int, worker: Worker) -> list[Claim]:
+        return [
+            _decode.reclaimed(row) for row in await self._count_up("reclaim", _me(worker), limit)
+        ]
 
     async def promote(self, limit: int) -> int:
         [[many]] = await self._call("promote", limit)
@@ -239,11 +233,11 @@ class PostgresStore:
         [[document]] = await self._call("count", micros(SLOT), RECENT, *columns)
         return _decode.healths(document)
 
-    async def tallies(self) -> Tallies:
-        rows = await self._call("tallies", RECENT)
+    async def counts(self) -> Counts:
+        rows = await self._call("counts", RECENT)
         ever = {(queue, region, name): value for queue, region, name, value, _ in rows}
         recent = {(queue, region, name): value for queue, region, name, _, value in rows}
-        return Tallies(ever, {key: value for key, value in recent.items() if value is not None})
+        return Counts(ever, {key: value for key, value in recent.items() if value is not None})
 
     async def switch(self, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
         [[done]] = await self._call(
@@ -281,7 +275,7 @@ class PostgresStore:
         looks: int = LOOKS,
     ) -> Page:
         wanted = (selection.status, selection.queue, selection.region, selection.task)
-        below = LAST_PLACE if after is None else place_after(after)
+        below = LAST_PLACE if after is None else cursor_number(after)
         last: int | None = None
         if selection.text is not None:  # down to the last of those that it is sought in
             one = (*wanted, None, below, 1, -LAST_PLACE, looks - 1)
@@ -335,7 +329,7 @@ class PostgresStore:
         [[answers]] = await self._call("purge", texts(jobs))
         return list(answers)
 
-    async def doctor(self) -> list[_doctor.Finding]:
+    async def doctor(self) -> list[Finding]:
         """What is well and what is not, each with what to do about it; see docs/stores."""
         return await _doctor.examine(self._connections, self._bells)
 

@@ -8,9 +8,8 @@ from psycopg.rows import tuple_row
 
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import Lease
-from mulligan.core.outcome import Done
+from mulligan.core.outcome import Done, Verdict
 from mulligan.core.settings import HISTORY_LIMIT
-from mulligan.stores.contract import Verdict
 from mulligan.stores.postgres._answering import Connection
 from mulligan.stores.postgres._commit import VERDICTS
 from mulligan.stores.postgres._connections import Connections
@@ -37,7 +36,7 @@ class Within:
         """Have the work done and write the outcome, in one transaction.
 
         The lease is looked at first, so that no work is done in vain, and again when the outcome is
-        written. In between the job is not locked: it can be seized from a worker that hangs.
+        written. In between the job is not locked: it can be reclaimed from a worker that hangs.
         """
         failure: BaseException | None = None
         try:

@@ -1,7 +1,6 @@
 """A job of another store, as adopt.lua reads it."""
 
-from mulligan.core.job import TOKENS_PER_LIFE, Attempt, Job
-from mulligan.stores.contract import Adopted
+from mulligan.core.job import TOKENS_PER_LIFE, Adopted, Attempt, Job
 from mulligan.stores.redis.encoding import JSON, heading, lane_name, spelled, untabbed
 from mulligan.stores.redis.server import Value
 
@@ -53,7 +52,7 @@ def state_values(job: Job) -> list[Value]:
         "trail": job.trail or None,
         "awaits": str(job.awaits) if job.awaits else None,
         "gather": job.gather,
-        "place": str(job.place) if job.place else None,
+        "gather_index": str(job.gather_index) if job.gather_index else None,
     }
     return [part for name, value in known.items() if value is not None for part in (name, value)]
 

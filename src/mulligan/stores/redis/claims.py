@@ -1,20 +1,20 @@
-"""Claims, from what claim.lua and seize.lua give. What cannot be read is told apart."""
+"""Claims, from what claim.lua and reclaim.lua give. What cannot be read is told apart."""
 
 from itertools import islice
 from typing import Any
 
 from msgspec.structs import replace
 
+from mulligan.core.answers import Claimed
 from mulligan.core.damage import DAMAGE, set_aside
 from mulligan.core.job import Claim, Lease
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Dead
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Claimed
 from mulligan.stores.redis.decoding import home_of, name_of, read_counts
 from mulligan.stores.redis.encoding import lane_of
 
-SEIZED_WIDTH = 9
+RECLAIMED_WIDTH = 9
 PLACE_WIDTH = 16
 # No text goes on so after its place.
 UNKNOWN_HEADER = b"\n"
@@ -95,14 +95,14 @@ def without_damaged(
     return replace(whole, claims=claims, again_in=0.0), damaged
 
 
-def seized_of(answer: list[Any]) -> tuple[list[Claim], list[Dead]]:
-    """What seize.lua gave, and the ends of jobs in it that cannot be read."""
+def reclaimed_of(answer: list[Any]) -> tuple[list[Claim], list[Dead]]:
+    """What reclaim.lua gave, and the ends of jobs in it that cannot be read."""
     claims: list[Claim] = []
     damaged: list[Dead] = []
-    for at in range(0, len(answer), SEIZED_WIDTH):
-        row = answer[at : at + SEIZED_WIDTH]
+    for at in range(0, len(answer), RECLAIMED_WIDTH):
+        row = answer[at : at + RECLAIMED_WIDTH]
         try:
-            claims.append(read_seized(row))
+            claims.append(read_reclaimed(row))
         except DAMAGE as error:
             id_, worker, region = (row[number].decode() for number in (0, 6, 7))
             lease = Lease(id_, NO_TOKEN)
@@ -110,7 +110,7 @@ def seized_of(answer: list[Any]) -> tuple[list[Claim], list[Dead]]:
     return claims, damaged
 
 
-def read_seized(row: list[Any]) -> Claim:
+def read_reclaimed(row: list[Any]) -> Claim:
     """One lease that was taken over; raises what taking apart a damaged job does."""
     id_, name, text, due, counts, trail, worker, region, started = row
     lane = lane_of(name.decode())

@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
+from mulligan.core.counts import Count, Counts
 from mulligan.core.health import CLOSED, Breaker, Health, changes_plans
-from mulligan.stores.contract import Count, Tallies
 from mulligan.stores.redis.encoding import escape
 from mulligan.stores.redis.server import Value
 
@@ -70,10 +70,10 @@ def seconds(breaker: Breaker) -> str:
     return repr(float(breaker.probed_at))
 
 
-def tallies_of(answer: list[list[bytes]]) -> Tallies:
-    """What tallies.lua gave: the sums since ever, then those of each recent slot."""
+def counts_of(answer: list[list[bytes]]) -> Counts:
+    """What counts.lua gave: the sums since ever, then those of each recent slot."""
     ever, *slots = answer
-    return Tallies(sums_of([ever]), sums_of(slots))
+    return Counts(sums_of([ever]), sums_of(slots))
 
 
 def sums_of(hashes: Iterable[list[bytes]]) -> dict[tuple[str, str, str], float]:

@@ -12,8 +12,8 @@ from mulligan.core.errors import UNREADABLE
 from mulligan.core.facts import Facts, QueueSettings, Region, read_settings
 from mulligan.core.job import Attempt, Job, Status
 from mulligan.core.lane import Lane
+from mulligan.core.stats import DelayedStats, LaneStats, Stats
 from mulligan.core.worker import Worker, WorkerView
-from mulligan.stores.contract import DelayedStats, LaneStats, Stats
 from mulligan.stores.redis.counting import healths_of
 from mulligan.stores.redis.encoding import lane_of
 
@@ -130,7 +130,7 @@ def read_job(id_: str, row: list[Any]) -> Job:
         unique_in=text("unique_in"),
         awaits=int(known.get("awaits", 0)),
         gather=text("gather"),
-        place=int(known.get("place", 0)),
+        gather_index=int(known.get("gather_index", 0)),
     )
 
 

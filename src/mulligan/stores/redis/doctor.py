@@ -2,12 +2,11 @@
 
 import re
 import time
-from typing import Any, Literal
+from typing import Any
 
 from mulligan.core.errors import StoreError
+from mulligan.core.finding import Finding
 from mulligan.stores.redis.server import Server
-
-Finding = tuple[Literal["ok", "warn", "bad"], str, str]
 
 OLDEST = (6, 2)
 # From this on, a script that only reads needs no right to write.
@@ -36,33 +35,35 @@ def version_finding(info: dict[str, str]) -> Finding:
     """Whether the server has the commands that the scripts use."""
     shown = info.get("redis_version", "unknown")
     if version_of(info) < OLDEST:
-        return ("bad", f"the server's version is {shown}", "use Redis 6.2 or later, or Valkey")
-    return ("ok", f"the server's version is {shown}", "")
+        return Finding(
+            "bad", f"the server's version is {shown}", "use Redis 6.2 or later, or Valkey"
+        )
+    return Finding("ok", f"the server's version is {shown}", "")
 
 
 def memory_finding(info: dict[str, str]) -> Finding:
     """Whether the server would rather refuse a job than drop one."""
     policy = info.get("maxmemory_policy", "noeviction")
     if policy != "noeviction":
-        return (
+        return Finding(
             "bad",
             f"maxmemory-policy is {policy}: a full server drops jobs without a word",
             "CONFIG SET maxmemory-policy noeviction",
         )
     if info.get("maxmemory", "0") == "0":
-        return (
+        return Finding(
             "warn",
             "maxmemory is not set: a full server is killed by its system",
             "CONFIG SET maxmemory to what the machine can spare",
         )
-    return ("ok", "a full server refuses new jobs and keeps those it has", "")
+    return Finding("ok", "a full server refuses new jobs and keeps those it has", "")
 
 
 def persistence_findings(info: dict[str, str], fsync: str | None) -> list[Finding]:
     """What a crash of the server would cost."""
     if info.get("aof_enabled") != "1":
         return [
-            (
+            Finding(
                 "warn",
                 "appendonly is off: a crash loses what came after the last snapshot",
                 "CONFIG SET appendonly yes",
@@ -70,9 +71,9 @@ def persistence_findings(info: dict[str, str], fsync: str | None) -> list[Findin
         ]
     if fsync == "no":
         remedy = "CONFIG SET appendfsync everysec"
-        return [("warn", "appendfsync is no: a power cut may lose half a minute", remedy)]
+        return [Finding("warn", "appendfsync is no: a power cut may lose half a minute", remedy)]
     lost = "nothing" if fsync == "always" else "up to a second"
-    return [("ok", f"the append-only file is on: a power cut loses {lost}", "")]
+    return [Finding("ok", f"the append-only file is on: a power cut loses {lost}", "")]
 
 
 async def clock_finding(server: Server) -> Finding:
@@ -82,12 +83,12 @@ async def clock_finding(server: Server) -> Finding:
     here = (before + time.time()) / 2
     skew = int(seconds) + int(micros) / 1e6 - here
     if abs(skew) > SKEW_SECONDS:
-        return (
+        return Finding(
             "warn",
             f"the server's clock is {skew:+.1f} s from this machine's; the server's decides",
             "let both follow the same time server",
         )
-    return ("ok", "the server's clock agrees with this machine's", "")
+    return Finding("ok", "the server's clock agrees with this machine's", "")
 
 
 async def permission_finding(server: Server) -> Finding:
@@ -95,12 +96,12 @@ async def permission_finding(server: Server) -> Finding:
     try:
         await server.read("facts", "")
     except StoreError as error:
-        return (
+        return Finding(
             "bad",
             f"this user may not read by mulligan's scripts: {error}",
             f"ACL SETUSER … ~{server.address.tag}:* +@all -@admin -@dangerous +info",
         )
-    return ("ok", "this user may read by mulligan's scripts", "")
+    return Finding("ok", "this user may read by mulligan's scripts", "")
 
 
 async def setting(server: Server, name: str) -> str | None:

@@ -14,7 +14,7 @@ from mulligan.core.errors import InvalidError
 from mulligan.core.job import NewJob
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.outcome import Again, Cancelled, Dead, Done, Keyed, Later, Outcome, Returned
-from mulligan.core.plan import ClaimPlan, Gate, Group, Rate, Running, Source, Take
+from mulligan.core.plan import Cap, ClaimPlan, Group, Limit, Rate, Source, Take
 from mulligan.stores.redis.server import Value
 
 KINDS = {
@@ -67,7 +67,7 @@ class Options(Struct, omit_defaults=True):
     expires: float | None = None
     awaits: int = 0
     gather: str | None = None
-    place: int = 0
+    gather_index: int = 0
 
 
 # What the jobs of a run have in common.
@@ -180,24 +180,24 @@ def shape_of(groups: tuple[Group, ...]) -> Shape:
     """The shape of a plan with these groups; workers of one shape wait for the same things."""
     sources: dict[Lane, list[tuple[object, ...]]] = {}
     waits: dict[Lane, str] = {}
-    gates: set[Gate] = set()
+    gates: set[Limit] = set()
     shares: set[tuple[str, str]] = set()
     for group, tier, source in numbered(groups):
         yields = source.yields and source.waited > 0
         waits[source.lane] = f"{source.waited!r} yields" if yields else repr(source.waited)
         sources.setdefault(source.lane, []).append(
-            (group, tier, source.waited, yields, [packed_gate(gate) for gate in source.gates])
+            (group, tier, source.waited, yields, [packed_gate(gate) for gate in source.limits])
         )
-        gates.update(source.gates)
+        gates.update(source.limits)
         shares.update(
             (gate.of, lane_name(source.lane))
-            for gate in source.gates
+            for gate in source.limits
             if isinstance(gate, Rate) and gate.of
         )
     sleeps = JSON.encode(
         {
             "lanes": [(lane_name(lane), how) for lane, how in waits.items()],
-            "gates": sorted({gate.key for gate in gates if isinstance(gate, Running)}),
+            "gates": sorted({gate.key for gate in gates if isinstance(gate, Cap)}),
             "shares": sorted(shares),
         }
     )
@@ -220,9 +220,9 @@ def numbered(groups: tuple[Group, ...]) -> Iterator[tuple[int, int, Source]]:
                 yield number, tier, source
 
 
-def packed_gate(gate: Gate) -> tuple[str, str, int, float, float, str]:
+def packed_gate(gate: Limit) -> tuple[str, str, int, float, float, str]:
     """A gate as the script reads it; a limit of -1 only counts."""
-    if isinstance(gate, Running):
+    if isinstance(gate, Cap):
         return ("running", gate.key, gate.limit, 0.0, 0.0, "")
     limit = -1 if gate.limit is None else gate.limit
     return ("rate", gate.key, limit, gate.per, gate.ratio, gate.of)

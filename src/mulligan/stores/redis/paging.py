@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from mulligan.stores.contract import Page, Selection, place_after
+from mulligan.core.page import Page, Selection, cursor_number
 from mulligan.stores.redis.decoding import attempt_of, job_of
 from mulligan.stores.redis.encoding import escape
 
@@ -24,7 +24,7 @@ async def read_page(
     index = "order"
     if selection.status == "failed" and selection.queue is not None:
         index = f"failed:{escape(selection.queue)}"
-    below = "+inf" if after is None else f"({place_after(after)}"
+    below = "+inf" if after is None else f"({cursor_number(after)}"
     wanted = (
         selection.status or "",
         escape(selection.queue or ""),

@@ -4,32 +4,35 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from mulligan.core.answers import Beat, Claimed
+from mulligan.core.counts import Count, Counts
 from mulligan.core.errors import InvalidError, StoreError, UnknownJobError
 from mulligan.core.facts import Facts, QueueSettings
+from mulligan.core.finding import Finding
 from mulligan.core.health import Breaker, Health
-from mulligan.core.job import Attempt, Claim, Enqueued, Job, Lease, NewJob, all_created, encode
+from mulligan.core.job import (
+    Adopted,
+    Attempt,
+    Claim,
+    Enqueued,
+    Job,
+    Lease,
+    NewJob,
+    all_created,
+    encode,
+)
 from mulligan.core.lane import Lane
-from mulligan.core.outcome import Dead, Outcome
+from mulligan.core.outcome import Dead, Outcome, Verdict
+from mulligan.core.page import LOOKS, Page, Selection
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.settings import BATCH_LIMIT, check_batch
+from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batch_by_batch
-from mulligan.stores.contract import (
-    LOOKS,
-    Adopted,
-    Beat,
-    Claimed,
-    Count,
-    Page,
-    Selection,
-    Stats,
-    Tallies,
-    Verdict,
-)
 from mulligan.stores.redis import counting, decoding, doctor
 from mulligan.stores.redis.address import read_address
 from mulligan.stores.redis.adopting import adopt_values
-from mulligan.stores.redis.claims import claimed_of, seized_of
+from mulligan.stores.redis.claims import claimed_of, reclaimed_of
 from mulligan.stores.redis.encoding import (
     JSON,
     asked_by,
@@ -90,7 +93,7 @@ class RedisStore:
         await self._inbox.close()
         await self._server.close()
 
-    async def doctor(self) -> list[doctor.Finding]:
+    async def doctor(self) -> list[Finding]:
         """What an operator should know of the server: (ok, warn or bad; sentence; remedy)."""
         return await doctor.examine(self._server)
 
@@ -141,7 +144,7 @@ class RedisStore:
         packed, lost, forgotten, rows = await self._run(
             "beat", *presented(worker), len(ids), *ids, *tokens
         )
-        seized, damaged = seized_of(rows)
+        reclaimed, damaged = reclaimed_of(rows)
         if damaged:
             await self._condemn(damaged, worker)
         return Beat(
@@ -151,20 +154,20 @@ class RedisStore:
                 Lease(id_.decode(), int(token))
                 for id_, token in zip(forgotten[::2], forgotten[1::2], strict=True)
             ],
-            seized,
+            reclaimed,
         )
 
     async def leave(self, worker: Worker) -> None:
         await self._run("leave", worker.id)
 
-    async def seize(self, limit: int, worker: Worker) -> list[Claim]:
+    async def reclaim(self, limit: int, worker: Worker) -> list[Claim]:
         if limit <= 0:
             return []
         self._worker = worker.id
-        seized, damaged = seized_of(await self._run("seize", *presented(worker), limit))
+        reclaimed, damaged = reclaimed_of(await self._run("reclaim", *presented(worker), limit))
         if damaged:
             await self._condemn(damaged, worker)
-        return seized
+        return reclaimed
 
     async def promote(self, limit: int) -> int:
         await self._inbox.drain()
@@ -197,8 +200,8 @@ class RedisStore:
         packed = await self._run("count", *counting.count_values(counts))
         return counting.healths_of(decoding.UNPACK.decode(packed))
 
-    async def tallies(self) -> Tallies:
-        return counting.tallies_of(await self._read("tallies"))
+    async def counts(self) -> Counts:
+        return counting.counts_of(await self._read("counts"))
 
     async def switch(self, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
         values = counting.switch_values(before, after)

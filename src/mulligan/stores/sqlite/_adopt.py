@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from mulligan.core.durations import rounded
-from mulligan.core.job import Job, adopted_token
+from mulligan.core.job import Adopted, Job, adopted_token
 from mulligan.core.settings import check_batch
-from mulligan.stores.contract import Adopted
 from mulligan.stores.sqlite._commit import attempt_row
 from mulligan.stores.sqlite._sql import load
 from mulligan.stores.sqlite._standing import join_lanes
@@ -76,6 +75,6 @@ def row_of(job: Job, place: int, now: float) -> tuple[Any, ...]:
         job.concurrency_limit,
         job.awaits,
         job.gather,
-        job.place,
+        job.gather_index,
         job.body,
     )

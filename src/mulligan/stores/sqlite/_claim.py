@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
+from mulligan.core.answers import Claimed
 from mulligan.core.job import Claim
 from mulligan.core.lane import Lane
-from mulligan.core.plan import ClaimPlan, Rate, Running, Source
+from mulligan.core.plan import Cap, ClaimPlan, Rate, Source
 from mulligan.core.settings import check_batch
 from mulligan.core.walk import group_waits, next_yield
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Claimed
 from mulligan.stores.sqlite._lines import A_MOMENT, SPECIAL, Lines, Row, started_at
 from mulligan.stores.sqlite._sql import load
 from mulligan.stores.sqlite._transaction import Transaction
@@ -66,7 +66,7 @@ def drain(tier: tuple[Source, ...], lines: Lines, room: int) -> int:
     """Take up to `room` jobs from the tier, whose sources are merged by (due, sequence)."""
     before = lines.number
     # A start at one source may open a gate that counts a share of starts at another.
-    one_by_one = any(isinstance(g, Rate) and g.of for source in tier for g in source.gates)
+    one_by_one = any(isinstance(g, Rate) and g.of for source in tier for g in source.limits)
     while (rest := room - (lines.number - before)) > 0:
         ready = [
             (row, source, allowed)
@@ -90,18 +90,18 @@ def drain(tier: tuple[Source, ...], lines: Lines, room: int) -> int:
 
 def allowance(source: Source, lines: Lines) -> int:
     """How many jobs the gates of the source let through now."""
-    if not source.gates:
+    if not source.limits:
         return NO_GATE
     return min(
         NO_GATE if isinstance(gate, Rate) and gate.limit is None else lines.room(gate)
-        for gate in source.gates
+        for gate in source.limits
     )
 
 
 def charge(source: Source, lines: Lines, taken: list[Row]) -> None:
     """Charge the gates of the source for these rows."""
-    for gate in source.gates:
-        if isinstance(gate, Running):
+    for gate in source.limits:
+        if isinstance(gate, Cap):
             for row in taken:
                 lines.charge(gate.key, row)
         elif taken:

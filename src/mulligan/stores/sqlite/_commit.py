@@ -7,9 +7,18 @@ from typing import Any, NamedTuple
 
 from mulligan.core.job import TOKENS_PER_LIFE, Attempt, NewJob, Status
 from mulligan.core.lane import Lane
-from mulligan.core.outcome import Again, Cancelled, Dead, Done, Keyed, Later, Outcome, Returned
+from mulligan.core.outcome import (
+    Again,
+    Cancelled,
+    Dead,
+    Done,
+    Keyed,
+    Later,
+    Outcome,
+    Returned,
+    Verdict,
+)
 from mulligan.core.settings import HISTORY_LIMIT, check_batch
-from mulligan.stores.contract import Verdict
 from mulligan.stores.sqlite._enqueue import add
 from mulligan.stores.sqlite._gathering import Arrival, arrive, miss
 from mulligan.stores.sqlite._keys import release
@@ -81,7 +90,7 @@ class Row(NamedTuple):
     committed: int
     concurrency_key: str | None
     gather: str | None
-    gather_place: int
+    gather_index: int
     queue: str
     scope: str
     lane_priority: int
@@ -204,7 +213,7 @@ class Batch:
 
     def _arrive(self, row: Row, result: bytes | None) -> None:
         if row.gather is not None:
-            arrival = Arrival(row.gather, row.gather_place, result, next(self._sequence))
+            arrival = Arrival(row.gather, row.gather_index, result, next(self._sequence))
             self._arrivals.append(arrival)
 
     def _miss(self, row: Row) -> None:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from mulligan.core.counts import Count, Counts
 from mulligan.core.health import CLOSED, SLOT, Breaker, Health, changes_plans, first_slot
-from mulligan.stores.contract import Count, Tallies
 from mulligan.stores.sqlite._sql import load
 from mulligan.stores.sqlite._transaction import Transaction
 
@@ -29,10 +29,10 @@ def count(tx: Transaction, counts: Sequence[Count]) -> dict[Place, Health]:
     return {place: health_of(tx, place, known.get(place, CLOSED)) for place in places}
 
 
-def tallies(tx: Transaction) -> Tallies:
+def counts(tx: Transaction) -> Counts:
     """All that was counted."""
     ever, recent = tx.db.execute(_EVER), tx.db.execute(_RECENT, (first_slot(tx.now, CLOSED),))
-    return Tallies(
+    return Counts(
         {(queue, region, name): value for queue, region, name, value in ever},
         {(queue, region, name): value for queue, region, name, value in recent},
     )

@@ -24,7 +24,7 @@ _HOLDER = load("unique_holder")
 # What a job may say beyond its call and its place, and what it says if it says nothing.
 OPTIONS = attrgetter(
     *("expires", "unique_key", "unique_in", "concurrency_key", "concurrency_limit"),
-    *("awaits", "gather", "place"),
+    *("awaits", "gather", "gather_index"),
 )
 NO_OPTIONS = (None, None, None, None, 1, 0, None, 0)
 ID = attrgetter("id")
@@ -79,7 +79,7 @@ def are_alike(jobs: Sequence[NewJob]) -> bool:
             or job.concurrency_limit != 1
             or job.awaits
             or job.gather is not None
-            or job.place
+            or job.gather_index
         ):
             return False
     return True
@@ -139,7 +139,7 @@ def optional(tx: Transaction, job: NewJob) -> tuple[Any, ...]:
     return (
         *(None if job.expires is None else tx.now + job.expires, job.unique_key, job.unique_in),
         *(None if job.unique_key is None else job.key_queue, job.concurrency_key),
-        *(job.concurrency_limit, job.awaits, job.gather, job.place),
+        *(job.concurrency_limit, job.awaits, job.gather, job.gather_index),
     )
 
 

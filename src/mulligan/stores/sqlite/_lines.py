@@ -9,7 +9,7 @@ from msgspec.json import Decoder
 from mulligan.core.durations import rounded
 from mulligan.core.job import EXPIRED
 from mulligan.core.lane import Lane
-from mulligan.core.plan import Gate, Group, Rate, Running, Source
+from mulligan.core.plan import Cap, Group, Limit, Rate, Source
 from mulligan.core.worker import Worker
 from mulligan.stores.sqlite._gathering import miss
 from mulligan.stores.sqlite._keys import let_go
@@ -219,9 +219,9 @@ class Lines:
             if key == gate.key and rounded(at + per) > self._tx.now:
                 self._started[key, per] = (number + starts, at if oldest is None else oldest)
 
-    def room(self, gate: Gate) -> int:
+    def room(self, gate: Limit) -> int:
         """How many more starts the gate allows now."""
-        if isinstance(gate, Running):
+        if isinstance(gate, Cap):
             return gate.limit - self._permits(gate.key)
         if gate.limit is None:
             return 1
@@ -230,9 +230,9 @@ class Lines:
             limit = max(limit, int(gate.ratio * self._starts(gate.of, gate.per)[0]))
         return limit - self._starts(gate.key, gate.per)[0]
 
-    def reopens_in(self, gate: Gate) -> float | None:
+    def reopens_in(self, gate: Limit) -> float | None:
         """Seconds until the oldest start leaves the window; None for a gate of permits."""
-        if isinstance(gate, Running):
+        if isinstance(gate, Cap):
             return None
         oldest = self._starts(gate.key, gate.per)[1]
         return None if oldest is None else rounded(oldest + gate.per) - self._tx.now

@@ -9,16 +9,10 @@ import msgspec
 from mulligan.core.errors import UnknownJobError
 from mulligan.core.job import Attempt, Job
 from mulligan.core.lane import Lane
+from mulligan.core.page import Page, Selection, cursor_number
 from mulligan.core.settings import HISTORY_LIMIT
+from mulligan.core.stats import DelayedStats, LaneStats, Stats
 from mulligan.core.worker import Worker, WorkerView
-from mulligan.stores.contract import (
-    DelayedStats,
-    LaneStats,
-    Page,
-    Selection,
-    Stats,
-    place_after,
-)
 from mulligan.stores.sqlite._sql import as_json, load
 from mulligan.stores.sqlite._transaction import Transaction
 
@@ -81,7 +75,7 @@ def page(
 ) -> Page:
     """Jobs that match, newest first; a text is sought down to the last of so many."""
     wanted = msgspec.structs.asdict(selection) | {
-        "below": TOP if after is None else place_after(after),
+        "below": TOP if after is None else cursor_number(after),
         "floor": -TOP - 1,
         "limit": limit + 1,
         "skip": 0,

@@ -7,26 +7,19 @@ from functools import partial
 from math import inf
 from typing import Any
 
+from mulligan.core.answers import Beat, Claimed
+from mulligan.core.counts import Count, Counts
 from mulligan.core.facts import Facts, QueueSettings
+from mulligan.core.finding import Finding
 from mulligan.core.health import Breaker, Health
-from mulligan.core.job import Attempt, Claim, Enqueued, Job, Lease, NewJob
+from mulligan.core.job import Adopted, Attempt, Claim, Enqueued, Job, Lease, NewJob
 from mulligan.core.lane import Lane
-from mulligan.core.outcome import Done, Outcome
+from mulligan.core.outcome import Done, Outcome, Verdict
+from mulligan.core.page import LOOKS, Page, Selection
 from mulligan.core.plan import ClaimPlan
+from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batches_of
-from mulligan.stores.contract import (
-    LOOKS,
-    Adopted,
-    Beat,
-    Claimed,
-    Count,
-    Page,
-    Selection,
-    Stats,
-    Tallies,
-    Verdict,
-)
 from mulligan.stores.sqlite import _counting as counting
 from mulligan.stores.sqlite import _facts as known
 from mulligan.stores.sqlite import _notes as noting
@@ -126,8 +119,8 @@ class SqliteStore:
     async def leave(self, worker: Worker) -> None:
         await self._runner.run(partial(workers.leave, worker=worker), durable=False)
 
-    async def seize(self, limit: int, worker: Worker) -> list[Claim]:
-        work = partial(workers.seize, limit=limit, worker=worker)
+    async def reclaim(self, limit: int, worker: Worker) -> list[Claim]:
+        work = partial(workers.reclaim, limit=limit, worker=worker)
         claims: list[Claim] = await self._runner.run(work, durable=False)
         return claims
 
@@ -188,9 +181,9 @@ class SqliteStore:
         health = await self._runner.run(partial(counting.count, counts=counts))
         return health
 
-    async def tallies(self) -> Tallies:
-        tallies: Tallies = await self._runner.run(counting.tallies, writes=False)
-        return tallies
+    async def counts(self) -> Counts:
+        counts: Counts = await self._runner.run(counting.counts, writes=False)
+        return counts
 
     async def switch(self, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
         work = partial(counting.switch, queue=queue, region=region, before=before, after=after)
@@ -233,6 +226,9 @@ class SqliteStore:
         )
         page: Page = await self._runner.run(work, writes=False)
         return page
+
+    async def doctor(self) -> list[Finding]:
+        return []
 
     async def stats(self) -> Stats:
         stats: Stats = await self._runner.run(read.stats, writes=False)

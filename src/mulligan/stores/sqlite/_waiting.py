@@ -74,7 +74,7 @@ def sleep(
         wait = (source.waited, source.yields)
         lanes[source.lane] = min(wait, lanes.get(source.lane, wait))
     tx.db.executemany(_ADD_LANE, [(*lane, worker, *wait) for lane, wait in lanes.items()])
-    gates = {gate.key for source in sources(plan) for gate in source.gates}
+    gates = {gate.key for source in sources(plan) for gate in source.limits}
     tx.db.executemany(_ADD_GATE, [(key, worker) for key in gates])
 
 

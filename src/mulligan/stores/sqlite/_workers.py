@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from mulligan.core.answers import Beat
 from mulligan.core.job import Claim, Lease
 from mulligan.core.worker import Worker
-from mulligan.stores.contract import Beat
 from mulligan.stores.sqlite import _waiting as waiting
 from mulligan.stores.sqlite._facts import facts
 from mulligan.stores.sqlite._keys import release
@@ -18,9 +18,9 @@ _LEAVE = load("worker_leave")
 _LIVES = load("worker_lives")
 _ADD_REGION = load("region_add")
 _RUNNING = load("running")
-_NEXT_WORKER = load("seize_worker")
-_SEIZE_ROWS = load("seize_rows")
-_SEIZE_LEASE = load("seize_lease")
+_NEXT_WORKER = load("reclaim_worker")
+_RECLAIM_ROWS = load("reclaim_rows")
+_RECLAIM_LEASE = load("reclaim_lease")
 ALL = -1
 
 
@@ -31,23 +31,23 @@ def beat(tx: Transaction, worker: Worker, holding: Sequence[Lease]) -> Beat:
     running = {Lease(job, token): held for job, token, *held in rows}
     shown = set(holding)
     unknown = {
-        lease: seized
-        for lease, (leased_at, seized) in running.items()
+        lease: reclaimed
+        for lease, (leased_at, reclaimed) in running.items()
         if leased_at + worker.lease < tx.now and lease not in shown
     }
     return Beat(
         [lease for lease in holding if lease not in running],
         facts(tx),
-        [lease for lease, seized in unknown.items() if not seized],
-        seized_by(tx, worker, {lease for lease, seized in unknown.items() if seized}),
+        [lease for lease, reclaimed in unknown.items() if not reclaimed],
+        reclaimed_by(tx, worker, {lease for lease, reclaimed in unknown.items() if reclaimed}),
     )
 
 
-def seized_by(tx: Transaction, worker: Worker, leases: set[Lease]) -> list[Claim]:
-    """What the worker seized under these leases."""
+def reclaimed_by(tx: Transaction, worker: Worker, leases: set[Lease]) -> list[Claim]:
+    """What the worker reclaimed under these leases."""
     if not leases:
         return []
-    rows = tx.db.execute(_SEIZE_ROWS, (worker.id, ALL))
+    rows = tx.db.execute(_RECLAIM_ROWS, (worker.id, ALL))
     claims = [Claim(*fields) for _, _, _, _, *fields in rows]
     held = [replace(claim, token=claim.token - 1) for claim in claims]
     return [claim for claim in held if claim.lease in leases]
@@ -64,7 +64,7 @@ def join(tx: Transaction, worker: Worker, *, anew: bool = False) -> int:
 
 
 def leave(tx: Transaction, worker: Worker) -> None:
-    """Forget the worker; what it holds may be seized."""
+    """Forget the worker; what it holds may be reclaimed."""
     tx.db.execute(_LEAVE, (worker.id,))
     waiting.leave(tx, worker.id)
 
@@ -74,7 +74,7 @@ def lives(tx: Transaction, worker: str) -> bool:
     return tx.db.execute(_LIVES, (worker, tx.now)).fetchone() is not None
 
 
-def seize(tx: Transaction, limit: int, worker: Worker) -> list[Claim]:
+def reclaim(tx: Transaction, limit: int, worker: Worker) -> list[Claim]:
     """Claim the jobs of workers that stopped beating, the longest running first."""
     if not lives(tx, worker.id):
         join(tx, worker, anew=True)
@@ -84,10 +84,10 @@ def seize(tx: Transaction, limit: int, worker: Worker) -> list[Claim]:
     while found := tx.db.execute(_NEXT_WORKER, (holder,)).fetchone():
         holder = found[0]
         if not lives(tx, holder):
-            rows += tx.db.execute(_SEIZE_ROWS, (holder, limit)).fetchall()
+            rows += tx.db.execute(_RECLAIM_ROWS, (holder, limit)).fetchall()
     rows = sorted(rows, key=lambda row: row[:3])[:limit]
     if rows:
         places = as_json([place for _, _, place, *_ in rows])
-        tx.db.execute(_SEIZE_LEASE, (worker.id, tx.now, places))
+        tx.db.execute(_RECLAIM_LEASE, (worker.id, tx.now, places))
         release(tx, [(job, key) for _, _, _, key, job, *_ in rows])
     return [Claim(*fields) for _, _, _, _, *fields in rows]

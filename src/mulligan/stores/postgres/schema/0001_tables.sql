@@ -13,7 +13,7 @@ CREATE SEQUENCE counter;
 
 -- Jobs that have not ended: pending or processing. A pending one that is `held` stands in no lane:
 -- its concurrency key is saturated, or it awaits so many others (`awaits`) that have yet to arrive.
--- A job with `gather` arrives there, at its `gather_place`, when it is done.
+-- A job with `gather` arrives there, at its `gather_index`, when it is done.
 CREATE TABLE job (
     place bigint NOT NULL,
     sequence bigint NOT NULL,
@@ -31,7 +31,7 @@ CREATE TABLE job (
     failures integer NOT NULL DEFAULT 0,
     concurrency_limit integer NOT NULL DEFAULT 1,
     awaits integer NOT NULL DEFAULT 0,
-    gather_place integer NOT NULL DEFAULT 0,
+    gather_index integer NOT NULL DEFAULT 0,
     priority smallint NOT NULL,
     lane_priority smallint NOT NULL,
     delayed boolean NOT NULL DEFAULT false,
@@ -88,7 +88,7 @@ CREATE TABLE ended (
     failures integer NOT NULL,
     concurrency_limit integer NOT NULL,
     awaits integer NOT NULL,
-    gather_place integer NOT NULL,
+    gather_index integer NOT NULL,
     priority smallint NOT NULL,
     lane_priority smallint NOT NULL,
     status text COLLATE "C" NOT NULL,

@@ -15,7 +15,7 @@ DROP INDEX job_lane, job_running, job_unique, job_held, job_expires, ended_prune
 -- handed the job out, and `permits` are what it holds of gates while it is processing. `open_key`
 -- is its unique key until it ends. `dead` is true of failed jobs, NULL of all others. A job with
 -- `awaits` stands in no lane before so many others have arrived; one with `gather` arrives there,
--- at its `gather_place`, when it is done.
+-- at its `gather_index`, when it is done.
 -- Columns of fixed width that are never NULL come first, then `id` and `queue`: an update looks at
 -- the columns that are in indexes, and finds them quickest there.
 CREATE TABLE job (
@@ -28,7 +28,7 @@ CREATE TABLE job (
     snoozes integer NOT NULL DEFAULT 0,
     failures integer NOT NULL DEFAULT 0,
     awaits integer NOT NULL DEFAULT 0,
-    gather_place integer NOT NULL DEFAULT 0,
+    gather_index integer NOT NULL DEFAULT 0,
     concurrency_limit integer NOT NULL DEFAULT 1,
     priority smallint NOT NULL,
     lane_priority smallint NOT NULL,
@@ -134,13 +134,13 @@ SELECT nextval('counter'), coalesce(leased_at, 0), count(*), coalesce(worker, ''
 FROM living WHERE status = 'processing' GROUP BY leased_at, worker;
 INSERT INTO job (
     place, sequence, due, created_at, token, committed, claimed, started_at, last_retry_at,
-    expires_at, retry_count, replay, snoozes, failures, awaits, gather_place, concurrency_limit,
+    expires_at, retry_count, replay, snoozes, failures, awaits, gather_index, concurrency_limit,
     priority, lane_priority, delayed, status, id, queue, scope, region, task, worker_region,
     unique_key, unique_in, open_key, concurrency_key, gather, permits, trail, body)
 SELECT place, CASE WHEN awaits > 0 THEN place ELSE sequence END, due, created_at, token, committed,
        (SELECT c.number FROM claimed c WHERE l.status = 'processing' AND l.id = ANY (c.ids)),
        started_at, last_retry_at, expires_at, retry_count, replay, snoozes, failures, awaits,
-       gather_place, concurrency_limit, priority, lane_priority, delayed, status, id, queue, scope,
+       gather_index, concurrency_limit, priority, lane_priority, delayed, status, id, queue, scope,
        region, task, worker_region, unique_key, unique_in, unique_key, concurrency_key, gather,
        permits, trail, body
 FROM living l;
@@ -154,11 +154,11 @@ SELECT due, CASE WHEN awaits > 0 THEN place ELSE sequence END,
 FROM living WHERE status = 'pending';
 INSERT INTO job (
     place, sequence, due, created_at, token, committed, started_at, last_retry_at, ended_at,
-    expires_at, retry_count, replay, snoozes, failures, awaits, gather_place, concurrency_limit,
+    expires_at, retry_count, replay, snoozes, failures, awaits, gather_index, concurrency_limit,
     priority, lane_priority, dead, status, id, queue, scope, region, task, worker_region,
     unique_key, unique_in, concurrency_key, gather, cancel_reason, trail, body, result)
 SELECT place, sequence, due, created_at, token, committed, started_at, last_retry_at, ended_at,
-       expires_at, retry_count, replay, snoozes, failures, awaits, gather_place, concurrency_limit,
+       expires_at, retry_count, replay, snoozes, failures, awaits, gather_index, concurrency_limit,
        priority, lane_priority, nullif(status = 'failed', false), status, id, queue, scope, region,
        task, worker_region, unique_key, unique_in, concurrency_key, gather, cancel_reason, trail,
        body, result

@@ -12,7 +12,7 @@ CREATE FUNCTION add(
     now bigint, called boolean[], numbers bigint[], ids text[], queues text[], tasks text[],
     bodies bytea[], regions text[], priorities smallint[], delays bigint[], unique_keys text[],
     concurrency_keys text[], concurrency_limits integer[], expire bigint[], unique_ins text[],
-    await integer[], gathers text[], gather_places integer[]
+    await integer[], gathers text[], gather_indexs integer[]
 ) RETURNS text[]
 LANGUAGE plpgsql
 AS $$
@@ -20,7 +20,7 @@ DECLARE
     before text[];
 BEGIN
     IF numbers IS NULL AND unique_keys IS NULL AND concurrency_keys IS NULL AND expire IS NULL
-       AND unique_ins IS NULL AND await IS NULL AND gathers IS NULL AND gather_places IS NULL
+       AND unique_ins IS NULL AND await IS NULL AND gathers IS NULL AND gather_indexs IS NULL
        AND cardinality(queues) = 1 AND cardinality(tasks) = 1 AND cardinality(regions) = 1
        AND cardinality(priorities) = 1 AND cardinality(delays) = 1
        AND cardinality(concurrency_limits) = 1 THEN
@@ -36,20 +36,20 @@ BEGIN
                coalesce(u.delay, delays[1]) AS delay, u.unique_key, u.concurrency_key,
                coalesce(u.concurrency_limit, concurrency_limits[1]) AS concurrency_limit,
                u.expires, u.unique_in, coalesce(u.awaits, 0) AS awaits, u.gather,
-               coalesce(u.gather_place, 0) AS gather_place, coalesce(u.called, false) AS called
+               coalesce(u.gather_index, 0) AS gather_index, coalesce(u.called, false) AS called
         FROM unnest(ids, queues, tasks, bodies, regions, priorities, delays, unique_keys,
                     concurrency_keys, concurrency_limits, expire, unique_ins, await, gathers,
-                    gather_places, called, numbers)
+                    gather_indexs, called, numbers)
           AS u (id, queue, task, body, region, priority, delay, unique_key, concurrency_key,
-                concurrency_limit, expires, unique_in, awaits, gather, gather_place, called,
+                concurrency_limit, expires, unique_in, awaits, gather, gather_index, called,
                 given)
     ), stored AS (
-        INSERT INTO job (place, sequence, due, created_at, token, expires_at, awaits, gather_place,
+        INSERT INTO job (place, sequence, due, created_at, token, expires_at, awaits, gather_index,
                          concurrency_limit, priority, lane_priority, delayed, id, queue, scope,
                          region, task, unique_key, unique_in, open_key, concurrency_key, gather,
                          body)
         SELECT n.number, n.number, now + n.delay, now, first_token(n.number), now + n.expires,
-               n.awaits, n.gather_place, n.concurrency_limit, n.priority, n.priority,
+               n.awaits, n.gather_index, n.concurrency_limit, n.priority, n.priority,
                n.delay > 0, n.id, n.queue, n.region, n.region, n.task, n.unique_key, n.unique_in,
                n.unique_key, n.concurrency_key, n.gather, n.body
         FROM new n
@@ -69,7 +69,7 @@ EXCEPTION WHEN unique_violation THEN
             coalesce(regions[i], regions[1]), coalesce(priorities[i], priorities[1]),
             coalesce(delays[i], delays[1]), unique_keys[i], concurrency_keys[i],
             coalesce(concurrency_limits[i], concurrency_limits[1]), expire[i], unique_ins[i],
-            coalesce(await[i], 0), gathers[i], coalesce(gather_places[i], 0));
+            coalesce(await[i], 0), gathers[i], coalesce(gather_indexs[i], 0));
     END LOOP;
     RETURN before;
 END
@@ -111,7 +111,7 @@ CREATE FUNCTION add_one(
     now bigint, in_called boolean, number bigint, in_id text, in_queue text, in_task text,
     in_body bytea, in_region text, in_priority smallint, in_delay bigint, in_unique_key text,
     in_concurrency_key text, in_concurrency_limit integer, in_expires bigint, in_unique_in text,
-    in_awaits integer, in_gather text, in_gather_place integer
+    in_awaits integer, in_gather text, in_gather_index integer
 ) RETURNS text
 LANGUAGE plpgsql
 AS $$
@@ -128,12 +128,12 @@ BEGIN
         IF first IS NOT NULL THEN
             RETURN first;
         END IF;
-        INSERT INTO job (place, sequence, due, created_at, token, expires_at, awaits, gather_place,
+        INSERT INTO job (place, sequence, due, created_at, token, expires_at, awaits, gather_index,
                          concurrency_limit, priority, lane_priority, delayed, id, queue, scope,
                          region, task, unique_key, unique_in, open_key, concurrency_key, gather,
                          body)
         VALUES (number, number, now + in_delay, now, first_token(number), now + in_expires,
-                in_awaits, in_gather_place, in_concurrency_limit, in_priority, in_priority,
+                in_awaits, in_gather_index, in_concurrency_limit, in_priority, in_priority,
                 in_delay > 0, in_id, in_queue, in_region, in_region, in_task, in_unique_key,
                 in_unique_in, in_unique_key, in_concurrency_key, in_gather, in_body)
         ON CONFLICT DO NOTHING;

@@ -43,7 +43,7 @@ CREATE FUNCTION receive(
     given bigint, ids text[], queues text[], tasks text[], bodies bytea[], regions text[],
     priorities smallint[], delays bigint[], unique_keys text[], concurrency_keys text[],
     concurrency_limits integer[], expire bigint[], unique_ins text[], await integer[],
-    gathers text[], gather_places integer[], OUT before text[], OUT rung boolean
+    gathers text[], gather_indexs integer[], OUT before text[], OUT rung boolean
 )
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET enable_seqscan = off SET enable_hashjoin = off
@@ -56,7 +56,7 @@ DECLARE
 BEGIN
     before := add(now, called, NULL, ids, queues, tasks, bodies, regions, priorities, delays,
                   unique_keys, concurrency_keys, concurrency_limits, expire, unique_ins, await,
-                  gathers, gather_places);
+                  gathers, gather_indexs);
     rung := called IS NOT NULL;
 END
 $$;
@@ -72,14 +72,14 @@ CREATE PROCEDURE accept(
     given bigint, ids text[], queues text[], tasks text[], bodies bytea[], regions text[],
     priorities smallint[], delays bigint[], unique_keys text[], concurrency_keys text[],
     concurrency_limits integer[], expire bigint[], unique_ins text[], await integer[],
-    gathers text[], gather_places integer[], INOUT before text[]
+    gathers text[], gather_indexs integer[], INOUT before text[]
 )
 LANGUAGE plpgsql
 AS $accept$
 DECLARE
     received record := @schema@.receive(
         given, ids, queues, tasks, bodies, regions, priorities, delays, unique_keys,
-        concurrency_keys, concurrency_limits, expire, unique_ins, await, gathers, gather_places);
+        concurrency_keys, concurrency_limits, expire, unique_ins, await, gathers, gather_indexs);
 BEGIN
     before := received.before;
     IF received.rung THEN

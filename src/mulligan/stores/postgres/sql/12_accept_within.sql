@@ -4,7 +4,7 @@ CREATE FUNCTION accept_within(
     given bigint, ids text[], queues text[], tasks text[], bodies bytea[], regions text[],
     priorities smallint[], delays bigint[], unique_keys text[], concurrency_keys text[],
     concurrency_limits integer[], expire bigint[], unique_ins text[], await integer[],
-    gathers text[], gather_places integer[]
+    gathers text[], gather_indexs integer[]
 ) RETURNS text[]
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET enable_seqscan = off SET enable_hashjoin = off
@@ -14,7 +14,7 @@ DECLARE
     now bigint := instant(given);
     before text[] := add(now, NULL, NULL, ids, queues, tasks, bodies, regions, priorities, delays,
                          unique_keys, concurrency_keys, concurrency_limits, expire, unique_ins,
-                         await, gathers, gather_places);
+                         await, gathers, gather_indexs);
 BEGIN
     INSERT INTO incoming (at, many, queues, regions, priorities, delays, awaits, before)
     VALUES (now, cardinality(ids), queues, regions, priorities, delays, await, before);

@@ -65,7 +65,7 @@ BEGIN
     SELECT array_agg(d.concurrency_key ORDER BY d.ord) FILTER (WHERE d.holds),
            array_agg(d.permits ORDER BY d.ord) FILTER (WHERE d.holds),
            array_agg(d.gather ORDER BY d.ord) FILTER (WHERE d.gather IS NOT NULL),
-           array_agg(d.gather_place ORDER BY d.ord) FILTER (WHERE d.gather IS NOT NULL),
+           array_agg(d.gather_index ORDER BY d.ord) FILTER (WHERE d.gather IS NOT NULL),
            array_agg(d.result ORDER BY d.ord) FILTER (WHERE d.gather IS NOT NULL),
            array_agg(d.ord ORDER BY d.ord) FILTER (WHERE d.gather IS NOT NULL)
     INTO keys, freed, gathers, places, results, ords

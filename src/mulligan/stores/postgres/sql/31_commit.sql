@@ -12,7 +12,7 @@ CREATE FUNCTION commit(
     next_queues text[], next_tasks text[], next_bodies bytea[], next_regions text[],
     next_priorities smallint[], next_delays bigint[], next_unique_keys text[],
     next_concurrency_keys text[], next_concurrency_limits integer[], next_expire bigint[],
-    next_unique_ins text[], next_await integer[], next_gathers text[], next_gather_places integer[]
+    next_unique_ins text[], next_await integer[], next_gathers text[], next_gather_indexs integer[]
 ) RETURNS smallint[]
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET enable_seqscan = off SET enable_bitmapscan = off
@@ -48,14 +48,14 @@ BEGIN
            array_agg(l.id ORDER BY l.ord) FILTER (WHERE l.holds),
            array_agg(l.missed ORDER BY l.ord) FILTER (WHERE l.holds),
            array_agg(l.gather ORDER BY l.ord) FILTER (WHERE l.arrives),
-           array_agg(l.gather_place ORDER BY l.ord) FILTER (WHERE l.arrives),
+           array_agg(l.gather_index ORDER BY l.ord) FILTER (WHERE l.arrives),
            array_agg(l.ord ORDER BY l.ord) FILTER (WHERE l.arrives),
            array_agg(l.lane ORDER BY l.ord), array_agg(l.due ORDER BY l.ord)
     INTO kept, rows, handed_out, failed, keys, permits, missing, missed, gathers, places, arrived,
          lanes, dues
     FROM (
         SELECT u.ord, j.id, j.at, j.claimed, j.failures, j.concurrency_key, j.permits, j.gather,
-               j.gather_place, CASE WHEN u.kind = 6 THEN j.gather END AS missed,
+               j.gather_index, CASE WHEN u.kind = 6 THEN j.gather END AS missed,
                u.kind = 1 AND j.gather IS NOT NULL AS arrives,
                coalesce(j.concurrency_key, j.permits) IS NOT NULL
                OR (u.kind = 6 AND j.gather IS NOT NULL) AS holds,
@@ -110,16 +110,16 @@ BEGIN
                array_agg(n.unique_in ORDER BY n.ord) AS unique_ins,
                array_agg(n.awaits ORDER BY n.ord) AS await,
                array_agg(n.gather ORDER BY n.ord) AS gathers,
-               array_agg(n.gather_place ORDER BY n.ord) AS gather_places,
+               array_agg(n.gather_index ORDER BY n.ord) AS gather_indexs,
                array_agg(numbers[n.parent + n.ord] ORDER BY n.ord) AS numbers
         INTO following
         FROM unnest(parents, next_ids, next_queues, next_tasks, next_bodies, next_regions,
                     next_priorities, next_delays, next_unique_keys, next_concurrency_keys,
                     next_concurrency_limits, next_expire, next_unique_ins, next_await,
-                    next_gathers, next_gather_places) WITH ORDINALITY
+                    next_gathers, next_gather_indexs) WITH ORDINALITY
           AS n (parent, id, queue, task, body, region, priority, delay, unique_key,
                 concurrency_key, concurrency_limit, expires, unique_in, awaits, gather,
-                gather_place, ord)
+                gather_index, ord)
         WHERE n.parent = ANY (kept);
         IF following.ids IS NOT NULL THEN
             called := ring_new(now, cardinality(following.ids), following.queues,
@@ -130,7 +130,7 @@ BEGIN
                         following.priorities, following.delays, following.unique_keys,
                         following.concurrency_keys, following.concurrency_limits,
                         following.expire, following.unique_ins, following.await,
-                        following.gathers, following.gather_places);
+                        following.gathers, following.gather_indexs);
         END IF;
     END IF;
     IF keys IS NOT NULL THEN

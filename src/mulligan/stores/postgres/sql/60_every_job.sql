@@ -10,7 +10,7 @@ SELECT j.id, j.queue, j.task, j.region, j.priority, j.status, j.scope, j.lane_pr
        (SELECT c.worker FROM claimed c WHERE j.status = 'processing' AND c.number = j.claimed)
        AS worker,
        j.worker_region, j.started_at, j.last_retry_at, j.ended_at, j.result, j.cancel_reason,
-       j.trail, j.unique_in, j.awaits, j.gather, j.gather_place, j.place, j.failures,
+       j.trail, j.unique_in, j.awaits, j.gather, j.gather_index, j.place, j.failures,
        (SELECT a.failure FROM attempt a WHERE j.failures > 0 AND a.job = j.id
         ORDER BY a.ordinal DESC LIMIT 1) AS last_failure,
        j.dead

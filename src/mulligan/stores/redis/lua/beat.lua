@@ -4,14 +4,14 @@
 --          shown, their ids, their tokens
 -- Result   the facts, the numbers from 0 of the leases that are no longer held; and of those that
 --          the worker holds for longer than its lease time and did not show, id and token of each
---          that it claimed, and for each that it seized what `give_seized` gives
+--          that it claimed, and for each that it reclaimed what `give_reclaimed` gives
 -- include: workers, leases, facts
 
 go_on_when_full()
 local worker, lease, count = ARGV[2], tonumber(ARGV[6]), tonumber(ARGV[7])
 enlist(worker, ARGV[3], ARGV[4], ARGV[5], lease)
 
-local lost, forgotten, seized, shown = {}, {}, {}, {}
+local lost, forgotten, reclaimed, shown = {}, {}, {}, {}
 for at, text in ipairs(read_many(running_key(worker), ARGV, 8, 7 + count)) do
   if text and sub(text, 1, 16) == ARGV[7 + count + at] then
     shown[ARGV[7 + at]] = true
@@ -26,12 +26,12 @@ for at = 1, #held, 2 do
   local id, is_known = held[at], tonumber(lease_held.leased) + lease >= now
   if is_known or shown[id] then
     -- Nothing to be told.
-  elseif lease_held.is_seized then
+  elseif lease_held.is_reclaimed then
     local text = call('HGET', p .. 'jobs', id) or ''
-    give_seized(seized, id, text, lease_held.counts, lease_held, worker)
+    give_reclaimed(reclaimed, id, text, lease_held.counts, lease_held, worker)
   else
     forgotten[#forgotten + 1] = id
     forgotten[#forgotten + 1] = token
   end
 end
-return { facts(), lost, forgotten, seized }
+return { facts(), lost, forgotten, reclaimed }

@@ -115,7 +115,7 @@ local function let_be() end
 local function write(letter, id, lease, at, last)
   local key, result = p .. 'state:' .. id, HAS_RESULT[letter] and values[at]
   local job = lease.is_special and call('HMGET', key, 'unique_key', 'permits', 'concurrency_key',
-    'unique_in', 'gather', 'place')
+    'unique_in', 'gather', 'gather_index')
   if DONE[letter] then
     note_done(id, lease, result)
   else

@@ -11,7 +11,7 @@ local places, seen = {}, {}
 for at = 2, #ARGV, 3 do
   local place = ARGV[at]
   local sum, value = place .. ':' .. ARGV[at + 1], ARGV[at + 2]
-  call('HINCRBYFLOAT', p .. 'tallies', sum, value)
+  call('HINCRBYFLOAT', p .. 'counts', sum, value)
   call('HINCRBYFLOAT', slot, sum, value)
   if not seen[place] then
     seen[place] = true

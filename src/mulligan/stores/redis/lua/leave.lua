@@ -1,4 +1,4 @@
--- Forget a worker; what it still holds may be seized at once.
+-- Forget a worker; what it still holds may be reclaimed at once.
 -- KEYS[1]  prefix
 -- ARGV     now, worker
 -- Result   1

@@ -24,7 +24,7 @@ CREATE TABLE job (
     trail TEXT NOT NULL DEFAULT '',         -- what its last failure left for the next attempt
     created_at REAL NOT NULL,
     started_at REAL,
-    leased_at REAL,                         -- as started_at, but of a seizure too
+    leased_at REAL,                         -- as started_at, but of a reclaim too
     last_retry_at REAL,
     ended_at REAL,
     expires_at REAL,
@@ -36,7 +36,7 @@ CREATE TABLE job (
     concurrency_limit INTEGER NOT NULL DEFAULT 1,
     awaits INTEGER NOT NULL DEFAULT 0,      -- how many have yet to arrive before it may start
     gather TEXT,                            -- the job at which it arrives when it is done
-    gather_place INTEGER NOT NULL DEFAULT 0,
+    gather_index INTEGER NOT NULL DEFAULT 0,
     result TEXT,
     cancel_reason TEXT,
     body TEXT NOT NULL

@@ -37,7 +37,7 @@ CREATE TABLE job (
     concurrency_limit INTEGER NOT NULL DEFAULT 1,
     awaits INTEGER NOT NULL DEFAULT 0,      -- how many have yet to arrive before it may start
     gather TEXT,                            -- the job at which it arrives when it is done
-    gather_place INTEGER NOT NULL DEFAULT 0,
+    gather_index INTEGER NOT NULL DEFAULT 0,
     body BLOB NOT NULL                      -- JSON; never changes
 ) STRICT;
 
@@ -84,7 +84,7 @@ CREATE TABLE running (
     worker_region TEXT,
     token INTEGER NOT NULL,
     started_at REAL,
-    leased_at REAL                          -- as started_at, but of a seizure too
+    leased_at REAL                          -- as started_at, but of a reclaim too
 ) STRICT;
 
 CREATE INDEX running_worker ON running (worker);
@@ -108,7 +108,7 @@ INSERT INTO job (
     place, id, queue, task, region, priority, scope, lane_priority, due, sequence, delayed, token,
     committed, retry_count, replay, snoozes, trail, created_at, started_at, worker_region,
     last_retry_at, expires_at, unique_key, unique_in, key_queue, concurrency_key,
-    concurrency_limit, awaits, gather, gather_place, body
+    concurrency_limit, awaits, gather, gather_index, body
 )
 SELECT
     place, id, queue, task, region, priority, scope, lane_priority, due, sequence, delayed, token,
@@ -118,7 +118,7 @@ SELECT
         WHEN unique_key IS NOT NULL AND status IN ('pending', 'processing')
             THEN coalesce(unique_in, queue)
     END,
-    concurrency_key, concurrency_limit, awaits, gather, gather_place, CAST(body AS BLOB)
+    concurrency_key, concurrency_limit, awaits, gather, gather_index, CAST(body AS BLOB)
 FROM old;
 
 INSERT INTO lane (

@@ -25,7 +25,7 @@ SELECT
         SELECT attempt.type || ': ' || attempt.message FROM attempt
         WHERE attempt.job = job.id ORDER BY attempt.place DESC LIMIT 1
     ) AS last_failure_reason,
-    ended.cancel_reason, job.trail, job.unique_in, job.awaits, job.gather, job.gather_place
+    ended.cancel_reason, job.trail, job.unique_in, job.awaits, job.gather, job.gather_index
 FROM job
 LEFT JOIN running ON running.place = job.place
 LEFT JOIN ended ON ended.place = job.place

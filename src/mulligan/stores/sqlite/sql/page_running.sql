@@ -8,7 +8,7 @@ SELECT
     replay, snoozes, created_at, CASE WHEN :bodies THEN CAST(body AS BLOB) ELSE x'' END,
     unique_key, concurrency_key, concurrency_limit, held, expires_at, worker, worker_region, started_at, last_retry_at, ended_at,
     CASE WHEN :bodies THEN CAST(result AS BLOB) END, last_failure_reason, cancel_reason, trail,
-    unique_in, awaits, gather, gather_place
+    unique_in, awaits, gather, gather_index
 FROM jobs
 WHERE place IN (SELECT place FROM running) AND :status = 'processing'
     AND (:queue IS NULL OR queue = :queue) AND (:region IS NULL OR region = :region)

@@ -1,5 +1,5 @@
 -- ?1 worker
--- gives (id, token, leased_at, 1 if it was seized) of the jobs that it holds, the longest running
+-- gives (id, token, leased_at, 1 if it was reclaimed) of the jobs that it holds, the longest running
 -- first: only the lease of a claim begins with the attempt
 SELECT
     job.id, running.token, running.leased_at, running.leased_at IS NOT running.started_at

@@ -27,7 +27,7 @@ export function recentTable(overview, only = null) {
       number("Back after", (row) => span(row.retry_return_p50)),
       number("Time saved", (row) => (row.time_saved_mean === null ? NOTHING : signed(row.time_saved_mean))),
       number("Dead", (row) => count(row.dead)),
-      number("Seized", (row) => count(row.seized)),
+      number("Reclaimed", (row) => count(row.reclaimed)),
       { title: "Breaker", cell: (row) => badge(breaker(row, overview.now), row.breaker === "open" ? "bad" : "good") },
     ].filter(Boolean),
   });

@@ -30,7 +30,7 @@ local function note_state(id, lane, due, delayed, more)
   note('concurrency_limit', more.concurrency_limit)
   note('expires_at', expires_at and number_text(expires_at), 'e')
   note('gather', more.gather, 'g')
-  note('place', more.place)
+  note('gather_index', more.gather_index)
   if more.awaits then
     note('awaits', more.awaits)
     note('lane', lane)

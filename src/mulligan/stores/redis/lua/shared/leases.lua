@@ -22,7 +22,7 @@ local function read_common(common)
     lease.used = match(lease.counts, '^%d+')
     lease.ran = lease.started .. ' ' .. lease.region
     -- Only the lease of a claim begins with the attempt.
-    lease.is_seized = lease.leased ~= lease.started
+    lease.is_reclaimed = lease.leased ~= lease.started
     lease.has_state = find(lease.flags, 'h', 1, true) ~= nil
     lease.is_retry = find(lease.flags, 'r', 1, true) ~= nil
     lease.is_special = find(lease.flags, 's', 1, true) ~= nil
@@ -41,9 +41,9 @@ local function token_of(text, used)
   return place_text((tonumber(sub(text, 1, 16)) or 0) + used - 1)
 end
 
--- Add to a result what is to be known of a job that was seized: id, lane, its text, due or '',
+-- Add to a result what is to be known of a job that was reclaimed: id, lane, its text, due or '',
 -- counts, trail or '', and worker, region and start of the attempt that was lost.
-local function give_seized(result, id, text, counts, lease, holder)
+local function give_reclaimed(result, id, text, counts, lease, holder)
   local at, state = #result, call('HMGET', p .. 'state:' .. id, 'due', 'trail')
   result[at + 1], result[at + 2], result[at + 3] = id, lease.lane, text
   result[at + 4], result[at + 5], result[at + 6] = state[1] or '', counts, state[2] or ''

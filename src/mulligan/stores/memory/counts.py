@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from mulligan.core.counts import Count, Counts
 from mulligan.core.health import CLOSED, SLOT, WINDOW, Breaker, Health, first_slot
-from mulligan.stores.contract import Count, Tallies
 
 Key = tuple[str, str, str]
 Place = tuple[str, str]
@@ -42,14 +42,14 @@ class Counted:
         for start in [start for start in self._slots if start < now - WINDOW]:
             del self._slots[start]
 
-    def tallies(self, now: float) -> Tallies:
+    def counts(self, now: float) -> Counts:
         """All of it."""
         recent: dict[Key, float] = defaultdict(float)
         for slot in self._since(now - WINDOW):
             for (queue, region), sums in slot.items():
                 for name, value in sums.items():
                     recent[queue, region, name] += value
-        return Tallies(dict(self._ever), dict(recent))
+        return Counts(dict(self._ever), dict(recent))
 
     def health(self, queue: str, region: str, now: float) -> Health:
         """How attempts went lately."""

@@ -4,8 +4,8 @@ import asyncio
 
 from msgspec.structs import replace
 
+from mulligan.core.counts import Count
 from mulligan.core.health import CLOSED, SLOT, WINDOW, Breaker, Health
-from mulligan.stores.contract import Count
 from tests.contract.making import ANN, BOB, FRESH, claim, group, in_turn
 from tests.contract.sleeping import woken
 
@@ -17,17 +17,17 @@ def count(name: str, value: float = 1, queue: str = "q", region: str = "US") -> 
 
 
 async def test_nothing_is_counted_in_a_new_store(store):
-    tallies = await store.tallies()
-    assert (tallies.ever, tallies.recent) == ({}, {})
+    counts = await store.counts()
+    assert (counts.ever, counts.recent) == ({}, {})
     assert (await store.facts()).health == {}
 
 
 async def test_counts_add_up_by_queue_region_and_name(store):
     await store.count([count("started", 2), count("started", 3), count("started", 1, region="EU")])
     await store.count([count("started", 4), count("wait seconds", 0.25), count("x", 1, "other")])
-    tallies = await store.tallies()
-    assert tallies.ever == tallies.recent
-    assert tallies.ever == {
+    counts = await store.counts()
+    assert counts.ever == counts.recent
+    assert counts.ever == {
         ("q", "US", "started"): 9,
         ("q", "EU", "started"): 1,
         ("q", "US", "wait seconds"): 0.25,
@@ -39,15 +39,15 @@ async def test_what_is_older_than_a_minute_is_not_recent(store, clock):
     await store.count([count("started")])
     clock.advance(WINDOW - SLOT)
     await store.count([count("started")])
-    assert (await store.tallies()).recent == {("q", "US", "started"): 2}
+    assert (await store.counts()).recent == {("q", "US", "started"): 2}
     clock.advance(2 * SLOT)
-    tallies = await store.tallies()
-    assert (tallies.ever, tallies.recent) == (
+    counts = await store.counts()
+    assert (counts.ever, counts.recent) == (
         {("q", "US", "started"): 2},
         {("q", "US", "started"): 1},
     )
     await store.prune(0, 100)
-    assert (await store.tallies()) == tallies
+    assert (await store.counts()) == counts
 
 
 async def test_counting_says_how_the_region_is(store):
@@ -145,4 +145,4 @@ async def test_facts_tell_which_queues_a_region_serves(store):
 
 async def test_many_counts_are_taken_at_once(store):
     await store.count([count("started", 1, f"q{n}") for n in range(1000)])
-    assert sum((await store.tallies()).ever.values()) == 1000
+    assert sum((await store.counts()).ever.values()) == 1000

@@ -1,7 +1,7 @@
--- seize(given, worker, limit): claim jobs whose worker stopped beating or is unknown, the longest
+-- reclaim(given, worker, limit): claim jobs whose worker stopped beating or is unknown, the longest
 -- running first. Result: the claims as they were, with the new token. Of workers that waited and
 -- stopped beating, what they knew of their lanes is told to others.
-CREATE FUNCTION seize(given bigint, self jsonb, most integer)
+CREATE FUNCTION reclaim(given bigint, self jsonb, most integer)
 RETURNS TABLE (
     id text, token bigint, queue text, task text, body bytea, region text, priority smallint,
     scope text, lane_priority smallint, due bigint, retry_count integer, replay integer,
@@ -11,7 +11,7 @@ LANGUAGE plpgsql
 SET search_path FROM CURRENT SET enable_seqscan = off SET jit = off
 AS $$
 #variable_conflict use_column
-<<seizing>>
+<<reclaiming>>
 DECLARE
     now bigint := instant(given);
     gone bigint[];            -- claims of workers that are gone
@@ -57,11 +57,11 @@ BEGIN
     END IF;
     number := nextval('counter');
     INSERT INTO claimed (number, claimed_at, open, worker, ids)
-    VALUES (seizing.number, now, cardinality(ids), self ->> 'id', ids);
+    VALUES (reclaiming.number, now, cardinality(ids), self ->> 'id', ids);
     RETURN QUERY
     WITH lost AS (
-        UPDATE job j SET token = j.token + 1, claimed = seizing.number, permits = NULL
-        FROM unnest(seizing.ids, numbers) WITH ORDINALITY AS u (id, number, ord)
+        UPDATE job j SET token = j.token + 1, claimed = reclaiming.number, permits = NULL
+        FROM unnest(reclaiming.ids, numbers) WITH ORDINALITY AS u (id, number, ord)
         JOIN claimed c ON c.number = u.number
         WHERE j.id = u.id
         RETURNING u.ord, c.worker AS loser, j.*
@@ -80,9 +80,9 @@ BEGIN
 END
 $$;
 
--- seized(ids): those of these jobs that a reaper holds, as `seize` gave them. Only the lease of a
+-- reclaimed(ids): those of these jobs that a reaper holds, as `reclaim` gave them. Only the lease of a
 -- claim begins with the attempt.
-CREATE FUNCTION seized(ids text[])
+CREATE FUNCTION reclaimed(ids text[])
 RETURNS TABLE (
     id text, token bigint, queue text, task text, body bytea, region text, priority smallint,
     scope text, lane_priority smallint, due bigint, retry_count integer, replay integer,
@@ -93,5 +93,5 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT SET enable_seqscan = off AS $$
            j.due, j.retry_count, j.replay, j.snoozes, c.worker,
            coalesce(j.worker_region, j.region), j.started_at, j.trail
     FROM job j JOIN claimed c ON c.number = j.claimed
-    WHERE j.id = ANY (seized.ids) AND j.status = 'processing' AND c.claimed_at <> j.started_at
+    WHERE j.id = ANY (reclaimed.ids) AND j.status = 'processing' AND c.claimed_at <> j.started_at
 $$;

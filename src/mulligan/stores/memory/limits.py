@@ -3,10 +3,10 @@
 from collections import defaultdict, deque
 
 from mulligan.core.durations import rounded
-from mulligan.core.plan import Gate, Rate, Running
+from mulligan.core.plan import Cap, Limit, Rate
 
 
-class Gates:
+class Limits:
     """Who holds which permit, and how many starts were counted when."""
 
     def __init__(self) -> None:
@@ -25,9 +25,9 @@ class Gates:
         """Take the job's permit back."""
         self._holders[key].discard(job)
 
-    def room(self, gate: Gate, now: float) -> int:
+    def room(self, gate: Limit, now: float) -> int:
         """How many more starts the gate allows now."""
-        if isinstance(gate, Running):
+        if isinstance(gate, Cap):
             return gate.limit - self.held(gate.key)
         if gate.limit is None:
             return 1
@@ -36,9 +36,9 @@ class Gates:
             limit = max(limit, int(gate.ratio * self._started(gate.of, gate.per, now)))
         return limit - self._started(gate.key, gate.per, now)
 
-    def reopens_in(self, gate: Gate, now: float) -> float | None:
+    def reopens_in(self, gate: Limit, now: float) -> float | None:
         """Seconds until a closed gate opens by itself."""
-        if isinstance(gate, Running):
+        if isinstance(gate, Cap):
             return None
         return rounded(self._starts[gate.key][0][0] + gate.per) - now
 

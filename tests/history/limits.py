@@ -13,20 +13,20 @@ from tests.history.events import (
     Configure,
     Fault,
     Operate,
-    Seize,
+    Reclaim,
     Taken,
     latest,
 )
 from tests.history.invariant import Ended, Invariant, Operated, Took
 
 
-class GatesHold(Invariant):
+class LimitsHold(Invariant):
     """Of one cap or concurrency key, no more jobs run at a time than it allows.
 
     A job surely holds its permit from when its claim was answered until its end is sent.
     """
 
-    about = (Commit, Operate, Seize)
+    about = (Commit, Operate, Reclaim)
 
     def __init__(self, book: Book) -> None:
         super().__init__(book)
@@ -35,10 +35,10 @@ class GatesHold(Invariant):
         self._limits: dict[str, int] = {}
 
     def took(self, step: Took) -> None:
-        """A claim takes permits, and a seizure gives them back."""
+        """A claim takes permits, and a reclaim gives them back."""
         taken, job, event = step.taken, step.job, step.event
         self._free(taken.job, event)
-        if job is None or isinstance(event, Seize):
+        if job is None or isinstance(event, Reclaim):
             return
         policy = self.book.queue(taken.lane.queue).policy
         keys: list[tuple[str, int]] = []
@@ -73,7 +73,7 @@ class GatesHold(Invariant):
                 case Operate():
                     for job in event.jobs:
                         self._free(job, event)
-                case Seize():
+                case Reclaim():
                     for job in list(self._held):
                         self._free(job, event)
 

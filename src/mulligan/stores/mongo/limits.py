@@ -1,4 +1,4 @@
-"""Gates: one document a key, with its permits and its counted starts.
+"""Limits: one document a key, with its permits and its counted starts.
 
 A permit is a word of the claim's stamp and the job. It is charged before its job is claimed and
 taken back after, so that a crash between leaves a permit too many, never one too few; the sweep
@@ -18,7 +18,7 @@ from mulligan.stores.mongo.documents import permits_of
 from mulligan.stores.mongo.snapshot import GateState, Taken, Trial, closes, counted_at
 from mulligan.stores.mongo.times import SECOND
 
-# Gates of which someone has a permit.
+# Limits of which someone has a permit.
 HELD = {"holders.0": {"$exists": True}}
 # Long enough for any claim to get from its permits to its jobs, shorter than a lease.
 GRACE = 5 * SECOND
@@ -35,7 +35,7 @@ async def read(base: Base, keys: Sequence[str]) -> dict[str, GateState]:
     """The gates as they are; one that was never passed is empty."""
     states = {key: GateState(0, [], 0) for key in keys}
     if keys:
-        for doc in await rows(base.gates.find({"_id": {"$in": list(keys)}})):
+        for doc in await rows(base.limits.find({"_id": {"$in": list(keys)}})):
             starts = [(each["at"], each["n"]) for each in doc.get("starts", ()) if each["n"] > 0]
             states[doc["_id"]] = GateState(
                 len(doc.get("holders", ())), sorted(starts), doc.get("version", 0)
@@ -50,13 +50,13 @@ async def charge(base: Base, trial: Trial, stamp: str) -> set[str]:
     for taken in trial.taken:
         for key in taken.permits:
             holders[key].append(permit_of(stamp, taken.candidate.job))
-        rates.update({gate.key: gate for gate in taken.gates if isinstance(gate, Rate)})
+        rates.update({gate.key: gate for gate in taken.limits if isinstance(gate, Rate)})
     keys = sorted({*holders, *rates})
     if not keys:
         return set()
     statements = []
     for key in keys:
-        version = trial.snapshot.gates[key].version
+        version = trial.snapshot.limits[key].version
         fields: Doc = {"version": version + 1}
         if key in rates:
             fields["starts"] = kept_starts(trial, rates[key])
@@ -65,7 +65,7 @@ async def charge(base: Base, trial: Trial, stamp: str) -> set[str]:
             update["$push"] = {"holders": {"$each": holders[key]}}
         # Where the version differs the upsert hits the key that is there, and says so.
         statements.append(UpdateOne({"_id": key, "version": version}, update, upsert=True))
-    return {keys[at] for at in (await write(base.gates, statements)).refused}
+    return {keys[at] for at in (await write(base.limits, statements)).refused}
 
 
 def kept_starts(trial: Trial, gate: Rate) -> list[Doc]:
@@ -83,13 +83,13 @@ async def give_up(
     for taken in lost:
         word = permit_of(stamp, taken.candidate.job)
         pulls += [(key, word) for key in taken.permits if key not in contested]
-        for gate in taken.gates:
+        for gate in taken.limits:
             if isinstance(gate, Rate) and gate.key not in contested:
                 uncounted[gate.key, counted_at(gate, now)] += 1
     await free(base, pulls)
     for (key, at), n in uncounted.items():
         # The version too: a charge writes all starts anew, and must not have read these.
-        await base.gates.update_one(
+        await base.limits.update_one(
             {"_id": key},
             {"$inc": {"starts.$[s].n": -n, "version": 1}},
             array_filters=[{"s.at": at}],
@@ -103,7 +103,7 @@ async def free(base: Base, permits: Sequence[tuple[str, str]]) -> None:
         by_key[key].append(word)
     if by_key:
         await write(
-            base.gates, [UpdateOne({"_id": key}, pulled(by_key[key])) for key in sorted(by_key)]
+            base.limits, [UpdateOne({"_id": key}, pulled(by_key[key])) for key in sorted(by_key)]
         )
 
 
@@ -115,7 +115,7 @@ def pulled(words: list[str]) -> Doc:
 async def doomed(base: Base, keys: Iterable[str], words: set[str]) -> bool:
     """Whether a sweep took one of these permits for a dead one while its job was being claimed."""
     query = {"_id": {"$in": sorted(keys)}}
-    for doc in await rows(base.gates.find(query, {"holders": 1, "doomed": 1})):
+    for doc in await rows(base.limits.find(query, {"holders": 1, "doomed": 1})):
         if words & set(doc.get("doomed", ())):
             return True
     return False
@@ -128,20 +128,22 @@ async def sweep(base: Base, now: int) -> set[str]:
     the job: whichever comes second sees the other, so a permit in use is never freed.
     """
     freed: set[str] = set()
-    for doc in await rows(base.gates.find(HELD)):
+    for doc in await rows(base.limits.find(HELD)):
         key = doc["_id"]
         words = {word for word in doc["holders"] if stamped_at(word) <= now - GRACE}
         idle = sorted(words - await in_use(base, key, words))
         if not idle:
             continue
-        await base.gates.update_one({"_id": key}, {"$addToSet": {"doomed": {"$each": idle}}})
+        await base.limits.update_one({"_id": key}, {"$addToSet": {"doomed": {"$each": idle}}})
         alive = await in_use(base, key, set(idle))
         dead = [word for word in idle if word not in alive]
         if dead:
-            await base.gates.update_one({"_id": key}, pulled(dead))
+            await base.limits.update_one({"_id": key}, pulled(dead))
             freed.add(key)
         if alive:
-            await base.gates.update_one({"_id": key}, {"$pull": {"doomed": {"$in": sorted(alive)}}})
+            await base.limits.update_one(
+                {"_id": key}, {"$pull": {"doomed": {"$in": sorted(alive)}}}
+            )
     return freed
 
 

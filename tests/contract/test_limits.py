@@ -1,4 +1,4 @@
-"""Gates: how many may run at a time, and how many may start in a window, store-wide."""
+"""Limits: how many may run at a time, and how many may start in a window, store-wide."""
 
 import pytest
 from msgspec.structs import replace
@@ -8,7 +8,7 @@ from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Capped, RetryFirst
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Cancelled, Later, Returned
-from mulligan.core.plan import Rate, Running
+from mulligan.core.plan import Cap, Rate
 from tests.contract.making import (
     ANN,
     BOB,
@@ -32,8 +32,8 @@ from tests.contract.making import (
     walk,
 )
 
-TWO = source(FRESH, Running("two", 2))
-ONE = source(FRESH, Running("one", 1))
+TWO = source(FRESH, Cap("two", 2))
+ONE = source(FRESH, Cap("one", 1))
 
 
 async def test_no_more_run_than_the_gate_allows(store):
@@ -87,40 +87,40 @@ async def test_a_cancelled_job_frees_its_permit(store):
     assert names(await claim(store, ONE)) == ["b"]
 
 
-async def test_a_seized_job_frees_its_permit(store, clock):
+async def test_a_reclaimed_job_frees_its_permit(store, clock):
     await store.enqueue(jobs("a", "b"))
     await start(store, ONE)
     clock.advance(ANN.lease)
     assert names(await claim(store, ONE, worker=BOB)) == []
-    [seized] = await store.seize(10, REAPER)
+    [reclaimed] = await store.reclaim(10, REAPER)
     assert names(await claim(store, ONE, worker=BOB)) == ["b"]
-    await store.commit([again(seized)])
+    await store.commit([again(reclaimed)])
     assert names(await claim(store, ONE, worker=BOB)) == []
 
 
-async def test_after_a_seized_job_is_committed_its_permit_is_free_once(store, clock):
+async def test_after_a_reclaimed_job_is_committed_its_permit_is_free_once(store, clock):
     await store.enqueue(jobs("a", "b", "c"))
     await start(store, ONE)
     clock.advance(ANN.lease)
-    [seized] = await store.seize(10, REAPER)
-    await store.commit([dead(seized)])
+    [reclaimed] = await store.reclaim(10, REAPER)
+    await store.commit([dead(reclaimed)])
     assert names(await claim(store, ONE, demand=5, worker=BOB)) == ["b"]
 
 
 async def test_one_key_is_one_gate_whatever_lanes_it_stands_before(store):
     mail = Lane("mail", "default", 0)
     await store.enqueue([job("a"), job("m", queue="mail")])
-    gate = Running("shared", 1)
-    assert names(await claim(store, source(FRESH, gate), source(mail, gate), demand=5)) == ["a"]
-    assert names(await claim(store, source(mail, gate))) == []
+    limit = Cap("shared", 1)
+    assert names(await claim(store, source(FRESH, limit), source(mail, limit), demand=5)) == ["a"]
+    assert names(await claim(store, source(mail, limit))) == []
 
 
 async def test_a_closed_gate_does_not_hold_back_the_sources_beside_it(store):
     taken = await begin(store, *jobs("r1", "r2"))
     await store.commit([again(each) for each in taken])
     await store.enqueue(jobs("f1", "f2"))
-    gated = source(RETRY, Running("cap", 1))
-    claimed = await claim(store, gated, FRESH, demand=4)
+    limited = source(RETRY, Cap("cap", 1))
+    claimed = await claim(store, limited, FRESH, demand=4)
     assert names(claimed) == ["r1", "f1", "f2"]
     assert (claimed.left, claimed.again_in) == ((False,), None)
 
@@ -129,16 +129,16 @@ async def test_a_closed_gate_does_not_hold_back_the_next_tier(store):
     taken = await begin(store, *jobs("r1", "r2"))
     await store.commit([again(each) for each in taken])
     await store.enqueue(jobs("f1"))
-    plan = in_turn(3, group(source(RETRY, Running("cap", 1)), FRESH))
+    plan = in_turn(3, group(source(RETRY, Cap("cap", 1)), FRESH))
     assert names(await walk(store, plan)) == ["r1", "f1"]
 
 
 async def test_every_gate_of_a_source_must_be_open_and_all_are_charged(store):
-    both = source(FRESH, Running("wide", 5), Running("narrow", 1))
+    both = source(FRESH, Cap("wide", 5), Cap("narrow", 1))
     await store.enqueue(jobs("a", "b", "c"))
     first = await start(store, both)
     assert names(await claim(store, both)) == []
-    wide = source(FRESH, Running("wide", 2))
+    wide = source(FRESH, Cap("wide", 2))
     assert names(await claim(store, wide, demand=5)) == ["b"]
     await store.commit([done(first)])
     assert names(await claim(store, both, demand=5)) == ["c"]
@@ -147,7 +147,7 @@ async def test_every_gate_of_a_source_must_be_open_and_all_are_charged(store):
 async def test_a_lowered_limit_closes_the_gate_until_enough_have_ended(store):
     await store.enqueue(jobs("a", "b", "c"))
     claimed = await claim(store, TWO, demand=2)
-    narrow = source(FRESH, Running("two", 1))
+    narrow = source(FRESH, Cap("two", 1))
     await store.commit([done(claimed.claims[0])])
     assert names(await claim(store, narrow)) == []
     await store.commit([done(claimed.claims[1])])
@@ -286,6 +286,6 @@ async def test_merged_sources_behind_different_gates_keep_their_order(store):
     eu, us = Lane("default", "EU", 0), Lane("default", "US", 0)
     mixed = [job(f"{region}{n}", region=region) for n in range(3) for region in ("EU", "US")]
     await store.enqueue(mixed)
-    tier = one_tier(source(eu, Running("eu", 2)), source(us, Running("us", 1)))
+    tier = one_tier(source(eu, Cap("eu", 2)), source(us, Cap("us", 1)))
     claimed = await walk(store, in_turn(6, group(tier)))
     assert names(claimed) == ["EU0", "US0", "EU1"]

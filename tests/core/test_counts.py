@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from mulligan.core.counts import BOUNDS, as_probe, at_end, at_start, bucket
 from mulligan.core.decide import SNOOZE_LIMIT, decide
 from mulligan.core.facts import Facts
 from mulligan.core.flow import Flow
@@ -11,7 +12,6 @@ from mulligan.core.job import encode
 from mulligan.core.lane import Priority
 from mulligan.core.outcome import Drained, Failed, Lost, Result, Snoozed, Succeeded
 from mulligan.core.stage import Stage
-from mulligan.core.tallying import BOUNDS, as_probe, at_end, at_start, bucket
 from mulligan.core.trail import Trail
 from tests.core.test_decide import EXACT, claimed
 
@@ -37,8 +37,8 @@ def counted(result: Result, retry_count: int = 0, **changes: object) -> tuple[st
         (FAIL, 0, ("excused", "dead")),
         (REFUSED, 0, ("excused",)),
         (REFUSED, 3, ("excused", "retry-failed", "dead")),
-        (Lost(), 0, ("failed", "lost", "seized")),
-        (Lost(), 3, ("failed", "retry-failed", "lost", "seized", "dead")),
+        (Lost(), 0, ("failed", "lost", "reclaimed")),
+        (Lost(), 3, ("failed", "retry-failed", "lost", "reclaimed", "dead")),
         (Snoozed(5), 0, ()),
         (Drained(), 0, ()),
     ],

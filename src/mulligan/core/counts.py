@@ -3,6 +3,9 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 from math import inf
+from typing import NamedTuple
+
+from msgspec import Struct
 
 from mulligan.core.decide import blames_region
 from mulligan.core.facts import Facts
@@ -19,7 +22,7 @@ LOST = "lost"
 RETRY_SUCCEEDED = "retry-succeeded"
 RETRY_FAILED = "retry-failed"
 ELSEWHERE = "retry-elsewhere"
-SEIZED = "seized"
+RECLAIMED = "reclaimed"
 STALE = "stale"
 DEAD = "dead"
 SAVED = "saved"
@@ -36,6 +39,22 @@ RETRY_SUCCESS = (SUCCEEDED, RETRY_SUCCEEDED)
 
 # Upper bounds in seconds of the buckets that waits are counted in.
 BOUNDS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, inf)
+
+
+class Count(NamedTuple):
+    """So much more of something that is counted by queue and region."""
+
+    queue: str
+    region: str
+    name: str
+    value: float
+
+
+class Counts(Struct, frozen=True):
+    """What was counted, by queue, region and name: ever, and in the last minute."""
+
+    ever: dict[tuple[str, str, str], float]
+    recent: dict[tuple[str, str, str], float]
 
 
 def bucket(seconds: float) -> str:
@@ -71,7 +90,7 @@ def at_end(claim: Claim, result: Result, outcome: Outcome) -> tuple[str, ...]:
             somewhere = claim.worker_region != ANYWHERE
             names = [FAILED if somewhere and blames_region(result) else EXCUSED]
             names += [RETRY_FAILED] if claim.retry_count else []
-            names += [LOST, SEIZED] if isinstance(result, Lost) else []
+            names += [LOST, RECLAIMED] if isinstance(result, Lost) else []
             names += [DEAD] if isinstance(outcome, Dead) else []
             return tuple(names)
         case _:

@@ -1,7 +1,7 @@
 -- Claim jobs whose worker stopped beating or is unknown, the longest running first.
 -- KEYS[1]  prefix
 -- ARGV     now, worker, worker as JSON, region, what it serves, lease seconds, limit
--- Result   for each job what `give_seized` gives
+-- Result   for each job what `give_reclaimed` gives
 -- include: permits, workers, leases, heads
 
 go_on_when_full()
@@ -43,7 +43,7 @@ for at = 1, math.min(limit, #lost) do
   call('HDEL', running_key(holder), id)
   call('HSET', running_key(worker), id, token_of(text, used) .. '\t'
     .. common_text(counts, lease.flags, stamp, lease.started, lease.region, lease.lane))
-  give_seized(result, id, text, counts, lease, holder)
+  give_reclaimed(result, id, text, counts, lease, holder)
   if lease.is_special then
     local job = call('HMGET', p .. 'state:' .. id, 'permits', 'concurrency_key')
     release(id, job[1], job[2])

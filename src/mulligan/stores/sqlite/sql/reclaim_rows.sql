@@ -1,6 +1,6 @@
 -- ?1 worker, ?2 limit
 -- gives the jobs it holds, the longest running first: started_at, sequence, place,
--- concurrency_key, then the fields of Claim with the token that the seizure will give
+-- concurrency_key, then the fields of Claim with the token that the reclaim will give
 SELECT
     running.started_at, job.sequence, job.place, job.concurrency_key,
     job.id, running.token + 1, job.queue, job.task, CAST(job.body AS BLOB), job.region,

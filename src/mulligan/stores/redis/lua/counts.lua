@@ -4,6 +4,6 @@
 -- Result   the sums since ever, and those of each slot that is recent
 -- include: counting
 
-local sums = { call('HGETALL', p .. 'tallies') }
+local sums = { call('HGETALL', p .. 'counts') }
 for _, start in ipairs(recent_slots()) do sums[#sums + 1] = call('HGETALL', slot_key(start)) end
 return sums

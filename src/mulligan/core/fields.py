@@ -1,0 +1,101 @@
+"""What a job is: each of its fields, once.
+
+The structs of `core/job.py`, the columns of every store, the API's shapes and `copy` carry these
+fields; tests hold them to this table. A new field is a line here.
+"""
+
+from enum import Flag, auto
+from typing import Any, Literal
+
+from msgspec import UNSET, Struct
+
+# A time is in seconds since 1970 by the store's clock; seconds are a duration.
+Kind = Literal["text", "integer", "flag", "bytes", "time", "seconds"]
+
+
+class Carrier(Flag):
+    """The structs that carry a field."""
+
+    NEW_JOB = auto()
+    CLAIM = auto()
+    JOB = auto()
+
+
+NEW_JOB, CLAIM, JOB = Carrier.NEW_JOB, Carrier.CLAIM, Carrier.JOB
+ALL = NEW_JOB | CLAIM | JOB
+
+
+class Field(Struct, frozen=True):
+    """A field of a job; its default is UNSET where it must be said.
+
+    One that `changes` is written again after the job was enqueued.
+    """
+
+    name: str
+    kind: Kind
+    carriers: Carrier
+    default: Any = UNSET
+    changes: bool = False
+
+    @property
+    def is_option(self) -> bool:
+        """Whether a new job may leave it out, and most do: stores write nothing then."""
+        return NEW_JOB in self.carriers and self.name in OPTIONS
+
+
+# What only some new jobs say.
+OPTIONS = (
+    *("unique_key", "concurrency_key", "concurrency_limit", "expires", "unique_in"),
+    *("awaits", "gather", "gather_index"),
+)
+
+FIELDS = (
+    Field("id", "text", ALL),
+    Field("queue", "text", ALL),
+    Field("task", "text", ALL),
+    Field("body", "bytes", ALL),
+    Field("region", "text", ALL, "*"),
+    Field("priority", "integer", ALL, 0),
+    Field("delay", "seconds", NEW_JOB, 0.0),
+    Field("unique_key", "text", NEW_JOB | JOB, None),
+    Field("concurrency_key", "text", NEW_JOB | JOB, None, changes=True),
+    Field("concurrency_limit", "integer", NEW_JOB | JOB, 1, changes=True),
+    Field("expires", "seconds", NEW_JOB, None),
+    Field("unique_in", "text", NEW_JOB | JOB, None),
+    Field("awaits", "integer", NEW_JOB | JOB, 0, changes=True),
+    Field("gather", "text", NEW_JOB | JOB, None),
+    Field("gather_index", "integer", NEW_JOB | JOB, 0),
+    # Where it stands.
+    Field("status", "text", JOB, changes=True),
+    Field("scope", "text", CLAIM | JOB, changes=True),
+    Field("lane_priority", "integer", CLAIM | JOB, changes=True),
+    Field("due", "time", CLAIM | JOB, changes=True),
+    Field("sequence", "integer", JOB, changes=True),
+    Field("held", "flag", JOB, default=False, changes=True),
+    # What has become of it so far.
+    Field("token", "integer", CLAIM | JOB, changes=True),
+    Field("retry_count", "integer", CLAIM | JOB, changes=True),
+    Field("replay", "integer", CLAIM | JOB, changes=True),
+    Field("snoozes", "integer", CLAIM | JOB, changes=True),
+    Field("worker", "text", CLAIM | JOB, None, changes=True),
+    Field("worker_region", "text", CLAIM | JOB, None, changes=True),
+    Field("trail", "text", CLAIM | JOB, "", changes=True),
+    Field("created_at", "time", JOB),
+    Field("expires_at", "time", JOB, None),
+    Field("started_at", "time", CLAIM | JOB, None, changes=True),
+    Field("last_retry_at", "time", JOB, None, changes=True),
+    Field("ended_at", "time", JOB, None, changes=True),
+    Field("result", "bytes", JOB, None, changes=True),
+    Field("last_failure_reason", "text", JOB, None, changes=True),
+    Field("cancel_reason", "text", JOB, None, changes=True),
+)
+
+
+def fields_of(carrier: Carrier) -> tuple[Field, ...]:
+    """The fields that a struct carries."""
+    return tuple(field for field in FIELDS if carrier in field.carriers)
+
+
+def names_of(carrier: Carrier, kind: Kind | None = None) -> tuple[str, ...]:
+    """Their names; with a kind, of those alone that are of it."""
+    return tuple(field.name for field in fields_of(carrier) if kind in (None, field.kind))

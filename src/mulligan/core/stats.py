@@ -1,0 +1,42 @@
+"""A store at one instant, in numbers."""
+
+from msgspec import Struct
+
+from mulligan.core.job import Status
+from mulligan.core.lane import Lane
+from mulligan.core.worker import WorkerView
+
+
+class LaneStats(Struct, frozen=True):
+    """A lane that is not empty: jobs that could start now, jobs still to fall due."""
+
+    lane: Lane
+    ready: int
+    delayed: int
+    oldest_due: float
+
+
+class DelayedStats(Struct, frozen=True):
+    """The delayed set of a queue: all that was put off and has not started since.
+
+    `ready_in_hour` counts `ready_now` too.
+    """
+
+    total: int = 0
+    ready_now: int = 0
+    ready_in_hour: int = 0
+
+
+class Stats(Struct, frozen=True):
+    """A store at one instant. Only lanes, queues and regions with something in them appear.
+
+    `gathering` are jobs, by queue, that stand in no lane because others have yet to arrive.
+    """
+
+    now: float
+    lanes: list[LaneStats]
+    running: dict[tuple[str, str], int]
+    ended: dict[tuple[str, Status], int]
+    delayed: dict[str, DelayedStats]
+    workers: list[WorkerView]
+    gathering: dict[str, int] = {}
