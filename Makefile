@@ -10,7 +10,7 @@ STAMP := .venv/.installed
 STORES ?= memory,sqlite,redis,postgres,mongo
 JOBS ?= 4
 ARGS ?=
-SERVERS = $(BIN)/python -m tests.servers run
+SERVERS = $(BIN)/python -m tests.databases run
 PYTEST = pytest -n $(JOBS) --dist worksteal
 BENCH = $(SERVERS) --stores redis,postgres,mongo -- $(BIN)/python -m benchmarks.compare
 
@@ -85,7 +85,7 @@ dst: setup ## live through 100,000 simulated days, with faults
 	$(BIN)/python -m tests.dst --seeds 100000 --jobs $(JOBS) $(ARGS)
 
 explore: setup ## compare the stores with memory by new commands: ARGS='--minutes 30'
-	$(BIN)/python -m tests.servers run --stores $(STORES) -- $(BIN)/python -m tests.contract.explore $(ARGS)
+	$(BIN)/python -m tests.databases run --stores $(STORES) -- $(BIN)/python -m tests.contract.explore $(ARGS)
 
 mutation: setup ## change the code a little, and see whether a test notices
 	$(BIN)/python -m tests.mutation $(ARGS)

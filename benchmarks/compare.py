@@ -1,6 +1,6 @@
 """mulligan beside its peers in one run: interleaved, medians over rounds, as ratios.
 
-    python -m tests.servers run --stores redis,postgres,mongo -- python -m benchmarks.compare
+    python -m tests.databases run --stores redis,postgres,mongo -- python -m benchmarks.compare
 
 Machines differ and are noisy; what counts is how the figures of one run relate to each other. In
 each round every contender is measured once, in turn, on a store that has just been emptied. Each
@@ -26,7 +26,7 @@ from benchmarks.figures import over_rounds
 from benchmarks.installing import MissingError
 from benchmarks.tables import tables
 from benchmarks.turns import EVERYTHING, Turns
-from tests.servers import unavailable_variable, url_variable
+from tests.databases import unavailable_variable, url_variable
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -111,7 +111,7 @@ def prepare(contender: Contender) -> str:
     """Install it and start its client; the version that this one tells."""
     store = contender.store
     if store != "sqlite" and url_variable(store) not in os.environ:
-        why = os.environ.get(unavailable_variable(store), "start it with tests.servers")
+        why = os.environ.get(unavailable_variable(store), "start it with tests.databases")
         raise MissingError(f"no {store} server: {why}")
     driver = Driver(contender)
     driver.close()

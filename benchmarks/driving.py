@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.contenders import Contender
 from benchmarks.emptied import emptied
 from benchmarks.installing import PEERS, command_of
-from tests.servers._server import alive, family, leash, send
+from tests.databases._server import alive, family, leash, send
 
 ENDED_WITHIN = 10.0
 

@@ -11,7 +11,7 @@ from pymongo import MongoClient
 from redis import Redis
 
 from benchmarks.contenders import CONTENDERS, Contender
-from tests.servers import url_variable
+from tests.databases import url_variable
 
 
 def emptied(contender: Contender, folder: Path) -> str:

@@ -1,6 +1,6 @@
 """Does a store get slower as it fills up? Claims and commits of 100 jobs in full and small stores.
 
-    python -m tests.servers run --stores redis,postgres,mongo -- python -m benchmarks.growth
+    python -m tests.databases run --stores redis,postgres,mongo -- python -m benchmarks.growth
         [--stores sqlite,redis] [--levels 1000,100000,1000000] [--rounds 100] [--json FILE]
 
 A store of a level holds as many pending, delayed, done and failed jobs each, all in one queue. One
@@ -31,7 +31,7 @@ from mulligan.core.outcome import Dead, Done, Outcome
 from mulligan.core.worker import Worker
 from mulligan.stores import make_store
 from mulligan.stores.contract import Store
-from tests.servers import url_variable
+from tests.databases import url_variable
 
 WORKER = Worker("bench", queues=("q",), lease=36_000.0)
 BODY = b'{"task":"t","args":[1],"kwargs":{}}'
@@ -53,7 +53,7 @@ def main() -> None:
     found: dict[str, Figures] = {}
     for store in options.stores.split(","):
         if store != "sqlite" and url_variable(store) not in os.environ:
-            parser.error(f"{url_variable(store)} is not set; see `python -m tests.servers run`")
+            parser.error(f"{url_variable(store)} is not set; see `python -m tests.databases run`")
         with tempfile.TemporaryDirectory() as folder:
             found[store] = asyncio.run(measure(store, levels, options.rounds, Path(folder)))
         Console().print(table(store, found[store]))

@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.contenders import BOTH, Contender
 from benchmarks.driving import Driver
 from benchmarks.figures import spread
-from tests.servers._server import family
+from tests.databases._server import family
 
 Figures = dict[str, float | str]
 DRAINED_WITHIN, STORM_WITHIN, LATE_WITHIN, PICKED_UP_WITHIN = 60.0, 40.0, 15.0, 5.0

@@ -14,7 +14,7 @@ from rich.progress import Progress
 from benchmarks.contenders import Contender
 from benchmarks.crashing import crashes
 from benchmarks.measures import MEASURES, ONCE, Figures, Sizes, measured
-from tests.servers import url_variable
+from tests.databases import url_variable
 
 EVERYTHING = (*MEASURES, "raw", "crash")
 RAW = Path(__file__).with_name("raw.py")

@@ -13,9 +13,9 @@ from hypothesis.internal.constants_ast import Constants
 
 from mulligan.stores.contract import Store
 from tests.reuse import REUSED, drop_all, reused_url
-from tests.stores import STORES, VirtualClock, fresh_url, handle, require
+from tests.store_kit import STORES, VirtualClock, fresh_url, handle, require
 
-pytest_plugins = ("tests.servers.plugin", "tests.contract.steps")
+pytest_plugins = ("tests.databases.plugin", "tests.contract.steps")
 
 # The same examples everywhere, and none remembered: what passes here passes elsewhere. How long
 # an example takes says how busy the machine is.

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from mulligan.stores import make_store
-from tests.servers import url_variable
-from tests.stores import VirtualClock, drop_database, drop_schema, with_query
+from tests.databases import url_variable
+from tests.store_kit import VirtualClock, drop_database, drop_schema, with_query
 
 
 class Place(Protocol):

@@ -17,7 +17,7 @@ from mulligan import Mulligan
 from mulligan.stores import make_store
 from tests.cli.running import process, run
 from tests.reading.asking import reading_commands
-from tests.stores import fresh_url, with_query
+from tests.store_kit import fresh_url, with_query
 
 APP = "tests.beside.app:app"
 STRANGER = Path(__file__).with_name("stranger.py")

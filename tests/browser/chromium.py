@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import sync_playwright
 
-from tests.servers import _debian
+from tests.databases import _debian
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 from tests.browser.chromium import browser
 from tests.browser.site import Site
 from tests.browser.watching import Watched, watched
-from tests.servers import Unavailable
+from tests.databases import Unavailable
 
 # Generous, for busy machines: nothing waits so long when it works.
 expect.set_options(timeout=60_000)

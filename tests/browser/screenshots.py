@@ -17,7 +17,7 @@ from tests.browser.apps import report
 from tests.browser.chromium import browser
 from tests.browser.site import Site
 from tests.browser.watching import Watched
-from tests.servers import _debian
+from tests.databases import _debian
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, FloatRect, ViewportSize

@@ -17,7 +17,7 @@ from typing import Any
 from pymongo import MongoClient, ReturnDocument
 
 from mulligan import Mulligan
-from tests.servers import mongo_server
+from tests.databases import mongo_server
 
 URL = "MULLIGAN_SHARED_URL"
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from tests.chaos.proxy import LOOPBACK, Proxy
-from tests.servers import SERVERS, Unavailable
-from tests.servers._debian import install
+from tests.databases import SERVERS, Unavailable
+from tests.databases._debian import install
 
 STORES = ("sqlite", "redis", "postgres", "mongo")
 FAKETIME = "/usr/lib/*/faketime/libfaketimeMT.so.1"

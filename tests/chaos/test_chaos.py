@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stores import require
+from tests.store_kit import require
 
 PROJECT = Path(__file__).parents[2]
 STORES = ("sqlite", "redis", "postgres", "mongo")

@@ -4,8 +4,8 @@ import random
 
 from tests.chaos import fleet as module
 from tests.chaos.fleet import Fleet
+from tests.databases._server import state
 from tests.resources.working import until
-from tests.servers._server import state
 
 ASLEEP = "import time; time.sleep(600)"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.stores import fresh_url
+from tests.store_kit import fresh_url
 
 PROJECT = Path(__file__).parents[2]
 

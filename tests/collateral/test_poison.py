@@ -15,7 +15,7 @@ from mulligan.core.page import Selection
 from mulligan.stores.contract import Store
 from tests.collateral.app import CROWD, work
 from tests.collateral.app import app as described
-from tests.stores import STORES, fresh_url, require
+from tests.store_kit import STORES, fresh_url, require
 
 JOBS, POISON = 1000, 437
 LONGEST = 200

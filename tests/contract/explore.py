@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from tests.contract import steps
 from tests.contract.programs import LENGTH, Difference, Program, compare, parsed
-from tests.stores import STORES, require
+from tests.store_kit import STORES, require
 
 SEEDS = 2**32
 # Seconds between two lines of progress.
@@ -95,7 +95,7 @@ def parser_of() -> argparse.ArgumentParser:
 
 
 def stores(text: str = "") -> list[str]:
-    """The stores that are named, or those that `tests.servers run` was told of."""
+    """The stores that are named, or those that `tests.databases run` was told of."""
     names = (text or os.environ.get("MULLIGAN_TEST_STORES") or ",".join(STORES)).split(",")
     for name in names:
         if name not in STORES:

@@ -16,7 +16,7 @@ from mulligan.core.page import Selection
 from mulligan.stores.contract import Store
 from mulligan.stores.memory import MemoryStore
 from tests.contract.steps import step
-from tests.stores import VirtualClock, fresh_url, handle
+from tests.store_kit import VirtualClock, fresh_url, handle
 
 # Numbers by which a store tells before from after; which numbers they are is its own business.
 PRIVATE = ("sequence", "epoch")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.programs import Program, compare
-from tests.stores import STORES, require
+from tests.store_kit import STORES, require
 
 # As many as each store answers in a few seconds; memory only shows that comparing works.
 PROGRAMS = {"memory": 5, "sqlite": 15, "redis": 15, "postgres": 10, "mongo": 5}

@@ -8,7 +8,7 @@ import pytest
 from tests.contract import explore
 from tests.contract.comparison import Comparison
 from tests.contract.programs import LENGTH, Program, parsed, shortest
-from tests.servers import plugin
+from tests.databases import plugin
 
 
 @pytest.fixture

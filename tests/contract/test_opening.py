@@ -10,7 +10,7 @@ from mulligan.core.fetch import Capped
 from mulligan.stores import make_store, redact
 from mulligan.stores.memory import MemoryStore
 from tests.contract.making import ANN, BOB, again, begin, claim, done, job, jobs, names, start
-from tests.stores import handle
+from tests.store_kit import handle
 
 
 async def test_many_clients_may_open_a_new_store_at_once(store_url, clock):

@@ -9,7 +9,7 @@ from mulligan.core.outcome import Failed
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Store
 from tests.contract.making import body, names, run_by_policy
-from tests.stores import VirtualClock
+from tests.store_kit import VirtualClock
 
 WORKERS = {region: Worker(f"{region.lower()}-1", region) for region in ("US", "EU", "ASIA")}
 GRACE = 2.0

@@ -14,7 +14,7 @@ from mulligan.core.job import Job
 from mulligan.core.retry import PRESETS
 from tests.doors.producers import DOORS, python
 from tests.engine.running import until
-from tests.stores import fresh_url
+from tests.store_kit import fresh_url
 
 ENDED = ("done", "failed", "cancelled")
 

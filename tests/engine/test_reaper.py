@@ -14,7 +14,7 @@ from mulligan.engine.reaper import BATCH, Reaper
 from mulligan.engine.reporter import Reporter
 from mulligan.stores.memory import MemoryStore
 from tests.engine.running import until
-from tests.stores import VirtualClock
+from tests.store_kit import VirtualClock
 
 JOBS = 2 * BATCH + 50
 DEAD = Worker("dead", concurrency=JOBS)

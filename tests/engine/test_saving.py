@@ -11,7 +11,7 @@ from mulligan.engine.saving import MOST_WATCHED, Savings
 from mulligan.stores.memory import MemoryStore
 from tests.contract.making import FRESH, again, begin, claim, done, job, jobs, start
 from tests.core.test_decide import claimed
-from tests.stores import VirtualClock
+from tests.store_kit import VirtualClock
 
 PLAIN = Retry(3, Exponential(2, 2, 60, "none"))
 LINE = Lane("default", "default", Priority.NORMAL)

@@ -22,7 +22,7 @@ from mulligan.app.working import new_worker
 from mulligan.core.outcome import Done
 from mulligan.engine import Engine
 from tests.engine.test_on_every_store import LEASE, working
-from tests.stores import fresh_url
+from tests.store_kit import fresh_url
 
 AT_ONCE = Retry(5, Delays((0,)))
 

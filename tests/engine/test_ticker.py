@@ -9,7 +9,7 @@ from mulligan.core.schedule import Cron, Every
 from mulligan.engine.ticker import LONGEST_SLEEP, SHORTEST_SLEEP, Ticker, tick_id
 from mulligan.stores.contract import Store
 from tests.contract.making import done, job, start
-from tests.stores import START
+from tests.store_kit import START
 
 # A moment from which a minute begins.
 MINUTE = START - START % 60

@@ -8,7 +8,7 @@ import pytest
 
 from examples.announcements.database import Database
 from examples.announcements.run import judged
-from tests.stores import fresh_url
+from tests.store_kit import fresh_url
 
 ROOT = Path(__file__).parents[2]
 QUICK = ("--seconds", "3", "--announcements", "40", "--kill-every", "1")

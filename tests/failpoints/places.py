@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.servers import SERVERS, url_variable
-from tests.stores import drop_database, drop_schema, remove_keys, with_query
+from tests.databases import SERVERS, url_variable
+from tests.store_kit import drop_database, drop_schema, remove_keys, with_query
 
 
 @contextmanager

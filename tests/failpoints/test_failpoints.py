@@ -8,7 +8,7 @@ import pytest
 from tests.failpoints.performing import Performance
 from tests.failpoints.places import Places, places
 from tests.failpoints.plays import PLAYS
-from tests.stores import require
+from tests.store_kit import require
 
 CASES = [
     pytest.param(store, play, id=f"{store}-{play.role}-{play.name}".replace(" ", "-"))

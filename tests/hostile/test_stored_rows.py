@@ -18,7 +18,7 @@ from mulligan.core.page import Selection
 from mulligan.stores.contract import Store
 from tests.hostile import vandal
 from tests.hostile.running import QUICK, bare, ended, working
-from tests.stores import fresh_url
+from tests.store_kit import fresh_url
 
 SOON = Retry(1, Delays((0,)))
 Damage = Callable[[Mulligan, str], None]

@@ -5,10 +5,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.databases import SERVERS, Unavailable
 from tests.lessons.app import make_app, stumbles
 from tests.lessons.processes import processes
-from tests.servers import SERVERS, Unavailable
-from tests.stores import require
+from tests.store_kit import require
 
 # A worker tries a store that is away every few seconds; a busy machine takes its time.
 SOON = 30.0

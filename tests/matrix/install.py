@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.servers import Unavailable, _debian, _packages
+from tests.databases import Unavailable, _debian, _packages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.databases._debian import locked
 from tests.matrix.install import home
 from tests.matrix.rows import NOT_RUN, ROWS, SERVER, SHARED, WIDE
-from tests.servers._debian import locked
 
 RESULTS = Path(__file__).parent / "results.json"
 PAGE = Path(__file__).parents[2] / "docs/versions.md"

@@ -11,7 +11,7 @@ SERVER = tuple(f"tests/contract/test_{name}.py" for name in ("leases", "waking",
 # What depends on the interpreter and on the libraries: values, drivers, engine, API, command line.
 WIDE = (
     *("tests/core/test_depth.py", "tests/core/test_job.py", "tests/core/test_decide.py"),
-    *("tests/test_sqlite_only.py", "tests/app/test_arguments.py", "tests/app/test_api.py"),
+    *("tests/stores/sqlite", "tests/app/test_arguments.py", "tests/app/test_api.py"),
     *("tests/hostile/test_arguments.py", "tests/engine/test_worker.py"),
     *("tests/server/test_jobs.py", "tests/cli/test_refusals.py"),
 )
@@ -33,7 +33,7 @@ class Row:
         """Arguments of pytest."""
         if self.store is None:
             return (*SHARED, *WIDE, "-k", "not mongo")
-        return (*SHARED, *SERVER, f"tests/test_{self.store}_only.py", "-k", self.store)
+        return (*SHARED, *SERVER, f"tests/stores/{self.store}", "-k", self.store)
 
     @property
     def stores(self) -> tuple[str, ...]:

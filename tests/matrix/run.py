@@ -10,9 +10,9 @@ import xml.etree.ElementTree as ET  # the file is pytest's own
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from tests.databases import Unavailable, url_variable
+from tests.databases._server import leash
 from tests.matrix.install import PROJECT, Environment, environment, home, say, server
-from tests.servers import Unavailable, url_variable
-from tests.servers._server import leash
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +50,7 @@ def test(row: Row, made: Environment, chosen: dict[str, str], jobs: int) -> dict
     report.unlink(missing_ok=True)
     log = report.with_suffix(".log")
     pytest = [made.python, "-m", "pytest", "-q", "-n", str(jobs), f"--junitxml={report}"]
-    command = [*made.prefix, made.python, "-m", "tests.servers", "run"]
+    command = [*made.prefix, made.python, "-m", "tests.databases", "run"]
     command += ["--stores", ",".join(row.stores), "--", *pytest, *row.tests]
     with log.open("wb") as output:
         done = subprocess.run(

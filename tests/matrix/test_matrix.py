@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.databases import Unavailable
 from tests.matrix import page as pages
 from tests.matrix.__main__ import summary
 from tests.matrix.install import PROJECT, find_python, out_of_root, server
 from tests.matrix.rows import NOT_RUN, ROWS, Row, chosen
 from tests.matrix.run import counts, number, variables
-from tests.servers import Unavailable
 
 GOOD = {
     "name": "Redis 6.2",

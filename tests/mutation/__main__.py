@@ -25,7 +25,7 @@ ROOT = Path(mulligan.__file__).parent
 # What is mutated, and the tests that are to notice.
 PACKAGES = {
     "core": ("tests/core",),
-    "stores/memory": ("tests/contract", "tests/test_memory_only.py"),
+    "stores/memory": ("tests/contract", "tests/stores/memory"),
 }
 # The memory store is what others are compared with, so that comparing it says nothing about it.
 LEFT_OUT = "tests/contract/test_against_memory.py"

@@ -19,7 +19,7 @@ from mulligan.stores.contract import Store
 from tests.contract.making import ANN, ANYONE, FRESH, REAPER, RETRY, again, claim, done
 from tests.reading.asking import application, command, get, reading_commands, reading_routes
 from tests.reading.documents import STATUSES, Stranger
-from tests.stores import START, VirtualClock, fresh_url, handle, with_query
+from tests.store_kit import START, VirtualClock, fresh_url, handle, with_query
 
 GOOD = {"_id": "good", "status": "pending", "payload": {"task": "ask"}}
 AWARE: CodecOptions[dict[str, Any]] = CodecOptions(tz_aware=True)

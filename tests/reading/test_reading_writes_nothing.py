@@ -28,7 +28,7 @@ from tests.reading.asking import (
 from tests.reading.dumps import changes, dump
 from tests.reading.readers import Wire, listening, reader_of, without_rights
 from tests.reading.scene import add_strangers, furnish
-from tests.stores import STORES, fresh_url
+from tests.store_kit import STORES, fresh_url
 
 SERVED = [name for name in STORES if name != "memory"]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import unquote, urlsplit
 
-from tests.servers import Server
-from tests.servers._server import family, send
+from tests.databases import Server
+from tests.databases._server import family, send
 
 # What in a store's URL says that a server has two seconds to answer.
 BRIEFLY = {

@@ -7,12 +7,12 @@ from contextlib import ExitStack
 
 import pytest
 
+from tests.databases import SERVERS, url_variable
 from tests.failpoints.places import places
 from tests.resources.backlog import fill, is_bounded, watched
 from tests.resources.sampling import Growth
 from tests.resources.soak import has_flat_files, has_flat_memory, soak
-from tests.servers import SERVERS, url_variable
-from tests.stores import fresh_url, require
+from tests.store_kit import fresh_url, require
 
 SECONDS = 20
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stores import fresh_url
+from tests.store_kit import fresh_url
 
 PROJECT = Path(__file__).parents[2]
 

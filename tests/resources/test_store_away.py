@@ -8,12 +8,12 @@ from typing import TypeVar
 import pytest
 
 from mulligan.core.errors import StoreUnavailableError
+from tests.databases import SERVERS
 from tests.resources.backlog import producer
 from tests.resources.sampling import look, share_of_a_core
 from tests.resources.silence import BRIEFLY, deaf, locked
 from tests.resources.working import Process, worker
-from tests.servers import SERVERS
-from tests.stores import require, with_query
+from tests.store_kit import require, with_query
 
 AWAY, MOST = 6.0, 0.02
 # It was found to use up to a hundredth of a core; a loop that does not rest uses all of one.

@@ -15,7 +15,7 @@ from mulligan.server.idempotency import KEEP_UNANSWERED
 from mulligan.server.service import Service
 from tests.cli.running import claim, fail, new_job
 from tests.server.conftest import good
-from tests.stores import handle
+from tests.store_kit import handle
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from mulligan.sim import load_scenario, simulate
 from mulligan.sim.scenario import Scenario, arrivals
 from tests.cli.running import do
 from tests.sim.real_app import SCALE, SCENARIO, STARTS, STORE, make_app, scaled
-from tests.stores import remove_keys, with_query
+from tests.store_kit import remove_keys, with_query
 
 REAL = str(Path(__file__).with_name("real.toml"))
 # 30 s of service become 0.9 s.

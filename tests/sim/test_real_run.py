@@ -5,7 +5,7 @@ import pytest
 from mulligan.sim import load_scenario
 from tests.cli.running import good
 from tests.sim.real_run import QUICK, REAL, Start, place, real, simulated
-from tests.stores import require
+from tests.store_kit import require
 
 
 @pytest.mark.timeout(400)

@@ -21,7 +21,7 @@ from mulligan.supervisor.fleet import Kind
 from mulligan.supervisor.notify import notify
 from mulligan.supervisor.recipe import recipe_for
 from tests.cli.running import good, good_json, process, read_until, refused
-from tests.stores import STORES
+from tests.store_kit import STORES
 from tests.supervisor.running import APP
 
 pytestmark = pytest.mark.timeout(400)

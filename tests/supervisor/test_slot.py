@@ -10,7 +10,7 @@ from mulligan.supervisor.locks import Record, acquire, read_record
 from mulligan.supervisor.process import start
 from mulligan.supervisor.recipe import Recipe
 from mulligan.supervisor.slot import Ending, Slot, TakenError
-from tests.stores import VirtualClock
+from tests.store_kit import VirtualClock
 
 KIND = Kind("any", command=("sleep", "600"), backoff=1.0, backoff_max=60.0, drain_timeout=10.0)
 SLEEP = Recipe(("sleep", "600"), {})

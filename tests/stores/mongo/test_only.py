@@ -65,10 +65,10 @@ from tests.contract.making import (
 )
 from tests.history import InMemory, check, recorded
 from tests.reuse import reused_url
-from tests.stores import fresh_url, handle, require
+from tests.store_kit import fresh_url, handle, require
 
 TEN_MINUTES = 600
-DOCUMENTATION = Path(__file__).parent.parent / "docs" / "stores" / "mongodb.md"
+DOCUMENTATION = Path(__file__).parents[3] / "docs" / "stores" / "mongodb.md"
 
 
 @pytest.fixture

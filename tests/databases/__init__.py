@@ -1,8 +1,8 @@
 """Real servers for the tests, on free ports of 127.0.0.1.
 
-`python -m tests.servers run -- COMMAND` brings up one of each for a whole run and tells COMMAND
-their URLs by environment variables; `tests.servers.plugin` hands those to tests. A test that has to
-kill a server starts one of its own:
+`python -m tests.databases run -- COMMAND` brings up one of each for a whole run and tells COMMAND
+their URLs by environment variables; `tests.databases.plugin` hands those to tests. A test that has
+to kill a server starts one of its own:
 
     with RedisServer() as server:
         ...             # server.url
@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.servers._postgres import PostgresServer
-from tests.servers._redis import RedisServer
-from tests.servers._server import Server, Unavailable
-from tests.servers.mongo import DocumentDBServer, MongodServer, mongo_server
+from tests.databases._postgres import PostgresServer
+from tests.databases._redis import RedisServer
+from tests.databases._server import Server, Unavailable
+from tests.databases.mongo import DocumentDBServer, MongodServer, mongo_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import psycopg
 
-from tests.servers import _debian
-from tests.servers._server import LOOPBACK, Server, Unavailable, accepts, free_port, leash
-from tests.servers.mongo._mongod import pings
+from tests.databases import _debian
+from tests.databases._server import LOOPBACK, Server, Unavailable, accepts, free_port, leash
+from tests.databases.mongo._mongod import pings
 
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[2]
@@ -68,7 +68,7 @@ class DocumentDBServer(Server):
             ]
         )
         self.wait_until(self._postgres_answers)
-        gateway = ["-m", "tests.servers.mongo.gateway", self._dsn, str(self.port)]
+        gateway = ["-m", "tests.databases.mongo.gateway", self._dsn, str(self.port)]
         self.spawn([*leash(), "env", "-C", PROJECT, sys.executable, *gateway])
 
     def answers(self) -> bool:

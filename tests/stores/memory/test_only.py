@@ -10,7 +10,7 @@ from mulligan.core.worker import Worker
 from mulligan.stores.memory import MemoryStore
 from tests.contract.making import ANN, BOB, FRESH, again, claim, job, jobs, source, start
 from tests.contract.sleeping import undisturbed, woken
-from tests.stores import START
+from tests.store_kit import START
 
 MAIL = Lane("mail", "default", 0)
 BRIEF = Worker("brief-1", name="brief", lease=5.0)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.servers._server import Unavailable
+from tests.databases._server import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import psycopg
 
-from tests.servers import _debian, _packages
-from tests.servers._server import LOOPBACK, Server, Unavailable, leash
+from tests.databases import _debian, _packages
+from tests.databases._server import LOOPBACK, Server, Unavailable, leash
 
 DEBIAN = Path("/usr/lib/postgresql")
 USER = "postgres"

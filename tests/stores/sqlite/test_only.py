@@ -44,7 +44,7 @@ from tests.contract.making import (
     source,
     start,
 )
-from tests.stores import handle
+from tests.store_kit import handle
 
 TABLES = "job|lane|held|running|ended|attempt|permit|note"
 STATEMENTS = sorted(
@@ -654,7 +654,7 @@ def run():
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            cwd=Path(__file__).parent.parent,
+            cwd=Path(__file__).parents[3],
         )
         started.append(process)
         return process

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers import PostgresServer, RedisServer, Unavailable, _debian, _packages, _postgres
-from tests.servers._packages import for_everybody, kept
+from tests.databases import PostgresServer, RedisServer, Unavailable, _debian, _packages, _postgres
+from tests.databases._packages import for_everybody, kept
 
 
 @pytest.fixture

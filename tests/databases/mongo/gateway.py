@@ -1,6 +1,6 @@
 """A MongoDB wire-protocol front (OP_MSG) for the DocumentDB extension of PostgreSQL.
 
-    python -m tests.servers.mongo.gateway DSN PORT
+    python -m tests.databases.mongo.gateway DSN PORT
 
 A test rig, not a database server for use: loopback only, no authentication, no transactions of
 several documents, no change streams. Every document operation runs inside PostgreSQL, in the

@@ -1,4 +1,4 @@
-"""python -m tests.servers run [--stores a,b] -- COMMAND: run a command with the servers up.
+"""python -m tests.databases run [--stores a,b] -- COMMAND: run a command with the servers up.
 
 Each store's server is started unless its URL is set already, and the command finds the URLs in
 MULLIGAN_TEST_REDIS_URL, MULLIGAN_TEST_POSTGRES_URL and MULLIGAN_TEST_MONGO_URL. A server that
@@ -15,8 +15,8 @@ import sys
 import time
 from contextlib import ExitStack
 
-from tests.servers import SHARED_SERVERS, Unavailable, unavailable_variable, url_variable
-from tests.servers._server import leash
+from tests.databases import SHARED_SERVERS, Unavailable, unavailable_variable, url_variable
+from tests.databases._server import leash
 
 STORES = ("memory", "sqlite", *SHARED_SERVERS)
 
@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.servers", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.databases", description=__doc__)
     run = parser.add_subparsers(required=True).add_parser("run")
     run.add_argument("--stores", type=_stores, default=list(STORES))
     run.add_argument("command", nargs="+")

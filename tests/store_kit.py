@@ -13,7 +13,7 @@ import pytest
 
 from mulligan.stores import make_store
 from mulligan.stores.contract import Store
-from tests.servers import url_variable
+from tests.databases import url_variable
 
 STORES = ("memory", "sqlite", "redis", "postgres", "mongo")
 START = 1_000_000.0
@@ -35,7 +35,7 @@ class VirtualClock:
 
 def require(name: str) -> None:
     """Note that a test runs on the store, or skip it with the reason why it cannot."""
-    from tests.servers import plugin  # noqa: PLC0415 - pytest wants to import a plugin first
+    from tests.databases import plugin  # noqa: PLC0415 - pytest wants to import a plugin first
 
     spec = find_spec(f"mulligan.stores.{name}")
     if spec is None or spec.origin is None:

@@ -54,12 +54,12 @@ from tests.contract.making import (
     walk,
 )
 from tests.contract.sleeping import woken
-from tests.servers import RedisServer
-from tests.servers._server import LOOPBACK
-from tests.stores import VirtualClock, fresh_url, with_query
+from tests.databases import RedisServer
+from tests.databases._server import LOOPBACK
+from tests.store_kit import VirtualClock, fresh_url, with_query
 
 EARLIER = Path(__file__).parent / "data/redis-layout-1.json"
-PAGE = Path(__file__).parents[1] / "docs/stores/redis.md"
+PAGE = Path(__file__).parents[3] / "docs/stores/redis.md"
 AWAY = "redis://me:hunter2@127.0.0.1:1/0"
 
 

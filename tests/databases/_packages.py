@@ -16,8 +16,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.servers._debian import locked
-from tests.servers._server import Unavailable
+from tests.databases._debian import locked
+from tests.databases._server import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

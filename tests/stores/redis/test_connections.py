@@ -13,10 +13,10 @@ from mulligan.core.errors import StoreError
 from mulligan.stores.redis import RedisStore
 from tests.contract.making import ANN, claim, done, job, start
 from tests.contract.sleeping import woken
-from tests.servers import RedisServer
-from tests.servers._debian import install
-from tests.servers._server import LOOPBACK, free_port
-from tests.stores import require
+from tests.databases import RedisServer
+from tests.databases._debian import install
+from tests.databases._server import LOOPBACK, free_port
+from tests.store_kit import require
 
 PASSWORD = "open sesame/100%"  # noqa: S105 - of a server that lives as long as these tests
 LARGE = b'{"kwargs":{"text":"' + b"x" * 2_000_000 + b'"}}'

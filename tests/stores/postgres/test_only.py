@@ -56,10 +56,10 @@ from tests.contract.making import (
     walk,
 )
 from tests.contract.sleeping import woken
+from tests.databases import PostgresServer, Unavailable, _debian
+from tests.databases._server import LOOPBACK, accepts, free_port, until
 from tests.reuse import reused_url
-from tests.servers import PostgresServer, Unavailable, _debian
-from tests.servers._server import LOOPBACK, accepts, free_port, until
-from tests.stores import VirtualClock, fresh_url, handle, require, with_query
+from tests.store_kit import VirtualClock, fresh_url, handle, require, with_query
 
 AWAY = "postgresql://me:hunter2@127.0.0.1:1/nowhere"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
-from tests.servers.mongo._documentdb import DocumentDBServer
-from tests.servers.mongo._mongod import MongodServer
+from tests.databases.mongo._documentdb import DocumentDBServer
+from tests.databases.mongo._mongod import MongodServer
 
 if TYPE_CHECKING:
-    from tests.servers._server import Server
+    from tests.databases._server import Server
 
 __all__ = ["DocumentDBServer", "MongodServer", "mongo_server"]
 

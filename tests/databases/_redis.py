@@ -4,8 +4,8 @@ import os
 import shutil
 import socket
 
-from tests.servers import _debian, _packages
-from tests.servers._server import LOOPBACK, Server, leash
+from tests.databases import _debian, _packages
+from tests.databases._server import LOOPBACK, Server, leash
 
 # a server of another version, or of Valkey
 PROGRAM = "MULLIGAN_TEST_REDIS_SERVER"

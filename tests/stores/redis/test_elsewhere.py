@@ -14,9 +14,9 @@ from mulligan.stores.redis import RedisStore
 from mulligan.stores.redis.wire import AnswerError, Wire
 from tests.chaos.proxy import Proxy
 from tests.contract.making import ANN, claim, done, jobs, names
+from tests.databases import RedisServer
+from tests.databases._server import LOOPBACK, free_port
 from tests.engine.test_on_every_store import working
-from tests.servers import RedisServer
-from tests.servers._server import LOOPBACK, free_port
 
 SLOTS = 16_384
 # Nodes of a cluster talk to each other at the port that is so much higher.

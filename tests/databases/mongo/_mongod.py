@@ -3,7 +3,7 @@ from __future__ import annotations
 import pymongo
 from pymongo.errors import PyMongoError
 
-from tests.servers._server import LOOPBACK, Server, accepts, leash
+from tests.databases._server import LOOPBACK, Server, accepts, leash
 
 
 class MongodServer(Server):

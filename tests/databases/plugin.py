@@ -2,7 +2,7 @@
 
 Load it in `tests/conftest.py`:
 
-    pytest_plugins = ("tests.servers.plugin",)
+    pytest_plugins = ("tests.databases.plugin",)
 
 `server_url("redis")` (or "postgres", "mongo") is the URL of the run's server, and skips the test if
 there is none. The session fixtures `redis_url`, `postgres_url` and `mongo_url` are the same thing.
@@ -21,7 +21,7 @@ that need no server are noted by `note("memory")`.
             case name:
                 return server_url(name)
 
-The last lines of the run say of each store whether it was tested. `python -m tests.servers run`
+The last lines of the run say of each store whether it was tested. `python -m tests.databases run`
 names the stores that must be (MULLIGAN_TEST_STORES); with CI set, the run fails if one was not.
 """
 
@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.servers import unavailable_variable, url_variable
+from tests.databases import unavailable_variable, url_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -56,7 +56,7 @@ def server_url(store: str) -> str:
         note(store)
         return url
     reason = os.environ.get(unavailable_variable(store)) or (
-        f"{url_variable(store)} is not set; `make test` and `python -m tests.servers run` set it"
+        f"{url_variable(store)} is not set; `make test` and `python -m tests.databases run` set it"
     )
     _skipped[store] = reason
     pytest.skip(f"store {store}: {reason}")
