@@ -10,7 +10,7 @@ import pytest
 
 from mulligan import Delays, Mulligan, Retry
 from mulligan.cli.logs import JsonLines
-from mulligan.engine.telling import ABOUT
+from mulligan.engine.job_log import JOB_FIELDS
 from mulligan.stores.memory import MemoryStore
 from tests.cli.running import claim, gone, process, read_until
 from tests.engine.running import Faulty, ended, engine
@@ -63,7 +63,7 @@ def test_lines_about_an_attempt_say_which_and_where(lines):
         t.drain()
     first = {"job": "c-1", "task": "call", "attempt": 1, "queue": "calls", "region": "EU"}
     first |= {"lane": "fresh", "worker": "EU-0"}
-    assert tuple(sorted(first)) == tuple(sorted(ABOUT))
+    assert tuple(sorted(first)) == tuple(sorted(JOB_FIELDS))
     assert lines.about("starts from lane fresh").items() >= first.items()
     assert lines.about("no line").items() >= first.items()
     again = lines.about("after 1.5 minutes")
@@ -159,5 +159,5 @@ def test_a_worker_process_writes_one_object_a_line_whatever_jobs_say(tmp_path):
 
 def test_every_key_is_documented():
     page = (DOCS / "observability.md").read_text()
-    for key in ("time", "level", "logger", "message", "trace", *ABOUT):
+    for key in ("time", "level", "logger", "message", "trace", *JOB_FIELDS):
         assert re.search(rf"^\| `{key}` \|", page, re.MULTILINE), key

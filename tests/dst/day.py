@@ -26,7 +26,7 @@ SELDOM = {
     "mulligan.engine.worker.KEEP_HOUSE_EVERY": 3600.0,
     "mulligan.engine.fetcher.LONGEST_SLEEP": 3600.0,
     "mulligan.engine.reporter.EVERY": 300.0,
-    "mulligan.engine.patience.LONGEST": 120.0,
+    "mulligan.engine.store_retry.LONGEST": 120.0,
 }
 WOKEN_WITHIN = 1.0
 # An answer may be slow to arrive, and a region may be cut off while it is under way.

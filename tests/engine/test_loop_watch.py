@@ -11,7 +11,7 @@ import pytest
 from mulligan import Mulligan, Retry
 from mulligan.engine.deadline import Deadline
 from mulligan.engine.loop_watch import LoopWatch
-from mulligan.engine.sinking import WorkError, guarded_coroutine
+from mulligan.engine.transactional_sink import WorkError, guarded_coroutine
 from mulligan.stores.memory import MemoryStore
 from mulligan.testing import VirtualLoop
 from tests.engine.running import ended, engine

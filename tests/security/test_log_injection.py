@@ -13,7 +13,7 @@ from mulligan.cli.show import console
 from mulligan.cli.top import screen
 from mulligan.core.job import Claim, NewJob, encode
 from mulligan.core.outcome import Failed
-from mulligan.engine.telling import log_failure, log_start
+from mulligan.engine.job_log import log_failure, log_start
 from mulligan.stores import make_store
 from mulligan.stores.contract import Store
 from tests.cli.running import claim, do, fail, good, process, read_until, refused, run

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from mulligan.cli.group import printable
 from mulligan.engine.current import RUNNING
-from mulligan.engine.telling import ABOUT, about
+from mulligan.engine.job_log import JOB_FIELDS, job_fields
 
 LogFormat = Literal["text", "json"]
 LEVELS = ("debug", "info", "warning", "error")
@@ -45,9 +45,9 @@ def concerned(record: logging.LogRecord) -> dict[str, Any]:
 
     Empty for a line about none.
     """
-    said = {name: getattr(record, name) for name in ABOUT if hasattr(record, name)}
+    said = {name: getattr(record, name) for name in JOB_FIELDS if hasattr(record, name)}
     claim = RUNNING.get(None)
-    return about(claim) if claim is not None and "job" not in said else said
+    return job_fields(claim) if claim is not None and "job" not in said else said
 
 
 class TextLines(logging.Formatter):

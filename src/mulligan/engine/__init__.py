@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mulligan.engine.current import CurrentJob, current_job
 
 if TYPE_CHECKING:
-    from mulligan.engine.performing import Target
+    from mulligan.engine.task_caller import Target
     from mulligan.engine.worker import Engine
 
 __all__ = ["CurrentJob", "Engine", "Target", "current_job"]
@@ -20,7 +20,7 @@ def __getattr__(name: str) -> Any:
 
         return Engine
     if name == "Target":
-        from mulligan.engine.performing import Target  # noqa: PLC0415
+        from mulligan.engine.task_caller import Target  # noqa: PLC0415
 
         return Target
     raise AttributeError(name)

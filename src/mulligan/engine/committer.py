@@ -14,8 +14,8 @@ from mulligan.core.job import Lease
 from mulligan.core.outcome import Again, Cancelled, Later, Outcome, Verdict
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.engine.breakers import Ending
-from mulligan.engine.patience import Patience
 from mulligan.engine.reporter import Reporter
+from mulligan.engine.store_retry import StoreRetry
 from mulligan.stores.contract import Store
 
 AWAY = (StoreUnavailableError, OSError)
@@ -48,7 +48,7 @@ class Committer:
         self._wake = asyncio.Event()
         self._answered = 0
         self._progress = asyncio.Event()
-        self._patience = Patience("commit")
+        self._store_retry = StoreRetry("commit")
         self._size = BATCH_LIMIT
         self.written = 0
         self.stale = 0
@@ -76,7 +76,7 @@ class Committer:
             await self._wake.wait()
             batch = self._waiting[: self._size]
             try:
-                verdicts = await self._patience.insist(partial(self._send, batch), AWAY)
+                verdicts = await self._store_retry.call(partial(self._send, batch), AWAY)
             except Exception as error:  # noqa: BLE001 - one bad outcome must not hold up the rest
                 await self._put_aside(batch, error)
                 continue
@@ -107,7 +107,7 @@ class Committer:
         outcome = first.outcome
         if isinstance(error, StoreError):
             self._waiting.append(self._waiting.pop(0))
-            await self._patience.pause(error)
+            await self._store_retry.pause(error)
             return
         log.error(
             "job %s: its outcome cannot be stored: %r",

@@ -8,27 +8,27 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mulligan.core.company import suspects
 from mulligan.core.decide import beyond, decide
 from mulligan.core.declared import completed, keyed
 from mulligan.core.errors import StoreError
 from mulligan.core.facts import Facts
+from mulligan.core.isolation import isolated
 from mulligan.core.job import Claim, Lease
 from mulligan.core.outcome import Again, Done, Drained, Failed, Outcome, Result, Returned
 from mulligan.core.settings import Settings
-from mulligan.engine.ahead import Ahead
 from mulligan.engine.breakers import Ending
+from mulligan.engine.claim_runner import ClaimRunner, HeldClaim
 from mulligan.engine.committer import Committer
-from mulligan.engine.depths import Depths
-from mulligan.engine.judging import failed
-from mulligan.engine.line import Held, Line
+from mulligan.engine.job_log import log_failure, log_start, log_success
+from mulligan.engine.lane_depths import LaneDepths
 from mulligan.engine.loop_watch import LoopWatch
-from mulligan.engine.performing import Performer, Target
+from mulligan.engine.prefetch import Prefetch
 from mulligan.engine.reporter import Reporter, ending_of
-from mulligan.engine.sinking import Sinks
-from mulligan.engine.telling import log_failure, log_start, log_success
+from mulligan.engine.result_gate import failed
+from mulligan.engine.task_caller import Target, TaskCaller
 from mulligan.engine.threads import Threads
 from mulligan.engine.tracing import Tracing, attempt_traced
+from mulligan.engine.transactional_sink import TransactionalSinks
 from mulligan.stores.contract import Store
 
 if TYPE_CHECKING:
@@ -65,12 +65,12 @@ class Executor:
         self._chance = chance
         self._holds_through = hold_through_backoff
         self._tracing = tracing
-        self._performer = Performer(store, settings, threads, watch)
-        self._sinks = Sinks(store, self._performer, reporter)
-        self._depths = Depths(store, monotonic)
-        self._held: dict[Held, None] = {}  # in the order of their claims
+        self._caller = TaskCaller(store, settings, threads, watch)
+        self._sinks = TransactionalSinks(store, self._caller, reporter)
+        self._depths = LaneDepths(store, monotonic)
+        self._held: dict[HeldClaim, None] = {}  # in the order of their claims
         spent = time.thread_time if monotonic is time.monotonic else monotonic
-        self._line = Line(
+        self._runner = ClaimRunner(
             self._slots,
             self._attempt,
             self._spare,
@@ -78,9 +78,9 @@ class Executor:
             monotonic=monotonic,
             spent=spent,
         )
-        self._ahead = Ahead(
+        self._prefetch = Prefetch(
             self._slots,
-            lambda held: self._line.start([held]),
+            lambda held: self._runner.start([held]),
             self._put_back,
             monotonic=monotonic,
         )
@@ -111,15 +111,15 @@ class Executor:
         """
         if self._round is not None:
             return 0
-        free, ahead = self._free, self._ahead.room
-        if free <= 0 and 2 * len(self._ahead) > ahead:
+        free, most = self._free, self._prefetch.room
+        if free <= 0 and 2 * len(self._prefetch) > most:
             return 0
-        return min(free + ahead - len(self._ahead), self._line.batch)
+        return min(free + most - len(self._prefetch), self._runner.batch)
 
     @property
     def _free(self) -> int:
         """How many more attempts may start."""
-        return self._line.room - len(self._held) + len(self._ahead) - len(self._sitting)
+        return self._runner.room - len(self._held) + len(self._prefetch) - len(self._sitting)
 
     @property
     def is_busy(self) -> bool:
@@ -143,12 +143,12 @@ class Executor:
         """
         claims = [self.completed(claim) for claim in claims if not self._put_under_key(claim)]
         self.breakers.claimed(claims)
-        chosen = suspects(claims)
+        chosen = isolated(claims)
         if not chosen:
             free = max(0, self._free)
             held = self._hold(claims)
-            self._ahead.add(held[free:])
-            self._line.start(held[:free])
+            self._prefetch.add(held[free:])
+            self._runner.start(held[:free])
             return claims
         self.give_back([claim for claim in claims if claim not in chosen])
         self._round = asyncio.ensure_future(self._run_round(self._hold(chosen)))
@@ -187,7 +187,7 @@ class Executor:
     def drain(self) -> None:
         """Start nothing more: what waits for a slot, or for others to leave, is given back."""
         self._draining = True
-        self._ahead.clear()
+        self._prefetch.clear()
         for sitting in self._sitting:
             sitting.cancel()
         self._changed.set()
@@ -204,18 +204,18 @@ class Executor:
 
     def _spare(self) -> int:
         """How many more may start than there are slots; those claimed ahead do not start yet."""
-        return len(self._held) - len(self._ahead) + len(self._sitting) - self._slots
+        return len(self._held) - len(self._prefetch) + len(self._sitting) - self._slots
 
-    def _hold(self, claims: Sequence[Claim]) -> list[Held]:
-        held = [Held(claim) for claim in claims]
+    def _hold(self, claims: Sequence[Claim]) -> list[HeldClaim]:
+        held = [HeldClaim(claim) for claim in claims]
         self._held.update(dict.fromkeys(held))
         return held
 
-    def _put_back(self, held: Held) -> None:
+    def _put_back(self, held: HeldClaim) -> None:
         self._held.pop(held, None)
         self.give_back([held.claim])
 
-    async def _run_round(self, suspect: list[Held]) -> None:
+    async def _run_round(self, suspect: list[HeldClaim]) -> None:
         """Run these with nobody beside them: once the others have left, and before more come.
 
         Who has left or was given back is written as such: else it would be lost with them. Nothing
@@ -230,7 +230,7 @@ class Executor:
                 for held in suspect:
                     self._put_back(held)
                 return
-            self._line.start(suspect)
+            self._runner.start(suspect)
             await self._until(lambda: not self._held.keys() & theirs)
         finally:
             self._round = None
@@ -242,7 +242,7 @@ class Executor:
                 while not true():
                     await self.changed()
 
-    async def _attempt(self, held: Held) -> None:
+    async def _attempt(self, held: HeldClaim) -> None:
         """Every attempt that is not cut off on purpose ends with an outcome, whatever happens."""
         began = self._monotonic()
         try:
@@ -266,9 +266,9 @@ class Executor:
             self._held.pop(held, None)
             self.breakers.left(held.claim)
             if held.task is not None:
-                self._ahead.learn(self._monotonic() - began)
-            if self._ahead and self._free > 0:
-                self._ahead.start_next()
+                self._prefetch.learn(self._monotonic() - began)
+            if self._prefetch and self._free > 0:
+                self._prefetch.start_next()
             self._changed.set()
 
     def _tell_start(self, claim: Claim) -> None:
@@ -277,7 +277,7 @@ class Executor:
         if claim.retry_count or log.isEnabledFor(logging.DEBUG):
             log_start(claim)
 
-    async def _run(self, held: Held) -> tuple[Result, Outcome]:
+    async def _run(self, held: HeldClaim) -> tuple[Result, Outcome]:
         claim = held.claim
         target = self._tasks.get(claim.task)
         result: Result
@@ -291,7 +291,7 @@ class Executor:
                 if written is not None:
                     return result, written
             else:
-                result = await self._performer.result(claim, target)
+                result = await self._caller.result(claim, target)
         except asyncio.CancelledError as error:
             if held.cut_off:
                 raise
@@ -318,9 +318,9 @@ class Executor:
                 rest = self._unknown_delay if isinstance(left, Drained) else 0.0
                 await self.leave_to_others(claim.queue, rest)
                 return left
-        return self._performer.unknown(claim)
+        return self._caller.unknown(claim)
 
-    async def _sit_through(self, held: Held, delay: float) -> None:
+    async def _sit_through(self, held: HeldClaim, delay: float) -> None:
         """Keep the slot without the lease until the retry is due, or the worker drains."""
         self._held.pop(held, None)
         if self._draining:

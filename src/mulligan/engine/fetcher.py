@@ -10,11 +10,11 @@ from mulligan.core.plan import ClaimPlan
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.core.worker import Worker
 from mulligan.engine.cancel import cancelled
+from mulligan.engine.claim_planner import ClaimPlanner
 from mulligan.engine.committer import Committer
-from mulligan.engine.due import due_in
+from mulligan.engine.due_lanes import due_lanes
 from mulligan.engine.executor import Executor
-from mulligan.engine.patience import Patience
-from mulligan.engine.turns import Turns
+from mulligan.engine.store_retry import StoreRetry
 from mulligan.stores.contract import Store
 
 # A bell that got lost costs at most this long.
@@ -50,8 +50,8 @@ class Fetcher:
         self._executor = executor
         self._committer = committer
         self._monotonic = monotonic
-        self._turns = Turns(worker, monotonic)
-        self._patience = Patience("claim")
+        self._planner = ClaimPlanner(worker, monotonic)
+        self._store_retry = StoreRetry("claim")
         self._task: asyncio.Task[None] | None = None
         self._resting = False
         self._stopping = False
@@ -66,12 +66,12 @@ class Fetcher:
     @property
     def asked(self) -> int:
         """How many claims the store should have answered: also one to come, if it fails now."""
-        return self.answered + (self.asking or self._patience.failing)
+        return self.answered + (self.asking or self._store_retry.failing)
 
     async def run(self) -> None:
         """Claim and start jobs until stopped."""
         self._task = asyncio.current_task()
-        self._executor.facts = await self._patience.insist(self._store.facts)
+        self._executor.facts = await self._store_retry.call(self._store.facts)
         while not self._stopping:
             demand = min(self._executor.demand, BATCH_LIMIT)
             full = self._committer.backlog > BACKLOG_LIMIT
@@ -95,7 +95,7 @@ class Fetcher:
 
     async def is_awaited(self) -> bool:
         """Whether something is due that this worker may take, also if a gate holds it back."""
-        return bool(due_in(self._plan(1, frozenset()), await self._store.stats()))
+        return bool(due_lanes(self._plan(1, frozenset()), await self._store.stats()))
 
     def stop(self) -> None:
         """Claim no more. What a claim under way brings is returned, unstarted."""
@@ -114,7 +114,7 @@ class Fetcher:
 
         When this returns the store knows: who is woken for a job there is another, if one sleeps.
         """
-        changed = self._turns.leave_to_others(queue, rest)
+        changed = self._planner.leave_to_others(queue, rest)
         if changed and self._expected and not self._stopping:
             self._replans[queue] = asyncio.Event()
             if self._resting and self._task is not None:
@@ -137,13 +137,13 @@ class Fetcher:
         plan, asked = self._plan(demand, resting), self._monotonic()
         self.asking = True
         try:
-            claimed = await self._patience.insist(lambda: self._store.claim(plan, self._worker))
+            claimed = await self._store_retry.call(lambda: self._store.claim(plan, self._worker))
         finally:
             self.asking = False
         took = self._monotonic() - asked
         self.answered += 1
         if claimed.stale:
-            self._executor.facts = await self._patience.insist(self._store.facts)
+            self._executor.facts = await self._store_retry.call(self._store.facts)
             return
         self._replanned(replans)
         if self._stopping:
@@ -151,7 +151,7 @@ class Fetcher:
             return
         self._expected = len(claimed.claims) < demand
         started = self._executor.start(self._still_wanted(claimed.claims, shut))
-        self._turns.settle(plan, started, claimed.left, self._executor.facts)
+        self._planner.settle(plan, started, claimed.left, self._executor.facts)
         if len(claimed.claims) < demand and len(started) == len(claimed.claims):
             await self._sleep(sooner(claimed.again_in, breakers.next_probe_in(resting)), took)
 
@@ -182,11 +182,11 @@ class Fetcher:
         await asyncio.sleep(0)  # what was claimed starts before a wait is prepared
         breakers = self._executor.breakers
         if not breakers.probing:
-            await self._patience.insist(lambda: self._store.wait(self._worker, seconds))
+            await self._store_retry.call(lambda: self._store.wait(self._worker, seconds))
             return
         # How a probe of our own goes says when to claim again, and no bell rings for that.
         bell = asyncio.ensure_future(
-            self._patience.insist(lambda: self._store.wait(self._worker, seconds))
+            self._store_retry.call(lambda: self._store.wait(self._worker, seconds))
         )
         probed = asyncio.ensure_future(breakers.probed())
         try:
@@ -210,7 +210,7 @@ class Fetcher:
             self._resting = False
 
     def _plan(self, demand: int, resting: frozenset[str]) -> ClaimPlan:
-        return self._turns.plan(demand, self._executor.facts, resting)
+        return self._planner.plan(demand, self._executor.facts, resting)
 
 
 def sooner(one: float | None, other: float | None) -> float | None:

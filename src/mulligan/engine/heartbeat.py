@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from mulligan.core.answers import Beat
 from mulligan.core.job import Lease
 from mulligan.core.worker import Worker
-from mulligan.engine.patience import Patience
+from mulligan.engine.store_retry import StoreRetry
 from mulligan.stores.contract import Store
 
 # A dead worker is found by its lease: however slow the store is, it lasts no more times as long.
@@ -43,12 +43,12 @@ class Heartbeat:
         self._holding = holding
         self._heard = heard
         self._monotonic = monotonic
-        self._patience = Patience("heartbeat")
+        self._store_retry = StoreRetry("heartbeat")
         self._last_two = deque([0.0, 0.0], 2)  # seconds until they were answered
 
     async def once(self) -> None:
         """Beat until the store has answered."""
-        self._heard(await self._patience.insist(self._beat))
+        self._heard(await self._store_retry.call(self._beat))
 
     async def run(self) -> None:
         """Beat until cancelled."""
@@ -60,7 +60,7 @@ class Heartbeat:
         """Beat until cancelled, on a handle of its own that is opened and closed here."""
         self._store = store
         try:
-            await self._patience.insist(store.open)
+            await self._store_retry.call(store.open)
             await self.run()
         finally:
             await store.close()

@@ -4,7 +4,7 @@ import asyncio
 import logging
 
 from mulligan.core.settings import BATCH_LIMIT
-from mulligan.engine.patience import Patience
+from mulligan.engine.store_retry import StoreRetry
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.worker")
@@ -19,14 +19,14 @@ class Housekeeper:
         self._store = store
         self._every = every
         self._keep_done = keep_done
-        self._patience = Patience("housekeeping")
+        self._store_retry = StoreRetry("housekeeping")
         self._told_at = 0.0
 
     async def run(self) -> None:
         """Keep house until cancelled, without pause while there is a full batch to do."""
         while True:
-            promoted = await self._patience.insist(lambda: self._store.promote(BATCH_LIMIT))
-            pruned = await self._patience.insist(
+            promoted = await self._store_retry.call(lambda: self._store.promote(BATCH_LIMIT))
+            pruned = await self._store_retry.call(
                 lambda: self._store.prune(self._keep_done, BATCH_LIMIT)
             )
             await self._tell()
@@ -39,7 +39,7 @@ class Housekeeper:
         if now - self._told_at < TELL_EVERY or not log.isEnabledFor(logging.INFO):
             return
         self._told_at = now
-        stats = await self._patience.insist(self._store.stats)
+        stats = await self._store_retry.call(self._store.stats)
         for queue, delayed in sorted(stats.delayed.items()):
             log.info(
                 "queue %s: %d delayed, %d of them ready, %d within the hour",

@@ -31,9 +31,9 @@ from mulligan.core.knowledge import (
 from mulligan.core.names import clean
 from mulligan.core.outcome import Drained, Result, Snoozed
 from mulligan.core.worker import Worker
-from mulligan.engine.patience import Patience
-from mulligan.engine.performing import Target
-from mulligan.engine.telling import about
+from mulligan.engine.job_log import job_fields
+from mulligan.engine.store_retry import StoreRetry
+from mulligan.engine.task_caller import Target
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.worker")
@@ -71,14 +71,14 @@ class KnownTasks:
         self._looked_at: float | None = None
         self._looking = asyncio.Lock()
         self._noted: dict[str, float] = {}
-        self._patience = Patience("known tasks")
+        self._store_retry = StoreRetry("known tasks")
 
     async def run(self) -> None:
         """Say what clashes, and register anew until cancelled."""
-        await self._patience.insist(self.compare)
+        await self._store_retry.call(self.compare)
         while True:
             await asyncio.sleep(REGISTER_EVERY)
-            await self._patience.insist(self.register)
+            await self._store_retry.call(self.register)
 
     async def compare(self) -> None:
         """Register, and say which names mean another task to a live worker of the same queue."""
@@ -111,7 +111,7 @@ class KnownTasks:
         ):
             await self._note(claim)
             return None
-        log.debug("job %s: left to who knows %r", claim.id, claim.task, extra=about(claim))
+        log.debug("job %s: left to who knows %r", claim.id, claim.task, extra=job_fields(claim))
         if claim.snoozes >= SNOOZE_LIMIT - KEPT_SNOOZES:
             return Drained()
         later = 2 ** max(0, claim.snoozes + 1 - BRIEF_TIMES)

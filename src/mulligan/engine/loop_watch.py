@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from mulligan.core.job import Claim
 from mulligan.engine.current import RUNNING
-from mulligan.engine.telling import log_held, log_holding
+from mulligan.engine.job_log import log_held, log_holding
 
 # How often the loop ticks while attempts run. A tick that comes as much too late was held up.
 TICK = 0.1

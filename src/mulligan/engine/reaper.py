@@ -10,9 +10,9 @@ from mulligan.core.outcome import Lost
 from mulligan.core.worker import Worker
 from mulligan.engine.committer import Committer
 from mulligan.engine.executor import Executor
-from mulligan.engine.patience import Patience
+from mulligan.engine.job_log import job_fields
 from mulligan.engine.reporter import ending_of
-from mulligan.engine.telling import about
+from mulligan.engine.store_retry import StoreRetry
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.worker")
@@ -42,7 +42,7 @@ class Reaper:
         self._committer = committer
         self._every = every
         self._chance = chance
-        self._patience = Patience("reclaim")
+        self._store_retry = StoreRetry("reclaim")
         self.asking = False
         self.reclaimed = 0
 
@@ -50,7 +50,7 @@ class Reaper:
         """Reclaim and decide until cancelled."""
         while True:
             self.asking = True
-            claims = await self._patience.insist(lambda: self._store.reclaim(BATCH, self._worker))
+            claims = await self._store_retry.call(lambda: self._store.reclaim(BATCH, self._worker))
             self.asking = False
             for claim in claims:
                 log.warning(
@@ -58,7 +58,7 @@ class Reaper:
                     claim.id,
                     claim.worker,
                     claim.attempt,
-                    extra=about(claim),
+                    extra=job_fields(claim),
                 )
                 self.count(claim)
             if claims:

@@ -17,7 +17,7 @@ from mulligan.core.health import Health, Probe, judge
 from mulligan.core.job import Claim
 from mulligan.core.outcome import Outcome, Result, Verdict
 from mulligan.engine.breakers import Breakers, Ending
-from mulligan.engine.saving import Savings
+from mulligan.engine.time_saved import TimeSaved
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.worker")
@@ -40,7 +40,7 @@ class Reporter:
         self.breakers = breakers or Breakers()
         self._counts: dict[tuple[str, str, str], float] = defaultdict(float)
         self._probes: dict[tuple[str, str], list[Probe]] = defaultdict(list)
-        self._savings = Savings(store)
+        self._time_saved = TimeSaved(store)
         self._some = asyncio.Event()
         self._at_once = asyncio.Event()
 
@@ -50,7 +50,7 @@ class Reporter:
         for name, value in at_start(claim):
             self._counts[queue, region, name] += value
         if claim.retry_count:
-            self._savings.watch(claim)
+            self._time_saved.watch(claim)
         self._some.set()
 
     def ended(self, ending: Ending) -> None:
@@ -85,9 +85,9 @@ class Reporter:
     async def report(self) -> None:
         """Tell the store what was counted since the last time."""
         with contextlib.suppress(StoreError, OSError):  # it is away; the committer says so
-            for queue, region, name, value in await self._savings.measured():
+            for queue, region, name, value in await self._time_saved.measured():
                 self._counts[queue, region, name] += value
-            if not self._savings.waiting:
+            if not self._time_saved.waiting:
                 self._some.clear()
             counts = [Count(*key, value) for key, value in self._counts.items()]
             probes, self._probes = self._probes, defaultdict(list)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from mulligan.core.periodic import PREFIX, Periodic
-from mulligan.engine.patience import Patience
+from mulligan.engine.store_retry import StoreRetry
 from mulligan.engine.tracing import Tracing, store_traced
 from mulligan.stores.contract import Store
 
@@ -34,12 +34,12 @@ class Ticker:
         self._store = store
         self._tracing = tracing
         self._periodic = periodic
-        self._patience = Patience("periodic tasks")
+        self._store_retry = StoreRetry("periodic tasks")
 
     async def run(self) -> None:
         """Place ticks until cancelled."""
         while True:
-            pause = await self._patience.insist(self.place)
+            pause = await self._store_retry.call(self.place)
             await asyncio.sleep(pause)
 
     async def place(self) -> float:

@@ -24,14 +24,14 @@ from mulligan.engine.fetcher import Fetcher
 from mulligan.engine.heartbeat import Heartbeat, OwnThread
 from mulligan.engine.housekeeper import Housekeeper
 from mulligan.engine.known_tasks import KnownTasks
-from mulligan.engine.lookout import Lookout
 from mulligan.engine.loop_watch import LoopWatch
-from mulligan.engine.performing import Target, claim_in
 from mulligan.engine.reaper import Reaper
 from mulligan.engine.reporter import Reporter
+from mulligan.engine.task_caller import Target, claim_in
 from mulligan.engine.threads import Threads
 from mulligan.engine.ticker import Ticker
 from mulligan.engine.tracing import Tracing
+from mulligan.engine.unserved_watch import UnservedWatch
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.worker")
@@ -104,10 +104,10 @@ class Engine:
         self.fetcher = Fetcher(store, worker, self.executor, self.committer, monotonic=monotonic)
         self._housekeeper = Housekeeper(store, every=KEEP_HOUSE_EVERY, keep_done=settings.keep_done)
         self._ticker = Ticker(store, periodic, tracing) if periodic else None
-        self._lookout: Lookout | None = None
+        self._unserved_watch: UnservedWatch | None = None
         self._known_tasks: KnownTasks | None = None
         if app is not None:
-            self._lookout = Lookout(store, self.executor, app)
+            self._unserved_watch = UnservedWatch(store, self.executor, app)
             self._known_tasks = KnownTasks(
                 store, worker, tasks, monotonic=monotonic, longest=settings.unknown_task_delay
             )
@@ -157,8 +157,8 @@ class Engine:
         ]
         if self._ticker is not None:
             support.append(self._ticker.run())
-        if self._lookout is not None:
-            support.append(self._lookout.run())
+        if self._unserved_watch is not None:
+            support.append(self._unserved_watch.run())
         if self._known_tasks is not None:
             support.append(self._known_tasks.run())
         if self._heart is None:

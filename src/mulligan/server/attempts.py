@@ -29,9 +29,9 @@ from mulligan.core.outcome import (
 )
 from mulligan.core.settings import Settings
 from mulligan.core.signing import Keys
-from mulligan.engine.depths import Depths
-from mulligan.engine.judging import refusal, too_large
+from mulligan.engine.lane_depths import LaneDepths
 from mulligan.engine.reporter import Reporter, ending_of
+from mulligan.engine.result_gate import refusal, too_large
 from mulligan.server.problems import Refusal
 from mulligan.server.shapes.workers import Committed, Held
 from mulligan.stores.contract import Store
@@ -86,7 +86,7 @@ class Attempts:
         self._draw = draw
         self._keys = keys
         self._claims: OrderedDict[Lease, Claim] = OrderedDict()
-        self._depths = Depths(store, monotonic)
+        self._depths = LaneDepths(store, monotonic)
 
     async def under_keys(self, claims: Sequence[Claim]) -> list[Claim]:
         """Those to hand out; jobs that lack their task's concurrency key are put back for it."""

@@ -14,8 +14,8 @@ from mulligan.core.job import Claim, Lease
 from mulligan.core.names import check_name, check_region
 from mulligan.core.outcome import Returned
 from mulligan.core.worker import Worker
+from mulligan.engine.claim_planner import ClaimPlanner
 from mulligan.engine.fetcher import LONGEST_SLEEP
-from mulligan.engine.turns import Turns
 from mulligan.server.problems import Refusal
 from mulligan.server.shapes.workers import Join
 from mulligan.stores.contract import Store
@@ -32,7 +32,7 @@ class Session:
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
-        self.turns = Turns(worker)
+        self.planner = ClaimPlanner(worker)
         self.claiming = asyncio.Lock()
         self.beaten_at = -worker.lease
 
@@ -131,10 +131,10 @@ class Sessions:
             await self.beat(session, [])
         while True:
             facts = await self.known_facts()
-            plan = session.turns.plan(limit, facts)
+            plan = session.planner.plan(limit, facts)
             claimed = await self._store.claim(plan, worker)
             if not claimed.stale:
-                session.turns.settle(plan, claimed.claims, claimed.left, facts)
+                session.planner.settle(plan, claimed.claims, claimed.left, facts)
                 return claimed
             self._take_in(await self._store.facts())
 

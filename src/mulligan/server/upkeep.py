@@ -13,7 +13,7 @@ from mulligan.core.settings import Settings
 from mulligan.core.worker import Worker
 from mulligan.engine import Engine
 from mulligan.engine.cancel import cancelled
-from mulligan.engine.patience import Patience
+from mulligan.engine.store_retry import StoreRetry
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.server")
@@ -52,9 +52,9 @@ def say_if_failed(doing: "asyncio.Task[None]") -> None:
 
 async def first_region(store: Store) -> str:
     """The first region that there is, as soon as there is one."""
-    patience = Patience("facts")
+    store_retry = StoreRetry("facts")
     while True:
-        facts = await patience.insist(store.facts)
+        facts = await store_retry.call(store.facts)
         if facts.regions:
             return facts.regions[0].name
         await asyncio.sleep(LOOK_EVERY)

@@ -15,7 +15,7 @@ from mulligan.core.names import clean
 from mulligan.core.outcome import Drained, Failed, Result, Returned, Snoozed
 from mulligan.core.settings import TEXT_LIMIT
 from mulligan.core.signals import Fail
-from mulligan.engine.judging import failed
+from mulligan.engine.result_gate import failed
 from mulligan.server.attempts import ResultOf
 from mulligan.server.service import Service
 from mulligan.server.sessions import check_owner

@@ -8,7 +8,7 @@ from mulligan.core.facts import Facts
 from mulligan.core.fairness import Carry, plan_claim
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.stats import LaneStats, Stats
-from mulligan.engine.due import due_in
+from mulligan.engine.due_lanes import due_lanes
 from mulligan.supervisor.fleet import Kind
 
 
@@ -71,7 +71,7 @@ def load_of(kind: Kind, stats: Stats, facts: Facts, workers: frozenset[str]) -> 
     a global retry that is left to another region counts when its grace is over.
     """
     plan = plan_claim(1, kind.region, [(q, Carry()) for q in kind.serves], facts, kind.only)
-    free, gated = parted(due_in(plan, stats), plan)
+    free, gated = parted(due_lanes(plan, stats), plan)
     return Load(
         ready=sum(lane.ready for lane in free)
         + sum(min(limit, sum(lane.ready for lane in lanes)) for limit, lanes in gated),

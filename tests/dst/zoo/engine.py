@@ -5,7 +5,7 @@ from typing import Any
 from mulligan.core.decide import decide
 from mulligan.core.outcome import Drained, Failed
 from mulligan.core.retry import Retry
-from mulligan.engine import judging, reaper
+from mulligan.engine import reaper, result_gate
 from mulligan.engine.breakers import Ending
 from mulligan.engine.committer import AWAY, Committer
 from mulligan.engine.executor import Executor
@@ -39,7 +39,7 @@ def drained_attempt_counted(self: Any, claims: Any) -> None:
         self._committer.add(outcome, Ending(claim.queue, claim.worker_region))
 
 
-@plant(judging, "refusal")
+@plant(result_gate, "refusal")
 def refused_result_passed_on(accept: Any, value: Any) -> None:
     """Nobody asks whether a result is good."""
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from mulligan.core import decide, fairness
 from mulligan.core.outcome import Again
 from mulligan.core.plan import Cap, Rate
-from mulligan.engine.turns import Turns
+from mulligan.engine.claim_planner import ClaimPlanner
 from mulligan.stores.memory import MemoryStore
 from mulligan.stores.memory.bells import Bells
 from mulligan.stores.memory.limits import Limits
@@ -83,7 +83,7 @@ def stands(entry: tuple[float, int, Record]) -> bool:
     return record.status == "pending" and record.sequence == sequence and not record.held
 
 
-@plant(Turns, "settle")
+@plant(ClaimPlanner, "settle")
 def weight_without_carry(*_: Any) -> None:
     """What a kind of work is owed is forgotten after each claim."""
 

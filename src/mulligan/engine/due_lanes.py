@@ -4,7 +4,7 @@ from mulligan.core.plan import ClaimPlan
 from mulligan.core.stats import LaneStats, Stats
 
 
-def due_in(plan: ClaimPlan, stats: Stats) -> list[LaneStats]:
+def due_lanes(plan: ClaimPlan, stats: Stats) -> list[LaneStats]:
     """The lanes of the plan with jobs that have been due for as long as it asks."""
     sources = plan.by_lane
     return [

@@ -15,8 +15,8 @@ from mulligan.core.outcome import Outcome, Returned, Verdict
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.trail import Trail
 from mulligan.core.worker import Worker
-from mulligan.engine import line
-from mulligan.engine.line import TURN
+from mulligan.engine import claim_runner
+from mulligan.engine.claim_runner import TURN
 from mulligan.stores.memory import MemoryStore
 from tests.engine.running import ended, engine
 
@@ -134,7 +134,7 @@ class Crowd:
 def never_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is, attempts are not."""
     for limit in ("TURN", "SLOW"):
-        monkeypatch.setattr(line, limit, 60.0)
+        monkeypatch.setattr(claim_runner, limit, 60.0)
 
 
 async def test_a_task_that_suspends_never_runs_on_more_slots_than_there_are(monkeypatch):

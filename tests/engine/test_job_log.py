@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from mulligan import Delays, Mulligan, Retry
-from mulligan.engine.telling import in_words
+from mulligan.engine.job_log import in_words
 
 
 @pytest.mark.parametrize(

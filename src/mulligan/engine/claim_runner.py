@@ -29,7 +29,7 @@ SLOW = 0.2
 LONGEST = BATCH_LIMIT
 
 
-class Held:
+class HeldClaim:
     """A claim that this worker holds; `task` is what it keeps to itself, once it has suspended."""
 
     __slots__ = ("claim", "cut_off", "task")
@@ -46,7 +46,7 @@ class Held:
             self.task.cancel()
 
 
-class Line:
+class ClaimRunner:
     """Runs attempts; `spare` says how many are to be given back once they prove to take long.
 
     Whether they do is told by the processor time that was `spent`: on a busy machine a line that
@@ -56,9 +56,9 @@ class Line:
     def __init__(
         self,
         slots: int,
-        attempt: Callable[[Held], Coroutine[Any, Any, None]],
+        attempt: Callable[[HeldClaim], Coroutine[Any, Any, None]],
         spare: Callable[[], int],
-        give_back: Callable[[Held], None],
+        give_back: Callable[[HeldClaim], None],
         *,
         monotonic: Callable[[], float],
         spent: Callable[[], float],
@@ -80,7 +80,7 @@ class Line:
         """How many may be held at a time: slots, or one line that runs and one being claimed."""
         return self._slots if self.batch <= self._slots else 2 * self.batch
 
-    def start(self, attempts: Sequence[Held]) -> None:
+    def start(self, attempts: Sequence[HeldClaim]) -> None:
         """Run these in this order; what will suspend and has no slot is given back."""
         line = deque(attempts)
         if self._suspending:
@@ -88,13 +88,13 @@ class Line:
         if line:
             self._serving = self._loop.create_task(self._serve(line))
 
-    def _without_suspending(self, line: deque[Held]) -> deque[Held]:
+    def _without_suspending(self, line: deque[HeldClaim]) -> deque[HeldClaim]:
         """Start those that will suspend, as far as there are slots; the others are left."""
         suspending = self._suspending
         if not any(held.claim.task in suspending for held in line):
             return line
         self._slow_down(line)
-        left: deque[Held] = deque()
+        left: deque[HeldClaim] = deque()
         for held in line:
             if held.claim.task in suspending:
                 self._start_alone(held)
@@ -102,7 +102,7 @@ class Line:
                 left.append(held)
         return left
 
-    async def _serve(self, line: deque[Held]) -> None:
+    async def _serve(self, line: deque[HeldClaim]) -> None:
         """Run attempts until one suspends; it has this task from then on."""
         task, length, suspending = asyncio.current_task(), len(line), self._suspending
         began, turn, spent = self._monotonic(), self._monotonic(), self._spent()
@@ -141,21 +141,21 @@ class Line:
         finally:
             self._disperse(line)
 
-    def _slow_down(self, line: deque[Held]) -> None:
+    def _slow_down(self, line: deque[HeldClaim]) -> None:
         """Claim for free slots only, and give back what was claimed without one."""
         self.batch = self._slots
         for _ in range(min(len(line), self._spare())):
             self._give_back(line.pop())
 
-    def _disperse(self, line: deque[Held]) -> None:
+    def _disperse(self, line: deque[HeldClaim]) -> None:
         while line:
             self._start_alone(line.popleft())
 
-    def _start_alone(self, held: Held) -> None:
+    def _start_alone(self, held: HeldClaim) -> None:
         self._apart += 1
         self._serving = self._loop.create_task(self._serve_alone(held))
 
-    async def _serve_alone(self, held: Held) -> None:
+    async def _serve_alone(self, held: HeldClaim) -> None:
         # Only now: a task that is cancelled before it has begun never runs, to its end neither.
         held.task = asyncio.current_task()
         try:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from mulligan import Exponential, Mulligan, Retry, current_job
 from mulligan.core.lane import Lane, Priority
-from mulligan.engine.saving import MOST_WATCHED, Savings
+from mulligan.engine.time_saved import MOST_WATCHED, TimeSaved
 from mulligan.stores.memory import MemoryStore
 from tests.contract.making import FRESH, again, begin, claim, done, job, jobs, start
 from tests.core.test_decide import claimed
@@ -70,81 +70,81 @@ async def retried(store: MemoryStore, *waiting: str):
 
 
 async def test_it_is_known_when_the_last_of_the_line_has_started(store, clock):
-    savings = Savings(store)
-    savings.watch(await retried(store, "a", "b"))
-    assert await savings.measured() == []
-    assert savings.waiting
+    time_saved = TimeSaved(store)
+    time_saved.watch(await retried(store, "a", "b"))
+    assert await time_saved.measured() == []
+    assert time_saved.waiting
     clock.advance(10)
     await claim(store, FRESH, demand=2)
-    [count, seconds] = await savings.measured()
+    [count, seconds] = await time_saved.measured()
     assert (count.name, count.value, seconds.name, seconds.value) == (
         "saved",
         1,
         "saved-seconds",
         10,
     )
-    assert not savings.waiting
+    assert not time_saved.waiting
 
 
 async def test_a_last_one_that_was_cancelled_or_has_been_retried_measures_nothing(store, clock):
-    savings = Savings(store)
-    savings.watch(await retried(store, "a"))
-    await savings.measured()
+    time_saved = TimeSaved(store)
+    time_saved.watch(await retried(store, "a"))
+    await time_saved.measured()
     await store.cancel(["a"], "not needed")
-    assert await savings.measured() == []
-    assert not savings.waiting
+    assert await time_saved.measured() == []
+    assert not time_saved.waiting
 
 
 async def test_a_last_one_whose_start_was_not_its_first_measures_nothing(store, clock):
-    savings = Savings(store)
-    savings.watch(await retried(store, "a"))
-    await savings.measured()
+    time_saved = TimeSaved(store)
+    time_saved.watch(await retried(store, "a"))
+    await time_saved.measured()
     await store.commit([again(await start(store, FRESH))])
     await start(store, Lane("default", "*", Priority.RETRY))
-    assert await savings.measured() == []
-    assert not savings.waiting
+    assert await time_saved.measured() == []
+    assert not time_saved.waiting
 
 
 async def test_a_last_one_that_is_gone_measures_nothing(store, clock):
-    savings = Savings(store)
-    savings.watch(await retried(store, "a"))
-    await savings.measured()
+    time_saved = TimeSaved(store)
+    time_saved.watch(await retried(store, "a"))
+    await time_saved.measured()
     await store.commit([done(await start(store, FRESH))])
     await store.purge(["a"])
-    assert await savings.measured() == []
-    assert not savings.waiting
+    assert await time_saved.measured() == []
+    assert not time_saved.waiting
 
 
 async def test_one_retry_a_second_is_watched_and_a_few_at_a_time(store, clock):
-    savings = Savings(store)
+    time_saved = TimeSaved(store)
     retry = await retried(store, "a")
-    savings.watch(retry)
-    savings.watch(replace(retry, id="second"))
-    await savings.measured()
-    savings.watch(replace(retry, id="third"))
-    await savings.measured()
-    assert len(savings._watched) == 1
+    time_saved.watch(retry)
+    time_saved.watch(replace(retry, id="second"))
+    await time_saved.measured()
+    time_saved.watch(replace(retry, id="third"))
+    await time_saved.measured()
+    assert len(time_saved._watched) == 1
     for _ in range(2 * MOST_WATCHED):
-        savings._sampled_at = -10.0
-        savings.watch(retry)
-        await savings.measured()
-    assert len(savings._watched) == MOST_WATCHED
+        time_saved._sampled_at = -10.0
+        time_saved.watch(retry)
+        await time_saved.measured()
+    assert len(time_saved._watched) == MOST_WATCHED
 
 
 async def test_a_line_that_is_empty_before_anybody_reports_is_measured_too(store, clock):
-    savings = Savings(store)
-    savings.watch(await retried(store, "a", "b"))
+    time_saved = TimeSaved(store)
+    time_saved.watch(await retried(store, "a", "b"))
     await asyncio.sleep(0)
     clock.advance(0.3)
     for each in (await claim(store, FRESH, demand=2)).claims:
         await store.commit([done(each)])
-    [count, seconds] = await savings.measured()
+    [count, seconds] = await time_saved.measured()
     assert count.value == 1
     assert seconds.value == pytest.approx(0.3)
 
 
 async def test_a_retry_in_the_fresh_line_itself_is_not_watched(store):
-    savings = Savings(store)
-    savings.watch(replace(claimed(), retry_count=1))
-    await savings.measured()
-    assert not savings.waiting
+    time_saved = TimeSaved(store)
+    time_saved.watch(replace(claimed(), retry_count=1))
+    await time_saved.measured()
+    assert not time_saved.waiting

@@ -16,7 +16,7 @@ FIRST, LONGEST = 0.05, 5.0
 MOST_DOUBLINGS = 30
 
 
-class Patience:
+class StoreRetry:
     """Counts failures in a row and spaces the next try; one per loop."""
 
     def __init__(self, what: str) -> None:
@@ -28,7 +28,7 @@ class Patience:
         """Whether what was tried last failed."""
         return self._failures > 0
 
-    async def insist(
+    async def call(
         self,
         operation: Callable[[], Awaitable[T]],
         through: tuple[type[Exception], ...] = (StoreError, OSError),

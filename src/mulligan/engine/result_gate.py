@@ -24,7 +24,7 @@ NOTHING = Succeeded(None)
 TOO_DEEP = too_deep("it")
 
 
-def judge(accept: Accept | None, value: Any, limit: int) -> Result:
+def check_result(accept: Accept | None, value: Any, limit: int) -> Result:
     """Whether a returned value is good, and fits; a signal says by itself what it means."""
     if isinstance(value, SIGNALS):
         return failed(value)

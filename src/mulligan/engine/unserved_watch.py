@@ -9,7 +9,7 @@ import logging
 
 from mulligan.core.unserved import unserved
 from mulligan.engine.executor import Executor
-from mulligan.engine.patience import Patience
+from mulligan.engine.store_retry import StoreRetry
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.worker")
@@ -17,7 +17,7 @@ FIRST_LOOK = 1.0
 LOOK_EVERY = 30.0
 
 
-class Lookout:
+class UnservedWatch:
     """Tells of each queue and region once, until somebody serves it again."""
 
     def __init__(self, store: Store, executor: Executor, app: str) -> None:
@@ -25,14 +25,14 @@ class Lookout:
         self._executor = executor
         self._app = app
         self._told: set[tuple[str, str, bool]] = set()
-        self._patience = Patience("look")
+        self._store_retry = StoreRetry("look")
 
     async def run(self) -> None:
         """Look until cancelled."""
         await asyncio.sleep(FIRST_LOOK)
         while True:
             if not self._executor.holding:
-                await self._patience.insist(self.look)
+                await self._store_retry.call(self.look)
             await asyncio.sleep(LOOK_EVERY)
 
     async def look(self) -> None:

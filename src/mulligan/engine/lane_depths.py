@@ -13,7 +13,7 @@ DEPTH_AGE = 1.0
 DEPTH_LIMIT = 10_000
 
 
-class Depths:
+class LaneDepths:
     """The fresh lines of queues and regions, as long as they were a moment ago."""
 
     def __init__(self, store: Store, monotonic: Callable[[], float]) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from mulligan import Mulligan
 from mulligan.core.worker import Worker
-from mulligan.engine import Engine, lookout
-from mulligan.engine.lookout import Lookout
+from mulligan.engine import Engine, unserved_watch
+from mulligan.engine.unserved_watch import UnservedWatch
 from mulligan.stores.contract import Store
 from mulligan.stores.memory import MemoryStore
 from tests.contract.making import job
@@ -28,8 +28,8 @@ class Idle:
         self.holding = list(holding)
 
 
-def looking(store: Store) -> Lookout:
-    return Lookout(store, Idle(), "myapp:app")  # type: ignore[arg-type]
+def looking(store: Store) -> UnservedWatch:
+    return UnservedWatch(store, Idle(), "myapp:app")  # type: ignore[arg-type]
 
 
 async def unserved_mail(store: Store) -> None:
@@ -62,7 +62,7 @@ async def test_it_is_told_again_when_nobody_serves_it_again(store, caplog):
 
 
 async def test_a_worker_of_an_app_tells_it_by_itself(caplog, monkeypatch):
-    monkeypatch.setattr(lookout, "FIRST_LOOK", 0.0)
+    monkeypatch.setattr(unserved_watch, "FIRST_LOOK", 0.0)
     store, app = MemoryStore(), Mulligan("memory://")
     await unserved_mail(store)
     engine = Engine(store, app.tasks, worker_of(app), QUICK, app="myapp:app")
@@ -77,12 +77,12 @@ async def test_a_worker_of_an_app_tells_it_by_itself(caplog, monkeypatch):
 
 
 async def test_a_busy_worker_does_not_look(caplog, monkeypatch):
-    monkeypatch.setattr(lookout, "FIRST_LOOK", 0.0)
-    monkeypatch.setattr(lookout, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(unserved_watch, "FIRST_LOOK", 0.0)
+    monkeypatch.setattr(unserved_watch, "LOOK_EVERY", 0.0)
     store = MemoryStore()
     await unserved_mail(store)
     executor = Idle("a lease")
-    looks = asyncio.ensure_future(Lookout(store, executor, "a:b").run())  # type: ignore[arg-type]
+    looks = asyncio.ensure_future(UnservedWatch(store, executor, "a:b").run())  # type: ignore[arg-type]
     for _ in range(5):
         await asyncio.sleep(0)
     assert warnings(caplog) == []

@@ -25,7 +25,7 @@ class Watched(NamedTuple):
     last: str
 
 
-class Savings:
+class TimeSaved:
     """The retries of the sample, until it is known what each saved."""
 
     def __init__(self, store: Store) -> None:

@@ -19,10 +19,10 @@ from mulligan.core.settings import Settings
 from mulligan.core.signals import Fail
 from mulligan.engine.current import RUNNING
 from mulligan.engine.deadline import Deadline, never_held
-from mulligan.engine.judging import AttemptTimeoutError, failed, judge
+from mulligan.engine.job_log import job_fields
 from mulligan.engine.loop_watch import LoopWatch
-from mulligan.engine.patience import Patience
-from mulligan.engine.telling import about
+from mulligan.engine.result_gate import AttemptTimeoutError, check_result, failed
+from mulligan.engine.store_retry import StoreRetry
 from mulligan.engine.threads import OutlivedError, Threads
 from mulligan.stores.contract import Store
 
@@ -44,7 +44,7 @@ class Target(Protocol):
         ...
 
 
-class Performer:
+class TaskCaller:
     """Calls tasks: coroutines on the loop, plain functions in threads where there are any."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Performer:
         self.held = never_held if watch is None else watch.held
         self._settings = settings
         self._threads = threads
-        self._patience = Patience("arrivals")
+        self._store_retry = StoreRetry("arrivals")
 
     async def result(self, claim: Claim, target: Target) -> Result:
         """What the attempt gave; being cancelled is left to the caller to understand."""
@@ -76,7 +76,7 @@ class Performer:
                 value = await target.function(*args, **kwargs)
             else:
                 value = await self._value(target, args, kwargs, limit)
-            return judge(target.accept, value, self._settings.result_limit)
+            return check_result(target.accept, value, self._settings.result_limit)
         except asyncio.CancelledError:
             raise
         except OutlivedError:
@@ -86,7 +86,7 @@ class Performer:
 
     async def gather(self, claim: Claim, call: Call) -> None:
         """Give the call of a job that gathers the results that it is for."""
-        arrived = await self._patience.insist(lambda: self._store.arrivals(claim.id))
+        arrived = await self._store_retry.call(lambda: self._store.arrivals(claim.id))
         found = arrived.values()
         call.args = [[None if each is None else decode_json(each) for each in found]]
 
@@ -100,7 +100,7 @@ class Performer:
                 "job %s: no task is named %r here; trying later",
                 claim.id,
                 claim.task,
-                extra=about(claim),
+                extra=job_fields(claim),
             )
             return Snoozed(self._settings.unknown_task_delay)
         message = f"no worker knows the task {claim.task!r}; deploy one that does, then replay"
@@ -129,7 +129,7 @@ class Performer:
 def claim_in(frame: FrameType) -> Claim | None:
     """The attempt that a frame runs, if it is the one that runs attempts."""
     claim: Claim | None = None
-    if frame.f_code is Performer.result.__code__:
+    if frame.f_code is TaskCaller.result.__code__:
         claim = frame.f_locals["claim"]
     return claim
 

@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
-from mulligan.core.company import ALONE, FEW, company, suspects
 from mulligan.core.decide import decide
 from mulligan.core.facts import Facts
+from mulligan.core.isolation import ALONE, FEW, group_limit, isolated
 from mulligan.core.job import Claim
 from mulligan.core.outcome import Again, Failed, Lost, Result
 from mulligan.core.trail import Trail, read_trail
@@ -42,52 +42,52 @@ def after(claim: Claim, result: Result) -> Claim:
 
 
 def test_a_job_that_was_never_lost_runs_beside_any_number():
-    assert company(CLAIM) is None
-    assert company(after(CLAIM, Failed("TimeoutError", "no answer"))) is None
+    assert group_limit(CLAIM) is None
+    assert group_limit(after(CLAIM, Failed("TimeoutError", "no answer"))) is None
 
 
 def test_a_task_that_raises_an_error_named_lost_is_not_suspect():
-    assert company(after(CLAIM, Failed("Lost", "so are my keys"))) is None
+    assert group_limit(after(CLAIM, Failed("Lost", "so are my keys"))) is None
 
 
 def test_a_job_that_was_lost_once_runs_beside_a_few():
-    assert company(after(CLAIM, Lost())) == FEW
+    assert group_limit(after(CLAIM, Lost())) == FEW
 
 
 def test_a_job_that_was_lost_twice_in_a_row_runs_alone():
-    assert company(after(after(CLAIM, Lost()), Lost())) == ALONE
+    assert group_limit(after(after(CLAIM, Lost()), Lost())) == ALONE
 
 
 def test_a_job_on_its_last_attempt_runs_alone_for_a_neighbour_could_cost_it():
     once = replace(CLAIM, body=b'{"retry":{"max_retries":1}}')
-    assert company(after(once, Lost())) == ALONE
+    assert group_limit(after(once, Lost())) == ALONE
 
 
 def test_a_job_whose_policy_cannot_be_read_runs_alone():
-    assert company(lost(1, body=b"nonsense")) == ALONE
+    assert group_limit(lost(1, body=b"nonsense")) == ALONE
 
 
 def test_an_attempt_that_ends_in_any_other_way_clears_the_job():
     cleared = after(after(CLAIM, Lost()), Failed("TimeoutError", "no answer"))
     assert read_trail(cleared.trail).lost == 0
-    assert company(cleared) is None
+    assert group_limit(cleared) is None
 
 
 def test_where_nobody_is_suspect_none_are_picked():
-    assert suspects([CLAIM, replace(CLAIM, id="q2")]) == []
-    assert suspects([]) == []
+    assert isolated([CLAIM, replace(CLAIM, id="q2")]) == []
+    assert isolated([]) == []
 
 
 def test_of_many_that_were_lost_once_a_few_start():
     many = [lost(1, f"q{number}") for number in range(50)]
-    assert suspects([CLAIM, *many]) == many[:FEW]
+    assert isolated([CLAIM, *many]) == many[:FEW]
 
 
 def test_one_that_must_be_alone_starts_without_the_others_when_it_is_first():
     alone, other = lost(2, "q1"), lost(1, "q2")
-    assert suspects([alone, other]) == [alone]
+    assert isolated([alone, other]) == [alone]
 
 
 def test_one_that_must_be_alone_waits_when_others_are_first():
     alone, other, third = lost(2, "q2"), lost(1, "q1"), lost(1, "q3")
-    assert suspects([other, alone, third]) == [other, third]
+    assert isolated([other, alone, third]) == [other, third]

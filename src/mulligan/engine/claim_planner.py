@@ -27,7 +27,7 @@ SHY_FOR = 5.0
 LEFT_TO_OTHERS = 2.0
 
 
-class Turns:
+class ClaimPlanner:
     """Plans a worker's claims one after the other, so that shares hold over many.
 
     An equal claim has the same plan, made once, until facts change that plans are made from.

@@ -9,10 +9,10 @@ from mulligan.core.trail import read_trail
 
 log = logging.getLogger("mulligan.worker")
 MINUTE = 60.0
-ABOUT = ("job", "task", "attempt", "queue", "region", "lane", "worker")
+JOB_FIELDS = ("job", "task", "attempt", "queue", "region", "lane", "worker")
 
 
-def about(claim: Claim) -> dict[str, Any]:
+def job_fields(claim: Claim) -> dict[str, Any]:
     """The fields of a line about an attempt: which it is, where it runs, who runs it."""
     return {
         "job": claim.id,
@@ -35,7 +35,7 @@ def log_start(claim: Claim) -> None:
             in_words(read_trail(claim.trail).delay + max(0.0, claim.started_at - claim.due)),
             claim.attempt,
             claim.lane.label,
-            extra=about(claim),
+            extra=job_fields(claim),
         )
     else:
         log.debug(
@@ -43,7 +43,7 @@ def log_start(claim: Claim) -> None:
             claim.id,
             claim.lane.label,
             claim.queue,
-            extra=about(claim),
+            extra=job_fields(claim),
         )
 
 
@@ -60,7 +60,7 @@ def log_success(claim: Claim, seconds: float) -> None:
         claim.attempt,
         claim.task,
         seconds,
-        extra=about(claim),
+        extra=job_fields(claim),
     )
 
 
@@ -73,7 +73,7 @@ def log_failure(claim: Claim, result: Failed) -> None:
         claim.task,
         result.type,
         result.message.replace("\n", "\\n"),
-        extra=about(claim),
+        extra=job_fields(claim),
     )
 
 
@@ -85,7 +85,7 @@ def log_holding(claim: Claim | None, seconds: float, where: str) -> None:
         holder(claim),
         seconds,
         where,
-        extra={} if claim is None else about(claim),
+        extra={} if claim is None else job_fields(claim),
     )
 
 
@@ -96,7 +96,7 @@ def log_held(claim: Claim | None, seconds: float, where: str) -> None:
         holder(claim),
         seconds,
         where,
-        extra={} if claim is None else about(claim),
+        extra={} if claim is None else job_fields(claim),
     )
 
 

@@ -5,19 +5,19 @@ from typing import Any
 
 from mulligan import Mulligan, Settings
 from mulligan.core.job import Claim
-from mulligan.engine import ahead, fetcher
-from mulligan.engine.ahead import PATIENCE, SHORT, Ahead
-from mulligan.engine.line import Held
+from mulligan.engine import fetcher, prefetch
+from mulligan.engine.claim_runner import HeldClaim
+from mulligan.engine.prefetch import LONGEST_WAIT, SHORT, Prefetch
 from mulligan.engine.worker import Engine
 from mulligan.testing.virtual import VirtualLoop
 from tests.engine.running import ended, engine, until
-from tests.engine.test_line import Watched, enqueued
+from tests.engine.test_claim_runner import Watched, enqueued
 
 TWO_SLOTS = Settings(lease=5, beat=0.1, concurrency=2)
 
 
-def held(name: str) -> Held:
-    return Held(Claim(name, 1, "q", "t", b"{}", "r", 0, "r", 0, 0.0, 0, 0, 0, "w", "r", 0.0))
+def held(name: str) -> HeldClaim:
+    return HeldClaim(Claim(name, 1, "q", "t", b"{}", "r", 0, "r", 0, 0.0, 0, 0, 0, "w", "r", 0.0))
 
 
 class Slots:
@@ -26,7 +26,7 @@ class Slots:
     def __init__(self) -> None:
         self.started: list[str] = []
         self.returned: list[str] = []
-        self.ahead = Ahead(
+        self.prefetch = Prefetch(
             2,
             lambda held: self.started.append(held.claim.id),
             lambda held: self.returned.append(held.claim.id),
@@ -37,10 +37,10 @@ class Slots:
 def test_nothing_waits_before_attempts_are_known_to_be_short():
     async def play() -> None:
         slots = Slots()
-        rooms = [slots.ahead.room]
+        rooms = [slots.prefetch.room]
         for seconds in (10 * SHORT, *[0.0] * 40, *[10 * SHORT] * 2):
-            slots.ahead.learn(seconds)
-            rooms.append(slots.ahead.room)
+            slots.prefetch.learn(seconds)
+            rooms.append(slots.prefetch.room)
         assert (rooms[0], rooms[1]) == (0, 0)
         assert rooms[41] == 2
         assert rooms[43] == 0
@@ -51,13 +51,13 @@ def test_nothing_waits_before_attempts_are_known_to_be_short():
 def test_what_waits_starts_in_the_order_of_claims():
     async def play() -> None:
         slots = Slots()
-        slots.ahead.add([held("a"), held("b")])
-        slots.ahead.add([held("c")])
-        slots.ahead.start_next()
-        slots.ahead.start_next()
-        assert (slots.started, len(slots.ahead)) == (["a", "b"], 1)
-        slots.ahead.start_next()
-        slots.ahead.start_next()
+        slots.prefetch.add([held("a"), held("b")])
+        slots.prefetch.add([held("c")])
+        slots.prefetch.start_next()
+        slots.prefetch.start_next()
+        assert (slots.started, len(slots.prefetch)) == (["a", "b"], 1)
+        slots.prefetch.start_next()
+        slots.prefetch.start_next()
         assert slots.started == ["a", "b", "c"]
 
     run(play())
@@ -66,15 +66,15 @@ def test_what_waits_starts_in_the_order_of_claims():
 def test_what_has_waited_too_long_is_given_back_with_all_behind_it():
     async def play() -> None:
         slots = Slots()
-        slots.ahead.learn(0.0)
-        slots.ahead.add([held("a"), held("b")])
-        await asyncio.sleep(PATIENCE / 2)
-        slots.ahead.start_next()
-        slots.ahead.add([held("c")])
-        await asyncio.sleep(PATIENCE)
+        slots.prefetch.learn(0.0)
+        slots.prefetch.add([held("a"), held("b")])
+        await asyncio.sleep(LONGEST_WAIT / 2)
+        slots.prefetch.start_next()
+        slots.prefetch.add([held("c")])
+        await asyncio.sleep(LONGEST_WAIT)
         assert slots.started == ["a"]
         assert sorted(slots.returned) == ["b", "c"]
-        assert slots.ahead.room == 0
+        assert slots.prefetch.room == 0
 
     run(play())
 
@@ -82,14 +82,14 @@ def test_what_has_waited_too_long_is_given_back_with_all_behind_it():
 def test_what_moves_on_is_not_given_back():
     async def play() -> None:
         slots = Slots()
-        slots.ahead.learn(0.0)
+        slots.prefetch.learn(0.0)
         for number in range(20):
-            slots.ahead.add([held(str(number))])
-            await asyncio.sleep(PATIENCE / 2)
-            slots.ahead.start_next()
+            slots.prefetch.add([held(str(number))])
+            await asyncio.sleep(LONGEST_WAIT / 2)
+            slots.prefetch.start_next()
         assert slots.started == [str(number) for number in range(20)]
         assert slots.returned == []
-        assert slots.ahead.room == 2
+        assert slots.prefetch.room == 2
 
     run(play())
 
@@ -108,13 +108,13 @@ def short_and_long(app: Mulligan, release: asyncio.Event) -> tuple[Any, Any]:
     return short, long
 
 
-async def until_claims_go_ahead(running: Engine, app: Mulligan, store: Watched, short: Any) -> None:
-    while not running.executor._ahead.room:  # on a busy machine a few take long
+async def until_it_prefetches(running: Engine, app: Mulligan, store: Watched, short: Any) -> None:
+    while not running.executor._prefetch.room:  # on a busy machine a few take long
         first = await enqueued(app, store, short, 40)
         assert set(await ended(store, *first)) == {"done"}
 
 
-async def test_a_job_claimed_ahead_is_given_back_when_the_attempts_before_it_take_long():
+async def test_a_job_prefetched_is_given_back_when_the_attempts_before_it_take_long():
     app, store, release = Mulligan("memory://"), Watched(), asyncio.Event()
     short, long = short_and_long(app, release)
 
@@ -122,7 +122,7 @@ async def test_a_job_claimed_ahead_is_given_back_when_the_attempts_before_it_tak
         return set(store.returned) >= set(behind)
 
     async with engine(app, store, TWO_SLOTS) as running:
-        await until_claims_go_ahead(running, app, store, short)
+        await until_it_prefetches(running, app, store, short)
         store.returned.clear()
         blocking = await enqueued(app, store, long, 4)
         behind = blocking[2:]
@@ -139,13 +139,13 @@ async def test_what_is_given_back_wakes_another_worker_and_not_the_one_that_has_
     monkeypatch,
 ):
     monkeypatch.setattr(fetcher, "LONGEST_SLEEP", 3600.0)
-    monkeypatch.setattr(ahead, "PATIENCE", 0.5)
+    monkeypatch.setattr(prefetch, "LONGEST_WAIT", 0.5)
     app, store, release = Mulligan("memory://"), Watched(), asyncio.Event()
     short, long = short_and_long(app, release)
 
     async with engine(app, store, TWO_SLOTS, name="full") as running:
-        await until_claims_go_ahead(running, app, store, short)
-        jobs = await enqueued(app, store, long, 3)  # a slot for each but one, which is held ahead
+        await until_it_prefetches(running, app, store, short)
+        jobs = await enqueued(app, store, long, 3)  # a slot for each but one, which is prefetched
         await until(lambda: are_run(store, jobs[:2]))
         async with engine(app, store, TWO_SLOTS, name="idle"):
             await until(lambda: is_held_by(store, jobs[2], "idle"))
@@ -163,7 +163,7 @@ async def is_held_by(store: Watched, job: str, worker: str) -> bool:
     return found is not None and found.status == "processing" and worker in (found.worker or "")
 
 
-async def test_a_drain_gives_back_what_was_claimed_ahead():
+async def test_a_drain_gives_back_what_was_prefetched():
     app, store = Mulligan("memory://"), Watched()
     began, release = asyncio.Event(), asyncio.Event()
 

@@ -1,9 +1,9 @@
-"""Jobs claimed ahead: while attempts are short, a slot that becomes free has its next job at hand.
+"""Prefetch: while attempts are short, jobs are claimed before a slot is free for them.
 
-A claim is a journey to the store and back, which may take as long as a short attempt does. So while
-attempts usually take no longer than SHORT, one job more is claimed for each slot. They start in
-the order of their claims. If one has waited for longer than PATIENCE, attempts are not short any
-more: all are given back, for others to claim.
+A claim is a round trip to the store, which may take as long as a short attempt. So while attempts
+take no longer than SHORT on average, the worker claims one job more for each slot. Prefetched jobs
+start in the order of their claims. When one has waited for longer than LONGEST_WAIT, attempts are
+no longer short: all are given back, for other workers to claim.
 """
 
 import asyncio
@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable
 from math import inf
 from typing import NamedTuple
 
-from mulligan.engine.line import Held
+from mulligan.engine.claim_runner import HeldClaim
 
 SHORT = 0.02
-PATIENCE = 0.05
+LONGEST_WAIT = 0.05
 # How much the last attempt counts in what they usually take.
 WEIGHT = 1 / 8
 
@@ -23,18 +23,18 @@ WEIGHT = 1 / 8
 class Waiting(NamedTuple):
     """A claim without a slot, and since when."""
 
-    held: Held
+    held: HeldClaim
     since: float
 
 
-class Ahead:
+class Prefetch:
     """Keeps claims until `start` is called for them, or `give_back`."""
 
     def __init__(
         self,
         slots: int,
-        start: Callable[[Held], None],
-        give_back: Callable[[Held], None],
+        start: Callable[[HeldClaim], None],
+        give_back: Callable[[HeldClaim], None],
         *,
         monotonic: Callable[[], float],
     ) -> None:
@@ -60,7 +60,7 @@ class Ahead:
         usual = seconds if self._usual == inf else self._usual
         self._usual = usual + WEIGHT * (seconds - usual)
 
-    def add(self, attempts: Iterable[Held]) -> None:
+    def add(self, attempts: Iterable[HeldClaim]) -> None:
         """Have these wait."""
         now = self._monotonic()
         self._waiting.extend(Waiting(held, now) for held in attempts)
@@ -78,12 +78,12 @@ class Ahead:
 
     def _keep_watch(self) -> None:
         if self._waiting and self._watch is None:
-            rest = self._waiting[0].since + PATIENCE - self._monotonic()
+            rest = self._waiting[0].since + LONGEST_WAIT - self._monotonic()
             self._watch = self._loop.call_later(max(rest, 0.0), self._look)
 
     def _look(self) -> None:
         self._watch = None
-        if self._waiting and self._waiting[0].since + PATIENCE <= self._monotonic():
+        if self._waiting and self._waiting[0].since + LONGEST_WAIT <= self._monotonic():
             self._usual = inf
             self.clear()
         self._keep_watch()

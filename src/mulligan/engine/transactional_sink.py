@@ -15,11 +15,11 @@ from mulligan.core.signals import Fail, RetryAfter, Snooze
 from mulligan.engine.committer import AWAY
 from mulligan.engine.current import RUNNING
 from mulligan.engine.deadline import Deadline, never_held
-from mulligan.engine.judging import AttemptTimeoutError, failed
-from mulligan.engine.patience import Patience
-from mulligan.engine.performing import Performer, Target, read_call
+from mulligan.engine.job_log import job_fields
 from mulligan.engine.reporter import Reporter, ending_of
-from mulligan.engine.telling import about
+from mulligan.engine.result_gate import AttemptTimeoutError, failed
+from mulligan.engine.store_retry import StoreRetry
+from mulligan.engine.task_caller import Target, TaskCaller, read_call
 from mulligan.stores.contract import CommitsInTransaction, Store
 
 log = logging.getLogger("mulligan.worker")
@@ -83,14 +83,14 @@ def heed(value: Any) -> None:
         raise value
 
 
-class Sinks:
+class TransactionalSinks:
     """Runs transactional sinks, each in one step with the commit of its job."""
 
-    def __init__(self, store: Store, performer: Performer, reporter: Reporter) -> None:
+    def __init__(self, store: Store, caller: TaskCaller, reporter: Reporter) -> None:
         self._store = store
-        self._performer = performer
+        self._caller = caller
         self._reporter = reporter
-        self._patience = Patience("sink")
+        self._store_retry = StoreRetry("sink")
 
     async def run(self, claim: Claim, target: Target, facts: Facts) -> tuple[Result, Done | None]:
         """What the sink gave; with Done it is committed, and that has been answered."""
@@ -101,15 +101,15 @@ class Sinks:
         try:
             call = read_call(claim)
             if call.flow.gathers:
-                await self._performer.gather(claim, call)
+                await self._caller.gather(claim, call)
             args, kwargs = target.arguments(call)
             if target.is_async:
-                held = self._performer.held
+                held = self._caller.held
                 work = guarded_coroutine(target.function, args, kwargs, call.timeout, held)
             else:
                 work = guarded(target.function, args, kwargs)
             store = cast("CommitsInTransaction", self._store)
-            verdict = await self._patience.insist(lambda: store.commit_within(outcome, work), AWAY)
+            verdict = await self._store_retry.call(lambda: store.commit_within(outcome, work), AWAY)
         except WorkError as error:
             return failed(error.cause), None
         except Exception as error:  # noqa: BLE001 - arguments that do not fit, perhaps
@@ -121,6 +121,6 @@ class Sinks:
             log.warning(
                 "job %s: its lease was no longer held; nothing was written",
                 claim.id,
-                extra=about(claim),
+                extra=job_fields(claim),
             )
         return WRITTEN, outcome

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from mulligan.core.errors import StoreUnavailableError
-from mulligan.engine.patience import LONGEST, Patience
+from mulligan.engine.store_retry import LONGEST, StoreRetry
 from mulligan.testing import VirtualLoop
 
 DAYS = 3 * 86_400.0
@@ -36,7 +36,7 @@ def loop():
 def test_a_loop_outlives_a_store_that_is_away_for_days(loop):
     store = Away(loop, DAYS)
 
-    answer = loop.run_until_complete(Patience("claim").insist(store.answer))
+    answer = loop.run_until_complete(StoreRetry("claim").call(store.answer))
 
     assert answer == "here"
     assert loop.time() < DAYS + LONGEST
@@ -45,6 +45,6 @@ def test_a_loop_outlives_a_store_that_is_away_for_days(loop):
 def test_between_two_tries_it_waits_longer_each_time_but_not_for_long(loop):
     store = Away(loop, 60.0)
 
-    loop.run_until_complete(asyncio.wait_for(Patience("claim").insist(store.answer), 60 + LONGEST))
+    loop.run_until_complete(asyncio.wait_for(StoreRetry("claim").call(store.answer), 60 + LONGEST))
 
     assert store.tries < 60
