@@ -6,7 +6,7 @@ from typing import Any
 
 from mulligan.core.errors import StoreError
 from mulligan.core.finding import Finding
-from mulligan.stores.redis.server import Server
+from mulligan.stores.redis.connection import Server
 
 OLDEST = (6, 2)
 # From this on, a script that only reads needs no right to write.
@@ -99,7 +99,7 @@ async def permission_finding(server: Server) -> Finding:
         return Finding(
             "bad",
             f"this user may not read by mulligan's scripts: {error}",
-            f"ACL SETUSER … ~{server.address.tag}:* +@all -@admin -@dangerous +info",
+            f"ACL SETUSER … ~{server.url.tag}:* +@all -@admin -@dangerous +info",
         )
     return Finding("ok", "this user may read by mulligan's scripts", "")
 

@@ -20,8 +20,9 @@ from mulligan.core.lane import ANYWHERE, PriorityWord, priority_of
 from mulligan.core.names import check_name, check_region
 from mulligan.core.retry import Retry, preset
 from mulligan.core.settings import Settings
-from mulligan.stores.redis.encoding import JSON, runs_values
-from mulligan.stores.redis.server import Server, Value, end
+from mulligan.stores.redis.connection import Server, Value, end
+from mulligan.stores.redis.enqueue import runs_values
+from mulligan.stores.redis.fields import JSON
 
 BATCH = 100
 REFUSALS_KEPT = 1000
@@ -112,7 +113,7 @@ class Inbox:
             await end(listener)
 
     async def _listen(self) -> None:
-        tag = self._server.address.tag
+        tag = self._server.url.tag
         words = ("BLMOVE", f"{tag}:inbox", f"{tag}:inbox:taken", "LEFT", "RIGHT")
         task = asyncio.current_task()
         # The driver may swallow a cancellation; the task remembers that there was one.

@@ -1,23 +1,20 @@
-"""The Lua scripts, each put together once with the shared files that it includes."""
+"""The Lua scripts, each put together once from its own file and the shared files it includes."""
 
 import hashlib
-import re
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 
 from msgspec import Struct
 
-INCLUDE = re.compile(r"^-- include: (.+)$", re.MULTILINE)
-# What a script includes last, and what follows that, is one function inside of the rest, which has
-# the base at least. Each function that a script defines is made anew at every call, so that one
-# which can answer without those does not make them; and Lua finds a name at once where it lies
-# outside of the function around, but searches all names in use for one that lies in it.
+INCLUDE = "-- include: "
+# A script may have several lines of includes. What follows each but the first is a function inside
+# of what comes before. So a script that returns early does not define the functions that it does
+# not need, each of which costs time at every call. And Lua finds a name that a function captures at
+# once where it lies outside of the function around, but searches through those that lie in it.
 INNER, OUTER = "return (function()", "end)()"
-COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
-# What the base calls the server by, and what stands in for it.
-CALL, AROUND = "redis.call,", "call_around,"
-WORD = re.compile(r"\w+")
-FUNCTION = re.compile(r"^local function (\w+)\([^)]*\)\n.*?^end\n", re.MULTILINE | re.DOTALL)
+# The shared file that takes the place of another in a tolerant script.
+TOLERANT = {"call": "call_tolerant"}
 
 
 class Script(Struct, frozen=True):
@@ -29,54 +26,36 @@ class Script(Struct, frozen=True):
 
 
 @cache
-def script(name: str, *, around: bool = False) -> Script:
-    """The script of this operation, with what it includes before it, each part once.
+def script(name: str, *, tolerant: bool = False) -> Script:
+    """The script of this operation, with each shared file before what needs it.
 
-    One that reads `around` what is of another kind than it should be finds nothing there.
+    To a tolerant script, a key whose value is of another type than it should be is absent.
     """
-    text = read(f"{name}.lua")
-    first, include_last, rest = text.rpartition("-- include: ")
-    parts: dict[str, str] = {}
-    include(f"-- include: base\n{first}", parts)
-    outer = len(parts)
-    include(text, parts)
-    shared = list(parts.values())
-    inside = [INNER, *shared[outer:], include_last + rest, OUTER]
-    text = without_unused("\n".join([*shared[:outer], first, *inside]))
-    if around:
-        text = read("shared/around.lua") + text.replace(CALL, AROUND, 1)
-    source = text.encode()
+    parts: list[str] = []
+    included: set[str] = set()
+    inner = 0
+    for line in read(f"{name}.lua").splitlines():
+        if line.startswith(INCLUDE):
+            if included:
+                parts.append(INNER)
+                inner += 1
+            parts += include(line, included, tolerant=tolerant)
+        else:
+            parts.append(line)
+    source = "\n".join(parts + [OUTER] * inner).encode()
     return Script(name, source, hashlib.sha1(source, usedforsecurity=False).hexdigest())
 
 
-def include(text: str, parts: dict[str, str]) -> None:
-    """Add what the text includes, and what that includes, before it."""
-    for found in INCLUDE.finditer(text):
-        for name in found[1].split(", "):
-            if name not in parts:
-                shared = read(f"shared/{name}.lua")
-                include(shared, parts)
-                parts[name] = shared
-
-
-def without_unused(text: str) -> str:
-    """The text but for functions that nothing kept of it names, for the reason given above."""
-    text = COMMENT.sub("", text)
-    unused = {found[0]: found[1] for found in FUNCTION.finditer(text)}
-    named = set(words(FUNCTION.sub("", text)))
-    while used := [function for function, name in unused.items() if name in named]:
-        for function in used:
-            del unused[function]
-            named |= words(function)
-    for function in unused:
-        text = text.replace(function, "")
-    return text
-
-
-@cache
-def words(text: str) -> frozenset[str]:
-    """The words of a text, read once: a worker that waits for it could have begun a job."""
-    return frozenset(WORD.findall(text))
+def include(line: str, included: set[str], *, tolerant: bool) -> Iterator[str]:
+    """The shared files that a line names, each after those that it includes itself, and once."""
+    for name in line.removeprefix(INCLUDE).split(", "):
+        if name not in included:
+            included.add(name)
+            text = read(f"shared/{TOLERANT.get(name, name) if tolerant else name}.lua")
+            for further in text.splitlines():
+                if further.startswith(INCLUDE):
+                    yield from include(further, included, tolerant=tolerant)
+            yield text
 
 
 @cache

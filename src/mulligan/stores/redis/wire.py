@@ -1,12 +1,10 @@
-"""One connection to the server, on which an answer goes straight to who waits for it.
+"""One connection to the server, on which an answer goes straight to the call that awaits it.
 
-The driver makes it, for that takes much: TLS, passwords, databases, names. From then on it is used
-here: on its way through the driver an exchange passes tasks, timers and buffers that cost more than
-all the rest of it.
+The driver makes the connection: TLS, passwords, databases, names. From then on it is used here: an
+exchange through the driver passes tasks, timers and buffers that cost more than all the rest of it.
 """
 
 import asyncio
-import re
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -16,24 +14,10 @@ from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as LostError
 
 from mulligan.core.errors import StoreError
+from mulligan.stores.redis.errors import AnswerError
 
 # What a reader gives for an answer of which a part has yet to come.
 INCOMPLETE = object()
-# Before Redis 7 an error that ends a script stands at the end of a sentence about the script.
-FROM_SCRIPT = re.compile(r"(?s)(?:ERR )?Error running script .*?: -([A-Z]+ .*)")
-
-
-class AnswerError(Exception):
-    """An error that the server answered, without what it says around one within a script.
-
-    `code` is its first word, by which the server names the kind.
-    """
-
-    def __init__(self, said: str) -> None:
-        found = FROM_SCRIPT.match(said)
-        text = said if found is None else found[1]
-        self.code = text.partition(" ")[0]
-        super().__init__(text.removeprefix("ERR "))
 
 
 class Wire(asyncio.Protocol):
@@ -61,7 +45,7 @@ class Wire(asyncio.Protocol):
         """Whether there is nobody at the other end any more."""
         return self._closed or self._transport.is_closing()
 
-    async def exchange(self, packed: Sequence[bytes], patience: float | None) -> list[Any]:
+    async def exchange(self, packed: Sequence[bytes], within: float | None) -> list[Any]:
         """Send commands and wait for all their answers; an error of the server is one of them.
 
         Raises TimeoutError if they have not come after so many seconds.
@@ -69,7 +53,7 @@ class Wire(asyncio.Protocol):
         self.send(packed)
         waiting = self._waiting = self._loop.create_future()
         # As asyncio.timeout, which costs several times as much.
-        timer = None if patience is None else self._loop.call_later(patience, self._give_up)
+        timer = None if within is None else self._loop.call_later(within, self._give_up)
         try:
             await waiting
         except BaseException:

@@ -2,9 +2,10 @@
 -- left alone.
 -- KEYS[1]  prefix
 -- ARGV     now, number of refusals to keep, and for each entry: its text, the refusal to note or
---          '', and if there is none the job as shared/adding.lua reads it, a run of one
+--          '', and if there is none the job as shared/add.lua reads it, a run of one
 -- Result   how many were accepted
--- include: adding
+-- include: base, many, times, memory
+-- include: add
 
 stop_when_full()
 local ONE_JOB = RUN_WIDTH + JOB_WIDTH
@@ -22,5 +23,5 @@ while at <= #ARGV do
   end
   at = at + 2 + (refusal ~= '' and 0 or ONE_JOB)
 end
-finish_adding()
+finish_add()
 return accepted

@@ -1,11 +1,12 @@
--- Take over jobs of another store as they stand.
+-- Take over jobs of another store as they are.
 -- KEYS[1]  prefix
--- ARGV     now, and for each job: id, lane, due, 1 if it has failed, text without place, number
+-- ARGV     now, and for each job: id, lane, due, 1 if it has failed, text without its sequence, number
 --          of attempts in its history, number of values in its state, number of values that say
---          what has arrived, the history, the fields of its state with their values, the places
+--          what has arrived, the history, the fields of its state with their values, the indexes
 --          with what has arrived there
 -- Result   for each 1, or 0 if its id or unique key is already stored
--- include: adding, ending, leases
+-- include: base, many, times, memory
+-- include: new_jobs, unique, gather, fail, tokens, marks
 
 stop_when_full()
 
@@ -24,22 +25,22 @@ local function adopt(id, lane, due, failed, text, history, state, arrived)
   call_many('HSET', key, state)
   call_many('RPUSH', p .. 'history:' .. id, history)
   call_many('HSET', p .. 'arrived:' .. id, arrived)
-  local place, delayed
+  local sequence, delayed
   if failed then
-    place = next_place()
+    sequence = next_sequence()
     call('HSET', key, 'ended', 'failed')
-    list_failed(id, queue, place)
+    list_failed(id, queue, sequence)
   elseif job.awaits then
-    place = next_place()
+    sequence = next_sequence()
     count_gathering(queue, 1)
   else
-    due, place, delayed = join(id, lane, due - now)
+    due, sequence, delayed = join(id, lane, due - now)
   end
   if job.expires_at and not failed and never_started(job.counts) then
     call('ZADD', p .. 'expires', job.expires_at, id)
   end
-  place = place_text(place)
-  keep_job(id, place, place .. '\t' .. text)
+  sequence = sequence_text(sequence)
+  keep_job(id, sequence, sequence .. '\t' .. text)
   call('HSET', key, 'lane', lane, 'due', number_text(due),
     'marks', with_delayed(job.marks, delayed))
   return 1
@@ -55,6 +56,6 @@ while at <= #ARGV do
     ARGV[at + 4], slice(history_at, attempts), slice(state_at, fields), slice(arrived_at, arrivals))
   at = arrived_at + arrivals
 end
-finish_adding()
-finish_ending()
+finish_add()
+finish_end()
 return result

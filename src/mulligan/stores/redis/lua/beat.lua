@@ -4,8 +4,9 @@
 --          shown, their ids, their tokens
 -- Result   the facts, the numbers from 0 of the leases that are no longer held; and of those that
 --          the worker holds for longer than its lease time and did not show, id and token of each
---          that it claimed, and for each that it reclaimed what `give_reclaimed` gives
--- include: workers, leases, facts
+--          that it claimed, and for each that it reclaimed what shared/reclaimed.lua gives
+-- include: base, many, memory
+-- include: workers, leases, facts, reclaimed
 
 go_on_when_full()
 local worker, lease, count = ARGV[2], tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -25,10 +26,10 @@ for at = 1, #held, 2 do
   local lease_held, token = read_lease(held[at + 1])
   local id, is_known = held[at], tonumber(lease_held.leased) + lease >= now
   if is_known or shown[id] then
-    -- Nothing to be told.
+    -- The worker knows of it.
   elseif lease_held.is_reclaimed then
     local text = call('HGET', p .. 'jobs', id) or ''
-    give_reclaimed(reclaimed, id, text, lease_held.counts, lease_held, worker)
+    add_reclaimed(reclaimed, id, text, lease_held.counts, lease_held, worker)
   else
     forgotten[#forgotten + 1] = id
     forgotten[#forgotten + 1] = token

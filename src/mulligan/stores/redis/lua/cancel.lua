@@ -2,7 +2,8 @@
 -- KEYS[1]  prefix
 -- ARGV     now, reason, ids
 -- Result   for each 1, or 0 if it is unknown or has ended
--- include: cancelling
+-- include: base, memory, many
+-- include: cancel
 
 go_on_when_full()
 find_leases({ unpack(ARGV, 3) })
@@ -10,5 +11,5 @@ local result = {}
 for at = 3, #ARGV do
   result[at - 2] = cancel(ARGV[at], ARGV[2]) and 1 or 0
 end
-finish_ending()
+finish_end()
 return result

@@ -3,112 +3,115 @@
 -- ARGV     now, worker, worker as JSON, region, what it serves, lease seconds, epoch, demand, steps
 --          (msgpack: {group, until, share, carry, of}), for each lane a 1 if all that is due there
 --          may start when no other lane has jobs, name of the shape, what a sleeper waits for
---          (JSON: lanes {lane, how}, gates, shares {key, lane}), how many tiers each group has, how
+--          (JSON: lanes {lane, how}, limits, shares {key, lane}), how many tiers each group has, how
 --          many lanes there are, the lanes, and of each who takes from it (msgpack: sources {group,
---          tier, waited, yields, gates {kind, key, limit, per, ratio, of}})
+--          tier, waited, yields, limits {kind, key, limit, per, ratio, of}})
 -- Result   false if the plan is of another epoch; otherwise now, seconds until the plan could
 --          yield more or '', a 0 or 1 for each group that says whether a job of it could start; and
 --          the ids of the jobs, their texts, and what is not in their texts: number of the lane in
 --          the shape, due or '', counts and trail, with tabs between, each followed by the number
 --          of jobs in a row of which it is true
--- include: few
+-- include: base, short_claim
 
-local few = claim_few()
-if few then return few end
+local short = short_claim()
+if short then return short end
 
--- include: cancelling, workers, reading_ahead, gates
+-- include: many, times, cancel, workers, lane_reader, limits, sleep
 
 local worker, region = ARGV[2], ARGV[4]
 local demand = tonumber(ARGV[8])
 
-keep(worker, ARGV[3], region, ARGV[5], tonumber(ARGV[6]))
+-- A worker that claims is alive, even before its first beat or after a pause.
+if not is_live(worker) then
+  go_on_when_full()
+  enlist(worker, ARGV[3], region, ARGV[5], tonumber(ARGV[6]), stamp)
+end
 if tonumber(call('GET', p .. 'epoch') or 0) ~= tonumber(ARGV[7]) then return false end
-local slept_in = rise(worker)
+local slept_in = end_sleep(worker)
 
 local steps, lane_count, lanes_from = cmsgpack.unpack(ARGV[9]), tonumber(ARGV[14]), 14
-local lines = open_lines(lanes_from, lane_count, demand)
+local readers = open_readers(lanes_from, lane_count, demand)
 
--- The sources of each tier of each group: only of lanes that have jobs is it read who takes from
--- them. One that yields does not wait where nobody sleeps who would have the job sooner.
+-- The sources of each tier of each group. Those of lanes without jobs are not read. One that yields
+-- does not wait where nobody sleeps who would have the job sooner.
 local groups = {}
 for count in string.gmatch(ARGV[13], '%d+') do
   local tiers = {}
   for tier = 1, count do tiers[tier] = {} end
   groups[#groups + 1] = tiers
 end
-for number, line in pairs(lines) do
+for number, reader in pairs(readers) do
   for _, source in ipairs(cmsgpack.unpack(ARGV[lanes_from + lane_count + number])) do
-    local group, tier, waited, yields, gates = unpack(source)
-    if yields and not is_sooner(line.lane, waited) then waited = 0 end
+    local group, tier, waited, yields, limits = unpack(source)
+    if yields and not has_sooner_sleeper(reader.lane, waited) then waited = 0 end
     local sources = groups[group][tier]
-    sources[#sources + 1] = { line = line, lane_number = number, waited = waited,
-      gates = open_gates(gates) }
+    sources[#sources + 1] = { reader = reader, lane_number = number, waited = waited,
+      limits = read_limits(limits) }
   end
 end
 
 local ids, texts, abouts, leases, taken = {}, {}, {}, {}, 0
 
 -- Note what the worker learns of the next jobs besides their texts.
-local function tell(count, lane_number, due, counts, trail)
+local function add_about(count, lane_number, due, counts, trail)
   local at = #abouts
   abouts[at + 1] = lane_number .. '\t' .. (due or '') .. '\t' .. counts .. '\t' .. (trail or '')
   abouts[at + 2] = count
 end
 
-local function expire(line, id, key)
-  local queue, state = queue_of(line.lane), p .. 'state:' .. id
+local function expire(reader, id, key)
+  local queue, state = queue_of(reader.lane), p .. 'state:' .. id
   local job = call('HMGET', state, 'unique_key', 'unique_in', 'gather')
-  call('HSET', state, 'ended', 'cancelled', 'ended_at', stamp,
-    'cancel_reason', 'expired before it could start')
+  call('HSET', state, 'ended', 'cancelled', 'ended_at', stamp, 'cancel_reason', EXPIRED)
   call('ZREM', p .. 'expires', id)
-  list_past(id, 'cancelled', queue)
+  list_ended(id, 'cancelled', queue)
   free_unique(id, queue, job[1], job[2])
-  if key then let_go(key) end
+  if key then free_held(key) end
   miss(job[3], id, 'cancelled')
 end
 
--- What only a job out of the ordinary needs: whether it may start, and the permit of its key.
-local function admit(line, id, text, state, member, counts)
-  local marks, delayed = state[3], p .. 'delayed:' .. queue_of(line.lane)
+-- What only a job with marks needs: whether it may start, and the permit of its key.
+local function admit(reader, id, text, state, member, counts)
+  local marks, delayed = state[3], p .. 'delayed:' .. queue_of(reader.lane)
   local more = call('HMGET', p .. 'state:' .. id, 'expires_at', 'concurrency_key',
     'concurrency_limit')
   local key, limit = more[2], more[3] or '1'
   member = sub(member, 1, 16) .. ':' .. id
   if has(marks, 'e') and never_started(counts) and tonumber(more[1]) <= now then
     if has(marks, 'd') then call('ZREM', delayed, member) end
-    expire(line, id, key)
+    expire(reader, id, key)
     return false
   end
   if key and permits_used('key:' .. key) >= tonumber(limit) then
     local due = tonumber(state[1] or match(text, '^%d+\t([^\t]*)')) or now
-    hold(member, line.lane, due, key, limit)
+    hold(member, reader.lane, due, key, limit)
     return false
   end
   if has(marks, 'd') then call('ZREM', delayed, member) end
   if has(marks, 'e') then call('ZREM', p .. 'expires', id) end
-  return true, key and charge('key:' .. key, id)
+  return true, key and give_permit('key:' .. key, id)
 end
 
-local PLACED = '^' .. string.rep('%d', 16) .. '\t'
+local HAS_SEQUENCE = '^' .. string.rep('%d', 16) .. '\t'
 
--- Take the first job of the line and charge the gates, unless it has to be set aside.
+-- Take the head of the lane and charge its limits, unless it has expired or its key has no permit.
 local function take(source)
-  local line = source.line
-  local id, text, state, member = take_head(line)
+  local reader = source.reader
+  local id, text, state, member = take_head(reader)
   if not text then return end
-  -- The worker sees what is damaged; it can let go of it only under a token.
-  if not find(text, PLACED) then text = sub(member, 1, 16) .. '\t' .. text end
+  -- The worker sees that the text is invalid; it can end the job only under a token.
+  if not find(text, HAS_SEQUENCE) then text = sub(member, 1, 16) .. '\t' .. text end
   local counts, used = next_counts(state[2] or NO_COUNTS)
   local flags, permits = state == NO_STATE and '' or 'h', nil
   if not find(counts, '^%d+ 0 ') then flags = flags .. 'r' end
   if state[3] and state[3] ~= '' then
     local admitted
-    admitted, permits = admit(line, id, text, state, member, counts)
+    admitted, permits = admit(reader, id, text, state, member, counts)
     if not admitted then return end
     if find(state[3], '[gu]') then flags = flags .. 's' end
   end
-  for _, gate in ipairs(source.gates) do
-    permits = pass(gate, id, permits)
+  for _, limit in ipairs(source.limits) do
+    permits = charge(limit, id, permits)
   end
   if permits then
     flags = flags .. 's'
@@ -117,44 +120,44 @@ local function take(source)
   taken = taken + 1
   ids[taken], texts[taken] = id, text
   leases[2 * taken - 1], leases[2 * taken] = id, token_of(text, used) .. '\t'
-    .. common_text(counts, flags, stamp, stamp, region, line.lane)
-  tell(1, source.lane_number, state[1], counts, state[4])
+    .. common_text(counts, flags, stamp, stamp, region, reader.lane)
+  add_about(1, source.lane_number, state[1], counts, state[4])
 end
 
--- Take ordinary jobs from a line that begins with one, up to so many. The same as `take`, for most
--- of all jobs: no gate stands before them, what is not in their texts is the same for all of them,
--- and their texts begin with the token of the first claim.
+-- Take plain jobs from a lane whose head is one, up to so many. The same as `take`, for most of all
+-- jobs: they have no limits, what is not in their texts is the same for all of them, and their texts
+-- begin with the token of the first claim.
 local function take_many(source, count)
-  local line = source.line
-  local tail = '\t' .. common_text(FIRST_COUNTS, '', stamp, stamp, region, line.lane)
-  local line_ids, line_texts, number = line.ids, line.texts, taken
-  local first, last = take_ordinary(line, count)
+  local reader = source.reader
+  local tail = '\t' .. common_text(FIRST_COUNTS, '', stamp, stamp, region, reader.lane)
+  local from_ids, from_texts, number = reader.ids, reader.texts, taken
+  local first, last = take_plain(reader, count)
   for at = first, last do
-    local id, text = line_ids[at], line_texts[at]
+    local id, text = from_ids[at], from_texts[at]
     number = number + 1
     ids[number], texts[number] = id, text
     leases[2 * number - 1], leases[2 * number] = id, sub(text, 1, 16) .. tail
   end
   taken = number
-  tell(last - first + 1, source.lane_number, nil, FIRST_COUNTS, nil)
+  add_about(last - first + 1, source.lane_number, nil, FIRST_COUNTS, nil)
 end
 
--- Whether the tier is but a lane whose jobs may start as soon as they are due.
-local function is_plain(tier)
+-- Whether the tier is one lane whose jobs may start as soon as they are due.
+local function is_unlimited(tier)
   local source = tier[1]
-  return #tier == 1 and source.waited == 0 and #source.gates == 0
+  return #tier == 1 and source.waited == 0 and #source.limits == 0
 end
 
 -- The source of the tier whose first job is next by (due, sequence), if any may start now.
 local function first_due(tier)
-  if is_plain(tier) and has_listed(tier[1].line) then return tier[1] end
+  if is_unlimited(tier) and has_listed(tier[1].reader) then return tier[1] end
   local best, best_due, best_member
   for _, source in ipairs(tier) do
-    local due, member = head(source.line)
+    local due, member = head(source.reader)
     if due and (source.waited == 0 and due or rounded(due + source.waited)) <= now then
       local sooner = not best or due < best_due
-        or (due == best_due and place_of(member) < place_of(best_member))
-      if sooner and all_open(source.gates) then
+        or (due == best_due and sequence_of(member) < sequence_of(best_member))
+      if sooner and all_have_room(source.limits) then
         best, best_due, best_member = source, due, member
       end
     end
@@ -164,11 +167,11 @@ end
 
 -- Take jobs of the tier until there are so many in all, or none may start.
 local function take_from(tier, most)
-  local plain = is_plain(tier)
+  local unlimited = is_unlimited(tier)
   while taken < most do
     local source = first_due(tier)
     if not source then return end
-    if plain and has_ordinary(source.line) then
+    if unlimited and has_plain(source.reader) then
       take_many(source, most - taken)
     else
       take(source)
@@ -208,12 +211,12 @@ end
 
 -- Seconds until the source could yield a job; nil if it is empty or waits for a permit.
 local function yields_in(source)
-  local due = head(source.line)
+  local due = head(source.reader)
   if not due then return nil end
   local wait = math.max(0, rounded(due + source.waited) - now)
-  for _, gate in ipairs(source.gates) do
-    if gate_room(gate) <= 0 then
-      local opens = reopens_in(gate)
+  for _, limit in ipairs(source.limits) do
+    if room_in(limit) <= 0 then
+      local opens = reopens_in(limit)
       if not opens then return nil end
       wait = math.max(wait, opens)
     end
@@ -232,22 +235,22 @@ if taken < demand then
     end
   end
   local wakes = again_in and now + again_in or '+inf'
-  lie_down(worker, ARGV[11], ARGV[12], wakes, slept_in)
+  begin_sleep(worker, ARGV[11], ARGV[12], wakes, slept_in)
 else
-  -- This worker comes for nothing more: what still stands here is for another sleeper.
+  -- This worker sleeps no more: wake another for what is still in these lanes.
   if slept_in then call('HDEL', p .. 'sleepers', worker) end
-  for _, line in pairs(lines) do
-    local due = head(line)
-    if due then ring_for(line.lane, due) end
+  for _, reader in pairs(readers) do
+    local due = head(reader)
+    if due then wake_for(reader.lane, due) end
   end
 end
 
-close_lines(lines)
-close_gates()
+close_readers(readers)
+write_windows()
 if taken > 0 then
   call_many('HSET', running_key(worker), leases)
   call('SADD', p .. 'holders', worker)
 end
-finish_ending()
+finish_end()
 again_in = again_in and format('%.17g', again_in) or ''
 return { stamp, again_in, table.concat(left), ids, texts, abouts }

@@ -11,11 +11,12 @@
 --          where next is how many values new jobs take, and these jobs in runs
 -- Result   for each outcome that was not written its number from 0, and 1 if it was written already
 --          or 0 if it is stale
--- include: adding, cancelling
+-- include: base, many, memory, times
+-- include: add, cancel, fail, job_counts
 
 go_on_when_full()
 local values, likely_holder, once = ARGV, ARGV[2], ARGV[3] == '1'
--- What stands before the ids, before the tokens, and where the values of the next outcome begin.
+-- The index before the ids, before the tokens, and where the values of the next outcome begin.
 local ids_from = 5
 local tokens_from = ids_from + values[4]
 local data_at = tokens_from + values[4] + 1
@@ -26,8 +27,8 @@ local written, refused, asked_elsewhere = {}, {}, false
 
 -- Let the job join a lane again; `...` are fields of its state that change besides.
 local function put_back(key, id, lane, delay, counts, lease, ...)
-  local due, place, delayed = join(id, lane, delay)
-  call('HSET', key, 'lane', lane, 'due', number_text(due), 'stands_at', place,
+  local due, sequence, delayed = join(id, lane, delay)
+  call('HSET', key, 'lane', lane, 'due', number_text(due), 'sequence', sequence,
     'marks', with_delayed(call('HGET', key, 'marks'), delayed), 'counts', counts,
     'ran', lease.ran, ...)
 end
@@ -37,13 +38,29 @@ local function note_done(id, lease, result)
   done_count = done_count + 1
   done[2 * done_count - 1] = id
   done[2 * done_count] = lease.common .. '\t' .. stamp .. '\t' .. (result and '=' .. result or '')
-  list_past(id, 'done', queue_of(lease.lane))
+  list_ended(id, 'done', queue_of(lease.lane))
+end
+
+-- A job is done that arrives here at this index, with its result, if it has one. After the last,
+-- the job that awaited them may start.
+local function arrive(id, index, result)
+  local key = p .. 'state:' .. id
+  local job = call('HMGET', key, 'awaits', 'ended', 'lane')
+  if tonumber(job[1] or 0) == 0 or job[2] then return end
+  -- The sign tells an empty result from none.
+  local arrived = result and '=' .. result or ''
+  if call('HSETNX', p .. 'arrived:' .. id, index, arrived) == 0 then return end
+  if call('HINCRBY', key, 'awaits', -1) == 0 then
+    local due, sequence = join(id, job[3], 0)
+    call('HSET', key, 'due', number_text(due), 'sequence', sequence)
+    count_gathering(queue_of(job[3]), -1)
+  end
 end
 
 local writers = {}
 
 local function try_again(key, id, lease, at, retries_more, snoozes_more)
-  remember(id, values[at + 2])
+  add_attempt(id, values[at + 2])
   local used, retries, replays, snoozes = read_counts(lease.counts)
   local counts = counts_text(used, retries + retries_more, replays, snoozes + snoozes_more)
   put_back(key, id, values[at], tonumber(values[at + 1]), counts, lease, 'trail', values[at + 3])
@@ -60,22 +77,22 @@ function writers.l(key, id, lease, at)
 end
 
 function writers.x(key, id, lease, at)
-  remember(id, values[at])
+  add_attempt(id, values[at])
   call('HSET', key, 'ended', 'failed', 'ended_at', stamp, 'lane', lease.lane,
     'counts', lease.counts, 'ran', lease.ran)
   list_failed(id, queue_of(lease.lane), call('ZSCORE', p .. 'order', id))
 end
 
 function writers.r(key, id, lease)
-  local job = call('HMGET', key, 'lane', 'due', 'stands_at', 'marks', 'expires_at')
-  local _, due, place = whereabouts(id, job[1], job[2], job[3])
-  local member = member_of(place, id)
+  local job = call('HMGET', key, 'lane', 'due', 'sequence', 'marks', 'expires_at')
+  local _, due, sequence = locate(id, job[1], job[2], job[3])
+  local member = member_of(sequence, id)
   call('HSET', key, 'counts', lease.counts, 'ran', lease.ran)
   if has(job[4], 'd') then call('ZADD', p .. 'delayed:' .. queue_of(lease.lane), due, member) end
   if has(job[4], 'e') and never_started(lease.counts) then
     call('ZADD', p .. 'expires', job[5], id)
   end
-  stand(member, lease.lane, due)
+  insert_by_due(member, lease.lane, due)
 end
 
 function writers.k(key, id, lease, at)
@@ -89,7 +106,7 @@ end
 function writers.c(key, id, lease, at)
   call('HSET', key, 'ended', 'cancelled', 'ended_at', stamp, 'cancel_reason', values[at],
     'counts', lease.counts, 'ran', lease.ran)
-  list_past(id, 'cancelled', queue_of(lease.lane))
+  list_ended(id, 'cancelled', queue_of(lease.lane))
 end
 
 -- How many values go with a letter; the last says how many follow for new jobs, where any may.
@@ -98,7 +115,7 @@ local DONE, HAS_RESULT = { d = true, v = true, n = true, w = true }, { v = true,
 local FOLLOWED, ENDED = { n = true, w = true, x = true }, { x = true, c = true }
 
 -- What the end of a job means for its unique key, and for the job that awaits it.
-local function part(letter, id, lease, result, job)
+local function end_of(letter, id, lease, result, job)
   free_unique(id, queue_of(lease.lane), job[1], job[4])
   local gather = job[5]
   if gather and letter == 'c' then
@@ -122,7 +139,7 @@ local function write(letter, id, lease, at, last)
     writers[letter](key, id, lease, at)
     if lease.is_retry then call('HSET', key, 'last_retry_at', lease.started) end
   end
-  if job and (DONE[letter] or ENDED[letter]) then part(letter, id, lease, result, job) end
+  if job and (DONE[letter] or ENDED[letter]) then end_of(letter, id, lease, result, job) end
   if FOLLOWED[letter] then add_runs(at + WIDTHS[letter], last, let_be, false) end
   if job then release(id, job[2], job[3]) end
 end
@@ -140,8 +157,8 @@ local function was_written(id, token)
   return used ~= state[3] and token_of(text, used) == token
 end
 
--- The lease of a job that is not held by whom it was likely to be, and who holds it. All such jobs
--- are asked for at once.
+-- The lease of a job that the likely holder does not hold, and who holds it. All such jobs are asked
+-- for at once.
 local function held_elsewhere(number, id)
   if not asked_elsewhere then
     local ids = {}
@@ -154,7 +171,7 @@ local function held_elsewhere(number, id)
   return find_lease(id)
 end
 
--- The jobs that are no longer held by whom they were.
+-- The jobs that this holder holds no longer.
 local function freed_by(holder)
   freed[holder] = freed[holder] or {}
   return freed[holder]
@@ -179,13 +196,13 @@ local function settle(number, letter)
 end
 
 -- Write that jobs are done, from this number to that, while each is held under the same lease but
--- for the token and in the ordinary way: the same as `settle`, for most of all outcomes. Gives the
--- number of the first that is not.
+-- for the token and its end needs no look at its state: the same as `settle`, for most of all
+-- outcomes. Gives the number of the first that is not.
 local function finish_many(first, last, with_results)
   local lease = texts[first] and read_lease(texts[first])
   if not (once and lease) or lease.is_special then return first end
   local tail, ending = '\t' .. lease.common, lease.common .. '\t' .. stamp .. '\t'
-  local number, ours, ended = first, freed_by(likely_holder), past_count
+  local number, ours, ended = first, freed_by(likely_holder), ended_count
   local freed_count = #ours
   while number <= last and texts[number] == values[tokens_from + number] .. tail do
     local id = values[ids_from + number]
@@ -195,10 +212,10 @@ local function finish_many(first, last, with_results)
       done[2 * done_count] = ending .. '=' .. values[data_at]
       data_at = data_at + 1
     end
-    ours[freed_count], past[ended] = id, id
+    ours[freed_count], ended_ids[ended] = id, id
     number = number + 1
   end
-  past_count = ended
+  ended_count = ended
   count_ended('done', queue_of(lease.lane), number - first)
   return number
 end
@@ -218,6 +235,6 @@ end
 
 call_many('HSET', p .. 'done', done)
 for holder, ids in pairs(freed) do call_many('HDEL', running_key(holder), ids) end
-finish_adding()
-finish_ending()
+finish_add()
+finish_end()
 return refused

@@ -1,9 +1,10 @@
 -- Accept new jobs, all of them or none.
 -- KEYS[1]  prefix
--- ARGV     now, 1 if no id comes twice, and the jobs in runs as shared/adding.lua reads them
+-- ARGV     now, 1 if no id comes twice, and the jobs in runs as shared/add.lua reads them
 -- Result   for each job that was not accepted its number from 0, and the id of the job that was
 --          there before it
--- include: adding
+-- include: base, many, times
+-- include: add
 
 -- All ids are asked for at once.
 local values, ids, count, at = ARGV, {}, 0, 3
@@ -15,7 +16,12 @@ while at <= #values do
     ids[count] = values[each]
   end
 end
-reserve_places(count)
+
+-- Write at once that so many sequences will be given: the first write of what adds work, which a
+-- full memory refuses before anything is changed.
+local given = call('INCRBY', p .. 'sequence', count)
+newest_sequence, written_sequence = 1 + TOKENS_PER_LIFE * (given - count), 1 + TOKENS_PER_LIFE * given
+
 local texts, all_new = read_many(p .. 'jobs', ids, 1, count), values[2] == '1'
 for number = 1, count do
   if texts[number] then
@@ -28,5 +34,5 @@ add_runs(3, #values, function(number, id)
   known[#known + 1] = number
   known[#known + 1] = id
 end, all_new)
-finish_adding()
+finish_add()
 return known

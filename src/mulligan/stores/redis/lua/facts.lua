@@ -2,6 +2,7 @@
 -- KEYS[1]  prefix
 -- ARGV     now
 -- Result   the facts, packed
+-- include: base
 -- include: facts
 
 return facts()

@@ -3,7 +3,8 @@
 -- ARGV     now, id
 -- Result   its text, its state, its lease and who holds it, or '' twice, what is kept of its lease
 --          if it is done, or '', its last failure or ''; false if it is unknown
--- include: leases
+-- include: base
+-- include: find_leases
 
 local id = ARGV[2]
 local text = call('HGET', p .. 'jobs', id)

@@ -2,7 +2,8 @@
 -- KEYS[1]  prefix
 -- ARGV     now, worker
 -- Result   1
--- include: heads, workers
+-- include: base, memory
+-- include: dismiss, pass_on
 
 go_on_when_full()
 dismiss(ARGV[2])

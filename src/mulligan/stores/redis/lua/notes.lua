@@ -2,10 +2,10 @@
 -- KEYS[1]  prefix
 -- ARGV     now, how the keys begin
 -- Result   the keys, and their values in the same order
--- include: base
+-- include: base, many
 
 local beginning, found = ARGV[2], {}
--- No byte of a text is 255: what begins so stands before this, and nothing else behind it does.
+-- No byte of a text is 255, so this is the range of the keys that begin so.
 local keys = call('ZRANGEBYLEX', p .. 'notes', '[' .. beginning, '(' .. beginning .. '\255')
 for first = 1, #keys, CHUNK do
   local last = math.min(first + CHUNK - 1, #keys)

@@ -1,11 +1,12 @@
 -- Look through some jobs, newest first, for those that match.
 -- KEYS[1]  prefix
--- ARGV     now, index to look through (order, or failed: and a queue), place to begin below, how
+-- ARGV     now, index to look through (order, or failed: and a queue), sequence to begin below, how
 --          many to look at, and what must match or '': status, queue and region as keys spell them,
 --          task; then 1 for whole jobs, 0 for jobs without bodies and results
--- Result   place to go on below, or '' after the last; then for each match: id, place, and what
+-- Result   sequence to go on below, or '' after the last; then for each match: id, sequence, and what
 --          get.lua gives
--- include: leases
+-- include: base, many
+-- include: find_leases
 
 local found = call('ZREVRANGEBYSCORE', p .. ARGV[2], ARGV[3], '-inf', 'WITHSCORES', 'LIMIT', 0,
   ARGV[4])
@@ -22,7 +23,7 @@ local texts, dones = read_many(p .. 'jobs', ids, 1, #ids), read_many(p .. 'done'
 for number, id in ipairs(ids) do
   local text, state = texts[number] or '', p .. 'state:' .. id
   local lane, task = match(text, '^%d+\t[^\t]*\t([^\t:]*:[^\t:]*:[^\t:]*)\t([^\t]*)\t')
-  -- Of a damaged job, its state may know more.
+  -- Of an invalid job, its state may know more.
   lane = lane or call('HGET', state, 'lane') or ''
   local queue, region = match(lane, '^[^:]*:([^:]*):(.*)$')
   if is(ARGV[6], queue) and is(ARGV[7], region) and is(ARGV[8], task) then
@@ -33,7 +34,7 @@ for number, id in ipairs(ids) do
 end
 find_leases(unended)
 
--- What stands before the body, and before the result.
+-- What comes before the body, and before the result.
 local before_body = '^' .. string.rep('[^\t]*\t', 4)
 local before_result = '^' .. string.rep('[^\t]*\t', 7)
 

@@ -3,7 +3,8 @@
 -- KEYS[1]  prefix
 -- ARGV     now, limit
 -- Result   how many
--- include: cancelling, heads
+-- include: base, memory
+-- include: cancel, heads
 
 go_on_when_full()
 local late = {}
@@ -22,14 +23,14 @@ end)
 local count = 0
 for _, each in ipairs(late) do
   call('ZREM', p .. 'expires', each[3])
-  if cancel(each[3], 'expired before it could start') then count = count + 1 end
+  if cancel(each[3], EXPIRED) then count = count + 1 end
 end
-finish_ending()
+finish_end()
 
 if call('EXISTS', p .. 'sleepers') == 1 then
   for _, lane in ipairs(call('SMEMBERS', p .. 'lanes')) do
     local due = first_due_in(lane)
-    if due and due <= now then ring_for(lane, due) end
+    if due and due <= now then wake_for(lane, due) end
   end
 end
 return count

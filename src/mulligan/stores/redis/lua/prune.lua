@@ -3,7 +3,8 @@
 -- KEYS[1]  prefix
 -- ARGV     now, seconds to keep jobs, limit, seconds to keep dead workers
 -- Result   how many jobs
--- include: ending, leases, workers, counting
+-- include: base, many, memory
+-- include: erase, leases, dismiss, sleepers, slots
 
 go_on_when_full()
 local before, limit = now - tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -38,8 +39,8 @@ local function erase_entry(ended_at, joined)
   end
 end
 
--- Look at the first entries: not at the very first alone, as one that is younger stands before older
--- ones where the clock was set back. What has yet to end by this clock goes to the end of the list, so
+-- Look at the first entries: not at the very first alone, as a younger one comes before older ones
+-- where the clock was set back. What has yet to end by this clock goes to the end of the list, so
 -- that it does not hide what is behind it. Whether it is worth looking again.
 local LOOK_AT, LATER_AT_MOST = 100, 1000
 local later = 0
@@ -67,7 +68,7 @@ erase(erased)
 local dead = now - tonumber(ARGV[4])
 for _, worker in ipairs(call('ZRANGEBYSCORE', p .. 'workers', '-inf', dead, 'LIMIT', 0, 100)) do
   dismiss(worker)
-  get_up(worker)
+  forget_sleeper(worker)
 end
 
 local notes = call('ZRANGEBYSCORE', p .. 'notes-until', '-inf', now)
@@ -75,5 +76,5 @@ call_many('HDEL', p .. 'note-values', notes)
 call_many('ZREM', p .. 'notes', notes)
 call_many('ZREM', p .. 'notes-until', notes)
 call('ZREMRANGEBYSCORE', p .. 'counted', '-inf', '(' .. format('%.17g', now - WINDOW))
-finish_ending()
+finish_end()
 return count

@@ -2,7 +2,8 @@
 -- KEYS[1]  prefix
 -- ARGV     now, ids
 -- Result   for each 1, or 0 if it is unknown or has not ended
--- include: cancelling
+-- include: base, many, memory
+-- include: cancel, erase
 
 go_on_when_full()
 local result = {}
@@ -19,5 +20,5 @@ for at = 2, #ARGV do
   end
   result[at - 1] = status and 1 or 0
 end
-finish_ending()
+finish_end()
 return result

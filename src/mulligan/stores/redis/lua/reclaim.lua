@@ -1,19 +1,22 @@
 -- Claim jobs whose worker stopped beating or is unknown, the longest running first.
 -- KEYS[1]  prefix
 -- ARGV     now, worker, worker as JSON, region, what it serves, lease seconds, limit
--- Result   for each job what `give_reclaimed` gives
--- include: permits, workers, leases, heads
+-- Result   for each job what shared/reclaimed.lua gives
+-- include: base, memory
+-- include: permits, workers, leases, tokens, job_text, pass_on, reclaimed
 
 go_on_when_full()
 
 local worker, limit = ARGV[2], tonumber(ARGV[7])
-keep(worker, ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6]))
+if not is_live(worker) then
+  enlist(worker, ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6]), stamp)
+end
 
 for _, sleeper in ipairs(call('HKEYS', p .. 'sleepers')) do
   if not is_live(sleeper) then
     pass_on(sleeper)
     -- One that was only late claims anew.
-    ring(sleeper)
+    wake(sleeper)
   end
 end
 
@@ -24,9 +27,9 @@ for _, holder in ipairs(call('SMEMBERS', p .. 'holders')) do
     if #held == 0 then call('SREM', p .. 'holders', holder) end
     for at = 1, #held, 2 do
       local id, lease = held[at], read_lease(held[at + 1])
-      local stands_at = call('HGET', p .. 'state:' .. id, 'stands_at')
-      local _, _, place = whereabouts(id, true, true, stands_at)
-      lost[#lost + 1] = { tonumber(lease.started), place or 0, id, lease, holder }
+      local sequence = call('HGET', p .. 'state:' .. id, 'sequence')
+      local _, _, sequence = locate(id, true, true, sequence)
+      lost[#lost + 1] = { tonumber(lease.started), sequence or 0, id, lease, holder }
     end
   end
 end
@@ -43,7 +46,7 @@ for at = 1, math.min(limit, #lost) do
   call('HDEL', running_key(holder), id)
   call('HSET', running_key(worker), id, token_of(text, used) .. '\t'
     .. common_text(counts, lease.flags, stamp, lease.started, lease.region, lease.lane))
-  give_reclaimed(result, id, text, counts, lease, holder)
+  add_reclaimed(result, id, text, counts, lease, holder)
   if lease.is_special then
     local job = call('HMGET', p .. 'state:' .. id, 'permits', 'concurrency_key')
     release(id, job[1], job[2])

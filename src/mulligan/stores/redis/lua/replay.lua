@@ -2,7 +2,8 @@
 -- KEYS[1]  prefix
 -- ARGV     now, ids
 -- Result   for each 1, or 0 if it is not failed or another job has its unique key now
--- include: ending, leases
+-- include: base, memory, many, times
+-- include: ended, unique, join, job_text, job_counts, marks
 
 stop_when_full()
 local function replay(id)
@@ -15,8 +16,8 @@ local function replay(id)
   local unique = job[2] and unique_keys(queue, job[3])
   if unique and call('HSETNX', unique, job[2], id) == 0 then return 0 end
   local used, _, replays = read_counts(job[5])
-  local due, place, delayed = join(id, lane, 0)
-  call('HSET', key, 'lane', lane, 'due', number_text(due), 'stands_at', place,
+  local due, sequence, delayed = join(id, lane, 0)
+  call('HSET', key, 'lane', lane, 'due', number_text(due), 'sequence', sequence,
     'counts', counts_text(used, 0, replays + 1, 0), 'marks', with_delayed(job[4], delayed))
   call('HDEL', key, 'ended', 'ended_at', 'trail')
   call('ZREM', p .. 'failed:' .. queue, id)
@@ -26,6 +27,6 @@ end
 
 local result = {}
 for at = 2, #ARGV do result[at - 1] = replay(ARGV[at]) end
-finish_lanes()
-finish_ending()
+finish_join()
+finish_end()
 return result

@@ -4,17 +4,18 @@
 -- Result   packed: now, lanes {lane, ready, delayed, oldest due}, running {lane, region, count},
 --          ended {status:queue, count}, delayed {queue, total, ready now, ready in an hour},
 --          workers {about, beat_at, joined_at, live, running}, gathering {queue, count}
--- include: permits, leases, heads
+-- include: base
+-- include: leases, heads
 
 local lanes, running, delayed, workers = {}, {}, {}, {}
 local seen = {}
 
 local function count_lane(lane)
-  local sorted, held = sorted_key(lane), held_key(lane)
+  local sorted, held = sorted_key(lane), p .. 'held:' .. lane
   local ready = call('ZCOUNT', sorted, '-inf', now)
   local later = call('ZCARD', sorted) - ready
   local oldest = first_due_in(lane)
-  if has_line(lane) then
+  if has_list(lane) then
     ready = ready + call('LLEN', p .. lane) - call('ZCARD', p .. 'gone:' .. lane)
   end
   ready = ready + call('ZCARD', held)
@@ -40,16 +41,16 @@ for _, lane in ipairs(call('SMEMBERS', p .. 'lanes')) do
   end
 end
 
-local places = {}
+local by_lane = {}
 for _, holder in ipairs(call('SMEMBERS', p .. 'holders')) do
   for _, text in ipairs(call('HVALS', running_key(holder))) do
     local lease = read_lease(text)
     local where = lease.lane .. '\t' .. lease.region
-    if not places[where] then
-      places[where] = { lease.lane, lease.region, 0 }
-      running[#running + 1] = places[where]
+    if not by_lane[where] then
+      by_lane[where] = { lease.lane, lease.region, 0 }
+      running[#running + 1] = by_lane[where]
     end
-    places[where][3] = places[where][3] + 1
+    by_lane[where][3] = by_lane[where][3] + 1
   end
 end
 

@@ -2,21 +2,22 @@
 -- KEYS[1]  prefix
 -- ARGV     now, lane, due
 -- Result   its id, or false if there is none among the newest of the lane
--- include: lanes
+-- include: base
+-- include: lanes, members, job_text
 
 local MOST, PIECE = 1000, 100
 local lane, by = ARGV[2], tonumber(ARGV[3])
 
--- When a job in the line is due; nil if it is unknown.
+-- When a job in the list is due; nil if it is unknown.
 local function due_of(member)
   local id = id_of(member)
   local state_due = sub(member, 17, 17) ~= ':' and call('HGET', p .. 'state:' .. id, 'due')
-  local _, due = whereabouts(id, true, state_due, true)
+  local _, due = locate(id, true, state_due, true)
   return due
 end
 
--- The line is walked back from its end, where what is due latest stands.
-local function last_of_line()
+-- Walk the list back from its end: what is due latest is there.
+local function last_of_list()
   for newest = 1, MOST, PIECE do
     local members = call('LRANGE', p .. lane, -(newest + PIECE - 1), -newest)
     for at = #members, 1, -1 do
@@ -33,10 +34,10 @@ end
 local sorted = call('ZREVRANGEBYSCORE', sorted_key(lane), ARGV[3], '-inf', 'WITHSCORES',
   'LIMIT', 0, 1)
 local last, due = sorted[1], tonumber(sorted[2])
-if has_line(lane) then
-  local member, its_due = last_of_line()
+if has_list(lane) then
+  local member, its_due = last_of_list()
   local is_later = member and (not last or its_due > due
-    or (its_due == due and place_of(member) > place_of(last)))
+    or (its_due == due and sequence_of(member) > sequence_of(last)))
   if is_later then last = member end
 end
 return last and id_of(last)

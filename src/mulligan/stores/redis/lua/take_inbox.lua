@@ -3,7 +3,7 @@
 -- KEYS[1]  prefix
 -- ARGV     now, limit
 -- Result   the entries that wait, at most the limit
--- include: base
+-- include: base, memory
 
 go_on_when_full()
 local taken = p .. 'inbox:taken'

@@ -1,7 +1,19 @@
--- What plans are made from, packed: now, epoch, {queue, settings}, regions, what live workers serve
--- (region and queues), paused queues, and health as shared/counting.lua gives it.
--- include: counting
+-- What plans are made from.
+-- include: health
 
+-- The names of all queues and regions with recent counts or a breaker.
+local function known_regions()
+  local since = format('%.17g', now - WINDOW)
+  local names, seen = call('ZRANGEBYSCORE', p .. 'counted', since, '+inf'), {}
+  for _, name in ipairs(names) do seen[name] = true end
+  for _, name in ipairs(call('HKEYS', p .. 'breakers')) do
+    if not seen[name] then names[#names + 1] = name end
+  end
+  return names
+end
+
+-- Packed: now, epoch, {queue, settings}, regions, what live workers serve (region and queues),
+-- paused queues, and health as health.lua gives it.
 local function facts()
   local settings, serving = {}, {}
   local stored = call('HGETALL', p .. 'queues')
@@ -12,5 +24,5 @@ local function facts()
   end
   local epoch = tonumber(call('GET', p .. 'epoch') or 0)
   return cmsgpack.pack({ now, epoch, settings, call('SMEMBERS', p .. 'regions'), serving,
-    call('SMEMBERS', p .. 'paused'), healths(known_places()) })
+    call('SMEMBERS', p .. 'paused'), healths(known_regions()) })
 end

@@ -1,6 +1,6 @@
 -- Unique keys: a job that has not ended holds its key in its queue, or in the queue that it names
 -- in `unique_in`, as a later stage does.
--- include: lanes
+-- include: base
 
 local ESCAPES = { ['%'] = '%25', [':'] = '%3A' }
 
@@ -10,10 +10,4 @@ end
 
 local function unique_keys(queue, unique_in)
   return p .. 'unique:' .. (unique_in and escaped(unique_in) or queue)
-end
-
--- Give up the unique key of a job that ends.
-local function free_unique(id, queue, key, unique_in)
-  local keys = key and unique_keys(queue, unique_in)
-  if keys and call('HGET', keys, key) == id then call('HDEL', keys, key) end
 end

@@ -1,0 +1,70 @@
+"""Writing outcomes, as commit.lua reads them."""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from mulligan.core.lane import Lane
+from mulligan.core.outcome import (
+    Again,
+    Cancelled,
+    Dead,
+    Done,
+    Keyed,
+    Later,
+    Outcome,
+    Returned,
+    Verdict,
+)
+from mulligan.stores.redis.connection import Run, Value
+from mulligan.stores.redis.enqueue import runs_values
+from mulligan.stores.redis.fields import JSON, float_text, lane_name, token_texts
+
+
+async def commit(run: Run, outcomes: Sequence[Outcome], worker: str) -> list[Verdict]:
+    """Write outcomes of jobs that this worker likely holds; the answer names those not written."""
+    refused = await run("commit", worker, *commit_values(outcomes))
+    verdicts: list[Verdict] = ["written"] * len(outcomes)
+    for number, already in zip(refused[::2], refused[1::2], strict=True):
+        verdicts[number] = "already" if already else "stale"
+    return verdicts
+
+
+def commit_values(outcomes: Sequence[Outcome]) -> list[Value]:
+    """What commit.lua reads after the time and the worker."""
+    letters: list[str] = []
+    data: list[Value] = []
+    for outcome in outcomes:
+        if type(outcome) is Done and not outcome.next:
+            if outcome.result is None:
+                letters.append("d")
+            else:
+                letters.append("v")
+                data.append(outcome.result)
+        else:
+            letter, *values = outcome_values(outcome)
+            letters.append(str(letter))
+            data += values
+    ids, tokens = zip(*[outcome.lease for outcome in outcomes], strict=True)
+    kinds = "".join(f"{letter}{len(list(run))}" for letter, run in groupby(letters))
+    once = int(len(set(ids)) == len(ids))
+    return [once, len(ids), kinds, *ids, *token_texts(tokens), *data]
+
+
+def outcome_values(outcome: Outcome) -> list[Value]:
+    """The letter for an outcome, and what goes with it."""
+    match outcome:
+        case Done(_, result, following):
+            values, kept = runs_values(following), [] if result is None else [result]
+            return ["w" if kept else "n", *kept, len(values), *values]
+        case Again(_, lane, delay, failure, trail, free):
+            values = [lane_name(Lane(*lane)), float_text(delay), JSON.encode(failure), trail]
+            return ["f" if free else "a", *values]
+        case Later(_, delay):
+            return ["l", float_text(delay)]
+        case Dead(_, failure, following):
+            values = runs_values(following)
+            return ["x", JSON.encode(failure), len(values), *values]
+        case Keyed(_, key, limit, trail):
+            return ["k", key, limit, trail]
+        case Returned() | Cancelled():
+            return ["r"] if isinstance(outcome, Returned) else ["c", outcome.reason]

@@ -1,0 +1,95 @@
+-- Accepting new jobs. They come in runs: jobs one after another that join the same lane in the same
+-- way. A run takes four values and two for each job: lane, delay, options as JSON or '', how many
+-- jobs; and of each its id, and its task and body with a tab between.
+-- include: new_jobs, unique, gather
+
+local RUN_WIDTH, JOB_WIDTH = 4, 2
+local MARKS = { unique_key = 'u', concurrency_key = 'k', gather = 'g' }
+
+-- Write the options of a new job into its state, each under its own name.
+local function write_options(id, lane, due, delayed, options)
+  local fields, marks, at = {}, '', 0
+  for name, value in pairs(options) do
+    if name == 'expires' then
+      name, value, marks = 'expires_at', number_text(now + value), marks .. 'e'
+    end
+    fields[at + 1], fields[at + 2] = name, value
+    at, marks = at + 2, marks .. (MARKS[name] or '')
+  end
+  if options.awaits then
+    fields[at + 1], fields[at + 2], fields[at + 3], fields[at + 4] = 'lane', lane, 'sequence', 0
+    at = at + 4
+  end
+  if delayed then
+    fields[at + 1], fields[at + 2] = 'due', number_text(due)
+    marks = marks .. 'd'
+  end
+  call('HSET', p .. 'state:' .. id, 'marks', marks, unpack(fields))
+  if options.unique_key then
+    call('HSET', unique_keys(queue_of(lane), options.unique_in), options.unique_key, id)
+  end
+  if options.expires then call('ZADD', p .. 'expires', now + options.expires, id) end
+end
+
+-- Let a new job join its lane, if it awaits no other: its due time, its sequence, and whether it
+-- was put off.
+local function join_new(id, lane, delay, options)
+  if not options.awaits then return join(id, lane, delay) end
+  count_gathering(queue_of(lane), 1)
+  return now, next_sequence(), false
+end
+
+-- Accept a job; gives the id of the job that was there before it, if one was.
+local function add(id, lane, delay, options, text)
+  if is_stored(id) then return id end
+  local known = options.unique_key
+    and call('HGET', unique_keys(queue_of(lane), options.unique_in), options.unique_key)
+  if known then return known end
+  local due, sequence, delayed = join_new(id, lane, delay, options)
+  if delayed or next(options) then write_options(id, lane, due, delayed, options) end
+  sequence = sequence_text(sequence)
+  keep_job(id, sequence, sequence .. text)
+end
+
+-- Accept jobs from ARGV[first] to ARGV[last] that are known to be new, have no options and join the
+-- end of a list: the same as `add`, without a question or a call for each.
+local function add_plain(first, last, lane, heading)
+  local values, members = ARGV, newcomers_of(lane)
+  local length, sequence, at = #members, last_sequence(), 2 * new_count
+  for each = first, last, JOB_WIDTH do
+    sequence, length = sequence + TOKENS_PER_LIFE, length + 1
+    local id, text = values[each], format('%016.0f', sequence)
+    members[length] = text .. ':' .. id
+    new_sequences[at + 1], new_sequences[at + 2] = text, id
+    new_jobs[at + 1], new_jobs[at + 2] = id, text .. heading .. values[each + 1]
+    at = at + 2
+  end
+  -- Wake one sleeper for each of them, as long as there are any to wake.
+  for _ = new_count + 1, at / 2 do
+    if not wake_for(lane, now) then break end
+  end
+  newest_sequence, new_count = sequence, at / 2
+end
+
+-- Accept the runs from ARGV[at] to ARGV[last]. `before` is called for each job that is not
+-- accepted, with its number from 0 and the id of the job that was there before it. `all_new` says
+-- that no id is stored, and none comes twice.
+local function add_runs(at, last, before, all_new)
+  local number = 0
+  while at <= last do
+    local lane, delay, options = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2]
+    local heading = '\t' .. stamp .. '\t' .. lane .. '\t'
+    local first = at + RUN_WIDTH
+    at = first + JOB_WIDTH * ARGV[at + 3]
+    if all_new and delay == 0 and options == '' and has_list(lane) then
+      add_plain(first, at - 1, lane, heading)
+    else
+      options = options == '' and {} or cjson.decode(options)
+      for each = first, at - 1, JOB_WIDTH do
+        local known = add(ARGV[each], lane, delay, options, heading .. ARGV[each + 1])
+        if known then before(number + (each - first) / JOB_WIDTH, known) end
+      end
+    end
+    number = number + (at - first) / JOB_WIDTH
+  end
+end

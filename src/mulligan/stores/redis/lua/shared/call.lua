@@ -1,0 +1,3 @@
+-- How scripts call the server.
+
+local call = redis.call

@@ -1,0 +1,23 @@
+-- What is written once for all jobs that a script ends: their number by status and queue, and their
+-- ids in the order in which they ended.
+-- include: base
+
+local ended_counts = { done = {}, failed = {}, cancelled = {} }
+local ended_ids, ended_count = {}, 0
+
+local function count_ended(status, queue, by)
+  local counts = ended_counts[status]
+  counts[queue] = (counts[queue] or 0) + by
+end
+
+local function finish_end()
+  if ended_count > 0 then
+    call('RPUSH', p .. 'past', stamp .. '\t' .. table.concat(ended_ids, '\t'))
+  end
+  for status, counts in pairs(ended_counts) do
+    for queue, by in pairs(counts) do
+      local field = status .. ':' .. queue
+      if call('HINCRBY', p .. 'ended', field, by) <= 0 then call('HDEL', p .. 'ended', field) end
+    end
+  end
+end

@@ -1,0 +1,29 @@
+"""The layout of the keys: one version, written when a store is first opened."""
+
+from mulligan.core.errors import StoreError
+from mulligan.stores.redis import doctor
+from mulligan.stores.redis.connection import Server
+
+# docs/stores/redis.md has the table of the keys.
+LAYOUT = "1"
+
+
+async def prepare(server: Server, *, read_only: bool) -> None:
+    """Check the server's version and the layout, and write the layout where there is none.
+
+    A server that is too old, and keys of another layout, are refused.
+    """
+    info = doctor.parse_info(await server.command("INFO"))
+    level, sentence, remedy = doctor.version_finding(info)
+    if level == "bad":
+        raise StoreError(f"{server.url.shown}: {sentence}; {remedy}")
+    server.knows_readers = doctor.version_of(info) >= doctor.KNOWS_READERS
+    key = f"{server.url.tag}:layout"
+    if not read_only:
+        await server.command("SETNX", key, LAYOUT)
+    layout = (await server.command("GET", key) or LAYOUT.encode()).decode()
+    if layout != LAYOUT:
+        raise StoreError(
+            f"{server.url.shown} has keys of layout {layout}, and this release knows {LAYOUT};"
+            " use the newest mulligan everywhere, or another prefix"
+        )

@@ -1,0 +1,191 @@
+"""What happens when the server goes away, is full, or takes no writes."""
+
+import asyncio
+
+import pytest
+from redis.asyncio import Redis
+
+from mulligan.core.counts import Count
+from mulligan.core.errors import StoreError, StoreUnavailableError
+from mulligan.core.health import CLOSED, Breaker
+from mulligan.stores.redis import RedisStore
+from mulligan.stores.redis.errors import AnswerError, explain
+from mulligan.stores.redis.url import read_url
+from tests.contract.making import (
+    ANN,
+    FRESH,
+    again,
+    begin,
+    claim,
+    done,
+    job,
+    jobs,
+    names,
+    start,
+)
+from tests.databases._server import LOOPBACK
+from tests.store_kit import with_query
+from tests.stores.redis.kit import AWAY, opened
+
+
+async def test_a_restart_keeps_everything_and_the_store_object_goes_on(own_server):
+    async with opened(own_server.url) as store:
+        first, second = await begin(store, *jobs("a", "b"))
+        await store.commit([again(first, 3600.0)])
+        await store.enqueue([job("c"), job("later", delay=60.0)])
+        before = (await store.stats()).lanes
+        own_server.kill()
+        with pytest.raises(StoreUnavailableError, match=r"127\.0\.0\.1"):
+            await store.enqueue(jobs("d"))
+        own_server.start()
+        assert (await store.stats()).lanes == before
+        assert await store.commit([done(second)]) == ["written"]
+        assert len(await store.history("a")) == 1
+        assert names(await claim(store, demand=9)) == ["c"]
+
+
+async def test_a_worker_that_waits_is_told_when_the_server_goes(own_server):
+    async with opened(own_server.url) as store:
+        await claim(store)
+        sleeper = asyncio.create_task(store.wait(ANN, 60.0))
+        async with Redis.from_url(own_server.url) as client:
+            while not (await client.info("clients"))["blocked_clients"]:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        own_server.kill()
+        with pytest.raises(StoreUnavailableError):
+            await sleeper
+
+
+async def test_a_connection_that_the_server_closed_while_it_was_idle_is_not_used_again(own_server):
+    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as other:
+        await store.enqueue(jobs("a"))
+        assert await other.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        assert names(await claim(store)) == ["a"]
+
+
+async def test_connections_are_used_again_and_no_more_are_made(own_server):
+    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as other:
+        await store.enqueue(jobs("a"))
+        before = (await other.info("stats"))["total_connections_received"]
+        for number in range(20):
+            await store.enqueue(jobs(f"b{number}"))
+        assert (await other.info("stats"))["total_connections_received"] == before
+
+
+async def test_an_answer_that_comes_too_late_is_not_taken_for_that_of_a_later_command(own_server):
+    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as other:
+        within = store._server._answer_timeout
+        await other.client_pause(60_000, all=False)
+        store._server._answer_timeout = 0.01
+        with pytest.raises(StoreUnavailableError, match="did not answer in time"):
+            await store.enqueue(jobs("a"))
+        store._server._answer_timeout = within
+        await other.client_unpause()
+        assert await store.depth(FRESH, 10) in (0, 1)
+        assert (await store.facts()).paused == frozenset()
+
+
+async def test_a_server_that_talks_nonsense_counts_as_away(own_server):
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"LIB-VER")  # the driver presents itself
+        writer.write(b"+OK\r\n" * 2)
+        await reader.readuntil(b"INFO")
+        writer.write(b"nonsense\r\n")
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(talk, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        store = RedisStore(f"redis://127.0.0.1:{port}/0")
+        with pytest.raises(StoreUnavailableError, match="cannot be reached"):
+            await store.open()
+        await store.close()
+
+
+async def test_a_flush_of_the_servers_scripts_is_not_noticed(store, client):
+    await store.enqueue(jobs("a"))
+    await client.script_flush()
+    first = await start(store)
+    await client.script_flush()
+    assert await store.commit([done(first)]) == ["written"]
+
+
+async def test_a_full_server_refuses_new_jobs_whole_and_lets_work_finish(own_server):
+    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as client:
+        await store.enqueue(jobs("a", "b", "c"))
+        first = await start(store)
+        size = await client.dbsize()
+        await client.config_set("maxmemory", 1)
+        with pytest.raises(StoreError, match="out of memory and took none of this batch"):
+            await store.enqueue([job("d"), job("e", unique_key="u", delay=5.0)])
+        assert await client.dbsize() == size
+        assert await store.get("d") is None
+        assert await store.commit([done(first, None, job("next"))]) == ["written"]
+        second = await start(store)
+        assert await store.commit([again(second)]) == ["written"]
+        assert await store.cancel(["c"], "enough") == [True]
+        assert (await store.beat(ANN, [])).lost == []
+        assert await store.count([Count("default", "US", "failed", 1)])
+        assert await store.switch("default", "US", CLOSED, Breaker(open=True))
+        with pytest.raises(StoreError, match="out of memory"):
+            await store.note("a", b"1", 60.0)
+        await store.note("a", None, 0.0)
+        assert await store.prune(-1.0, 10) == 2
+        await client.config_set("maxmemory", 0)
+        assert (await store.enqueue(jobs("d")))[0].created
+
+
+WRITES_REFUSED = {
+    "a replica": (("REPLICAOF", LOOPBACK, "1"), "is a replica that takes no writes"),
+    "too few replicas": (("CONFIG", "SET", "min-replicas-to-write", "1"), "NOREPLICAS"),
+}
+
+
+@pytest.mark.parametrize(("words", "said"), WRITES_REFUSED.values(), ids=WRITES_REFUSED)
+async def test_a_server_that_takes_no_writes_counts_as_away(own_server, words, said):
+    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as client:
+        await store.enqueue(jobs("a"))
+        await client.execute_command(*words)
+        with pytest.raises(StoreUnavailableError, match=said):
+            await store.enqueue(jobs("b"))
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "sentence"),
+    [
+        ("OOM command not allowed when used memory > 'maxmemory'.", StoreError, "out of memory"),
+        ("READONLY You can't write against a read only replica.", StoreUnavailableError, "replica"),
+        ("NOREPLICAS Not enough good replicas to write.", StoreUnavailableError, "now: NOREP"),
+        ("WRONGTYPE Operation against a key", StoreError, "refused: WRONGTYPE"),
+    ],
+)
+def test_an_error_within_a_script_of_an_older_server_means_the_same(said, kind, sentence):
+    script = "Error running script (call to f_5da5948c): @user_script:1: @user_script: 1: -"
+    error = explain(AnswerError(script + said), read_url(AWAY))
+    assert type(error) is kind
+    assert sentence in str(error)
+
+
+async def test_errors_show_no_credentials():
+    store = RedisStore(AWAY)
+    with pytest.raises(StoreUnavailableError) as caught:
+        await store.open()
+    assert "hunter2" not in str(caught.value)
+    assert "redis at 127.0.0.1:1 cannot be reached" in str(caught.value)
+    await store.close()
+
+
+async def test_a_wrong_password_is_named_without_showing_it(own_server):
+    wrong = own_server.url.replace("redis://", "redis://me:hunter2@")
+    store = RedisStore(wrong)
+    with pytest.raises(StoreError, match="refused the user or password") as caught:
+        await store.open()
+    assert "hunter2" not in str(caught.value)
+    await store.close()
+
+
+async def test_a_write_that_too_few_replicas_acknowledged_is_reported(url):
+    async with opened(with_query(url, wait_replicas="1", wait_timeout="0.01")) as store:
+        with pytest.raises(StoreUnavailableError, match=r"0 of 1 replicas .* again is safe"):
+            await store.enqueue(jobs("a"))
+        assert await store.get("a") is not None
