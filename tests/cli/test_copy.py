@@ -13,7 +13,19 @@ from mulligan.core.fetch import RetryFirst
 from mulligan.core.job import Adopted
 from mulligan.core.page import Selection
 from mulligan.stores.memory import MemoryStore
-from tests.cli.running import claim, do, fail, finish, gone, good, good_json, new_job, refused, run
+from tests.cli.running import (
+    claim,
+    do,
+    fail,
+    finish,
+    gone,
+    good,
+    good_json,
+    new_job,
+    process,
+    refused,
+    run,
+)
 
 
 @pytest.fixture
@@ -38,7 +50,11 @@ async def fill(store):
 async def everything(store):
     """Every job and its history, by id."""
     page = await store.page(Selection(), 1000)
-    return {job.id: (job, await store.history(job.id)) for job in page.jobs}
+    jobs = page.jobs
+    while page.after is not None:
+        page = await store.page(Selection(), 1000, page.after)
+        jobs += page.jobs
+    return {job.id: (job, await store.history(job.id)) for job in jobs}
 
 
 def test_all_that_is_not_done_is_moved_with_its_history(url, other):
@@ -150,6 +166,29 @@ def test_what_a_move_that_died_could_not_store_is_not_lost(store):
         assert set(await everything(target)) == {"keyed", "taken", "free"}
 
     asyncio.run(scenario())
+
+
+def test_a_move_that_is_killed_is_finished_by_the_next(tmp_path):
+    """Killed for good as soon as the target has some: whichever step it is in by then."""
+    source, target = (f"sqlite:///{tmp_path}/{name}.db" for name in ("source", "target"))
+    jobs = [f"j{number}" for number in range(20 * BATCH)]
+    do(source, lambda store: store.enqueue_all([new_job(name) for name in jobs]))
+    do(target, lambda store: store.stats())
+    for share in (0.1, 0.4, 0.7):
+        with process("copy", source, target, "--yes") as copying:
+            while arrived(target) < share * len(jobs) and copying.poll() is None:
+                pass
+            copying.kill()
+    good("copy", source, target, "--yes")
+    there = do(target, everything)
+    assert sorted(there) == sorted(jobs)
+    assert {job.status for job, _ in there.values()} == {"pending"}
+    assert {job.status for job, _ in do(source, everything).values()} == {"cancelled"}
+
+
+def arrived(url: str) -> int:
+    """How many jobs wait in the store."""
+    return sum(lane.ready for lane in do(url, lambda store: store.stats()).lanes)
 
 
 def test_when_interrupted_it_ends_between_two_batches():

@@ -1,12 +1,16 @@
 """What a terminal's encoding has no character for fails no command."""
 
 import os
+import pty
+import signal
 import subprocess
 import sys
 
 import pytest
 
 from tests.cli.running import APP, claim, do, fail, new_job
+from tests.cli.test_top import on_terminal, read_terminal
+from tests.server.serving import server
 
 ODD = "Ωμέγα→€"
 LATIN = {"PYTHONIOENCODING": "latin-1"}
@@ -18,11 +22,12 @@ COMMANDS = [
     ("--help",), ("status",), ("status", "--json"), ("queues",), ("workers",), ("metrics",),
     ("jobs",), ("job", ODD), ("job", ODD, "--json"), ("explain", ODD), ("dead", "list"),
     ("doctor",), ("doctor", "--json"), ("migrate",), ("history",), ("pause", ODD), ("resume", ODD),
-    ("watch", ODD), ("cancel", "waiting"), ("dead", "replay", ODD),
+    ("top",), ("watch", ODD), ("cancel", "waiting"), ("dead", "replay", ODD),
 ]  # fmt: skip
 WITHOUT_A_STORE = [
     ("settings",), ("simulate", "retry-storm"), ("enqueue", APP, "nothing"), ("status", APP + "→"),
-    *((name, "--help") for name in ("worker", "serve", "supervise", "demo", "bench", "copy")),
+    ("demo", "--plain", "--seconds", "2", "--jobs", "20", "--no-keep"), ("bench", "--help"),
+    *((name, "--help") for name in ("worker", "serve", "supervise", "copy")),
 ]  # fmt: skip
 
 
@@ -58,6 +63,37 @@ def test_no_command_fails_where_a_stream_is_latin_1(url):
         ended_well((*words, "--store", url) if words != ("--help",) else words, LATIN)
     for words in WITHOUT_A_STORE:
         ended_well(words, LATIN)
+
+
+def test_a_worker_logs_what_the_encoding_has_no_character_for(url):
+    ended_well(("worker", "tests.cli.odd:app", "--idle-exit", "0.1"), LATIN | {"TEST_STORE": url})
+
+
+def test_copy_names_stores_that_it_has_no_character_for(url, tmp_path):
+    ended_well(("copy", url, f"sqlite:///{tmp_path}/{ODD}.db", "--yes"), LATIN)
+
+
+def test_a_fleet_is_checked_and_shown(tmp_path):
+    fleet = tmp_path / f"{ODD}.toml"
+    fleet.write_text(f'[fleet]\napp = "tests.cli.odd:app"\n[kinds."{ODD}"]\nqueues = ["{ODD}"]\n')
+    for option in ("--check", "--status"):
+        ended_well(("supervise", str(fleet), option), LATIN)
+
+
+def test_a_server_and_a_live_top_go_on(url):
+    with server("--store", url, **LATIN) as (address, serving):
+        ended_well(("top", address), LATIN)
+        serving.send_signal(signal.SIGINT)
+        assert serving.wait(60) == 0
+    ours, theirs = pty.openpty()
+    with on_terminal(theirs, "top", "--every", "0.1", "--store", url, **LATIN) as it:
+        os.close(theirs)
+        seen = read_terminal(ours, "workers live")
+        it.send_signal(signal.SIGINT)
+        seen += read_terminal(ours)
+        assert it.wait(60) == 0
+    os.close(ours)
+    assert "Traceback" not in seen
 
 
 @pytest.mark.parametrize("environment", OTHERS, ids=["ascii", "C"])

@@ -322,7 +322,7 @@ def read_terminal(ours: int, text: str | None = None) -> str:
             seen += part
             if text is not None and text.encode() in seen:
                 break
-    return seen.decode()
+    return seen.decode(errors="replace")
 
 
 def test_every_look_is_documented():

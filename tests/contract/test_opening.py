@@ -10,6 +10,7 @@ from mulligan.core.fetch import Capped
 from mulligan.stores import make_store, redact
 from mulligan.stores.memory import MemoryStore
 from tests.contract.making import ANN, BOB, again, begin, claim, done, job, jobs, names, start
+from tests.core.test_redaction import grows_with_its_length
 from tests.store_kit import handle
 
 
@@ -59,6 +60,11 @@ async def test_the_url_names_the_engine():
         InvalidError, match=r"ftp://elsewhere.*does not begin with one of memory://"
     ):
         make_store("ftp://elsewhere")
+
+
+@pytest.mark.parametrize("piece", ["&pass", "&password=", "?a", "a@", ":", "pass", "//"])
+def test_hiding_secrets_takes_time_in_proportion_to_the_url(piece):
+    grows_with_its_length(lambda text: redact(f"redis://host/?{text}"), piece)
 
 
 async def test_a_password_is_not_shown():

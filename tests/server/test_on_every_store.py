@@ -12,6 +12,7 @@ from mulligan.core.job import NewJob, encode
 from mulligan.server.application import make_application
 from mulligan.server.guard import Guard
 from mulligan.server.idempotency import KEEP_UNANSWERED
+from mulligan.server.jobs_api import BODIES_AT_ONCE
 from mulligan.server.service import Service
 from tests.cli.running import claim, fail, new_job
 from tests.server.conftest import good
@@ -133,6 +134,25 @@ async def test_what_lists_jobs_by_the_thousand_reads_none_of_their_bodies(client
             tracemalloc.stop()
         assert told in answer.text, answer.text[:500]
         assert most < 4 << 20, (path, most)
+
+
+async def test_a_page_ends_when_its_bodies_are_large(client, store):
+    """And the pages after it have the rest, each job once."""
+    body = encode({"task": "send", "args": ["x" * 250_000], "kwargs": {}, "retry": Retry(1)})
+    for start in range(0, 120, 20):
+        await store.enqueue([NewJob(f"j{start + n}", "mail", "send", body) for n in range(20)])
+    found: list[str] = []
+    pages = 0
+    after: dict[str, str] = {}
+    while pages == 0 or after:
+        page = await good(client.get("/api/jobs", params={"limit": "1000"} | after))
+        assert len(page["jobs"]) <= BODIES_AT_ONCE
+        assert page["partial"] is (page["after"] is not None)
+        found += [job["id"] for job in page["jobs"]]
+        after = {"after": page["after"]} if page["after"] else {}
+        pages += 1
+    assert pages > 1
+    assert sorted(found) == sorted(f"j{n}" for n in range(120))
 
 
 async def test_a_text_is_sought_in_so_many_jobs_a_request(client, store, monkeypatch):

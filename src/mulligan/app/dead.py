@@ -19,27 +19,33 @@ class DeadLetters:
         self._app = app
         self._selection = Selection(status="failed", queue=queue)
 
-    async def _pages(self) -> AsyncIterator[Page]:
+    async def _pages(self, *, bodies: bool = False) -> AsyncIterator[Page]:
         after: str | None = None
         while True:
-            page = await self._page(after)
+            page = await self._page(after, bodies=bodies)
             yield page
             after = page.after
             if after is None:
                 return
 
-    async def _page(self, after: str | None) -> Page:
-        return await self._app.access.acall(lambda store: store.page(self._selection, PAGE, after))
+    async def _page(self, after: str | None, *, bodies: bool) -> Page:
+        return await self._app.access.acall(
+            lambda store: store.page(self._selection, PAGE, after, bodies=bodies)
+        )
 
     async def alist(self) -> list[Job]:
         """All of them."""
-        return [job async for page in self._pages() for job in page.jobs]
+        return [job async for page in self._pages(bodies=True) for job in page.jobs]
 
     def __iter__(self) -> Iterator[Job]:
         return iter(self._app.run(self.alist))
 
+    async def acount(self) -> int:
+        """How many there are."""
+        return sum([len(page.jobs) async for page in self._pages()])
+
     def __len__(self) -> int:
-        return len(self._app.run(self.alist))
+        return self._app.run(self.acount)
 
     async def areplay(self) -> int:
         """Give each of them all its retries again; how many there were."""

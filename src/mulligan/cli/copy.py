@@ -104,7 +104,7 @@ async def move_between(from_url: str, to_url: str, *, yes: bool) -> Moved:
 
 async def began(source: Store, reason: str) -> bool:
     """Whether an earlier move to the same store ended or was interrupted."""
-    page = await source.page(Selection(status="cancelled"), PAGE)
+    page = await source.page(Selection(status="cancelled"), PAGE, bodies=False)
     return any(job.cancel_reason == reason for job in page.jobs)
 
 
@@ -156,7 +156,7 @@ async def places(source: Store, status: Status) -> list[Place]:
     gathering: dict[str, str | None] = {}
     after: str | None = None
     while True:
-        page = await source.page(Selection(status=status), PAGE, after)
+        page = await source.page(Selection(status=status), PAGE, after, bodies=False)
         found += [Place(0, job.due, job.sequence, job.id) for job in page.jobs if not job.awaits]
         gathering |= {job.id: job.gather for job in page.jobs if job.awaits}
         after = page.after

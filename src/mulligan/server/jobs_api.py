@@ -36,6 +36,9 @@ from mulligan.stores.contract import Store
 
 # What has to be looked through job by job is looked through for so many pages at most.
 LOOK_PAGES = 5
+# A page is read in parts of so many jobs, and ends when their bodies come to so many bytes.
+BODIES_AT_ONCE = 50
+PAGE_BYTES = 8 << 20
 ERROR_LENGTH = 200
 NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)?")
 CALL_FIELDS = ("task", "args", "kwargs")
@@ -44,15 +47,22 @@ CALL_FIELDS = ("task", "args", "kwargs")
 async def list_jobs(service: Service, query: PageQuery) -> JobPage:
     """A page of the jobs that match, newest first as far as the store keeps an order.
 
-    Times are looked at job by job, and a text is sought in 10,000 jobs at a time: a page may have
-    fewer jobs than asked for, or none, and yet another one after it. It is `partial` then.
+    Times are looked at job by job, a text is sought in 10,000 jobs at a time, and a page ends when
+    its arguments and results come to 8 MB: it may have fewer jobs than asked for, or none, and yet
+    another one after it. It is `partial` then.
     """
+    found: list[Job] = []
     after = None if query.after is UNSET else query.after
-    for _ in range(LOOK_PAGES if query.text is UNSET else 1):
-        page = await page_of(service.store, selection(query), query.limit, after)
-        found = [job for job in page.jobs if is_within(job, query)]
+    looked_at = size = 0
+    while len(found) < query.limit and size < PAGE_BYTES:
+        limit = min(query.limit - len(found), BODIES_AT_ONCE)
+        page = await page_of(service.store, selection(query), limit, after)
+        found += [job for job in page.jobs if is_within(job, query)]
         after = page.after
-        if found or after is None:
+        looked_at += max(limit, len(page.jobs))
+        size += sum(len(job.body) + len(job.result or b"") for job in page.jobs)
+        text_ended = query.text is not UNSET and len(page.jobs) < limit
+        if after is None or text_ended or looked_at >= LOOK_PAGES * query.limit:
             break
     partial = after is not None and len(found) < query.limit
     return JobPage([service.redaction.job(job) for job in found], after, partial)

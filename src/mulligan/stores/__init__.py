@@ -26,7 +26,8 @@ ENGINES: dict[str, tuple[str, str, str]] = {
 
 # A password goes on to the last @, whatever is in it; another one may be an option.
 PASSWORD = re.compile(r"^((?:[\w+.-]*:)?//(?:[^:/?#@]*:)?|[^:/?#@]*:).*@", re.DOTALL)
-SECRET = re.compile(r"(?i)([?&]\w*(?:pass|pwd|secret|token|credential|[a-z_]key)\w*=)[^&#]*")
+OPTION = re.compile(r"([?&](\w++)=)[^&#]*+")
+SECRET = re.compile(r"(?i)pass|pwd|secret|token|credential|[a-z_]key")
 # Engines whose operations can be done at once, without an event loop.
 EMBEDDED = ("memory", "sqlite")
 
@@ -79,4 +80,9 @@ def make_store(
 
 def redact(url: str) -> str:
     """The URL as it may be shown: without its password, also where it is no URL."""
-    return SECRET.sub(r"\1***", PASSWORD.sub(r"\1***@", url))
+    return OPTION.sub(hide_secret, PASSWORD.sub(r"\1***@", url))
+
+
+def hide_secret(option: re.Match[str]) -> str:
+    """An option of a URL, with its value hidden if its name says that it is a secret."""
+    return f"{option[1]}***" if SECRET.search(option[2]) else option[0]
