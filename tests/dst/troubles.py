@@ -24,7 +24,7 @@ class Troubled(World):
 
     def _some(self, chance: random.Random) -> Member:
         """A worker, mostly one that has something to lose."""
-        busy = [each for each in self._members if each.engine.executor.holding]
+        busy = [each for each in self._members if each.engine.slots.holding]
         return chance.choice(busy if busy and chance.random() < 0.8 else self._members)
 
     async def _crash(self, chance: random.Random) -> None:
@@ -54,7 +54,7 @@ class Troubled(World):
         self._members.remove(member)
         member.line.dead = True
         member.line.thaw()
-        member.engine.executor.stop()
+        member.engine.slots.stop()
         member.task.cancel()
         self._dying.append(asyncio.ensure_future(gone(member.task)))
         self._later(delay, member)

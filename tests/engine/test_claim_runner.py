@@ -228,8 +228,8 @@ async def test_an_attempt_whose_lease_is_lost_while_it_stands_in_line_does_not_s
     async def work(number: int) -> None:
         started.append(Lease(current_job().id, current_job().token))
         if number == 0:
-            abandoned.extend(set(running.executor.holding) - set(started))
-            running.executor.abandon(abandoned)
+            abandoned.extend(set(running.slots.holding) - set(started))
+            running.slots.abandon(abandoned)
 
     jobs = await enqueued(app, store, work, 3)
     async with engine(app, store) as running:
@@ -254,11 +254,11 @@ async def test_an_attempt_whose_lease_is_lost_just_as_it_starts_leaves_its_slot(
         claims = (await store.claim(running.fetcher._plan(1, frozenset()), running.worker)).claims
         assert [claim.id for claim in claims] == [lost]  # nobody else has had a turn
         running.executor.start(claims)
-        running.executor.abandon([claim.lease for claim in claims])
+        running.slots.abandon([claim.lease for claim in claims])
         await store.cancel([lost], "no longer wanted")
         more = await enqueued(app, store, work, 3)
         assert await ended(store, *more) == ["done"] * 3
-        assert running.executor.holding == []
+        assert running.slots.holding == []
     assert started == [*known, *more]
 
 

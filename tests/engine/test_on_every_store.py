@@ -140,7 +140,7 @@ async def test_a_result_comes_back_in_the_declared_type(app):
 
 
 async def lives(engine: Engine, region: str) -> bool:
-    return region in {r.name for r in engine.executor.facts.regions if r.live}
+    return region in {r.name for r in engine.breakers.facts.current.regions if r.live}
 
 
 async def test_another_region_takes_the_first_retry(app):

@@ -109,7 +109,7 @@ def short_and_long(app: Mulligan, release: asyncio.Event) -> tuple[Any, Any]:
 
 
 async def until_it_prefetches(running: Engine, app: Mulligan, store: Watched, short: Any) -> None:
-    while not running.executor._prefetch.room:  # on a busy machine a few take long
+    while not running.slots._prefetch.room:  # on a busy machine a few take long
         first = await enqueued(app, store, short, 40)
         assert set(await ended(store, *first)) == {"done"}
 

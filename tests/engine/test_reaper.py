@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from types import SimpleNamespace
 from typing import Any
 
 from mulligan.core.fairness import Carry, plan_claim
@@ -10,6 +9,7 @@ from mulligan.core.job import NewJob
 from mulligan.core.worker import Worker
 from mulligan.engine.cancel import cancelled
 from mulligan.engine.committer import Committer
+from mulligan.engine.facts_cell import FactsCell
 from mulligan.engine.reaper import BATCH, Reaper
 from mulligan.engine.reporter import Reporter
 from mulligan.stores.memory import MemoryStore
@@ -39,14 +39,20 @@ async def test_it_reclaims_no_more_while_what_it_reclaimed_is_not_written():
     clock = VirtualClock()
     store = HeldUp(clock)
     await store.enqueue([NewJob(f"j{number}", "default", "t", b"{}") for number in range(JOBS)])
-    facts = (await store.beat(DEAD, [])).facts
+    cell = FactsCell()
+    facts = cell.current = (await store.beat(DEAD, [])).facts
     await store.claim(plan_claim(JOBS, "default", [("default", Carry())], facts), DEAD)
     clock.advance(2 * DEAD.lease)
     committer = Committer(store, Reporter(store), asyncio.get_running_loop().time)
-    executor: Any = SimpleNamespace(facts=facts, completed=lambda claim: claim)
     reaper = Reaper(
-        store, Worker("w"), executor, committer, every=0.001, chance=random.Random(1)
-    )  # fmt: skip
+        store,
+        Worker("w"),
+        lambda claim: claim,
+        committer,
+        facts=cell,
+        every=0.001,
+        chance=random.Random(1),
+    )
     loops = [asyncio.ensure_future(committer.run()), asyncio.ensure_future(reaper.run())]
     try:
         await store.asked.wait()

@@ -159,7 +159,7 @@ class Play:
             case "kill":
                 await asyncio.sleep(0.01)  # the youngest has yet to join
                 engine, task = self._crew.pop(self._chance.randrange(len(self._crew)))
-                engine.executor.stop()
+                engine.slots.stop()
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
                 self._start(engine.worker.region)

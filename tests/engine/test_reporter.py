@@ -240,7 +240,7 @@ def test_a_lost_worker_is_counted_where_it_was_lost(fleet):
 async def silence(t: Harness) -> None:
     """Kill the first worker: nothing more is heard of it."""
     engine, task = t._engines.pop(0)
-    engine.executor.stop()
+    engine.slots.stop()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

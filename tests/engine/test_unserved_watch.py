@@ -22,7 +22,7 @@ EU = Worker("eve-1", "EU", ("mail",))
 
 
 class Idle:
-    """An executor that runs nothing, or something."""
+    """Slots that hold nothing, or something."""
 
     def __init__(self, *holding: object) -> None:
         self.holding = list(holding)
@@ -81,12 +81,12 @@ async def test_a_busy_worker_does_not_look(caplog, monkeypatch):
     monkeypatch.setattr(unserved_watch, "LOOK_EVERY", 0.0)
     store = MemoryStore()
     await unserved_mail(store)
-    executor = Idle("a lease")
-    looks = asyncio.ensure_future(UnservedWatch(store, executor, "a:b").run())  # type: ignore[arg-type]
+    slots = Idle("a lease")
+    looks = asyncio.ensure_future(UnservedWatch(store, slots, "a:b").run())  # type: ignore[arg-type]
     for _ in range(5):
         await asyncio.sleep(0)
     assert warnings(caplog) == []
-    executor.holding.clear()
+    slots.holding.clear()
 
     async def told() -> bool:
         return bool(warnings(caplog))

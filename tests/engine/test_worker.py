@@ -437,7 +437,7 @@ async def test_a_worker_that_holds_through_backoff_lets_go_of_it_when_told_to_st
         return (await found(store, job)).retry_count == 1
 
     await until(has_failed)
-    assert made.executor.demand == 0
+    assert made.slots.demand == 0
     made.stop()
     await running
     assert not made.cut_off

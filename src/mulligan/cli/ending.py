@@ -75,7 +75,7 @@ class Idle:
         """
         started, self._started = self._started, engine.executor.started
         asked, self._asked = self._asked, max(1, engine.fetcher.asked)
-        busy = engine.executor.holding or engine.committer.backlog
+        busy = engine.slots.holding or engine.committer.backlog
         return not busy and started == self._started and asked <= engine.fetcher.answered
 
     async def is_sure(self, engine: Engine) -> bool:

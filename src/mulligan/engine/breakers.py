@@ -1,4 +1,4 @@
-"""What a worker knows of breakers before its store does: how its own attempts went."""
+"""The breakers of a worker's region, kept up to date by its own attempts before the store is."""
 
 import asyncio
 import time
@@ -14,9 +14,10 @@ from mulligan.core.durations import rounded
 from mulligan.core.facts import Facts
 from mulligan.core.health import Breaker, Health, Probe, judge
 from mulligan.core.job import Claim, Lease
+from mulligan.engine.facts_cell import FactsCell
 
-# The least that two times of a store differ by.
-A_MOMENT = 1e-6
+# The smallest difference between two times of a store.
+RESOLUTION = 1e-6
 
 
 class Ending(NamedTuple):
@@ -29,144 +30,149 @@ class Ending(NamedTuple):
 
 
 class Breakers:
-    """The facts that the store told, with the breakers of this region as its own counts leave them.
+    """Merges the store's facts with the breakers that follow from this worker's own counts.
 
-    The rule of `judge` is applied at the end of each attempt. What follows from it holds for this
-    worker at once, and until a report of what it was counted from has been answered. `shut` are
-    the queues in which this region makes probes alone.
+    `judge` is applied at the end of each attempt. Its verdict holds for this worker at once, until
+    the store has answered a report of the counts behind it. `facts` is the cell with the merged
+    facts. `probe_only` are the queues whose breaker is open in this region: it only probes there.
     """
 
     def __init__(self, region: str = "", monotonic: Callable[[], float] = time.monotonic) -> None:
         self._region = region
         self._monotonic = monotonic
-        self._told = Facts()
-        self._told_at = monotonic()
+        self._stored = Facts()
+        self._stored_at = monotonic()
         self._own: dict[str, Breaker] = {}
-        self._untold: Counter[tuple[str, str]] = Counter()
-        self._probing: dict[str, Lease] = {}
-        self.shut: frozenset[str] = frozenset()
+        self._unreported: Counter[tuple[str, str]] = Counter()
+        self._probes: dict[str, Lease] = {}
         self._last_claim = 0.0
-        self._left = asyncio.Event()
-        self.facts = self._told
+        self._probe_ended = asyncio.Event()
+        self.probe_only: frozenset[str] = frozenset()
+        self.facts = FactsCell()
 
     @property
     def now(self) -> float:
-        """The store's time, as far as it is known: never ahead of it."""
-        return rounded(self._told.now + self._monotonic() - self._told_at)
+        """The store's time, estimated; never later than its real time."""
+        return rounded(self._stored.now + self._monotonic() - self._stored_at)
 
     @property
-    def unsettled(self) -> bool:
-        """Whether the store has yet to say what it makes of what is known here."""
+    def unconfirmed(self) -> bool:
+        """Whether a breaker was judged here and the store has not answered that report yet."""
         return bool(self._own)
-
-    @property
-    def resting(self) -> frozenset[str]:
-        """The queues in which this region is open and has no probe to make now."""
-        if not self.shut:
-            return self.shut
-        now = self.now
-        return frozenset(q for q in self.shut if q in self._probing or self._next(q) > now)
-
-    def next_probe_in(self, resting: frozenset[str]) -> float | None:
-        """Seconds until one of these queues has a probe to make; None if one that runs decides."""
-        idle = [q for q in resting if q not in self._probing]
-        return max(0.0, min(map(self._next, idle)) - self.now) if idle else None
-
-    async def probed(self) -> None:
-        """Wait until no probe of this worker runs any more."""
-        while self._probing:
-            self._left.clear()
-            await self._left.wait()
-
-    def hear(self, facts: Facts) -> None:
-        """The store told these facts."""
-        self._told, self._told_at = facts, self._monotonic()
-        self._merge()
-
-    def forbids(self, claim: Claim) -> bool:
-        """Whether the attempt must not start: it was claimed before the breaker opened."""
-        return claim.queue in self.shut and not is_probe(claim, self.facts)
 
     @property
     def probing(self) -> bool:
         """Whether a probe of this worker runs."""
-        return bool(self._probing)
+        return bool(self._probes)
+
+    @property
+    def resting(self) -> frozenset[str]:
+        """The queues whose breaker is open and that have no probe to make now."""
+        if not self.probe_only:
+            return self.probe_only
+        now = self.now
+        return frozenset(q for q in self.probe_only if q in self._probes or self._next(q) > now)
+
+    def next_probe_in(self, resting: frozenset[str]) -> float | None:
+        """Seconds until one of these queues has a probe to make; None if all wait for one to end.
+
+        A queue whose probe runs makes no other before that has ended.
+        """
+        idle = [q for q in resting if q not in self._probes]
+        return max(0.0, min(map(self._next, idle)) - self.now) if idle else None
+
+    async def probed(self) -> None:
+        """Wait until no probe of this worker runs."""
+        while self._probes:
+            self._probe_ended.clear()
+            await self._probe_ended.wait()
+
+    def update(self, facts: Facts) -> None:
+        """Take in facts that the store has answered."""
+        self._stored, self._stored_at = facts, self._monotonic()
+        self._merge()
+
+    def forbids(self, claim: Claim) -> bool:
+        """Whether the attempt must not start: it was claimed before the breaker opened."""
+        return claim.queue in self.probe_only and not is_probe(claim, self.facts.current)
 
     def claimed(self, claims: Sequence[Claim]) -> None:
-        """These are held here, and soon run."""
+        """Note that these claims are held here; where a breaker is open they are probes."""
         for claim in claims:
             self._last_claim = max(self._last_claim, claim.started_at)
-            if claim.queue in self.shut:
-                self._probing[claim.queue] = claim.lease
+            if claim.queue in self.probe_only:
+                self._probes[claim.queue] = claim.lease
 
     def left(self, claim: Claim) -> None:
-        """It is held no more, however it ended."""
-        if self._probing and self._probing.get(claim.queue) == claim.lease:
-            del self._probing[claim.queue]
-            self._left.set()
+        """Note that the claim is no longer held, however it ended."""
+        if self._probes and self._probes.get(claim.queue) == claim.lease:
+            del self._probes[claim.queue]
+            self._probe_ended.set()
 
     def ended(self, ending: Ending) -> None:
-        """An attempt came to this, which the store has yet to be told."""
+        """Count the end of an attempt before it is reported, and judge the breaker anew."""
         queue, region, names, probe = ending
         if region != self._region:
             return
         for name in names:
             if name in (SUCCEEDED, FAILED):
-                self._untold[queue, name] += 1
+                self._unreported[queue, name] += 1
         if probe is not None:
-            if queue in self.shut:
-                self._turn(queue, self._after(self._breaker(queue), probe))
+            if queue in self.probe_only:
+                self._set_own(queue, self._after(self._breaker(queue), probe))
         elif FAILED in names and not self._breaker(queue).open:
             self._judge(queue)
 
     def forget(self, ending: Ending, times: int = 1) -> None:
-        """So many such endings will never be told."""
+        """Take off so many endings that will never be reported."""
         self._take_off(Count(*ending[:2], name, times) for name in ending.names)
 
-    def telling(self, counts: Sequence[Count]) -> None:
-        """These are on their way to the store."""
+    def reported(self, counts: Sequence[Count]) -> None:
+        """Take off counts that are on their way to the store."""
         self._take_off(counts)
 
     def settle(self, health: Mapping[tuple[str, str], Health], facts: Facts | None) -> None:
-        """The store has answered a report: what was judged here from what it was told is over."""
-        open_ended = {queue for queue, name in self._untold if self._untold[queue, name]}
-        self._own = {q: breaker for q, breaker in self._own.items() if q in open_ended}
+        """Drop breakers judged here whose counts the store has answered; take in its answer."""
+        unreported = {queue for queue, name in self._unreported if self._unreported[queue, name]}
+        self._own = {q: breaker for q, breaker in self._own.items() if q in unreported}
         if facts is not None:
-            self.hear(facts)
+            self.update(facts)
         else:
-            self._told = replace(self._told, health={**self._told.health, **health})
+            self._stored = replace(self._stored, health={**self._stored.health, **health})
             self._merge()
 
     def _after(self, breaker: Breaker, probe: Probe) -> Breaker:
-        """The breaker after a probe; that it closes is for the store to say, to all at once."""
+        """The breaker after a probe. Only the store closes it, for all workers at once."""
         after = judge(Health(breaker=breaker), [probe])
         return after if after.open else replace(breaker, probed_at=probe.started_at)
 
     def _judge(self, queue: str) -> None:
-        known = self.facts.health_of(queue, self._region)
+        known = self.facts.current.health_of(queue, self._region)
         health = replace(
             known,
-            succeeded=known.succeeded + self._untold[queue, SUCCEEDED],
-            failed=known.failed + self._untold[queue, FAILED],
+            succeeded=known.succeeded + self._unreported[queue, SUCCEEDED],
+            failed=known.failed + self._unreported[queue, FAILED],
         )
         if judge(health).open:
-            # Whatever was claimed so far is no probe.
-            since = max(self.now, rounded(self._last_claim + A_MOMENT))
-            self._turn(queue, Breaker(open=True, since=since))
+            # Later than every claim so far: none of them is a probe.
+            since = max(self.now, rounded(self._last_claim + RESOLUTION))
+            self._set_own(queue, Breaker(open=True, since=since))
 
-    def _turn(self, queue: str, breaker: Breaker) -> None:
+    def _set_own(self, queue: str, breaker: Breaker) -> None:
         self._own[queue] = breaker
         self._merge()
 
     def _merge(self) -> None:
-        facts, region = self._told, self._region
+        facts, region = self._stored, self._region
         for queue, breaker in self._own.items():
             facts = facts.with_breaker(queue, region, breaker)
-        self.facts = facts
-        self.shut = frozenset(q for q, r in facts.health if r == region and facts.is_open(q, r))
+        self.facts.current = facts
+        self.probe_only = frozenset(
+            q for q, r in facts.health if r == region and facts.is_open(q, r)
+        )
 
     def _breaker(self, queue: str) -> Breaker:
-        return self.facts.health_of(queue, self._region).breaker
+        return self.facts.current.health_of(queue, self._region).breaker
 
     def _next(self, queue: str) -> float:
         return self._breaker(queue).next_probe_at
@@ -174,4 +180,4 @@ class Breakers:
     def _take_off(self, counts: Iterable[Count]) -> None:
         for queue, region, name, value in counts:
             if region == self._region and name in (SUCCEEDED, FAILED):
-                self._untold[queue, name] = max(0, self._untold[queue, name] - int(value))
+                self._unreported[queue, name] = max(0, self._unreported[queue, name] - int(value))

@@ -1,14 +1,13 @@
-"""The line: attempts that have been claimed and start one after the other.
+"""Runs the attempts that a claim brought, one after the other in one task.
 
-A coroutine that never suspends needs no task of its own. So the attempts of a claim stand in a
-line, and one task runs them one after the other, each in a context of its own. One that suspends
-keeps that task to itself; the others of the line, and from then on every attempt at this task of
-the app, get tasks of their own. Either way an attempt sees what it would see in a task made for it
-alone.
+A coroutine that never suspends needs no task of its own. So one task runs the attempts of a claim
+in order, each in a context of its own. An attempt that suspends keeps that task for itself. The
+rest of the claim, and from then on every attempt at the same task of the app, get tasks of their
+own. Either way an attempt sees what it would see in a task made for it alone.
 
-While whole lines end within a turn, claims may bring more than there are slots, twice as many each
-time: such attempts are over before anybody could miss the slot. What turns out to take longer is
-given back for others to claim.
+While whole claims end within a turn, a claim may bring more jobs than there are slots, twice as
+many each time: such attempts end before anybody could miss a slot. When attempts turn out to take
+longer, the surplus is given back for others to claim.
 """
 
 import asyncio
@@ -21,16 +20,16 @@ from typing import Any
 from mulligan.core.job import Claim
 from mulligan.core.settings import BATCH_LIMIT
 
-# After so long the loop is let do other things.
+# After this long the task lets the loop do other things.
 TURN = 0.02
-# A line that has taken so long is slow, even if it only waited for the processor.
+# Attempts of one claim that have taken this long are slow, even if they waited for the processor.
 SLOW = 0.2
-# A claim waits for the disk once, however many it brings: so as many as a store hands out.
-LONGEST = BATCH_LIMIT
+# A claim waits for the disk once however many jobs it brings, so it may bring all a store gives.
+LARGEST_BATCH = BATCH_LIMIT
 
 
 class HeldClaim:
-    """A claim that this worker holds; `task` is what it keeps to itself, once it has suspended."""
+    """A claim that this worker holds; `task` is set once its attempt has a task of its own."""
 
     __slots__ = ("claim", "cut_off", "task")
 
@@ -40,140 +39,141 @@ class HeldClaim:
         self.cut_off = False
 
     def cut(self) -> None:
-        """Stop it, or never start it; nothing is committed."""
+        """Stop the attempt, or never start it; nothing is committed."""
         self.cut_off = True
         if self.task is not None:
             self.task.cancel()
 
 
 class ClaimRunner:
-    """Runs attempts; `spare` says how many are to be given back once they prove to take long.
+    """Runs attempts. `batch` is how many jobs one claim may bring.
 
-    Whether they do is told by the processor time that was `spent`: on a busy machine a line that
-    was interrupted is not a slow one.
+    `surplus` says how many claims have no slot: when attempts turn out to be slow, so many are
+    given back. They are slow by `cpu_time`: on a busy machine a task that was interrupted is not.
     """
 
     def __init__(
         self,
         slots: int,
         attempt: Callable[[HeldClaim], Coroutine[Any, Any, None]],
-        spare: Callable[[], int],
+        surplus: Callable[[], int],
         give_back: Callable[[HeldClaim], None],
         *,
         monotonic: Callable[[], float],
-        spent: Callable[[], float],
+        cpu_time: Callable[[], float],
     ) -> None:
         self._slots = slots
         self._attempt = attempt
-        self._spare = spare
+        self._surplus = surplus
         self._give_back = give_back
         self._monotonic = monotonic
-        self._spent = spent
+        self._cpu_time = cpu_time
         self._loop = asyncio.get_running_loop()
-        self._suspending: set[str] = set()
-        self._apart = 0  # attempts with a task of their own
-        self._serving: asyncio.Task[None] | None = None  # the loop alone would not keep it
+        self._suspending: set[str] = set()  # names of tasks
+        self._own_tasks = 0  # attempts that have a task of their own
+        self._newest: asyncio.Task[None] | None = None  # the loop keeps only a weak reference
         self.batch = slots
 
     @property
     def room(self) -> int:
-        """How many may be held at a time: slots, or one line that runs and one being claimed."""
+        """How many may be held: one for each slot, or one batch that runs and one being claimed."""
         return self._slots if self.batch <= self._slots else 2 * self.batch
 
     def start(self, attempts: Sequence[HeldClaim]) -> None:
-        """Run these in this order; what will suspend and has no slot is given back."""
-        line = deque(attempts)
+        """Run these in order. Those that will suspend and have no slot are given back."""
+        waiting = deque(attempts)
         if self._suspending:
-            line = self._without_suspending(line)
-        if line:
-            self._serving = self._loop.create_task(self._serve(line))
+            waiting = self._without_suspending(waiting)
+        if waiting:
+            self._newest = self._loop.create_task(self._run(waiting))
 
-    def _without_suspending(self, line: deque[HeldClaim]) -> deque[HeldClaim]:
-        """Start those that will suspend, as far as there are slots; the others are left."""
+    def _without_suspending(self, waiting: deque[HeldClaim]) -> deque[HeldClaim]:
+        """Start those that will suspend, as far as there are slots; returns the others."""
         suspending = self._suspending
-        if not any(held.claim.task in suspending for held in line):
-            return line
-        self._slow_down(line)
-        left: deque[HeldClaim] = deque()
-        for held in line:
+        if not any(held.claim.task in suspending for held in waiting):
+            return waiting
+        self._slow_down(waiting)
+        others: deque[HeldClaim] = deque()
+        for held in waiting:
             if held.claim.task in suspending:
-                self._start_alone(held)
+                self._start_in_own_task(held)
             else:
-                left.append(held)
-        return left
+                others.append(held)
+        return others
 
-    async def _serve(self, line: deque[HeldClaim]) -> None:
-        """Run attempts until one suspends; it has this task from then on."""
-        task, length, suspending = asyncio.current_task(), len(line), self._suspending
-        began, turn, spent = self._monotonic(), self._monotonic(), self._spent()
+    async def _run(self, waiting: deque[HeldClaim]) -> None:
+        """Run attempts until one suspends; that one keeps this task."""
+        task, length, suspending = asyncio.current_task(), len(waiting), self._suspending
+        began, turn, used = self._monotonic(), self._monotonic(), self._cpu_time()
         try:
-            while line:
-                if self._apart >= self._slots or line[0].claim.task in suspending:
-                    self._slow_down(line)  # so it has turned out since
+            while waiting:
+                if self._own_tasks >= self._slots or waiting[0].claim.task in suspending:
+                    self._slow_down(waiting)  # other attempts have suspended meanwhile
                     return
-                held = line.popleft()
+                held = waiting.popleft()
                 attempt, context = self._attempt(held), copy_context()
                 try:
                     waits_for = context.run(attempt.send, None)
                 except StopIteration:
                     if task is None or task.cancelling():
-                        self._slow_down(line)
-                        return  # the attempt cancelled the task, which is of no more use
+                        self._slow_down(waiting)
+                        return  # the attempt cancelled this task, which can run no other
                     if (now := self._monotonic()) > turn + TURN:
-                        if self._spent() > spent + TURN or now > began + SLOW:
-                            self._slow_down(line)
+                        if self._cpu_time() > used + TURN or now > began + SLOW:
+                            self._slow_down(waiting)
                             length = 0
                         await asyncio.sleep(0)
                         turn = self._monotonic()
                 else:
                     held.task = task
                     self._suspending.add(held.claim.task)
-                    self._slow_down(line)
-                    self._disperse(line)
-                    self._apart += 1
+                    self._slow_down(waiting)
+                    self._start_in_own_tasks(waiting)
+                    self._own_tasks += 1
                     try:
                         await resumed(attempt, context, waits_for)
                     finally:
-                        self._apart -= 1
+                        self._own_tasks -= 1
                     return
             if length >= self.batch:
-                self.batch = max(self.batch, min(2 * length, LONGEST))
+                self.batch = max(self.batch, min(2 * length, LARGEST_BATCH))
         finally:
-            self._disperse(line)
+            self._start_in_own_tasks(waiting)
 
-    def _slow_down(self, line: deque[HeldClaim]) -> None:
-        """Claim for free slots only, and give back what was claimed without one."""
+    def _slow_down(self, waiting: deque[HeldClaim]) -> None:
+        """Claim for free slots only from now on, and give back the surplus."""
         self.batch = self._slots
-        for _ in range(min(len(line), self._spare())):
-            self._give_back(line.pop())
+        for _ in range(min(len(waiting), self._surplus())):
+            self._give_back(waiting.pop())
 
-    def _disperse(self, line: deque[HeldClaim]) -> None:
-        while line:
-            self._start_alone(line.popleft())
+    def _start_in_own_tasks(self, waiting: deque[HeldClaim]) -> None:
+        while waiting:
+            self._start_in_own_task(waiting.popleft())
 
-    def _start_alone(self, held: HeldClaim) -> None:
-        self._apart += 1
-        self._serving = self._loop.create_task(self._serve_alone(held))
+    def _start_in_own_task(self, held: HeldClaim) -> None:
+        self._own_tasks += 1
+        self._newest = self._loop.create_task(self._run_in_own_task(held))
 
-    async def _serve_alone(self, held: HeldClaim) -> None:
-        # Only now: a task that is cancelled before it has begun never runs, to its end neither.
+    async def _run_in_own_task(self, held: HeldClaim) -> None:
+        # Not before the task runs: one that is cancelled before its first step never runs at all,
+        # and the claim would not be released.
         held.task = asyncio.current_task()
         try:
             await self._attempt(held)
         finally:
-            self._apart -= 1
+            self._own_tasks -= 1
 
 
 @coroutine
 def resumed(
     attempt: Coroutine[Any, Any, None], context: Context, waits_for: Any
 ) -> Generator[Any, Any, None]:
-    """Go on with a coroutine that has suspended, in its own context, within the task that waits."""
+    """Run the rest of a coroutine that has suspended, in its own context, within this task."""
     while True:
         step: Callable[[Any], Any] = attempt.send
         try:
             answer = yield waits_for
-        except BaseException as error:  # noqa: BLE001 - it is the attempt's to deal with
+        except BaseException as error:  # noqa: BLE001 - the attempt deals with it
             step, answer = attempt.throw, error
         try:
             waits_for = context.run(step, answer)

@@ -1,4 +1,4 @@
-"""The fetcher: asks the store for as many jobs as there are free slots, and sleeps exactly."""
+"""The fetcher: claims as many jobs as the slots have room for, and sleeps until there are more."""
 
 import asyncio
 import contextlib
@@ -9,6 +9,7 @@ from mulligan.core.job import Claim
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.core.worker import Worker
+from mulligan.engine.breakers import Breakers
 from mulligan.engine.cancel import cancelled
 from mulligan.engine.claim_planner import ClaimPlanner
 from mulligan.engine.committer import Committer
@@ -17,24 +18,24 @@ from mulligan.engine.executor import Executor
 from mulligan.engine.store_retry import StoreRetry
 from mulligan.stores.contract import Store
 
-# A bell that got lost costs at most this long.
+# A wake-up that was lost costs at most this long.
 LONGEST_SLEEP = 5.0
 STOP_WITHIN = 5.0
-# What may start and was not given is being claimed by others: they are left this time to have it.
+# A job that may start and was not given is being claimed by another worker: it gets this long.
 OTHERS_CLAIM = 0.02
-# A claim that took longer was held up by more than the way to the store and back.
+# A claim that took longer was held up by more than the round trip to the store.
 LONGEST_WAY = 0.005
-# The timers of event loops keep the millisecond: for what is left then, no bell is listened for.
+# Timers of event loops are exact to a millisecond: a shorter sleep needs no wake-up.
 TIMER = 0.001
 BRIEF = 2 * TIMER
-# The store is told within so long of a plan that leaves more to others, or it is not waited for.
+# How long to wait until the store has a plan that leaves more to other workers.
 REPLAN_WITHIN = 1.0
-# Outcomes that the store has not taken yet must not pile up without end.
+# With more outcomes than this unwritten, no more jobs are claimed.
 BACKLOG_LIMIT = 4 * BATCH_LIMIT
 
 
 class Fetcher:
-    """Claims for free slots only, from its queues in turn."""
+    """Claims jobs for the executor, from the worker's queues in turn."""
 
     def __init__(
         self,
@@ -42,12 +43,15 @@ class Fetcher:
         worker: Worker,
         executor: Executor,
         committer: Committer,
+        breakers: Breakers,
         *,
         monotonic: Callable[[], float],
     ) -> None:
         self._store = store
         self._worker = worker
         self._executor = executor
+        self._slots = executor.slots
+        self._breakers = breakers
         self._committer = committer
         self._monotonic = monotonic
         self._planner = ClaimPlanner(worker, monotonic)
@@ -55,30 +59,30 @@ class Fetcher:
         self._task: asyncio.Task[None] | None = None
         self._resting = False
         self._stopping = False
-        self._expected = False  # whether the store rings us for what comes
+        self._expected = False  # whether the store wakes us for new jobs
         self.asking = False
         self.answered = 0
         self._ended = asyncio.Event()
-        # By queue, set when the store was told of a plan that leaves more of it to others.
+        # By queue: set when the store has a plan that leaves more of the queue to others.
         self._replans: dict[str, asyncio.Event] = {}
-        self._nudged = False
+        self._interrupted = False
 
     @property
     def asked(self) -> int:
-        """How many claims the store should have answered: also one to come, if it fails now."""
+        """How many claims were sent; a claim that is being retried counts too."""
         return self.answered + (self.asking or self._store_retry.failing)
 
     async def run(self) -> None:
         """Claim and start jobs until stopped."""
         self._task = asyncio.current_task()
-        self._executor.facts = await self._store_retry.call(self._store.facts)
+        self._breakers.update(await self._store_retry.call(self._store.facts))
         while not self._stopping:
-            demand = min(self._executor.demand, BATCH_LIMIT)
+            demand = min(self._slots.demand, BATCH_LIMIT)
             full = self._committer.backlog > BACKLOG_LIMIT
             if (demand <= 0 or full) and self._expected:
                 await self._resign()
             elif demand <= 0:
-                await self._rest(self._executor.changed())
+                await self._rest(self._slots.changed())
             elif full:
                 await self._rest(self._committer.flushed())
             else:
@@ -87,18 +91,18 @@ class Fetcher:
         self._ended.set()
 
     async def _resign(self) -> None:
-        """Wait for nothing more: what stands in our lanes wakes another worker instead."""
+        """Have the store wake another worker for new jobs, not this one."""
         self._expected = False
         with contextlib.suppress(StoreError, OSError):
             await self._store.claim(self._plan(0, frozenset()), self._worker)
         self._replanned(dict(self._replans))
 
     async def is_awaited(self) -> bool:
-        """Whether something is due that this worker may take, also if a gate holds it back."""
+        """Whether a job is due that this worker may take, even if a limit holds it back."""
         return bool(due_lanes(self._plan(1, frozenset()), await self._store.stats()))
 
     def stop(self) -> None:
-        """Claim no more. What a claim under way brings is returned, unstarted."""
+        """Claim no more. Jobs of a claim under way are given back unstarted."""
         self._stopping = True
         if self._resting and self._task is not None:
             self._task.cancel()
@@ -110,15 +114,15 @@ class Fetcher:
                 await self._ended.wait()
 
     async def leave_to_others(self, queue: str, rest: float) -> None:
-        """Let others go first in the queue for a while, or take nothing from it for so long.
+        """Let other workers go first in the queue, or take nothing from it for `rest` seconds.
 
-        When this returns the store knows: who is woken for a job there is another, if one sleeps.
+        When this returns the store knows: for a job there it wakes another worker, if one sleeps.
         """
         changed = self._planner.leave_to_others(queue, rest)
         if changed and self._expected and not self._stopping:
             self._replans[queue] = asyncio.Event()
             if self._resting and self._task is not None:
-                self._nudged = True
+                self._interrupted = True
                 self._task.cancel()
         if queue in self._replans:
             with contextlib.suppress(TimeoutError):
@@ -132,8 +136,8 @@ class Fetcher:
 
     async def _fetch(self, demand: int) -> None:
         replans = dict(self._replans)
-        breakers = self._executor.breakers
-        resting, shut = breakers.resting, breakers.shut
+        breakers = self._breakers
+        resting, probe_only = breakers.resting, breakers.probe_only
         plan, asked = self._plan(demand, resting), self._monotonic()
         self.asking = True
         try:
@@ -143,31 +147,31 @@ class Fetcher:
         took = self._monotonic() - asked
         self.answered += 1
         if claimed.stale:
-            self._executor.facts = await self._store_retry.call(self._store.facts)
+            self._breakers.update(await self._store_retry.call(self._store.facts))
             return
         self._replanned(replans)
         if self._stopping:
             self._executor.give_back(claimed.claims)
             return
         self._expected = len(claimed.claims) < demand
-        started = self._executor.start(self._still_wanted(claimed.claims, shut))
-        self._planner.settle(plan, started, claimed.left, self._executor.facts)
+        started = self._executor.start(self._still_wanted(claimed.claims, probe_only))
+        self._planner.settle(plan, started, claimed.left, breakers.facts.current)
         if len(claimed.claims) < demand and len(started) == len(claimed.claims):
             await self._sleep(sooner(claimed.again_in, breakers.next_probe_in(resting)), took)
 
-    def _still_wanted(self, claims: list[Claim], shut: frozenset[str]) -> list[Claim]:
-        """Those that were not claimed while a breaker opened, which are no probes: given back."""
-        since = self._executor.breakers.shut - shut
-        if not since:
+    def _still_wanted(self, claims: list[Claim], probe_only: frozenset[str]) -> list[Claim]:
+        """Give back claims of queues whose breaker opened during the claim: they are no probes."""
+        opened = self._breakers.probe_only - probe_only
+        if not opened:
             return claims
-        self._executor.give_back([claim for claim in claims if claim.queue in since])
-        return [claim for claim in claims if claim.queue not in since]
+        self._executor.give_back([claim for claim in claims if claim.queue in opened])
+        return [claim for claim in claims if claim.queue not in opened]
 
     async def _sleep(self, again_in: float | None, took: float) -> None:
-        """Rest until a bell rings, or the next claim should be sent to be there in time.
+        """Sleep until the store wakes this worker, or until it is time to send the next claim.
 
-        Since the store said when, its answer was under way for about half of what the claim took,
-        and as long will the next claim be.
+        `again_in` counts from the store's answer. That answer took about half of what the claim
+        `took`, and so will the next claim on its way.
         """
         nap = LONGEST_SLEEP if again_in is None else OTHERS_CLAIM
         if again_in is not None and again_in > 0:
@@ -179,40 +183,40 @@ class Fetcher:
         await self._rest(self._wait(nap))
 
     async def _wait(self, seconds: float) -> None:
-        await asyncio.sleep(0)  # what was claimed starts before a wait is prepared
-        breakers = self._executor.breakers
+        await asyncio.sleep(0)  # lets what was claimed start first
+        breakers = self._breakers
         if not breakers.probing:
             await self._store_retry.call(lambda: self._store.wait(self._worker, seconds))
             return
-        # How a probe of our own goes says when to claim again, and no bell rings for that.
-        bell = asyncio.ensure_future(
+        # The end of our own probe says when to claim again, and the store does not wake us for it.
+        woken = asyncio.ensure_future(
             self._store_retry.call(lambda: self._store.wait(self._worker, seconds))
         )
         probed = asyncio.ensure_future(breakers.probed())
         try:
-            await asyncio.wait([bell, probed], return_when=asyncio.FIRST_COMPLETED)
-            if bell.done():
-                bell.result()
+            await asyncio.wait([woken, probed], return_when=asyncio.FIRST_COMPLETED)
+            if woken.done():
+                woken.result()
         finally:
-            await cancelled([bell, probed])
+            await cancelled([woken, probed])
 
     async def _rest(self, waiting: Awaitable[None]) -> None:
-        """Wait for it; only here may `stop` interrupt."""
+        """Wait; only here may `stop` and `leave_to_others` interrupt."""
         self._resting = True
         try:
             await waiting
         except asyncio.CancelledError:
-            nudged, self._nudged = self._nudged, False
-            if not (self._stopping or nudged) or self._task is None:
+            interrupted, self._interrupted = self._interrupted, False
+            if not (self._stopping or interrupted) or self._task is None:
                 raise
             self._task.uncancel()
         finally:
             self._resting = False
 
     def _plan(self, demand: int, resting: frozenset[str]) -> ClaimPlan:
-        return self._planner.plan(demand, self._executor.facts, resting)
+        return self._planner.plan(demand, self._breakers.facts.current, resting)
 
 
 def sooner(one: float | None, other: float | None) -> float | None:
-    """The shorter of two waits, of which either may be unknown."""
+    """The shorter of two waits, either of which may be unknown."""
     return min((wait for wait in (one, other) if wait is not None), default=None)

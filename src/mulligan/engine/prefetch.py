@@ -16,19 +16,19 @@ from mulligan.engine.claim_runner import HeldClaim
 
 SHORT = 0.02
 LONGEST_WAIT = 0.05
-# How much the last attempt counts in what they usually take.
+# The weight of the last attempt in the average.
 WEIGHT = 1 / 8
 
 
-class Waiting(NamedTuple):
-    """A claim without a slot, and since when."""
+class Prefetched(NamedTuple):
+    """A claim without a slot, and since when it waits for one."""
 
     held: HeldClaim
     since: float
 
 
 class Prefetch:
-    """Keeps claims until `start` is called for them, or `give_back`."""
+    """Keeps claims until a slot is free for them (`start`) or they are given back."""
 
     def __init__(
         self,
@@ -43,47 +43,47 @@ class Prefetch:
         self._give_back = give_back
         self._monotonic = monotonic
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[Waiting] = deque()
-        self._watch: asyncio.TimerHandle | None = None
-        self._usual = inf
+        self._waiting: deque[Prefetched] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._average = inf
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     @property
     def room(self) -> int:
-        """How many may wait."""
-        return self._slots if self._usual <= SHORT else 0
+        """How many claims may wait: none while attempts are not short."""
+        return self._slots if self._average <= SHORT else 0
 
     def learn(self, seconds: float) -> None:
-        """An attempt took so long."""
-        usual = seconds if self._usual == inf else self._usual
-        self._usual = usual + WEIGHT * (seconds - usual)
+        """Take the time of an attempt into the average."""
+        average = seconds if self._average == inf else self._average
+        self._average = average + WEIGHT * (seconds - average)
 
     def add(self, attempts: Iterable[HeldClaim]) -> None:
-        """Have these wait."""
+        """Have these claims wait for slots."""
         now = self._monotonic()
-        self._waiting.extend(Waiting(held, now) for held in attempts)
-        self._keep_watch()
+        self._waiting.extend(Prefetched(held, now) for held in attempts)
+        self._set_timer()
 
     def start_next(self) -> None:
-        """A slot is free: start the one that has waited longest, if any has."""
+        """Start the claim that has waited longest, if there is one: a slot is free."""
         if self._waiting:
             self._start(self._waiting.popleft().held)
 
     def clear(self) -> None:
-        """Give all back."""
+        """Give all claims back."""
         while self._waiting:
             self._give_back(self._waiting.pop().held)
 
-    def _keep_watch(self) -> None:
-        if self._waiting and self._watch is None:
+    def _set_timer(self) -> None:
+        if self._waiting and self._timer is None:
             rest = self._waiting[0].since + LONGEST_WAIT - self._monotonic()
-            self._watch = self._loop.call_later(max(rest, 0.0), self._look)
+            self._timer = self._loop.call_later(max(rest, 0.0), self._check)
 
-    def _look(self) -> None:
-        self._watch = None
+    def _check(self) -> None:
+        self._timer = None
         if self._waiting and self._waiting[0].since + LONGEST_WAIT <= self._monotonic():
-            self._usual = inf
+            self._average = inf
             self.clear()
-        self._keep_watch()
+        self._set_timer()

@@ -1,15 +1,16 @@
-"""The reaper: claims what dead workers held, and decides it like any other failure."""
+"""The reaper: reclaims what dead workers held, and decides it like any other failure."""
 
 import asyncio
 import logging
 import random
+from collections.abc import Callable
 
 from mulligan.core.decide import decide
 from mulligan.core.job import Claim
 from mulligan.core.outcome import Lost
 from mulligan.core.worker import Worker
 from mulligan.engine.committer import Committer
-from mulligan.engine.executor import Executor
+from mulligan.engine.facts_cell import FactsCell
 from mulligan.engine.job_log import job_fields
 from mulligan.engine.reporter import ending_of
 from mulligan.engine.store_retry import StoreRetry
@@ -22,23 +23,25 @@ BATCH = 100
 class Reaper:
     """Looks every `every` seconds. If it dies with reclaimed jobs, another one reclaims them.
 
-    It takes no more while what it has taken is not written: where commits are held up, they
-    would pile up here, be lost again, and count as lost once more.
+    It reclaims no more until the outcomes of what it has are written. If commits are held up, jobs
+    would otherwise pile up here, be lost again, and count as lost once more.
     """
 
     def __init__(
         self,
         store: Store,
         worker: Worker,
-        executor: Executor,
+        completed: Callable[[Claim], Claim],
         committer: Committer,
         *,
+        facts: FactsCell,
         every: float,
         chance: random.Random,
     ) -> None:
         self._store = store
         self._worker = worker
-        self._executor = executor
+        self._completed = completed
+        self._facts = facts
         self._committer = committer
         self._every = every
         self._chance = chance
@@ -67,8 +70,8 @@ class Reaper:
                 await asyncio.sleep(self._every)
 
     def count(self, claim: Claim) -> None:
-        """Decide an attempt that was lost, whose job is held here."""
-        facts, claim = self._executor.facts, self._executor.completed(claim)
+        """Decide a lost attempt whose job was reclaimed here."""
+        facts, claim = self._facts.current, self._completed(claim)
         outcome = decide(claim, Lost(), facts, self._chance.random())
         self._committer.add(outcome, ending_of(claim, Lost(), outcome, facts))
         self.reclaimed += 1

@@ -69,7 +69,7 @@ class Reporter:
             if probe is not None:
                 self._probes[queue, region] += [probe] * times
         self._some.set()
-        if self.breakers.unsettled:
+        if self.breakers.unconfirmed:
             self._at_once.set()
 
     async def run(self) -> None:
@@ -94,12 +94,12 @@ class Reporter:
             self._counts.clear()
             if not counts:
                 return
-            self.breakers.telling(counts)
+            self.breakers.reported(counts)
             health = await self._store.count(counts)
             switched = [
                 await self._judge(place, known, probes[place]) for place, known in health.items()
             ]
-            news = any(switched) or self.breakers.unsettled
+            news = any(switched) or self.breakers.unconfirmed
             self.breakers.settle(health, await self._store.facts() if news else None)
 
     async def _judge(self, place: tuple[str, str], health: Health, probes: list[Probe]) -> bool:

@@ -1,7 +1,6 @@
 """What an attempt gives: the task is called with what was stored, and whatever happens is told."""
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from types import FrameType
@@ -9,17 +8,15 @@ from typing import Any, Protocol
 
 import msgspec
 
-from mulligan.core.decide import SNOOZE_LIMIT
 from mulligan.core.declared import Declared
 from mulligan.core.depth import ENVELOPE, is_too_deep, too_deep
 from mulligan.core.errors import UNREADABLE
 from mulligan.core.job import Call, Claim, decode_call
-from mulligan.core.outcome import Failed, Result, Snoozed
+from mulligan.core.outcome import Result
 from mulligan.core.settings import Settings
 from mulligan.core.signals import Fail
 from mulligan.engine.current import RUNNING
 from mulligan.engine.deadline import Deadline, never_held
-from mulligan.engine.job_log import job_fields
 from mulligan.engine.loop_watch import LoopWatch
 from mulligan.engine.result_gate import AttemptTimeoutError, check_result, failed
 from mulligan.engine.store_retry import StoreRetry
@@ -89,22 +86,6 @@ class TaskCaller:
         arrived = await self._store_retry.call(lambda: self._store.arrivals(claim.id))
         found = arrived.values()
         call.args = [[None if each is None else decode_json(each) for each in found]]
-
-    def unknown(self, claim: Claim) -> Result:
-        """A task that a newer release knows is waited for; in the end it is a dead letter."""
-        with contextlib.suppress(*UNREADABLE):
-            if (refused := decode_call(claim.body).refused) is not None:
-                return failed(Fail(refused, "signature"))
-        if claim.snoozes < SNOOZE_LIMIT:
-            log.error(
-                "job %s: no task is named %r here; trying later",
-                claim.id,
-                claim.task,
-                extra=job_fields(claim),
-            )
-            return Snoozed(self._settings.unknown_task_delay)
-        message = f"no worker knows the task {claim.task!r}; deploy one that does, then replay"
-        return Failed("UnknownTask", message, permanent=True)
 
     async def _value(
         self, target: Target, args: Iterable[Any], kwargs: Mapping[str, Any], limit: float | None

@@ -86,9 +86,9 @@ def heed(value: Any) -> None:
 class TransactionalSinks:
     """Runs transactional sinks, each in one step with the commit of its job."""
 
-    def __init__(self, store: Store, caller: TaskCaller, reporter: Reporter) -> None:
+    def __init__(self, store: Store, task_caller: TaskCaller, reporter: Reporter) -> None:
         self._store = store
-        self._caller = caller
+        self._task_caller = task_caller
         self._reporter = reporter
         self._store_retry = StoreRetry("sink")
 
@@ -101,10 +101,10 @@ class TransactionalSinks:
         try:
             call = read_call(claim)
             if call.flow.gathers:
-                await self._caller.gather(claim, call)
+                await self._task_caller.gather(claim, call)
             args, kwargs = target.arguments(call)
             if target.is_async:
-                held = self._caller.held
+                held = self._task_caller.held
                 work = guarded_coroutine(target.function, args, kwargs, call.timeout, held)
             else:
                 work = guarded(target.function, args, kwargs)

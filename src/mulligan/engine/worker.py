@@ -27,10 +27,11 @@ from mulligan.engine.known_tasks import KnownTasks
 from mulligan.engine.loop_watch import LoopWatch
 from mulligan.engine.reaper import Reaper
 from mulligan.engine.reporter import Reporter
-from mulligan.engine.task_caller import Target, claim_in
+from mulligan.engine.task_caller import Target, TaskCaller, claim_in
 from mulligan.engine.threads import Threads
 from mulligan.engine.ticker import Ticker
 from mulligan.engine.tracing import Tracing
+from mulligan.engine.unknown_tasks import UnknownTasks
 from mulligan.engine.unserved_watch import UnservedWatch
 from mulligan.stores.contract import Store
 
@@ -73,46 +74,59 @@ class Engine:
         self._watch: LoopWatch | None = None
         self._threads: Threads | None = None
         if heart is not None:
-            self._watch = LoopWatch(lambda: self.executor.is_busy, claim_in)
+            self._watch = LoopWatch(lambda: self.slots.is_busy, claim_in)
             self._threads = Threads(self._loop, settings.threads, self._watch.held)
-        self.reporter = Reporter(store, Breakers(worker.region, monotonic))
+        self.breakers = Breakers(worker.region, monotonic)
+        self.reporter = Reporter(store, self.breakers)
         self.committer = Committer(store, self.reporter, monotonic)
+        self._known_tasks: KnownTasks | None = None
+        if app is not None:
+            self._known_tasks = KnownTasks(
+                store, worker, tasks, monotonic=monotonic, longest=settings.unknown_task_delay
+            )
         self.executor = Executor(
             store,
             tasks,
             self.committer,
             self.reporter,
             settings,
+            task_caller=TaskCaller(store, settings, self._threads, self._watch),
+            unknown_tasks=UnknownTasks(
+                settings.unknown_task_delay,
+                self._known_tasks,
+                lambda *asked: self.fetcher.leave_to_others(*asked),  # noqa: PLW0108 - made later
+            ),
             chance=chance,
             monotonic=monotonic,
-            threads=self._threads,
             hold_through_backoff=hold_through_backoff,
             tracing=tracing,
-            watch=self._watch,
         )
+        self.slots = self.executor.slots
         self.reaper = Reaper(
-            store, worker, self.executor, self.committer, every=REAP_EVERY, chance=chance
+            store,
+            worker,
+            self.executor.completed,
+            self.committer,
+            facts=self.breakers.facts,
+            every=REAP_EVERY,
+            chance=chance,
         )
         self._heartbeat = Heartbeat(
             store,
             worker,
             settings.beat,
-            lambda: self.executor.holding + self.committer.holding,
+            lambda: self.slots.holding + self.committer.holding,
             self._heard,
             monotonic=monotonic,
         )
-        self.fetcher = Fetcher(store, worker, self.executor, self.committer, monotonic=monotonic)
+        self.fetcher = Fetcher(
+            store, worker, self.executor, self.committer, self.breakers, monotonic=monotonic
+        )
         self._housekeeper = Housekeeper(store, every=KEEP_HOUSE_EVERY, keep_done=settings.keep_done)
         self._ticker = Ticker(store, periodic, tracing) if periodic else None
         self._unserved_watch: UnservedWatch | None = None
-        self._known_tasks: KnownTasks | None = None
         if app is not None:
-            self._unserved_watch = UnservedWatch(store, self.executor, app)
-            self._known_tasks = KnownTasks(
-                store, worker, tasks, monotonic=monotonic, longest=settings.unknown_task_delay
-            )
-            self.executor.known_tasks = self._known_tasks
-            self.executor.leave_to_others = self.fetcher.leave_to_others
+            self._unserved_watch = UnservedWatch(store, self.slots, app)
         self._stop = asyncio.Event()
         self._stop_now = asyncio.Event()
         # Whether it ended before its attempts had, or before their outcomes were written.
@@ -136,7 +150,7 @@ class Engine:
         if self._stop.is_set():
             self._stop_now.set()
         self.fetcher.stop()
-        self.executor.drain()
+        self.slots.drain()
         self._stop.set()
 
     async def run(self) -> None:
@@ -181,7 +195,7 @@ class Engine:
             await self._leave()
 
     def _return(self, forgotten: Sequence[Lease]) -> None:
-        known = {*self.executor.holding, *self.committer.holding}
+        known = {*self.slots.holding, *self.committer.holding}
         for lease in forgotten:
             if lease not in known:
                 log.warning(
@@ -243,15 +257,15 @@ class Engine:
             loop.result()  # a loop ends by itself only through a defect: let it be seen
 
     async def _drain(self) -> None:
-        log.info("draining: %d attempts still run", len(self.executor.holding))
+        log.info("draining: %d attempts still run", len(self.slots.holding))
         deadline = self.settings.drain_timeout
         hurry = asyncio.ensure_future(self._stop_now.wait())
-        quiet = asyncio.ensure_future(self.executor.idle())
+        quiet = asyncio.ensure_future(self.slots.idle())
         await asyncio.wait([hurry, quiet], timeout=deadline, return_when=asyncio.FIRST_COMPLETED)
         if not quiet.done():
-            log.warning("%d attempts are cut off", len(self.executor.holding))
+            log.warning("%d attempts are cut off", len(self.slots.holding))
             self.cut_off = True
-            self.executor.stop()
+            self.slots.stop()
         await cancelled([hurry, quiet])
         try:
             async with asyncio.timeout(deadline):
@@ -268,8 +282,8 @@ class Engine:
                 self._loop.call_soon_threadsafe(self._take_in, beat)
 
     def _take_in(self, beat: Beat) -> None:
-        self.executor.facts = beat.facts
-        self.executor.abandon(beat.lost)
+        self.breakers.update(beat.facts)
+        self.slots.abandon(beat.lost)
         if not (self.fetcher.asking or self.reaper.asking):
             # While a reply is on its way, what looks forgotten may be in it.
             self._return(beat.forgotten)

@@ -9,6 +9,7 @@ from mulligan.engine import reaper, result_gate
 from mulligan.engine.breakers import Ending
 from mulligan.engine.committer import AWAY, Committer
 from mulligan.engine.executor import Executor
+from mulligan.engine.slots import Slots
 from mulligan.engine.worker import Engine
 from tests.dst.zoo.cage import plant
 
@@ -35,7 +36,7 @@ def drained_attempt_counted(self: Any, claims: Any) -> None:
     """A job that a draining worker has not started has failed."""
     for claim in claims:
         failed = Failed("Drained", "the worker stopped")
-        outcome = decide(claim, failed, self.facts, 0.5)
+        outcome = decide(claim, failed, self._facts.current, 0.5)
         self._committer.add(outcome, Ending(claim.queue, claim.worker_region))
 
 
@@ -44,7 +45,7 @@ def refused_result_passed_on(accept: Any, value: Any) -> None:
     """Nobody asks whether a result is good."""
 
 
-@plant(Executor, "abandon")
+@plant(Slots, "abandon")
 def cancelled_job_runs_on(self: Any, leases: Any) -> None:
     """An attempt whose lease is lost is not stopped."""
 

@@ -1,0 +1,210 @@
+"""Slots: which claims of a worker run, which wait for a slot, and which must run alone."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import Any
+
+from mulligan.core.isolation import isolated
+from mulligan.core.job import Claim, Lease
+from mulligan.engine.claim_runner import ClaimRunner, HeldClaim
+from mulligan.engine.prefetch import Prefetch
+
+log = logging.getLogger("mulligan.worker")
+# Crash suspects wait no longer than this for other attempts to end, nor do others wait for them.
+LONGEST_ISOLATION = 30.0
+
+
+class Slots:
+    """Admits claims and has `attempt` run each that has a slot, until it is released.
+
+    A claim that the worker holds runs, or waits for a slot (prefetch), or is a crash suspect that
+    waits for all other attempts to end (isolation). A slot may also be kept through a backoff, when
+    the claim is no longer held. `give_back` returns jobs unstarted, `flushed` waits until the
+    outcomes so far are written.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        *,
+        attempt: Callable[[HeldClaim], Coroutine[Any, Any, None]],
+        give_back: Callable[[Iterable[Claim]], None],
+        flushed: Callable[[], Awaitable[None]],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._count = count
+        self._give_back = give_back
+        self._flushed = flushed
+        self._monotonic = monotonic
+        self._held: dict[HeldClaim, None] = {}  # in the order of their claims
+        self._backing_off: set[asyncio.Future[None]] = set()
+        self._isolation: asyncio.Task[None] | None = None
+        self._draining = False
+        self._changed = asyncio.Event()
+        self._runner = ClaimRunner(
+            count,
+            attempt,
+            lambda: self._used - count,
+            self.put_back,
+            monotonic=monotonic,
+            cpu_time=time.thread_time if monotonic is time.monotonic else monotonic,
+        )
+        self._prefetch = Prefetch(
+            count,
+            lambda held: self._runner.start([held]),
+            self.put_back,
+            monotonic=monotonic,
+        )
+
+    @property
+    def demand(self) -> int:
+        """How many more jobs to claim: for the free slots, and as prefetch.
+
+        Prefetch is refilled when half of it has started, not one by one.
+        """
+        if self._isolation is not None:
+            return 0
+        free, most = self._free, self._prefetch.room
+        if free <= 0 and 2 * len(self._prefetch) > most:
+            return 0
+        return min(free + most - len(self._prefetch), self._runner.batch)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a claim is held."""
+        return bool(self._held)
+
+    @property
+    def holding(self) -> list[Lease]:
+        """The leases of all claims that are held; may be read from another thread."""
+        return [held.claim.lease for held in list(self._held)]
+
+    def admit(self, claims: list[Claim]) -> list[Claim]:
+        """Start claims in this order as slots are free, keep the rest as prefetch; which it took.
+
+        If there are crash suspects among them, those are taken alone and the others given back.
+        """
+        suspects = isolated(claims)
+        if suspects:
+            self._give_back([claim for claim in claims if claim not in suspects])
+            self._isolation = asyncio.ensure_future(self._isolate(self._hold(suspects)))
+            return suspects
+        free = max(0, self._free)
+        held = self._hold(claims)
+        self._prefetch.add(held[free:])
+        self._runner.start(held[:free])
+        return claims
+
+    def put_back(self, held: HeldClaim) -> None:
+        """Hold the claim no longer, and give its job back unstarted."""
+        self._held.pop(held, None)
+        self._give_back([held.claim])
+
+    def release(self, held: HeldClaim, began: float) -> None:
+        """The attempt that began then has ended: its slot goes to the next prefetched claim."""
+        self._held.pop(held, None)
+        if held.task is not None:
+            self._prefetch.learn(self._monotonic() - began)
+        if self._prefetch and self._free > 0:
+            self._prefetch.start_next()
+        self._changed.set()
+
+    async def keep_through_backoff(self, held: HeldClaim, delay: float) -> None:
+        """Keep the slot, without the claim, until the retry is due or the worker drains."""
+        self._held.pop(held, None)
+        if self._draining:
+            return
+        backoff = asyncio.ensure_future(self._back_off(delay))
+        self._backing_off.add(backoff)
+        try:
+            await asyncio.wait([backoff])
+        finally:
+            backoff.cancel()
+            self._backing_off.discard(backoff)
+
+    def abandon(self, leases: Iterable[Lease]) -> None:
+        """Stop attempts whose lease is lost or whose job was cancelled; nothing is committed."""
+        gone = set(leases)
+        for held in [held for held in self._held if held.claim.lease in gone] if gone else ():
+            log.warning(
+                "job %s: its lease is no longer held; stopping it",
+                held.claim.id,
+                extra={"job": held.claim.id},
+            )
+            held.cut()
+
+    def drain(self) -> None:
+        """Start nothing more: prefetched claims and waiting crash suspects are given back."""
+        self._draining = True
+        self._prefetch.clear()
+        for backoff in self._backing_off:
+            backoff.cancel()
+        self._changed.set()
+
+    def stop(self) -> None:
+        """Stop every attempt at once; their jobs will be reclaimed as lost."""
+        for held in list(self._held):
+            held.cut()
+
+    async def changed(self) -> None:
+        """Wait until an attempt has ended."""
+        self._changed.clear()
+        await self._changed.wait()
+
+    async def idle(self) -> None:
+        """Wait until no claim is held."""
+        while self._held:
+            await self.changed()
+
+    @property
+    def _used(self) -> int:
+        """How many slots are in use; attempts that end within a turn may use more than there are.
+
+        Prefetched claims use none.
+        """
+        return len(self._held) - len(self._prefetch) + len(self._backing_off)
+
+    @property
+    def _free(self) -> int:
+        """How many more attempts may start."""
+        return self._runner.room - self._used
+
+    def _hold(self, claims: Sequence[Claim]) -> list[HeldClaim]:
+        held = [HeldClaim(claim) for claim in claims]
+        self._held.update(dict.fromkeys(held))
+        return held
+
+    async def _isolate(self, suspects: list[HeldClaim]) -> None:
+        """Run crash suspects after all other attempts have ended, and before more are claimed.
+
+        The outcomes of the others are written first, or they would be lost with the suspects. No
+        wait is endless: an attempt that takes hours holds nobody up.
+        """
+        alone = set(suspects)
+        try:
+            await self._wait_until(lambda: self._draining or self._held.keys() <= alone)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._flushed(), LONGEST_ISOLATION)
+            if self._draining:
+                for held in suspects:
+                    self.put_back(held)
+                return
+            self._runner.start(suspects)
+            await self._wait_until(lambda: not self._held.keys() & alone)
+        finally:
+            self._isolation = None
+            self._changed.set()
+
+    async def _wait_until(self, true: Callable[[], bool]) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LONGEST_ISOLATION):
+                while not true():
+                    await self.changed()
+
+    async def _back_off(self, delay: float) -> None:
+        # The delay counts from the commit. A claim sent before the retry is due brings fresh work.
+        await self._flushed()
+        await asyncio.sleep(delay)
