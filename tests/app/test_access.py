@@ -30,7 +30,7 @@ def test_who_waits_for_an_answer_when_the_app_is_closed_is_told(portal):
         await asyncio.Event().wait()
 
     with ThreadPoolExecutor(1) as threads:
-        waiting = threads.submit(portal.call, endless)
+        waiting = threads.submit(portal.run, lambda: portal.acall(endless))
         assert under_way.wait(TIMEOUT)
         portal.close()
         with pytest.raises(StoreError, match="was closed"):
@@ -56,6 +56,6 @@ def test_a_call_after_the_end_begins_anew(portal):
         await store.enqueue([NewJob("a", "default", "task", b"{}")])
         return len((await store.stats()).lanes)
 
-    assert portal.call(enqueue) == 1
+    assert portal.run(lambda: portal.acall(enqueue)) == 1
     portal.close()
-    assert portal.call(enqueue) == 1
+    assert portal.run(lambda: portal.acall(enqueue)) == 1

@@ -98,7 +98,7 @@ def run(url: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
                 closed = time.monotonic()
             time.sleep(EVERY)
         ran = read(hole.NOTES)
-        stats = hole.app.access.call(stats_of)
+        stats = hole.app.run(lambda: hole.app.access.acall(stats_of))
     report = told(ran, began, recovered, stats)
     report |= {} if closed is None else came_back(ran, recovered, closed)
     return {"store": url.partition(":")[0], **report}
@@ -185,14 +185,14 @@ async def facts_of(store: Store) -> Facts:
 
 def is_open(app: Any) -> bool:
     """Whether the breaker of US is open."""
-    facts: Facts = app.access.call(facts_of)
+    facts: Facts = app.run(lambda: app.access.acall(facts_of))
     return facts.health_of("ask", "US").breaker.open
 
 
 def wait_for(app: Any, true: Any) -> None:
     """Wait until the store knows so."""
     until = time.monotonic() + 30
-    while not true(app.access.call(facts_of)) and time.monotonic() < until:
+    while not true(app.run(lambda: app.access.acall(facts_of))) and time.monotonic() < until:
         time.sleep(EVERY)
 
 

@@ -65,7 +65,7 @@ def some(status: Status) -> list[Job]:
     async def read(store: Store) -> list[Job]:
         return (await store.page(Selection(status=status), SEEN)).jobs
 
-    jobs = app.access.call(read)
+    jobs = app.run(lambda: app.access.acall(read))
     return random.sample(jobs, min(CHOSEN, len(jobs)))
 
 

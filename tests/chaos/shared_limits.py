@@ -82,7 +82,7 @@ def ended(app: Any) -> list[Job]:
     async def read(store: Store) -> list[Job]:
         return (await store.page(Selection(status="done"), 10_000)).jobs
 
-    found: list[Job] = app.access.call(read)
+    found: list[Job] = app.run(lambda: app.access.acall(read))
     return found
 
 

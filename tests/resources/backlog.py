@@ -90,7 +90,7 @@ def done(app: Mulligan) -> int:
     async def count(store: Store) -> int:
         return sum((await store.stats()).ended.values())
 
-    return app.access.call(count)
+    return app.run(lambda: app.access.acall(count))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ assert status == 0, status
 async def ids(store):
     return sorted(job.id for job in (await store.page(Selection(), 10)).jobs)
 
-print(*app.access.call(ids))
+print(*app.run(lambda: app.access.acall(ids)))
 app.close()
 """
 
@@ -59,7 +59,7 @@ async def ids(store):
 add.using(id="before").enqueue(1)
 with multiprocessing.get_context("fork").Pool(2) as pool:
     pool.map(send, range(3))
-print(*app.access.call(ids))
+print(*app.run(lambda: app.access.acall(ids)))
 app.close()
 """
 

@@ -1,4 +1,7 @@
-"""How calls reach the store from anywhere: plain code, threads, other event loops, tasks."""
+"""How calls reach the store from anywhere: plain code, threads, other event loops, tasks.
+
+`Access.acall` is the one way in. Plain code has `Access.run` drive a coroutine that calls.
+"""
 
 import asyncio
 import threading
@@ -6,29 +9,33 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from contextvars import ContextVar
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mulligan.core.errors import StoreError
 from mulligan.stores.contract import Store
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
 T = TypeVar("T")
+Work = Callable[[], Coroutine[Any, Any, T]]
 Operation = Callable[[Store], Coroutine[Any, Any, T]]
 # Whether plain code drives this coroutine, perhaps inside another one that runs on a loop.
 PLAIN: ContextVar[bool] = ContextVar("mulligan_plain", default=False)
 Home = tuple[asyncio.AbstractEventLoop, Store]
-# How long the store, and what is still asked of it, may take to end.
+# How long the store, and the calls under way, may take to end.
 END_WITHIN = 5.0
 
 
 class Access(Protocol):
     """Runs operations on a store."""
 
-    def call(self, operation: Operation[T]) -> T:
-        """Run it and wait for its answer, from plain code."""
+    def run(self, work: Work[T]) -> T:
+        """Run a coroutine from plain code, where it reaches the store, and wait for its answer."""
         ...
 
     async def acall(self, operation: Operation[T]) -> T:
-        """Run it from a coroutine on any loop."""
+        """Run an operation on the open store, from a coroutine on any loop."""
         ...
 
     async def nap(self, seconds: float) -> None:
@@ -40,11 +47,11 @@ class Access(Protocol):
         ...
 
     def connected(self) -> AbstractAsyncContextManager[None]:
-        """Have coroutines on the running loop use the store without a detour, for as long."""
+        """Have coroutines on the running loop use a store of its own, until the block ends."""
         ...
 
     def close(self) -> None:
-        """Let go of threads and connections."""
+        """Close the store and end the thread, if there is one."""
         ...
 
 
@@ -64,6 +71,23 @@ class Portal:
         self._calls: set[asyncio.Task[Any]] = set()
         self._home: Home | None = None
 
+    def run(self, work: Work[T]) -> T:
+        """Run the coroutine on the portal's loop and wait."""
+        return self._submit(work).result()
+
+    async def acall(self, operation: Operation[T]) -> T:
+        """Run it here if the store is at home on this loop, else on the portal's."""
+        running = asyncio.get_running_loop()
+        if running is self._loop:
+            return await self._operate(operation)
+        if self._home is not None and self._home[0] is running:
+            return await operation(self._home[1])
+        return await asyncio.wrap_future(self._submit(lambda: self._operate(operation)))
+
+    async def nap(self, seconds: float) -> None:
+        """Sleep on the running loop."""
+        await asyncio.sleep(seconds)
+
     def at_home(self, store: Store | None) -> None:
         """Use this open store for coroutines on the running loop; None: no longer."""
         self._home = None if store is None else (asyncio.get_running_loop(), store)
@@ -82,31 +106,30 @@ class Portal:
             self.at_home(None)
             await store.close()
 
-    def call(self, operation: Operation[T]) -> T:
-        """Run it on the portal's loop and wait."""
-        return asyncio.run_coroutine_threadsafe(self._serve(operation), self._started()).result()
+    def close(self) -> None:
+        """Close the store and end the thread; a later call starts anew. One under way fails."""
+        with self._lock:
+            thread, loop, store, calls = self._thread, self._loop, self._store, self._calls
+            self._thread = self._loop = self._store = None
+        if thread is None or loop is None or not thread.is_alive():
+            return
+        try:
+            asyncio.run_coroutine_threadsafe(end(calls, store), loop).result(timeout=END_WITHIN)
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(timeout=END_WITHIN)
+        loop.close()
 
-    async def acall(self, operation: Operation[T]) -> T:
-        """Run it here if the store is at home on this loop, else on the portal's."""
-        running = asyncio.get_running_loop()
-        if running is self._loop:
-            return await self._run(operation)
-        if self._home is not None and self._home[0] is running:
-            return await operation(self._home[1])
-        future = asyncio.run_coroutine_threadsafe(self._serve(operation), self._started())
-        return await asyncio.wrap_future(future)
+    def _submit(self, work: Work[T]) -> "Future[T]":
+        return asyncio.run_coroutine_threadsafe(self._serve(work), self._started())
 
-    async def nap(self, seconds: float) -> None:
-        """Sleep on the running loop."""
-        await asyncio.sleep(seconds)
-
-    async def _serve(self, operation: Operation[T]) -> T:
-        """Run it for someone who waits elsewhere, and who is told if the app is closed."""
+    async def _serve(self, work: Work[T]) -> T:
+        """Run it for a caller on another thread or loop, and tell the caller if the app closes."""
         task, calls = asyncio.current_task(), self._calls
-        assert task is not None  # noqa: S101 - that someone has it run in one
+        assert task is not None  # noqa: S101 - run_coroutine_threadsafe makes one
         calls.add(task)
         try:
-            return await self._run(operation)
+            return await work()
         except asyncio.CancelledError:
             if asyncio.get_running_loop() is self._loop:
                 raise
@@ -115,7 +138,8 @@ class Portal:
         finally:
             calls.discard(task)
 
-    async def _run(self, operation: Operation[T]) -> T:
+    async def _operate(self, operation: Operation[T]) -> T:
+        """Run it on the portal's own store, which the first operation opens."""
         if self._store is None:
             async with self._opening:
                 if self._store is None:
@@ -145,23 +169,9 @@ class Portal:
             assert self._loop is not None  # noqa: S101 - set together with the thread
             return self._loop
 
-    def close(self) -> None:
-        """Close the store and end the thread; a later call starts anew. One under way fails."""
-        with self._lock:
-            thread, loop, store, calls = self._thread, self._loop, self._store, self._calls
-            self._thread = self._loop = self._store = None
-        if thread is None or loop is None or not thread.is_alive():
-            return
-        try:
-            asyncio.run_coroutine_threadsafe(end(calls, store), loop).result(timeout=END_WITHIN)
-        finally:
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join(timeout=END_WITHIN)
-        loop.close()
-
 
 async def end(calls: "set[asyncio.Task[Any]]", store: Store | None) -> None:
-    """Cut off what is asked of the store, and close it."""
+    """Cancel the calls under way, and close the store."""
     for call in calls:
         call.cancel()
     if calls:
@@ -171,13 +181,36 @@ async def end(calls: "set[asyncio.Task[Any]]", store: Store | None) -> None:
 
 
 class Direct:
-    """For embedded stores: plain code does its operations itself, without a thread or a loop."""
+    """For embedded stores: plain code runs its operations itself, without a thread or a loop."""
 
     def __init__(self, make: Callable[[], Store]) -> None:
         self._make = make
         self._store: Store | None = None
         self._lock = threading.Lock()
         self._home: Home | None = None
+
+    def run(self, work: Work[T]) -> T:
+        """Run the coroutine to its end, here."""
+        plain = PLAIN.set(True)
+        try:
+            return at_once(work())
+        finally:
+            PLAIN.reset(plain)
+
+    async def acall(self, operation: Operation[T]) -> T:
+        """Run it here if plain code drives it or the store is at home, else in a thread."""
+        if PLAIN.get():
+            return await operation(self._opened())
+        if self._home is not None and self._home[0] is asyncio.get_running_loop():
+            return await operation(self._home[1])
+        return await asyncio.to_thread(self.run, lambda: self.acall(operation))
+
+    async def nap(self, seconds: float) -> None:
+        """Sleep on the loop, or where there is none, in this thread."""
+        if PLAIN.get():
+            time.sleep(seconds)  # noqa: ASYNC251 - plain code has no loop to wait on
+        else:
+            await asyncio.sleep(seconds)
 
     def at_home(self, store: Store | None) -> None:
         """Use this open store for coroutines on the running loop; None: no longer."""
@@ -186,29 +219,6 @@ class Direct:
     def connected(self) -> AbstractAsyncContextManager[None]:
         """There is no connection to keep."""
         return nullcontext()
-
-    def call(self, operation: Operation[T]) -> T:
-        """Run it to its end, here."""
-        plain = PLAIN.set(True)
-        try:
-            return at_once(operation(self._opened()))
-        finally:
-            PLAIN.reset(plain)
-
-    async def acall(self, operation: Operation[T]) -> T:
-        """Run it here if plain code asks or the store is at home, else beside the loop."""
-        if PLAIN.get():
-            return await operation(self._opened())
-        if self._home is not None and self._home[0] is asyncio.get_running_loop():
-            return await operation(self._home[1])
-        return await asyncio.to_thread(self.call, operation)
-
-    async def nap(self, seconds: float) -> None:
-        """Sleep: on the loop, or where there is none, plainly."""
-        if PLAIN.get():
-            time.sleep(seconds)  # noqa: ASYNC251 - plain code has no loop to wait on
-        else:
-            await asyncio.sleep(seconds)
 
     def close(self) -> None:
         """Close the store; a later call opens it anew."""

@@ -99,7 +99,7 @@ class Mulligan:
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine of this app from plain code."""
-        return self.access.call(lambda _store: work())
+        return self.access.run(work)
 
     # -- tasks and queues ------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from msgspec.structs import replace
 
-from mulligan.app.access import Access, Operation, at_once
+from mulligan.app.access import Access, Operation, Work, at_once
 from mulligan.core.durations import Seconds, seconds
 from mulligan.core.job import ENDED, Job
 from mulligan.core.outcome import Outcome, Verdict
@@ -100,11 +100,9 @@ class OnVirtualLoop:
         self._store = store
         self._driver = driver
 
-    def call(self, operation: Operation[T]) -> T:
+    def run(self, work: Work[T]) -> T:
         """Run it at once inside a task, else let the loop run until it is through."""
-        if self._driver.is_here:
-            return at_once(operation(self._store))
-        return self._driver.run(operation(self._store))
+        return at_once(work()) if self._driver.is_here else self._driver.run(work())
 
     async def acall(self, operation: Operation[T]) -> T:
         """Run it on the virtual loop."""
