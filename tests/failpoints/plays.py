@@ -196,7 +196,7 @@ async def prune(scene: Scene) -> None:
 
 async def tick(scene: Scene) -> None:
     """Place the next tick, and note that it is placed."""
-    await Ticker(scene.store, scene.app.periodic).place()
+    await Ticker(scene.store, scene.app.periodic).enqueue_due()
 
 
 # -- operator ------------------------------------------------------------------------------

@@ -273,7 +273,7 @@ async def test_the_trace_of_a_periodic_job_begins_where_a_worker_places_it(app, 
     async def clean() -> None: ...
 
     store = MemoryStore()
-    await Ticker(store, app.periodic, app.tracing).place()
+    await Ticker(store, app.periodic, app.tracing).enqueue_due()
     [job] = (await store.page(Selection(), 10)).jobs
     [enqueue] = spans.named("enqueue clean")
     assert f"{context(enqueue).trace_id:032x}" in carrier_of(job.body)["traceparent"]

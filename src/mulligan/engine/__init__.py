@@ -1,6 +1,6 @@
 """The engine: one asyncio loop per worker process that makes decisions happen.
 
-The engine itself is imported when it is asked for: who only enqueues never needs it.
+Its modules are imported when they are first used: a program that only enqueues needs none of them.
 """
 
 from typing import TYPE_CHECKING, Any

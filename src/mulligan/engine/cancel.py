@@ -1,4 +1,4 @@
-"""Cancelling tasks, and being sure of it."""
+"""Cancels tasks and makes sure that they have ended."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ CANCEL_EVERY = 0.1
 async def cancelled(tasks: Sequence["asyncio.Future[Any]"]) -> None:
     """Cancel the tasks until they have ended.
 
-    Once may not do: wait_for of Python 3.11, by which drivers wait, swallows a cancellation that
-    arrives together with the answer.
+    One cancellation may not be enough: `wait_for` of Python 3.11, which drivers use, swallows one
+    that arrives together with the answer.
     """
     while left := [task for task in tasks if not task.done()]:
         for task in left:

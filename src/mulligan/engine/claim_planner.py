@@ -1,4 +1,4 @@
-"""Whose turn it is among the queues of a worker, and what each kind of work is owed."""
+"""The claim planner: makes the claim plans of a worker, and settles the shares they granted."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -19,24 +19,24 @@ KIND_OF: dict[int, Kind] = {
     Priority.URGENT_RETRY: "urgent",
 }
 Asked = tuple[int, tuple[tuple[str, Carry], ...], frozenset[str]]
-# Plans differ by demand and by what is owed: few in practice, and none is worth much memory.
+# Plans differ by demand and carries: in practice there are few. Beyond this they are dropped.
 MOST_PLANS = 1000
-# Who met a job that another knows leaves its queue to others first for so long,
-SHY_FOR = 5.0
-# and each job of it for this long, while one of them sleeps.
-LEFT_TO_OTHERS = 2.0
+# After a job whose task only another worker knows, others go first in its queue for so long.
+YIELD_FOR = 5.0
+# Meanwhile it leaves each job of the queue for so long to a worker that sleeps.
+YIELD_WAIT = 2.0
 
 
 class ClaimPlanner:
-    """Plans a worker's claims one after the other, so that shares hold over many.
+    """Plans a worker's claims one after the other, so that shares hold over many claims.
 
-    An equal claim has the same plan, made once, until facts change that plans are made from.
+    Plans are cached by demand and carries, until the facts change that they are made from.
     """
 
     def __init__(self, worker: Worker, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._worker = worker
         self._monotonic = monotonic
-        self._shy: dict[str, float] = {}
+        self._yielding: dict[str, float] = {}
         self._resting: dict[str, float] = {}
         self._carries = {queue: Carry() for queue in worker.queues}
         self._turn = list(self._carries)
@@ -44,9 +44,9 @@ class ClaimPlanner:
         self._plans: dict[Asked, ClaimPlan] = {}
 
     def plan(self, demand: int, facts: Facts, resting: frozenset[str] = frozenset()) -> ClaimPlan:
-        """The next claim, of nothing where the worker is resting; another queue is first each time.
+        """The next plan, without the queues that are `resting`; each time another queue is first.
 
-        Breakers are compared too: what a worker knows before the store does changes no epoch.
+        Cached plans are dropped if a breaker changed: one judged by this worker changes no epoch.
         """
         self._turn = self._turn[1:] + self._turn[:1]
         if facts is not self._facts:
@@ -60,8 +60,8 @@ class ClaimPlanner:
             if not same or len(self._plans) > MOST_PLANS:
                 self._plans.clear()
         queues = tuple((queue, self._carries[queue]) for queue in self._turn)
-        if self._shy or self._resting:
-            return self._among_strangers(demand, queues, facts, resting)
+        if self._yielding or self._resting:
+            return self._plan_yielding(demand, queues, facts, resting)
         asked = demand, queues, resting
         plan = self._plans.get(asked)
         if plan is None:
@@ -71,33 +71,33 @@ class ClaimPlanner:
         return plan
 
     def leave_to_others(self, queue: str, rest: float = 0.0) -> bool:
-        """Let others go first in the queue for a while; with `rest`, take nothing for so long.
+        """Let other workers go first in the queue; with `rest`, take nothing for so many seconds.
 
-        True if plans are others than before.
+        Returns whether this changes the plans.
         """
         now = self._monotonic()
-        before = queue in self._shy and (not rest or queue in self._resting)
-        self._shy[queue] = now + SHY_FOR
+        before = queue in self._yielding and (not rest or queue in self._resting)
+        self._yielding[queue] = now + YIELD_FOR
         if rest:
             self._resting[queue] = now + rest
         return not before
 
-    def _among_strangers(
+    def _plan_yielding(
         self,
         demand: int,
         queues: Sequence[tuple[str, Carry]],
         facts: Facts,
         resting: frozenset[str],
     ) -> ClaimPlan:
-        """A plan that leaves out where it rests, and where it is shy takes what others leave."""
+        """A plan without queues it takes nothing from, that lets others go first where it yields."""
         now = self._monotonic()
-        self._shy = {queue: until for queue, until in self._shy.items() if until > now}
+        self._yielding = {queue: until for queue, until in self._yielding.items() if until > now}
         self._resting = {queue: until for queue, until in self._resting.items() if until > now}
         open_queues = [each for each in queues if each[0] not in self._resting]
         worker = self._worker
         plan = plan_claim(demand, worker.region, open_queues, facts, worker.only, resting=resting)
         groups = tuple(
-            yielding(group, LEFT_TO_OTHERS) if group.queue in self._shy else group
+            yielding(group, YIELD_WAIT) if group.queue in self._yielding else group
             for group in plan.groups
         )
         return replace(plan, groups=groups)
@@ -105,11 +105,11 @@ class ClaimPlanner:
     def settle(
         self, plan: ClaimPlan, claims: Sequence[Claim], remain: Sequence[bool], facts: Facts
     ) -> None:
-        """Set what each kind of work got against its share."""
+        """Carry over what each kind of work got too much or too little of its share."""
         region = self._worker.region
         probing = {q for q in self._carries if facts.is_open(q, region)} if facts.health else ()
         if len(claims) <= 1 and not any(remain) and not probing:
-            return  # at most one kind was there to be taken: nobody had to share
+            return  # at most one kind was there: nothing was shared
         started: dict[tuple[str, Kind], int] = {}
         for claim in claims:
             kind = KIND_OF[claim.lane_priority]
@@ -124,7 +124,7 @@ class ClaimPlanner:
                 started.get((queue, "urgent"), 0),
                 started.get((queue, "retry"), 0),
                 started.get((queue, "fresh"), 0),
-                # A probe shuts the gate behind it: whatever else waits cannot be seen.
+                # After a probe the store gives no more, so other jobs may wait unseen.
                 frozenset(k for k in KINDS if queue in probing or (queue, k) in waiting),
             )
             self._carries[queue] = settle(self._carries[queue], tally, facts.queue(queue))

@@ -23,28 +23,28 @@ DELAYED = (Again, Later)
 log = logging.getLogger("mulligan.worker")
 
 
-class Waiting(Struct, frozen=True, gc=False):
-    """An outcome that has not been answered: when it was added, and what it counts as."""
+class Unanswered(Struct, frozen=True, gc=False):
+    """An outcome that the store has not answered: when it was added, and what it counts as."""
 
     outcome: Outcome
     added: float
     ending: Ending
 
     @property
-    def about(self) -> dict[str, str]:
-        """The fields of a line about it."""
+    def log_fields(self) -> dict[str, str]:
+        """The fields of a log line about it."""
         job, queue, region = self.outcome.lease.job, self.ending.queue, self.ending.region
         return {"job": job, "queue": queue, "region": region}
 
 
 class Committer:
-    """Whatever gathers while one batch is under way is the next batch: small when idle."""
+    """Sends one batch at a time; the outcomes added meanwhile are the next batch."""
 
     def __init__(self, store: Store, reporter: Reporter, monotonic: Callable[[], float]) -> None:
         self._store = store
         self._reporter = reporter
         self._monotonic = monotonic
-        self._waiting: list[Waiting] = []
+        self._waiting: list[Unanswered] = []
         self._wake = asyncio.Event()
         self._answered = 0
         self._progress = asyncio.Event()
@@ -55,19 +55,19 @@ class Committer:
 
     @property
     def backlog(self) -> int:
-        """How many outcomes have not been answered yet."""
+        """How many outcomes the store has not answered yet."""
         return len(self._waiting)
 
     @property
     def holding(self) -> list[Lease]:
-        """The leases of outcomes that have not been answered; may be read from any thread."""
+        """The leases of unanswered outcomes; may be read from any thread."""
         return [waiting.outcome.lease for waiting in list(self._waiting)]
 
     def add(self, outcome: Outcome, ending: Ending) -> None:
-        """Have the outcome written as soon as may be; its delay counts from now."""
+        """Have the outcome written as soon as possible; its delay counts from now."""
         if not self._waiting:
             self._wake.set()
-        self._waiting.append(Waiting(outcome, self._monotonic(), ending))
+        self._waiting.append(Unanswered(outcome, self._monotonic(), ending))
         self._reporter.ended(ending)
 
     async def run(self) -> None:
@@ -91,14 +91,14 @@ class Committer:
             if stale:
                 self._report(batch, verdicts)
 
-    async def _send(self, batch: list[Waiting]) -> list[Verdict]:
+    async def _send(self, batch: list[Unanswered]) -> list[Verdict]:
         return await self._store.commit(self._aged(batch))
 
-    async def _put_aside(self, batch: list[Waiting], error: Exception) -> None:
-        """The store refuses something in the batch: find out what.
+    async def _put_aside(self, batch: list[Unanswered], error: Exception) -> None:
+        """Find the outcome of the batch that the store refuses, by sending one at a time.
 
-        What it refuses for now, because its disk is full perhaps, goes to the end of the line.
-        What it can make nothing of ends its job, with the reason.
+        One that it refuses for now, perhaps because its disk is full, is sent again after the
+        others. One that it cannot store at all is replaced: its job is cancelled, with the reason.
         """
         if len(batch) > 1:
             self._size = 1
@@ -113,18 +113,18 @@ class Committer:
             "job %s: its outcome cannot be stored: %r",
             outcome.lease.job,
             error,
-            extra=first.about,
+            extra=first.log_fields,
         )
         if not isinstance(outcome, Cancelled):
             self._reporter.breakers.forget(first.ending)
             reason = f"its outcome could not be stored: {type(error).__name__}"
             ending = Ending(first.ending.queue, first.ending.region)
-            self._waiting[0] = Waiting(Cancelled(outcome.lease, reason), first.added, ending)
+            self._waiting[0] = Unanswered(Cancelled(outcome.lease, reason), first.added, ending)
         else:
             self._forget(1)
 
     def _forget(self, count: int) -> None:
-        """So many of the first need not be sent any more."""
+        """Drop the first `count` outcomes: they need not be sent again."""
         del self._waiting[:count]
         self._answered += count
         if not self._waiting:
@@ -133,13 +133,13 @@ class Committer:
         self._progress.clear()
 
     async def flushed(self) -> None:
-        """Wait until as many have been answered as wait now; others may be added meanwhile."""
+        """Wait until all outcomes added so far are answered; more may be added meanwhile."""
         until = self._answered + len(self._waiting)
         while self._answered < until:
             await self._progress.wait()
 
-    def _aged(self, batch: list[Waiting]) -> list[Outcome]:
-        """The outcomes with their delays counted from when they were decided, not sent."""
+    def _aged(self, batch: list[Unanswered]) -> list[Outcome]:
+        """The outcomes, with the time since they were added taken off their delays."""
         now = self._monotonic()
         return [
             replace(waiting.outcome, delay=waiting.outcome.delay - (now - waiting.added))
@@ -148,7 +148,7 @@ class Committer:
             for waiting in batch
         ]
 
-    def _report(self, batch: list[Waiting], verdicts: list[Verdict]) -> None:
+    def _report(self, batch: list[Unanswered], verdicts: list[Verdict]) -> None:
         for waiting, verdict in zip(batch, verdicts, strict=True):
             outcome = waiting.outcome
             if verdict == "stale":
@@ -157,5 +157,5 @@ class Committer:
                     outcome.lease.job,
                     outcome.lease.token,
                     type(outcome).__name__,
-                    extra=waiting.about,
+                    extra=waiting.log_fields,
                 )

@@ -1,4 +1,4 @@
-"""The job that is running here: what a task may ask about itself."""
+"""The current job: what a task may ask about its own attempt."""
 
 from contextvars import ContextVar
 

@@ -1,4 +1,4 @@
-"""How long an attempt may take. Time for which others hold the loop is not counted."""
+"""A deadline for an attempt that does not count the time for which others block the loop."""
 
 import asyncio
 import time
@@ -7,19 +7,20 @@ from math import inf
 from types import TracebackType, coroutine
 from typing import Any, Self
 
-# Less than this is not worth a timer.
+# A shorter rest needs no timer.
 LEAST = 0.001
 
 
 def never_held() -> float:
-    """On a virtual clock nothing takes time but waiting."""
+    """The loop is never blocked: on a virtual clock only waiting takes time."""
     return 0.0
 
 
 class Deadline:
-    """A timeout that is entered at once and counts from `begin`; `held` is that of a LoopWatch.
+    """A timeout that counts from `begin`. `held` says for how long the loop was blocked so far.
 
-    An attempt that holds the loop itself is given that time, and has it counted.
+    The deadline moves by the time for which others blocked the loop. Time for which the attempt
+    blocked it itself counts as its own.
     """
 
     def __init__(self, seconds: float, held: Callable[[], float] = never_held) -> None:
@@ -32,7 +33,7 @@ class Deadline:
 
     @property
     def expired(self) -> bool:
-        """Whether the time was up before the work was done."""
+        """Whether the time was over before the work was done."""
         return self._until.expired()
 
     async def __aenter__(self) -> Self:
@@ -51,14 +52,14 @@ class Deadline:
         await self._until.__aexit__(kind, error, trace)
 
     def begin(self) -> None:
-        """Count from now on; of no effect once the work is done."""
+        """Count from now on; does nothing once the work is done."""
         if not self._over and self._seconds < inf:
             self._granted = self._held()
             self._timer = asyncio.get_running_loop().call_later(self._seconds, self._due)
 
     @coroutine
     def watched(self, work: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        """Run the coroutine from now on, and count against it how long it holds the loop itself."""
+        """Begin and run the coroutine; the time for which it blocks the loop counts as its own."""
         self.begin()
         step: Callable[[Any], Any] = work.send
         answer: Any = None
@@ -68,11 +69,11 @@ class Deadline:
                 waits_for = step(answer)
             except StopIteration as ended:
                 return ended.value
-            # What was not noticed as held is not granted either.
+            # Only blocked time that `held` noticed, and no more than this step took.
             self._granted += min(self._held() - before, time.monotonic() - began)
             try:
                 step, answer = work.send, (yield waits_for)
-            except BaseException as error:  # noqa: BLE001 - it is the work's to deal with
+            except BaseException as error:  # noqa: BLE001 - the work deals with it
                 step, answer = work.throw, error
 
     def _due(self) -> None:

@@ -1,4 +1,4 @@
-"""The heartbeat: keeps all leases of a worker, from a thread that no task can block."""
+"""The heartbeat: renews all leases of a worker, on a thread that no task can block."""
 
 import asyncio
 import contextlib
@@ -15,16 +15,17 @@ from mulligan.core.worker import Worker
 from mulligan.engine.store_retry import StoreRetry
 from mulligan.stores.contract import Store
 
-# A dead worker is found by its lease: however slow the store is, it lasts no more times as long.
+# A dead worker is found by its lease: a slow store may stretch it to this many times its length.
 LONGEST = 10
 
 
 class Heartbeat:
-    """Beats every `every` seconds and hands each answer to `heard`.
+    """Beats every `every` seconds and hands each answer to `on_beat`.
 
-    A store may take longer than that to answer. If it has twice in a row, the next lease is as many
-    times longer: else whoever holds a job would lose it before the next beat, whoever reclaims it
-    would too, and jobs would go round without end. Once alone may have been our own pause.
+    If the store took longer than that to answer twice in a row, the next lease is longer in the
+    same proportion. Otherwise a worker would lose its jobs before its next beat, the one that
+    reclaims them would too, and jobs would go round without end. A single late answer may have been
+    a pause of this process.
     """
 
     def __init__(
@@ -33,7 +34,7 @@ class Heartbeat:
         worker: Worker,
         every: float,
         holding: Callable[[], Sequence[Lease]],
-        heard: Callable[[Beat], None],
+        on_beat: Callable[[Beat], None],
         *,
         monotonic: Callable[[], float],
     ) -> None:
@@ -41,14 +42,14 @@ class Heartbeat:
         self._worker = worker
         self._every = every
         self._holding = holding
-        self._heard = heard
+        self._on_beat = on_beat
         self._monotonic = monotonic
         self._store_retry = StoreRetry("heartbeat")
-        self._last_two = deque([0.0, 0.0], 2)  # seconds until they were answered
+        self._last_two = deque([0.0, 0.0], 2)  # seconds that the last two beats took
 
     async def once(self) -> None:
         """Beat until the store has answered."""
-        self._heard(await self._store_retry.call(self._beat))
+        self._on_beat(await self._store_retry.call(self._beat))
 
     async def run(self) -> None:
         """Beat until cancelled."""
@@ -56,8 +57,8 @@ class Heartbeat:
             await self.once()
             await asyncio.sleep(self._every)
 
-    async def run_apart(self, store: Store) -> None:
-        """Beat until cancelled, on a handle of its own that is opened and closed here."""
+    async def run_on(self, store: Store) -> None:
+        """Beat until cancelled, on another handle that is opened and closed here."""
         self._store = store
         try:
             await self._store_retry.call(store.open)
@@ -72,7 +73,7 @@ class Heartbeat:
         return beat
 
     def _lasting(self) -> Worker:
-        """The worker, with a lease that outlasts the answers of the store."""
+        """The worker, with a lease long enough for how slowly the store answers."""
         times = min(*self._last_two, LONGEST * self._every) / self._every
         if times <= 1:
             return self._worker
@@ -93,9 +94,9 @@ class OwnThread:
         work: Callable[[], Coroutine[Any, Any, None]],
         failed: Callable[[BaseException], None],
     ) -> None:
-        """Start the thread; returns at once. An error that ends the coroutine goes to `failed`.
+        """Start the thread and return at once. An error that ends the coroutine goes to `failed`.
 
-        So does one that keeps the thread from having a loop: no more files may be open, perhaps.
+        So does an error that keeps the thread from getting a loop, such as too many open files.
         """
         ready = threading.Event()
 
@@ -112,7 +113,7 @@ class OwnThread:
             try:
                 with asyncio.Runner() as runner:
                     runner.run(main())
-            except Exception as error:  # noqa: BLE001 - whoever waits for the thread must know
+            except Exception as error:  # noqa: BLE001 - `failed` must know
                 failed(error)
             finally:
                 ready.set()
@@ -124,6 +125,6 @@ class OwnThread:
     def stop(self) -> None:
         """Cancel the coroutine and wait for the thread."""
         if self._loop is not None and self._task is not None and self._thread is not None:
-            with contextlib.suppress(RuntimeError):  # it may have ended by itself
+            with contextlib.suppress(RuntimeError):  # the loop may have ended by itself
                 self._loop.call_soon_threadsafe(self._task.cancel)
             self._thread.join(timeout=5)

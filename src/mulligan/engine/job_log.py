@@ -1,4 +1,4 @@
-"""What a worker logs about jobs, and the fields that such lines carry beside their text."""
+"""Log lines about jobs, and the fields that they carry beside their text."""
 
 import logging
 from typing import Any
@@ -13,7 +13,7 @@ JOB_FIELDS = ("job", "task", "attempt", "queue", "region", "lane", "worker")
 
 
 def job_fields(claim: Claim) -> dict[str, Any]:
-    """The fields of a line about an attempt: which it is, where it runs, who runs it."""
+    """The fields of a log line about an attempt: which it is, where it runs, who runs it."""
     return {
         "job": claim.id,
         "task": claim.task,
@@ -26,7 +26,7 @@ def job_fields(claim: Claim) -> dict[str, Any]:
 
 
 def log_start(claim: Claim) -> None:
-    """One line for an attempt that starts; of a retry it says how long it was delayed."""
+    """Log that an attempt starts; for a retry also how long it was delayed."""
     if claim.retry_count:
         log.info(
             "job %s: back in queue %s after %s; attempt %d starts from lane %s",
@@ -48,12 +48,12 @@ def log_start(claim: Claim) -> None:
 
 
 def in_words(seconds: float) -> str:
-    """How long a job was delayed, in minutes from the first on."""
+    """A delay in words: seconds, or minutes if it is a minute or longer."""
     return f"{seconds:.1f} seconds" if seconds < MINUTE else f"{seconds / MINUTE:.1f} minutes"
 
 
 def log_success(claim: Claim, seconds: float) -> None:
-    """One line per attempt that succeeded, for who asks for as much."""
+    """Log an attempt that succeeded, at level debug."""
     log.debug(
         "job %s: attempt %d of task %s succeeded in %.3f s",
         claim.id,
@@ -65,7 +65,7 @@ def log_success(claim: Claim, seconds: float) -> None:
 
 
 def log_failure(claim: Claim, result: Failed) -> None:
-    """One line per failed attempt."""
+    """Log a failed attempt."""
     log.warning(
         "job %s: attempt %d of task %s failed: %s: %s",
         claim.id,
@@ -78,7 +78,7 @@ def log_failure(claim: Claim, result: Failed) -> None:
 
 
 def log_holding(claim: Claim | None, seconds: float, where: str) -> None:
-    """That a coroutine holds the loop, while it does."""
+    """Log that a coroutine blocks the loop, while it does."""
     log.warning(
         "%s has held the worker's loop for %.1f s at %s; nothing else runs meanwhile: await instead"
         " of blocking, or make it a plain function, which has a thread",
@@ -90,7 +90,7 @@ def log_holding(claim: Claim | None, seconds: float, where: str) -> None:
 
 
 def log_held(claim: Claim | None, seconds: float, where: str) -> None:
-    """For how long it has held the loop in all."""
+    """Log for how long a coroutine has blocked the loop, once it has ended."""
     log.warning(
         "%s held the worker's loop for %.1f s, at %s",
         holder(claim),
@@ -101,5 +101,5 @@ def log_held(claim: Claim | None, seconds: float, where: str) -> None:
 
 
 def holder(claim: Claim | None) -> str:
-    """What holds the loop, in words."""
+    """What blocks the loop, in words."""
     return "a coroutine" if claim is None else f"job {claim.id}: task {claim.task}"

@@ -1,8 +1,8 @@
-"""What this worker knows is registered, and what it does not know is left to those who do.
+"""Registers the tasks of this worker, and leaves jobs of other tasks to workers that know them.
 
-Two apps may share a queue: a claim takes what is next, whoever knows its task. What another live
-worker knows goes back at once, to be taken by that one; for a while after, this worker takes from
-the queue only what no other idle worker would have sooner.
+Two apps may share a queue, and a claim takes the next job whichever app knows its task. A job whose
+task another live worker knows goes back at once. For a while after that, this worker takes from the
+queue only what no other idle worker would take sooner.
 """
 
 import asyncio
@@ -37,20 +37,20 @@ from mulligan.engine.task_caller import Target
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.worker")
-# How old may be what is known of the others.
+# How old the list of the other workers' tasks may be.
 LOOK_EVERY = 1.0
-# How often it is noted that nobody knows a task.
+# How often a note is written that nobody knows a task.
 NOTE_EVERY = 10.0
-# A job that another knows is put off so long: who is idle has it by then.
+# A job for another worker is put off by this: an idle worker has taken it by then.
 BRIEFLY = 0.02
-# After so many times the others are busy, and it is put off longer and longer.
+# After so many times the others seem busy, and the delay doubles each time.
 BRIEF_TIMES = 10
-# Those that are left of a job's snoozes are not used up while somebody knows its task.
+# So many of a job's snoozes are not used up while somebody knows its task.
 KEPT_SNOOZES = 10
 
 
 class KnownTasks:
-    """The tasks of this worker, and what it has heard of those of the others."""
+    """Registers the tasks of this worker, and reads which tasks other workers registered."""
 
     def __init__(
         self,
@@ -74,14 +74,14 @@ class KnownTasks:
         self._store_retry = StoreRetry("known tasks")
 
     async def run(self) -> None:
-        """Say what clashes, and register anew until cancelled."""
+        """Warn of clashes, then renew the registration until cancelled."""
         await self._store_retry.call(self.compare)
         while True:
             await asyncio.sleep(REGISTER_EVERY)
             await self._store_retry.call(self.register)
 
     async def compare(self) -> None:
-        """Register, and say which names mean another task to a live worker of the same queue."""
+        """Register, and warn of names that mean another task to a live worker of the same queue."""
         mine = await self.register()
         others = [each for each in await self._look() if each.note != mine.note]
         for sentence in clashes([mine, *others], self._now):
@@ -89,7 +89,7 @@ class KnownTasks:
                 log.warning("%s", sentence)
 
     async def register(self, *, left: bool = False) -> Knowledge:
-        """Let all know which tasks are known here; `left` when they are no longer."""
+        """Write a note of the tasks known here; `left` says that the worker leaves."""
         mine = Knowledge(
             self._worker.name or self._worker.id,
             (await self._store.facts()).now,
@@ -101,9 +101,9 @@ class KnownTasks:
         return mine
 
     async def left_to_others(self, claim: Claim) -> Result | None:
-        """How a job is given back whose task another live worker knows; None if nobody does.
+        """How to give back a job whose task another live worker knows; None if nobody knows it.
 
-        Then it is noted, for `explain` and `doctor` to tell.
+        That nobody knows it is noted for `explain` and `doctor`.
         """
         if not (
             is_known(claim.task, await self._look(LOOK_EVERY), self._now)
@@ -118,7 +118,7 @@ class KnownTasks:
         return Snoozed(min(self._longest, BRIEFLY * later))
 
     async def _look(self, age: float = 0.0) -> list[Knowledge]:
-        """What all know, as it was at most so long before this was asked."""
+        """The tasks that all workers registered, read at most `age` seconds before this call."""
         asked = self._monotonic()
         async with self._looking:
             if self._looked_at is None or self._looked_at < asked - age:
@@ -137,7 +137,7 @@ class KnownTasks:
 
 
 def signature_of(function: Callable[..., Any]) -> str:
-    """The parameters and the result of a task, as text."""
+    """The signature of a task as text."""
     try:
         return clean(str(signature(function)))[:SIGNATURE_LIMIT]
     except (TypeError, ValueError):

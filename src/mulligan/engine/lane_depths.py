@@ -1,4 +1,4 @@
-"""How much fresh work waits, for adaptive backoff: looked up at most once a second."""
+"""How many fresh jobs wait in a lane, for adaptive backoff; looked up at most once a second."""
 
 import contextlib
 from collections.abc import Callable
@@ -14,7 +14,7 @@ DEPTH_LIMIT = 10_000
 
 
 class LaneDepths:
-    """The fresh lines of queues and regions, as long as they were a moment ago."""
+    """The depths of fresh lanes, at most DEPTH_AGE seconds old while the store answers."""
 
     def __init__(self, store: Store, monotonic: Callable[[], float]) -> None:
         self._store = store
@@ -22,14 +22,14 @@ class LaneDepths:
         self._known: dict[tuple[str, str], tuple[float, int]] = {}
 
     async def of(self, claim: Claim) -> int:
-        """The fresh work waiting in the job's queue and region; 0 where its backoff needs none."""
+        """How many fresh jobs wait in its queue and region; 0 if its backoff does not need it."""
         policy = policy_of(claim.body)
         if policy is None or not policy.retry.needs_depth:
             return 0
         at, depth = self._known.get((claim.queue, claim.region), (-DEPTH_AGE, 0))
         if self._monotonic() - at >= DEPTH_AGE:
             lane = Lane(claim.queue, claim.region, Priority.NORMAL)
-            with contextlib.suppress(StoreError, OSError):  # then what was known last will do
+            with contextlib.suppress(StoreError, OSError):  # the last known depth will do
                 depth = await self._store.depth(lane, DEPTH_LIMIT)
                 self._known[claim.queue, claim.region] = (self._monotonic(), depth)
         return depth

@@ -1,8 +1,8 @@
-"""The watch: sees that the loop is held, says by whom, and counts for how long.
+"""The loop watch: notices that the event loop is blocked, logs by whom, and measures how long.
 
 A coroutine that computes or blocks instead of awaiting holds up every other attempt of its worker.
-While attempts run, the loop ticks; a thread beside it sees that a tick does not come, and where the
-loop is meanwhile.
+While attempts run, the loop ticks. A thread notices when a tick is late, and what the loop runs
+meanwhile.
 """
 
 import asyncio
@@ -18,29 +18,29 @@ from mulligan.core.job import Claim
 from mulligan.engine.current import RUNNING
 from mulligan.engine.job_log import log_held, log_holding
 
-# How often the loop ticks while attempts run. A tick that comes as much too late was held up.
+# How often the loop ticks while attempts run. A tick that is as much too late was held up.
 TICK = 0.1
 # How often the thread looks.
 LOOK = 0.25
-# Who holds the loop for longer is named.
+# A coroutine that blocks the loop for longer is logged.
 LONG = 1.0
 ENGINE = "mulligan.engine"
 
 
 class Holder(NamedTuple):
-    """Who holds the loop: an attempt, if that can be told, and the line of code that it is at."""
+    """What blocks the loop: the attempt, if it can be identified, and its current line of code."""
 
     claim: Claim | None
     where: str
     task: int
 
     def is_same(self, other: "Holder | None") -> bool:
-        """Whether it is one attempt, wherever in its code it is by now."""
+        """Whether it is the same attempt, at whatever line of code."""
         return other is not None and (self.claim, self.task) == (other.claim, other.task)
 
 
 class LoopWatch:
-    """Watches the running loop while `is_busy`; `claim_in` says which attempt a frame runs."""
+    """Watches the running loop while `is_busy`; `claim_in` gives the claim that a frame runs."""
 
     def __init__(
         self, is_busy: Callable[[], bool], claim_in: Callable[[FrameType], Claim | None]
@@ -72,7 +72,7 @@ class LoopWatch:
         self._ticking.set()
 
     def held(self) -> float:
-        """For how many seconds in all the loop has been held, so far."""
+        """For how many seconds in all the loop has been blocked so far."""
         since = time.monotonic() - self._ticked_at
         return self._total + (since if self._timer is not None and since > 2 * TICK else 0.0)
 
@@ -84,11 +84,11 @@ class LoopWatch:
             self._timer.cancel()
 
     def look(self, now: float, awake_since: float) -> None:
-        """Name who has held the loop for long; a process that was stopped is `awake_since`."""
+        """Log what has blocked the loop for long, not counting time before `awake_since`."""
         if self._timer is None or now - self._ticked_at < LOOK:
             self._holder = None
             return
-        frame = sys._current_frames().get(self._of_loop)  # noqa: SLF001 - there is no other way
+        frame = sys._current_frames().get(self._of_loop)  # noqa: SLF001 - nothing public
         holder = None if frame is None else self._holder_at(frame)
         if holder is None or not holder.is_same(self._holder):
             began = self._ticked_at if self._holder is None else now
@@ -123,11 +123,11 @@ class LoopWatch:
             self._closing.wait(LOOK)
             now = time.monotonic()
             if now - before > 2 * LOOK and time.process_time() - spent < (now - before) / 2:
-                awake_since = now  # the whole process was stopped, and nobody is to blame
+                awake_since = now  # the whole process was suspended: no attempt is to blame
             self.look(now, awake_since)
 
     def _holder_at(self, frame: FrameType) -> Holder | None:
-        """Who runs there; None if the loop only waits."""
+        """What runs at the frame; None if the loop only waits."""
         task = asyncio.current_task(self._loop)
         if task is None:
             return None
@@ -139,13 +139,13 @@ class LoopWatch:
                 return Holder(claim, where(frame, stack), id(task))
             stack.append(here)
             here = here.f_back
-        # Of a task that an attempt has started, its context tells; not before Python 3.12.
+        # A task that an attempt has started has its claim in its context (Python 3.12 and later).
         context = getattr(task, "get_context", None)
         return Holder(context().get(RUNNING) if context else None, where(frame, []), id(task))
 
 
 def where(frame: FrameType, stack: list[FrameType]) -> str:
-    """The line that is run; before it, if that is elsewhere, the task's own line that led there."""
+    """The line that runs, after the line of the user's task that led there if that is elsewhere."""
     own = next((each for each in reversed(stack) if not is_engine(each)), frame)
     file = own.f_code.co_filename
     led = next((each for each in stack if each.f_code.co_filename == file), frame)
@@ -153,10 +153,10 @@ def where(frame: FrameType, stack: list[FrameType]) -> str:
 
 
 def is_engine(frame: FrameType) -> bool:
-    """Whether it is our own code that runs the task's."""
+    """Whether the frame is of the engine itself."""
     return str(frame.f_globals.get("__name__")).startswith(ENGINE)
 
 
 def line_of(frame: FrameType) -> str:
-    """The place of a frame, as people read it."""
+    """File, line and function of a frame, as text."""
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} in {frame.f_code.co_name}"

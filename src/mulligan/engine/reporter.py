@@ -1,8 +1,8 @@
-"""The reporter: counts what the worker does, tells the store, and switches breakers.
+"""The reporter: counts what the worker does, reports it to the store, and switches breakers.
 
-Counts are told once a second while there are any, and at once where they open or close a breaker or
-say how a probe went. What a lost reply leaves unknown is not told again: counts may fall short by a
-second, and never double.
+Counts are reported once a second while there are any, and at once if they open or close a breaker
+or say how a probe went. A report whose reply was lost is not sent again: counts may miss a second,
+and are never doubled.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.worker")
 EVERY = 1.0
-# Of several workers that switch one breaker at once all but one look again.
+# If several workers switch one breaker at once, all but one of them try again.
 TRIES = 3
 
 
@@ -33,7 +33,7 @@ def ending_of(claim: Claim, result: Result, outcome: Outcome, facts: Facts) -> E
 
 
 class Reporter:
-    """Gathers counts on the worker's loop."""
+    """Collects counts on the worker's loop and sends them to the store."""
 
     def __init__(self, store: Store, breakers: Breakers | None = None) -> None:
         self._store = store
@@ -41,24 +41,24 @@ class Reporter:
         self._counts: dict[tuple[str, str, str], float] = defaultdict(float)
         self._probes: dict[tuple[str, str], list[Probe]] = defaultdict(list)
         self._time_saved = TimeSaved(store)
-        self._some = asyncio.Event()
+        self._any = asyncio.Event()
         self._at_once = asyncio.Event()
 
     def started(self, claim: Claim) -> None:
-        """An attempt starts."""
+        """Count the start of an attempt."""
         queue, region = claim.queue, claim.worker_region
         for name, value in at_start(claim):
             self._counts[queue, region, name] += value
         if claim.retry_count:
             self._time_saved.watch(claim)
-        self._some.set()
+        self._any.set()
 
     def ended(self, ending: Ending) -> None:
-        """An attempt came to this, which is yet to be written."""
+        """Have the breakers count an attempt whose outcome is not written yet."""
         self.breakers.ended(ending)
 
     def answered(self, ending: Ending, verdict: Verdict, times: int = 1) -> None:
-        """The store has taken so many such outcomes, or refused them as stale."""
+        """Count outcomes that the store has written, or refused as stale."""
         queue, region, names, probe = ending
         if verdict == "stale":
             self._counts[queue, region, STALE] += times
@@ -68,14 +68,14 @@ class Reporter:
                 self._counts[queue, region, name] += times
             if probe is not None:
                 self._probes[queue, region] += [probe] * times
-        self._some.set()
+        self._any.set()
         if self.breakers.unconfirmed:
             self._at_once.set()
 
     async def run(self) -> None:
-        """Tell the store until cancelled; silent while there is nothing to tell."""
+        """Report until cancelled; sends nothing while there is nothing to report."""
         while True:
-            await self._some.wait()
+            await self._any.wait()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(EVERY):
                     await self._at_once.wait()
@@ -83,12 +83,12 @@ class Reporter:
             await self.report()
 
     async def report(self) -> None:
-        """Tell the store what was counted since the last time."""
-        with contextlib.suppress(StoreError, OSError):  # it is away; the committer says so
+        """Report what was counted since the last report."""
+        with contextlib.suppress(StoreError, OSError):  # the committer logs that it is away
             for queue, region, name, value in await self._time_saved.measured():
                 self._counts[queue, region, name] += value
             if not self._time_saved.waiting:
-                self._some.clear()
+                self._any.clear()
             counts = [Count(*key, value) for key, value in self._counts.items()]
             probes, self._probes = self._probes, defaultdict(list)
             self._counts.clear()
@@ -96,15 +96,13 @@ class Reporter:
                 return
             self.breakers.reported(counts)
             health = await self._store.count(counts)
-            switched = [
-                await self._judge(place, known, probes[place]) for place, known in health.items()
-            ]
-            news = any(switched) or self.breakers.unconfirmed
-            self.breakers.settle(health, await self._store.facts() if news else None)
+            switched = [await self._judge(key, known, probes[key]) for key, known in health.items()]
+            changed = any(switched) or self.breakers.unconfirmed
+            self.breakers.settle(health, await self._store.facts() if changed else None)
 
-    async def _judge(self, place: tuple[str, str], health: Health, probes: list[Probe]) -> bool:
-        """Switch the breaker if that follows; whether it was switched."""
-        queue, region = place
+    async def _judge(self, key: tuple[str, str], health: Health, probes: list[Probe]) -> bool:
+        """Switch the breaker of a queue and region if its health says so; whether it did."""
+        queue, region = key
         enforced = True
         if health.breaker.open:
             enforced = (await self._store.facts()).is_open(queue, region)
@@ -113,14 +111,14 @@ class Reporter:
             if after == health.breaker:
                 return False
             if await self._store.switch(queue, region, health.breaker, after):
-                say_switched(queue, region, health, opened=after.open)
+                log_switched(queue, region, health, opened=after.open)
                 return True
             health = (await self._store.facts()).health_of(queue, region)
         return False
 
 
-def say_switched(queue: str, region: str, health: Health, *, opened: bool) -> None:
-    """One line for a breaker that opened or closed."""
+def log_switched(queue: str, region: str, health: Health, *, opened: bool) -> None:
+    """Log that a breaker opened or closed."""
     if opened and not health.breaker.open:
         log.warning(
             "queue %s: breaker of region %s opens: %d of %d recent attempts failed",

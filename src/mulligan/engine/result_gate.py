@@ -1,4 +1,4 @@
-"""What an attempt gave: the result gate, and what an error or a signal says."""
+"""The result gate: turns what a task returned or raised into the result of the attempt."""
 
 import contextlib
 import inspect
@@ -25,7 +25,7 @@ TOO_DEEP = too_deep("it")
 
 
 def check_result(accept: Accept | None, value: Any, limit: int) -> Result:
-    """Whether a returned value is good, and fits; a signal says by itself what it means."""
+    """The result of a returned value: accepted, refused, or not storable. It may be a signal."""
     if isinstance(value, SIGNALS):
         return failed(value)
     wrong = refusal(accept, value)
@@ -41,7 +41,7 @@ def check_result(accept: Accept | None, value: Any, limit: int) -> Result:
 
 
 def unfit(value: Any, encoded: bytes, limit: int) -> Failed | None:
-    """That the result can be written but not stored."""
+    """The failure of a result that is JSON and cannot be stored; None if it can."""
     if is_too_deep(encoded):
         return not_json(TOO_DEEP)
     if b"null" in encoded and not is_finite(value):
@@ -50,7 +50,7 @@ def unfit(value: Any, encoded: bytes, limit: int) -> Failed | None:
 
 
 def not_json(why: str) -> Failed:
-    """That the result cannot be stored, for good: another attempt would return the like."""
+    """A failure without retry: another attempt would return the same kind of value."""
     return Failed(
         "ResultNotJson",
         f"the result cannot be written as JSON: {clean(why)[:REFUSED_LIMIT]}; return text,"
@@ -60,7 +60,7 @@ def not_json(why: str) -> Failed:
 
 
 def is_finite(value: Any) -> bool:
-    """Whether JSON has a word for every number in it: NaN would be written as null."""
+    """Whether all numbers in it are finite: JSON would write NaN as null."""
     left = [msgspec.to_builtins(value)]
     while left:
         each = left.pop()
@@ -74,7 +74,7 @@ def is_finite(value: Any) -> bool:
 
 
 def refusal(accept: Accept | None, value: Any) -> Failed | None:
-    """That the gate refuses the value; one that it cannot judge, it refuses too."""
+    """The failure of a value that `accept` refuses or raises for; None if it accepts."""
     if accept is None:
         return None
     reason = "the result was refused"
@@ -85,13 +85,13 @@ def refusal(accept: Accept | None, value: Any) -> Failed | None:
             getattr(answer, "close", lambda: None)()
         elif answer:
             return None
-    except Exception as error:  # noqa: BLE001 - the gate is the task's own
+    except Exception as error:  # noqa: BLE001 - `accept` is the user's
         reason = f"the result could not be judged: {type(error).__name__}: {text(error)}"
     return Failed("Refused", reason[:TEXT_LIMIT], refused=shown(value))
 
 
 def too_large(encoded: bytes | None, limit: int) -> Failed | None:
-    """That the result takes more room than is allowed, for good."""
+    """A failure without retry of a result over the limit; None if it is within."""
     if encoded is None or len(encoded) <= limit:
         return None
     return Failed(
@@ -103,11 +103,11 @@ def too_large(encoded: bytes | None, limit: int) -> Failed | None:
 
 
 class AttemptTimeoutError(Exception):
-    """The attempt took longer than its task allows."""
+    """The attempt took longer than the timeout of its task."""
 
 
 def failed(error: BaseException) -> Failed | Snoozed:
-    """What an exception, or a signal that was returned, says about the attempt."""
+    """The result of an attempt that raised an exception, or raised or returned a signal."""
     match error:
         case Snooze():
             return Snoozed(error.delay)
@@ -127,8 +127,8 @@ def failed(error: BaseException) -> Failed | Snoozed:
 
 
 def asks_to_wait(error: BaseException) -> bool:
-    """Whether the error carries a Retry-After, itself or in the response that it is about."""
-    with contextlib.suppress(Exception):  # a task's own exception class may be broken
+    """Whether the error, or the HTTP response that it carries, has a Retry-After."""
+    with contextlib.suppress(Exception):  # a user's exception class may be broken
         if getattr(error, "retry_after", None) is not None:
             return True
         headers: Any = getattr(getattr(error, "response", error), "headers", None)
@@ -140,7 +140,7 @@ def text(error: BaseException) -> str:
     """The error's message, shortened, safe to store and to print."""
     try:
         message = str(error) or repr(error)
-    except Exception:  # noqa: BLE001 - a task's own exception class may be broken
+    except Exception:  # noqa: BLE001 - a user's exception class may be broken
         message = f"{type(error).__name__}, which cannot be shown"
     return clean(message)[:TEXT_LIMIT]
 
@@ -149,12 +149,12 @@ def code_of(error: BaseException) -> object:
     """The error's own code, if it has one."""
     try:
         return getattr(error, "code", None)
-    except Exception:  # noqa: BLE001 - a task's own exception class may be broken
+    except Exception:  # noqa: BLE001 - a user's exception class may be broken
         return None
 
 
 def shown_code(code: object) -> str | None:
-    """An error's code as the history keeps it."""
+    """An error's code as the history keeps it: short text, or None."""
     if not isinstance(code, str | int):
         return None
     try:
@@ -164,7 +164,7 @@ def shown_code(code: object) -> str | None:
 
 
 def shown(value: Any) -> str:
-    """A refused value as the history keeps it: shortened, and nowhere else."""
+    """A refused value as the history keeps it: shortened. It is stored nowhere else."""
     try:
         whole = encode_result(value).decode()
     except (TypeError, ValueError, msgspec.MsgspecError):

@@ -1,4 +1,4 @@
-"""How every loop behaves when the store fails: wait a little longer each time, and go on."""
+"""Tries a failed store call again, with a longer wait each time."""
 
 import asyncio
 import logging
@@ -12,12 +12,12 @@ log = logging.getLogger("mulligan.worker")
 
 T = TypeVar("T")
 FIRST, LONGEST = 0.05, 5.0
-# By then the wait is the longest anyway, and a power of two still fits a float.
+# By then the wait is the longest in any case, and the power of two still fits a float.
 MOST_DOUBLINGS = 30
 
 
 class StoreRetry:
-    """Counts failures in a row and spaces the next try; one per loop."""
+    """Counts failures in a row and waits before the next try. Each loop has one of its own."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -25,7 +25,7 @@ class StoreRetry:
 
     @property
     def failing(self) -> bool:
-        """Whether what was tried last failed."""
+        """Whether the last try failed."""
         return self._failures > 0
 
     async def call(
@@ -33,7 +33,7 @@ class StoreRetry:
         operation: Callable[[], Awaitable[T]],
         through: tuple[type[Exception], ...] = (StoreError, OSError),
     ) -> T:
-        """Run the operation until the store answers, through errors of these kinds."""
+        """Run the operation until the store answers; errors not in `through` are raised."""
         while True:
             try:
                 answer = await operation()
@@ -46,7 +46,7 @@ class StoreRetry:
                 return answer
 
     async def pause(self, error: Exception) -> None:
-        """Wait a little longer than the last time."""
+        """Log the error, and wait about twice as long as the last time."""
         doublings = min(self._failures, MOST_DOUBLINGS)
         delay = min(LONGEST, FIRST * 2**doublings) * random.uniform(0.5, 1.0)
         if self._failures in (0, 5) or self._failures % 60 == 0:

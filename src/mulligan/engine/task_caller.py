@@ -1,4 +1,4 @@
-"""What an attempt gives: the task is called with what was stored, and whatever happens is told."""
+"""Calls the task of a claim with its stored arguments, and returns the result."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ decode_json = msgspec.json.Decoder().decode
 
 
 class Target(Protocol):
-    """A task, as the executor runs it."""
+    """A task as the executor runs it."""
 
     function: Callable[..., Any]
     is_async: bool
@@ -37,12 +37,12 @@ class Target(Protocol):
     declared: Declared
 
     def arguments(self, call: Call) -> tuple[Iterable[Any], Mapping[str, Any]]:
-        """The stored arguments as the function's own types; refuses what does not fit."""
+        """The stored arguments converted to the function's types; raises if they do not fit."""
         ...
 
 
 class TaskCaller:
-    """Calls tasks: coroutines on the loop, plain functions in threads where there are any."""
+    """Calls tasks: coroutines on the loop, plain functions in `threads`, or on the loop without."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class TaskCaller:
         self._store_retry = StoreRetry("arrivals")
 
     async def result(self, claim: Claim, target: Target) -> Result:
-        """What the attempt gave; being cancelled is left to the caller to understand."""
+        """The result of the attempt, whatever the task does. A cancellation is passed on."""
         RUNNING.set(claim)
         if self._watch is not None:
             self._watch.begin()
@@ -69,7 +69,7 @@ class TaskCaller:
                 await self.gather(claim, call)
             args, kwargs = target.arguments(call)
             limit = call.timeout
-            if target.is_async and limit is None:  # told here too: it is what most are
+            if target.is_async and limit is None:  # the most common case, without another coroutine
                 value = await target.function(*args, **kwargs)
             else:
                 value = await self._value(target, args, kwargs, limit)
@@ -78,11 +78,11 @@ class TaskCaller:
             raise
         except OutlivedError:
             return failed(AttemptTimeoutError(f"the attempt took longer than {limit:g} s"))
-        except BaseException as error:  # noqa: BLE001 - whatever a task raises is its failure
+        except BaseException as error:  # noqa: BLE001 - anything a task raises fails its attempt
             return failed(error)
 
     async def gather(self, claim: Claim, call: Call) -> None:
-        """Give the call of a job that gathers the results that it is for."""
+        """Put the results that a gathering job has waited for into its arguments."""
         arrived = await self._store_retry.call(lambda: self._store.arrivals(claim.id))
         found = arrived.values()
         call.args = [[None if each is None else decode_json(each) for each in found]]
@@ -108,7 +108,7 @@ class TaskCaller:
 
 
 def claim_in(frame: FrameType) -> Claim | None:
-    """The attempt that a frame runs, if it is the one that runs attempts."""
+    """The claim whose task is called by this frame, if the frame is that of `TaskCaller.result`."""
     claim: Claim | None = None
     if frame.f_code is TaskCaller.result.__code__:
         claim = frame.f_locals["claim"]
@@ -116,7 +116,7 @@ def claim_in(frame: FrameType) -> Claim | None:
 
 
 def read_call(claim: Claim) -> Call:
-    """The call that is stored; one that cannot be read is a failure for good."""
+    """The stored call; one that cannot be read fails the job without retry."""
     if is_too_deep(claim.body, around=ENVELOPE):
         raise Fail(too_deep("an argument"), "unreadable")
     try:

@@ -1,4 +1,4 @@
-"""Threads for plain functions. One that outlives its timeout is abandoned, never waited for."""
+"""Threads for plain functions. A function that outlives its timeout is abandoned in its thread."""
 
 import asyncio
 import contextlib
@@ -12,16 +12,17 @@ from typing import Any
 
 from mulligan.engine.deadline import Deadline, never_held
 
-LOOK, GO_HOME = True, False
+# What an idle thread is sent: that work waits, or that it shall end.
+WORK_WAITS, END = True, False
 MOST_BY_DEFAULT = 32
 
 
 class OutlivedError(Exception):
-    """The function was still running when its time was up."""
+    """The function was still running when its timeout was over."""
 
 
 class Work:
-    """One call on its way through a thread."""
+    """One call of a function, its thread's answer, and the future for it."""
 
     __slots__ = ("abandoned", "begun", "call", "context", "error", "future", "over", "value")
 
@@ -37,20 +38,20 @@ class Work:
 
 
 def default_limit() -> int:
-    """How many plain functions a worker runs at a time, unless told."""
+    """How many plain functions a worker runs at a time by default."""
     return min(MOST_BY_DEFAULT, (os.cpu_count() or 1) + 4)
 
 
 class Threads:
-    """Runs plain functions beside the loop, at most `limit` at a time; the others wait their turn.
+    """Runs plain functions in threads, at most `limit` at a time; the others wait.
 
-    Waking a thread costs more than many a function does. So one at a time is woken: it takes the
-    first of what waits, wakes the next if there is more, and goes on taking until nothing waits.
-    A hundred functions that block are soon in a hundred threads, and a hundred that return at once
-    need hardly two.
+    Waking a thread costs more than many functions do. So threads are woken one at a time: a thread
+    takes the first function that waits, wakes another thread if more wait, and takes functions
+    until none waits. A hundred functions that block soon have a hundred threads. A hundred that
+    return at once hardly need two.
 
-    A thread is started when none is idle and fewer than the limit serve; one that was abandoned
-    does not. They are daemons: a stuck one does not keep the process alive.
+    A thread is started when none is idle and fewer than `limit` serve; an abandoned thread does not
+    count as serving. All are daemons: a stuck thread does not keep the process alive.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class Threads:
         self._serving = 0
         self._waiting: deque[Work] = deque()
         self._finished: deque[Work] = deque()
-        self._bell: SimpleQueue[bool] = SimpleQueue()
+        self._wakeups: SimpleQueue[bool] = SimpleQueue()
         self._idle = 0
         self._started = 0
         self._lock = threading.Lock()
@@ -74,7 +75,7 @@ class Threads:
         self.abandoned = 0
 
     async def run(self, call: Callable[[], Any], timeout: float | None) -> Any:  # noqa: ASYNC109
-        """Run the call in a thread; `timeout` after it began give up and raise OutlivedError."""
+        """Run the call in a thread; raise OutlivedError `timeout` seconds after it began."""
         work = Work(call, self._loop.create_future())
         deadline = None if timeout is None else Deadline(timeout, self._held)
         if deadline is not None:
@@ -95,12 +96,12 @@ class Threads:
             raise
 
     def close(self) -> None:
-        """Let idle threads end."""
+        """Have the threads end once they are idle."""
         for _ in range(self._started):
-            self._bell.put(GO_HOME)
+            self._wakeups.put(END)
 
     def _give_up(self, work: Work) -> None:
-        """Have no thread come to the work; one that is at it is abandoned, and serves no more."""
+        """Drop work that waits, or abandon the thread that runs it: it then no longer serves."""
         with self._lock:
             if work in self._waiting:
                 self._waiting.remove(work)
@@ -112,22 +113,22 @@ class Threads:
                     self._wake()
 
     def _wake(self) -> None:
-        """Have one more thread look, unless one is on its way."""
+        """Wake or start one thread, unless one that was woken has not looked yet."""
         if self._waking:
             return
         if self._idle:
             self._idle -= 1
-            self._bell.put(LOOK)
+            self._wakeups.put(WORK_WAITS)
         elif self._serving >= self._limit or not self._start():
             return
         self._waking = True
 
     def _start(self) -> bool:
-        """Start a thread, if the system lets us; else those there are take what waits, in turn."""
+        """Start a thread; whether it did. If the system refuses, existing threads do the work."""
         name = f"mulligan-{self._started + 1}"
         try:
             threading.Thread(target=self._serve, name=name, daemon=True).start()
-        except RuntimeError:  # there are too many
+        except RuntimeError:  # the system allows no more threads
             if not self._started:
                 raise
             return False
@@ -137,12 +138,12 @@ class Threads:
 
     def _serve(self) -> None:
         work = self._first()
-        while work is not None or self._bell.get():
+        while work is not None or self._wakeups.get():
             if work is None:
                 work = self._first()
                 continue
             if work.begun is not None:
-                self._tell(work.begun)
+                self._call_on_loop(work.begun)
             try:
                 work.value = work.context.run(work.call)
             except StopIteration as error:  # a future cannot carry it
@@ -154,18 +155,21 @@ class Threads:
                 return
 
     def _first(self) -> Work | None:
-        """What a thread that was woken finds; None if others were quicker."""
+        """The first work for a thread that was woken; None if other threads took it all."""
         with self._lock:
             self._waking = False
             return self._take()
 
     def _next(self, done: Work) -> tuple[bool, Work | None]:
-        """Hand over what is done and take what waits, unless another has this thread's place."""
+        """Hand over finished work; whether the thread goes on serving, and its next work.
+
+        An abandoned thread that ends its work serves again only if fewer than the limit do.
+        """
         stays, work = True, None
         with self._lock:
             done.over = True
             self._finished.append(done)
-            ring = not self._collecting
+            notify = not self._collecting
             self._collecting = True
             if done.abandoned:
                 stays = self._serving < self._limit
@@ -173,12 +177,12 @@ class Threads:
                 self._started -= not stays
             if stays:
                 work = self._take()
-        if ring:
-            self._tell(self._collect)
+        if notify:
+            self._call_on_loop(self._collect)
         return stays, work
 
-    def _tell(self, callback: Callable[[], None]) -> None:
-        # A loop that is closed has nobody left who waits.
+    def _call_on_loop(self, callback: Callable[[], None]) -> None:
+        # Nobody waits on a loop that is closed.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(callback)
 

@@ -1,8 +1,7 @@
-"""The ticker: sees to it that the next tick of every periodic task is enqueued, once.
+"""The ticker: enqueues the next tick of every periodic task, once.
 
-The next tick is always a delayed job, under an id that all processes give it alike. What was placed
-last is noted in the store: ticks that were missed while no process was alive are made up for by
-one run, of the latest of them.
+The next tick is a delayed job whose id is the same in all processes. The last tick enqueued is
+noted in the store. If ticks were missed while no process ran, only the latest of them is run.
 """
 
 import asyncio
@@ -21,12 +20,12 @@ LONGEST_SLEEP, SHORTEST_SLEEP = 60.0, 0.01
 
 
 def tick_id(task: str, tick: float) -> str:
-    """The id of the job of a tick."""
+    """The id of the job of a tick: the same in every process."""
     return f"{task}@{datetime.fromtimestamp(tick, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 class Ticker:
-    """Every worker of the app runs one; that several do so changes nothing."""
+    """Every worker of the app runs one; any number of them enqueue each tick once."""
 
     def __init__(
         self, store: Store, periodic: Sequence[Periodic], tracing: Tracing | None = None
@@ -37,18 +36,18 @@ class Ticker:
         self._store_retry = StoreRetry("periodic tasks")
 
     async def run(self) -> None:
-        """Place ticks until cancelled."""
+        """Enqueue ticks until cancelled."""
         while True:
-            pause = await self._store_retry.call(self.place)
+            pause = await self._store_retry.call(self.enqueue_due)
             await asyncio.sleep(pause)
 
-    async def place(self) -> float:
-        """Enqueue what is due to be; seconds until there is more to do."""
+    async def enqueue_due(self) -> float:
+        """Enqueue the ticks that are missing; returns the seconds until the next call."""
         now = (await self._store.facts()).now
-        placed = await self._store.notes(PREFIX)
+        noted = await self._store.notes(PREFIX)
         for each in self._periodic:
-            noted = placed.get(each.note)
-            ticks = each.due(None if noted is None else float(noted), now)
+            last = noted.get(each.note)
+            ticks = each.due(None if last is None else float(last), now)
             if ticks:
                 delays = [max(0.0, tick - now) for tick in ticks]
                 ids = [tick_id(each.task, tick) for tick in ticks]
@@ -56,5 +55,5 @@ class Ticker:
                 await store_traced(self._tracing, jobs, self._store.enqueue)
                 await self._store.note(each.note, repr(ticks[-1]).encode(), FOREVER)
                 log.info("task %s: next at %s", each.task, ids[-1].rpartition("@")[2])
-        ahead = min(each.schedule.after(now) for each in self._periodic)
-        return min(max(ahead - now, SHORTEST_SLEEP), LONGEST_SLEEP)
+        following = min(each.schedule.after(now) for each in self._periodic)
+        return min(max(following - now, SHORTEST_SLEEP), LONGEST_SLEEP)

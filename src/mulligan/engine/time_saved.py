@@ -1,7 +1,7 @@
-"""Time saved by priority, measured: how much later a retry would have started in the fresh line.
+"""Time saved by priority, measured: how much later a retry would have started as a fresh job.
 
-For a sample of retries, one a second at most, the job that was last in the fresh line when the
-retry fell due is looked up at once, before the line has moved on, and watched until it starts.
+At most one retry a second is sampled. The job that was last in the fresh lane when the retry fell
+due is looked up at once, before the lane moves on, and watched until it starts.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ MOST_WATCHED = 5
 
 
 class Watched(NamedTuple):
-    """A retry that started, and the job behind which it would have stood."""
+    """A retry that started, and the `last` job that a fresh lane would have started before it."""
 
     queue: str
     region: str
@@ -26,7 +26,7 @@ class Watched(NamedTuple):
 
 
 class TimeSaved:
-    """The retries of the sample, until it is known what each saved."""
+    """Keeps the sampled retries until it is known how much time each saved."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -36,11 +36,11 @@ class TimeSaved:
 
     @property
     def waiting(self) -> bool:
-        """Whether something is still to be measured."""
+        """Whether a sampled retry is not measured yet."""
         return bool(self._watched) or self._looking is not None
 
     def watch(self, claim: Claim) -> None:
-        """Take the retry into the sample, if it is time for another."""
+        """Sample the retry if the last sample is long enough ago."""
         loop = asyncio.get_running_loop()
         if self._looking is not None or len(self._watched) >= MOST_WATCHED:
             return
@@ -49,7 +49,7 @@ class TimeSaved:
             self._looking = loop.create_task(self._look_up(claim))
 
     async def measured(self) -> list[Count]:
-        """What was saved by retries of which it is known by now."""
+        """The counts of the retries whose saved time is known by now."""
         looking, self._looking = self._looking, None
         if looking is not None:
             await looking
@@ -67,14 +67,14 @@ class TimeSaved:
         return counts
 
     async def _look_up(self, claim: Claim) -> None:
-        last = await self._last_in_line(claim)
+        last = await self._last_fresh(claim)
         if last is not None:
             self._watched.append(Watched(claim.queue, claim.worker_region, claim.started_at, last))
 
-    async def _last_in_line(self, claim: Claim) -> str | None:
-        """The last of the fresh line that the retry would have joined.
+    async def _last_fresh(self, claim: Claim) -> str | None:
+        """The last fresh job that would have started before the retry, had it been fresh too.
 
-        The line of a region is its own lane and that of jobs for any region, in order of time.
+        A region takes fresh jobs of its own lane and of the lane for any region, in order of time.
         """
         found = []
         for scope in {ANYWHERE, claim.region}:
@@ -82,12 +82,12 @@ class TimeSaved:
             last = await self._store.tail(lane, claim.due)
             if last is not None:
                 found.append(last)
-        if len(found) < 2:  # noqa: PLR2004 - of one there is nothing to compare
+        if len(found) < 2:  # noqa: PLR2004 - nothing to compare
             return found[0] if found else None
         jobs = [job for each in found if (job := await self._store.get(each)) is not None]
         return max(jobs, key=lambda job: (job.due, job.sequence)).id if jobs else None
 
 
 def is_waiting(job: Job) -> bool:
-    """Whether it has not started yet."""
+    """Whether the job has not started yet."""
     return job.started_at is None and job.status not in ENDED

@@ -1,6 +1,6 @@
-"""The seam for traces: what an app's tracing is told, if it has one.
+"""The interface for tracing: the hooks that an app's tracing may implement.
 
-Whatever a hook raises is logged and changes nothing: jobs do not depend on who watches them.
+An exception from a hook is logged and has no effect on the job.
 """
 
 import logging
@@ -13,9 +13,9 @@ from mulligan.core.outcome import Outcome, Result
 
 log = logging.getLogger("mulligan.worker")
 T = TypeVar("T")
-# What the attempt gave, and what becomes of its job.
+# Called with the result of the attempt and the outcome for its job.
 Ended = Callable[[Result, Outcome], None]
-# What became of the jobs, once the store has answered.
+# Called with the store's answers.
 Stored = Callable[[Sequence[Enqueued]], None]
 
 
@@ -25,14 +25,14 @@ class Tracing(Protocol):
     def enqueuing(
         self, jobs: Sequence[NewJob], *, together: bool = False
     ) -> AbstractContextManager[tuple[Sequence[NewJob], Stored]]:
-        """Around the storing of jobs: those to store, which carry their traces.
+        """Surrounds the enqueue of jobs; gives the jobs to store, with their traces added.
 
-        Each job has a trace of its own, unless they belong together.
+        Each job has a trace of its own, unless they belong `together`.
         """
         ...
 
     def attempt(self, claim: Claim) -> AbstractContextManager[Ended]:
-        """Around an attempt; one that is cut off ends without being told how."""
+        """Surrounds an attempt. For one that is cut off, `Ended` is not called."""
         ...
 
 
@@ -43,10 +43,10 @@ async def store_traced(
     *,
     together: bool = False,
 ) -> list[Enqueued]:
-    """Store the jobs, with their traces if there are to be any."""
+    """Store the jobs, with traces if the app has tracing."""
     if tracing is None:
         return await store(jobs)
-    untraced: tuple[Sequence[NewJob], Stored] = (jobs, unheard)
+    untraced: tuple[Sequence[NewJob], Stored] = (jobs, ignore)
     with harmless(lambda: tracing.enqueuing(jobs, together=together), untraced) as (traced, stored):
         answers = await store(traced)
         with logged():
@@ -54,26 +54,26 @@ async def store_traced(
     return answers
 
 
-def unheard(*_told: object) -> None:
-    """Nobody is there to be told."""
+def ignore(*_: object) -> None:
+    """Does nothing: the hook failed before."""
 
 
 @contextmanager
 def attempt_traced(tracing: Tracing, claim: Claim) -> Iterator[Ended]:
-    """Around an attempt, whatever the hooks do."""
-    unwatched: Ended = unheard
+    """Surrounds an attempt with its hook; errors of the hook are logged."""
+    unwatched: Ended = ignore
     with harmless(lambda: tracing.attempt(claim), unwatched) as ended:
 
-        def told(result: Result, outcome: Outcome) -> None:
+        def traced(result: Result, outcome: Outcome) -> None:
             with logged():
                 ended(result, outcome)
 
-        yield told
+        yield traced
 
 
 @contextmanager
 def harmless(hook: Callable[[], AbstractContextManager[T]], otherwise: T) -> Iterator[T]:
-    """What the hook gives for the block; `otherwise`, if it raises before."""
+    """Run the block within the hook; if the hook raises on entry, the block gets `otherwise`."""
     entered: AbstractContextManager[T] | None = None
     given = otherwise
     with logged():
@@ -97,7 +97,7 @@ def harmless(hook: Callable[[], AbstractContextManager[T]], otherwise: T) -> Ite
 
 @contextmanager
 def logged() -> Iterator[None]:
-    """Whatever is raised within is logged, and over."""
+    """Log anything raised within, and go on."""
     try:
         yield
     except BaseException:

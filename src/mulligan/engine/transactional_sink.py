@@ -1,4 +1,4 @@
-"""Sinks that are run within the commit that finishes them."""
+"""Transactional sinks: sinks that run within the transaction that commits their job."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ WRITTEN = Succeeded(None)
 
 
 class WorkError(Exception):
-    """What a transactional sink raised, told apart from what the store raises around it."""
+    """Wraps what a sink raised, to tell it from what the store raises around it."""
 
     def __init__(self, cause: BaseException) -> None:
         super().__init__(str(cause))
@@ -39,13 +39,13 @@ def guarded(
     args: Iterable[Any],
     kwargs: Mapping[str, Any],
 ) -> Callable[[Any], Any]:
-    """The sink's work on a connection, its errors and signals marked as its own."""
-    # A store may have it done in a thread of its own; `current_job` is to know it there too.
+    """The call of a plain sink on a connection; what the sink raises becomes a WorkError."""
+    # A store may run it in another thread, where `current_job` must work too.
     context = copy_context()
 
     def work(connection: Any) -> None:
         try:
-            heed(context.run(function, connection, *args, **kwargs))
+            raise_signal(context.run(function, connection, *args, **kwargs))
         except BaseException as error:
             raise WorkError(error) from error
 
@@ -59,13 +59,13 @@ def guarded_coroutine(
     timeout: float | None = None,
     held: Callable[[], float] = never_held,
 ) -> Callable[[Any], Any]:
-    """The same for a coroutine function, which may take so long; the loop may be `held` besides."""
+    """The call of a sink that is a coroutine function, with a timeout as by `Deadline`."""
 
     async def work(connection: Any) -> None:
         deadline = Deadline(inf if timeout is None else timeout, held)
         try:
             async with deadline:
-                heed(await deadline.watched(function(connection, *args, **kwargs)))
+                raise_signal(await deadline.watched(function(connection, *args, **kwargs)))
         except asyncio.CancelledError:
             raise
         except TimeoutError as error:
@@ -77,14 +77,14 @@ def guarded_coroutine(
     return work
 
 
-def heed(value: Any) -> None:
-    """A signal may be returned as well as raised."""
+def raise_signal(value: Any) -> None:
+    """Raise a signal that was returned, for it means the same as one raised."""
     if isinstance(value, RetryAfter | Fail | Snooze):
         raise value
 
 
 class TransactionalSinks:
-    """Runs transactional sinks, each in one step with the commit of its job."""
+    """Runs transactional sinks, each in one transaction with the commit of its job."""
 
     def __init__(self, store: Store, task_caller: TaskCaller, reporter: Reporter) -> None:
         self._store = store
@@ -93,7 +93,7 @@ class TransactionalSinks:
         self._store_retry = StoreRetry("sink")
 
     async def run(self, claim: Claim, target: Target, facts: Facts) -> tuple[Result, Done | None]:
-        """What the sink gave; with Done it is committed, and that has been answered."""
+        """The result of the sink. A Done with it is written already: the store has answered it."""
         RUNNING.set(claim)
         outcome = decide(claim, WRITTEN, facts, 0.0)
         if not isinstance(outcome, Done):
@@ -112,7 +112,7 @@ class TransactionalSinks:
             verdict = await self._store_retry.call(lambda: store.commit_within(outcome, work), AWAY)
         except WorkError as error:
             return failed(error.cause), None
-        except Exception as error:  # noqa: BLE001 - arguments that do not fit, perhaps
+        except Exception as error:  # noqa: BLE001 - such as arguments that do not fit
             return failed(error), None
         ending = ending_of(claim, WRITTEN, outcome, facts)
         self._reporter.ended(ending)

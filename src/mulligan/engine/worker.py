@@ -1,4 +1,4 @@
-"""A worker: all loops of one process, started and stopped together."""
+"""The engine of a worker: all loops of one process, started and stopped together."""
 
 import asyncio
 import contextlib
@@ -44,10 +44,10 @@ LEAVE_WITHIN = 2.0
 class Engine:
     """Runs tasks from a store until stopped.
 
-    With `heart`, a second handle on the same store, the heartbeat has a thread of its own;
-    without it everything stays on the one loop, as a simulation needs it. A worker that holds
-    through backoff leaves the slot of a failed attempt idle until its retry is due. One that knows
-    how commands call its `app` says what work no live worker may take.
+    With `heart`, a second handle on the same store, the heartbeat has a thread of its own. Without
+    it everything runs on the one loop, as a simulation needs it. With `hold_through_backoff` the
+    slot of a failed attempt stays idle until its retry is due. With `app`, the name that commands
+    have for the app, the worker registers its tasks and warns of work that no live worker may take.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Engine:
             worker,
             settings.beat,
             lambda: self.slots.holding + self.committer.holding,
-            self._heard,
+            self._on_beat,
             monotonic=monotonic,
         )
         self.fetcher = Fetcher(
@@ -129,7 +129,7 @@ class Engine:
             self._unserved_watch = UnservedWatch(store, self.slots, app)
         self._stop = asyncio.Event()
         self._stop_now = asyncio.Event()
-        # Whether it ended before its attempts had, or before their outcomes were written.
+        # Whether the engine ended before its attempts, or before their outcomes were written.
         self.cut_off = False
         self._crashed: asyncio.Future[None] = self._loop.create_future()
 
@@ -142,7 +142,7 @@ class Engine:
 
     @property
     def stopping(self) -> bool:
-        """Whether it has been told to stop."""
+        """Whether `stop` has been called."""
         return self._stop.is_set()
 
     def stop(self) -> None:
@@ -154,12 +154,12 @@ class Engine:
         self._stop.set()
 
     async def run(self) -> None:
-        """Work until stopped, then drain within the deadline, flush and leave."""
+        """Work until stopped, then drain within the timeout, write all outcomes and leave."""
         if not await self._joined():
             await self._leave()
             return
         if self._known_tasks is not None:
-            # Before the first claim: others leave alone what is known here.
+            # Before the first claim, so that other workers leave jobs of our tasks to us.
             with contextlib.suppress(StoreError, OSError):
                 await self._known_tasks.register()
         thread = OwnThread("mulligan-heartbeat")
@@ -178,7 +178,7 @@ class Engine:
         if self._heart is None:
             support.append(self._heartbeat.run())
         else:
-            thread.start(self._beat_apart(self._heart), self._heart_failed)
+            thread.start(self._heartbeat_on(self._heart), self._heart_failed)
         loops = [asyncio.ensure_future(loop) for loop in support]
         fetching = asyncio.ensure_future(self.fetcher.run())
         try:
@@ -217,18 +217,18 @@ class Engine:
                 )
                 self.reaper.count(claim)
 
-    def _beat_apart(self, heart: Store) -> Callable[[], Coroutine[Any, Any, None]]:
+    def _heartbeat_on(self, heart: Store) -> Callable[[], Coroutine[Any, Any, None]]:
         if heart is self._store:
             return self._heartbeat.run
-        return partial(self._heartbeat.run_apart, heart)
+        return partial(self._heartbeat.run_on, heart)
 
     def _heart_failed(self, error: BaseException) -> None:
-        """A worker without a heartbeat would lose its jobs: it must end, and be seen to."""
+        """End the worker with the error: without a heartbeat it would lose its jobs."""
         with contextlib.suppress(RuntimeError):  # the loop may be closing
             self._loop.call_soon_threadsafe(self._crashed.set_exception, error)
 
     async def _joined(self) -> bool:
-        """Make the worker known to the store; False if told to stop before it answered."""
+        """Beat once, to join; False if `stop` was called before the store answered."""
         joining = asyncio.ensure_future(self._heartbeat.once())
         stopped = asyncio.ensure_future(self._stop.wait())
         await asyncio.wait([joining, stopped], return_when=asyncio.FIRST_COMPLETED)
@@ -239,7 +239,7 @@ class Engine:
         return joined
 
     async def _leave(self) -> None:
-        """Say goodbye; a store that is away finds out by the lease."""
+        """Report and leave; if the store is away, the lease runs out instead."""
         with contextlib.suppress(Exception):
             async with asyncio.timeout(LEAVE_WITHIN):
                 await self.reporter.report()
@@ -254,7 +254,7 @@ class Engine:
         finally:
             await cancelled([stopped])
         for loop in done - {stopped}:
-            loop.result()  # a loop ends by itself only through a defect: let it be seen
+            loop.result()  # raises: a loop ends by itself only by a defect
 
     async def _drain(self) -> None:
         log.info("draining: %d attempts still run", len(self.slots.holding))
@@ -273,8 +273,8 @@ class Engine:
         except TimeoutError:
             self.cut_off = True
 
-    def _heard(self, beat: Beat) -> None:
-        """Take in a heartbeat's answer, on the loop of the worker."""
+    def _on_beat(self, beat: Beat) -> None:
+        """Take in a heartbeat's answer on the worker's loop; called from either thread."""
         if asyncio.get_running_loop() is self._loop:
             self._take_in(beat)
         else:
@@ -285,7 +285,7 @@ class Engine:
         self.breakers.update(beat.facts)
         self.slots.abandon(beat.lost)
         if not (self.fetcher.asking or self.reaper.asking):
-            # While a reply is on its way, what looks forgotten may be in it.
+            # Otherwise the reply under way may hold what looks forgotten.
             self._return(beat.forgotten)
             self._count(beat.reclaimed)
         if self.worn and not self.stopping:
