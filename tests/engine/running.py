@@ -1,12 +1,15 @@
 """A real engine, with threads and a real clock, on a store in memory."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from mulligan import Mulligan, Settings
+from mulligan.core.answers import Claimed
 from mulligan.core.job import Job
+from mulligan.core.outcome import Outcome, Returned, Verdict
+from mulligan.core.plan import ClaimPlan
 from mulligan.core.worker import Worker
 from mulligan.engine import Engine
 from mulligan.stores.contract import Store
@@ -90,3 +93,28 @@ class Faulty(MemoryStore):
             return answer
 
         return call
+
+
+class Watched(MemoryStore):
+    """Remembers how many were claimed at a time, and which were given back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+        self.held = self.most_held = 0
+        self.returned: list[str] = []
+
+    async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
+        claimed = await super().claim(plan, worker)
+        self.sizes.append(len(claimed.claims))
+        return claimed
+
+    async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
+        self.returned += [each.lease.job for each in outcomes if isinstance(each, Returned)]
+        return await super().commit(outcomes)
+
+
+async def enqueued(app: Mulligan, store: MemoryStore, task, count: int) -> list[str]:
+    jobs = [task.call(number).job for number in range(count)]
+    await store.enqueue(jobs)
+    return [job.id for job in jobs]

@@ -10,8 +10,7 @@ from mulligan.engine.claim_runner import HeldClaim
 from mulligan.engine.prefetch import LONGEST_WAIT, SHORT, Prefetch
 from mulligan.engine.worker import Engine
 from mulligan.testing.virtual import VirtualLoop
-from tests.engine.running import ended, engine, until
-from tests.engine.test_claim_runner import Watched, enqueued
+from tests.engine.running import Watched, ended, engine, enqueued, until
 
 TWO_SLOTS = Settings(lease=5, beat=0.1, concurrency=2)
 

@@ -89,7 +89,7 @@ class ClaimPlanner:
         facts: Facts,
         resting: frozenset[str],
     ) -> ClaimPlan:
-        """A plan without queues it takes nothing from, that lets others go first where it yields."""
+        """A plan that skips the queues it rests in, and lets others go first where it yields."""
         now = self._monotonic()
         self._yielding = {queue: until for queue, until in self._yielding.items() if until > now}
         self._resting = {queue: until for queue, until in self._resting.items() if until > now}
