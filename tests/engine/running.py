@@ -101,7 +101,6 @@ class Watched(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.sizes: list[int] = []
-        self.held = self.most_held = 0
         self.returned: list[str] = []
 
     async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
