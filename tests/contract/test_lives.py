@@ -263,7 +263,7 @@ WRITTEN_OUT = {
     "redis": ("redis", "lua/shared/join.lua", r"TOKENS_PER_LIFE = (\d+)"),
     "postgres": ("postgres", "sql/04_lives.sql", r"place \* (\d+)"),
     "postgres, adopting": ("postgres", "sql/55_adopt.sql", r"token % (\d+)"),
-    "sqlite": ("sqlite", "schema/inbox.sql", r"sequence \* (\d+)"),
+    "sqlite": ("sqlite", "schema/inbox.sql", r"number \* (\d+)"),
 }
 
 

@@ -44,10 +44,12 @@ def tap_operations(store: type) -> None:
 
 def tap_sqlite() -> None:
     """After each write inside a transaction: here a crash undoes all of it."""
-    from mulligan.stores.sqlite._lending import Lendable  # noqa: PLC0415 - of this store alone
+    from mulligan.stores.sqlite.transactional_sink import (  # noqa: PLC0415 - of this store alone
+        StoreConnection,
+    )
 
     for name in ("execute", "executemany"):
-        original = getattr(Lendable, name)
+        original = getattr(StoreConnection, name)
 
         @wraps(original)
         def statement(self: Any, sql: str, *values: Any, do: Any = original) -> Any:
@@ -57,7 +59,7 @@ def tap_sqlite() -> None:
                 POINTS.here(" ".join(words[:3]))
             return answer
 
-        setattr(Lendable, name, statement)
+        setattr(StoreConnection, name, statement)
 
 
 def tap_redis() -> None:

@@ -32,14 +32,13 @@ BUILDS_SQL = {
     ("stores/postgres/_within.py", "self._statements[function].encode()"): "from Statements",
     ("stores/postgres/_migrate.py", "text.encode()"): "a file of the package, the schema quoted",
     ("stores/postgres/_sweep.py", "statement"): "composed by psycopg of names in constants",
-    ("stores/sqlite/_schema.py", "statement"): "a statement of a file of the package",
-    ("stores/sqlite/_schema.py", "f'PRAGMA user_version = {len(steps)}'"): "a number",
-    ("stores/sqlite/_connection.py", "'BEGIN IMMEDIATE' if writes else 'BEGIN'"): "two constants",
-    ("stores/sqlite/_enqueue.py", "_INSERT_ALIKE"): "a file of the package, its row repeated",
-    ("stores/sqlite/_connection.py", "f'PRAGMA cache_size = -{CACHE_KIB}'"): "a constant",
-    ("stores/sqlite/_reader.py", "f'PRAGMA cache_size = -{CACHE_KIB}'"): "as above",
-    ("stores/sqlite/_read.py", "statement"): "one of two constants",
-    ("stores/sqlite/_commit.py", "statement"): "a key of a table of constants",
+    ("stores/sqlite/schema.py", "statement"): "a statement of a file of the package",
+    ("stores/sqlite/schema.py", "f'PRAGMA user_version = {len(STEPS)}'"): "a number",
+    ("stores/sqlite/connection.py", "'BEGIN IMMEDIATE' if writes else 'BEGIN'"): "two constants",
+    ("stores/sqlite/connection.py", "f'PRAGMA cache_size = -{CACHE_KIB}'"): "a constant",
+    ("stores/sqlite/reader.py", "f'PRAGMA cache_size = -{CACHE_KIB}'"): "as above",
+    ("stores/sqlite/read.py", "statement"): "one of two constants",
+    ("stores/sqlite/commit.py", "statement"): "a key of a table of constants",
 }
 
 
@@ -114,8 +113,9 @@ def constants(tree: ast.Module) -> set[str]:
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             value = node.value
+            named = isinstance(value, ast.Subscript) and ast.unparse(value.value) in found
             loads = isinstance(value, ast.Call) and ast.unparse(value.func) == "load"
-            if loads or isinstance(value, ast.Constant):
+            if named or loads or isinstance(value, ast.Constant):
                 found.add(node.targets[0].id)
     return found
 

@@ -1,5 +1,5 @@
 """The embedded store: one SQLite file, many processes and threads."""
 
-from mulligan.stores.sqlite._store import SqliteStore
+from mulligan.stores.sqlite.store import SqliteStore
 
 __all__ = ["SqliteStore"]

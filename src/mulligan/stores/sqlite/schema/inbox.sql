@@ -15,7 +15,7 @@ WHERE 0;
 
 CREATE TRIGGER inbox_insert INSTEAD OF INSERT ON inbox
 BEGIN
-    INSERT INTO arriving (now, id, queue, region, body, lane_priority, reason)
+    INSERT INTO incoming (now, id, queue, region, body, lane_priority, reason)
     SELECT
         round((julianday('now') - 2440587.5) * 86400.0, 3),
         coalesce(NEW.id, lower(hex(randomblob(16)))),
@@ -65,7 +65,7 @@ BEGIN
             ) THEN 'an argument is nested more than 200 levels deep; flatten it'
         END;
 
-    UPDATE arriving
+    UPDATE incoming
     SET reason = CASE
         WHEN NOT json_valid(body)
             THEN 'retry is neither JSON nor the name of a preset: default, quick, steep, patient,'
@@ -78,14 +78,14 @@ BEGIN
     END
     WHERE reason IS NULL AND body IS NOT NULL;
 
-    UPDATE arriving
+    UPDATE incoming
     SET reason = (
         SELECT names.kind || ' is not text of 1 to 128 characters without control characters'
         FROM (
             SELECT 'task' AS kind, NEW.task AS name
-            UNION ALL SELECT 'queue', arriving.queue
-            UNION ALL SELECT 'region', arriving.region
-            UNION ALL SELECT 'id', arriving.id
+            UNION ALL SELECT 'queue', incoming.queue
+            UNION ALL SELECT 'region', incoming.region
+            UNION ALL SELECT 'id', incoming.id
             UNION ALL SELECT 'unique_key', coalesce(NEW.unique_key, '-')
         ) AS names
         WHERE
@@ -99,7 +99,7 @@ BEGIN
     WHERE reason IS NULL;
 
     -- The same rules that a Retry is made by, as far as a worker's reading of it depends on them.
-    UPDATE arriving
+    UPDATE incoming
     SET reason = (
         SELECT 'retry.' || part.path || ' ' || coalesce(part.value, 'null') || ' is not valid'
         FROM (
@@ -109,7 +109,7 @@ BEGIN
                 tree.type AS type,
                 tree.atom AS value,
                 tree.path AS parent
-            FROM json_tree(coalesce((SELECT body FROM arriving), '{}')) AS tree
+            FROM json_tree(coalesce((SELECT body FROM incoming), '{}')) AS tree
             WHERE tree.fullkey <> '$'
         ) AS part
         WHERE NOT CASE
@@ -157,17 +157,17 @@ BEGIN
     SELECT
         now, reason, NEW.task, NEW.args, NEW.kwargs, NEW.queue, NEW.region, NEW.delay,
         NEW.priority, NEW.id, NEW.unique_key, NEW.retry
-    FROM arriving
+    FROM incoming
     WHERE reason IS NOT NULL;
 
-    DELETE FROM arriving WHERE reason IS NOT NULL;
+    DELETE FROM incoming WHERE reason IS NOT NULL;
 
     UPDATE meta SET value = value + 1
-    WHERE name = 'sequence' AND EXISTS (SELECT 1 FROM arriving);
+    WHERE name = 'sequence' AND EXISTS (SELECT 1 FROM incoming);
 
-    UPDATE arriving
+    UPDATE incoming
     SET
-        sequence = (SELECT value FROM meta WHERE name = 'sequence'),
+        number = (SELECT value FROM meta WHERE name = 'sequence'),
         due = round(now + coalesce(NEW.delay, 0), 6),
         body = CASE
             WHEN body IS NULL THEN json_object(
@@ -186,37 +186,37 @@ BEGIN
         END;
 
     INSERT INTO job (
-        place, id, queue, task, region, priority, scope, lane_priority, due, sequence, delayed,
+        number, id, queue, task, region, priority, scope, lane_priority, due, sequence, delayed,
         token, created_at, unique_key, key_queue, body
     )
     SELECT
-        sequence, id, queue, NEW.task, region, lane_priority, region, lane_priority, due, sequence,
-        due > now, sequence * 4096, now, NEW.unique_key,
+        number, id, queue, NEW.task, region, lane_priority, region, lane_priority, due, number,
+        due > now, number * 4096, now, NEW.unique_key,
         CASE WHEN NEW.unique_key IS NOT NULL THEN queue END, CAST(body AS BLOB)
-    FROM arriving
+    FROM incoming
     WHERE true
     ON CONFLICT DO NOTHING;
 
-    INSERT INTO lane (queue, scope, lane_priority, due, sequence, place, delayed)
-    SELECT j.queue, j.scope, j.lane_priority, j.due, j.sequence, j.place, j.delayed
-    FROM arriving AS a
-    JOIN job AS j ON j.place = a.sequence;
+    INSERT INTO lane (queue, scope, lane_priority, due, sequence, number, delayed)
+    SELECT j.queue, j.scope, j.lane_priority, j.due, j.sequence, j.number, j.delayed
+    FROM incoming AS i
+    JOIN job AS j ON j.number = i.number;
 
-    -- One sleeper is told, as for any job; it looks at its flag within a fraction of a second.
-    UPDATE waiting
-    SET asleep = 0, rung = 1
+    -- One sleeper is woken, as for any job; it looks at its flag within a fraction of a second.
+    UPDATE sleeper
+    SET asleep = 0, woken = 1
     WHERE worker = (
-        SELECT w.worker
-        FROM arriving AS a
-        JOIN job AS j ON j.place = a.sequence
-        JOIN waiting_lane AS l
+        SELECT s.worker
+        FROM incoming AS i
+        JOIN job AS j ON j.number = i.number
+        JOIN sleeper_lane AS l
             ON l.queue = j.queue AND l.scope = j.scope AND l.lane_priority = j.lane_priority
-        JOIN waiting AS w ON w.worker = l.worker
-        JOIN worker AS alive ON alive.id = w.worker AND alive.beat_at + alive.lease > a.now
-        WHERE w.asleep = 1 AND j.due + CASE l.yields WHEN 1 THEN 0 ELSE l.waited END < w.until
-        ORDER BY l.waited, w.rowid
+        JOIN sleeper AS s ON s.worker = l.worker
+        JOIN worker AS alive ON alive.id = s.worker AND alive.beat_at + alive.lease > i.now
+        WHERE s.asleep = 1 AND j.due + CASE l.yields WHEN 1 THEN 0 ELSE l.waited END < s.until
+        ORDER BY l.waited, s.rowid
         LIMIT 1
     );
 
-    DELETE FROM arriving;
+    DELETE FROM incoming;
 END;

@@ -5,8 +5,8 @@ DROP VIEW IF EXISTS jobs;
 
 CREATE VIEW jobs AS
 SELECT
-    job.place, job.id, job.queue, job.task, job.region, job.priority,
-    CASE WHEN running.place IS NULL THEN coalesce(ended.status, 'pending') ELSE 'processing' END
+    job.number, job.id, job.queue, job.task, job.region, job.priority,
+    CASE WHEN running.number IS NULL THEN coalesce(ended.status, 'pending') ELSE 'processing' END
         AS status,
     job.scope, job.lane_priority, job.due, job.sequence,
     coalesce(running.token, ended.token, job.token) AS token,
@@ -23,10 +23,10 @@ SELECT
     ended.ended_at, ended.result,
     (
         SELECT attempt.type || ': ' || attempt.message FROM attempt
-        WHERE attempt.job = job.id ORDER BY attempt.place DESC LIMIT 1
+        WHERE attempt.job = job.id ORDER BY attempt.id DESC LIMIT 1
     ) AS last_failure_reason,
     ended.cancel_reason, job.trail, job.unique_in, job.awaits, job.gather, job.gather_index
 FROM job
-LEFT JOIN running ON running.place = job.place
-LEFT JOIN ended ON ended.place = job.place
-LEFT JOIN held ON held.place = job.place;
+LEFT JOIN running ON running.number = job.number
+LEFT JOIN ended ON ended.number = job.number
+LEFT JOIN held ON held.number = job.number;

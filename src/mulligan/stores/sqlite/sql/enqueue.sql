@@ -1,17 +1,69 @@
--- ?1 place, ?2 id, ?3 queue, ?4 task, ?5 region, ?6 priority, ?7 scope, ?8 lane_priority, ?9 due,
--- ?10 sequence, ?11 1 if it is due later than now, else 0, ?12 token, ?13 now, ?14 body,
--- ?15 expires_at, ?16 unique_key, ?17 unique_in, ?18 key_queue, ?19 concurrency_key,
--- ?20 concurrency_limit, ?21 awaits, ?22 gather, ?23 gather_index
+-- New jobs.
+
+-- name: insert
+-- {columns} of a new job
 -- A job that is there before it, by id or unique key, stays as it is. One that awaits others has
 -- no sequence before it joins its lane.
-INSERT INTO job (
-    place, id, queue, task, region, priority, scope, lane_priority, due, sequence, delayed, token,
-    created_at, body, expires_at, unique_key, unique_in, key_queue, concurrency_key,
-    concurrency_limit, awaits, gather, gather_index
-)
-VALUES (
-    ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
-    ?, ?, ?, ?, ?, ?, ?,
-    ?, ?, ?, ?
-)
+INSERT INTO job ({columns}) VALUES ({marks}) ON CONFLICT DO NOTHING
+
+-- name: insert_plain
+-- {plain_columns} of a new job
+-- as insert, for a job without any of the options that only some have
+INSERT INTO job ({plain_columns}) VALUES ({plain_marks}) ON CONFLICT DO NOTHING
+
+-- name: insert_alike
+-- number, id and body of each job in {own_rows}, then in {alike} what all have in common
+-- as insert_plain, for jobs that differ in id and body alone; INSERT comes first, since the driver
+-- counts rows only then
+INSERT INTO job ({plain_columns})
+WITH new (number, id, body) AS (VALUES {own_rows})
+SELECT {alike}
+FROM new
+WHERE true
 ON CONFLICT DO NOTHING
+
+-- name: join_lanes
+-- ?1 first number, ?2 last number
+-- The new jobs between them join their lanes, but for those that await others.
+INSERT INTO lane (queue, scope, lane_priority, due, sequence, number, delayed, expires_at)
+SELECT queue, scope, lane_priority, due, sequence, number, delayed, expires_at
+FROM job
+WHERE number BETWEEN ? AND ? AND awaits = 0
+
+-- name: join_lane
+-- ?1 queue, ?2 region, ?3 priority, ?4 due, ?5 1 if it is later than now, else 0,
+-- ?6 first number, ?7 last number
+-- as join_lanes, for new jobs that are alike and await nothing: nothing is read of them but that
+-- they are there
+INSERT INTO lane (queue, scope, lane_priority, due, sequence, number, delayed)
+SELECT ?, ?, ?, ?, number, number, ?
+FROM job
+WHERE number BETWEEN ? AND ?
+
+-- name: hold
+-- ?1 first number, ?2 last number
+-- The new jobs between them that await others are held until these have arrived.
+INSERT INTO held (
+    number, why, concurrency_key, queue, scope, lane_priority, concurrency_limit, due, sequence,
+    delayed, expires_at
+)
+SELECT
+    number, 'arrivals', concurrency_key, queue, scope, lane_priority, concurrency_limit, due,
+    sequence, delayed, expires_at
+FROM job
+WHERE number BETWEEN ? AND ? AND awaits > 0
+
+-- name: created
+-- ?1 first number, ?2 last number
+-- gives the numbers between them that are taken
+SELECT number FROM job WHERE number BETWEEN ? AND ?
+
+-- name: is_stored
+-- ?1 id, ?2 number
+-- gives a row if a job of this id was stored before that number was given
+SELECT 1 FROM job WHERE id = ? AND number < ?
+
+-- name: unique_holder
+-- ?1 queue of the key, ?2 unique_key
+-- gives the id of the job that has the key and has not ended
+SELECT id FROM job WHERE key_queue = ? AND unique_key = ?

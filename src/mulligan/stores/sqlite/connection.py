@@ -1,0 +1,239 @@
+"""The connection: how it is opened, how a transaction is run, and what its errors mean."""
+
+import os
+import socket
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from mulligan.core.durations import rounded
+from mulligan.core.errors import StoreError, StoreUnavailableError
+from mulligan.stores.sqlite.checkpoint import Checkpointer
+from mulligan.stores.sqlite.schema import check_library, migrate, version_of
+from mulligan.stores.sqlite.tokens import has_no_next, renew
+from mulligan.stores.sqlite.transaction import Transaction, WakeUp
+from mulligan.stores.sqlite.transactional_sink import StoreConnection
+from mulligan.stores.sqlite.url import SqliteUrl
+from mulligan.stores.sqlite.wakeup import pick
+from mulligan.stores.sqlite.wal import WriteAheadLog
+
+# Longer than any transaction of ours takes, so that who waits this long waits for a stuck program.
+LOCK_TIMEOUT = 30.0
+FIRST_NAP = 0.0001
+LONGEST_NAP = 0.002
+# After a second it is no transaction of ours either, and is looked for less often.
+SOON, LATER_NAP = 1.0, 0.02
+STATEMENTS = 256
+CACHE_KIB = 16 * 1024
+NO_TEXT = "Could not decode to UTF-8"
+
+T = TypeVar("T")
+_BUSY = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL"})
+
+
+class Work(NamedTuple):
+    """An operation: what to do inside its transaction, and whether it writes.
+
+    One that is `alone` is not done again because of what others did in the same transaction. One
+    that is not `durable` is answered before it is on the disk: it says who is at work on what, and
+    when the power goes nobody is.
+    """
+
+    call: Callable[[Transaction], Any]
+    writes: bool
+    alone: bool = False
+    durable: bool = False
+
+    @property
+    def shares(self) -> bool:
+        """Whether it may share a transaction with others."""
+        return self.writes and not self.alone
+
+
+class Reply(NamedTuple):
+    """What became of an operation."""
+
+    value: Any
+    error: BaseException | None = None
+
+
+class Connection:
+    """One SQLite connection, for one thread at a time."""
+
+    def __init__(self, url: SqliteUrl, clock: Callable[[], float]) -> None:
+        self._url = url
+        self._clock = clock
+        self._db = retry_while_locked(lambda: connect(url), url.path)
+        self._version = version_of(self._db)
+        self.wal = WriteAheadLog(url.path) if url.is_synced else None
+        self._checkpointer = None if url.in_memory else Checkpointer(url.path, self._db)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._checkpointer is not None:
+            self._checkpointer.close()
+        if self.wal is not None:
+            self.wal.close()
+        self._db.close()
+
+    def run(self, works: Sequence[Work]) -> tuple[list[Reply], list[WakeUp]]:
+        """Do the operations, several in one transaction where that is possible.
+
+        Each is answered on its own: where one fails, the others are done without it.
+        """
+        if len(works) > 1:
+            try:
+                return self._run_together(works)
+            except Exception:  # noqa: BLE001, S110 - whose it is shows when each is done alone
+                pass
+        replies: list[Reply] = []
+        wakeups: list[WakeUp] = []
+        for work in works:
+            try:
+                done, picked = self._run_together((work,))
+            except Exception as error:  # noqa: BLE001 - belongs to the one who asked
+                replies.append(Reply(None, error))
+            else:
+                replies += done
+                wakeups += picked
+        return replies, wakeups
+
+    def _run_together(self, works: Sequence[Work]) -> tuple[list[Reply], list[WakeUp]]:
+        try:
+            return retry_while_locked(lambda: self._transact(works), self._url.path)
+        except StoreError as error:
+            if not self._is_repaired(error):
+                self._check_version(error)
+                raise
+        return retry_while_locked(lambda: self._transact(works), self._url.path)
+
+    def _is_repaired(self, error: StoreError) -> bool:
+        """Whether it failed because of another program's damage, and may succeed now."""
+        if NO_TEXT in str(error) and self._db.text_factory is str:
+            # From now on what is no UTF-8 is read as far as possible.
+            self._db.text_factory = decode_leniently
+            return True
+        if has_no_next(error):
+            retry_while_locked(lambda: self._transact([Work(renew, writes=True)]), self._url.path)
+            return True
+        return False
+
+    def _check_version(self, error: StoreError) -> None:
+        """Say so if a newer release has changed the tables since this process opened the file."""
+        version = retry_while_locked(lambda: version_of(self._db), self._url.path)
+        if version != self._version:
+            raise StoreError(
+                f"{self._url.path} has now schema version {version}, and process {os.getpid()} on"
+                f" {socket.gethostname()} still runs a mulligan that knows version {self._version};"
+                " restart this process with the newest release"
+            ) from error
+
+    def _transact(self, works: Sequence[Work]) -> tuple[list[Reply], list[WakeUp]]:
+        db = self._db
+        writes = works[0].writes
+        replies: list[Reply] = []
+        wakeups: list[WakeUp] = []
+        db.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+        try:
+            for work in works:
+                tx = Transaction(db, rounded(self._clock()))
+                replies.append(Reply(work.call(tx)))
+                if writes:
+                    pick(tx)
+                    wakeups += tx.wakeups
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+        if writes and self._checkpointer is not None:
+            self._checkpointer.look()
+        return replies, wakeups
+
+
+def decode_leniently(raw: bytes) -> str:
+    """The text, with a mark wherever the bytes are no UTF-8."""
+    return raw.decode("utf-8", "replace")
+
+
+def connect(url: SqliteUrl) -> StoreConnection:
+    """Open the file and bring its schema up to date."""
+    check_library()
+    db = sqlite3.connect(
+        url.path,
+        timeout=0,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=STATEMENTS,
+        factory=StoreConnection,
+    )
+    try:
+        if not url.in_memory:
+            use_wal(db, url.path)
+            db.execute("PRAGMA wal_autocheckpoint = 0")
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        db.execute("PRAGMA temp_store = MEMORY")
+        migrate(db, url.path)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def use_wal(db: sqlite3.Connection, path: str) -> None:
+    """Have a write-ahead log kept, on which readers and durability depend."""
+    [journal] = db.execute("PRAGMA journal_mode = WAL").fetchone()
+    if journal != "wal":
+        raise StoreError(f"{path} cannot have a write-ahead log there; keep it on a local disk")
+
+
+def retry_while_locked(attempt: Callable[[], T], path: str) -> T:
+    """Try until the file is not locked by another; SQLite's own naps are too long for us."""
+    began = nap = 0.0
+    while True:
+        try:
+            return attempt()
+        except sqlite3.OperationalError as error:
+            if not is_busy(error):
+                raise meaning(error, path) from error
+            began = began or time.monotonic()
+            waited = time.monotonic() - began
+            if waited >= LOCK_TIMEOUT:
+                raise meaning(error, path) from error
+        except sqlite3.Error as error:
+            raise meaning(error, path) from error
+        nap = min(LONGEST_NAP if waited < SOON else LATER_NAP, nap * 2 or FIRST_NAP)
+        time.sleep(nap)
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether it only says that another is at work."""
+    return primary(error) in _BUSY
+
+
+def primary(error: sqlite3.Error) -> str:
+    """The name of the error without its extension: SQLITE_IOERR for SQLITE_IOERR_READ."""
+    return "_".join(getattr(error, "sqlite_errorname", "").split("_")[:2])
+
+
+def meaning(error: sqlite3.Error, path: str) -> StoreError:
+    """The error in words that say what to do."""
+    name = primary(error)
+    if name in _BUSY:
+        return StoreUnavailableError(f"{path} has been locked by another for {LOCK_TIMEOUT:g} s")
+    if name == "SQLITE_CANTOPEN":
+        folder = Path(path).parent
+        hint = "check its permissions" if folder.is_dir() else f"create the folder {folder}"
+        return StoreUnavailableError(f"{path} cannot be opened; {hint}")
+    return StoreError(f"{path}{_REMEDIES.get(name, f': {error}')}")
+
+
+_REMEDIES = {
+    "SQLITE_FULL": ": the disk is full, and nothing was written; make room",
+    "SQLITE_NOTADB": " is not a SQLite database; name another file",
+    "SQLITE_CORRUPT": " is damaged; restore it from a backup",
+    "SQLITE_READONLY": " cannot be written; check the permissions of the file and its folder",
+}

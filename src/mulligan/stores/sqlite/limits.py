@@ -1,0 +1,142 @@
+"""Limits: permits, starts, and the jobs that are held until their concurrency key has room."""
+
+from collections.abc import Sequence
+
+from mulligan.core.durations import rounded
+from mulligan.core.lane import Lane
+from mulligan.core.plan import Cap, Limit, Rate
+from mulligan.stores.sqlite.statements import load
+from mulligan.stores.sqlite.states import stop_holding
+from mulligan.stores.sqlite.transaction import Transaction
+
+SQL = load("limits")
+_ANY_PERMITS = SQL["any_permits"]
+_PERMITS_OF = SQL["permits_of"]
+_FREE = SQL["free"]
+_USED = SQL["used"]
+_CHARGE = SQL["charge"]
+_NEXT_HELD = SQL["next_held"]
+_STARTS = SQL["starts"]
+_COUNT_START = SQL["count_start"]
+_PRUNE_STARTS = SQL["prune_starts"]
+
+# More than rounding can move a time, so that a range read from an index is wide enough.
+A_MOMENT = 0.001
+
+
+class Limits:
+    """The limits of a plan during one claim: each is read once, and written by `settle`."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._charged: list[tuple[str, str]] = []
+        self._counted: dict[Rate, int] = {}
+        self._used: dict[str, int] = {}
+        self._started: dict[tuple[str, float], tuple[int, float | None]] = {}
+
+    def charge(self, key: str, job: str) -> None:
+        """Give the job a permit."""
+        self._used[key] = self.permits(key) + 1
+        self._charged.append((key, job))
+
+    def count(self, rate: Rate, starts: int) -> None:
+        """Count starts."""
+        self._counted[rate] = self._counted.get(rate, 0) + starts
+        at = started_at(rate, self._tx.now)
+        for (key, per), (number, oldest) in self._started.items():
+            if key == rate.key and rounded(at + per) > self._tx.now:
+                self._started[key, per] = (number + starts, at if oldest is None else oldest)
+
+    def room(self, limit: Limit) -> int:
+        """How many more starts the limit allows now."""
+        if isinstance(limit, Cap):
+            return limit.limit - self.permits(limit.key)
+        if limit.limit is None:
+            return 1
+        most = limit.limit
+        if limit.of:
+            most = max(most, int(limit.ratio * self._starts(limit.of, limit.per)[0]))
+        return most - self._starts(limit.key, limit.per)[0]
+
+    def reopens_in(self, limit: Limit) -> float | None:
+        """Seconds until the oldest start leaves the window; None for a cap."""
+        if isinstance(limit, Cap):
+            return None
+        oldest = self._starts(limit.key, limit.per)[1]
+        return None if oldest is None else rounded(oldest + limit.per) - self._tx.now
+
+    def permits(self, key: str) -> int:
+        """How many permits of the key are held."""
+        if key not in self._used:
+            self._used[key] = permits_used(self._tx, key)
+        return self._used[key]
+
+    def _starts(self, key: str, per: float) -> tuple[int, float | None]:
+        if (key, per) not in self._started:
+            now = self._tx.now
+            starts = self._tx.db.execute(_STARTS, (key, now - per - A_MOMENT)).fetchall()
+            starts += [(started_at(r, now), n) for r, n in self._counted.items() if r.key == key]
+            within = [(at, number) for at, number in starts if rounded(at + per) > now]
+            oldest = within[0][0] if within else None
+            self._started[key, per] = (sum(number for _, number in within), oldest)
+        return self._started[key, per]
+
+    def settle(self) -> None:
+        """Write what was charged and counted."""
+        if self._charged:
+            self._tx.db.executemany(_CHARGE, self._charged)
+        for rate, starts in self._counted.items():
+            self._tx.db.execute(_PRUNE_STARTS, (rate.key, self._tx.now - rate.per - A_MOMENT))
+            self._tx.db.execute(_COUNT_START, (rate.key, started_at(rate, self._tx.now), starts))
+        self._counted.clear()  # whoever asks from now on reads them from the database
+
+
+def started_at(rate: Rate, now: float) -> float:
+    """The time under which a start is counted.
+
+    Fresh starts are many and need no exact window: a second each is enough, rounded down.
+    """
+    return now if rate.limit is not None else float(int(now))
+
+
+def release(tx: Transaction, jobs: Sequence[tuple[str, str | None]]) -> None:
+    """Free the permits of each (job, concurrency key) in order, and let go of who may run now."""
+    keyed = any(key is not None for _, key in jobs)
+    if not keyed and not tx.db.execute(_ANY_PERMITS).fetchone()[0]:
+        return
+    for job, key in jobs:
+        freed = [limit for (limit,) in tx.db.execute(_PERMITS_OF, (job,))]
+        if freed:
+            tx.db.execute(_FREE, (job,))
+            tx.freed += freed
+        if key is not None:
+            let_go(tx, key, permits_used(tx, permit_key(key)))
+
+
+def permits_used(tx: Transaction, key: str) -> int:
+    """How many jobs hold a permit of the key."""
+    used: int = tx.db.execute(_USED, (key,)).fetchone()[0]
+    return used
+
+
+def permit_key(concurrency_key: str) -> str:
+    """The key of the permits that a concurrency key gives out."""
+    return f"key:{concurrency_key}"
+
+
+def let_go(tx: Transaction, key: str, used: int) -> list[tuple[Lane, int]]:
+    """Let the first held job of each lane and limit join its lane, where the limit leaves room.
+
+    Gives (lane, number) of those who do. It looks only at the first of each, however many wait.
+    """
+    gone: list[tuple[Lane, int]] = []
+    after: tuple[str, str, int, int] = ("", "", -1, -1)
+    while row := tx.db.execute(_NEXT_HELD, (key, *after)).fetchone():
+        queue, scope, priority, limit, due, number = row
+        after = (queue, scope, priority, limit)
+        if limit > used:
+            lane = Lane(queue, scope, priority)
+            stop_holding(tx, number)
+            tx.join(lane, due)
+            gone.append((lane, number))
+    return gone

@@ -1,0 +1,192 @@
+"""What operators do with jobs, the housekeeping that every worker does, and notes."""
+
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import NamedTuple
+
+from mulligan.core.durations import rounded
+from mulligan.core.health import CLOSED, first_slot
+from mulligan.core.job import ENDED, EXPIRED, Adopted, Status
+from mulligan.core.lane import Lane
+from mulligan.core.settings import check_batch
+from mulligan.stores.sqlite import states
+from mulligan.stores.sqlite.commit import add_history
+from mulligan.stores.sqlite.enqueue import hold, unique_holder
+from mulligan.stores.sqlite.fields import ADOPTED_COLUMNS, adopted_row, listed, marks
+from mulligan.stores.sqlite.gather import keep_arrived, miss
+from mulligan.stores.sqlite.limits import release
+from mulligan.stores.sqlite.read import ended_groups
+from mulligan.stores.sqlite.statements import as_json, load
+from mulligan.stores.sqlite.transaction import Transaction
+
+SQL = load("operate", adopted_columns=listed(ADOPTED_COLUMNS), adopted_marks=marks(ADOPTED_COLUMNS))
+_STATE = SQL["state"]
+_REPLAY = SQL["replay"]
+_DELETE = SQL["delete"]
+_DELETE_ATTEMPTS = SQL["delete_attempts"]
+_DELETE_ARRIVALS = SQL["delete_arrivals"]
+_EXPIRED = SQL["expired"]
+_PRUNE = SQL["prune"]
+_PRUNE_NOTES = SQL["prune_notes"]
+_PRUNE_COUNTS = SQL["prune_counts"]
+_PRUNE_WORKERS = SQL["prune_workers"]
+_ADOPT = SQL["adopt"]
+_ADOPT_FAILED = SQL["adopt_failed"]
+_KEEP_NOTE = SQL["keep_note"]
+_FORGET_NOTE = SQL["forget_note"]
+_LIST_NOTES = SQL["list_notes"]
+
+# Long enough for an operator to see which workers were killed.
+KEEP_DEAD_WORKERS = 86_400.0
+
+
+class State(NamedTuple):
+    """What is asked of a job before something is done with it."""
+
+    number: int
+    status: Status
+    queue: str
+    region: str
+    priority: int
+    key_queue: str
+    unique_key: str | None
+    concurrency_key: str | None
+    gather: str | None
+    awaits: int
+
+
+def state_of(tx: Transaction, job: str) -> State | None:
+    """The state of the job, as what was done before in the transaction left it."""
+    row = tx.db.execute(_STATE, (job,)).fetchone()
+    return None if row is None else State(*row)
+
+
+def replay(tx: Transaction, jobs: Sequence[str]) -> list[bool]:
+    """Make failed jobs pending again, unless another job has their unique key now."""
+    check_batch(len(jobs))
+    first = tx.reserve(len(jobs))
+    return [replay_one(tx, job, first + i) for i, job in enumerate(jobs)]
+
+
+def replay_one(tx: Transaction, job: str, sequence: int) -> bool:
+    """Let the job join its first lane again, if it failed."""
+    state = state_of(tx, job)
+    if state is None or state.status != "failed":
+        return False
+    key = state.unique_key
+    if key is not None and unique_holder(tx, state.key_queue, key) is not None:
+        return False
+    states.leave_ended(tx, state.number)
+    tx.db.execute(_REPLAY, (tx.now, sequence, state.number))
+    states.join_lanes(tx, [state.number])
+    tx.join(Lane(state.queue, state.region, state.priority), tx.now)
+    return True
+
+
+def cancel(tx: Transaction, jobs: Sequence[str], reason: str) -> list[bool]:
+    """End jobs that have not ended; the lease of a running one becomes stale."""
+    check_batch(len(jobs))
+    return [cancel_one(tx, job, reason) for job in jobs]
+
+
+def cancel_one(tx: Transaction, job: str, reason: str) -> bool:
+    """End the job and those that await it, and let go of what it held."""
+    state = state_of(tx, job)
+    if state is None or state.status in ENDED:
+        return False
+    states.cancel(tx, state.number, reason, outdated=True)
+    miss(tx, job, state.gather, "cancelled")
+    if not state.awaits:
+        release(tx, [(job, state.concurrency_key)])
+    return True
+
+
+def purge(tx: Transaction, jobs: Sequence[str]) -> list[bool]:
+    """Delete jobs that have ended, with their history."""
+    check_batch(len(jobs))
+    return [purge_one(tx, job) for job in jobs]
+
+
+def purge_one(tx: Transaction, job: str) -> bool:
+    """Delete the job; one that failed can no longer be replayed, and so will never arrive."""
+    state = state_of(tx, job)
+    if state is None or state.status not in ENDED:
+        return False
+    states.leave_ended(tx, state.number)
+    delete(tx, [state.number])
+    if state.status == "failed":
+        miss(tx, job, state.gather, "purged")
+    return True
+
+
+def delete(tx: Transaction, numbers: Sequence[int]) -> None:
+    """Delete the jobs, and what was kept beside them."""
+    if numbers:
+        jobs = as_json([job for (job,) in tx.db.execute(_DELETE, (as_json(numbers),))])
+        tx.db.execute(_DELETE_ATTEMPTS, (jobs,))
+        tx.db.execute(_DELETE_ARRIVALS, (jobs,))
+
+
+def promote(tx: Transaction, limit: int) -> int:
+    """End jobs that expired before they could start; lanes need no other care."""
+    ended = 0
+    while ended < limit and (firsts := tx.db.execute(_EXPIRED, (tx.now, tx.now)).fetchall()):
+        cancel_one(tx, min(firsts)[2], EXPIRED)
+        ended += 1
+    return ended
+
+
+def prune(tx: Transaction, keep_done: float, limit: int) -> int:
+    """Delete done and cancelled jobs that ended long enough ago, the oldest of each queue first.
+
+    And notes that are past their time, counts that are no longer recent, workers long dead.
+    """
+    before = tx.now - keep_done
+    gone: list[int] = []
+    for queue, status in ended_groups(tx):
+        if status != "failed" and len(gone) < limit:
+            rows = tx.db.execute(_PRUNE, (queue, status, before, limit - len(gone)))
+            gone += [number for (number,) in rows]
+    delete(tx, gone)
+    tx.db.execute(_PRUNE_NOTES, (tx.now,))
+    tx.db.execute(_PRUNE_COUNTS, (first_slot(tx.now, CLOSED),))
+    tx.db.execute(_PRUNE_WORKERS, (tx.now - KEEP_DEAD_WORKERS,))
+    return len(gone)
+
+
+def adopt(tx: Transaction, jobs: Sequence[Adopted]) -> list[bool]:
+    """Store each job unless its id or unique key is taken; a running one is pending here."""
+    check_batch(len(jobs))
+    first = tx.reserve(len(jobs))
+    return [adopt_one(tx, each, first + i) for i, each in enumerate(jobs)]
+
+
+def adopt_one(tx: Transaction, adopted: Adopted, number: int) -> bool:
+    """Store the job with its history and what has arrived at it."""
+    job, history, arrived = adopted
+    if not tx.db.execute(_ADOPT, adopted_row(job, number, tx.now)).rowcount:
+        return False
+    add_history(tx, job.id, history)
+    keep_arrived(tx, job.id, arrived.items())
+    if job.status == "failed":
+        tx.db.execute(_ADOPT_FAILED, (job.ended_at, number))
+    elif job.awaits:
+        hold(tx, number, number)
+    else:
+        states.join_lanes(tx, [number])
+        tx.join(job.lane, rounded(job.due))
+    return True
+
+
+def note(tx: Transaction, key: str, value: bytes | None, keep: float) -> None:
+    """Keep the value, or forget the one that was kept."""
+    if value is None:
+        tx.db.execute(_FORGET_NOTE, (key,))
+    else:
+        tx.db.execute(_KEEP_NOTE, (key, value, tx.now + keep))
+
+
+def notes(tx: Transaction, prefix: str) -> dict[str, bytes]:
+    """The values whose keys begin so: in order of key they stand together, from the prefix on."""
+    found = tx.db.execute(_LIST_NOTES, (prefix, tx.now))
+    return dict(takewhile(lambda row: row[0].startswith(prefix), found))

@@ -1,0 +1,225 @@
+"""Where the SQL runs: on a thread of its own, or at once, on the caller's."""
+
+import asyncio
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from mulligan.core.errors import StoreError
+from mulligan.stores.sqlite.connection import Connection, Reply, Work
+from mulligan.stores.sqlite.reader import Reader
+from mulligan.stores.sqlite.replies import Answer, Syncer, Task, deliver
+from mulligan.stores.sqlite.transaction import WakeUp
+from mulligan.stores.sqlite.url import SqliteUrl
+
+# So many small operations share a transaction.
+GROUP = 128
+
+
+class Runner:
+    """Runs operations on a connection of its own, opened when needed.
+
+    A file is let go of before a fork, because SQLite's locks do not survive one, and opened again
+    by whoever uses it next, on either side.
+    """
+
+    def __init__(
+        self,
+        url: SqliteUrl,
+        clock: Callable[[], float],
+        wake: Callable[[list[WakeUp]], list[Work]],
+        *,
+        inline: bool = False,
+    ) -> None:
+        self._url = url
+        self._at_once = inline or url.in_memory
+        self._clock = clock
+        self._wake = wake
+        self._lock = threading.RLock()
+        self._connection: Connection | Reader | None = None
+        self._syncer: Syncer | None = None
+        self._queue: SimpleQueue[Task | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._pid = os.getpid()
+        self._opened = False
+        self._read_only = False
+        if not url.in_memory:
+            _FILES.add(self)
+
+    async def open(self, *, read_only: bool = False) -> None:
+        """Connect, and from now on accept operations."""
+        self._opened = True
+        self._read_only = read_only and not self._url.in_memory
+        try:
+            await self.run(lambda _: None, writes=False)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Finish what was asked for, then let go of the file and the thread."""
+        self._opened = False
+        thread, self._thread = self._thread, None
+        if thread is None:
+            self.release()
+        else:
+            self._queue.put(None)
+            await asyncio.get_running_loop().run_in_executor(None, self._end, thread)
+        with suppress(Empty):
+            while (late := self._queue.get_nowait()) is not None:
+                deliver([Answer(late, Reply(None, self._closed()))])
+
+    def _end(self, thread: threading.Thread) -> None:
+        thread.join()
+        self.release()
+
+    def release(self) -> None:
+        """Answer who waits for the disk, and close the connection; another is opened later."""
+        with self._lock:
+            if self._syncer is not None:
+                self._syncer.close()
+                self._syncer = None
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    async def run(
+        self,
+        call: Callable[[Any], Any],
+        *,
+        writes: bool = True,
+        alone: bool = False,
+        durable: bool = True,
+    ) -> Any:
+        """Do the operation in a transaction of its own, or raise what it raised."""
+        if not self._opened:
+            raise self._closed()
+        work = Work(call, writes, alone, durable and writes)
+        if self._at_once:
+            return self._inline(work)
+        if self._thread is None:
+            self._start()
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        self._queue.put(Task(work, future, loop))
+        return await future
+
+    def _closed(self) -> StoreError:
+        return StoreError(f"the store {self._url.path} is not open; call open() first")
+
+    def _inline(self, work: Work) -> Any:
+        if self._url.in_memory and self._pid != os.getpid():
+            raise StoreError("a store in memory is not shared with a forked process; use a file")
+        with self._lock:
+            [reply] = self._do([work])
+            if reply.error is not None:
+                raise reply.error
+            if work.durable and self._connection is not None and self._connection.wal is not None:
+                self._connection.wal.sync()
+        return reply.value
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._serve, args=(self._queue,), name="mulligan-sqlite", daemon=True
+                )
+                self._thread.start()
+
+    def _serve(self, queue: SimpleQueue[Task | None]) -> None:
+        """Answer tasks until told to stop; those that wait together share a transaction."""
+        following: Task | None = None
+        while (task := following or queue.get()) is not None:
+            following, stop = None, False
+            group = [task]
+            with suppress(Empty):
+                while task.work.shares and len(group) < GROUP and not (following or stop):
+                    other = queue.get_nowait()
+                    if other is None:
+                        stop = True
+                    elif other.work.shares:
+                        group.append(other)
+                    else:
+                        following = other
+            with self._lock:
+                replies = self._do([each.work for each in group])
+                self._answer([Answer(*each) for each in zip(group, replies, strict=True)])
+            if stop:
+                return
+
+    def _answer(self, answers: list[Answer]) -> None:
+        """Deliver at once, or after the disk has what was written, where that is promised."""
+        wal = None if self._connection is None else self._connection.wal
+        waiting = [each for each in answers if wal is not None and each.waits_for_disk]
+        if wal is not None and waiting:
+            self._syncer = self._syncer or Syncer(wal)
+            self._syncer.add(waiting)
+        deliver([each for each in answers if wal is None or not each.waits_for_disk])
+
+    def _do(self, works: list[Work]) -> list[Reply]:
+        try:
+            if self._connection is None:
+                kind = Reader if self._read_only else Connection
+                self._connection = kind(self._url, self._clock)
+            replies, wakeups = self._connection.run(works)
+        except Exception as error:  # noqa: BLE001 - belongs to those who asked
+            return [Reply(None, error)] * len(works)
+        while wakeups:
+            # What a dead sleeper was to be woken for, another is woken for now.
+            passed_on = [self._connection.run([work]) for work in self._wake(wakeups)]
+            wakeups = [each for _, more in passed_on for each in more]
+        return replies
+
+    def before_fork(self) -> None:
+        """Hold still and let go of the file."""
+        self._lock.acquire()
+        self.release()
+
+    def after_fork(self) -> None:
+        """Go on, in the process that forked."""
+        self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew: the thread and those who waited for it are in the other process."""
+        self._lock = threading.RLock()
+        self._queue = SimpleQueue()
+        self._thread = None
+
+
+_FILES: weakref.WeakSet[Runner] = weakref.WeakSet()
+_forking: list[Runner] = []
+# Held by the thread that forks, as another may be about to.
+_fork = threading.Lock()
+
+
+def _before_fork() -> None:
+    _fork.acquire()
+    _forking[:] = _FILES
+    for runner in _forking:
+        runner.before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    for runner in _forking:
+        runner.after_fork()
+    _forking.clear()
+    _fork.release()
+
+
+def _after_fork_in_child() -> None:
+    for runner in _forking:
+        runner.after_fork_in_child()
+    _forking.clear()
+    _fork.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )

@@ -1,0 +1,248 @@
+-- Everything a store keeps. Times are seconds since 1970.
+--
+-- A job is written once, and again only when it is put off. Where it stands is a row of one of four
+-- small tables: in its `lane`, `held` back from it, `running` or `ended`. So a claim moves a row
+-- from lane to running, and a commit from running to ended, and neither rewrites the job. These
+-- tables are strict: no hand and no other program can put a value of another kind into them.
+
+CREATE TABLE job (
+    number INTEGER PRIMARY KEY,             -- order of enqueue
+    id TEXT NOT NULL UNIQUE,
+    queue TEXT NOT NULL,
+    task TEXT NOT NULL,
+    region TEXT NOT NULL,
+    priority INTEGER NOT NULL,              -- 0 normal, 2 urgent
+    scope TEXT NOT NULL,                    -- with queue and lane_priority: its lane, or its last one
+    lane_priority INTEGER NOT NULL,         -- 0 normal, 1 retry, 2 urgent, 3 retry of an urgent job
+    due REAL NOT NULL,
+    sequence INTEGER NOT NULL,              -- order of joining that lane
+    delayed INTEGER NOT NULL DEFAULT 0,     -- 1: was put off when it joined
+    token INTEGER NOT NULL,                 -- of its last claim before it joined; begins at number * 4096
+    committed INTEGER NOT NULL DEFAULT 0,   -- the last token whose outcome was written, but for done
+    retry_count INTEGER NOT NULL DEFAULT 0,
+    replay INTEGER NOT NULL DEFAULT 0,
+    snoozes INTEGER NOT NULL DEFAULT 0,
+    trail TEXT NOT NULL DEFAULT '',         -- what its last failure left for the next attempt
+    created_at REAL NOT NULL,
+    started_at REAL,                        -- of the attempt before it joined, as worker_region
+    worker_region TEXT,
+    last_retry_at REAL,
+    expires_at REAL,
+    unique_key TEXT,
+    unique_in TEXT,                         -- the queue of the key, where it is not its own
+    key_queue TEXT,                         -- the queue of the key until the job has ended
+    concurrency_key TEXT,
+    concurrency_limit INTEGER NOT NULL DEFAULT 1,
+    awaits INTEGER NOT NULL DEFAULT 0,      -- how many have yet to arrive before it may start
+    gather TEXT,                            -- the job at which it arrives when it is done
+    gather_index INTEGER NOT NULL DEFAULT 0,
+    body BLOB NOT NULL                      -- JSON; never changes
+) STRICT;
+
+CREATE UNIQUE INDEX job_unique ON job (key_queue, unique_key) WHERE key_queue IS NOT NULL;
+
+-- Jobs that are pending, in the order in which they start. One that has not started may expire.
+CREATE TABLE lane (
+    queue TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    lane_priority INTEGER NOT NULL,
+    due REAL NOT NULL,
+    sequence INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    delayed INTEGER NOT NULL,
+    expires_at REAL,
+    PRIMARY KEY (queue, scope, lane_priority, due, sequence)
+) WITHOUT ROWID, STRICT;
+
+CREATE INDEX lane_delayed ON lane (queue, due, delayed) WHERE delayed = 1;
+CREATE INDEX lane_expires ON lane (expires_at, number) WHERE expires_at IS NOT NULL;
+
+-- Jobs that are pending and stand in no lane: until their key has room, or others have arrived.
+CREATE TABLE held (
+    number INTEGER PRIMARY KEY,
+    why TEXT NOT NULL,                      -- key, arrivals
+    concurrency_key TEXT,
+    queue TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    lane_priority INTEGER NOT NULL,
+    concurrency_limit INTEGER NOT NULL,
+    due REAL NOT NULL,
+    sequence INTEGER NOT NULL,
+    delayed INTEGER NOT NULL,
+    expires_at REAL
+) STRICT;
+
+-- The last columns are there so that counts can be read from the index alone.
+CREATE INDEX held_key ON held
+    (why, concurrency_key, queue, scope, lane_priority, concurrency_limit, due, sequence);
+CREATE INDEX held_expires ON held (expires_at, number) WHERE expires_at IS NOT NULL;
+
+CREATE TABLE running (
+    number INTEGER PRIMARY KEY,
+    worker TEXT NOT NULL,
+    worker_region TEXT,
+    token INTEGER NOT NULL,
+    started_at REAL,
+    leased_at REAL                          -- as started_at, but of a reclaim too
+) STRICT;
+
+CREATE INDEX running_worker ON running (worker);
+
+CREATE TABLE ended (
+    number INTEGER PRIMARY KEY,
+    queue TEXT NOT NULL,
+    status TEXT NOT NULL,                   -- done, failed, cancelled
+    ended_at REAL NOT NULL,
+    token INTEGER NOT NULL,
+    started_at REAL,                        -- of the attempt that it ended, as worker_region
+    worker_region TEXT,
+    result TEXT,
+    cancel_reason TEXT
+) STRICT;
+
+-- One index serves prune, the dead letters of a queue, and the counts of what has ended.
+CREATE INDEX ended_queue ON ended (queue, status, ended_at);
+
+-- The newest failed or lost attempts of each job; a first-time success writes none.
+CREATE TABLE attempt (
+    id INTEGER PRIMARY KEY,
+    job TEXT NOT NULL,
+    number INTEGER NOT NULL,                -- of the attempt, from 1
+    replay INTEGER NOT NULL,
+    region TEXT NOT NULL,
+    worker TEXT NOT NULL,
+    started_at REAL NOT NULL,
+    ended_at REAL,
+    type TEXT NOT NULL,
+    message TEXT NOT NULL,
+    code TEXT,
+    delay REAL,
+    refused TEXT
+);
+CREATE INDEX attempt_job ON attempt (job);
+
+-- The results that have arrived at a gathering job.
+CREATE TABLE arrival (
+    job TEXT NOT NULL,
+    gather_index INTEGER NOT NULL,
+    result TEXT,
+    PRIMARY KEY (job, gather_index)
+);
+
+CREATE TABLE worker (
+    number INTEGER PRIMARY KEY,             -- order of joining
+    id TEXT NOT NULL UNIQUE,
+    region TEXT NOT NULL,
+    lease REAL NOT NULL,
+    beat_at REAL NOT NULL,
+    joined_at REAL NOT NULL,
+    body TEXT NOT NULL                      -- the whole worker as JSON
+);
+
+-- Every region that has had a worker.
+CREATE TABLE region (name TEXT PRIMARY KEY) WITHOUT ROWID;
+
+CREATE TABLE queue (
+    name TEXT PRIMARY KEY,
+    settings TEXT,                          -- JSON; NULL: the default ones
+    paused INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+
+-- What is counted: sums since ever, and by slots of a few seconds for what is recent.
+CREATE TABLE total_count (
+    queue TEXT NOT NULL,
+    region TEXT NOT NULL,
+    name TEXT NOT NULL,
+    value REAL NOT NULL,
+    PRIMARY KEY (queue, region, name)
+) WITHOUT ROWID;
+
+CREATE TABLE recent_count (
+    queue TEXT NOT NULL,
+    region TEXT NOT NULL,
+    name TEXT NOT NULL,
+    slot REAL NOT NULL,
+    value REAL NOT NULL,
+    PRIMARY KEY (queue, region, name, slot)
+) WITHOUT ROWID;
+
+CREATE TABLE breaker (
+    queue TEXT NOT NULL,
+    region TEXT NOT NULL,
+    open INTEGER NOT NULL,
+    since REAL NOT NULL,                    -- when it last opened or closed
+    probes INTEGER NOT NULL,                -- how many went well in a row, or below 0 failed
+    probed_at REAL NOT NULL,                -- when the last one started
+    PRIMARY KEY (queue, region)
+) WITHOUT ROWID;
+
+-- Small values that are kept for a while.
+CREATE TABLE note (
+    key TEXT PRIMARY KEY,
+    value BLOB NOT NULL,
+    until REAL NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX note_until ON note (until);
+
+-- Which running jobs hold a permit of which cap or concurrency key.
+CREATE TABLE permit (
+    key TEXT NOT NULL,
+    job TEXT NOT NULL,
+    PRIMARY KEY (key, job)
+) WITHOUT ROWID;
+CREATE INDEX permit_job ON permit (job);
+
+-- When jobs started that a rate counts.
+CREATE TABLE start (
+    key TEXT NOT NULL,
+    at REAL NOT NULL,
+    count INTEGER NOT NULL,
+    PRIMARY KEY (key, at)
+) WITHOUT ROWID;
+
+-- Workers that got less than they asked for: asleep until then unless woken before.
+CREATE TABLE sleeper (
+    worker TEXT PRIMARY KEY,
+    asleep INTEGER NOT NULL,
+    woken INTEGER NOT NULL,                 -- 1: was woken since its last claim
+    until REAL NOT NULL,
+    socket TEXT,                            -- the path of the socket that it listens at
+    plan INTEGER NOT NULL                   -- changes when the lanes or limits below do
+);
+CREATE INDEX sleeper_asleep ON sleeper (worker) WHERE asleep = 1;
+
+CREATE TABLE sleeper_lane (
+    queue TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    lane_priority INTEGER NOT NULL,
+    worker TEXT NOT NULL,
+    waited REAL NOT NULL,
+    yields INTEGER NOT NULL,                -- 1: waits only while another sleeps that need not
+    PRIMARY KEY (queue, scope, lane_priority, worker)
+) WITHOUT ROWID;
+CREATE INDEX sleeper_lane_worker ON sleeper_lane (worker);
+
+CREATE TABLE sleeper_limit (
+    key TEXT NOT NULL,
+    worker TEXT NOT NULL,
+    PRIMARY KEY (key, worker)
+) WITHOUT ROWID;
+CREATE INDEX sleeper_limit_worker ON sleeper_limit (worker);
+
+-- Jobs of producers in other languages that the inbox could not accept.
+CREATE TABLE refused (
+    number INTEGER PRIMARY KEY,
+    at REAL NOT NULL,
+    reason TEXT NOT NULL,
+    task, args, kwargs, queue, region, delay, priority, id, unique_key, retry
+);
+
+-- Where the inbox puts a job together; empty outside its trigger.
+CREATE TABLE incoming (
+    now REAL, reason TEXT, number INTEGER, body TEXT, due REAL, lane_priority INTEGER,
+    id TEXT, queue TEXT, region TEXT
+);
+
+-- `epoch` grows with every change that alters plans, `sequence` with every job joining a lane.
+CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO meta (name, value) VALUES ('epoch', 0), ('sequence', 0);

@@ -1,2 +1,0 @@
--- ?1 jobs, a JSON array
-DELETE FROM attempt WHERE job IN (SELECT value FROM json_each(?))

@@ -1,2 +1,0 @@
--- gives (queue, region, open, since, probes, probed_at)
-SELECT queue, region, open, since, probes, probed_at FROM breaker

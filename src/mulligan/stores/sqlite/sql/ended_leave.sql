@@ -1,2 +1,0 @@
--- ?1 place
-DELETE FROM ended WHERE place = ?

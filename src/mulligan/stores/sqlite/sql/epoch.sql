@@ -1,2 +1,0 @@
--- gives the epoch
-SELECT value FROM meta WHERE name = 'epoch'

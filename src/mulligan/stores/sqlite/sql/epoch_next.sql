@@ -1,1 +1,0 @@
-UPDATE meta SET value = value + 1 WHERE name = 'epoch'

@@ -1,0 +1,98 @@
+-- The lanes of a plan, and what is taken from them.
+
+-- name: heads
+-- ?1 lanes, a JSON array of [queue, scope, lane_priority]
+-- gives (index in it, due of the first job or NULL) for each
+SELECT
+    each.key,
+    (
+        SELECT lane.due
+        FROM lane
+        WHERE lane.queue = json_extract(each.value, '$[0]')
+            AND lane.scope = json_extract(each.value, '$[1]')
+            AND lane.lane_priority = json_extract(each.value, '$[2]')
+        ORDER BY lane.due
+        LIMIT 1
+    )
+FROM json_each(?) AS each
+
+-- fragment: walked
+-- What the walk looks at, then what a claim says: `special` is [concurrency_key, its limit,
+-- expires_at] as JSON where one of them concerns the job, else NULL.
+lane.due, lane.sequence, lane.number,
+    CASE
+        WHEN job.concurrency_key IS NOT NULL OR lane.expires_at IS NOT NULL
+            THEN json_array(job.concurrency_key, job.concurrency_limit, lane.expires_at)
+    END,
+    {claimed}
+
+-- name: rows
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 now, ?5 and ?6 the (due, sequence) to go on after,
+-- ?7 limit
+-- gives the due jobs of the lane in order
+SELECT
+    {walked}
+FROM lane
+CROSS JOIN job ON job.number = lane.number
+WHERE lane.queue = ? AND lane.scope = ? AND lane.lane_priority = ?
+    AND lane.due <= ? AND (lane.due, lane.sequence) > (?, ?)
+ORDER BY lane.due, lane.sequence
+LIMIT ?
+
+-- name: row
+-- ?1 number
+-- gives the job as rows does
+SELECT
+    {walked}
+FROM job
+CROSS JOIN lane
+    ON lane.queue = job.queue AND lane.scope = job.scope AND lane.lane_priority = job.lane_priority
+    AND lane.due = job.due AND lane.sequence = job.sequence
+WHERE job.number = ?
+
+-- name: lease
+-- ?1 worker, ?2 its region, ?3 and ?4 now, ?5 queue, ?6 scope, ?7 lane_priority,
+-- ?8 and ?9 the (due, sequence) of the first job, ?10 and ?11 of the last
+INSERT INTO running (number, worker, worker_region, token, started_at, leased_at)
+SELECT job.number, ?, ?, job.token + 1, ?, ?
+FROM lane
+CROSS JOIN job ON job.number = lane.number
+WHERE lane.queue = ? AND lane.scope = ? AND lane.lane_priority = ?
+    AND (lane.due, lane.sequence) BETWEEN (?, ?) AND (?, ?)
+
+-- name: take
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 and ?5 the (due, sequence) of the first job,
+-- ?6 and ?7 of the last
+DELETE FROM lane
+WHERE queue = ? AND scope = ? AND lane_priority = ?
+    AND (due, sequence) BETWEEN (?, ?) AND (?, ?)
+
+-- name: hold
+-- ?1 number
+-- The job waits until its concurrency key has room.
+INSERT INTO held (
+    number, why, concurrency_key, queue, scope, lane_priority, concurrency_limit, due, sequence,
+    delayed, expires_at
+)
+SELECT
+    number, 'key', concurrency_key, queue, scope, lane_priority, concurrency_limit, due, sequence,
+    delayed, CASE WHEN retry_count = 0 AND snoozes = 0 AND replay = 0 THEN expires_at END
+FROM job
+WHERE number = ?
+
+-- name: gather_of
+-- ?1 number
+-- gives the job at which it arrives
+SELECT gather FROM job WHERE number = ?
+
+-- name: sooner
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 waited, ?5 the worker that asks, ?6 now
+-- gives a row if another waits, alive, that may take from the lane sooner than after this wait
+SELECT 1
+FROM sleeper_lane AS l
+JOIN sleeper AS s ON s.worker = l.worker
+JOIN worker ON worker.id = s.worker
+WHERE l.queue = ? AND l.scope = ? AND l.lane_priority = ?
+    AND l.waited < ? AND l.worker <> ?
+    AND (s.asleep = 1 OR s.woken = 1) AND worker.beat_at + worker.lease > ?
+LIMIT 1

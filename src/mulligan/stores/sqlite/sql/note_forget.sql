@@ -1,2 +1,0 @@
--- ?1 key
-DELETE FROM note WHERE key = ?

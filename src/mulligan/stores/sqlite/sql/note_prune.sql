@@ -1,2 +1,0 @@
--- ?1 now
-DELETE FROM note WHERE until <= ?

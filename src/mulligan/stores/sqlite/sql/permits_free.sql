@@ -1,2 +1,0 @@
--- ?1 job
-DELETE FROM permit WHERE job = ?

@@ -1,3 +1,0 @@
--- ?1 name, ?2 paused
-INSERT INTO queue (name, paused) VALUES (?, ?)
-ON CONFLICT (name) DO UPDATE SET paused = excluded.paused

@@ -1,0 +1,152 @@
+-- What readers ask.
+
+-- name: get
+-- :id, and whether to give :bodies and results
+-- gives the fields of Job
+SELECT {job} FROM jobs WHERE id = :id
+
+-- name: history
+-- ?1 job, ?2 limit
+-- gives the newest attempts, newest first: the fields of Attempt
+SELECT {attempt} FROM attempt WHERE job = ? ORDER BY id DESC LIMIT ?
+
+-- name: arrivals
+-- ?1 gathering job
+-- gives (gather_index, result) in order
+SELECT gather_index, CAST(result AS BLOB) FROM arrival WHERE job = ? ORDER BY gather_index
+
+-- fragment: selected
+(:queue IS NULL OR queue = :queue) AND (:region IS NULL OR region = :region)
+    AND (:task IS NULL OR task = :task) AND number < :below AND number >= :floor
+    AND (
+        :text IS NULL
+        OR instr(
+            (
+                SELECT attempt.type || ': ' || attempt.message FROM attempt
+                WHERE attempt.job = jobs.id ORDER BY attempt.id DESC LIMIT 1
+            ), :text
+        ) > 0
+    )
+ORDER BY number DESC
+LIMIT :limit OFFSET :skip
+
+-- name: page
+-- :status, :queue, :region, :task and :text, each NULL for any, numbers :below this and not under
+-- :floor, :limit, how many to :skip, and whether to give :bodies and results
+-- gives (number, then the fields of Job), newest first
+SELECT number, {job}
+FROM jobs
+WHERE (:status IS NULL OR status = :status) AND {selected}
+
+-- name: page_ended
+-- :queues to look in, a JSON array, :status, which is not NULL, and the rest as page
+-- as page, for the few that failed or were cancelled among many that are done
+SELECT number, {job}
+FROM jobs
+WHERE
+    number IN (
+        SELECT number FROM ended
+        WHERE queue IN (SELECT value FROM json_each(:queues)) AND status = :status
+    )
+    AND {selected}
+
+-- name: page_running
+-- :status, which is 'processing', and the rest as page
+-- as page, for the few that run
+SELECT number, {job}
+FROM jobs
+WHERE number IN (SELECT number FROM running) AND :status = 'processing' AND {selected}
+
+-- name: lanes
+-- ?1 now
+-- gives (queue, scope, lane_priority, ready, all, first due) of lanes that are not empty
+SELECT queue, scope, lane_priority, sum(due <= ?), count(*), min(due)
+FROM lane
+GROUP BY queue, scope, lane_priority
+
+-- name: held
+-- ?1 now
+-- gives the same as stats_lanes for jobs that wait for their concurrency key
+SELECT queue, scope, lane_priority, sum(due <= ?), count(*), min(due)
+FROM held
+WHERE why = 'key'
+GROUP BY queue, scope, lane_priority
+
+-- name: running
+-- gives (queue, region of the worker, how many) of jobs that run
+SELECT job.queue, coalesce(running.worker_region, job.region), count(*)
+FROM running
+CROSS JOIN job ON job.number = running.number
+GROUP BY 1, 2
+
+-- name: ended
+-- gives (queue, status, how many) of jobs that have ended
+SELECT queue, status, count(*) FROM ended GROUP BY queue, status
+
+-- name: delayed
+-- ?1 and ?2 now
+-- gives (queue, all, due now, due within an hour) of jobs that were put off
+SELECT queue, count(*), sum(due <= ?), sum(due <= ? + 3600)
+FROM (
+    SELECT queue, due FROM lane WHERE delayed = 1
+    UNION ALL
+    SELECT queue, due FROM held WHERE delayed = 1
+)
+GROUP BY queue
+
+-- name: gathering
+-- gives (queue, how many) of jobs that await others
+SELECT queue, count(*) FROM held WHERE why = 'arrivals' GROUP BY queue
+
+-- name: workers
+-- gives (worker as JSON, beat_at, joined_at, lease, running jobs) in the order of joining
+SELECT
+    CAST(body AS BLOB), beat_at, joined_at, lease,
+    (SELECT count(*) FROM running WHERE running.worker = worker.id)
+FROM worker
+ORDER BY number
+
+-- name: ended_group
+-- ?1 queue, ?2 status to go on after
+-- gives the next (queue, status) of which jobs have ended
+SELECT queue, status FROM ended
+WHERE (queue, status) > (?, ?)
+ORDER BY queue, status
+LIMIT 1
+
+-- name: depth
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 now, ?5 limit
+-- gives how many could start, up to the limit
+SELECT count(*)
+FROM (
+    SELECT 1 FROM lane
+    WHERE queue = ? AND scope = ? AND lane_priority = ? AND due <= ?
+    LIMIT ?
+)
+
+-- name: ahead
+-- ?1 id
+-- gives how many jobs stand before it in its lane, 0 if it stands in none; no row if it is not stored
+SELECT
+    CASE WHEN mine.status = 'pending' AND mine.awaits = 0 THEN (
+        SELECT count(*) FROM lane
+        WHERE queue = mine.queue AND scope = mine.scope AND lane_priority = mine.lane_priority
+            AND (due, sequence) < (mine.due, mine.sequence)
+    ) + (
+        SELECT count(*) FROM held
+        WHERE why = 'key'
+            AND queue = mine.queue AND scope = mine.scope AND lane_priority = mine.lane_priority
+            AND (due, sequence) < (mine.due, mine.sequence)
+    ) ELSE 0 END
+FROM jobs AS mine
+WHERE mine.id = ?
+
+-- name: tail
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 due
+-- gives the id of the last job in the lane that was due by then
+SELECT job.id
+FROM lane
+CROSS JOIN job ON job.number = lane.number
+WHERE lane.queue = ? AND lane.scope = ? AND lane.lane_priority = ? AND lane.due <= ?
+ORDER BY lane.due DESC, lane.sequence DESC
+LIMIT 1

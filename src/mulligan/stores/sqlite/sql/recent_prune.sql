@@ -1,2 +1,0 @@
--- ?1 the first slot to keep
-DELETE FROM recent WHERE slot < ?

@@ -1,2 +1,0 @@
--- gives (queue, region, name, sum since ever)
-SELECT queue, region, name, value FROM tally

@@ -1,2 +1,0 @@
--- ?1 worker
-DELETE FROM waiting_lane WHERE worker = ?

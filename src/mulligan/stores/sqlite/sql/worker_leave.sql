@@ -1,2 +1,0 @@
--- ?1 id
-DELETE FROM worker WHERE id = ?

@@ -1,0 +1,100 @@
+"""How SQLite carries out the statements: which index each uses."""
+
+import re
+
+import pytest
+
+from tests.stores.sqlite.kit import explain
+
+IN_LANE = "lane USING PRIMARY KEY (queue=? AND scope=? AND lane_priority=?"
+TABLES = "job|lane|held|running|ended|attempt|permit|note"
+
+
+@pytest.mark.parametrize(
+    ("room", "name", "index"),
+    [
+        ("lanes", "heads", f"{IN_LANE})"),
+        ("lanes", "rows", "lane_priority=? AND (due,sequence)>(?,?) AND due<?)"),
+        ("lanes", "lease", "lane_priority=? AND (due,sequence)>(?,?) AND (due,sequence)<(?,?))"),
+        ("lanes", "take", "lane_priority=? AND (due,sequence)>(?,?) AND (due,sequence)<(?,?))"),
+        ("states", "leave_lane", "lane_priority=? AND due=? AND sequence=?)"),
+        ("limits", "next_held", "held_key"),
+        ("workers", "next_holder", "running_worker"),
+        ("operate", "expired", "lane_expires"),
+        ("operate", "expired", "held_expires"),
+        ("read", "ended_group", "ended_queue"),
+        ("operate", "prune", "ended_queue"),
+        ("enqueue", "unique_holder", "job_unique"),
+        (
+            "read",
+            "depth",
+            f"{IN_LANE} AND due<?)",
+        ),
+        (
+            "read",
+            "tail",
+            f"{IN_LANE} AND due<?)",
+        ),
+        ("read", "history", "attempt_job"),
+        ("commit", "trim_attempts", "attempt_job"),
+        ("limits", "permits_of", "permit_job"),
+        ("operate", "prune_notes", "note_until"),
+    ],
+)
+def test_a_query_uses_its_index_and_sorts_nothing(db, room, name, index):
+    plan = explain(db, room, name)
+    assert index in plan
+    assert not re.search(rf"SCAN ({TABLES})\b(?! USING)", plan), plan
+    assert "TEMP B-TREE" not in plan
+
+
+@pytest.mark.parametrize(("room", "name"), [("workers", "held_by"), ("workers", "held_rows")])
+def test_of_the_running_jobs_only_those_of_the_worker_are_looked_at(db, room, name):
+    assert "SEARCH running USING INDEX running_worker (worker=?)" in explain(db, room, name)
+
+
+@pytest.mark.parametrize(
+    ("room", "name"),
+    [
+        ("commit", "keep_attempt"),
+        ("commit", "done_if_held"),
+        ("commit", "rows"),
+        ("states", "leave_running"),
+        ("read", "get"),
+    ],
+)
+def test_jobs_are_found_by_key(db, room, name):
+    plan = explain(db, room, name)
+    assert re.search(r"SEARCH (job|running) USING I(NTEGER PRIMARY KEY|NDEX sqlite_auto)", plan)
+    assert not re.search(rf"SCAN ({TABLES})\b(?! USING)", plan), plan
+
+
+@pytest.mark.parametrize(
+    ("room", "name", "index"),
+    [
+        ("read", "lanes", "SCAN lane"),
+        ("read", "ended", "USING COVERING INDEX ended_queue"),
+        ("read", "delayed", "USING COVERING INDEX lane_delayed"),
+        ("read", "held", "USING COVERING INDEX held_key"),
+        ("read", "gathering", "USING COVERING INDEX held_key"),
+    ],
+)
+def test_counts_read_no_bodies(db, room, name, index):
+    plan = explain(db, room, name)
+    assert index in plan
+    assert " job " not in plan
+
+
+def test_the_health_of_a_region_is_read_from_its_recent_attempts_alone(db):
+    plan = explain(db, "facts", "attempts")
+    assert plan.endswith("PRIMARY KEY (queue=? AND region=? AND name=? AND slot>?)")
+
+
+@pytest.mark.parametrize(("room", "name"), [("read", "arrivals"), ("operate", "delete_arrivals")])
+def test_arrivals_are_found_by_their_job(db, room, name):
+    found = r"SEARCH arrival USING (COVERING )?INDEX sqlite_autoindex_arrival_1 \(job=\?\)"
+    assert re.search(found, explain(db, room, name))
+
+
+def test_notes_are_found_without_reading_the_others(db):
+    assert explain(db, "operate", "list_notes") == "SEARCH note USING PRIMARY KEY (key>?)"
