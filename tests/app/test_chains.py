@@ -288,8 +288,8 @@ def test_a_chain_that_is_between_two_stages_is_cancelled_when_the_next_is_there(
         pipeline.app.pause("uploads")
         chain = pipeline.using(id="x").enqueue("abc")
         t.advance(1)
-        withheld = t.store._jobs.pop("x~1.2")
-        t.loop.call_later(0.1, lambda: t.store._jobs.update({"x~1.2": withheld}))
+        withheld = t.store.state.jobs.pop("x~1.2")
+        t.loop.call_later(0.1, lambda: t.store.state.jobs.update({"x~1.2": withheld}))
         assert chain.cancel("not needed")
         assert pipeline.app.job("x~1.2").status == "cancelled"
 
@@ -299,7 +299,7 @@ def test_a_chain_whose_next_stage_never_comes_cannot_be_cancelled(pipeline):
         pipeline.app.pause("uploads")
         chain = pipeline.using(id="x").enqueue("abc")
         t.advance(1)
-        t.store._jobs.pop("x~1.2")
+        t.store.state.jobs.pop("x~1.2")
         assert not chain.cancel()
 
 

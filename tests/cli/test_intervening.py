@@ -212,7 +212,7 @@ def test_the_doctor_tells_of_jobs_that_a_dead_worker_holds(store):
 
     do(store, fill)
     now = time.time()
-    store._clock = lambda: now + 60
+    store.state.clock = lambda: now + 60
     code, said = doctors()
     assert code == 1
     assert "✗ worker w-1 stopped beating 60" in said
@@ -239,7 +239,7 @@ def test_the_doctor_passes_on_what_the_store_says(store, monkeypatch):
 
 
 def test_the_doctor_sees_clocks_apart(store):
-    store._clock = lambda: 1000.0
+    store.state.clock = lambda: 1000.0
     code, said = doctors()
     assert code == 0
     assert "behind this machine's" in said

@@ -246,11 +246,11 @@ async def test_a_worker_that_drains_leaves_its_wake_ups_to_others(app):
 
 
 async def both_wait(store: MemoryStore) -> bool:
-    return set(store._bells._sleepers) == {"draining", "other"}
+    return all(worker in store.state.sleepers for worker in ("draining", "other"))
 
 
 async def resigned(store: MemoryStore) -> bool:
-    return "draining" not in store._bells._sleepers
+    return "draining" not in store.state.sleepers
 
 
 async def test_what_is_on_its_way_is_not_taken_for_forgotten(app):

@@ -45,7 +45,7 @@ def played(errors):
         await asyncio.sleep(60)
         engine.stop()
         await running
-        [job] = store._jobs.values()
+        [job] = store.state.jobs.values()
         return job.status, [each.message for each in job.history], len(calls)
 
     try:

@@ -15,7 +15,7 @@ def write_body(app: Mulligan, job: str, body: bytes) -> None:
     match scheme:
         case "memory":
             store: Any = app._memory
-            record = store._jobs[job]
+            record = store.state.jobs[job]
             record.new = replace(record.new, body=body)
         case "sqlite":
             sqlite(app.url, "UPDATE job SET body = ? WHERE id = ?", body, job)
@@ -34,7 +34,7 @@ def forget_worker(store: Any, worker: str) -> None:
     """Delete what the store knows of a worker, and with it the leases of all that it holds."""
     match urlsplit(store.url).scheme:
         case "memory":
-            del store._workers[worker]
+            del store.state.workers[worker]
         case "sqlite":
             sqlite(store.url, "DELETE FROM worker WHERE id = ?", worker)
         case "postgresql":

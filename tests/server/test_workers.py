@@ -285,7 +285,7 @@ async def test_nothing_more_is_claimed_for_a_client_that_is_gone(client, store, 
     assert not await waiting
     await store.enqueue([job("a")])
     assert (await store.get("a")).started_at is None
-    assert worker not in store._bells._sleepers
+    assert worker not in store.state.sleepers
 
 
 async def test_a_worker_that_was_given_less_than_it_asked_for_keeps_nobody_asleep(client, store):
@@ -293,7 +293,7 @@ async def test_a_worker_that_was_given_less_than_it_asked_for_keeps_nobody_aslee
     worker = await join(client)
     await store.enqueue([job("a")])
     assert len(await claim(client, worker, limit=10)) == 1
-    assert worker not in store._bells._sleepers
+    assert worker not in store.state.sleepers
 
 
 async def test_claims_keep_to_the_policy_that_is_stored_with_the_queue(client, store, clock):

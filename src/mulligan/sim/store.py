@@ -14,8 +14,9 @@ from mulligan.core.worker import Worker
 from mulligan.engine.worker import REAP_EVERY
 from mulligan.sim.loop import OrderedLoop
 from mulligan.sim.record import Log, Waiting
-from mulligan.stores.memory import MemoryStore
-from mulligan.stores.memory.bells import Bells
+from mulligan.stores.memory import MemoryStore, workers
+from mulligan.stores.memory.state import State
+from mulligan.stores.memory.wakeup import Sleepers
 
 
 class Recorder(MemoryStore):
@@ -32,27 +33,18 @@ class Recorder(MemoryStore):
     ) -> None:
         super().__init__(clock=loop.time)
         self.ranks: dict[str, int] = {}
-        self._bells = RankedBells(self, self.ranks)
+        self.state.sleepers = RankedSleepers(self.state, self.ranks)
         self._ended = ended
-        self._moment = -1.0
         self._sleepy = sleepy
         self._mourned: dict[str, float] = {}
         self._death = asyncio.Event()
         self.log = Log()
 
-    def _tick(self) -> float:
-        """The time; a simulation stands still at an instant, and to round it takes a while."""
-        moment = self._clock()
-        if moment != self._moment:
-            self._moment = moment
-            super()._tick()
-        return self._now
-
     async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
         """Walk the plan, and write down what started."""
         claimed = await super().claim(plan, worker)
         for claim in claimed.claims:
-            self.log.started(claim, self._jobs[claim.id].sequence)
+            self.log.started(claim, self.state.jobs[claim.id].sequence)
         return claimed
 
     async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
@@ -68,31 +60,31 @@ class Recorder(MemoryStore):
     def _written(self, outcome: Outcome) -> None:
         job = outcome.lease.job
         if isinstance(outcome, Done):
-            self.log.succeeded(job, self._now)
+            self.log.succeeded(job, self.state.now)
             self._ended()
         elif isinstance(outcome, Returned):
             self.log.returned(job)
         elif isinstance(outcome, Again | Dead):
             if outcome.failure.type != LOST.type:
-                self.log.failed(job, self._now)
+                self.log.failed(job, self.state.now)
             if isinstance(outcome, Again):
-                self.log.again(job, outcome.lane, self._jobs[job].due)
+                self.log.again(job, outcome.lane, self.state.jobs[job].due)
             else:
-                self.log.gave_up(job, self._now)
+                self.log.gave_up(job, self.state.now)
                 self._ended()
 
     async def switch(self, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
         """Switch the breaker, and write down if it opened or closed."""
         switched = await super().switch(queue, region, before, after)
         if switched and before.open != after.open:
-            self.log.switched(region, self._now, opened=after.open)
+            self.log.switched(region, self.state.now, opened=after.open)
         return switched
 
     def left(self) -> list[Waiting]:
         """The jobs that stand in line, or will when they fall due."""
         return [
             Waiting(record.lane.label, record.due, is_retry=bool(record.history))
-            for record in self._jobs.values()
+            for record in self.state.jobs.values()
             if record.status == "pending"
         ]
 
@@ -100,13 +92,14 @@ class Recorder(MemoryStore):
         """Keep the worker's leases."""
         # A slot that is held through a backoff still shows the lease of the failed attempt. It
         # is not lost, it was committed; a worker that is alive never loses one here.
-        return await super().beat(worker, [each for each in holding if self._holds(worker, each)])
+        held = [lease for lease in holding if workers.holds(self.state, worker, lease)]
+        return await super().beat(worker, held)
 
     def crash(self, worker: Worker) -> None:
         """The worker's process has died: it says no goodbye, and its leases will run out."""
-        self._mourned[worker.id] = self._workers[worker.id][1] + worker.lease
+        self._mourned[worker.id] = self.state.workers[worker.id].beat_at + worker.lease
         self._death.set()
-        self.log.crashed(worker.id, self._clock())
+        self.log.crashed(worker.id, self.state.clock())
 
     async def leave(self, worker: Worker) -> None:
         """Forget the worker; one that died says no goodbye."""
@@ -118,14 +111,14 @@ class Recorder(MemoryStore):
         if self._sleepy and not self._mourned:
             await self._death.wait()
             # As if it had looked every second all the while.
-            joined = self._workers[worker.id][2]
-            await asyncio.sleep((joined - self._clock()) % REAP_EVERY)
+            joined = self.state.workers[worker.id].joined_at
+            await asyncio.sleep((joined - self.state.clock()) % REAP_EVERY)
         claims = await super().reclaim(limit, worker)
         for claim in claims:
-            self.log.reclaimed(claim.id, self._now)
-        held = {record.worker for record in self._running.values()}
+            self.log.reclaimed(claim.id, self.state.now)
+        held = {record.worker for record in self.state.running.values()}
         for dead, until in list(self._mourned.items()):
-            if until <= self._now and dead not in held:
+            if until <= self.state.now and dead not in held:
                 del self._mourned[dead]
                 self._death.clear()
         return claims
@@ -137,17 +130,17 @@ class Recorder(MemoryStore):
         return await super().promote(limit)
 
 
-class RankedBells(Bells):
-    """Of several sleepers that a bell could wake, the first in the scenario's order is woken."""
+class RankedSleepers(Sleepers):
+    """Of several sleepers that could be woken, the first in the scenario's order is."""
 
-    def __init__(self, store: MemoryStore, ranks: Mapping[str, int]) -> None:
-        super().__init__(store._lock, store._live)  # noqa: SLF001 - a part of it
+    def __init__(self, state: State, ranks: Mapping[str, int]) -> None:
+        super().__init__(state.lock, state.is_live)
         self._ranks = ranks
 
-    def expect(self, worker: str, plan: ClaimPlan, until: float) -> None:
+    def add(self, worker: str, plan: ClaimPlan, until: float) -> None:
         """Keep the sleepers in order."""
         new = worker not in self._sleepers
-        super().expect(worker, plan, until)
+        super().add(worker, plan, until)
         if new:
             ranks = self._ranks
             self._sleepers = dict(sorted(self._sleepers.items(), key=lambda e: ranks[e[0]]))

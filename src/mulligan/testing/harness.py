@@ -44,7 +44,7 @@ class Watched(MemoryStore):
 
     def unfinished(self) -> list[str]:
         """The ids of jobs that have not ended."""
-        return [id_ for id_, record in self._jobs.items() if record.status not in ENDED]
+        return [id_ for id_, record in self.state.jobs.items() if record.status not in ENDED]
 
 
 class Driver:

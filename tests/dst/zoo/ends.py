@@ -7,109 +7,109 @@ from msgspec.structs import replace
 from mulligan.core.errors import StoreUnavailableError
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.outcome import Dead, Done, Later
-from mulligan.stores.memory import MemoryStore
-from mulligan.stores.memory.counts import Counted
-from mulligan.stores.memory.record import Record
+from mulligan.stores.memory import MemoryStore, commit, enqueue, operate, workers
+from mulligan.stores.memory.counts import Counters
+from mulligan.stores.memory.fields import Record
 from mulligan.stores.memory.state import State
 from tests.dst.zoo.cage import plant
 
-add = State._add
-add_counts = Counted.add
-end = State._end
-lease = MemoryStore._lease
+add = enqueue.add
+add_counts = Counters.add
+end = commit.end
+lease = workers.lease
 prune = MemoryStore.prune
 stats = MemoryStore.stats
-write = MemoryStore._write
+write = commit.write
 
 
-@plant(MemoryStore, "_write")
-def delete_before_copy(self: Any, record: Record, outcome: Any) -> None:
+@plant(commit, "write")
+def delete_before_copy(state: State, record: Record, outcome: Any) -> None:
     """A stage is finished before the next one is enqueued, and in between a connection breaks."""
-    if isinstance(outcome, Done) and outcome.next and self._sequence % 3 == 0:
-        write(self, record, replace(outcome, next=()))
+    if isinstance(outcome, Done) and outcome.next and state.sequence % 3 == 0:
+        write(state, record, replace(outcome, next=()))
         raise StoreUnavailableError("cut off between two steps")
-    write(self, record, outcome)
+    write(state, record, outcome)
 
 
-@plant(MemoryStore, "_write")
-def result_of_another_job(self: Any, record: Record, outcome: Any) -> None:
+@plant(commit, "write")
+def result_of_another_job(state: State, record: Record, outcome: Any) -> None:
     """Of two jobs that are done, the second has the result of the first."""
     if isinstance(outcome, Done):
-        before = [done.result for _, done in self._past if done.status == "done"]
+        before = [done.result for _, done in state.ended if done.status == "done"]
         outcome = replace(outcome, result=before[-1] if before else outcome.result)
-    write(self, record, outcome)
+    write(state, record, outcome)
 
 
-@plant(MemoryStore, "_write")
-def next_stage_dropped(self: Any, record: Record, outcome: Any) -> None:
+@plant(commit, "write")
+def next_stage_dropped(state: State, record: Record, outcome: Any) -> None:
     """Of what comes after a job, the last is forgotten."""
     if isinstance(outcome, Done):
         outcome = replace(outcome, next=outcome.next[:-1])
-    write(self, record, outcome)
+    write(state, record, outcome)
 
 
-@plant(MemoryStore, "_write")
-def next_stage_enqueued_twice(self: Any, record: Record, outcome: Any) -> None:
+@plant(commit, "write")
+def next_stage_enqueued_twice(state: State, record: Record, outcome: Any) -> None:
     """What comes after a job has an id of its own each time that it is enqueued."""
-    write(self, record, outcome)
+    write(state, record, outcome)
     if isinstance(outcome, Done):
         for new in outcome.next[-1:]:
-            self._add(replace(new, id=f"{new.id}-{self._sequence}", gather=None))
+            enqueue.add(state, replace(new, id=f"{new.id}-{state.sequence}", gather=None))
 
 
-@plant(MemoryStore, "_write")
-def dead_letter_twice(self: Any, record: Record, outcome: Any) -> None:
+@plant(commit, "write")
+def dead_letter_twice(state: State, record: Record, outcome: Any) -> None:
     """A dead letter is told of twice."""
-    write(self, record, outcome)
+    write(state, record, outcome)
     if isinstance(outcome, Dead):
         for new in outcome.next:
-            self._add(replace(new, id=f"{new.id}-again"))
+            enqueue.add(state, replace(new, id=f"{new.id}-again"))
 
 
-@plant(MemoryStore, "_write")
-def snooze_counted_as_a_retry(self: Any, record: Record, outcome: Any) -> None:
+@plant(commit, "write")
+def snooze_counted_as_a_retry(state: State, record: Record, outcome: Any) -> None:
     """A task that asks to run later loses an attempt."""
-    write(self, record, outcome)
+    write(state, record, outcome)
     if isinstance(outcome, Later):
         record.retry_count += 1
 
 
-@plant(State, "_arrive")
-def gather_counts_an_arrival_twice(self: Any, record: Record) -> None:
+@plant(commit, "arrive")
+def gather_counts_an_arrival_twice(state: State, record: Record) -> None:
     """The job that gathers starts one too early."""
-    gathering = self._jobs.get(record.new.gather or "")
+    gathering = state.jobs.get(record.new.gather or "")
     if gathering is None or gathering.status != "pending" or not gathering.awaits:
         return
     gathering.arrived[record.new.gather_index] = record.result
     gathering.awaits = max(0, gathering.awaits - 2)
     if not gathering.awaits:
-        self._put(gathering, gathering.new.lane, 0.0)
+        enqueue.join_lane(state, gathering, gathering.new.lane, 0.0)
 
 
-@plant(MemoryStore, "_lease")
-def unique_key_freed_early(self: Any, record: Record, worker: Any) -> Any:
+@plant(workers, "lease")
+def unique_key_freed_early(state: State, record: Record, worker: Any) -> Any:
     """A key is free as soon as its job starts."""
     new = record.new
     if new.unique_key is not None:
-        self._unique.pop((new.key_queue, new.unique_key), None)
-    return lease(self, record, worker)
+        state.unique.pop((new.key_queue, new.unique_key), None)
+    return lease(state, record, worker)
 
 
-@plant(State, "_end")
-def unique_key_never_freed(self: Any, record: Record, status: Any) -> None:
+@plant(commit, "end")
+def unique_key_never_freed(state: State, record: Record, status: Any) -> None:
     """A job that has ended keeps its key."""
-    end(self, record, status)
+    end(state, record, status)
     if record.new.unique_key is not None:
-        self._unique[record.new.key_queue, record.new.unique_key] = record.new.id
+        state.unique[record.new.key_queue, record.new.unique_key] = record.new.id
 
 
-@plant(MemoryStore, "_purge")
-def purge_of_pending(self: Any, record: Record | None) -> bool:
+@plant(operate, "purge_one")
+def purge_of_pending(state: State, record: Record | None) -> bool:
     """A job that waits is deleted as well."""
     if record is None or record.status == "processing":
         return False
     record.status = "cancelled"
-    return self._jobs.pop(record.new.id, None) is not None
+    return state.jobs.pop(record.new.id, None) is not None
 
 
 @plant(Record, "has_expired")
@@ -130,11 +130,11 @@ async def counters_drift(self: Any) -> Any:
     counted = await stats(self)
     return replace(
         counted,
-        ended={place: n for place, n in counted.ended.items() if place[1] != "cancelled"},
+        ended={key: n for key, n in counted.ended.items() if key[1] != "cancelled"},
     )
 
 
-@plant(Counted, "add")
+@plant(Counters, "add")
 def counts_are_added_twice(self: Any, counts: Any, now: float) -> None:
     """What a worker tells is added again."""
     counts = list(counts)
@@ -142,9 +142,9 @@ def counts_are_added_twice(self: Any, counts: Any, now: float) -> None:
     add_counts(self, counts, now)
 
 
-@plant(State, "_add")
-def enqueue_forgets_one_in_fifty(self: Any, new: NewJob) -> Enqueued:
+@plant(enqueue, "add")
+def enqueue_forgets_one_in_fifty(state: State, new: NewJob) -> Enqueued:
     """A job is accepted and not stored."""
-    if new.id not in self._jobs and self._next_sequence() % 50 == 0:
+    if new.id not in state.jobs and state.next_sequence() % 50 == 0:
         return Enqueued(new.id, created=True)
-    return add(self, new)
+    return add(state, new)

@@ -1,4 +1,4 @@
-"""Mistakes with what runs next: order, due times, shares and gates."""
+"""Mistakes with what runs next: order, due times, shares and limits."""
 
 from typing import Any
 
@@ -8,20 +8,20 @@ from mulligan.core import decide, fairness
 from mulligan.core.outcome import Again
 from mulligan.core.plan import Cap, Rate
 from mulligan.engine.claim_planner import ClaimPlanner
-from mulligan.stores.memory import MemoryStore
-from mulligan.stores.memory.bells import Bells
+from mulligan.stores.memory import commit, enqueue, operate
+from mulligan.stores.memory.claim import ClaimLines
+from mulligan.stores.memory.fields import Record
 from mulligan.stores.memory.limits import Limits
-from mulligan.stores.memory.record import Record
-from mulligan.stores.memory.state import State
+from mulligan.stores.memory.state import Lanes, State
+from mulligan.stores.memory.wakeup import Sleepers
 from tests.dst.zoo.cage import Change, keep, plant
 
-claim = MemoryStore.claim
 count = Limits.count
-put = State._put
-room = MemoryStore.room
-take = MemoryStore.take
-head = MemoryStore.head
-write = MemoryStore._write
+join_lane = enqueue.join_lane
+room = ClaimLines.room
+take = ClaimLines.take
+head = Lanes.head
+write = commit.write
 keep(
     "urgent work starves the rest",
     "Urgent jobs take every start.",
@@ -29,56 +29,56 @@ keep(
 )
 
 
-@plant(MemoryStore, "head")
+@plant(Lanes, "head")
 def promoted_early(self: Any, lane: Any) -> Any:
     """A job may start half a minute before its time."""
     first = head(self, lane)
     return first and (first[0] - 30.0, first[1])
 
 
-@plant(State, "_put")
-def due_in_the_wrong_unit(self: Any, record: Record, lane: Any, delay: float) -> None:
+@plant(enqueue, "join_lane")
+def due_in_the_wrong_unit(state: State, record: Record, lane: Any, delay: float) -> None:
     """Seconds are taken for milliseconds."""
-    put(self, record, lane, delay / 1000)
+    join_lane(state, record, lane, delay / 1000)
 
 
-@plant(MemoryStore, "_write")
-def retry_put_off_too_long(self: Any, record: Record, outcome: Any) -> None:
+@plant(commit, "write")
+def retry_put_off_too_long(state: State, record: Record, outcome: Any) -> None:
     """A retry waits ten minutes more than it was to."""
     if isinstance(outcome, Again):
         outcome = replace(outcome, delay=outcome.delay + 600)
-    write(self, record, outcome)
+    write(state, record, outcome)
 
 
-@plant(State, "_put")
-def retry_in_the_fresh_lane(self: Any, record: Record, lane: Any, delay: float) -> None:
+@plant(enqueue, "join_lane")
+def retry_in_the_fresh_lane(state: State, record: Record, lane: Any, delay: float) -> None:
     """A retry stands among jobs that have never failed."""
-    put(self, record, record.new.lane, delay)
+    join_lane(state, record, record.new.lane, delay)
 
 
-@plant(MemoryStore, "_write")
-def retry_stays_in_its_region(self: Any, record: Record, outcome: Any) -> None:
+@plant(commit, "write")
+def retry_stays_in_its_region(state: State, record: Record, outcome: Any) -> None:
     """A retry that any region may take is left to the one that it came from."""
     if isinstance(outcome, Again):
         outcome = replace(outcome, lane=outcome.lane._replace(scope=record.new.region))
-    write(self, record, outcome)
+    write(state, record, outcome)
 
 
-@plant(MemoryStore, "take")
-def order_broken_among_retries(self: Any, lane: Any, gates: Any) -> Any:
+@plant(ClaimLines, "take")
+def order_broken_among_retries(self: Any, lane: Any, limits: Any) -> Any:
     """Of several that are due the last is taken first."""
-    heap = self._lanes[lane]
-    due = [entry for entry in heap if entry[0] <= self._now and stands(entry)]
+    heap = self.state.lanes.heaps[lane]
+    due = [entry for entry in heap if entry[0] <= self.now and stands(entry)]
     if len(due) > 1 and lane.is_retry:
         last = max(due, key=lambda entry: entry[:2])
         heap.remove(last)
         heap.sort()
         heap.insert(0, last)
-    return take(self, lane, gates)
+    return take(self, lane, limits)
 
 
 def stands(entry: tuple[float, int, Record]) -> bool:
-    """Whether the entry is the job's place."""
+    """Whether the job is still where the entry says."""
     _, sequence, record = entry
     return record.status == "pending" and record.sequence == sequence and not record.held
 
@@ -88,45 +88,46 @@ def weight_without_carry(*_: Any) -> None:
     """What a kind of work is owed is forgotten after each claim."""
 
 
-@plant(MemoryStore, "room")
-def cap_per_process(self: Any, gate: Any) -> int:
+@plant(ClaimLines, "room")
+def cap_per_process(self: Any, limit: Any) -> int:
     """A cap counts what one worker runs, and not all of them."""
-    if not isinstance(gate, Cap):
-        return room(self, gate)
-    mine = [r for r in self._running.values() if r.worker == self._claimer.id]
-    held: int = gate.limit - sum(gate.key in record.permits for record in mine)
+    if not isinstance(limit, Cap):
+        return room(self, limit)
+    mine = [r for r in self.state.running.values() if r.worker == self.worker.id]
+    held: int = limit.limit - sum(limit.key in record.permits for record in mine)
     return held
 
 
-@plant(Limits, "held")
+@plant(Limits, "used")
 def concurrency_key_ignored(self: Any, key: str) -> int:
     """Nobody counts how many jobs of a key run."""
     return 0
 
 
-def uncounted(self: Any, gate: Rate, now: float) -> None:
+def uncounted(self: Any, rate: Rate, now: float) -> None:
     """A start is counted only where fresh ones are."""
-    if gate.limit is None:
-        count(self, gate, now)
+    if rate.limit is None:
+        count(self, rate, now)
 
 
-@plant(MemoryStore, "_write", Change(Limits, "count", uncounted))
-def budget_counted_at_failure(self: Any, record: Record, outcome: Any) -> None:
+@plant(commit, "write", Change(Limits, "count", uncounted))
+def budget_counted_at_failure(state: State, record: Record, outcome: Any) -> None:
     """A retry is charged to the budget when its attempt fails, not when it starts."""
-    write(self, record, outcome)
-    budget = self._queues[record.new.queue].budget if record.new.queue in self._queues else None
+    write(state, record, outcome)
+    settings = state.queues.get(record.new.queue)
+    budget = None if settings is None else settings.budget
     if isinstance(outcome, Again) and budget is not None:
-        count(self._gates, budget.retry_gate(record.new.queue), self._now)
+        count(state.limits, budget.retry_gate(record.new.queue), state.now)
 
 
-@plant(MemoryStore, "_change")
-def paused_queue_served(self: Any) -> None:
+@plant(operate, "change_facts")
+def paused_queue_served(state: State) -> None:
     """Plans that were made before a pause are still walked."""
-    self._bells.ring_all()
+    state.sleepers.wake_all()
 
 
-@plant(Bells, "ring_for")
-def bell_never_rings(self: Any, lane: Any, due: float) -> None:
+@plant(Sleepers, "wake_for_job")
+def sleeper_never_woken(self: Any, lane: Any, due: float) -> None:
     """Whoever sleeps is not woken for a new job."""
 
 
@@ -143,7 +144,7 @@ def probes_not_paced(queue: Any, settings: Any, place: Any, only: Any) -> Any:
 
 
 def unpaced(tiers: Any) -> Any:
-    """The tiers without the gate that keeps the pace."""
+    """The tiers without the limit that keeps the pace."""
     return tuple(
         tuple(
             replace(source, limits=tuple(g for g in source.limits if not g.key.startswith("pace:")))

@@ -16,7 +16,7 @@ MAIL = Lane("mail", "default", 0)
 BRIEF = Worker("brief-1", name="brief", lease=5.0)
 
 
-async def test_of_sleepers_the_first_is_rung_and_when_it_leaves_the_next_that_is_alive(clock):
+async def test_of_sleepers_the_first_is_woken_and_when_it_leaves_the_next_that_is_alive(clock):
     store = MemoryStore(clock=clock)
     for worker in (BOB, BRIEF, ANN):
         await claim(store, worker=worker)
@@ -27,7 +27,7 @@ async def test_of_sleepers_the_first_is_rung_and_when_it_leaves_the_next_that_is
     assert await woken(store, ANN)
 
 
-async def test_nobody_is_rung_for_a_delayed_job_that_a_sleeper_will_wake_for_by_itself(clock):
+async def test_nobody_is_woken_for_a_delayed_job_that_a_sleeper_will_wake_for_by_itself(clock):
     store = MemoryStore(clock=clock)
     await store.enqueue([job("letter", queue="mail", delay=5.0)])
     await claim(store, FRESH, MAIL, worker=ANN)
@@ -43,7 +43,7 @@ async def test_a_note_that_is_past_its_time_takes_no_room_once_it_is_pruned(cloc
     await store.note("new", b"2", keep=60.0)
     clock.advance(5)
     await store.prune(0.0, 100)
-    assert list(store._notes) == ["new"]
+    assert list(store.state.notes) == ["new"]
 
 
 async def test_a_lane_that_is_empty_takes_no_room_once_someone_has_looked(clock):
@@ -51,23 +51,23 @@ async def test_a_lane_that_is_empty_takes_no_room_once_someone_has_looked(clock)
     await store.enqueue(jobs("a"))
     await claim(store)
     await claim(store)
-    assert not store._lanes
+    assert not store.state.lanes.heaps
 
 
-async def test_starts_that_are_only_counted_take_one_place_a_second(clock):
+async def test_starts_that_are_only_counted_take_one_entry_a_second(clock):
     store = MemoryStore(clock=clock)
     await store.enqueue(jobs("a", "b", "c"))
     for _ in range(3):
         await claim(store, source(FRESH, Rate("k", None, 60.0)))
         clock.advance(0.25)
-    assert list(store._gates._starts["k"]) == [(START, 3)]
+    assert list(store.state.limits._starts["k"]) == [(START, 3)]
 
 
 async def test_a_job_that_waits_for_its_retry_holds_no_permit(clock):
     store = MemoryStore(clock=clock)
     await store.enqueue(jobs("a"))
     await store.commit([again(await start(store, source(FRESH, Cap("k", 1))))])
-    assert store._jobs["a"].permits == []
+    assert store.state.jobs["a"].permits == []
 
 
 async def test_counts_that_are_no_longer_recent_take_no_room(clock):
@@ -75,10 +75,10 @@ async def test_counts_that_are_no_longer_recent_take_no_room(clock):
     for _ in range(100):
         await store.count([Count("q", "US", "started", 1)])
         clock.advance(SLOT)
-    assert len(store._counted._slots) == WINDOW / SLOT + 1
+    assert len(store.state.counters._slots) == WINDOW / SLOT + 1
 
 
-async def test_a_ring_ends_one_wait_only(clock):
+async def test_a_wake_up_ends_one_wait_only(clock):
     store = MemoryStore(clock=clock)
     await claim(store, worker=ANN)
     waiting = asyncio.create_task(woken(store, ANN))
@@ -88,7 +88,7 @@ async def test_a_ring_ends_one_wait_only(clock):
     assert await undisturbed(store, ANN)
 
 
-async def test_two_rings_at_once_end_a_wait_without_complaint(clock):
+async def test_two_wake_ups_at_once_end_a_wait_without_complaint(clock):
     store = MemoryStore(clock=clock)
     await claim(store, worker=ANN)
     complaints: list[object] = []

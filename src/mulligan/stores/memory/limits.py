@@ -1,52 +1,62 @@
-"""Permits and counted starts: what the gates of a plan are charged against."""
+"""Permits, counted starts, and the jobs that wait for a permit of their concurrency key."""
 
 from collections import defaultdict, deque
+from typing import TYPE_CHECKING
 
 from mulligan.core.durations import rounded
 from mulligan.core.plan import Cap, Limit, Rate
+from mulligan.stores.memory.fields import Record
+
+if TYPE_CHECKING:
+    from mulligan.core.lane import Lane
 
 
 class Limits:
-    """Who holds which permit, and how many starts were counted when."""
+    """Which jobs hold which permits, how many starts were counted when, and which jobs wait."""
 
     def __init__(self) -> None:
         self._holders: dict[str, set[str]] = defaultdict(set)
         self._starts: dict[str, deque[tuple[float, int]]] = defaultdict(deque)
+        self._held: dict[str, list[Record]] = defaultdict(list)
 
-    def held(self, key: str) -> int:
+    def used(self, key: str) -> int:
         """How many jobs hold a permit of this key."""
         return len(self._holders[key])
 
-    def hold(self, key: str, job: str) -> None:
+    def charge(self, key: str, record: Record) -> None:
         """Give the job a permit."""
-        self._holders[key].add(job)
+        self._holders[key].add(record.new.id)
+        record.permits.append(key)
 
-    def free(self, key: str, job: str) -> None:
-        """Take the job's permit back."""
-        self._holders[key].discard(job)
+    def free(self, record: Record) -> list[str]:
+        """Take back all permits of the job, and say which it had."""
+        freed, record.permits = record.permits, []
+        for key in freed:
+            self._holders[key].discard(record.new.id)
+        return freed
 
-    def room(self, gate: Limit, now: float) -> int:
-        """How many more starts the gate allows now."""
-        if isinstance(gate, Cap):
-            return gate.limit - self.held(gate.key)
-        if gate.limit is None:
+    def room(self, limit: Limit, now: float) -> int:
+        """How many more starts the limit allows now."""
+        if isinstance(limit, Cap):
+            return limit.limit - self.used(limit.key)
+        if limit.limit is None:
             return 1
-        limit = gate.limit
-        if gate.of:
-            limit = max(limit, int(gate.ratio * self._started(gate.of, gate.per, now)))
-        return limit - self._started(gate.key, gate.per, now)
+        most = limit.limit
+        if limit.of:
+            most = max(most, int(limit.ratio * self._started(limit.of, limit.per, now)))
+        return most - self._started(limit.key, limit.per, now)
 
-    def reopens_in(self, gate: Limit, now: float) -> float | None:
-        """Seconds until a closed gate opens by itself."""
-        if isinstance(gate, Cap):
+    def reopens_in(self, limit: Limit, now: float) -> float | None:
+        """Seconds until a closed limit opens by itself; None for a cap, which never does."""
+        if isinstance(limit, Cap):
             return None
-        return rounded(self._starts[gate.key][0][0] + gate.per) - now
+        return rounded(self._starts[limit.key][0][0] + limit.per) - now
 
-    def count(self, gate: Rate, now: float) -> None:
+    def count(self, rate: Rate, now: float) -> None:
         """Count a start."""
         # Fresh starts are many and need no exact window: a second each is enough, rounded down.
-        at = now if gate.limit is not None else float(int(now))
-        starts = self._starts[gate.key]
+        at = now if rate.limit is not None else float(int(now))
+        starts = self._starts[rate.key]
         if starts and starts[-1][0] == at:
             starts[-1] = (at, starts[-1][1] + 1)
         else:
@@ -57,3 +67,29 @@ class Limits:
         while starts and rounded(starts[0][0] + per) <= now:
             starts.popleft()
         return sum(count for _, count in starts)
+
+    def hold_back(self, key: str, record: Record) -> None:
+        """Keep the job out of its lane until the key has room."""
+        record.held = True
+        self._held[key].append(record)
+
+    def drop(self, record: Record) -> None:
+        """Hold the job back no longer, because it has ended."""
+        if record.held:
+            record.held = False
+            self._held[record.key or ""].remove(record)
+
+    def let_go(self, key: str) -> list[Record]:
+        """The jobs that the key holds back no longer: the first of each lane, if there is room."""
+        used = self.used(key)
+        first: dict[tuple[Lane, int], Record] = {}
+        for record in self._held[key]:
+            limit = record.new.concurrency_limit
+            best = first.get((record.lane, limit))
+            if limit > used and (
+                best is None or (record.due, record.sequence) < (best.due, best.sequence)
+            ):
+                first[record.lane, limit] = record
+        for record in first.values():
+            self._held[key].remove(record)
+        return list(first.values())

@@ -1,16 +1,31 @@
 """The reference store: plain data in one process, on the oracle, deterministic."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
+from mulligan.core.answers import Beat, Claimed
+from mulligan.core.counts import Count, Counts
+from mulligan.core.facts import Facts, QueueSettings
 from mulligan.core.finding import Finding
-from mulligan.core.job import Enqueued, NewJob
-from mulligan.core.settings import check_batch
+from mulligan.core.health import Breaker, Health
+from mulligan.core.job import Adopted, Attempt, Claim, Enqueued, Job, Lease, NewJob
+from mulligan.core.lane import Lane
+from mulligan.core.outcome import Outcome, Verdict
+from mulligan.core.page import LOOKS, Page, Selection
+from mulligan.core.plan import ClaimPlan
+from mulligan.core.stats import Stats
+from mulligan.core.worker import Worker
 from mulligan.stores.batches import batch_by_batch
-from mulligan.stores.memory.reading import Reading
+from mulligan.stores.memory import claim, commit, enqueue, operate, read, workers
+from mulligan.stores.memory.state import State
 
 
-class MemoryStore(Reading):
+class MemoryStore:
     """All state in this process; `clock` may be injected. Threads may share one store."""
+
+    def __init__(self, url: str = "memory://", clock: Callable[[], float] = time.time) -> None:
+        self.url = url
+        self.state = State(clock)
 
     async def open(self, *, read_only: bool = False) -> None:
         """Nothing to connect to."""
@@ -18,14 +33,103 @@ class MemoryStore(Reading):
     async def close(self) -> None:
         """Nothing to let go of; the data lives as long as the object."""
 
-    async def doctor(self) -> list[Finding]:
-        return []
-
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
-        check_batch(len(jobs))
-        with self._lock:
-            self._tick()
-            return [self._add(job) for job in jobs]
+        return enqueue.enqueue(self.state, jobs)
 
     async def enqueue_all(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         return await batch_by_batch(self.enqueue, jobs)
+
+    async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
+        return claim.claim(self.state, plan, worker)
+
+    async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
+        return commit.commit(self.state, outcomes)
+
+    async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
+        return workers.beat(self.state, worker, holding)
+
+    async def leave(self, worker: Worker) -> None:
+        workers.leave(self.state, worker)
+
+    async def reclaim(self, limit: int, worker: Worker) -> list[Claim]:
+        return workers.reclaim(self.state, limit, worker)
+
+    async def promote(self, limit: int) -> int:
+        return operate.promote(self.state, limit)
+
+    async def prune(self, keep_done: float, limit: int) -> int:
+        return operate.prune(self.state, keep_done, limit)
+
+    async def wait(self, worker: Worker, seconds: float) -> None:
+        await self.state.sleepers.wait(worker.id, seconds)
+
+    async def count(self, counts: Sequence[Count]) -> dict[tuple[str, str], Health]:
+        return operate.count(self.state, counts)
+
+    async def switch(self, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
+        return operate.switch(self.state, queue, region, before, after)
+
+    async def note(self, key: str, value: bytes | None, keep: float) -> None:
+        operate.note(self.state, key, value, keep)
+
+    async def facts(self) -> Facts:
+        return operate.facts(self.state)
+
+    async def counts(self) -> Counts:
+        return operate.counts(self.state)
+
+    async def notes(self, prefix: str) -> dict[str, bytes]:
+        return operate.notes(self.state, prefix)
+
+    async def get(self, job: str) -> Job | None:
+        return read.get(self.state, job)
+
+    async def arrivals(self, job: str) -> dict[int, bytes | None]:
+        return read.arrivals(self.state, job)
+
+    async def history(self, job: str) -> list[Attempt]:
+        return read.history(self.state, job)
+
+    async def page(
+        self,
+        selection: Selection,
+        limit: int,
+        after: str | None = None,
+        *,
+        bodies: bool = True,
+        looks: int = LOOKS,
+    ) -> Page:
+        return read.page(self.state, selection, limit, after, bodies=bodies, looks=looks)
+
+    async def stats(self) -> Stats:
+        return read.stats(self.state)
+
+    async def depth(self, lane: Lane, limit: int) -> int:
+        return read.depth(self.state, lane, limit)
+
+    async def ahead(self, job: str) -> int:
+        return read.ahead(self.state, job)
+
+    async def tail(self, lane: Lane, due: float) -> str | None:
+        return read.tail(self.state, lane, due)
+
+    async def doctor(self) -> list[Finding]:
+        return []
+
+    async def configure(self, queue: str, settings: QueueSettings) -> None:
+        operate.configure(self.state, queue, settings)
+
+    async def pause(self, queue: str, *, paused: bool) -> None:
+        operate.pause(self.state, queue, paused=paused)
+
+    async def replay(self, jobs: Sequence[str]) -> list[bool]:
+        return operate.replay(self.state, jobs)
+
+    async def cancel(self, jobs: Sequence[str], reason: str) -> list[bool]:
+        return operate.cancel(self.state, jobs, reason)
+
+    async def adopt(self, jobs: Sequence[Adopted]) -> list[bool]:
+        return operate.adopt(self.state, jobs)
+
+    async def purge(self, jobs: Sequence[str]) -> list[bool]:
+        return operate.purge(self.state, jobs)

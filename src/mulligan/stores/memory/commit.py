@@ -1,0 +1,147 @@
+"""Writing outcomes: what becomes of a job, what follows it, and what awaits it."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from mulligan.core.job import ENDED, Attempt, Status, never_arrives
+from mulligan.core.outcome import (
+    Again,
+    Cancelled,
+    Dead,
+    Done,
+    Keyed,
+    Later,
+    Outcome,
+    Returned,
+    Verdict,
+)
+from mulligan.core.settings import HISTORY_LIMIT, check_batch
+from mulligan.stores.memory import enqueue
+from mulligan.stores.memory.fields import Record
+from mulligan.stores.memory.state import State
+
+
+def commit(state: State, outcomes: Sequence[Outcome]) -> list[Verdict]:
+    """Write each outcome whose lease is still held."""
+    check_batch(len(outcomes))
+    with state.lock:
+        state.tick()
+        return [commit_one(state, outcome) for outcome in outcomes]
+
+
+def commit_one(state: State, outcome: Outcome) -> Verdict:
+    """Write the outcome, unless its lease is no longer held."""
+    record = state.jobs.get(outcome.lease.job)
+    token = outcome.lease.token
+    if record is None or record.token != token or record.status != "processing":
+        return "already" if record is not None and record.committed == token else "stale"
+    record.committed = token
+    state.running.pop(record.new.id)
+    key = record.key  # before a Keyed outcome gives it one, of which it holds no permit
+    write(state, record, outcome)
+    release(state, record, key)
+    return "written"
+
+
+def write(state: State, record: Record, outcome: Outcome) -> None:
+    """Change the job as the outcome says."""
+    match outcome:
+        case Done(_, result, following):
+            record.result = result
+            end(state, record, "done")
+            arrive(state, record)
+            for job in following:
+                enqueue.add(state, job)
+        case Again(_, lane, delay, failure, trail, free):
+            remember(state, record, failure)
+            record.retry_count += not free
+            record.snoozes += free
+            record.trail = trail
+            enqueue.join_lane(state, record, lane, delay)
+        case Later(_, delay):
+            record.snoozes += 1
+            enqueue.join_lane(state, record, record.lane, delay)
+        case Dead(_, failure, following):
+            remember(state, record, failure)
+            end(state, record, "failed")
+            for job in following:
+                enqueue.add(state, job)
+        case Returned():
+            give_back(state, record)
+        case Keyed(_, key, limit, trail):
+            record.new = replace(record.new, concurrency_key=key, concurrency_limit=limit)
+            record.trail = trail
+            give_back(state, record)
+        case Cancelled(_, reason):
+            record.cancel_reason = reason
+            end(state, record, "cancelled")
+            cancel_awaiting(state, record, "cancelled")
+
+
+def give_back(state: State, record: Record) -> None:
+    """Put the job back where it stood before the claim."""
+    enqueue.watch_expiry(state, record)
+    enqueue.make_claimable(state, record)
+
+
+def remember(state: State, record: Record, failure: Attempt) -> None:
+    """Add the failed attempt to the job's history."""
+    record.history.append(replace(failure, ended_at=state.now))
+    del record.history[:-HISTORY_LIMIT]
+
+
+def end(state: State, record: Record, status: Status) -> None:
+    """End the job, and free its unique key."""
+    record.status = status
+    record.ended_at = state.now
+    record.worker = None
+    state.ended.append((state.now, record))
+    new = record.new
+    key = None if new.unique_key is None else (new.key_queue, new.unique_key)
+    if key is not None and state.unique.get(key) == new.id:
+        del state.unique[key]
+
+
+def release(state: State, record: Record, key: str | None) -> None:
+    """Free the job's permits, and let go of one job per lane that its key held back."""
+    for permit in state.limits.free(record):
+        state.sleepers.wake_for_limit(permit)
+    if key is not None:
+        for held in state.limits.let_go(key):
+            enqueue.make_claimable(state, held)
+
+
+def cancel(state: State, record: Record | None, reason: str) -> bool:
+    """End the job as cancelled, and make its lease stale; False if it is unknown or has ended."""
+    if record is None or record.status in ENDED:
+        return False
+    record.token += 1
+    record.cancel_reason = reason
+    state.running.pop(record.new.id, None)
+    state.limits.drop(record)
+    end(state, record, "cancelled")
+    if not record.awaits:  # what awaits others has no room to leave
+        release(state, record, record.key)
+    cancel_awaiting(state, record, "cancelled")
+    return True
+
+
+def arrive(state: State, record: Record) -> None:
+    """Hand the result of a done job to the one that awaits it, which may start after the last."""
+    gathering = state.jobs.get(record.new.gather or "")
+    index = record.new.gather_index
+    if gathering is None or gathering.status in ENDED or not gathering.awaits:
+        return
+    if index not in gathering.arrived:
+        gathering.arrived[index] = record.result
+        gathering.awaits -= 1
+        if not gathering.awaits:
+            enqueue.join_lane(state, gathering, gathering.new.lane, 0.0)
+
+
+def cancel_awaiting(state: State, record: Record, how: str) -> None:
+    """Cancel the job that awaits this one, which will never arrive."""
+    gathering = state.jobs.get(record.new.gather or "")
+    if gathering is not None and gathering.awaits:
+        cancel(state, gathering, never_arrives(record.new.id, how))

@@ -1,0 +1,139 @@
+"""A stored job in memory, and the structs of `core/job.py` made from it."""
+
+from operator import attrgetter
+from typing import Any
+
+from mulligan.core.fields import JOB, NEW_JOB, names_of
+from mulligan.core.job import Attempt, Claim, Job, Lease, NewJob, Status, first_token, never_started
+
+
+class Record:
+    """A stored job: the job as it was enqueued, and every field that changes afterwards.
+
+    `first_sequence` is the sequence under which it was accepted. `sequence` is new each time that
+    it joins a lane.
+    """
+
+    __slots__ = (
+        "arrived",
+        "awaits",
+        "cancel_reason",
+        "committed",
+        "created_at",
+        "delayed",
+        "due",
+        "ended_at",
+        "expires_at",
+        "first_sequence",
+        "held",
+        "history",
+        "lane",
+        "last_retry_at",
+        "leased_at",
+        "new",
+        "permits",
+        "replay",
+        "result",
+        "retry_count",
+        "sequence",
+        "snoozes",
+        "started_at",
+        "status",
+        "token",
+        "trail",
+        "worker",
+        "worker_region",
+    )
+
+    def __init__(self, new: NewJob, first_sequence: int, now: float) -> None:
+        self.new = new
+        self.first_sequence = first_sequence
+        self.created_at = now
+        self.status: Status = "pending"
+        self.lane = new.lane
+        self.due = now
+        self.sequence = 0
+        self.delayed = False
+        self.held = False
+        self.token = first_token(first_sequence)
+        self.committed = 0
+        self.retry_count = 0
+        self.replay = 0
+        self.snoozes = 0
+        self.expires_at = None if new.expires is None else now + new.expires
+        self.worker: str | None = None
+        self.worker_region: str | None = None
+        self.started_at: float | None = None
+        self.leased_at: float | None = None
+        self.last_retry_at: float | None = None
+        self.ended_at: float | None = None
+        self.result: bytes | None = None
+        self.cancel_reason: str | None = None
+        self.history: list[Attempt] = []
+        self.trail = ""
+        self.awaits = new.awaits
+        self.arrived: dict[int, bytes | None] = {}
+        self.permits: list[str] = []
+
+    @property
+    def key(self) -> str | None:
+        """The permit that its concurrency key stands for."""
+        return None if self.new.concurrency_key is None else f"key:{self.new.concurrency_key}"
+
+    @property
+    def last_failure_reason(self) -> str | None:
+        """The reason of its last failed attempt."""
+        return self.history[-1].reason if self.history else None
+
+    @property
+    def lease(self) -> Lease:
+        """The newest lease on it."""
+        return Lease(self.new.id, self.token)
+
+    @property
+    def reclaimed(self) -> bool:
+        """Whether a reaper holds it: only the lease of a claim begins with the attempt."""
+        return self.leased_at != self.started_at
+
+    def has_expired(self, now: float) -> bool:
+        """Whether it should have started by now, and has not."""
+        waits = never_started(self.retry_count, self.snoozes, self.replay)
+        return waits and self.expires_at is not None and self.expires_at <= now
+
+
+def path_to(field: str) -> str:
+    """Where a record keeps the field: itself, in its lane, or in the job that was enqueued."""
+    if field in LANE_FIELDS:
+        return LANE_FIELDS[field]
+    return field if hasattr(Record, field) else f"new.{field}"
+
+
+LANE_FIELDS = {"scope": "lane.scope", "lane_priority": "lane.priority"}
+job_values = attrgetter(*map(path_to, Job.__struct_fields__))
+claim_values = attrgetter(*map(path_to, Claim.__struct_fields__))
+
+
+def job_of(record: Record) -> Job:
+    """The record as readers see it."""
+    return Job(*job_values(record))
+
+
+def claim_of(record: Record) -> Claim:
+    """The record, which is leased, as the worker that holds it sees it."""
+    return Claim(*claim_values(record))
+
+
+# What a job of another store was enqueued with, and what it takes along besides.
+ENQUEUED_FIELDS = tuple(name for name in names_of(NEW_JOB) if name in names_of(JOB))
+ADOPTED_FIELDS = (
+    *("expires_at", "retry_count", "replay", "snoozes", "started_at", "last_retry_at", "trail"),
+)
+
+
+def record_of(job: Job, first_sequence: int) -> Record:
+    """A record of a job that another store held, in no lane yet."""
+    enqueued: dict[str, Any] = {name: getattr(job, name) for name in ENQUEUED_FIELDS}
+    record = Record(NewJob(**enqueued), first_sequence, job.created_at)
+    for name in ADOPTED_FIELDS:
+        setattr(record, name, getattr(job, name))
+    return record

@@ -1,0 +1,230 @@
+"""What changes the store from outside a lease: facts, settings, counts, notes and ended jobs."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
+from heapq import heappop
+from itertools import islice, takewhile
+
+from mulligan.core.counts import Count, Counts
+from mulligan.core.facts import Facts, QueueSettings, Region
+from mulligan.core.health import Breaker, Health, changes_plans
+from mulligan.core.job import ENDED, EXPIRED, Adopted, adopted_token
+from mulligan.core.settings import check_batch
+from mulligan.stores.memory import commit, enqueue
+from mulligan.stores.memory.fields import Record, record_of
+from mulligan.stores.memory.state import State
+
+# -- facts and settings --------------------------------------------------------------------------
+
+
+def facts(state: State) -> Facts:
+    """What plans are made from."""
+    with state.lock:
+        state.tick()
+        return facts_now(state)
+
+
+def facts_now(state: State) -> Facts:
+    """The facts at the instant of the operation under way."""
+    serves: dict[str, set[str]] = {name: set() for name in state.regions}
+    for worker, beat_at, _ in state.workers.values():
+        if beat_at + worker.lease > state.now:
+            serves[worker.region].update(worker.queues)
+    return Facts(
+        epoch=state.epoch,
+        queues=dict(state.queues),
+        regions=tuple([Region(name, frozenset(serves[name])) for name in sorted(serves)]),
+        paused=frozenset(state.paused),
+        health=state.counters.all_health(state.now),
+        now=state.now,
+    )
+
+
+def change_facts(state: State) -> None:
+    """Facts changed: plans made before are refused, and every sleeper makes a new one."""
+    state.epoch += 1
+    state.sleepers.wake_all()
+
+
+def configure(state: State, queue: str, settings: QueueSettings) -> None:
+    """Store the settings of a queue."""
+    with state.lock:
+        if state.queues.get(queue) != settings:
+            state.queues[queue] = settings
+            change_facts(state)
+
+
+def pause(state: State, queue: str, *, paused: bool) -> None:
+    """Stop or resume claims from a queue."""
+    with state.lock:
+        if (queue in state.paused) != paused:
+            (state.paused.add if paused else state.paused.discard)(queue)
+            change_facts(state)
+
+
+# -- counts and notes ----------------------------------------------------------------------------
+
+
+def count(state: State, counts: Sequence[Count]) -> dict[tuple[str, str], Health]:
+    """Add the counts, and say how the queues and regions named are now."""
+    with state.lock:
+        now = state.tick()
+        state.counters.add(counts, now)
+        named = {(each.queue, each.region) for each in counts}
+        return {queue_region: state.counters.health(queue_region, now) for queue_region in named}
+
+
+def counts(state: State) -> Counts:
+    """All that was counted."""
+    with state.lock:
+        return state.counters.counts(state.tick())
+
+
+def switch(state: State, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
+    """Replace a breaker; False if it was no longer `before`."""
+    with state.lock:
+        done = state.counters.switch((queue, region), before, after, state.tick())
+        if done and changes_plans(before, after):
+            change_facts(state)
+        return done
+
+
+def note(state: State, key: str, value: bytes | None, keep: float) -> None:
+    """Keep a value under the key for so many seconds; None forgets it."""
+    with state.lock:
+        if value is None:
+            forget_note(state, key)
+        else:
+            if key not in state.notes:
+                insort(state.note_keys, key)
+            state.notes[key] = (value, state.tick() + keep)
+
+
+def notes(state: State, prefix: str) -> dict[str, bytes]:
+    """The values kept under keys that begin so."""
+    with state.lock:
+        now = state.tick()
+        first = islice(state.note_keys, bisect_left(state.note_keys, prefix), None)
+        found = takewhile(lambda key: key.startswith(prefix), first)
+        return {key: state.notes[key][0] for key in found if state.notes[key][1] > now}
+
+
+def forget_note(state: State, key: str) -> None:
+    """Delete the note, if there is one."""
+    if state.notes.pop(key, None) is not None:
+        del state.note_keys[bisect_left(state.note_keys, key)]
+
+
+# -- jobs ----------------------------------------------------------------------------------------
+
+
+def promote(state: State, limit: int) -> int:
+    """Cancel what has expired. Nothing need be moved: heaps are in the order of due times."""
+    with state.lock:
+        now = state.tick()
+        ended = 0
+        while state.expiring and state.expiring[0][0] <= now and ended < limit:
+            record = heappop(state.expiring)[2]
+            if record.status == "pending" and record.has_expired(now):
+                ended += commit.cancel(state, record, EXPIRED)
+        return ended
+
+
+def prune(state: State, keep_done: float, limit: int) -> int:
+    """Delete done and cancelled jobs that are old enough, and what else is past its time."""
+    with state.lock:
+        now = state.tick()
+        state.counters.forget(now)
+        for key in [key for key, (_, until) in state.notes.items() if until <= now]:
+            forget_note(state, key)
+        pruned = 0
+        while state.ended and state.ended[0][0] < now - keep_done and pruned < limit:
+            ended_at, record = state.ended.popleft()
+            is_old = record.status in ("done", "cancelled") and record.ended_at == ended_at
+            if is_old and state.jobs.get(record.new.id) is record:
+                del state.jobs[record.new.id]
+                pruned += 1
+        return pruned
+
+
+def replay(state: State, jobs: Sequence[str]) -> list[bool]:
+    """Make failed jobs pending again."""
+    with state.lock:
+        state.tick()
+        return [replay_one(state, record) for record in found(state, jobs)]
+
+
+def replay_one(state: State, record: Record | None) -> bool:
+    """Put a failed job back into its first lane, unless another has its unique key now."""
+    if record is None or record.status != "failed":
+        return False
+    new = record.new
+    if new.unique_key is not None:
+        if (new.key_queue, new.unique_key) in state.unique:
+            return False
+        state.unique[new.key_queue, new.unique_key] = new.id
+    record.retry_count = record.snoozes = 0
+    record.replay += 1
+    record.trail = ""
+    record.ended_at = None
+    enqueue.join_lane(state, record, new.lane, 0.0)
+    return True
+
+
+def cancel(state: State, jobs: Sequence[str], reason: str) -> list[bool]:
+    """End pending and running jobs."""
+    with state.lock:
+        state.tick()
+        return [commit.cancel(state, record, reason) for record in found(state, jobs)]
+
+
+def adopt(state: State, jobs: Sequence[Adopted]) -> list[bool]:
+    """Take over jobs of another store."""
+    check_batch(len(jobs))
+    with state.lock:
+        state.tick()
+        return [adopt_one(state, each) for each in jobs]
+
+
+def adopt_one(state: State, adopted: Adopted) -> bool:
+    """Take over the job, unless its id or its unique key is stored already."""
+    job = adopted.job
+    key = None if job.unique_key is None else (job.key_queue, job.unique_key)
+    if job.id in state.jobs or (job.status != "failed" and key in state.unique):
+        return False
+    record = state.jobs[job.id] = record_of(job, state.next_sequence())
+    record.token = adopted_token(record.first_sequence, job.token)
+    record.history, record.arrived = list(adopted.history), dict(adopted.arrived)
+    enqueue.watch_expiry(state, record)
+    if job.status == "failed":
+        record.status, record.ended_at = "failed", job.ended_at
+        record.lane, record.due = job.lane, job.due
+        return True
+    if key is not None:
+        state.unique[key] = job.id
+    if not record.awaits:
+        enqueue.join_lane(state, record, job.lane, job.due - state.now)
+    return True
+
+
+def purge(state: State, jobs: Sequence[str]) -> list[bool]:
+    """Delete jobs that have ended."""
+    with state.lock:
+        state.tick()
+        return [purge_one(state, record) for record in found(state, jobs)]
+
+
+def purge_one(state: State, record: Record | None) -> bool:
+    """Delete the job if it has ended; one that failed will never arrive now."""
+    if record is None or record.status not in ENDED:
+        return False
+    del state.jobs[record.new.id]
+    if record.status == "failed":
+        commit.cancel_awaiting(state, record, "purged")
+    return True
+
+
+def found(state: State, jobs: Sequence[str]) -> Iterator[Record | None]:
+    """The record of each job, looked up when its turn comes."""
+    check_batch(len(jobs))
+    return (state.jobs.get(job) for job in jobs)

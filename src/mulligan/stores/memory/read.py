@@ -1,0 +1,167 @@
+"""Reading the store: jobs, histories, pages and stats."""
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from mulligan.core.errors import UnknownJobError
+from mulligan.core.job import Attempt, Job
+from mulligan.core.lane import Lane
+from mulligan.core.page import Page, Selection, cursor_number
+from mulligan.core.stats import DelayedStats, LaneStats, Stats
+from mulligan.core.worker import WorkerView
+from mulligan.stores.memory.fields import Record, job_of
+from mulligan.stores.memory.state import State
+
+if TYPE_CHECKING:
+    from mulligan.core.job import Status
+
+
+def get(state: State, job: str) -> Job | None:
+    """The job as it is now."""
+    with state.lock:
+        record = state.jobs.get(job)
+        return None if record is None else job_of(record)
+
+
+def history(state: State, job: str) -> list[Attempt]:
+    """Its failed and lost attempts."""
+    with state.lock:
+        record = state.jobs.get(job)
+        return [] if record is None else list(record.history)
+
+
+def arrivals(state: State, job: str) -> dict[int, bytes | None]:
+    """What has arrived at it, by its index."""
+    with state.lock:
+        record = state.jobs.get(job)
+        return {} if record is None else dict(sorted(record.arrived.items()))
+
+
+def page(
+    state: State, selection: Selection, limit: int, after: str | None, *, bodies: bool, looks: int
+) -> Page:
+    """Jobs that match, those that were accepted last first."""
+    with state.lock:
+        below = state.sequence + 1 if after is None else cursor_number(after)
+        found = [
+            record
+            for record in state.jobs.values()
+            if record.first_sequence < below and matches(selection, record)
+        ]
+        found.sort(key=lambda record: -record.first_sequence)
+        last: int | None = None
+        if selection.text is not None:
+            last = found[looks - 1].first_sequence if len(found) >= looks else None
+            found = [record for record in found[:looks] if failed_with(selection.text, record)]
+        if len(found) > limit:
+            last = found[limit - 1].first_sequence
+        jobs = [job_of(record) for record in found[:limit]]
+        if not bodies:
+            jobs = [replace(job, body=b"", result=None) for job in jobs]
+        return Page(jobs, None if last is None else str(last))
+
+
+def matches(selection: Selection, record: Record) -> bool:
+    """Whether the record is selected, whatever its last failure says."""
+    new = record.new
+    return (
+        selection.status in (None, record.status)
+        and selection.queue in (None, new.queue)
+        and selection.region in (None, new.region)
+        and selection.task in (None, new.task)
+    )
+
+
+def failed_with(text: str, record: Record) -> bool:
+    """Whether the text is in the reason of the record's last failure."""
+    return record.last_failure_reason is not None and text in record.last_failure_reason
+
+
+def depth(state: State, lane: Lane, limit: int) -> int:
+    """How many jobs of the lane could start now."""
+    with state.lock:
+        now = state.tick()
+        ready = sum(
+            record.sequence == sequence and record.status == "pending" and due <= now
+            for due, sequence, record in state.lanes.heaps.get(lane, ())
+        )
+        return min(ready, limit)
+
+
+def ahead(state: State, job: str) -> int:
+    """How many jobs stand before this one in its lane."""
+    with state.lock:
+        record = state.jobs.get(job)
+        if record is None:
+            raise UnknownJobError(f"no job {job!r} is stored")
+        if record.status != "pending" or record.awaits:
+            return 0
+        return sum(
+            other.status == "pending"
+            and not other.awaits
+            and other.lane == record.lane
+            and (other.due, other.sequence) < (record.due, record.sequence)
+            for other in state.jobs.values()
+        )
+
+
+def tail(state: State, lane: Lane, due: float) -> str | None:
+    """The last job waiting in the lane of those that were due by then."""
+    with state.lock:
+        waiting = [
+            (record.due, record.sequence, record.new.id)
+            for at, sequence, record in state.lanes.heaps.get(lane, ())
+            if at <= due and record.sequence == sequence and record.status == "pending"
+        ]
+        return max(waiting)[2] if waiting else None
+
+
+def stats(state: State) -> Stats:
+    """Go over all jobs once and count them."""
+    with state.lock:
+        now = state.tick()
+        lanes: dict[Lane, list[float]] = defaultdict(list)
+        running: dict[tuple[str, str], int] = defaultdict(int)
+        ended: dict[tuple[str, Status], int] = defaultdict(int)
+        delayed: dict[str, list[float]] = defaultdict(list)
+        held_by: dict[str, int] = defaultdict(int)
+        gathering: dict[str, int] = defaultdict(int)
+        for record in state.jobs.values():
+            queue = record.new.queue
+            if record.status == "pending" and record.awaits:
+                gathering[queue] += 1
+            elif record.status == "pending":
+                lanes[record.lane].append(record.due)
+                if record.delayed:
+                    delayed[queue].append(record.due)
+            elif record.status == "processing":
+                running[queue, record.worker_region or record.new.region] += 1
+                held_by[record.worker or ""] += 1
+            else:
+                ended[queue, record.status] += 1
+        return Stats(
+            now=now,
+            lanes=[lane_stats(lane, dues, now) for lane, dues in sorted(lanes.items())],
+            running=dict(running),
+            ended=dict(ended),
+            delayed={queue: delayed_stats(dues, now) for queue, dues in delayed.items()},
+            workers=[
+                WorkerView(worker, beat_at, joined_at, state.is_live(worker.id), held_by[worker.id])
+                for worker, beat_at, joined_at in state.workers.values()
+            ],
+            gathering=dict(gathering),
+        )
+
+
+def lane_stats(lane: Lane, dues: list[float], now: float) -> LaneStats:
+    """How many of the lane's jobs could start now, and how many not yet."""
+    ready = sum(due <= now for due in dues)
+    return LaneStats(lane, ready, len(dues) - ready, min(dues))
+
+
+def delayed_stats(dues: list[float], now: float) -> DelayedStats:
+    """The delayed set of a queue, by when its jobs fall due."""
+    soon = sum(due <= now + 3600 for due in dues)
+    return DelayedStats(len(dues), sum(due <= now for due in dues), soon)

@@ -1,0 +1,103 @@
+"""Leases and those who hold them: beat, leave and reclaim."""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from mulligan.core.answers import Beat
+from mulligan.core.job import Claim, Lease
+from mulligan.core.lane import Lane
+from mulligan.core.worker import Worker
+from mulligan.stores.memory import commit, operate
+from mulligan.stores.memory.fields import Record, claim_of
+from mulligan.stores.memory.state import Presence, State
+
+
+def lease(state: State, record: Record, worker: Worker) -> Claim:
+    """Let the worker hold the job, under a new token."""
+    record.token += 1
+    record.leased_at = state.now
+    record.status = "processing"
+    record.worker, record.worker_region = worker.id, worker.region
+    state.running[record.new.id] = record
+    return claim_of(record)
+
+
+def beat(state: State, worker: Worker, holding: Sequence[Lease]) -> Beat:
+    """Keep the worker's leases, and compare what it holds with what it knows of."""
+    with state.lock:
+        now = state.tick()
+        known = state.workers.get(worker.id)
+        join(state, worker, now if known is None else known.joined_at)
+        lost = [each for each in holding if not holds(state, worker, each)]
+        unknown = unknown_to(state, worker, set(holding))
+        forgotten = [record.lease for record in unknown if not record.reclaimed]
+        reclaimed = [claim_of(record) for record in unknown if record.reclaimed]
+        return Beat(lost, operate.facts_now(state), forgotten, reclaimed)
+
+
+def holds(state: State, worker: Worker, lease: Lease) -> bool:
+    """Whether the worker still holds the lease."""
+    record = state.running.get(lease.job)
+    return record is not None and record.token == lease.token and record.worker == worker.id
+
+
+def unknown_to(state: State, worker: Worker, holding: set[Lease]) -> list[Record]:
+    """What the worker has held for longer than a lease time without knowing of it."""
+    return [
+        record
+        for record in state.running.values()
+        if record.worker == worker.id
+        and (record.leased_at or 0.0) + worker.lease < state.now
+        and record.lease not in holding
+    ]
+
+
+def join(state: State, worker: Worker, joined_at: float) -> None:
+    """The worker is alive now; a region that is new changes the facts."""
+    state.workers[worker.id] = Presence(worker, state.now, joined_at)
+    if worker.region not in state.regions:
+        state.regions[worker.region] = None
+        operate.change_facts(state)
+
+
+def keep(state: State, worker: Worker) -> None:
+    """A worker that claims is alive, even before its first beat or after a pause."""
+    if not state.is_live(worker.id):
+        join(state, worker, state.now)
+
+
+def leave(state: State, worker: Worker) -> None:
+    """Forget the worker, and wake another for what it slept for."""
+    with state.lock:
+        state.tick()
+        state.workers.pop(worker.id, None)
+        wake_for_lanes(state, state.sleepers.remove(worker.id))
+
+
+def reclaim(state: State, limit: int, worker: Worker) -> list[Claim]:
+    """Lease to the worker what dead ones held, and forget dead sleepers."""
+    with state.lock:
+        state.tick()
+        keep(state, worker)
+        for dead in state.sleepers.dead():
+            wake_for_lanes(state, state.sleepers.remove(dead))
+        lost = [record for record in state.running.values() if not state.is_live(record.worker)]
+        lost.sort(key=lambda record: (record.started_at, record.sequence))
+        claims = []
+        for record in lost[:limit]:
+            before = claim_of(record)
+            claims.append(replace(before, token=lease(state, record, worker).token))
+            commit.release(state, record, record.key)
+            # The attempt stays that of the worker that lost it.
+            record.worker_region = before.worker_region
+        return claims
+
+
+def wake_for_lanes(state: State, lanes: Iterable[Lane]) -> None:
+    """Wake another sleeper for the first job of each lane that is not empty."""
+    heaps = state.lanes.heaps
+    for lane in lanes:
+        first = state.lanes.head(lane) if lane in heaps else None
+        if first is not None:
+            state.sleepers.wake_for_job(lane, first[0])
