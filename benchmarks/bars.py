@@ -5,7 +5,7 @@ from math import log10
 
 from benchmarks.figures import OURS
 from benchmarks.tables import number
-from mulligan.sim.drawing import WIDTH, rect, svg, text
+from mulligan.sim.svg import WIDTH, rect, svg, text
 
 Group = tuple[str, list[tuple[str, float | str]]]
 ROW, BAR, NAMES, LABELS = 20, 13, 190, 130

@@ -211,7 +211,7 @@ def test_plain_code_and_coroutines_reach_the_store_alike(app):
 
 
 def test_every_plain_method_has_an_async_twin():
-    from mulligan.app.dead import DeadLetters  # noqa: PLC0415
+    from mulligan.app.dead_letters import DeadLetters  # noqa: PLC0415
     from mulligan.app.handle import JobHandle  # noqa: PLC0415
     from mulligan.app.task import Task  # noqa: PLC0415
 

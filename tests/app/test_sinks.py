@@ -3,7 +3,7 @@
 import pytest
 
 from mulligan import Delays, InvalidError, Mulligan, Retry, current_job, each
-from mulligan.app.working import new_worker, work
+from mulligan.app.worker import new_worker, work
 
 SOON = Retry(5, Delays((1,)))
 

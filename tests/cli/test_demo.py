@@ -10,12 +10,12 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from mulligan.cli.demo.crew import Crew, message_of
-from mulligan.cli.demo.plan import POISON, REGIONS, waves
-from mulligan.cli.demo.scene import Event, Scene
+from mulligan.cli.demo.questions import POISON, REGIONS, waves
+from mulligan.cli.demo.state import Event, Scene
 from mulligan.cli.demo.summary import summary
-from mulligan.cli.demo.tally import tally
+from mulligan.cli.demo.totals import tally
 from mulligan.cli.demo.view import picture
+from mulligan.cli.demo.workers import Crew, message_of
 from mulligan.core.errors import MulliganError
 from mulligan.core.job import Attempt
 from tests.cli.running import process, read_until

@@ -84,7 +84,7 @@ def test_help_imports_no_command():
 def test_a_worker_loads_no_hashes_that_its_store_has_no_use_for():
     code = (
         "import sys; before = set(sys.modules);"  # what measures coverage may load them too
-        "import mulligan.cli.worker, mulligan.app.working, mulligan.stores.memory;"
+        "import mulligan.cli.worker, mulligan.app.worker, mulligan.stores.memory;"
         "hashes = {'_hashlib', 'hashlib', 'hmac', 'secrets'};"
         "print(sorted((set(sys.modules) - before) & hashes))"
     )

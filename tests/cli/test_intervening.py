@@ -7,7 +7,7 @@ from msgspec.json import encode
 
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Separate
-from mulligan.core.knowledge import Knowledge, Unknown, unknown_note
+from mulligan.core.known_tasks import Knowledge, Unknown, unknown_note
 from mulligan.core.page import Selection
 from mulligan.core.worker import Worker
 from tests.cli.running import (

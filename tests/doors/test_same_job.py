@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mulligan import Delays, Mulligan, Retry, Settings
-from mulligan.app.working import new_worker, work
+from mulligan.app.worker import new_worker, work
 from mulligan.core.decide import policy_of
 from mulligan.core.job import Job
 from mulligan.core.retry import PRESETS

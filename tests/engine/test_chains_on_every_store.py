@@ -18,7 +18,7 @@ from mulligan import (
     current_job,
     each,
 )
-from mulligan.app.working import new_worker, work
+from mulligan.app.worker import new_worker, work
 from tests.engine.running import until
 from tests.engine.test_on_every_store import LEASE, working
 

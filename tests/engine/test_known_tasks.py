@@ -8,7 +8,7 @@ import pytest
 from mulligan import Mulligan, Settings
 from mulligan.core.decide import SNOOZE_LIMIT
 from mulligan.core.job import Claim, encode
-from mulligan.core.knowledge import KNOWS, UNKNOWN, Knowledge, read_knowledge, read_unknown
+from mulligan.core.known_tasks import KNOWS, UNKNOWN, Knowledge, read_knowledge, read_unknown
 from mulligan.core.outcome import Drained, Snoozed
 from mulligan.core.worker import Worker
 from mulligan.engine.known_tasks import BRIEFLY, KEPT_SNOOZES, KnownTasks, signature_of

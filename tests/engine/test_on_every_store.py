@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from mulligan import Delays, JobFailedError, Mulligan, Retry, Settings, current_job
-from mulligan.app.working import new_worker, work
+from mulligan.app.worker import new_worker, work
 from mulligan.engine import Engine
 from tests.contract.making import used
 from tests.engine.running import until

@@ -18,7 +18,7 @@ from mulligan import (
     Snooze,
     current_job,
 )
-from mulligan.app.working import new_worker
+from mulligan.app.worker import new_worker
 from mulligan.core.outcome import Done
 from mulligan.engine import Engine
 from tests.engine.test_on_every_store import LEASE, working

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mulligan import Mulligan
 from mulligan.app.task import Prepared
-from mulligan.app.working import new_worker, work
+from mulligan.app.worker import new_worker, work
 from mulligan.core.fairness import Carry, plan_claim
 from mulligan.core.job import ENDED, Claim, Job
 from mulligan.core.page import Selection

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mulligan.cli.supervise import unasked
+from mulligan.supervisor.fleet_file import load_fleet
 from mulligan.supervisor.locks import holders, is_held
-from mulligan.supervisor.reading import load_fleet
 from mulligan.supervisor.supervisor import Supervisor, read_state
 from tests.failpoints.points import POINTS
 from tests.failpoints.running import PATIENCE, PROCESSES, Outcome, ended

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from mulligan import Mulligan, Settings
-from mulligan.app.working import new_worker, work
+from mulligan.app.worker import new_worker, work
 from mulligan.core.job import Job
 from mulligan.engine import Engine
 from mulligan.stores.contract import Store

@@ -35,7 +35,7 @@ from mulligan.server.redaction import Redaction, decoded
 from mulligan.server.routes import ROUTES
 from mulligan.server.tokens import read_tokens
 from mulligan.stores import make_store, redact
-from mulligan.supervisor.reading import AppFacts, read_fleet
+from mulligan.supervisor.fleet_file import AppFacts, read_fleet
 from tests.core.test_decide import claimed
 
 many = settings(deadline=None, max_examples=100)

@@ -10,7 +10,7 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any, Literal
 
-from mulligan.app.working import new_worker, work
+from mulligan.app.worker import new_worker, work
 from mulligan.core.outcome import Again, Outcome, Verdict
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Store

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from mulligan.server import running
+from mulligan.server import serve
 from mulligan.server.routes import ROUTES
 from mulligan.server.tokens import Tokens, digest
 from tests.server.conftest import good, refused
@@ -85,8 +85,8 @@ async def test_the_server_trusts_no_proxy_and_does_not_say_what_it_is(monkeypatc
 
     app = Mulligan("memory://")
     with pytest.raises(InterruptedError):
-        await running.run(
-            app, app.make_store(), running.Wanted(), None, None, declares=False  # type: ignore[arg-type]
+        await serve.run(
+            app, app.make_store(), serve.Wanted(), None, None, declares=False  # type: ignore[arg-type]
         )  # fmt: skip
     assert said["proxy_headers"] is False
     assert said["server_header"] is False

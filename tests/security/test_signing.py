@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from mulligan import Delays, JobFailedError, Mulligan, Retry, Settings, each
 from mulligan.app.mulligan import KEYS_VARIABLE
-from mulligan.app.working import new_worker
+from mulligan.app.worker import new_worker
 from mulligan.core.decide import decide
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import NewJob, encode

@@ -20,7 +20,7 @@ RUNS_COMMANDS = {"system", "popen", "getoutput", "getstatusoutput"}
 # Where something is imported whose name is not written there, and where that name comes from.
 IMPORTS_BY_NAME = {
     "cli/group.py": "a command of the table in cli/__init__.py",
-    "cli/measuring.py": "a constant, imported late",
+    "cli/bench_run.py": "a constant, imported late",
     "cli/target.py": "the APP of the command line, which its user wants to run",
     "stores/__init__.py": "an engine of the table ENGINES",
 }

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from mulligan.app.overview import measure
 from mulligan.core.counts import BOUNDS, Count, bucket
 from mulligan.core.health import CLOSED, Breaker
-from mulligan.server.scraping import KEPT, Scrapes
+from mulligan.server.prometheus import KEPT, Scrapes
 from tests.cli.running import claim, fail, new_job
 from tests.server.conftest import good, refused
 

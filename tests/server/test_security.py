@@ -11,7 +11,7 @@ from mulligan.server.application import HEADERS
 from mulligan.server.bodies import BODY_LIMIT
 from mulligan.server.guard import bare_host, is_loopback
 from mulligan.server.routes import ROUTES
-from mulligan.server.running import Wanted, read_and_check
+from mulligan.server.serve import Wanted, read_and_check
 from mulligan.server.tokens import read_tokens
 from mulligan.stores.contract import Store
 from tests.cli.running import claim, fail, new_job

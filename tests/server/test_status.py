@@ -6,7 +6,7 @@ import pytest
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Weighted
 from mulligan.core.status import region_status
-from mulligan.server.looking import look
+from mulligan.server.overview import look
 from mulligan.server.shapes.status import Overview
 from tests.cli.running import claim, fail, new_job
 from tests.server.apps import app

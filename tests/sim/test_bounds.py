@@ -14,7 +14,7 @@ from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Balanced, Capped, Fifo, RetryFirst, Separate, Weighted
 from mulligan.core.retry import Retry
 from mulligan.sim import Run, Scenario, simulate
-from mulligan.sim.record import Attempt
+from mulligan.sim.log import Attempt
 from mulligan.sim.scenario import Duration, Jobs, Region, Stream
 
 few = settings(deadline=None, max_examples=25)

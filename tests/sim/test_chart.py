@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from mulligan.sim import chart, page
-from mulligan.sim.drawing import count_ticks, time_ticks
+from mulligan.sim.svg import count_ticks, time_ticks
 from tests.sim.playing import QUICK, play, play_builtin
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mulligan.core.errors import InvalidError
 from mulligan.sim import read_scenario
 from mulligan.sim.trace import TraceReader
-from tests.sim.test_reading import GOOD
+from tests.sim.test_scenario_file import GOOD
 from tests.sim.test_trace import FAILED, HEADER, JOB
 
 many = settings(deadline=None, max_examples=300)

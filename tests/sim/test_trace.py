@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 import mulligan.sim.run
 from mulligan import Delays, Fail, JobFailedError, Mulligan, Retry, current_job
-from mulligan.app.working import new_worker, work
+from mulligan.app.worker import new_worker, work
 from mulligan.cli.history import write
 from mulligan.core.errors import InvalidError
 from mulligan.core.fetch import Balanced

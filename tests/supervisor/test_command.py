@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from mulligan.cli.asking import ask
+from mulligan.cli.app_facts import ask
 from mulligan.cli.fleet_view import picture, status_tables
 from mulligan.core.errors import InvalidError
 from mulligan.core.fleets import PREFIX, Exit, FleetState, KindState, Place, fleets, note_key

@@ -12,8 +12,8 @@ import yaml  # type: ignore[import-untyped]
 
 from mulligan.cli import cli
 from mulligan.core.fleets import Exit, FleetState, KindState, Place
-from mulligan.supervisor.deciding import Phase
-from mulligan.supervisor.reading import OF_WORKER, TOP, AppFacts, read_fleet
+from mulligan.supervisor.decide import Phase
+from mulligan.supervisor.fleet_file import OF_WORKER, TOP, AppFacts, read_fleet
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "supervisor.md").read_text()

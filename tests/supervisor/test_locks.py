@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from mulligan.supervisor.lines import LONGEST_FILE, Lines
 from mulligan.supervisor.locks import (
     Record,
     acquire,
@@ -17,6 +16,7 @@ from mulligan.supervisor.locks import (
     read_record,
     write_record,
 )
+from mulligan.supervisor.output import LONGEST_FILE, Lines
 from mulligan.supervisor.process import Process, adopt, age_of, in_words, is_leader, start
 
 

@@ -6,9 +6,9 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 from mulligan.app.chain import Chain, Step, part_of
-from mulligan.app.dead import DeadLetters
-from mulligan.app.declaring import TaskMaker, TaskOptions
-from mulligan.app.explaining import explain_job
+from mulligan.app.dead_letters import DeadLetters
+from mulligan.app.decorator import TaskMaker, TaskOptions
+from mulligan.app.explain import explain_job
 from mulligan.app.gather import send_gathered
 from mulligan.app.handle import JobHandle
 from mulligan.app.stages import ChainHandle
@@ -30,7 +30,7 @@ from mulligan.stores.contract import Store
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from mulligan.app.access import Access
+    from mulligan.app.store_access import Access
     from mulligan.core.signing import Keys
     from mulligan.testing import Testing
 
@@ -74,7 +74,7 @@ class Mulligan:
     @cached_property
     def access(self) -> "Access":
         """How calls reach the store; made when the first one does, for it needs asyncio."""
-        from mulligan.app.access import Direct, Portal  # noqa: PLC0415 - to import quickly
+        from mulligan.app.store_access import Direct, Portal  # noqa: PLC0415 - to import quickly
 
         if is_embedded(self.url):
             return Direct(partial(self.make_store, inline=True))

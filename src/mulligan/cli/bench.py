@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from mulligan.cli.measuring import Bench, Sizes
+from mulligan.cli.bench_run import Bench, Sizes
+from mulligan.cli.find_app import check_url, json_option, store_option
 from mulligan.cli.show import console, print_json, table
-from mulligan.cli.target import check_url, json_option, store_option
 
 QUICK = Sizes(single=200, bulk=5000, plain=1000, pick_up=50, late=50, late_delay=0.5, storm=500)
 

@@ -12,9 +12,9 @@ import click
 from msgspec.structs import replace
 
 from mulligan.cli.dead import confirm
+from mulligan.cli.find_app import bare_app, json_option, opened, yes_option
 from mulligan.cli.group import RefusalError, printable
 from mulligan.cli.show import print_json, progress
-from mulligan.cli.target import bare_app, json_option, opened, yes_option
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import Adopted, Attempt, Job, Status, decode_call, encode
 from mulligan.core.lane import ANYWHERE, Priority

@@ -5,10 +5,7 @@ from typing import Any
 
 import click
 
-from mulligan.cli.group import RefusalError, printable
-from mulligan.cli.jobs import print_page, read_page
-from mulligan.cli.show import job_json, print_json, progress
-from mulligan.cli.target import (
+from mulligan.cli.find_app import (
     about_a_store,
     about_an_app_or_store,
     find_app,
@@ -16,6 +13,9 @@ from mulligan.cli.target import (
     with_store,
     yes_option,
 )
+from mulligan.cli.group import RefusalError, printable
+from mulligan.cli.jobs import print_page, read_page
+from mulligan.cli.show import job_json, print_json, progress
 from mulligan.core.errors import InvalidError
 from mulligan.core.page import Selection
 from mulligan.stores.contract import Store

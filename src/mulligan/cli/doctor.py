@@ -7,13 +7,13 @@ import click
 
 from mulligan.app import Mulligan
 from mulligan.app.ids import new_id
+from mulligan.cli.find_app import about_an_app_or_store, find_app, json_option, with_store
 from mulligan.cli.group import printable
 from mulligan.cli.show import print_json, span
-from mulligan.cli.target import about_an_app_or_store, find_app, json_option, with_store
 from mulligan.core.facts import Facts
 from mulligan.core.finding import Finding
 from mulligan.core.job import NewJob
-from mulligan.core.knowledge import (
+from mulligan.core.known_tasks import (
     KNOWS,
     UNKNOWN,
     Knowledge,

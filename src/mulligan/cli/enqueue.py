@@ -7,8 +7,8 @@ from typing import Any
 import click
 import msgspec
 
+from mulligan.cli.find_app import app_option, given, json_option, load_app, opened
 from mulligan.cli.show import print_json
-from mulligan.cli.target import app_option, given, json_option, load_app, opened
 from mulligan.core.depth import check_depth
 from mulligan.core.errors import InvalidError
 from mulligan.core.retry import Retry

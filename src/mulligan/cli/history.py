@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import click
 
+from mulligan.cli.find_app import about_an_app_or_store, find_app, with_store
 from mulligan.cli.group import printable
 from mulligan.cli.show import as_json, progress
-from mulligan.cli.target import about_an_app_or_store, find_app, with_store
 from mulligan.core.durations import check_seconds
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import Attempt, Job

@@ -5,10 +5,10 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from mulligan.app.working import new_worker
-from mulligan.cli.ending import reasons, supervised
+from mulligan.app.worker import new_worker
+from mulligan.cli.exit_reasons import reasons, supervised
+from mulligan.cli.find_app import about_an_app_or_store, check_url, find_app
 from mulligan.cli.logs import LEVELS, LogFormat, set_up
-from mulligan.cli.target import about_an_app_or_store, check_url, find_app
 from mulligan.cli.worker import Shift, log, run_shift, set_drain_timeout
 from mulligan.core.names import check_name
 

@@ -4,8 +4,15 @@ from typing import Any, get_args
 
 import click
 
-from mulligan.app.explaining import explain_job
+from mulligan.app.explain import explain_job
 from mulligan.app.stages import StageView, family
+from mulligan.cli.find_app import (
+    about_a_store,
+    about_an_app_or_store,
+    find_app,
+    json_option,
+    with_store,
+)
 from mulligan.cli.group import printable
 from mulligan.cli.show import (
     as_json,
@@ -19,13 +26,6 @@ from mulligan.cli.show import (
     table,
 )
 from mulligan.cli.stages import stage_json, tree_of
-from mulligan.cli.target import (
-    about_a_store,
-    about_an_app_or_store,
-    find_app,
-    json_option,
-    with_store,
-)
 from mulligan.core.errors import InvalidError, UnknownJobError
 from mulligan.core.job import Attempt, Job, Status
 from mulligan.core.lane import WORDS, Priority

@@ -6,9 +6,9 @@ from typing import Any
 import click
 from rich.text import Text
 
+from mulligan.cli.find_app import about_an_app_or_store, json_option
 from mulligan.cli.show import console, print_json, table
-from mulligan.cli.sight import sight_of
-from mulligan.cli.target import about_an_app_or_store, json_option
+from mulligan.cli.target import sight_of
 
 Document = dict[str, Any]
 

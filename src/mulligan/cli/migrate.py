@@ -2,7 +2,7 @@
 
 import click
 
-from mulligan.cli.target import about_an_app_or_store, find_app, with_store
+from mulligan.cli.find_app import about_an_app_or_store, find_app, with_store
 from mulligan.stores.contract import Store
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import click
 
 from mulligan.app import Mulligan
-from mulligan.app.working import run_loop
+from mulligan.app.worker import run_loop
+from mulligan.cli.find_app import about_an_app_or_store, check_url, find_app, opened
 from mulligan.cli.logs import LEVELS, LogFormat, set_up
-from mulligan.cli.target import about_an_app_or_store, check_url, find_app, opened
 from mulligan.core.durations import check_seconds
 from mulligan.core.errors import InvalidError
 
@@ -56,7 +56,7 @@ def serve(
     way; a second one stops at once. Any number of servers may run side by side on one store.
     """
     try:
-        from mulligan.server import running  # noqa: PLC0415 - it is paid for by who serves
+        from mulligan.server import serve as server  # noqa: PLC0415 - it is paid for by who serves
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("mulligan"):
             raise
@@ -67,7 +67,7 @@ def serve(
     request_within = check_seconds("request-timeout", request_within, least=0.001)
     target = find_app(named, app, store)
     check_url(target.url)
-    wanted = running.Wanted(
+    wanted = server.Wanted(
         host,
         port,
         token_file,
@@ -77,15 +77,15 @@ def serve(
         request_within,
         max_connections,
     )
-    tokens = running.read_and_check(wanted)
+    tokens = server.read_and_check(wanted)
     set_up(log_level, log_format)
-    listening = running.bind(wanted)
+    listening = server.bind(wanted)
 
     async def main() -> None:
         async with opened(target, create=not read_only) as open_store:
-            address = running.address(listening)
+            address = server.address(listening)
             announce(target, address, read_only=read_only, guarded=tokens is not None)
-            await running.run(
+            await server.run(
                 target, open_store, wanted, tokens, listening, declares=bool(target.tasks)
             )
 

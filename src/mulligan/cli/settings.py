@@ -5,8 +5,8 @@ from typing import Any
 import click
 from msgspec.structs import asdict
 
+from mulligan.cli.find_app import app_option, json_option, load_app, named_app
 from mulligan.cli.show import console, print_json, table
-from mulligan.cli.target import app_option, json_option, load_app, named_app
 from mulligan.core.budget import RATIO_FLOOR
 from mulligan.core.decide import SNOOZE_LIMIT
 from mulligan.core.facts import QueueSettings

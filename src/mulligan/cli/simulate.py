@@ -9,9 +9,9 @@ import click
 from msgspec.structs import replace
 from rich.progress import Progress, TaskID
 
+from mulligan.cli.find_app import json_option
 from mulligan.cli.show import Listing, console, print_json, progress, table
 from mulligan.cli.show import as_json as in_json
-from mulligan.cli.target import json_option
 from mulligan.core.errors import InvalidError
 from mulligan.core.fetch import policy_text
 from mulligan.sim import (
@@ -27,7 +27,7 @@ from mulligan.sim import (
     with_policy,
 )
 from mulligan.sim import simulate as play
-from mulligan.sim.picture import renderer
+from mulligan.sim.png import renderer
 
 FEW_ATTEMPTS = 40
 SUFFIXES = (".svg", ".html", ".png")

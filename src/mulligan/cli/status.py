@@ -11,10 +11,10 @@ from rich.live import Live
 from rich.text import Text
 
 from mulligan.app.overview import overview
+from mulligan.cli.find_app import about_an_app_or_store, find_app, json_option, opened, with_store
 from mulligan.cli.group import printable
 from mulligan.cli.show import as_json as one_line
 from mulligan.cli.show import console, print_json, span, table
-from mulligan.cli.target import about_an_app_or_store, find_app, json_option, opened, with_store
 from mulligan.core.durations import check_seconds
 
 

@@ -13,18 +13,18 @@ import click
 import msgspec
 from rich.live import Live
 
-from mulligan.cli.asking import ask
+from mulligan.cli.app_facts import ask
+from mulligan.cli.find_app import json_option
 from mulligan.cli.fleet_view import EVENTS_SHOWN, picture, status_tables
 from mulligan.cli.group import RefusalError, printable
 from mulligan.cli.logs import iso, set_up
 from mulligan.cli.show import console, print_json
-from mulligan.cli.target import json_option
 from mulligan.core.errors import MulliganError
 from mulligan.stores import redact
 from mulligan.supervisor.events import SERIOUS, Event
 from mulligan.supervisor.fleet import Fleet, Kind
+from mulligan.supervisor.fleet_file import AppFacts, load_fleet
 from mulligan.supervisor.locks import LOCK, is_held
-from mulligan.supervisor.reading import AppFacts, load_fleet
 from mulligan.supervisor.supervisor import Supervisor, read_state
 
 log = logging.getLogger("mulligan.supervisor")

@@ -10,9 +10,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from mulligan.cli.find_app import about_an_app_or_store, json_option
 from mulligan.cli.group import printable
 from mulligan.cli.show import cell, console, moment, print_json, span
-from mulligan.cli.sight import sight_of
 from mulligan.cli.status import (
     delayed_table,
     fleets_table,
@@ -20,7 +20,7 @@ from mulligan.cli.status import (
     recent_rows,
     workers_table,
 )
-from mulligan.cli.target import about_an_app_or_store, json_option
+from mulligan.cli.target import sight_of
 from mulligan.core.durations import check_seconds
 
 # What stands beside the two bars of a region, and how long these may be.

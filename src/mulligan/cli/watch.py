@@ -7,10 +7,10 @@ from typing import Any
 import click
 from rich.text import Text
 
+from mulligan.cli.find_app import about_a_store, json_option
 from mulligan.cli.group import RefusalError, printable
 from mulligan.cli.show import STYLES, as_json, console, moment
-from mulligan.cli.sight import sight_of
-from mulligan.cli.target import about_a_store, json_option
+from mulligan.cli.target import sight_of
 from mulligan.core.job import ENDED
 
 LOOK_EVERY = 0.2

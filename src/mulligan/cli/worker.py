@@ -13,11 +13,11 @@ import click
 from msgspec.structs import replace
 
 from mulligan.app import Mulligan
-from mulligan.app.working import new_worker, run_loop, work
-from mulligan.cli.ending import Reason, end_when, reasons, supervised
+from mulligan.app.worker import new_worker, run_loop, work
+from mulligan.cli.exit_reasons import Reason, end_when, reasons, supervised
+from mulligan.cli.find_app import app_option, check_url, load_app, named_app, with_variables
 from mulligan.cli.group import RefusalError
 from mulligan.cli.logs import LEVELS, LogFormat, set_up
-from mulligan.cli.target import app_option, check_url, load_app, named_app, with_variables
 from mulligan.core.durations import check_seconds
 from mulligan.core.errors import StoreUnavailableError
 from mulligan.core.fetch import Only

@@ -15,7 +15,7 @@ from msgspec.json import encode
 
 from mulligan.core.decide import SNOOZE_LIMIT
 from mulligan.core.job import Claim
-from mulligan.core.knowledge import (
+from mulligan.core.known_tasks import (
     KEEP_KNOWLEDGE,
     KEEP_UNKNOWN,
     KNOWS,

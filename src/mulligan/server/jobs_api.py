@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
-from mulligan.app.explaining import explain_job
+from mulligan.app.explain import explain_job
 from mulligan.app.ids import new_id
 from mulligan.app.options import Placement, checked
 from mulligan.core.depth import check_depth

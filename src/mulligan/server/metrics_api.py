@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mulligan.app.overview import metrics_document
-from mulligan.server.scraping import Measured
+from mulligan.server.prometheus import Measured
 from mulligan.server.service import Service
 from mulligan.server.shapes.metrics import Metrics
 

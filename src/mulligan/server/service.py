@@ -13,11 +13,11 @@ from mulligan.server.attempts import Attempts
 from mulligan.server.connections import REQUEST_WITHIN
 from mulligan.server.events import Hub
 from mulligan.server.guard import Guard
-from mulligan.server.looking import look
+from mulligan.server.housekeep import upkeep
+from mulligan.server.overview import look
+from mulligan.server.prometheus import Scrapes
 from mulligan.server.redaction import Redaction
-from mulligan.server.scraping import Scrapes
 from mulligan.server.sessions import Sessions
-from mulligan.server.upkeep import upkeep
 from mulligan.stores import redact
 from mulligan.stores.contract import Store
 

@@ -13,8 +13,8 @@ from mulligan.core.lane import ANYWHERE
 from mulligan.core.names import check_name
 from mulligan.core.status import region_status
 from mulligan.server.events import Hub
-from mulligan.server.looking import health_of, with_settings
-from mulligan.server.looking import lanes as lanes_of
+from mulligan.server.overview import health_of, with_settings
+from mulligan.server.overview import lanes as lanes_of
 from mulligan.server.problems import Refusal
 from mulligan.server.service import Service
 from mulligan.server.shapes.status import (

@@ -2,11 +2,11 @@
 
 from mulligan.sim.builtin import builtin_names, builtin_titles, load_scenario
 from mulligan.sim.chart import chart, page
-from mulligan.sim.picture import png
+from mulligan.sim.png import png
 from mulligan.sim.policies import with_policy
-from mulligan.sim.reading import read_scenario
 from mulligan.sim.run import Run, simulate
 from mulligan.sim.scenario import Scenario
+from mulligan.sim.scenario_file import read_scenario
 from mulligan.sim.summary import summary
 
 __all__ = [

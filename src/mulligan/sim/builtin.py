@@ -5,8 +5,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from mulligan.core.errors import InvalidError
-from mulligan.sim.reading import read_scenario
 from mulligan.sim.scenario import Scenario
+from mulligan.sim.scenario_file import read_scenario
 from mulligan.sim.trace import SUFFIX as TRACE_SUFFIX
 from mulligan.sim.trace import read_trace
 

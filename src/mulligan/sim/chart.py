@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 
-from mulligan.sim.drawing import (
+from mulligan.sim.log import Ending
+from mulligan.sim.run import Run
+from mulligan.sim.summary import backlog, waits
+from mulligan.sim.svg import (
     LEFT,
     RIGHT,
     WIDTH,
@@ -18,9 +21,6 @@ from mulligan.sim.drawing import (
     time_scale,
     time_ticks,
 )
-from mulligan.sim.record import Ending
-from mulligan.sim.run import Run
-from mulligan.sim.summary import backlog, waits
 from mulligan.sim.timeline import MOST_BARS, timeline
 
 BACKLOG = 84

@@ -13,8 +13,8 @@ from mulligan.core.fetch import policy_text
 from mulligan.core.job import NewJob, encode
 from mulligan.core.retry import Retry
 from mulligan.sim.fleet import QUEUE, Fleet
+from mulligan.sim.log import Log
 from mulligan.sim.loop import OrderedLoop
-from mulligan.sim.record import Log
 from mulligan.sim.scenario import Planned, Scenario, arrivals
 from mulligan.sim.store import Recorder
 from mulligan.sim.work import TASK, Work

@@ -12,8 +12,8 @@ from mulligan.core.plan import ClaimPlan
 from mulligan.core.settings import BATCH_LIMIT, Settings
 from mulligan.core.worker import Worker
 from mulligan.engine.worker import REAP_EVERY
+from mulligan.sim.log import Log, Waiting
 from mulligan.sim.loop import OrderedLoop
-from mulligan.sim.record import Log, Waiting
 from mulligan.stores.memory import MemoryStore, workers
 from mulligan.stores.memory.state import State
 from mulligan.stores.memory.wakeup import Sleepers

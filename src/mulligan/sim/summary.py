@@ -10,7 +10,7 @@ from typing import Any
 from mulligan.core.durations import rounded
 from mulligan.core.fetch import Fifo
 from mulligan.core.lane import ANYWHERE
-from mulligan.sim.record import Attempt
+from mulligan.sim.log import Attempt
 from mulligan.sim.run import Run
 from mulligan.sim.scenario import Region
 

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import accumulate, groupby
 
-from mulligan.sim.drawing import LEFT, RIGHT, WIDTH, Scale, area, line, rect, text
-from mulligan.sim.record import Attempt
+from mulligan.sim.log import Attempt
 from mulligan.sim.run import Run
+from mulligan.sim.svg import LEFT, RIGHT, WIDTH, Scale, area, line, rect, text
 
 # More bars than this are neither seen nor worth their bytes.
 MOST_BARS = 2000

@@ -9,9 +9,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from mulligan.core.errors import MulliganError
-from mulligan.supervisor.deciding import Phase, SlotView
+from mulligan.supervisor.decide import Phase, SlotView
 from mulligan.supervisor.fleet import Kind
-from mulligan.supervisor.lines import Lines
 from mulligan.supervisor.locks import (
     Record,
     acquire,
@@ -20,6 +19,7 @@ from mulligan.supervisor.locks import (
     read_record,
     write_record,
 )
+from mulligan.supervisor.output import Lines
 from mulligan.supervisor.process import Process, adopt, age_of, in_words, is_leader, start
 from mulligan.supervisor.recipe import Recipe
 

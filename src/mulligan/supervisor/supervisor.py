@@ -14,14 +14,14 @@ import msgspec
 
 from mulligan.core.errors import UNREADABLE, InvalidError, MulliganError
 from mulligan.core.fleets import FleetState, note_key
-from mulligan.supervisor.crew import Crew
 from mulligan.supervisor.events import Event, Happening, Tell
 from mulligan.supervisor.fleet import Fleet, Kind
+from mulligan.supervisor.kind_supervisor import Crew
 from mulligan.supervisor.locks import LOCK, Record, acquire, read_record, write_record
 from mulligan.supervisor.notify import notify
 from mulligan.supervisor.process import Process
-from mulligan.supervisor.scaling import load_of
-from mulligan.supervisor.sight import Sight
+from mulligan.supervisor.scale import load_of
+from mulligan.supervisor.store_watch import Sight
 
 STATE = "state.json"
 # How long a change that nothing announces may go unseen.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from msgspec.structs import replace
 
-from mulligan.app.access import Access, Operation, Work, at_once
+from mulligan.app.store_access import Access, Operation, Work, at_once
 from mulligan.core.durations import Seconds, seconds
 from mulligan.core.job import ENDED, Job
 from mulligan.core.outcome import Outcome, Verdict

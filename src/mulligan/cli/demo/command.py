@@ -15,12 +15,12 @@ from rich.live import Live
 
 from mulligan.app.overview import overview
 from mulligan.cli.demo.app import LEDGER, QUEUE, SEED, URL
-from mulligan.cli.demo.crew import Crew
-from mulligan.cli.demo.plan import POISON, REGIONS, VICTIM, held, waves
-from mulligan.cli.demo.scene import Event, Scene
+from mulligan.cli.demo.questions import POISON, REGIONS, VICTIM, held, waves
+from mulligan.cli.demo.state import Event, Scene
 from mulligan.cli.demo.summary import summary
-from mulligan.cli.demo.tally import Story, Tally, tally
+from mulligan.cli.demo.totals import Story, Tally, tally
 from mulligan.cli.demo.view import picture
+from mulligan.cli.demo.workers import Crew
 from mulligan.cli.group import RefusalError
 from mulligan.cli.show import console
 from mulligan.core.durations import check_seconds

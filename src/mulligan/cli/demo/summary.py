@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from mulligan.cli.demo.tally import Tally
+from mulligan.cli.demo.totals import Tally
 
 
 def summary(result: Tally, url: str | None, seconds: float) -> Iterator[str]:

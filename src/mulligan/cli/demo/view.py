@@ -5,7 +5,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from mulligan.cli.demo.scene import EVENTS_KEPT, Scene
+from mulligan.cli.demo.state import EVENTS_KEPT, Scene
 
 BAR, WIDEST = 20, 100
 

@@ -2,7 +2,7 @@
 
 from mulligan.core.errors import UnknownJobError
 from mulligan.core.explain import Surroundings, explain
-from mulligan.core.knowledge import (
+from mulligan.core.known_tasks import (
     KNOWS,
     nobody_knows,
     read_knowledge,

@@ -67,7 +67,7 @@ async def test_ids_and_a_selection_exclude_each_other(client, dead):
 
 
 async def test_a_large_selection_goes_in_parts(client, store, monkeypatch):
-    monkeypatch.setattr("mulligan.server.changing_api.COUNT_LIMIT", 4)
+    monkeypatch.setattr("mulligan.server.change_api.COUNT_LIMIT", 4)
     await store.enqueue([new_job(f"j{n}") for n in range(6)])
     await finish(store, await claim(store, 6))
     wanted = {"status": "done"}

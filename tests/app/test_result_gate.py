@@ -5,7 +5,7 @@ from typing import Literal, TypedDict
 import pytest
 
 from mulligan import Delays, InvalidError, JobFailedError, Mulligan, Retry
-from mulligan.app.accepting import gate_of
+from mulligan.app.result_gate import gate_of
 
 ONCE = Retry(0)
 

@@ -3,7 +3,7 @@
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from mulligan.core.knowledge import (
+from mulligan.core.known_tasks import (
     LIVE_WITHIN,
     Knowledge,
     Unknown,

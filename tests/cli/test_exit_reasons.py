@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mulligan.cli.ending import Idle, end_when
+from mulligan.cli.exit_reasons import Idle, end_when
 from mulligan.core.budget import Budget
 from mulligan.core.errors import StoreUnavailableError
 from mulligan.core.facts import QueueSettings

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mulligan.app.access import Portal
+from mulligan.app.store_access import Portal
 from mulligan.core.errors import StoreError
 from mulligan.core.job import NewJob
 from mulligan.stores.contract import Store

@@ -13,7 +13,7 @@ from mulligan.core.lane import Lane, Priority
 from mulligan.core.stats import LaneStats, Stats
 from mulligan.core.worker import Worker, WorkerView
 from mulligan.supervisor.fleet import SERVICE, Kind
-from mulligan.supervisor.scaling import Load, load_of, wanted
+from mulligan.supervisor.scale import Load, load_of, wanted
 
 loads = st.builds(Load, st.integers(0, 10_000), st.floats(0, 1000), st.integers(0, 1000))
 

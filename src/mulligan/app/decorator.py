@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from msgspec.structs import replace
 
-from mulligan.app.accepting import gate_of
 from mulligan.app.options import Options, Placement, checked
+from mulligan.app.result_gate import gate_of
 from mulligan.app.task import AsyncTask, PlainTask, Task
 from mulligan.core.declared import Declared
 from mulligan.core.durations import Seconds

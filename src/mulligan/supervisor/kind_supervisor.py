@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mulligan.core.fleets import Exit, KindState, Place
-from mulligan.supervisor.deciding import Drain, Pace, Replace, Start, decide
+from mulligan.supervisor.decide import Drain, Pace, Replace, Start, decide
 from mulligan.supervisor.events import Event, Happening, Tell
 from mulligan.supervisor.fleet import Fleet, Kind
 from mulligan.supervisor.locks import LOCK
 from mulligan.supervisor.process import Process
 from mulligan.supervisor.recipe import Recipe, recipe_for
-from mulligan.supervisor.scaling import Load, Wanted, wanted
+from mulligan.supervisor.scale import Load, Wanted, wanted
 from mulligan.supervisor.slot import Ending, Slot, TakenError
 
 EXITS_KEPT = 5

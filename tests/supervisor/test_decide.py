@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mulligan.supervisor.deciding import Drain, Pace, Replace, SlotView, Start, decide
+from mulligan.supervisor.decide import Drain, Pace, Replace, SlotView, Start, decide
 from mulligan.supervisor.fleet import Kind
 
 LONG = Pace(1e9, 1e9)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from mulligan.core.errors import InvalidError, MulliganError
-from mulligan.supervisor.reading import AppFacts
+from mulligan.supervisor.fleet_file import AppFacts
 
 ANSWER_WITHIN = 60.0
 
@@ -28,7 +28,7 @@ def ask(app: str, env: Mapping[str, str]) -> AppFacts:
     """Import the app elsewhere, with these variables; refuses one that cannot be imported."""
     try:
         asked = subprocess.run(  # noqa: S603 - this very module
-            [sys.executable, "-m", "mulligan.cli.asking", app],
+            [sys.executable, "-m", "mulligan.cli.app_facts", app],
             env={**os.environ, **env},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -51,7 +51,7 @@ def ask(app: str, env: Mapping[str, str]) -> AppFacts:
 
 def main() -> None:
     """Answer for the app that the command line names."""
-    from mulligan.cli.target import load_app  # noqa: PLC0415 - the asking side needs none of it
+    from mulligan.cli.find_app import load_app  # noqa: PLC0415 - the asking side needs none of it
 
     try:
         app = load_app(sys.argv[1])

@@ -6,7 +6,7 @@ import pytest
 
 from mulligan.core.errors import InvalidError
 from mulligan.supervisor.fleet import Fleet, Kind
-from mulligan.supervisor.reading import AppFacts, load_fleet, read_fleet
+from mulligan.supervisor.fleet_file import AppFacts, load_fleet, read_fleet
 
 GOOD = """\
 name = "answers"

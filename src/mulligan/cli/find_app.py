@@ -1,0 +1,231 @@
+"""Which app or store a command is about, and how it is opened."""
+
+import asyncio
+import sys
+import traceback
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
+
+import click
+
+from mulligan.app import Mulligan
+from mulligan.core.errors import InvalidError, MulliganError, StoreUnavailableError
+from mulligan.stores import make_store, redact
+from mulligan.stores.contract import Store
+
+T = TypeVar("T")
+Command = TypeVar("Command", bound=Callable[..., Any])
+# Longer than any store that is well takes to open.
+OPEN_WITHIN = 15.0
+
+app_option = click.option(
+    "-a",
+    "--app",
+    "app",
+    metavar="APP",
+    envvar="MULLIGAN_APP",
+    show_envvar=True,
+    help="The app whose store is meant, as module:attribute.",
+)
+store_option = click.option(
+    "-s",
+    "--store",
+    "store",
+    metavar="URL",
+    envvar="MULLIGAN_STORE",
+    show_envvar=True,
+    help="The store's URL, such as sqlite:///jobs.db, where no app is at hand.",
+)
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON for other programs to read."
+)
+yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+
+
+def about_a_store(command: Command) -> Command:
+    """Give the command --app and --store."""
+    return app_option(store_option(command))
+
+
+def about_an_app_or_store(command: Command) -> Command:
+    """Give the command an optional APP as its argument, --app and --store."""
+    return click.argument("named", metavar="[APP]", required=False)(about_a_store(command))
+
+
+def with_variables(command: click.Command) -> click.Command:
+    """Give every option of the command its variable: MULLIGAN_ and the option's name."""
+    for option in command.params:
+        if isinstance(option, click.Option) and option.name is not None:
+            option.envvar = f"MULLIGAN_{option.name.upper()}"
+            option.show_envvar = True
+    return command
+
+
+def find_app(named: str | None, app: str | None, store: str | None) -> Mulligan:
+    """The app that was named, or one without tasks for the store that was named.
+
+    What is said on the command line goes before what the environment says.
+    """
+    named_app(named, app)
+    said = named or (app if given("app") else None)
+    if said is not None and given("store"):
+        raise InvalidError(f"app {said!r} has a store of its own; give APP or --store, not both")
+    if said is None and given("store"):
+        return bare_app(store or "")
+    if said or app:
+        return load_app(said or app or "")
+    if store:
+        return bare_app(store)
+    raise InvalidError(
+        "no store is named; give an app (module:attribute) or --store URL, or set MULLIGAN_STORE"
+    )
+
+
+def named_app(named: str | None, app: str | None) -> str | None:
+    """The app's name, as an argument or by --app; None if it is not named."""
+    if named is not None and given("app"):
+        raise InvalidError(f"app {named!r} is given and --app {app!r} too; give one of them")
+    return named or app
+
+
+def given(name: str) -> bool:
+    """Whether the option was written on the command line."""
+    context = click.get_current_context()
+    return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+
+
+def bare_app(url: str) -> Mulligan:
+    """An app without tasks on the store."""
+    check_url(url)
+    return Mulligan(url)
+
+
+def check_url(url: str) -> None:
+    """Refuse a URL that names no store."""
+    make_store(url)
+
+
+def load_app(name: str) -> Mulligan:
+    """Import `module:attribute`, with the current directory on the path."""
+    module_name, colon, attribute = name.rpartition(":")
+    if "://" in name:
+        raise InvalidError(
+            f"app {redact(name)!r} is a URL and not module:attribute; a store is named by --store"
+        )
+    if "/" in module_name or module_name.endswith(".py"):
+        raise InvalidError(
+            f"app {name!r} names a file; write its module, with dots and without .py, such as"
+            " examples.questions:app"
+        )
+    if not colon or not module_name or not attribute:
+        raise InvalidError(
+            f"app {name!r} is not written module:attribute, such as examples.questions:app"
+        )
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    module = import_app(name, module_name)
+    found = module
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+    if isinstance(found, Mulligan):
+        found.called = name
+        return found
+    apps = [key for key, value in vars(module).items() if isinstance(value, Mulligan)]
+    there = f"its apps are: {', '.join(apps)}" if apps else "it has none"
+    what = "there is none" if found is None else f"it is a {type(found).__name__}"
+    raise InvalidError(
+        f"app {name!r}: {attribute!r} in module {module_name} must be a Mulligan, and {what};"
+        f" {there}"
+    )
+
+
+def import_app(name: str, module_name: str) -> Any:
+    """Import the module; what it raises is told with the line that raised it."""
+    try:
+        return import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name and f"{module_name}.".startswith(f"{error.name}."):
+            raise InvalidError(
+                f"app {name!r}: there is no module {error.name!r} in {Path.cwd()} or on the Python"
+                " path; run this from the folder that holds it"
+            ) from error
+        raise InvalidError(import_failure(name, error)) from error
+    except (Exception, SystemExit) as error:
+        raise InvalidError(import_failure(name, error)) from error
+
+
+def import_failure(name: str, error: BaseException) -> str:
+    """What a module raised while it was imported, and where."""
+    if isinstance(error, SyntaxError) and error.filename:
+        what, file, line = error.msg, error.filename, error.lineno
+    else:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        what, file, line = str(error), last.filename, last.lineno
+    return f"app {name!r} cannot be imported: {type(error).__name__}: {what} (at {file}:{line})"
+
+
+def with_store(
+    app: Mulligan,
+    work: Callable[[Store], Coroutine[Any, Any, T]],
+    *,
+    writes: bool = False,
+    create: bool = False,
+) -> T:
+    """Open the app's store, do the work and close it.
+
+    Without `writes` it is opened to be read, and nothing in it is changed. A store that is not
+    there is made only with `create`: a typo should not leave one.
+    """
+
+    async def run() -> T:
+        async with opened(app, writes=writes, create=create) as store:
+            return await work(store)
+
+    return asyncio.run(run())
+
+
+@asynccontextmanager
+async def opened(
+    app: Mulligan, *, writes: bool = False, create: bool = False
+) -> AsyncIterator[Store]:
+    """The app's store, open, to be read unless it is said; refused when it does not answer."""
+    if not create:
+        check_file(app.url)
+    store = app.make_store()
+    try:
+        await open_in_time(store, redact(app.url), read_only=not (writes or create))
+        yield store
+    finally:
+        await store.close()
+
+
+async def open_in_time(store: Store, shown: str, *, read_only: bool = False) -> None:
+    """Open it, or say why not."""
+    try:
+        async with asyncio.timeout(OPEN_WITHIN):
+            await store.open(read_only=read_only)
+    except ValueError as error:
+        if isinstance(error, MulliganError):
+            raise
+        raise InvalidError(f"store {shown!r} cannot be opened: {error}") from error
+    except (OSError, TimeoutError) as error:
+        raise StoreUnavailableError(
+            f"store {shown} cannot be opened: {str(error) or type(error).__name__};"
+            " check that it runs and that the URL is right"
+        ) from error
+
+
+def check_file(url: str) -> None:
+    """Refuse a SQLite database that does not exist."""
+    parts = urlsplit(url)
+    path = unquote(parts.path).removeprefix("/")
+    if parts.scheme == "sqlite" and path not in ("", ":memory:") and not Path(path).exists():
+        raise StoreUnavailableError(
+            f"store {url}: there is no file {path}; check the path, or make the store with:"
+            f" mulligan migrate --store {url}"
+        )
