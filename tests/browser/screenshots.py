@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from playwright.sync_api import expect
 
-from mulligan.core.fleets import Exit, FleetState, KindState, Place, note_key
+from mulligan.core.fleets import Exit, FleetState, KindState, SlotState, note_key
 from tests.browser.apps import report
 from tests.browser.chromium import browser
 from tests.browser.site import Site
@@ -107,12 +107,22 @@ async def more(store: Store) -> None:
     await store.enqueue([report.using(id="report-7", region="EU").call("retries").job])
     now = (await store.stats()).now
     died = Exit("US-2", 4711, now - 95, "killed by signal 9 after 12 min", ("asking q-17 …",))
-    places = tuple(Place(f"US-{n}", "running", 4700 + n, 600.0 * n) for n in (1, 2, 3))
+    slots = tuple(SlotState(f"US-{n}", "running", 4700 + n, 600.0 * n) for n in (1, 2, 3))
     us = KindState(
-        3, "182 jobs wait, 60 for each worker", 3, 0, 0, 0, 182, 4.2, None, places, (died,)
+        3, "182 jobs wait, 60 for each worker", 3, 0, 0, 0, 182, 4.2, None, slots, (died,)
     )
     eu = KindState(
-        2, "72 jobs wait", 2, 0, 0, 0, 72, 2.8, None, (Place("EU-1", "running", 4720, 300.0),), ()
+        2,
+        "72 jobs wait",
+        2,
+        0,
+        0,
+        0,
+        72,
+        2.8,
+        None,
+        (SlotState("EU-1", "running", 4720, 300.0),),
+        (),
     )
     fleet = FleetState("asking", "host-1", 4690, now, now - 1900, "running", {"US": us, "EU": eu})
     key = note_key("host-1", "asking")

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from mulligan.core.decide import decide
 from mulligan.core.fairness import Carry, plan_claim
-from mulligan.core.fleets import Exit, FleetState, KindState, Place, note_key
+from mulligan.core.fleets import Exit, FleetState, KindState, SlotState, note_key
 from mulligan.core.job import NewJob, encode
 from mulligan.core.outcome import Failed, Succeeded
 from mulligan.core.worker import Worker
@@ -38,7 +38,7 @@ async def fill(store):
         await jobs_of(store, number, word)
         key = note_key(word, word)
         exit_ = Exit(word, 1, 1.0, word, (word,))
-        kind = KindState(1, word, 1, 0, 0, 0, 1, 1.0, None, (Place(word, word),), (exit_,))
+        kind = KindState(1, word, 1, 0, 0, 0, 1, 1.0, None, (SlotState(word, word),), (exit_,))
         state = FleetState(word, word, 1, 1.0, 1.0, word, {word: kind}, {word: word})
         await store.note(key, msgspec.json.encode(state), 3600.0)
 

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from mulligan.cli.demo.questions import POISON, REGIONS, waves
-from mulligan.cli.demo.state import Event, Scene
+from mulligan.cli.demo.state import DemoState, Event
 from mulligan.cli.demo.summary import summary
-from mulligan.cli.demo.totals import tally
+from mulligan.cli.demo.totals import totals
 from mulligan.cli.demo.view import picture
-from mulligan.cli.demo.workers import Crew, message_of
+from mulligan.cli.demo.workers import DemoWorkers, message_of
 from mulligan.core.errors import MulliganError
 from mulligan.core.job import Attempt
 from tests.cli.running import process, read_until
@@ -81,7 +81,7 @@ def test_when_it_is_killed_its_workers_go_too(tmp_path):
 
 
 def test_retries_are_counted_with_their_waits():
-    result = tally(["a", "p"], [(DONE, [FAILED]), (DEAD, [FAILED])], LEDGER, "p")
+    result = totals(["a", "p"], [(DONE, [FAILED]), (DEAD, [FAILED])], LEDGER, "p")
     assert result.problems == ()
     assert (result.jobs, result.done, result.retries, result.elsewhere) == (2, 1, 1, 1)
     assert (result.median_wait, result.longest_wait) == (0.5, 0.5)
@@ -98,11 +98,11 @@ def test_retries_are_counted_with_their_waits():
     ],
 )
 def test_numbers_that_do_not_add_up_are_told(enqueued, stories, ledger, problem):
-    assert problem in "; ".join(tally(enqueued, stories, ledger, "p").problems)
+    assert problem in "; ".join(totals(enqueued, stories, ledger, "p").problems)
 
 
 def test_the_summary_ends_with_commands_to_try():
-    result = tally(["a", "p"], [(DONE, [FAILED]), (DEAD, [FAILED])], LEDGER, "p")
+    result = totals(["a", "p"], [(DONE, [FAILED]), (DEAD, [FAILED])], LEDGER, "p")
     said = list(summary(result, "sqlite:////tmp/demo.db", 12.0))
     assert "  export MULLIGAN_STORE=sqlite:////tmp/demo.db" in said
     assert sum(line.endswith(("status", "job p", "jobs --text 'timed out'")) for line in said) == 3
@@ -118,15 +118,15 @@ def test_the_same_seed_asks_the_same_questions():
 
 def test_events_are_told_in_words():
     told: list[Event] = []
-    scene = Scene(REGIONS, 3, told.append)
-    scene.hear("US", "job a: attempt 1 of task ask failed: TimeoutError: late")
+    state = DemoState(REGIONS, 3, told.append)
+    state.on_message("US", "job a: attempt 1 of task ask failed: TimeoutError: late")
     back = "back in queue questions after 0.1 minutes"
-    scene.hear("EU", f"job a: {back}; attempt 2 starts from lane global-retry")
-    scene.hear("EU", "job b: attempt 1 of task ask failed: Refused: the result was refused")
-    scene.dead_regions.add("EU")
-    scene.hear("ASIA", "job c: worker x stopped beating; attempt 1 counts as failed")
-    scene.hear("ASIA", "something else")
-    scene.hear("US", "job p: attempt 5 of task ask failed: ValueError: empty")
+    state.on_message("EU", f"job a: {back}; attempt 2 starts from lane global-retry")
+    state.on_message("EU", "job b: attempt 1 of task ask failed: Refused: the result was refused")
+    state.dead_regions.add("EU")
+    state.on_message("ASIA", "job c: worker x stopped beating; attempt 1 counts as failed")
+    state.on_message("ASIA", "something else")
+    state.on_message("US", "job p: attempt 5 of task ask failed: ValueError: empty")
     assert [event.text for event in told] == [
         "a failed: late (attempt 1)",
         "a is tried again (attempt 2), taken over from US",
@@ -135,13 +135,13 @@ def test_events_are_told_in_words():
         "p failed: empty (attempt 5)",
         "p has no retry left: it is a dead letter now",
     ]
-    assert (scene.retries, scene.elsewhere) == (1, 1)
+    assert (state.retries, state.elsewhere) == (1, 1)
 
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_picture_fits_the_terminal(width):
-    scene = Scene(REGIONS, 120, lambda _event: None)
-    scene.status = {
+    state = DemoState(REGIONS, 120, lambda _event: None)
+    state.status = {
         "global_retry_queue_size": 3,
         "queues": {"q": {"done": 80, "failed": 1}},
         "regions": {
@@ -152,10 +152,10 @@ def test_the_picture_fits_the_terminal(width):
             }
         },
     }
-    scene.dead_regions.add("EU")
-    scene.tell("US", "x" * 200)
+    state.dead_regions.add("EU")
+    state.add_event("US", "x" * 200)
     out = Console(width=width, record=True, force_terminal=True, file=StringIO())
-    out.print(picture(scene, width))
+    out.print(picture(state, width))
     text = out.export_text()
     assert all(len(line) <= width for line in text.splitlines())
     for words in ("99 wait", "running cobalt-q154 (retry)", "worker killed", "done 80 of 120"):
@@ -163,12 +163,14 @@ def test_the_picture_fits_the_terminal(width):
 
 
 async def test_a_worker_that_ends_by_itself_ends_the_demo(tmp_path):
-    crew = Crew({"MULLIGAN_DEMO_URL": f"sqlite:///{tmp_path}"}, lambda _region, _text: None)
+    workers = DemoWorkers(
+        {"MULLIGAN_DEMO_URL": f"sqlite:///{tmp_path}"}, lambda _region, _text: None
+    )
     with pytest.raises(MulliganError, match="the worker of US did not start: error: "):
-        await crew.start("US")
+        await workers.start("US")
     with pytest.raises(MulliganError, match="the worker of US ended by itself"):
-        crew.check()
-    await crew.stop()
+        workers.check()
+    await workers.stop()
 
 
 def test_lines_that_are_no_records_are_read_as_they_are():

@@ -13,7 +13,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mulligan.cli.supervise import unasked
+from mulligan.cli.supervise import no_app_facts
 from mulligan.supervisor.fleet_file import load_fleet
 from mulligan.supervisor.locks import holders, is_held
 from mulligan.supervisor.supervisor import Supervisor, read_state
@@ -164,8 +164,8 @@ def supervise(file: Path, point: str | None, answer: Connection | None) -> None:
         module, _, function = name.partition(":")
         tap(import_module(module), function)
     POINTS.arm(point)
-    fleet = load_fleet(file, unasked)
-    supervisor = Supervisor(fleet, lambda: load_fleet(file, unasked), lambda _event: None)
+    fleet = load_fleet(file, no_app_facts)
+    supervisor = Supervisor(fleet, lambda: load_fleet(file, no_app_facts), lambda _event: None)
     asyncio.run(supervisor.run())
     if answer is not None:
         answer.send(list(POINTS.seen))

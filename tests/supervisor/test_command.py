@@ -12,10 +12,10 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from mulligan.cli.app_facts import ask
+from mulligan.cli.app_facts import read_app_facts
 from mulligan.cli.fleet_view import picture, status_tables
 from mulligan.core.errors import InvalidError
-from mulligan.core.fleets import PREFIX, Exit, FleetState, KindState, Place, fleets, note_key
+from mulligan.core.fleets import PREFIX, Exit, FleetState, KindState, SlotState, fleets, note_key
 from mulligan.supervisor.events import Event
 from mulligan.supervisor.fleet import Kind
 from mulligan.supervisor.notify import notify
@@ -60,7 +60,7 @@ def test_the_status_is_that_of_the_last_supervisor(fleet):
     seen = good_json("supervise", str(fleet.file), "--status")
     assert seen["alive"]
     assert seen["pid"] == first.pid
-    assert seen["kinds"]["mail"]["places"][0]["pid"] == pid
+    assert seen["kinds"]["mail"]["slots"][0]["pid"] == pid
     assert "mail-1" in good("supervise", str(fleet.file), "--status")
     assert fleet.stop(first) == 0
     with process("supervise", str(fleet.file), "--status") as asked:
@@ -142,12 +142,12 @@ def test_every_store_is_worked_kept_in_order_and_told_of_the_fleet(store_url, fl
 
 
 def test_an_app_is_asked_in_a_process_of_its_own():
-    facts = ask(APP, {"TEST_STORE": "sqlite:///x.db"})
+    facts = read_app_facts(APP, {"TEST_STORE": "sqlite:///x.db"})
     assert (facts.url, facts.queues, facts.concurrency) == ("sqlite:///x.db", ("default",), 2)
     with pytest.raises(InvalidError, match="must be a Mulligan"):
-        ask("tests.supervisor.apps:HOG", {})
+        read_app_facts("tests.supervisor.apps:HOG", {})
     with pytest.raises(InvalidError, match="cannot be imported: exit code 7"):
-        ask("tests.supervisor.deadly:app", {})
+        read_app_facts("tests.supervisor.deadly:app", {})
 
 
 STATE = FleetState(
@@ -155,7 +155,7 @@ STATE = FleetState(
     {
         "mail": KindState(
             2, "depth 40, oldest wait 12 s", 1, 0, 0, 1, 40, 12.0, 2e9,
-            (Place("mail-1", "running", 8, 60.0, adopted=True), Place("mail-2", "resting")),
+            (SlotState("mail-1", "running", 8, 60.0, adopted=True), SlotState("mail-2", "resting")),
             (Exit("mail-2", 9, 90.0, "killed by SIGKILL after 3.0 s", ("last \x1b[31mwords",)),),
         )
     },

@@ -11,7 +11,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from mulligan.cli import cli
-from mulligan.core.fleets import Exit, FleetState, KindState, Place
+from mulligan.core.fleets import Exit, FleetState, KindState, SlotState
 from mulligan.supervisor.decide import Phase
 from mulligan.supervisor.fleet_file import OF_WORKER, TOP, AppFacts, read_fleet
 
@@ -49,7 +49,7 @@ def test_every_key_is_in_the_page(key):
 def test_every_phase_of_a_slot_and_every_field_of_the_state_is_in_the_page():
     for phase in get_args(Phase):
         assert phase in PAGE
-    for struct in (FleetState, KindState, Place, Exit):
+    for struct in (FleetState, KindState, SlotState, Exit):
         for field in struct.__struct_fields__:
             assert f'"{field}"' in PAGE, field
 

@@ -16,7 +16,7 @@ from mulligan.supervisor.locks import (
     read_record,
     write_record,
 )
-from mulligan.supervisor.output import LONGEST_FILE, Lines
+from mulligan.supervisor.output import LONGEST_FILE, Output
 from mulligan.supervisor.process import Process, adopt, age_of, in_words, is_leader, start
 
 
@@ -136,38 +136,38 @@ def test_exits_are_told_in_words():
 def test_lines_are_read_as_they_are_finished(tmp_path):
     path = tmp_path / "log"
     path.write_bytes(b"before\n")
-    lines = Lines(path)
-    assert list(lines.last) == ["before"]
+    output = Output(path)
+    assert list(output.last) == ["before"]
     with path.open("ab", buffering=0) as log:
         log.write(b"one\ntw")
-        assert lines.read() == ["one"]
+        assert output.read() == ["one"]
         log.write(b"o\nthr\xffee")
-        assert lines.read() == ["two"]
-    assert lines.finish() == ["thr\ufffdee"]
-    assert list(lines.last) == ["before", "one", "two", "thr\ufffdee"]
+        assert output.read() == ["two"]
+    assert output.finish() == ["thr\ufffdee"]
+    assert list(output.last) == ["before", "one", "two", "thr\ufffdee"]
 
 
 def test_a_new_process_begins_with_an_empty_log(tmp_path):
-    lines = Lines(tmp_path / "log")
-    assert lines.read() == []
-    with lines.open() as log:
+    output = Output(tmp_path / "log")
+    assert output.read() == []
+    with output.open() as log:
         log.write(b"old\n")
-    assert lines.read() == ["old"]
-    lines.open().close()
-    assert lines.read() == []
-    assert list(lines.last) == []
+    assert output.read() == ["old"]
+    output.open().close()
+    assert output.read() == []
+    assert list(output.last) == []
 
 
 def test_a_log_does_not_grow_without_end(tmp_path):
-    lines = Lines(tmp_path / "log")
-    with lines.open() as log:
+    output = Output(tmp_path / "log")
+    with output.open() as log:
         log.write(b"x\n" * LONGEST_FILE)
         log.flush()
-        assert len(lines.read()) == LONGEST_FILE
+        assert len(output.read()) == LONGEST_FILE
         assert (tmp_path / "log").stat().st_size == 0
         log.write(b"goes on\n")
         log.flush()
-        assert lines.read() == ["goes on"]
+        assert output.read() == ["goes on"]
 
 
 def test_a_shell_that_opens_the_file_is_a_holder(lock):

@@ -64,7 +64,7 @@ def test_what_ignores_being_told_is_killed_when_its_time_is_up(tmp_path, clock):
     slot = Slot(KIND, 1, tmp_path, clock)
     deaf = Recipe(("sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.05; done"), {})
     slot.start(deaf)
-    while "deaf" not in slot.lines.read():
+    while "deaf" not in slot.output.read():
         os.sched_yield()
     slot.drain("a test")
     slot.drain("told twice is told once")
@@ -75,7 +75,7 @@ def test_what_ignores_being_told_is_killed_when_its_time_is_up(tmp_path, clock):
     while (ending := slot.check()) is None:
         os.sched_yield()
     assert ending.killed
-    assert ending.told == "a test"
+    assert ending.drain_reason == "a test"
     assert not ending.in_order
 
 
@@ -103,7 +103,7 @@ def test_a_process_is_adopted_even_if_nobody_could_write_down_its_number(tmp_pat
 def test_what_an_ended_process_left_behind_is_ended_before_the_next_starts(tmp_path, clock):
     slot = Slot(KIND, 1, tmp_path, clock)
     slot.start(Recipe(("sh", "-c", "sleep 600 & echo $!; exec sleep 601"), {}))
-    while not slot.lines.read():
+    while not slot.output.read():
         os.sched_yield()
     end(slot)
     with pytest.raises(TakenError, match="slot any-1 is held by a process that has yet to end"):

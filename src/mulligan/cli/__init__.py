@@ -78,7 +78,7 @@ def cli() -> None:
 def main() -> None:
     """Run the command line on this process's arguments.
 
-    What the encoding of a stream has no character for is written as an escape, and fails nothing.
+    A character that the encoding of a stream lacks is written as an escape, and raises nothing.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -1,7 +1,7 @@
-"""What an app says about itself, asked in a process of its own.
+"""The facts about an app that a supervisor needs, read by another process.
 
-A supervisor outlives many releases of an app: it must not hold on to the first, nor die of one
-that cannot be imported.
+A supervisor outlives many releases of an app. It must not keep the first one imported, nor fail
+with one that cannot be imported.
 """
 
 import os
@@ -24,10 +24,10 @@ class Answer(msgspec.Struct):
     refused: str = ""
 
 
-def ask(app: str, env: Mapping[str, str]) -> AppFacts:
-    """Import the app elsewhere, with these variables; refuses one that cannot be imported."""
+def read_app_facts(app: str, env: Mapping[str, str]) -> AppFacts:
+    """Import the app in another process, with these variables; refused if that fails."""
     try:
-        asked = subprocess.run(  # noqa: S603 - this very module
+        child = subprocess.run(  # noqa: S603 - this very module
             [sys.executable, "-m", "mulligan.cli.app_facts", app],
             env={**os.environ, **env},
             stdin=subprocess.DEVNULL,
@@ -40,9 +40,9 @@ def ask(app: str, env: Mapping[str, str]) -> AppFacts:
         raise InvalidError(f"app {app!r} was not imported within {ANSWER_WITHIN:g} s") from error
     try:
         # The app may print; the answer is the last line.
-        answer = msgspec.json.decode(asked.stdout.splitlines()[-1], type=Answer)
+        answer = msgspec.json.decode(child.stdout.splitlines()[-1], type=Answer)
     except (IndexError, msgspec.MsgspecError) as error:
-        said = (asked.stderr.strip().splitlines() or [f"exit code {asked.returncode}"])[-1]
+        said = (child.stderr.strip().splitlines() or [f"exit code {child.returncode}"])[-1]
         raise InvalidError(f"app {app!r} cannot be imported: {said}") from error
     if answer.facts is None:
         raise InvalidError(answer.refused)
@@ -50,8 +50,8 @@ def ask(app: str, env: Mapping[str, str]) -> AppFacts:
 
 
 def main() -> None:
-    """Answer for the app that the command line names."""
-    from mulligan.cli.find_app import load_app  # noqa: PLC0415 - the asking side needs none of it
+    """Print the facts about the app that the command line names."""
+    from mulligan.cli.find_app import load_app  # noqa: PLC0415 - the parent process needs none of it
 
     try:
         app = load_app(sys.argv[1])

@@ -1,4 +1,4 @@
-"""`mulligan bench`: how fast is it here?"""
+"""`bench`: throughput and latency on this machine."""
 
 import tempfile
 from pathlib import Path
@@ -38,7 +38,7 @@ def bench(store: str | None, policy: str, *, as_json: bool, quick: bool) -> None
 
 
 def rows(found: dict[str, Any]) -> list[tuple[str, str]]:
-    """The figures as people read them."""
+    """The figures for people to read."""
     storm = found["storm"]
     return [
         ("enqueue, one by one", f"{found['enqueue_one_per_s']:,.0f} jobs/s"),

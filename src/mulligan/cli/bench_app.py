@@ -23,13 +23,13 @@ def plain_noop(_number: int) -> None:
 
 @app.task(queue="bench")
 async def stamp() -> float:
-    """Say when it started."""
+    """Return when it started."""
     return time.time()
 
 
 @app.task(queue="bench", retry=Retry(1))
 async def late(delay: float) -> float:
-    """Fail once, asking for this delay; then say when the retry started."""
+    """Fail once and ask for this delay; then return when the retry started."""
     now = time.time()
     if current_job().attempt == 1:
         raise RetryAfter(delay)
@@ -38,7 +38,7 @@ async def late(delay: float) -> float:
 
 @app.task(queue="storm", retry=Retry(1))
 async def storm(*, fails: bool) -> float:
-    """Work for two milliseconds; if told so, fail once with half a second of delay."""
+    """Work for two milliseconds; if asked to, fail once with half a second of delay."""
     now = time.time()
     await asyncio.sleep(0.002)
     if fails and current_job().attempt == 1:

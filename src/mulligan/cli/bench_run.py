@@ -1,4 +1,4 @@
-"""What `mulligan bench` measures, with a real worker process, counted in the store."""
+"""The measurements of `bench`, with a real worker process, counted in the store."""
 
 import os
 import signal
@@ -18,13 +18,13 @@ from mulligan.core.job import Job
 
 LOOK_EVERY = 0.05
 GIVE_UP_AFTER = 300.0
-# Jobs whose lateness is measured are so far apart that the worker is idle in between.
+# The gap between jobs whose lateness is measured: the worker is idle in between.
 APART = 0.03
 WORKER = (sys.executable, "-m", "mulligan", "worker", "mulligan.cli.bench_app:app")
 
 
 class Sizes(Struct, frozen=True):
-    """How much of each to do."""
+    """How many jobs or seconds each measurement takes."""
 
     single: int = 1000
     bulk: int = 20_000
@@ -39,7 +39,7 @@ class Bench:
     """One store, one app, one worker process at a time."""
 
     def __init__(self, url: str, policy: str, sizes: Sizes, step: Callable[[str], None]) -> None:
-        # Read by the app when it is imported, here and in the worker process.
+        # The app reads it when it is imported, here and in the worker process.
         os.environ.update(MULLIGAN_BENCH_URL=url, MULLIGAN_BENCH_POLICY=policy)
         self._tasks: Any = import_module("mulligan.cli.bench_app")
         self._app: Mulligan = self._tasks.app
@@ -145,7 +145,7 @@ class Bench:
             text=True,
         )
         try:
-            # The worker is up when it has run something.
+            # The worker is ready once it has run a job.
             self._tasks.stamp.using(priority="urgent").enqueue().result(timeout=60)
             yield process
         finally:

@@ -28,8 +28,11 @@ BATCH = 100
 MOVED: tuple[Status, ...] = ("pending", "failed")
 
 
-class Place(NamedTuple):
-    """A job to be moved, by its place in line; `depth` orders those that await each other."""
+class JobToMove(NamedTuple):
+    """A job to move, in the order to move it: by depth, then as in its lane.
+
+    `depth` puts a job that awaits others before those others.
+    """
 
     depth: int
     due: float
@@ -38,7 +41,7 @@ class Place(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """How it went."""
+    """How many jobs were moved, and which were left."""
 
     pending: int
     failed: int
@@ -53,7 +56,7 @@ class Moved(NamedTuple):
 def copy(from_url: str, to_url: str, *, yes: bool, as_json: bool) -> None:
     """Move all unfinished and failed jobs to another store.
 
-    Jobs keep their ids, places, retries and history. Every queue of FROM_URL is paused first and
+    Jobs keep their ids, order, retries and history. Every queue of FROM_URL is paused first and
     stays paused; the move is refused while a job runs or a worker is alive there. A moved job is
     stored in TO_URL before it ends in FROM_URL, as cancelled with the reason "moved to …"; failed
     ones are purged there. After an interruption run it again: nothing is lost or doubled.
@@ -77,14 +80,14 @@ def copy(from_url: str, to_url: str, *, yes: bool, as_json: bool) -> None:
 
 
 async def move_between(from_url: str, to_url: str, *, yes: bool) -> Moved:
-    """Check, ask, and move."""
+    """Check both stores, ask for confirmation, and move."""
     apps = bare_app(from_url), bare_app(to_url)
     async with opened(apps[0], writes=True) as source, opened(apps[1], create=True) as target:
         was_paused = (await source.facts()).paused
         queues = await pause_all(source)
         try:
             await refuse_if_busy(source)
-            pending, failed = [await places(source, status) for status in MOVED]
+            pending, failed = [await jobs_to_move(source, status) for status in MOVED]
             if (pending or failed) and not yes:
                 confirm(
                     f"Move {len(pending)} pending and {len(failed)} failed jobs"
@@ -117,7 +120,7 @@ async def pause_all(source: Store) -> list[str]:
 
 
 async def refuse_if_busy(source: Store) -> None:
-    """A job that runs could end in both stores; so could one that a live worker is about to."""
+    """Refuse while a job runs or a worker lives: the job could end in both stores."""
     stats = await source.stats()
     running, live = sum(stats.running.values()), [v for v in stats.workers if v.live]
     if live:
@@ -136,7 +139,7 @@ async def refuse_if_busy(source: Store) -> None:
 
 
 async def take_over_queues(source: Store, target: Store, paused: frozenset[str]) -> None:
-    """Settings that the target lacks, and pauses that were there before: as safe as they were."""
+    """Give the target the queue settings that it lacks, and the pauses that the user made."""
     known = (await target.facts()).queues
     for name, settings in (await source.facts()).queues.items():
         if name not in known:
@@ -150,44 +153,45 @@ async def take_over_queues(source: Store, target: Store, paused: frozenset[str])
         )
 
 
-async def places(source: Store, status: Status) -> list[Place]:
-    """All jobs of the status in the order of their lines, by key alone: bodies may be large."""
-    found: list[Place] = []
+async def jobs_to_move(source: Store, status: Status) -> list[JobToMove]:
+    """All jobs of the status in the order to move them, without their bodies."""
+    found: list[JobToMove] = []
     gathering: dict[str, str | None] = {}
     after: str | None = None
     while True:
         page = await source.page(Selection(status=status), PAGE, after, bodies=False)
-        found += [Place(0, job.due, job.sequence, job.id) for job in page.jobs if not job.awaits]
+        ready = [job for job in page.jobs if not job.awaits]
+        found += [JobToMove(0, job.due, job.sequence, job.id) for job in ready]
         gathering |= {job.id: job.gather for job in page.jobs if job.awaits}
         after = page.after
         if after is None:
             return [*awaiting(gathering), *sorted(set(found))]
 
 
-def awaiting(gathering: Mapping[str, str | None]) -> list[Place]:
+def awaiting(gathering: Mapping[str, str | None]) -> list[JobToMove]:
     """Jobs that await others, each before those that it awaits.
 
-    What is moved is cancelled in the source, and that would cancel whoever awaits it there.
+    A moved job is cancelled in the source, which would cancel the job that awaits it there.
     """
 
     def depth(job: str) -> int:
         above = gathering[job]
         return 0 if above is None or above not in gathering else 1 + depth(above)
 
-    return sorted(Place(depth(job), 0.0, 0, job) for job in gathering)
+    return sorted(JobToMove(depth(job), 0.0, 0, job) for job in gathering)
 
 
 async def move_all(source: Store, target: Store, reason: str) -> Moved:
-    """Move until a look finds nothing new: producers may still add jobs to the source."""
+    """Move until no job is left: producers may still add jobs to the source."""
     counts = await finish_interrupted(source, target, reason)
     left: list[str] = []
     with interruptible() as interrupted, progress() as bar:
         for status in MOVED:
             task = bar.add_task(f"{status} jobs", total=0)
-            while new := [p for p in await places(source, status) if p.id not in set(left)]:
+            while new := [j for j in await jobs_to_move(source, status) if j.id not in set(left)]:
                 bar.update(task, total=counts[status] + len(new))
                 for start in range(0, len(new), BATCH):
-                    batch = [place.id for place in new[start : start + BATCH]]
+                    batch = [job.id for job in new[start : start + BATCH]]
                     moved, stuck = await move(source, target, status, batch, reason)
                     counts[status] += moved
                     left += stuck
@@ -201,17 +205,17 @@ async def move_all(source: Store, target: Store, reason: str) -> Moved:
 
 
 def anywhere(job: Job) -> Job:
-    """A retry that was meant for certain regions first is for any: the target has others."""
+    """A global retry without the regions that were to take it first: the target has others."""
     return replace(job, scope=ANYWHERE) if job.lane.is_global else job
 
 
 async def move(
     source: Store, target: Store, status: Status, ids: Sequence[str], reason: str
 ) -> tuple[int, list[str]]:
-    """Store a batch in the target, then end it in the source; how many, and which could not.
+    """Store a batch in the target, then end it in the source; how many, and which jobs could not.
 
-    With the batch the target is given a letter that names it, until it has ended in the source. Who
-    dies in between leaves the letter, which stays where jobs that were done are pruned one day.
+    Until the batch has ended in the source, the target holds a letter that names its jobs. If this
+    process dies in between, the letter stays: it is a dead letter, which is never pruned.
     """
     read = [each for each in await asyncio.gather(*(whole(source, i) for i in ids)) if each]
     here = [each._replace(job=anywhere(each.job)) for each in read if each.job.status == status]
@@ -229,7 +233,7 @@ async def move(
 
 
 async def end(source: Store, status: Status, ids: Sequence[str], reason: str) -> None:
-    """End jobs in the source that the target has."""
+    """End jobs in the source that are stored in the target."""
     if status == "failed":
         await source.purge(ids)
     else:
@@ -237,7 +241,7 @@ async def end(source: Store, status: Status, ids: Sequence[str], reason: str) ->
 
 
 def letter_id(source: Store) -> str:
-    """Under which id the target has the letter about a batch of this source."""
+    """The id of the letter about a batch of this source."""
     return f"copy-{sha256(source.url.encode()).hexdigest()[:16]}"
 
 
@@ -270,10 +274,10 @@ def letter(source: Store, jobs: Sequence[Job]) -> Adopted:
 
 
 async def finish_interrupted(source: Store, target: Store, reason: str) -> dict[Status, int]:
-    """End in the source what a move that died had stored in the target; how many, by status.
+    """End in the source what an interrupted move had stored in the target; how many, by status.
 
-    A job that the target does not have any more has run there. Not so one with a unique key, which
-    may have been another's then: it is moved again.
+    A job that the target no longer has was run there. A job with a unique key may be missing
+    because another job had the key, so it is moved again.
     """
     counts = dict.fromkeys(MOVED, 0)
     found = await target.get(letter_id(source))
@@ -295,7 +299,7 @@ async def finish_interrupted(source: Store, target: Store, reason: str) -> dict[
 
 
 async def whole(source: Store, job: str) -> Adopted | None:
-    """A job with all that is known of it."""
+    """A job with its history and arrivals."""
     stored = await source.get(job)
     if stored is None:
         return None
@@ -303,7 +307,7 @@ async def whole(source: Store, job: str) -> Adopted | None:
 
 
 def same(job: Job, stored: Job | None) -> bool:
-    """Whether the target has this very job, from a move that was interrupted."""
+    """Whether the target has this very job, from an interrupted move."""
     if stored is None:
         return False
     return (job.queue, job.task, job.body, job.region) == (

@@ -39,7 +39,7 @@ def dead() -> None:
     "-n", "--limit", type=click.IntRange(1, 1000), default=50, show_default=True,
     help="How many to list.",
 )  # fmt: skip
-@click.option("--after", metavar="CURSOR", help="Go on after this place, from the last listing.")
+@click.option("--after", metavar="CURSOR", help="The cursor that the last listing ended with.")
 @json_option
 @about_an_app_or_store
 def list_(
@@ -89,7 +89,7 @@ def purge(job_ids: Sequence[str], **options: Any) -> None:
     """
 
     async def only_failed(store: Store, ids: Sequence[str]) -> list[bool]:
-        """The store would delete any job that has ended; here only failed ones are meant."""
+        """Purge failed jobs only; the store would delete any job that has ended."""
         found = [await store.get(each) for each in ids]
         failed = [each.id for each in found if each is not None and each.status == "failed"]
         gone = dict(zip(failed, await store.purge(failed), strict=True))
@@ -111,7 +111,7 @@ def change(
     app: str | None,
     store: str | None,
 ) -> None:
-    """Replay or purge what was asked for, in batches, after a confirmation where many are meant."""
+    """Replay or purge jobs in batches; more than one must be confirmed."""
     target = find_app(None, app, store)
     if job_ids and (queue is not None or text is not None):
         raise InvalidError(f"job {job_ids[0]!r} is given with --queue or --text; give either")
@@ -136,7 +136,7 @@ def change(
 
 
 def confirm(question: str, past: str) -> None:
-    """Ask; without an answer nothing is done."""
+    """Ask for confirmation; without an answer nothing is done."""
     try:
         agreed = click.confirm(question, err=True)
     except click.Abort:

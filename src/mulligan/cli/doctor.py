@@ -30,7 +30,7 @@ from mulligan.core.unserved import start_one, unserved
 from mulligan.stores.contract import Store
 
 MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
-# A clock that is further off than this makes `run_after` and shown times wrong for people.
+# Clocks that differ by more seconds make `run_after` and the times shown wrong.
 SKEW_LIMIT = 1.0
 PROBE_QUEUE = "mulligan-doctor"
 PROBE_DELAY = 86_400.0
@@ -45,7 +45,7 @@ def doctor(
 ) -> None:
     """Check a store and its workers; say what to do.
 
-    Nothing is written, but for a probe where that is asked for. Exit code 1 if anything is bad.
+    Nothing is written, except a probe job with --probe. Exit code 1 if anything is bad.
     """
     target = find_app(named, app, store)
 
@@ -68,7 +68,7 @@ def doctor(
 
 
 async def findings(store: Store, app: Mulligan) -> AsyncIterator[Finding]:
-    """Everything there is to say, in the order in which one would look."""
+    """All findings: the store first, then workers, tasks and queues."""
     before = time.time()
     stats = await store.stats()
     yield skew(stats.now, before, time.time())
@@ -83,7 +83,7 @@ async def findings(store: Store, app: Mulligan) -> AsyncIterator[Finding]:
 
 
 async def probe(store: Store) -> Finding:
-    """Write a job that nobody serves, read it back and delete it."""
+    """Write a job that no worker serves, read it back and delete it."""
     new = NewJob(f"doctor-{new_id()}", PROBE_QUEUE, "probe", b"{}", delay=PROBE_DELAY)
     start = time.perf_counter()
     await store.enqueue([new])
@@ -116,7 +116,7 @@ def skew(now: float, before: float, after: float) -> Finding:
 
 
 def workers(stats: Stats, app: Mulligan) -> Iterable[Finding]:
-    """Who is alive."""
+    """Which workers are alive, and what dead ones hold."""
     live = [view for view in stats.workers if view.live]
     regions = sorted({view.worker.region for view in live})
     if live:
@@ -135,7 +135,7 @@ def workers(stats: Stats, app: Mulligan) -> Iterable[Finding]:
 
 
 def tasks(known: Sequence[Knowledge], unknown: Sequence[Unknown], now: float) -> Iterable[Finding]:
-    """Whether live workers know the tasks of the jobs, and mean the same by their names."""
+    """Whether live workers know the tasks of all jobs, and agree on what each name means."""
     for each in sorted(unknown, key=lambda met: met.task):
         said = nobody_knows(each, known, now)
         if said is not None:
@@ -150,7 +150,7 @@ def tasks(known: Sequence[Knowledge], unknown: Sequence[Unknown], now: float) ->
 
 
 def service(stats: Stats, facts: Facts, app: Mulligan) -> Iterable[Finding]:
-    """Whether each waiting job has a worker that may take it."""
+    """Whether a live worker may take each waiting job."""
     live = [view.worker for view in stats.workers if view.live]
     left = unserved(stats, facts)
     for each in left:

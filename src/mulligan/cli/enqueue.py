@@ -13,7 +13,7 @@ from mulligan.core.depth import check_depth
 from mulligan.core.errors import InvalidError
 from mulligan.core.retry import Retry
 
-# Characters of an argument that a refusal shows.
+# How many characters of an argument an error shows.
 SHOWN = 20
 
 

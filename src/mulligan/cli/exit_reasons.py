@@ -1,4 +1,4 @@
-"""Why a worker ends by itself: it is idle, or nobody supervises it any more."""
+"""Why a worker ends by itself: it is idle, or its supervisor is gone."""
 
 import asyncio
 import logging
@@ -16,28 +16,28 @@ from mulligan.supervisor.locks import is_held
 
 log = logging.getLogger("mulligan.worker")
 LOOK_EVERY = 1.0
-# A worker looks so many times before its time is up.
+# How often a worker checks a reason, at least, before the reason has held long enough.
 LOOKS = 4
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def supervised(command: Command) -> Command:
-    """Give the command what a supervisor says to a process that it starts."""
-    name = click.option("--name", metavar="NAME", default="", help="What it is called in lists.")
+    """Give the command the options that a supervisor passes to its workers."""
+    name = click.option("--name", metavar="NAME", default="", help="The worker's name in lists.")
     lock = click.option(
         "--supervisor", type=click.Path(path_type=Path), metavar="FILE",
-        help="Its supervisor's lock file; it drains and ends when nobody holds that any more.",
+        help="Its supervisor's lock file; when nobody holds the lock, the worker drains and ends.",
     )  # fmt: skip
     grace = click.option(
         "--orphan-grace", type=float, metavar="SECONDS", default=60.0, show_default=True,
-        help="How long it waits for a new supervisor before that.",
+        help="How long it waits for a new supervisor before it ends.",
     )  # fmt: skip
     return name(lock(grace(command)))
 
 
-class Reason(Protocol):
-    """Something that ends a worker when it has held for long enough."""
+class ExitReason(Protocol):
+    """A condition that ends a worker when it has held for long enough."""
 
     @property
     def words(self) -> str:
@@ -50,16 +50,16 @@ class Reason(Protocol):
         ...
 
     def holds(self, engine: Engine) -> bool:
-        """Whether it holds now, and has since it was last asked."""
+        """Whether it holds now and has held since the last call."""
         ...
 
     async def is_sure(self, engine: Engine) -> bool:
-        """Asked once it has held for its time: whether the worker is to end."""
+        """Whether the worker should end, checked once the reason has held long enough."""
         ...
 
 
 class Idle:
-    """Nothing has run, as the store had nothing to run."""
+    """The worker runs nothing, and the store has nothing for it."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = check_seconds("idle-exit", seconds)
@@ -68,10 +68,10 @@ class Idle:
         self._asked = 1
 
     def holds(self, engine: Engine) -> bool:
-        """Whether no attempt runs, none has started since, and the store answers.
+        """Whether no attempt runs, none has started since the last call, and the store answers.
 
-        What was asked of it when this was last looked at, and at least one claim, must have been
-        answered: a store that is away or damaged does not say that there is nothing to do.
+        The store must have answered at least one claim, and all those sent before the last call:
+        a store that is away does not say that there is nothing to do.
         """
         started, self._started = self._started, engine.executor.started
         asked, self._asked = self._asked, max(1, engine.fetcher.asked)
@@ -81,7 +81,8 @@ class Idle:
     async def is_sure(self, engine: Engine) -> bool:
         """Whether nothing is due for this worker.
 
-        What a budget or a cap holds back would have it started again at once.
+        A job that a budget or a cap holds back counts as due: for it the supervisor would start
+        another worker at once.
         """
         try:
             return not await engine.fetcher.is_awaited()
@@ -90,7 +91,7 @@ class Idle:
 
 
 class Orphaned(Struct, frozen=True):
-    """Nobody holds the supervisor's lock."""
+    """No supervisor runs: nobody holds its lock."""
 
     lock: Path
     seconds: float
@@ -109,9 +110,11 @@ class Orphaned(Struct, frozen=True):
         return not is_held(self.lock)
 
 
-def reasons(idle_exit: float | None, supervisor: Path | None, orphan_grace: float) -> list[Reason]:
-    """What the options say."""
-    found: list[Reason] = []
+def exit_reasons(
+    idle_exit: float | None, supervisor: Path | None, orphan_grace: float
+) -> list[ExitReason]:
+    """The reasons that the options give."""
+    found: list[ExitReason] = []
     if idle_exit is not None:
         found.append(Idle(idle_exit))
     if supervisor is not None:
@@ -119,7 +122,7 @@ def reasons(idle_exit: float | None, supervisor: Path | None, orphan_grace: floa
     return found
 
 
-async def end_when(reason: Reason, engine: Engine) -> None:
+async def end_when(reason: ExitReason, engine: Engine) -> None:
     """Drain the worker when the reason has held for its time."""
     loop = asyncio.get_running_loop()
     pause = min(LOOK_EVERY, reason.seconds / LOOKS)

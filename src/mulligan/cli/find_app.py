@@ -1,4 +1,4 @@
-"""Which app or store a command is about, and how it is opened."""
+"""Finds the app or store that a command names, and opens its store."""
 
 import asyncio
 import sys
@@ -19,7 +19,7 @@ from mulligan.stores.contract import Store
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
-# Longer than any store that is well takes to open.
+# Longer than a healthy store takes to open.
 OPEN_WITHIN = 15.0
 
 app_option = click.option(
@@ -29,7 +29,7 @@ app_option = click.option(
     metavar="APP",
     envvar="MULLIGAN_APP",
     show_envvar=True,
-    help="The app whose store is meant, as module:attribute.",
+    help="The app, as module:attribute; its store is used.",
 )
 store_option = click.option(
     "-s",
@@ -38,7 +38,7 @@ store_option = click.option(
     metavar="URL",
     envvar="MULLIGAN_STORE",
     show_envvar=True,
-    help="The store's URL, such as sqlite:///jobs.db, where no app is at hand.",
+    help="The store's URL, such as sqlite:///jobs.db, instead of an app.",
 )
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON for other programs to read."
@@ -57,7 +57,7 @@ def about_an_app_or_store(command: Command) -> Command:
 
 
 def with_variables(command: click.Command) -> click.Command:
-    """Give every option of the command its variable: MULLIGAN_ and the option's name."""
+    """Give every option of the command a variable, MULLIGAN_ and the option's name."""
     for option in command.params:
         if isinstance(option, click.Option) and option.name is not None:
             option.envvar = f"MULLIGAN_{option.name.upper()}"
@@ -68,7 +68,7 @@ def with_variables(command: click.Command) -> click.Command:
 def find_app(named: str | None, app: str | None, store: str | None) -> Mulligan:
     """The app that was named, or one without tasks for the store that was named.
 
-    What is said on the command line goes before what the environment says.
+    The command line takes precedence over the environment.
     """
     named_app(named, app)
     said = named or (app if given("app") else None)
@@ -86,7 +86,7 @@ def find_app(named: str | None, app: str | None, store: str | None) -> Mulligan:
 
 
 def named_app(named: str | None, app: str | None) -> str | None:
-    """The app's name, as an argument or by --app; None if it is not named."""
+    """The app's name, as an argument or by --app; None if neither is given."""
     if named is not None and given("app"):
         raise InvalidError(f"app {named!r} is given and --app {app!r} too; give one of them")
     return named or app
@@ -145,7 +145,7 @@ def load_app(name: str) -> Mulligan:
 
 
 def import_app(name: str, module_name: str) -> Any:
-    """Import the module; what it raises is told with the line that raised it."""
+    """Import the module; what it raises is reported with its file and line."""
     try:
         return import_module(module_name)
     except ModuleNotFoundError as error:
@@ -160,7 +160,7 @@ def import_app(name: str, module_name: str) -> Any:
 
 
 def import_failure(name: str, error: BaseException) -> str:
-    """What a module raised while it was imported, and where."""
+    """The message for what a module raised while it was imported, and where."""
     if isinstance(error, SyntaxError) and error.filename:
         what, file, line = error.msg, error.filename, error.lineno
     else:
@@ -178,8 +178,8 @@ def with_store(
 ) -> T:
     """Open the app's store, do the work and close it.
 
-    Without `writes` it is opened to be read, and nothing in it is changed. A store that is not
-    there is made only with `create`: a typo should not leave one.
+    Without `writes` it is opened read-only. A missing store is created only with `create`, so that
+    a typo does not create one.
     """
 
     async def run() -> T:
@@ -193,7 +193,7 @@ def with_store(
 async def opened(
     app: Mulligan, *, writes: bool = False, create: bool = False
 ) -> AsyncIterator[Store]:
-    """The app's store, open, to be read unless it is said; refused when it does not answer."""
+    """The app's store, opened, read-only unless `writes`; refused when it does not answer."""
     if not create:
         check_file(app.url)
     store = app.make_store()
@@ -205,7 +205,7 @@ async def opened(
 
 
 async def open_in_time(store: Store, shown: str, *, read_only: bool = False) -> None:
-    """Open it, or say why not."""
+    """Open the store, or raise why that failed."""
     try:
         async with asyncio.timeout(OPEN_WITHIN):
             await store.open(read_only=read_only)

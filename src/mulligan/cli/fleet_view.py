@@ -1,4 +1,4 @@
-"""A fleet as people see it: a table of kinds, one of processes, and what happened last."""
+"""A fleet on a terminal: its kinds, its processes, and its last events."""
 
 import time
 from collections.abc import Iterable
@@ -57,17 +57,17 @@ def kinds_table(state: FleetState) -> RenderableType:
 
 
 def restart(kind: KindState) -> str | None:
-    """In how long something is started again."""
+    """When the next dead process is restarted."""
     return None if kind.next_restart is None else f"in {span(kind.next_restart - time.time())}"
 
 
 def processes_table(state: FleetState) -> RenderableType:
     """Every slot that is not empty."""
     rows = [
-        (place.slot, place.pid, Text(place.phase, PHASES.get(place.phase, "")),
-         span(place.age) if place.pid else None, "adopted" if place.adopted else None)
+        (slot.slot, slot.pid, Text(slot.phase, PHASES.get(slot.phase, "")),
+         span(slot.age) if slot.pid else None, "adopted" if slot.adopted else None)
         for kind in state.kinds.values()
-        for place in kind.places
+        for slot in kind.slots
     ]  # fmt: skip
     if not rows:
         return Text("No process runs.\n")
@@ -88,7 +88,7 @@ def told(events: Iterable[Event]) -> Text:
 
 
 def exits(state: FleetState) -> list[RenderableType]:
-    """The last exits of every kind, with what each said last."""
+    """The last exits of every kind, with the last lines of each."""
     ended = sorted((e for kind in state.kinds.values() for e in kind.exits), key=lambda e: e.at)
     if not ended:
         return []

@@ -1,4 +1,4 @@
-"""A group of commands that imports each on use, and the one place where errors become words."""
+"""A group that imports a command when it is used, and turns errors into messages."""
 
 import errno
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from mulligan.core.errors import InvalidError, MulliganError
 
 
 class RefusalError(click.ClickException):
-    """A message for people on stderr, and how the process ends."""
+    """A message for stderr, and the exit code."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -25,13 +25,13 @@ class RefusalError(click.ClickException):
 
 @contextmanager
 def in_words() -> Iterator[None]:
-    """Say what went wrong in a line or two, never by a traceback.
+    """Print an error as a line or two, never as a traceback.
 
     Exit code 2: the command or a value in it is wrong. 1: not found, or the store failed.
     """
     try:
         yield
-    except click.exceptions.NoArgsIsHelpError:  # no command is named: the help is the answer
+    except click.exceptions.NoArgsIsHelpError:  # no command is named: print the help
         raise
     except click.UsageError as error:
         raise RefusalError(usage_text(error), 2) from error
@@ -40,13 +40,13 @@ def in_words() -> Iterator[None]:
     except MulliganError as error:
         raise RefusalError(printable(str(error)), 1) from error
     except OSError as error:
-        if error.errno != errno.ENOSPC:  # a pipe that was closed is no mistake: click sees to it
+        if error.errno != errno.ENOSPC:  # click handles a closed pipe, which is no error
             raise
         raise RefusalError(f"the output could not be written: {error.strerror}", 1) from error
 
 
 def usage_text(error: click.UsageError) -> str:
-    """Click's message, and where the rule can be read."""
+    """Click's message, and the command that prints the help."""
     path = error.ctx.command_path if error.ctx is not None else "mulligan"
     return f"{printable(error.format_message())}\nSee: {path} --help"
 
@@ -101,7 +101,7 @@ class LazyGroup(click.Group):
             return super().make_context(*args, **options)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse what is no text before it reaches a store."""
+        """Refuse arguments that are not valid UTF-8, before they reach a store."""
         for argument in args:
             if not argument.isascii() and argument.encode(errors="replace").decode() != argument:
                 raise InvalidError(f"argument {argument!r} is not UTF-8")

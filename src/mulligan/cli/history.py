@@ -1,4 +1,4 @@
-"""`history`: what became of the jobs of the last while, for `simulate` to play again."""
+"""`history`: writes what became of recent jobs, for `simulate` to play again."""
 
 import asyncio
 import re
@@ -34,9 +34,9 @@ def history(
 ) -> None:
     """Write what became of jobs, for `simulate` to play again.
 
-    One JSON line for each job that was enqueued or ended in the last while, as far as the store
-    still has it, with the times, regions and errors of its attempts; neither arguments nor
-    results. The first line says who works there now.
+    One JSON line for each job that was enqueued or ended within --since and is still stored, with
+    the times, regions and errors of its attempts, but neither arguments nor results. The first line
+    lists the workers that are alive now.
     """
     back = seconds_of(since)
     with_store(find_app(named, app, store), lambda opened: write(opened, back, queue))
@@ -51,7 +51,7 @@ def seconds_of(since: str) -> float:
 
 
 async def write(store: Store, back: float, queue: str | None) -> None:
-    """Write the lines page by page: no more than a page is held at a time."""
+    """Write the lines page by page, so that only one page is in memory."""
     stats = await store.stats()
     since = stats.now - back
     header, asleep = header_of(stats, await store.facts(), since)
@@ -84,7 +84,7 @@ def stored(stats: Stats) -> int:
 
 
 def is_recent(job: Job, since: float) -> bool:
-    """Whether it was enqueued or ended since then."""
+    """Whether the job was enqueued or ended since then."""
     return job.created_at >= since or (job.ended_at is not None and job.ended_at >= since)
 
 
@@ -96,5 +96,5 @@ async def write_jobs(store: Store, jobs: Sequence[Job]) -> None:
 
 
 async def failures(store: Store, job: Job) -> list[Attempt]:
-    """The failed attempts of a job; most have none, and that is known without asking."""
+    """The failed attempts of a job; a job without a failure needs no query."""
     return [] if job.last_failure_reason is None else await store.history(job.id)

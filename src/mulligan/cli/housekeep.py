@@ -6,7 +6,7 @@ import click
 from msgspec.structs import replace
 
 from mulligan.app.worker import new_worker
-from mulligan.cli.exit_reasons import reasons, supervised
+from mulligan.cli.exit_reasons import exit_reasons, supervised
 from mulligan.cli.find_app import about_an_app_or_store, check_url, find_app
 from mulligan.cli.logs import LEVELS, LogFormat, set_up
 from mulligan.cli.worker import Shift, log, run_shift, set_drain_timeout
@@ -42,8 +42,8 @@ def housekeep(
     target = find_app(named, app, store)
     check_url(target.url)
     set_drain_timeout(target, drain_timeout)
-    ends = reasons(None, supervisor, orphan_grace)
-    # A worker that serves no queue: it is never given a job, and does everything else.
+    ends = exit_reasons(None, supervisor, orphan_grace)
+    # A worker of no queue gets no jobs and does all the chores.
     me = replace(new_worker(target), queues=(), name=name and check_name("name", name))
     set_up(log_level, log_format, me.name)
     log.info("keeping house at %s as %s", target.shown_url, me.name or me.id)

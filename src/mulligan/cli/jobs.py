@@ -93,7 +93,7 @@ def job(job_id: str, *, as_json: bool, app: str | None, store: str | None) -> No
 
 
 def fields(job: Job) -> list[tuple[str, Any]]:
-    """What is known of a job, in the order in which one asks."""
+    """The fields of a job, the most important first."""
     body = decoded(job.body)
     body = body if isinstance(body, dict) else {"body": body}
     rows: list[tuple[str, Any]] = [
@@ -159,7 +159,7 @@ def attempt_row(attempt: Attempt) -> tuple[Any, ...]:
     "-n", "--limit", type=click.IntRange(1, 1000), default=50, show_default=True,
     help="How many to list.",
 )  # fmt: skip
-@click.option("--after", metavar="CURSOR", help="Go on after this place, from the last listing.")
+@click.option("--after", metavar="CURSOR", help="The cursor that the last listing ended with.")
 @json_option
 @about_an_app_or_store
 def jobs(
@@ -182,7 +182,7 @@ async def read_page(
     """A page of jobs, and the store's time."""
     try:
         page = await store.page(wanted, limit, after)
-        while not page.jobs and page.after is not None:  # a text is sought in so many at a time
+        while not page.jobs and page.after is not None:  # a text is sought page by page
             page = await store.page(wanted, limit, page.after)
     except ValueError as error:
         if after is None:

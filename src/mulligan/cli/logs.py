@@ -17,8 +17,8 @@ LEVELS = ("debug", "info", "warning", "error")
 class JsonLines(logging.Formatter):
     """Records as JSON objects: time, level, logger, message, and trace where there is one.
 
-    A line about a job says which, and so does every line that a task writes while it runs. One of
-    a worker with a name of its own says that too.
+    Lines about a job have its id, and so have those that a task logs while it runs. A worker that
+    has a name adds it.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -41,7 +41,7 @@ class JsonLines(logging.Formatter):
 
 
 def concerned(record: logging.LogRecord) -> dict[str, Any]:
-    """The job that a line is about: the one it names, else the one that runs where it is written.
+    """The job that a record is about: the one that it names, else the one whose task logged it.
 
     Empty for a line about none.
     """
@@ -51,7 +51,7 @@ def concerned(record: logging.LogRecord) -> dict[str, Any]:
 
 
 class TextLines(logging.Formatter):
-    """Records as people read them."""
+    """Records for people to read."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The record on one line; a traceback follows it."""
@@ -68,7 +68,7 @@ def iso(at: float) -> str:
 
 
 def set_up(level: str, form: LogFormat, name: str = "") -> None:
-    """Send the process's logs to stderr; `name` is what the worker is called."""
+    """Send the process's logs to stderr; `name` is the worker's name."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines(name) if form == "json" else TextLines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -1,4 +1,4 @@
-"""`metrics`: everything that is measured, by queue and region."""
+"""`metrics`: every metric, by queue and region."""
 
 import asyncio
 from typing import Any
@@ -8,7 +8,7 @@ from rich.text import Text
 
 from mulligan.cli.find_app import about_an_app_or_store, json_option
 from mulligan.cli.show import console, print_json, table
-from mulligan.cli.target import sight_of
+from mulligan.cli.target import target_of
 
 Document = dict[str, Any]
 
@@ -24,8 +24,8 @@ def metrics(named: str | None, *, as_json: bool, app: str | None, store: str | N
     """
 
     async def look() -> Document:
-        async with sight_of(named, app, store) as sight:
-            return await sight.metrics()
+        async with target_of(named, app, store) as target:
+            return await target.metrics()
 
     found = asyncio.run(look())
     if as_json:
@@ -39,7 +39,7 @@ def metrics(named: str | None, *, as_json: bool, app: str | None, store: str | N
 
 
 def rows_of(name: str, metric: Document) -> list[tuple[Text, str, str, Text]]:
-    """A row for each value; the first one carries the name and what it means."""
+    """A row for each value; the first also has the name and the meaning."""
     return [
         (Text("" if n else name), labels(sample), value(sample), Text("" if n else metric["help"]))
         for n, sample in enumerate(metric["samples"])

@@ -11,13 +11,13 @@ from mulligan.stores.contract import Store
 def migrate(named: str | None, *, app: str | None, store: str | None) -> None:
     """Bring a store's schema up to date.
 
-    Workers do so themselves when they start; this is for those who want it done before. It is
-    safe to run again, and while workers run.
+    Workers do this themselves when they start; run it to have it done before. It is safe to run
+    again, and while workers run.
     """
     target = find_app(named, app, store)
 
     async def touch(opened: Store) -> None:
-        """Opening it was all; an answer shows that it works."""
+        """Read the facts, to show that the store works; opening it did the rest."""
         await opened.facts()
 
     with_store(target, touch, create=True)

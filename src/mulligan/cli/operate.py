@@ -1,4 +1,4 @@
-"""`cancel`, `pause` and `resume`: intervening."""
+"""`cancel`, `pause` and `resume`."""
 
 from collections.abc import Sequence
 

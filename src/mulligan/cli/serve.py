@@ -56,7 +56,7 @@ def serve(
     way; a second one stops at once. Any number of servers may run side by side on one store.
     """
     try:
-        from mulligan.server import serve as server  # noqa: PLC0415 - it is paid for by who serves
+        from mulligan.server import serve as server  # noqa: PLC0415 - only `serve` needs a web server
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("mulligan"):
             raise

@@ -73,7 +73,7 @@ FLEET_MEANINGS = {
     "backoff": "seconds before a process that died is started again; doubled each time",
     "backoff_max": "seconds that it is at most",
 }
-# What a service has otherwise than other kinds.
+# The defaults of a service that differ from those of other kinds.
 SERVICE_ONLY = ("max_runtime", "cooldown")
 LIMITS: dict[str, tuple[Any, str]] = {
     "BATCH_LIMIT": (BATCH_LIMIT, "jobs in one operation on a store"),
@@ -155,7 +155,7 @@ def described(queue: QueueSettings) -> dict[str, tuple[Any, str]]:
 
 
 def shown(value: Any) -> Any:
-    """A value as the table shows it."""
+    """A value for the table."""
     if isinstance(value, float):
         return f"{value:g}"
     return "none" if value is None else str(value)

@@ -21,9 +21,9 @@ from mulligan.cli.group import printable
 from mulligan.core.errors import UNREADABLE
 from mulligan.core.job import Attempt, Job
 
-# Neither a pipe nor a file has a width; programs that cut columns want them whole.
+# A pipe or file has no width, and programs that cut columns need whole lines.
 NO_WIDTH = 160
-# Wider than any table. A long text beside others has so much room, or else stands below them.
+# Wider than any table. A long text gets at least so much room, or a line of its own below.
 ENDLESS, LEAST_TEXT, INDENT = 10_000, 30, 4
 NOTHING = "-"
 STYLES = {
@@ -34,12 +34,12 @@ STYLES = {
     "pending": "",
 }
 MINUTE, HOUR, DAY = 60, 3600, 86_400
-# Codes that JSON may hold as they are, and that move the cursor of a terminal or end a line.
+# Characters that JSON need not escape, but that move a terminal's cursor or end a line.
 CONTROLS = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where tables go; nothing in them is read as markup."""
+    """The console for tables, which reads no markup in them."""
     made = Console(stderr=stderr, markup=False, highlight=False, emoji=False)
     if not made.is_terminal and "COLUMNS" not in os.environ:
         made.width = piped_width()
@@ -67,8 +67,8 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
 class Listing:
     """A table that fits where it is shown.
 
-    Where it is narrow, long texts stand below their rows. Lines end between words: a name is not
-    broken, and beside others that need the room it is cut short, with a sign that it is.
+    Where space is short, long texts go below their rows. Names are never wrapped: where they do
+    not fit they are cut, with an ellipsis.
     """
 
     def __init__(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Text]]) -> None:
@@ -77,7 +77,7 @@ class Listing:
         self._rows = rows
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The whole table, or what there is room for and the rest below it."""
+        """The whole table, or the columns that fit, with long texts below each row."""
         long = [at for at, column in enumerate(self._columns) if column.startswith("~")]
         short = [at for at in range(len(self._columns)) if at not in long]
         if self._title:
@@ -158,12 +158,12 @@ def coloured(status: str) -> Text:
 
 
 def moment(at: float | None) -> str | None:
-    """A time as people read it, here."""
+    """A time in the local time zone, for people to read."""
     if at is None:
         return None
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
-    except (OverflowError, ValueError, OSError):  # of a year that no calendar here has
+    except (OverflowError, ValueError, OSError):  # a year beyond what datetime can show
         return f"{at:g} s after 1970"
 
 
@@ -196,12 +196,12 @@ def decoded(data: bytes) -> Any:
 
 
 def as_json(value: Any) -> str:
-    """A value as JSON on one line, which no terminal takes for more."""
+    """A value as JSON on one line, safe to print on a terminal."""
     return msgspec.json.encode(value).decode().translate(CONTROLS)
 
 
 def progress(*, wanted: bool = True) -> Progress:
-    """A bar on stderr, seen on a terminal only."""
+    """A progress bar on stderr, if that is a terminal."""
     shown = console(stderr=True)
     return Progress(
         TextColumn("{task.description}", markup=False),

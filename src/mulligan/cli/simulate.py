@@ -1,4 +1,4 @@
-"""`mulligan simulate`: what would happen, by the real engine on a clock that jumps."""
+"""`simulate`: plays a scenario with the real engine, on a virtual clock."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -122,7 +122,7 @@ def show_list(*, as_json: bool) -> None:
 
 
 def run_all(scenarios: Sequence[Scenario]) -> list[Run]:
-    """Play each, with a bar for those who wait at a terminal."""
+    """Play each scenario, with a progress bar on a terminal."""
     runs = []
     with progress() as bar:
         for scenario in scenarios:
@@ -132,12 +132,12 @@ def run_all(scenarios: Sequence[Scenario]) -> list[Run]:
 
 
 def advance(bar: Progress, row: TaskID, ended: int, jobs: int) -> None:
-    """Move the bar."""
+    """Move the progress bar."""
     bar.update(row, completed=ended, total=jobs)
 
 
 def check_drawing(drawing: Path) -> None:
-    """Refuse a chart that could not be written, before anyone has waited for it."""
+    """Refuse a chart that could not be written, before anything is played."""
     if drawing.suffix not in SUFFIXES:
         raise InvalidError(f"chart {str(drawing)!r} must end in {', '.join(SUFFIXES)}")
     if drawing.suffix == ".png":
@@ -157,7 +157,7 @@ def save(runs: Sequence[Run], drawing: Path) -> None:
 
 
 def documents(runs: Sequence[Run], *, listed: bool) -> str:
-    """The runs as one JSON document, with an event a line."""
+    """The runs as one JSON document, with one event per line."""
     each = [document(run) for run in runs]
     return "[" + ",\n".join(each) + "]" if listed else each[0]
 
@@ -177,7 +177,7 @@ def document(run: Run) -> str:
 
 
 def show(runs: Sequence[Run]) -> None:
-    """Tables for people: the few attempts of a small run, and what each run came to."""
+    """Tables for people: the attempts of a small run, and the summary of each run."""
     shown = console()
     scenario = runs[0].scenario
     if len(runs) == 1 and len(runs[0].log.attempts) <= FEW_ATTEMPTS:
@@ -235,7 +235,7 @@ def rows_of(sums: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 
 def region_rows(name: str, sums: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """How a region fared; of those in which nothing failed there is nothing to say."""
+    """The rows of a region; none if nothing failed there."""
     found = [each["regions"][name] for each in sums]
     if not any(each["failures"] for each in found):
         return []
@@ -258,15 +258,15 @@ def region_rows(name: str, sums: Sequence[dict[str, Any]]) -> list[tuple[Any, ..
 
 
 def times(moments: Iterable[float | None]) -> str:
-    """Moments in a row; one that never came is a dash."""
+    """Times in a row, with a dash for one that never came."""
     return ", ".join(number(moment) or "-" for moment in moments)
 
 
 def number(value: float | None) -> str | None:
-    """A number of seconds as people compare it."""
+    """A number of seconds, rounded for comparison."""
     return None if value is None else f"{value:,.2f}".rstrip("0").rstrip(".")
 
 
 def share(value: float | None) -> str | None:
-    """A share as people read it."""
+    """A share in per cent."""
     return None if value is None else f"{value:.0%}"

@@ -1,4 +1,4 @@
-"""A chain as one thing: its stages, their jobs and what became of each."""
+"""A chain: its stages, their jobs, and what became of each."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ SHOWN_JOBS = 20
 
 
 def stage_json(stage: StageView) -> dict[str, Any]:
-    """A stage for --json; of a fan-out the first jobs that are stored."""
+    """A stage for --json; of a fan-out, the first jobs that are stored."""
     return {
         "number": stage.number,
         "name": stage.name,
@@ -24,7 +24,7 @@ def stage_json(stage: StageView) -> dict[str, Any]:
 
 
 def job_line(job: Job) -> dict[str, Any]:
-    """A job in a few words."""
+    """A job in short."""
     return {
         "id": job.id,
         "status": job.status,
@@ -35,7 +35,7 @@ def job_line(job: Job) -> dict[str, Any]:
 
 
 def tree_of(stages: list[StageView], current: str) -> Tree:
-    """The stages below each other, each with its jobs; the one that was asked for stands out."""
+    """The stages in order, each with its jobs; the current job is highlighted."""
     root = Tree(Text("Chain", "bold"))
     for stage in stages:
         name = (printable(stage.name), "bold")
@@ -49,7 +49,7 @@ def tree_of(stages: list[StageView], current: str) -> Tree:
 
 
 def progress(stage: StageView) -> str:
-    """How many of a fan-out are done, or that the stage has not begun."""
+    """How many jobs of a fan-out are done, or that the stage has not begun."""
     if not stage.jobs:
         return "  not begun, or no longer stored"
     if stage.members <= 1:
@@ -60,7 +60,7 @@ def progress(stage: StageView) -> str:
 
 
 def leaf(job: Job, current: str) -> Text:
-    """One job in a line."""
+    """One job on one line."""
     line = Text(printable(job.id), "bold underline" if job.id == current else "")
     line.append("  ").append_text(coloured(job.status))
     if job.retry_count:

@@ -50,7 +50,7 @@ def status(
     async def follow() -> None:
         out = console()
         async with opened(target) as open_store:
-            # A pipe gets one status after another; a terminal sees one that changes.
+            # A pipe gets one status after another; a terminal shows one that changes.
             with (
                 Live(console=out, auto_refresh=False) if out.is_terminal else nullcontext() as live
             ):
@@ -71,7 +71,7 @@ def status(
 
 
 def tables(whole: dict[str, Any]) -> RenderableType:
-    """A status as people read it."""
+    """A status as tables."""
     parts: list[RenderableType] = [
         queues_table(whole),
         delayed_table(whole),
@@ -105,7 +105,7 @@ def queues_table(whole: dict[str, Any]) -> RenderableType:
 
 
 def delayed_table(whole: dict[str, Any]) -> RenderableType:
-    """What was put off, by queue."""
+    """Delayed jobs, by queue."""
     rows = [(name, *counts.values()) for name, counts in whole["delayed"].items()]
     if not rows:
         return Text("Nothing is delayed.\n")
@@ -173,12 +173,12 @@ def share(value: float | None) -> str | None:
 
 
 def seconds(value: float | None, before: str = "") -> str | None:
-    """A wait."""
+    """A wait in seconds."""
     return None if value is None else f"{before}{value:.3g} s"
 
 
 def fleets_table(whole: dict[str, Any]) -> list[RenderableType]:
-    """What supervisors run, by kind of worker."""
+    """The processes of supervisors, by kind."""
     rows = [
         (name, kind, each["running"], each["wanted"], each["why"], last_exit(each["exits"]))
         for name, fleet in whole["fleets"].items()
@@ -194,7 +194,7 @@ def last_exit(exits: Sequence[dict[str, Any]]) -> str | None:
 
 
 def workers_table(whole: dict[str, Any]) -> RenderableType:
-    """Who works where."""
+    """The workers of each region."""
     rows = [
         (
             called(each),

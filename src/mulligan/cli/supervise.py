@@ -13,7 +13,7 @@ import click
 import msgspec
 from rich.live import Live
 
-from mulligan.cli.app_facts import ask
+from mulligan.cli.app_facts import read_app_facts
 from mulligan.cli.find_app import json_option
 from mulligan.cli.fleet_view import EVENTS_SHOWN, picture, status_tables
 from mulligan.cli.group import RefusalError, printable
@@ -29,7 +29,7 @@ from mulligan.supervisor.supervisor import Supervisor, read_state
 
 log = logging.getLogger("mulligan.supervisor")
 DRAW_EVERY = 0.25
-# Of what a dead process said: it was all relayed, but other processes talk in between.
+# How many of a dead process's last lines to repeat: between them were lines of other processes.
 LAST_LINES = 3
 
 
@@ -42,12 +42,12 @@ LAST_LINES = 3
 def supervise(file: Path, *, as_status: bool, only_check: bool, plain: bool, as_json: bool) -> None:
     """Run a fleet of workers as a file says.
 
-    Workers are started as jobs wait for them, replaced when worn and restarted when they die. If
-    the supervisor itself dies, the next one takes its workers over. SIGHUP reads the file again,
-    SIGTERM or Ctrl-C drains all workers and ends, a second one hurries. Exit code 0 if all ended in
-    order, 1 if one had to be killed or cut jobs off.
+    Workers are started when jobs wait for them, replaced when they are old or too large, and
+    restarted when they die. If the supervisor itself dies, the next one takes over its workers.
+    SIGHUP reads the file again. SIGTERM or Ctrl-C drains all workers and ends; a second one ends
+    them at once. Exit code 0 if all ended in order, 1 if one had to be killed or cut jobs off.
     """
-    fleet = load_fleet(file, unasked if as_status else ask)
+    fleet = load_fleet(file, no_app_facts if as_status else read_app_facts)
     if only_check:
         check(fleet, as_json=as_json)
     elif as_status:
@@ -60,7 +60,7 @@ def supervise(file: Path, *, as_status: bool, only_check: bool, plain: bool, as_
 
 
 def check(fleet: Fleet, *, as_json: bool) -> None:
-    """Say what the file says, with every default filled in."""
+    """Print the fleet file with every default filled in."""
     if as_json:
         kinds = {kind.name: shown(kind) for kind in fleet.kinds.values()}
         print_json({"name": fleet.name, "state": str(fleet.state), "kinds": kinds})
@@ -73,19 +73,19 @@ def check(fleet: Fleet, *, as_json: bool) -> None:
 
 
 def shown(kind: Kind) -> dict[str, Any]:
-    """A kind without what may be secret."""
+    """A kind without values that may be secret."""
     open_ = msgspec.structs.replace(kind, store=redact(kind.store), env={})
     fields: dict[str, Any] = msgspec.to_builtins(open_)
     return fields
 
 
-def unasked(_app: str, _env: Mapping[str, str]) -> AppFacts:
-    """In place of an app, where only the file matters."""
+def no_app_facts(_app: str, _env: Mapping[str, str]) -> AppFacts:
+    """Empty facts, where the app does not matter and need not be imported."""
     return AppFacts("sqlite:///", (), 1)
 
 
 def show_status(fleet: Fleet, *, as_json: bool) -> None:
-    """Show the state that the supervisor of the file wrote last."""
+    """Show the state that the file's supervisor wrote last."""
     state = read_state(fleet.state)
     if state is None:
         raise MulliganError(
@@ -108,7 +108,7 @@ async def run(fleet: Fleet, *, live: bool, as_json: bool) -> bool:
     if not as_json:
         set_up("info", "text")
     supervisor = Supervisor(
-        fleet, lambda: load_fleet(fleet.file, ask), print_event if as_json else log_event
+        fleet, lambda: load_fleet(fleet.file, read_app_facts), print_event if as_json else log_event
     )
     await supervisor.run()
     return supervisor.clean
@@ -122,7 +122,7 @@ async def run_live(fleet: Fleet) -> bool:
         if event.event != "line":
             events.append(event)
 
-    supervisor = Supervisor(fleet, lambda: load_fleet(fleet.file, ask), hear)
+    supervisor = Supervisor(fleet, lambda: load_fleet(fleet.file, read_app_facts), hear)
     running = asyncio.ensure_future(supervisor.run())
     screen = Live(console=console(), auto_refresh=False)
     with screen:
@@ -136,7 +136,7 @@ async def run_live(fleet: Fleet) -> bool:
 
 
 def log_event(event: Event) -> None:
-    """One line on stderr; what a dead process said last follows it."""
+    """One line on stderr, and the last lines of a dead process after it."""
     if event.event == "line":
         click.echo(printable(event.sentence), err=True)
         return

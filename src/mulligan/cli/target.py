@@ -1,4 +1,4 @@
-"""Looking at a running system through its store or through a server, which shows the same."""
+"""Where a command reads the state of a running system: its store, or a server's API."""
 
 import asyncio
 import json
@@ -23,8 +23,8 @@ ANSWER_WITHIN = 15.0
 NOT_FOUND = 404
 
 
-class Sight(Protocol):
-    """What can be seen of a system."""
+class Target(Protocol):
+    """A running system; a store and a server of it show the same."""
 
     async def overview(self) -> dict[str, Any]:
         """Everything at one instant."""
@@ -39,8 +39,8 @@ class Sight(Protocol):
         ...
 
 
-class StoreSight:
-    """Through the store itself."""
+class StoreTarget:
+    """A system, read from its store."""
 
     def __init__(self, store: Store, app: str) -> None:
         self._store = store
@@ -64,8 +64,8 @@ class StoreSight:
         return job_json(found, history) | {"explanation": sentence}
 
 
-class ServerSight:
-    """Through a server's API."""
+class ServerTarget:
+    """A system, read through a server's API."""
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
@@ -89,7 +89,7 @@ class ServerSight:
         return found | (await self._get(f"{path}/explain") or {})
 
     async def _known(self, path: str, field: str) -> dict[str, Any]:
-        """What every server of mulligan has."""
+        """A document that every mulligan server has."""
         found = await self._get(path)
         if not isinstance(found, dict) or field not in found:
             raise StoreUnavailableError(f"{self._shown} is no mulligan server")
@@ -103,7 +103,7 @@ class ServerSight:
         request = Request(self._url + path, headers=headers)  # noqa: S310 - http or https, checked
         token = os.environ.get(VARIABLE)
         if token:
-            # Not to where a redirect leads: that may be anybody's.
+            # Not sent to where a redirect leads, which may be another's host.
             request.add_unredirected_header("Authorization", f"Bearer {token}")
         try:
             with urlopen(request, timeout=ANSWER_WITHIN) as answer:  # noqa: S310 - as above
@@ -113,7 +113,7 @@ class ServerSight:
             with error:
                 if error.code == NOT_FOUND:
                     return None
-                raise StoreUnavailableError(f"{self._shown} answered {told(error)}") from error
+                raise StoreUnavailableError(f"{self._shown} answered {refusal(error)}") from error
         except (URLError, OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise StoreUnavailableError(
@@ -121,8 +121,8 @@ class ServerSight:
             ) from error
 
 
-def told(error: HTTPError) -> str:
-    """What a server said when it refused."""
+def refusal(error: HTTPError) -> str:
+    """Why a server refused."""
     if error.code in (401, 403):
         return f"{error.code}: set {VARIABLE} to a token with the role read"
     try:
@@ -132,19 +132,19 @@ def told(error: HTTPError) -> str:
 
 
 @asynccontextmanager
-async def sight_of(named: str | None, app: str | None, store: str | None) -> AsyncIterator[Sight]:
-    """What the command is about: an app, a store, or a server by its http URL."""
+async def target_of(named: str | None, app: str | None, store: str | None) -> AsyncIterator[Target]:
+    """The target that a command names: an app, a store, or a server by its http URL."""
     url = named if named and is_server(named) else store
     if url and is_server(url) and (named == url or given("store") or not (named or app)):
         if named and named != url:
             raise InvalidError(f"app {named!r} and server {redact(url)!r}: give one of them")
-        yield ServerSight(url)
+        yield ServerTarget(url)
         return
-    target = find_app(named, app, store)
-    async with opened(target) as open_store:
-        yield StoreSight(open_store, target.called)
+    found = find_app(named, app, store)
+    async with opened(found) as open_store:
+        yield StoreTarget(open_store, found.called)
 
 
 def is_server(url: str) -> bool:
-    """Whether it is the address of a server."""
+    """Whether it is the URL of a server."""
     return url.startswith(("http://", "https://"))

@@ -20,10 +20,10 @@ from mulligan.cli.status import (
     recent_rows,
     workers_table,
 )
-from mulligan.cli.target import sight_of
+from mulligan.cli.target import target_of
 from mulligan.core.durations import check_seconds
 
-# What stands beside the two bars of a region, and how long these may be.
+# The width of the text beside the two bars of a region, and of the longest bar.
 BESIDE_BARS, SHORTEST_BAR, LONGEST_BAR = 36, 8, 30
 BARS = ("fresh", "retries")
 Shown = Callable[[dict[str, Any]], RenderableType]
@@ -42,15 +42,15 @@ def top(named: str | None, *, every: float, app: str | None, store: str | None) 
 
     async def follow() -> None:
         out = console()
-        async with sight_of(named, app, store) as sight:
-            first = screen(await sight.overview(), out.width)
+        async with target_of(named, app, store) as target:
+            first = screen(await target.overview(), out.width)
             if not out.is_terminal:
                 out.print(first)
                 return
             with Live(first, console=out, screen=True, auto_refresh=False) as live:
                 while True:
                     await asyncio.sleep(every)
-                    live.update(screen(await sight.overview(), out.width), refresh=True)
+                    live.update(screen(await target.overview(), out.width), refresh=True)
 
     try:
         asyncio.run(follow())
@@ -91,7 +91,7 @@ def workers(named: str | None, *, as_json: bool, app: str | None, store: str | N
 
 
 def show_part(
-    target: tuple[str | None, str | None, str | None],
+    named: tuple[str | None, str | None, str | None],
     names: tuple[str, ...],
     shown: Shown,
     *,
@@ -100,8 +100,8 @@ def show_part(
     """Print some parts of an overview."""
 
     async def look() -> dict[str, Any]:
-        async with sight_of(*target) as sight:
-            return await sight.overview()
+        async with target_of(*named) as target:
+            return await target.overview()
 
     whole = asyncio.run(look())
     if as_json:
@@ -111,7 +111,7 @@ def show_part(
 
 
 def screen(whole: dict[str, Any], width: int) -> RenderableType:
-    """Everything on one screen, what needs a person first."""
+    """Everything on one screen, alerts first."""
     return Group(
         headline(whole),
         *(Text(f"! {printable(alert)}", "bold red") for alert in whole["alerts"]),
@@ -125,7 +125,7 @@ def screen(whole: dict[str, Any], width: int) -> RenderableType:
 
 
 def headline(whole: dict[str, Any]) -> Text:
-    """When it was, and the system in four numbers."""
+    """The time, and the system in four numbers."""
     live = sum(each["live"] for each in whole["workers"])
     queues = whole["queues"].values()
     fresh = sum(queue["fresh"] + queue["urgent"] for queue in queues)
@@ -139,7 +139,7 @@ def headline(whole: dict[str, Any]) -> Text:
 
 
 def waiting(whole: dict[str, Any], width: int) -> list[RenderableType]:
-    """Bars of what waits: the retries of any region, then each region's fresh jobs and retries."""
+    """Bars of what waits: global retries, then the fresh jobs and retries of each region."""
     anywhere = whole["global_retry_queue_size"]
     rows: list[tuple[str, int, int, int | None]] = [("any", 0, anywhere, None)]
     rows += [
@@ -165,13 +165,13 @@ def waiting(whole: dict[str, Any], width: int) -> list[RenderableType]:
 
 
 def running_in(region: dict[str, Any]) -> int:
-    """How many jobs run there."""
+    """How many jobs run in the region."""
     current = region["current_job"]
     return len(region.get("current_jobs", [current] if current else []))
 
 
 def bar(value: int, most: int, longest: int, style: str) -> Text:
-    """A bar whose length is its share of the largest."""
+    """A bar as long as the value's share of the largest."""
     length = 0 if not most else max(1 if value else 0, round(longest * value / most))
     return Text("█" * length + " " * (longest - length), style)
 
@@ -203,7 +203,7 @@ def queues_in_short(whole: dict[str, Any]) -> list[RenderableType]:
 
 
 def workers_in_short(whole: dict[str, Any]) -> list[RenderableType]:
-    """Who works where."""
+    """The workers of each region."""
     rows = [
         (
             each["name"] or each["id"],
@@ -219,7 +219,7 @@ def workers_in_short(whole: dict[str, Any]) -> list[RenderableType]:
 
 
 def section(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[RenderableType]:
-    """A table without lines, after an empty one. Where it is narrow, names are cut, not numbers."""
+    """A table without borders, after an empty line; where it is narrow, names are cut."""
     if not rows:
         return []
     made = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")

@@ -1,4 +1,4 @@
-"""`watch`: one job, line by line, until it has ended."""
+"""`watch`: follows one job until it has ended."""
 
 import asyncio
 from asyncio import sleep as pause
@@ -10,7 +10,7 @@ from rich.text import Text
 from mulligan.cli.find_app import about_a_store, json_option
 from mulligan.cli.group import RefusalError, printable
 from mulligan.cli.show import STYLES, as_json, console, moment
-from mulligan.cli.target import sight_of
+from mulligan.cli.target import target_of
 from mulligan.core.job import ENDED
 
 LOOK_EVERY = 0.2
@@ -29,10 +29,10 @@ def watch(job_id: str, *, as_json: bool, app: str | None, store: str | None) -> 
     """
 
     async def follow() -> str:
-        async with sight_of(None, app, store) as sight:
+        async with target_of(None, app, store) as target:
             seen: tuple[Any, ...] = ()
             while True:
-                job = await sight.job(job_id)
+                job = await target.job(job_id)
                 if job is None:
                     raise RefusalError(f"no job {job_id!r} is stored there", 1)
                 now = tuple(job.get(name) for name in SEEN)
@@ -52,7 +52,7 @@ def watch(job_id: str, *, as_json: bool, app: str | None, store: str | None) -> 
 
 
 def tell(job: dict[str, Any], *, as_json: bool) -> None:
-    """One line for what changed."""
+    """Print what changed, on one line."""
     if as_json:
         click.echo(line_of(job))
         return

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from mulligan.app import Mulligan
 from mulligan.app.worker import new_worker, run_loop, work
-from mulligan.cli.exit_reasons import Reason, end_when, reasons, supervised
+from mulligan.cli.exit_reasons import ExitReason, end_when, exit_reasons, supervised
 from mulligan.cli.find_app import app_option, check_url, load_app, named_app, with_variables
 from mulligan.cli.group import RefusalError
 from mulligan.cli.logs import LEVELS, LogFormat, set_up
@@ -29,7 +29,7 @@ from mulligan.engine.threads import default_limit
 from mulligan.supervisor.notify import notify
 
 log = logging.getLogger("mulligan.worker")
-# How long a worker that was told twice may take to write what it has decided.
+# How long a worker that was signalled twice may take to commit its outcomes.
 HURRY = 2.0
 
 
@@ -82,7 +82,7 @@ def worker(
     the jobs cut off are run by another worker. Exit code 0 after a clean stop, 1 if jobs were cut
     off. Any number of workers may run side by side, in any regions.
 
-    What is not said here is taken from the environment: each option has its variable.
+    An option that is not given is taken from its environment variable.
     """
     called = named_app(named, app)
     if called is None:
@@ -93,7 +93,7 @@ def worker(
     given = {"threads": threads, "hold_through_backoff": hold_through_backoff}
     said = {name: value for name, value in given.items() if value is not None}
     found.settings = replace(found.settings, **said)
-    ends = reasons(idle_exit, supervisor, orphan_grace)
+    ends = exit_reasons(idle_exit, supervisor, orphan_grace)
     served = [name.strip() for name in queues.split(",")] if queues is not None else []
     me = new_worker(found, region=region, queues=served, concurrency=concurrency, only=only)
     me = replace(me, name=name and check_name("name", name))
@@ -103,14 +103,14 @@ def worker(
 
 
 def set_drain_timeout(app: Mulligan, seconds: float | None) -> None:
-    """Let the command line go before the app."""
+    """Use the drain timeout of the command line instead of the app's."""
     if seconds is not None:
         checked = check_seconds("drain-timeout", seconds)
         app.settings = replace(app.settings, drain_timeout=checked)
 
 
 def run_shift(shift: "Shift") -> None:
-    """Run it to its end, and end the process as it says."""
+    """Run the worker to its end, and exit with its code."""
     run_loop(shift.run)
     if shift.worn:
         sys.stderr.flush()
@@ -120,12 +120,9 @@ def run_shift(shift: "Shift") -> None:
 
 
 class Shift:
-    """A worker from its start to its stop, and what signals mean to it.
+    """One run of a worker: it stops on a signal, or when an exit reason has held long enough."""
 
-    It also stops when one of the reasons has held for long enough.
-    """
-
-    def __init__(self, app: Mulligan, me: Worker, ends: Sequence[Reason] = ()) -> None:
+    def __init__(self, app: Mulligan, me: Worker, ends: Sequence[ExitReason] = ()) -> None:
         self._app = app
         self._me = me
         self._ends = ends
@@ -137,7 +134,7 @@ class Shift:
         self.cut_off = False
 
     async def run(self) -> None:
-        """Work until told to stop, or until worn."""
+        """Run until stopped, or until the worker should be replaced."""
         loop = asyncio.get_running_loop()
         self._main = asyncio.current_task()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -164,7 +161,7 @@ class Shift:
         log.info("ready for jobs")
 
     def _told(self) -> None:
-        """First: drain. Second: stop at once. Third: the store does not answer; be gone."""
+        """Handle a signal: drain at the first, stop at the second, exit at once at the third."""
         self._signals += 1
         loop = asyncio.get_running_loop()
         if self._engine is None and self._main is not None:
@@ -175,14 +172,14 @@ class Shift:
         elif self._signals == 2 and self._engine is not None:  # noqa: PLR2004
             log.warning("told twice; stopping at once")
             self._engine.stop()
-            assert self._main is not None  # noqa: S101 - set before any signal is heard
+            assert self._main is not None  # noqa: S101 - set before any signal arrives
             loop.call_later(HURRY, self._main.cancel)
         else:
             os._exit(1)
 
 
 def announce(named: str, app: Mulligan, me: Worker, *, brief: bool) -> None:
-    """Say what starts, on stderr: as the first line of the log, or in full before it."""
+    """Say on stderr what starts: as the first line of the log, or in full before it."""
     lines = {
         **({"name": me.name} if me.name else {}),
         "app": named,

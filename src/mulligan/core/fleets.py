@@ -1,4 +1,4 @@
-"""The state of a fleet, as its supervisor tells it through the store's notes."""
+"""The state of a fleet, which its supervisor keeps in a note of the store."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ PREFIX = "fleet/"
 
 
 class Exit(Struct, frozen=True):
-    """A process that ended: which, when (seconds since 1970), how, and what it said last."""
+    """A process that ended: its slot, when (seconds since 1970), why, and its last lines."""
 
     slot: str
     pid: int
@@ -20,8 +20,8 @@ class Exit(Struct, frozen=True):
     lines: tuple[str, ...] = ()
 
 
-class Place(Struct, frozen=True):
-    """A slot with a process, or one whose process died and is to be started again."""
+class SlotState(Struct, frozen=True):
+    """A slot that has a process, or whose process died and will be restarted."""
 
     slot: str
     phase: str
@@ -31,9 +31,9 @@ class Place(Struct, frozen=True):
 
 
 class KindState(Struct, frozen=True):
-    """A kind: how many are wanted and why, how many there are, what waits for them.
+    """A kind: how many processes it should have and why, how many it has, and what waits for them.
 
-    `next_restart` is when the next process that died is started again, in seconds since 1970.
+    `next_restart` is when the next dead process is restarted, in seconds since 1970.
     """
 
     wanted: int
@@ -45,7 +45,7 @@ class KindState(Struct, frozen=True):
     ready: int | None
     oldest_wait: float | None
     next_restart: float | None
-    places: tuple[Place, ...]
+    slots: tuple[SlotState, ...]
     exits: tuple[Exit, ...]
 
 
@@ -68,12 +68,12 @@ def note_key(host: str, name: str) -> str:
 
 
 def fleets(notes: Mapping[str, bytes]) -> dict[str, Any]:
-    """Every fleet that a note tells of, by `host/name`, as plain values; others are left out."""
+    """Every fleet in these notes, by `host/name`, as plain values; unreadable ones are left out."""
     found: dict[str, Any] = {}
     for key, value in sorted(notes.items()):
         try:
             state = json.decode(value, type=FleetState)
-        except UNREADABLE:  # a note of a release that says it otherwise
+        except UNREADABLE:  # written by another release
             continue
         found[key.removeprefix(PREFIX)] = to_builtins(state)
     return found

@@ -1,4 +1,4 @@
-"""What to do about a kind now: which slots to fill and which to drain. A pure function."""
+"""Which slots of a kind to fill now and which to drain: a pure function."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -14,7 +14,7 @@ MIB = 1 << 20
 class SlotView(Struct, frozen=True):
     """A slot at one instant. `rest` is how long it must stay empty because its process died.
 
-    A process that is `kept` stays however little there is to do; others may end when idle.
+    A process that is `kept` stays when idle; others may end then.
     """
 
     number: int
@@ -34,14 +34,14 @@ class Start(NamedTuple):
 
 
 class Drain(NamedTuple):
-    """Let the slot's process finish what it does and end."""
+    """Let the slot's process finish its work and end."""
 
     number: int
     why: str
 
 
 class Replace(NamedTuple):
-    """As drain, to be started anew."""
+    """Drain the slot's process, to start another in its stead."""
 
     number: int
     why: str
@@ -51,22 +51,22 @@ Action = Start | Drain | Replace
 
 
 class Pace(NamedTuple):
-    """Seconds since the kind's last start, and since there began to be more than are wanted."""
+    """Seconds since the kind's last start, and for how long it has had more than it needs."""
 
     since_start: float
     surplus_for: float = 0.0
 
 
 def decide(kind: Kind, slots: Sequence[SlotView], wanted: int, pace: Pace) -> list[Action]:
-    """First what must go, then what may come; never more at a time than `max_concurrent`.
+    """Drain what must go, then start what is missing; never more than `max_concurrent` at a time.
 
-    What comes is kept as long as fewer than `min` are.
+    A new process is kept, however idle, while fewer than `min` are.
     """
     alive = [slot for slot in slots if slot.phase in ("starting", "running")]
     room = kind.max_concurrent - len([s for s in slots if s.phase not in ("empty", "resting")])
     must: Sequence[Drain | Replace] = too_big(kind, alive) or too_many(kind, alive)
     old = [] if must else worn(kind, slots, wanted)
-    # Where there is room for one more, the successor is ready before anybody is told to go.
+    # Where there is room for one more, the successor starts before its predecessor is drained.
     succeeded = room > 0 and len(alive) <= wanted and not kind.service
     going = must or ([] if succeeded else old) or not_needed(kind, alive, wanted, pace)
     gone = {action.number for action in (*going, *old)}
@@ -80,7 +80,7 @@ def decide(kind: Kind, slots: Sequence[SlotView], wanted: int, pace: Pace) -> li
 
 
 def too_big(kind: Kind, alive: Sequence[SlotView]) -> list[Replace]:
-    """Those that occupy more memory than they may: at once, or the machine may run out of it."""
+    """Processes over their memory limit, all at once: the machine may run out of memory."""
     if kind.memory_limit is None:
         return []
     return [
@@ -94,13 +94,13 @@ def too_big(kind: Kind, alive: Sequence[SlotView]) -> list[Replace]:
 
 
 def too_many(kind: Kind, alive: Sequence[SlotView]) -> list[Drain]:
-    """Those over `max_concurrent`."""
+    """Processes over `max_concurrent`."""
     over = highest(alive, len(alive) - kind.max_concurrent)
     return [Drain(slot.number, f"max_concurrent is {kind.max_concurrent}") for slot in over]
 
 
 def not_needed(kind: Kind, alive: Sequence[SlotView], wanted: int, pace: Pace) -> list[Drain]:
-    """Those over what is wanted, for a while, that do not end by themselves."""
+    """Processes that were not needed for a while and do not end by themselves."""
     if kind.ends_by_itself or pace.surplus_for < kind.idle_exit:
         return []
     surplus = highest(alive, len(alive) - wanted)
@@ -108,14 +108,14 @@ def not_needed(kind: Kind, alive: Sequence[SlotView], wanted: int, pace: Pace) -
 
 
 def highest(slots: Sequence[SlotView], count: int) -> list[SlotView]:
-    """So many of the slots, those with the highest numbers."""
+    """The `count` slots with the highest numbers."""
     return sorted(slots, key=lambda slot: -slot.number)[: max(0, count)]
 
 
 def worn(kind: Kind, slots: Sequence[SlotView], wanted: int) -> list[Replace]:
-    """One that is to be replaced, while as many run as are wanted.
+    """One process to replace, if as many run as are wanted.
 
-    One at a time, so that a new release that does not start costs one worker and not all.
+    Only one at a time, so that a release that does not start costs one worker and not all.
     """
     running = [slot for slot in slots if slot.phase == "running"]
     changing = any(slot.phase in ("starting", "draining") for slot in slots)
@@ -131,8 +131,8 @@ def worn(kind: Kind, slots: Sequence[SlotView], wanted: int) -> list[Replace]:
 def missing(kind: Kind, slots: Sequence[SlotView], count: int, pace: Pace) -> list[Start]:
     """The slots to fill now, the lowest first.
 
-    A slot whose process died is waited for, not passed over: else a kind that cannot start would
-    be tried in one slot after another.
+    A slot whose process died keeps its turn while it rests: otherwise a kind that cannot start
+    would be tried in one slot after another.
     """
     resting = [slot for slot in slots if slot.phase == "resting"]
     empty = [slot for slot in slots if slot.phase == "empty"]

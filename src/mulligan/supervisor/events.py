@@ -1,4 +1,4 @@
-"""What a supervisor tells: one event, one line that a person can follow."""
+"""What a supervisor reports: events, each one line of a log."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -14,7 +14,7 @@ SERIOUS: frozenset[Happening] = frozenset({"died", "killed", "store away", "refu
 
 
 class Event(Struct, frozen=True, omit_defaults=True):
-    """Something that happened, to a slot where one is named; `lines` are the process's last."""
+    """Something that happened, to a slot if one is named; `lines` are its process's last output."""
 
     event: Happening
     text: str
@@ -25,7 +25,7 @@ class Event(Struct, frozen=True, omit_defaults=True):
 
     @property
     def sentence(self) -> str:
-        """As a log says it."""
+        """The event as a line of a log."""
         who = f"{self.slot} " if self.slot else ""
         if self.event == "line":
             return f"{who}| {self.text}"

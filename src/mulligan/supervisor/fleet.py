@@ -1,4 +1,4 @@
-"""What a fleet is: kinds of worker, how many of each, and when one is replaced."""
+"""A fleet: kinds of worker, how many of each, and when one is replaced."""
 
 from pathlib import Path
 
@@ -14,8 +14,8 @@ ORPHAN_GRACE = 60.0
 class Kind(Struct, frozen=True):
     """One kind of process; the defaults are those of a kind of worker.
 
-    `serves`, `slots` and `store` are what the app says where the file says nothing. A store of ""
-    is not looked at: such a kind stays at `min`.
+    `serves`, `slots` and `store` are the app's where the file does not set them. With a store of
+    "" no jobs are counted, and the kind stays at `min`.
     """
 
     name: str
@@ -43,21 +43,21 @@ class Kind(Struct, frozen=True):
 
     @property
     def ends_by_itself(self) -> bool:
-        """Whether its processes know when they are idle; others are drained when not needed."""
+        """Whether its processes end when idle; others are drained when not needed."""
         return not self.command
 
     def rest_after(self, deaths: int) -> float:
-        """Seconds before the next start, after so many deaths in a row."""
+        """Seconds to wait before the next start, after so many deaths in a row."""
         curve = Exponential(self.backoff, 2.0, self.backoff_max, "none")
         return curve.delay(deaths, 0.0)
 
 
-# A service: the delayed-queue processor, and whatever else there must be exactly one of.
+# A service, such as the delayed-queue processor: there must be exactly one of it.
 SERVICE = Kind("", service=True, max_runtime=3600.0, cooldown=60.0)
 
 
 class Fleet(Struct, frozen=True):
-    """A fleet file, read and found to make sense."""
+    """A fleet file that was read and is valid."""
 
     name: str
     file: Path
@@ -68,5 +68,5 @@ class Fleet(Struct, frozen=True):
 
     @property
     def stores(self) -> set[str]:
-        """The stores that are looked at."""
+        """The stores whose jobs are counted."""
         return {kind.store for kind in self.kinds.values()} - {""}

@@ -1,4 +1,4 @@
-"""From fleet.toml to a fleet; whatever makes no sense is refused with its line."""
+"""Reads fleet.toml; an error in it is refused with its line."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -28,19 +28,19 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMG]?)(?:i?B)?", re.IGNORECASE)
 
 
 class AppFacts(Struct, frozen=True):
-    """What an app says about itself."""
+    """What the supervisor must know about an app."""
 
     url: str
     queues: tuple[str, ...]
     concurrency: int
 
 
-# The app of this name, in an environment with these variables.
+# From an app's name and environment variables to its facts.
 Describe = Callable[[str, Mapping[str, str]], AppFacts]
 
 
 def load_fleet(file: Path, describe: Describe) -> Fleet:
-    """Read the file; its apps are asked what they serve and where their jobs are."""
+    """Read the file; `describe` says which queues and store each of its apps has."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -50,7 +50,7 @@ def load_fleet(file: Path, describe: Describe) -> Fleet:
 
 
 def read_fleet(file: Path, text: str, describe: Describe) -> Fleet:
-    """The fleet that the text of the file says."""
+    """The fleet in the text of the file."""
     root = Document(str(file), text, "the fleet").root
     root.only(*TOP)
     tables = root.table("kinds")
@@ -91,7 +91,7 @@ def read_kind(tables: Table, name: str, describe: Describe) -> Kind:
 
 
 def check_keys(table: Table, name: str, *, service: bool) -> None:
-    """Refuse keys that do not exist, or mean nothing for this kind."""
+    """Refuse keys that do not exist or that this kind cannot have."""
     table.only(*OF_WORKER)
     for key in table.names():
         if service and key not in OF_SERVICE:
@@ -107,7 +107,7 @@ def check_keys(table: Table, name: str, *, service: bool) -> None:
 
 
 def read_life(table: Table, default: Kind) -> dict[str, Any]:
-    """How long a process may live, and how it is ended and started again."""
+    """The settings of a process's life: how long it may be, and how it ends and restarts."""
     backoff = table.number("backoff", default.backoff, least=0.001)
     return {
         "max_runtime": optional(table, "max_runtime", default.max_runtime),
@@ -122,7 +122,7 @@ def read_life(table: Table, default: Kind) -> dict[str, Any]:
 
 
 def read_numbers(table: Table) -> dict[str, Any]:
-    """How many there may be, and when there are more or fewer."""
+    """How many processes there may be, and when their number changes."""
     default = Kind("")
     least = table.count("min", default.min, most=1000)
     most = table.count("max_concurrent", max(1, least), least=1, most=1000)
@@ -137,7 +137,7 @@ def read_numbers(table: Table) -> dict[str, Any]:
 
 
 def read_work(table: Table, common: Mapping[str, Any], describe: Describe) -> dict[str, Any]:
-    """What its workers run, and which jobs are counted for them."""
+    """The app and options of its workers, and the store whose jobs are counted."""
     queues = texts(table, "queues")
     for queue in queues:
         table.checked("queues", lambda queue=queue: check_name("queue", queue))  # type: ignore[misc]
@@ -173,7 +173,7 @@ def read_service(table: Table, common: Mapping[str, Any], describe: Describe) ->
 
 
 def read_store(table: Table) -> str:
-    """A store's URL; "" if none is given."""
+    """The store's URL; "" if none is given."""
     if "store" not in table:
         return ""
     url = table.text("store")
@@ -181,7 +181,7 @@ def read_store(table: Table) -> str:
 
 
 def shared_store(url: str) -> str:
-    """The URL of a store that other processes see too."""
+    """The URL, unless it names a store that other processes cannot reach."""
     make_store(url)
     if url.startswith("memory:"):
         raise InvalidError("store memory:// is seen by one process alone; use sqlite:///FILE")
@@ -189,13 +189,13 @@ def shared_store(url: str) -> str:
 
 
 def read_env(table: Table) -> dict[str, str]:
-    """Variables for the process; all are text."""
+    """Environment variables for the process; all must be text."""
     inner = table.table("env")
     return {name: inner.text(name) for name in inner.names()}
 
 
 def texts(table: Table, name: str) -> tuple[str, ...]:
-    """A list of texts; empty if it is not there."""
+    """A list of texts; empty if the key is missing."""
     found = table.items(name)
     for each in found:
         if not isinstance(each, str):
@@ -204,7 +204,7 @@ def texts(table: Table, name: str) -> tuple[str, ...]:
 
 
 def optional(table: Table, name: str, default: float | None) -> float | None:
-    """A number of seconds above 0, if there is one."""
+    """A number of seconds above 0; the default if the key is missing."""
     return table.number(name, above=True) if name in table else default
 
 

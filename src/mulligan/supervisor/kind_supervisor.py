@@ -1,4 +1,4 @@
-"""The processes of one kind: as many as are wanted, replaced when worn, restarted when dead."""
+"""Keeps the processes of one kind: as many as needed, replaced when old, restarted when dead."""
 
 import socket
 import time
@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from mulligan.core.fleets import Exit, KindState, Place
+from mulligan.core.fleets import Exit, KindState, SlotState
 from mulligan.supervisor.decide import Drain, Pace, Replace, Start, decide
 from mulligan.supervisor.events import Event, Happening, Tell
 from mulligan.supervisor.fleet import Fleet, Kind
@@ -17,12 +17,12 @@ from mulligan.supervisor.scale import Load, Wanted, wanted
 from mulligan.supervisor.slot import Ending, Slot, TakenError
 
 EXITS_KEPT = 5
-# A process that does not report to a store is taken to be ready when it has lived so long.
+# A process that does not report to a store counts as ready after so many seconds.
 SETTLED = 1.0
 
 
-class Crew:
-    """The slots of a kind. `watch` is given each new process, to be called back at its end."""
+class KindSupervisor:
+    """The slots of a kind. `watch` is called with each new process and reports when it ends."""
 
     def __init__(
         self, fleet: Fleet, kind: Kind, folder: Path, tell: Tell, watch: Callable[[Process], None]
@@ -40,13 +40,13 @@ class Crew:
         self.clean = True
         for number in range(1, kind.max_concurrent + 1):
             self._slot(number)
-        # The cooldown goes on over a restart of the supervisor; a clock that was set back ends it.
+        # A restart of the supervisor does not end the cooldown; a clock that was set back does.
         last = max(slot.last_start for slot in self.slots.values())
         self._started_at = time.monotonic() - max(0.0, time.time() - last)
 
     @property
     def ids(self) -> frozenset[str]:
-        """How the ids of its workers begin, as their store knows them."""
+        """The prefixes of the ids under which its workers are known to their store."""
         alive = [slot.process for slot in self.slots.values() if slot.process is not None]
         return frozenset(id_of(process) for process in alive)
 
@@ -56,22 +56,22 @@ class Crew:
         return all(slot.process is None for slot in self.slots.values())
 
     def adopt(self, number: int) -> None:
-        """Take over what a supervisor before us left running in the slot."""
+        """Take over the process that an earlier supervisor left running in the slot."""
         slot = self._slot(number)
         process = slot.adopt()
         if process is not None:
             self._taken(slot, process)
 
     def change(self, fleet: Fleet, kind: Kind) -> None:
-        """Go by another file from now on; what it changes is replaced, one at a time."""
+        """Use new settings from now on; processes that they change are replaced, one at a time."""
         self._fleet, self.kind = fleet, kind
         for slot in self.slots.values():
             slot.kind = kind
         for number in range(1, kind.max_concurrent + 1):
             self._slot(number)
 
-    def look(self, load: Load | None, reported: frozenset[str]) -> None:
-        """Take in what the store says; `reported` are the ids of the workers that it knows."""
+    def update(self, load: Load | None, reported: frozenset[str]) -> None:
+        """Take the load that the store reports, and the ids of the workers that it knows."""
         self._load = load
         for slot in self.slots.values():
             if slot.process is None or slot.ready:
@@ -80,7 +80,7 @@ class Crew:
                 self._ready(slot)
 
     def step(self) -> None:
-        """See who has ended, then start and drain what the numbers ask for."""
+        """Find processes that have ended, then start and drain as many as needed."""
         self.check()
         views = [slot.view(*self._marks(slot)) for slot in self._in_order()]
         alive = [view for view in views if view.phase in ("starting", "running")]
@@ -100,9 +100,9 @@ class Crew:
                     self._start(self.slots[number], kept=kept)
 
     def check(self) -> None:
-        """Read what processes printed, and see which have ended."""
+        """Read what the processes printed, and find those that have ended."""
         for slot in self._in_order():
-            for line in slot.lines.read():
+            for line in slot.output.read():
                 self._say("line", line, slot)
             if not (slot.ready or self._reports) and slot.age >= SETTLED:
                 self._ready(slot)
@@ -113,7 +113,7 @@ class Crew:
                 del self.slots[slot.number]
 
     def drain(self, why: str) -> None:
-        """Let all processes end in order; `clean` says whether they did."""
+        """Let all processes finish and end; `clean` says whether they did."""
         self.clean = True
         for slot in self._in_order():
             if slot.phase in ("starting", "running"):
@@ -125,7 +125,7 @@ class Crew:
             slot.hurry()
 
     def state(self) -> KindState:
-        """For people and programs to see."""
+        """The state of the kind now."""
         phases = [slot.phase for slot in self.slots.values()]
         resting = [slot for slot in self.slots.values() if slot.phase == "resting"]
         rests = [slot.rests_until - time.monotonic() for slot in resting]
@@ -138,7 +138,7 @@ class Crew:
             ready=self._load.ready if self._load else None,
             oldest_wait=self._load.oldest_wait if self._load else None,
             next_restart=time.time() + max(0.0, min(rests)) if rests else None,
-            places=tuple(place(slot) for slot in self._in_order() if slot.phase != "empty"),
+            slots=tuple(state_of(slot) for slot in self._in_order() if slot.phase != "empty"),
             exits=tuple(self._exits),
         )
 
@@ -146,7 +146,7 @@ class Crew:
 
     @property
     def _reports(self) -> bool:
-        """Whether its processes say to a store that they are there."""
+        """Whether its processes report to a store."""
         return bool(self.kind.store) and not self.kind.command
 
     def _slot(self, number: int) -> Slot:
@@ -162,12 +162,12 @@ class Crew:
         return recipe_for(self.kind, number, lock, grace, kept=kept)
 
     def _marks(self, slot: Slot) -> tuple[str, str]:
-        """Of a process in the slot that is kept, and of one that may end when idle."""
+        """The marks of a process that is kept in the slot, and of one that may end when idle."""
         number = slot.number
         return self._recipe(number, kept=True).mark, self._recipe(number, kept=False).mark
 
     def _want(self, wanted: Wanted, alive: int) -> None:
-        """Say when more are wanted; that fewer are is seen by those that end."""
+        """Take the number wanted, and report a rise; a fall shows when processes end."""
         if wanted.number > max(alive, self._wanted.number):
             change = f"{self.kind.name} {alive} → {wanted.number}"
             self._say("scaled", f"{change} ({wanted.why})")
@@ -202,25 +202,28 @@ class Crew:
             self._say("ready", f"after {slot.age:.1f} s", slot)
 
     def _ended(self, slot: Slot, ending: Ending) -> None:
-        """Say why, and when it is started again."""
-        for line in slot.lines.finish():
+        """Report why the process ended, and when it is restarted."""
+        for line in slot.output.finish():
             self._say("line", line, slot)
-        lines = tuple(slot.lines.last)
+        lines = tuple(slot.output.last)
         happening, reason = self._verdict(slot, ending)
         if happening == "died":
             least = self._started_at + self.kind.cooldown - time.monotonic()
             reason += f"; again in {slot.rest(ending.lived, least):.1f} s"
         else:
             slot.deaths = 0
-            self.clean = self.clean and (ending.in_order or not ending.told)
+            self.clean = self.clean and (ending.in_order or not ending.drain_reason)
         exit_ = Exit(slot.name, ending.pid, time.time(), reason, lines)
         self._exits.append(exit_)
         shown = lines if happening == "died" else ()
         self._tell(Event(happening, reason, exit_.at, slot.name, ending.pid, shown))
 
     def _verdict(self, slot: Slot, ending: Ending) -> tuple[Happening, str]:
-        if ending.told:
-            return "killed" if ending.killed else "ended", f"{ending.told}; {ending.words}"
+        if ending.drain_reason:
+            return (
+                "killed" if ending.killed else "ended",
+                f"{ending.drain_reason}; {ending.words}",
+            )
         may_end = slot.recipe != self._marks(slot)[0] and self.kind.ends_by_itself
         if may_end and ending.code in (0, None) and ending.lived >= self.kind.idle_exit:
             return "ended", f"idle; {ending.words}"
@@ -233,13 +236,13 @@ class Crew:
 
 
 def id_of(process: Process) -> str:
-    """How the id of a worker in this process begins."""
+    """The prefix of the id of the worker in this process."""
     return f"{socket.gethostname()}-{process.pid}-"
 
 
-def place(slot: Slot) -> Place:
-    """A slot as it is shown."""
+def state_of(slot: Slot) -> SlotState:
+    """The slot as the fleet's state shows it."""
     process = slot.process
     if process is None:
-        return Place(slot.name, slot.phase)
-    return Place(slot.name, slot.phase, process.pid, slot.age, process.adopted)
+        return SlotState(slot.name, slot.phase)
+    return SlotState(slot.name, slot.phase, process.pid, slot.age, process.adopted)

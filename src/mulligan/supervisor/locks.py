@@ -1,4 +1,4 @@
-"""Lock files: what is locked is alive, whoever has crashed meanwhile.
+"""Lock files: a locked one means that its process lives, whatever else has crashed.
 
 A lock belongs to an open file, not to a process. The supervisor opens and locks a slot's file,
 hands the open file down to the child and closes its own: from then on the lock is held exactly as
@@ -17,14 +17,14 @@ from mulligan.core.errors import UNREADABLE
 
 # The supervisor's own, in its state folder.
 LOCK = "supervisor.lock"
-# A worker that looks whether a lock is held holds it for an instant itself.
+# A worker that checks whether a lock is held takes it for an instant.
 PATIENCE, PAUSE = 1.0, 0.02
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What a lock file says about the holder: for people, and for the next supervisor.
+    """What a lock file says about its holder, for people and for the next supervisor.
 
-    `recipe` tells how it was started, `began` when (seconds since 1970).
+    `recipe` is the mark of how it was started, `began` is when (seconds since 1970).
     """
 
     pid: int = 0
@@ -49,7 +49,7 @@ def acquire(path: Path, patience: float = PATIENCE) -> int | None:
 
 
 def is_held(path: Path) -> bool:
-    """Whether somebody holds the lock; not if there is no such file."""
+    """Whether a process holds the lock; False if there is no such file."""
     try:
         opened = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -64,7 +64,7 @@ def is_held(path: Path) -> bool:
 
 
 def write_record(path: Path, record: Record) -> None:
-    """Write it into the lock file, which must stay the same file."""
+    """Write the record into the lock file in place: another file would have another lock."""
     opened = os.open(path, os.O_WRONLY)
     try:
         data = msgspec.json.encode(record) + b"\n"
@@ -74,7 +74,7 @@ def write_record(path: Path, record: Record) -> None:
 
 
 def read_record(path: Path) -> Record:
-    """What the lock file says; an empty record if that is nothing."""
+    """The record in the lock file; an empty one if it holds none."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Record)
     except (OSError, *UNREADABLE):
@@ -84,7 +84,7 @@ def read_record(path: Path) -> Record:
 def holders(path: Path) -> list[int]:
     """The processes that have the file open, other than this one.
 
-    Asked of the system itself: a number in a file may since have become somebody else's.
+    The kernel says so; a process id from a file may belong to another process by now.
     """
     wanted = path.stat()
     others = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
@@ -92,7 +92,7 @@ def holders(path: Path) -> list[int]:
 
 
 def has_open(pid: int, wanted: os.stat_result) -> bool:
-    """Whether the process has the file open, as far as we may look."""
+    """Whether the process has the file open, as far as this user may see."""
     try:
         files = list(Path(f"/proc/{pid}/fd").iterdir())
     except OSError:  # ended meanwhile, or another user's

@@ -1,4 +1,4 @@
-"""Tells the service manager how we are (systemd's sd_notify), if it asked to be told."""
+"""Reports to the service manager (systemd's sd_notify), if it asked for that."""
 
 import contextlib
 import os
@@ -6,7 +6,7 @@ import socket
 
 
 def notify(*words: str) -> None:
-    """Send words such as READY=1 to the socket that NOTIFY_SOCKET names; else nothing."""
+    """Send a state such as READY=1 to the socket that NOTIFY_SOCKET names, if it names one."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return

@@ -1,6 +1,6 @@
-"""What a process prints: a file that it writes, and that its supervisor reads along.
+"""The output of a process: a file that the process writes and its supervisor follows.
 
-A file and not a pipe: a pipe breaks when the supervisor dies, and would break the worker with it.
+It is no pipe, because a pipe would break when the supervisor dies and take the worker with it.
 """
 
 import os
@@ -14,26 +14,26 @@ LONGEST_FILE = 1 << 20
 LONGEST_LINE = 1 << 16
 
 
-class Lines:
-    """Follows the file, and keeps the last few lines; those that stand there already count."""
+class Output:
+    """Follows the file and keeps its last few lines, those from before this supervisor too."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._place = 0
+        self._offset = 0
         self._rest = b""
         self.last: deque[str] = deque(maxlen=KEPT)
         self.read()
 
     def open(self) -> IO[bytes]:
-        """The file for a new process to append to, emptied of what the one before it said."""
+        """The file for a new process to append to, without the output of the one before."""
         opened = self._path.open("ab")
         opened.truncate(0)
-        self._place, self._rest = 0, b""
+        self._offset, self._rest = 0, b""
         self.last.clear()
         return opened
 
     def read(self) -> list[str]:
-        """The lines that were written since the last call; an unfinished one waits."""
+        """The lines written since the last call; an unfinished line is kept for the next."""
         *whole, rest = (self._rest + self._new()).split(b"\n")
         self._rest = rest[-LONGEST_LINE:]
         fresh = [shown(line) for line in whole]
@@ -41,7 +41,7 @@ class Lines:
         return fresh
 
     def finish(self) -> list[str]:
-        """All that is left, when nobody writes any more."""
+        """The rest of the output, once the process has ended."""
         fresh = self.read()
         if self._rest:
             fresh.append(shown(self._rest))
@@ -52,17 +52,17 @@ class Lines:
     def _new(self) -> bytes:
         try:
             with self._path.open("rb") as opened:
-                opened.seek(self._place)
+                opened.seek(self._offset)
                 data = opened.read()
         except FileNotFoundError:
             return b""
-        self._place += len(data)
-        if self._place > LONGEST_FILE:
-            os.truncate(self._path, 0)  # its writer appends, and so goes on at the beginning
-            self._place = 0
+        self._offset += len(data)
+        if self._offset > LONGEST_FILE:
+            os.truncate(self._path, 0)  # the process appends, and so continues at the start
+            self._offset = 0
         return data
 
 
 def shown(line: bytes) -> str:
-    """A line as text, whatever is in it."""
+    """A line as text, whatever bytes are in it."""
     return line.decode("utf-8", "replace").rstrip()

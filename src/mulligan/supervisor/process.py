@@ -1,4 +1,4 @@
-"""A process that is watched and signalled by a handle of the kernel's, never by its number."""
+"""A process that is watched and signalled through a kernel handle, never by its pid."""
 
 import contextlib
 import os
@@ -17,10 +17,10 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Process:
-    """A child of ours, or one that a supervisor before us started.
+    """A child process, or a process that an earlier supervisor started.
 
-    The handle (a pidfd) stands for this one process: when it has ended and its number is given to
-    another, the handle still means the first.
+    The handle (a pidfd) stands for this one process, even when the kernel gives its pid to another
+    after its end.
     """
 
     def __init__(self, pid: int, child: "subprocess.Popen[bytes] | None" = None) -> None:
@@ -31,7 +31,7 @@ class Process:
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended; a child is then gone for good."""
+        """Whether it has ended; a child that has is reaped."""
         if self._child is not None:
             return self._child.poll() is not None
         poll = select.poll()
@@ -40,19 +40,19 @@ class Process:
 
     @property
     def code(self) -> int | None:
-        """How it ended: its exit code, minus the number of the signal; None if not known."""
+        """Its exit code, or minus the number of the signal that ended it; None if unknown."""
         return self._child.returncode if self._child is not None else None
 
     @property
     def memory(self) -> int:
-        """The bytes of memory it occupies; 0 once it has ended."""
+        """Its resident memory in bytes; 0 once it has ended."""
         try:
             return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * PAGE
         except (OSError, IndexError):
             return 0
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal; nothing if it has ended."""
+        """Send a signal, unless it has ended."""
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.handle, number)
 
@@ -62,11 +62,11 @@ class Process:
 
 
 def start(command: Sequence[str], env: Mapping[str, str], lock: int, log: IO[bytes]) -> Process:
-    """Start a process that holds the lock; what it prints goes to the log.
+    """Start a process that holds the lock; its output goes to the log.
 
-    It has a session of its own: Ctrl-C is for the supervisor, which then ends it in order.
+    It has its own session, so that Ctrl-C reaches the supervisor alone, which then drains it.
     """
-    # Who asked to hear from us did not ask to hear from them.
+    # The service manager expects reports from the supervisor, not from its processes.
     ours = {name: value for name, value in os.environ.items() if name != "NOTIFY_SOCKET"}
     child = subprocess.Popen(  # noqa: S603 - what the fleet file says
         command,
@@ -81,7 +81,7 @@ def start(command: Sequence[str], env: Mapping[str, str], lock: int, log: IO[byt
 
 
 def adopt(pid: int, lock: Path) -> Process | None:
-    """The process, if it still holds the lock once we have a handle on it."""
+    """A handle on the process, if it still holds the lock then."""
     try:
         process = Process(pid)
     except ProcessLookupError:
@@ -93,7 +93,7 @@ def adopt(pid: int, lock: Path) -> Process | None:
 
 
 def is_leader(pid: int) -> bool:
-    """Whether it was started by a supervisor, and not by one that was."""
+    """Whether a supervisor started it, rather than one of the supervisor's processes."""
     try:
         return os.getsid(pid) == pid
     except ProcessLookupError:
@@ -101,7 +101,7 @@ def is_leader(pid: int) -> bool:
 
 
 def age_of(pid: int) -> float:
-    """Seconds since the process began; 0 once it has ended."""
+    """Seconds since the process started; 0 once it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,4 +1,4 @@
-"""How a process of a kind is started: its command line, its variables, and a mark to tell it by."""
+"""How a process of a kind is started: its command line, its variables, and a mark of both."""
 
 import hashlib
 import sys
@@ -10,14 +10,14 @@ from mulligan.supervisor.fleet import Kind
 
 
 class Recipe(msgspec.Struct, frozen=True):
-    """A command and the variables it is given on top of the supervisor's own."""
+    """A command, and the variables that it gets besides those of the supervisor."""
 
     command: tuple[str, ...]
     env: dict[str, str]
 
     @property
     def mark(self) -> str:
-        """The same for the same recipe: a process with another mark is outdated."""
+        """A digest of the recipe; a process with another mark is outdated."""
         ordered = msgspec.json.encode([self.command, sorted(self.env.items())])
         return hashlib.sha256(ordered).hexdigest()[:16]
 
@@ -27,7 +27,7 @@ def recipe_for(
 ) -> Recipe:
     """How the process in this slot is started; `supervisor` is the supervisor's own lock file.
 
-    One that is kept stays however little there is to do; others end by themselves when idle.
+    A process that is `kept` stays when idle; others end by themselves.
     """
     name = f"{kind.name}-{number}"
     if kind.command:

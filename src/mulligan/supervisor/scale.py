@@ -1,4 +1,4 @@
-"""How many processes of a kind there should be: a pure function of what waits and what runs."""
+"""How many processes a kind should have: a pure function of what waits and what runs."""
 
 from collections.abc import Sequence
 from math import ceil
@@ -13,10 +13,10 @@ from mulligan.supervisor.fleet import Kind
 
 
 class Load(NamedTuple):
-    """The work of a kind at one instant: due jobs that it may take, and those it is running.
+    """The work of a kind at one instant: due jobs that it may take, and jobs that it runs.
 
-    Of jobs that a cap or a budget holds back, no more are ready than it lets start at a time, and
-    they do not count as waiting: another process would not start them sooner.
+    Jobs behind a cap or a budget count as ready only up to its limit, and not in `oldest_wait`:
+    another process would not start them sooner.
     """
 
     ready: int = 0
@@ -32,11 +32,11 @@ class Wanted(NamedTuple):
 
 
 def wanted(kind: Kind, load: Load | None, alive: int, *, starting: int = 0) -> Wanted:
-    """How many there should be, of which `alive` run and `starting` of those are not ready yet.
+    """How many processes there should be; `alive` are, and `starting` of those are not ready yet.
 
-    As many as have a slot for every job that waits or runs. One more than there are when the
-    oldest job waits longer than `max_wait` although all are ready: then slots are not what is
-    short. Without a load, what runs is kept.
+    Enough to have a slot for every job that waits or runs. If the oldest job waits longer than
+    `max_wait` although all processes are ready, one more than there are. Without a load, as many
+    as there are.
     """
     if kind.service:
         return Wanted(1, "a service")
@@ -65,17 +65,17 @@ def clamped(kind: Kind, number: int, why: str) -> Wanted:
 
 
 def load_of(kind: Kind, stats: Stats, facts: Facts, workers: frozenset[str]) -> Load:
-    """What a store has for the kind; `workers` are the beginnings of the ids of its processes.
+    """The work that a store has for the kind; `workers` are the prefixes of its workers' ids.
 
-    The lanes are those that a claim of such a worker would look at: paused queues have none, and
-    a global retry that is left to another region counts when its grace is over.
+    Counted are the lanes that a claim of such a worker would take from: none of a paused queue,
+    and those of global retries meant for another region once their grace is over.
     """
     plan = plan_claim(1, kind.region, [(q, Carry()) for q in kind.serves], facts, kind.only)
-    free, gated = parted(due_lanes(plan, stats), plan)
+    unlimited, limited = by_limit(due_lanes(plan, stats), plan)
     return Load(
-        ready=sum(lane.ready for lane in free)
-        + sum(min(limit, sum(lane.ready for lane in lanes)) for limit, lanes in gated),
-        oldest_wait=max((max(0.0, stats.now - lane.oldest_due) for lane in free), default=0.0),
+        ready=sum(lane.ready for lane in unlimited)
+        + sum(min(limit, sum(lane.ready for lane in lanes)) for limit, lanes in limited),
+        oldest_wait=max((max(0.0, stats.now - lane.oldest_due) for lane in unlimited), default=0.0),
         busy=sum(
             view.running
             for view in stats.workers
@@ -84,18 +84,18 @@ def load_of(kind: Kind, stats: Stats, facts: Facts, workers: frozenset[str]) -> 
     )
 
 
-def parted(
+def by_limit(
     lanes: Sequence[LaneStats], plan: ClaimPlan
 ) -> tuple[list[LaneStats], list[tuple[int, list[LaneStats]]]]:
-    """Lanes that start whatever has a slot, and those behind one gate with the gate's limit."""
-    free: list[LaneStats] = []
-    gated: dict[tuple[str, int], list[LaneStats]] = {}
+    """Lanes without a limit, and those that share one, by how much it allows."""
+    unlimited: list[LaneStats] = []
+    limited: dict[tuple[str, int], list[LaneStats]] = {}
     for lane in lanes:
-        gates = plan.by_lane[lane.lane].limits
-        limits = [(gate.limit, gate.key) for gate in gates if gate.limit is not None]
-        if limits:
-            limit, key = min(limits)
-            gated.setdefault((key, limit), []).append(lane)
+        limits = plan.by_lane[lane.lane].limits
+        bounds = [(limit.limit, limit.key) for limit in limits if limit.limit is not None]
+        if bounds:
+            most, key = min(bounds)
+            limited.setdefault((key, most), []).append(lane)
         else:
-            free.append(lane)
-    return free, [(limit, found) for (_, limit), found in gated.items()]
+            unlimited.append(lane)
+    return unlimited, [(most, found) for (_, most), found in limited.items()]

@@ -1,4 +1,4 @@
-"""A slot: a numbered place for one process of a kind, from its start to its end."""
+"""A slot: a number under which one process of a kind runs at a time."""
 
 import os
 import signal
@@ -19,32 +19,32 @@ from mulligan.supervisor.locks import (
     read_record,
     write_record,
 )
-from mulligan.supervisor.output import Lines
+from mulligan.supervisor.output import Output
 from mulligan.supervisor.process import Process, adopt, age_of, in_words, is_leader, start
 from mulligan.supervisor.recipe import Recipe
 
-# How much longer than its drain timeout a process gets before it is killed: a worker that cuts
-# its jobs off has yet to write what it knows.
+# How long after its drain timeout a process is killed: a worker that cuts jobs off still has to
+# commit their outcomes.
 GRACE = 5.0
 
 
 class Ending(Struct, frozen=True):
-    """How a process ended. `told` is why it was drained, "" if it ended by itself."""
+    """How a process ended; `drain_reason` is "" if it ended by itself."""
 
     pid: int
     code: int | None
     lived: float
-    told: str
+    drain_reason: str
     killed: bool
 
     @property
     def words(self) -> str:
-        """In one line: how, after how long."""
+        """How it ended and after how long, in one line."""
         return f"{in_words(self.code)} after {self.lived:.1f} s"
 
     @property
     def in_order(self) -> bool:
-        """Whether it ended as it should when told to; a worker that cut jobs off did not."""
+        """Whether a drained process ended as it should; a worker that cut jobs off did not."""
         return not self.killed and self.code in (0, None, -signal.SIGTERM)
 
 
@@ -55,7 +55,7 @@ class TakenError(MulliganError):
 class Slot:
     """The files of a slot, and its process if it has one.
 
-    `clock` is monotonic. The process is ready once somebody says so.
+    `clock` is monotonic. Whoever learns that the process is ready sets `ready`.
     """
 
     def __init__(
@@ -71,33 +71,33 @@ class Slot:
         self.rests_until = 0.0
         self._clock = clock
         self._lock = folder / f"{self.name}.lock"
-        self.lines = Lines(folder / f"{self.name}.log")
+        self.output = Output(folder / f"{self.name}.log")
         self._began = 0.0
-        self._told = ""
+        self._drain_reason = ""
         self._killed = False
         self._kill_at = 0.0
 
     @property
     def phase(self) -> Phase:
-        """Where it is in its life."""
+        """What the slot or its process is doing."""
         if self.process is None:
             return "resting" if self.deaths else "empty"
-        if self._told:
+        if self._drain_reason:
             return "draining"
         return "running" if self.ready else "starting"
 
     @property
     def age(self) -> float:
-        """Seconds since its process began."""
+        """Seconds since its process started."""
         return self._clock() - self._began if self.process else 0.0
 
     @property
     def last_start(self) -> float:
-        """When a process was last started here, in seconds since 1970; 0 if never."""
+        """When a process was last started in it, in seconds since 1970; 0 if never."""
         return read_record(self._lock).began
 
     def view(self, kept: str, idle: str) -> SlotView:
-        """The slot now; it is outdated if its process was started by neither of these recipes."""
+        """The slot now; outdated if its process has neither of these two marks."""
         return SlotView(
             self.number,
             self.phase,
@@ -111,7 +111,7 @@ class Slot:
     def adopt(self) -> Process | None:
         """Take over the process that holds the slot; None if none does.
 
-        What the process of a slot left behind when it ended is ended too.
+        Children of an earlier process of the slot, which has ended, are killed.
         """
         if not is_held(self._lock):
             return None
@@ -129,9 +129,9 @@ class Slot:
         return None
 
     def start(self, recipe: Recipe) -> Process:
-        """Start a process, or take over the one that is there.
+        """Start a process, or take over the one that runs in the slot.
 
-        Refuses while the slot is held by what a process that ended has left behind.
+        Refuses while children of an earlier process still hold the slot.
         """
         lock = acquire(self._lock, patience=0.0)
         if lock is None:
@@ -140,9 +140,9 @@ class Slot:
                 return found
             raise TakenError(f"slot {self.name} is held by a process that has yet to end")
         try:
-            # Written first: whoever finds the process later knows how it was started.
+            # Written first, so that a later supervisor knows how the process was started.
             write_record(self._lock, Record(0, recipe.mark, time.time()))
-            with self.lines.open() as log:
+            with self.output.open() as log:
                 process = start(recipe.command, recipe.env, lock, log)
             write_record(self._lock, Record(process.pid, recipe.mark, time.time()))
         finally:
@@ -154,14 +154,14 @@ class Slot:
         self.process = process
         self.recipe = recipe
         self.ready = self._killed = False
-        self._told = ""
+        self._drain_reason = ""
         self._began = self._clock() - age
 
     def drain(self, why: str) -> None:
-        """Let the process finish what it does and end; kill it when it takes too long."""
-        if self.process is None or self._told:
+        """Let the process finish its work and end; kill it when that takes too long."""
+        if self.process is None or self._drain_reason:
             return
-        self._told = why
+        self._drain_reason = why
         self._kill_at = self._clock() + self.kind.drain_timeout + GRACE
         self.process.send(signal.SIGTERM)
 
@@ -172,10 +172,10 @@ class Slot:
             self._kill_at = min(self._kill_at, self._clock() + GRACE)
 
     def check(self) -> Ending | None:
-        """Kill what was to end by now; if the process has ended, empty the slot and say how."""
+        """Kill a process that took too long to end; if it has ended, empty the slot and say how."""
         if self.process is None:
             return None
-        if self._told and not self._killed and self._clock() >= self._kill_at:
+        if self._drain_reason and not self._killed and self._clock() >= self._kill_at:
             self._killed = True
             self.process.send(signal.SIGKILL)
         if not self.process.ended:
@@ -183,12 +183,12 @@ class Slot:
         process, lived = self.process, self.age
         self.process = None
         process.close()
-        ending = Ending(process.pid, process.code, lived, self._told, self._killed)
-        self._told = ""
+        ending = Ending(process.pid, process.code, lived, self._drain_reason, self._killed)
+        self._drain_reason = ""
         return ending
 
     def rest(self, lived: float, least: float) -> float:
-        """After a death: stay empty for a while, longer each time in a row."""
+        """Leave the slot empty after a death, longer after each death in a row; for how long."""
         self.deaths = 1 if lived > self.kind.backoff_max else self.deaths + 1
         seconds = max(self.kind.rest_after(self.deaths), least)
         self.rests_until = self._clock() + seconds

@@ -1,4 +1,4 @@
-"""What a store says, looked at every second or two; one that does not answer stops nothing."""
+"""Reads a store's stats every second or two; a store that does not answer stops nothing."""
 
 import asyncio
 import contextlib
@@ -11,16 +11,16 @@ from mulligan.stores import make_store, redact
 from mulligan.stores.contract import Store
 from mulligan.supervisor.events import Event, Tell
 
-# A store that takes longer to answer does not.
+# A store that takes longer than this counts as away.
 ANSWER_WITHIN = 10.0
 CLOSE_WITHIN = 5.0
 NOTE_KEPT = 30.0
 
 
-class Sight:
-    """One store: its last answer, or why there is none.
+class StoreWatch:
+    """The newest stats and facts of one store, or why there are none.
 
-    Each time it has answered, `changed` is called, and it is given the note that `note` makes.
+    After each answer `changed` is called, and the store is given the note that `note` makes.
     """
 
     def __init__(
@@ -47,14 +47,14 @@ class Sight:
         self._task = asyncio.ensure_future(self._run())
 
     def close(self) -> None:
-        """Look no more, and let the note be forgotten.
+        """Stop watching, and delete the note.
 
-        What is under way is not cancelled: the server might write it after the forgetting.
+        A write under way is not cancelled: the server might write the note after its deletion.
         """
         self._closing.set()
 
     async def closed(self) -> None:
-        """Close, and wait until that is done; a store that is stuck holds nobody up."""
+        """Close, and wait until that is done, but not for a store that is stuck."""
         self.close()
         await asyncio.wait([self._task], timeout=CLOSE_WITHIN)
         self._task.cancel()
@@ -66,15 +66,15 @@ class Sight:
                 store = make_store(self._url)
                 async with asyncio.timeout(ANSWER_WITHIN):
                     await store.open()
-                await self._look_until_it_fails(store)
+                await self._watch_until_it_fails(store)
             except Exception as error:  # noqa: BLE001 - whatever a driver raises, workers go on
                 self._lost(str(error) or type(error).__name__)
             finally:
                 if store is not None:
-                    await self._part(store)
+                    await self._disconnect(store)
             await self._pause()
 
-    async def _look_until_it_fails(self, store: Store) -> None:
+    async def _watch_until_it_fails(self, store: Store) -> None:
         while not self._closing.is_set():
             async with asyncio.timeout(ANSWER_WITHIN):
                 stats, self.facts = await store.stats(), await store.facts()
@@ -87,8 +87,8 @@ class Sight:
             async with asyncio.timeout(self._every):
                 await self._closing.wait()
 
-    async def _part(self, store: Store) -> None:
-        """A note that outlives us would say that we still run."""
+    async def _disconnect(self, store: Store) -> None:
+        """Delete the note, which would say that this supervisor still runs, and close the store."""
         with contextlib.suppress(Exception):
             async with asyncio.timeout(CLOSE_WITHIN / 2):
                 await store.note(self._key, None, 0.0)

@@ -1,4 +1,4 @@
-"""The supervisor: keeps a fleet as its file says, through crashes of workers and of itself."""
+"""The supervisor: keeps a fleet as its file says, whatever of it or of its workers crashes."""
 
 import asyncio
 import contextlib
@@ -16,32 +16,32 @@ from mulligan.core.errors import UNREADABLE, InvalidError, MulliganError
 from mulligan.core.fleets import FleetState, note_key
 from mulligan.supervisor.events import Event, Happening, Tell
 from mulligan.supervisor.fleet import Fleet, Kind
-from mulligan.supervisor.kind_supervisor import Crew
+from mulligan.supervisor.kind_supervisor import KindSupervisor
 from mulligan.supervisor.locks import LOCK, Record, acquire, read_record, write_record
 from mulligan.supervisor.notify import notify
 from mulligan.supervisor.process import Process
 from mulligan.supervisor.scale import load_of
-from mulligan.supervisor.store_watch import Sight
+from mulligan.supervisor.store_watch import StoreWatch
 
 STATE = "state.json"
-# How long a change that nothing announces may go unseen.
+# How often to look for changes that nothing announces.
 LOOK_EVERY = 0.2
 WRITE_EVERY = 2.0
 _SLOT_LOCK = re.compile(r"(?P<kind>.+)-(?P<number>\d{1,4})\.lock")
 
 
 class Supervisor:
-    """Runs a fleet until told to stop. `reload` reads the file anew; `tell` hears every event."""
+    """Runs a fleet until told to stop. `reload` reads the file again; `tell` gets every event."""
 
     def __init__(self, fleet: Fleet, reload: Callable[[], Fleet], tell: Tell) -> None:
         self.fleet = fleet
         self._reload = reload
         self._tell = tell
         self._folder = fleet.state
-        self._crews: dict[str, Crew] = {}
-        self._leaving: dict[str, Crew] = {}
+        self._kinds: dict[str, KindSupervisor] = {}
+        self._leaving: dict[str, KindSupervisor] = {}
         self.clean = True
-        self._sights: dict[str, Sight] = {}
+        self._watches: dict[str, StoreWatch] = {}
         self._since = time.time()
         self._wake = asyncio.Event()
         self._stops = 0
@@ -49,7 +49,7 @@ class Supervisor:
         self._written_at = 0.0
 
     def state(self) -> FleetState:
-        """The fleet now."""
+        """The state of the fleet now."""
         return FleetState(
             name=self.fleet.name,
             host=socket.gethostname(),
@@ -57,14 +57,14 @@ class Supervisor:
             at=time.time(),
             since=self._since,
             phase="stopping" if self._stops else "running",
-            kinds={name: crew.state() for name, crew in self._all.items()},
-            away={sight.shown: sight.away for sight in self._sights.values() if sight.away},
+            kinds={name: kind.state() for name, kind in self._all.items()},
+            away={watch.shown: watch.away for watch in self._watches.values() if watch.away},
         )
 
     async def run(self) -> None:
-        """Adopt, fill, watch; drain everything in the end.
+        """Adopt running processes, keep the fleet until stopped, then drain everything.
 
-        Refused while another supervisor runs on the same state folder.
+        Refused while another supervisor uses the same state folder.
         """
         lock = hold(self._folder, self.fleet.file)
         loop = asyncio.get_running_loop()
@@ -86,23 +86,23 @@ class Supervisor:
             self._say("stopped", "every process has ended")
             self._write(now=True)
         finally:
-            await asyncio.gather(*(sight.closed() for sight in self._sights.values()))
+            await asyncio.gather(*(watch.closed() for watch in self._watches.values()))
             os.close(lock)
 
     def stop(self) -> None:
-        """Drain all; a second call hurries."""
+        """Drain all processes; a second call ends them at once."""
         self._stops += 1
         notify("STOPPING=1")
         self._say("stopping", "once more hurries" if self._stops == 1 else "at once")
-        for crew in self._all.values():
+        for kind in self._all.values():
             if self._stops == 1:
-                crew.drain("the fleet stops")
+                kind.drain("the fleet stops")
             else:
-                crew.hurry()
+                kind.hurry()
         self._wake.set()
 
     def reload(self) -> None:
-        """Read the file anew and go by it; a bad one is told, and the old one stays in force."""
+        """Read the file again and use it; if it is bad, report that and keep the old one."""
         if self._reloading is None and not self._stops:
             self._reloading = asyncio.ensure_future(asyncio.to_thread(self._reload))
             self._reloading.add_done_callback(lambda _task: self._wake.set())
@@ -113,66 +113,66 @@ class Supervisor:
         if self._reloading is not None and self._reloading.done():
             self._change(self._reloading)
             self._reloading = None
-        for name, crew in self._all.items():
-            self._look(crew)
+        for name, kind in self._all.items():
+            self._update(kind)
             if self._stops or name in self._leaving:
-                crew.check()
+                kind.check()
             else:
-                crew.step()
-            self.clean = self.clean and (crew.clean or not self._stops)
-        self._leaving = {name: crew for name, crew in self._leaving.items() if not crew.empty}
+                kind.step()
+            self.clean = self.clean and (kind.clean or not self._stops)
+        self._leaving = {name: kind for name, kind in self._leaving.items() if not kind.empty}
 
-    def _look(self, crew: Crew) -> None:
-        """Tell the crew what its store says about its work and its workers."""
-        sight = self._sights.get(crew.kind.store)
-        if sight is None or sight.stats is None:
-            crew.look(None, frozenset())
+    def _update(self, kind: KindSupervisor) -> None:
+        """Tell the kind what its store says about its work and its workers."""
+        watch = self._watches.get(kind.kind.store)
+        if watch is None or watch.stats is None:
+            kind.update(None, frozenset())
             return
-        load = load_of(crew.kind, sight.stats, sight.facts, crew.ids)
-        live = frozenset(view.worker.id for view in sight.stats.workers if view.live)
-        crew.look(load, live)
+        load = load_of(kind.kind, watch.stats, watch.facts, kind.ids)
+        live = frozenset(view.worker.id for view in watch.stats.workers if view.live)
+        kind.update(load, live)
 
     def _take_on(self, fleet: Fleet) -> None:
-        """Have a crew for each kind and a look at each store; drain the crews of kinds gone."""
+        """Use this fleet: watch its stores, run its kinds, and drain kinds that it lacks."""
         for name, kind in fleet.kinds.items():
-            crew = self._crews.get(name) or self._leaving.pop(name, None)
-            if crew is not None:
-                crew.change(fleet, kind)
-                self._crews[name] = crew
+            known = self._kinds.get(name) or self._leaving.pop(name, None)
+            if known is None:
+                known = KindSupervisor(fleet, kind, self._folder, self._tell, self._watch)
             else:
-                self._crews[name] = Crew(fleet, kind, self._folder, self._tell, self._watch)
-        for name in set(self._crews) - set(fleet.kinds):
-            self._leave(self._crews.pop(name))
+                known.change(fleet, kind)
+            self._kinds[name] = known
+        for name in set(self._kinds) - set(fleet.kinds):
+            self._leave(self._kinds.pop(name))
         renamed = (fleet.name, fleet.every) != (self.fleet.name, self.fleet.every)
-        for url in set(self._sights) - (set() if renamed else fleet.stores):
-            self._sights.pop(url).close()
+        for url in set(self._watches) - (set() if renamed else fleet.stores):
+            self._watches.pop(url).close()
         key = note_key(socket.gethostname(), fleet.name)
-        for url in fleet.stores - set(self._sights):
-            self._sights[url] = Sight(
+        for url in fleet.stores - set(self._watches):
+            self._watches[url] = StoreWatch(
                 url, fleet.every, key, note=self._note, tell=self._tell, changed=self._wake.set
             )
         self.fleet = fleet
 
-    def _leave(self, crew: Crew) -> None:
-        crew.drain("the fleet file no longer has this kind")
-        self._leaving[crew.kind.name] = crew
+    def _leave(self, kind: KindSupervisor) -> None:
+        kind.drain("the fleet file no longer has this kind")
+        self._leaving[kind.kind.name] = kind
 
     def _adopt(self) -> None:
-        """Take over every process that a supervisor before us left running."""
-        strangers: dict[str, Crew] = {}
+        """Take over every process that an earlier supervisor left running."""
+        unknown: dict[str, KindSupervisor] = {}
         for path in sorted(self._folder.glob("*.lock")):
             found = _SLOT_LOCK.fullmatch(path.name)
             if found is None:
                 continue
             name, number = found["kind"], int(found["number"])
-            crew = self._crews.get(name) or strangers.get(name)
-            if crew is None:
-                kind = Kind(name)
-                crew = Crew(self.fleet, kind, self._folder, self._tell, self._watch)
-                strangers[name] = crew
-            crew.adopt(number)
-        for crew in strangers.values():
-            self._leave(crew)
+            kind = self._kinds.get(name) or unknown.get(name)
+            if kind is None:
+                kind = unknown[name] = KindSupervisor(
+                    self.fleet, Kind(name), self._folder, self._tell, self._watch
+                )
+            kind.adopt(number)
+        for kind in unknown.values():
+            self._leave(kind)
 
     def _change(self, reading: "asyncio.Task[Fleet]") -> None:
         try:
@@ -186,7 +186,7 @@ class Supervisor:
         self._say("reloaded", f"{fleet.file}: {', '.join(fleet.kinds)}")
 
     def _watch(self, process: Process) -> None:
-        """Be woken when the process ends."""
+        """Wake up when the process ends."""
         loop = asyncio.get_running_loop()
         handle = os.dup(process.handle)
 
@@ -198,17 +198,17 @@ class Supervisor:
         loop.add_reader(handle, ended)
 
     @property
-    def _all(self) -> dict[str, Crew]:
-        return {**self._crews, **self._leaving}
+    def _all(self) -> dict[str, KindSupervisor]:
+        return {**self._kinds, **self._leaving}
 
     def _all_empty(self) -> bool:
-        return all(crew.empty for crew in self._all.values())
+        return all(kind.empty for kind in self._all.values())
 
     def _note(self) -> bytes:
         return msgspec.json.encode(self.state())
 
     def _write(self, *, now: bool = False) -> None:
-        """Keep the state in a file, for who has no store at hand."""
+        """Keep the state in a file, for commands that have no store to ask."""
         if now or time.monotonic() - self._written_at >= WRITE_EVERY:
             self._written_at = time.monotonic()
             draft = self._folder / f"{STATE}.new"
@@ -221,7 +221,7 @@ class Supervisor:
 
 
 def hold(folder: Path, file: Path) -> int:
-    """The lock of the supervisor of this state folder, for as long as this process lives."""
+    """Lock the state folder for as long as this process lives; refused if another has the lock."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = acquire(folder / LOCK)

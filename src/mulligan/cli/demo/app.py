@@ -1,4 +1,4 @@
-"""The app of the demo: questions that tenants ask, in three regions, one of them unlucky."""
+"""The app of the demo: tenants ask questions in three regions, one of which has a bad network."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ from mulligan import Exponential, Mulligan, Retry, Settings, current_job
 URL, SEED, LEDGER = "MULLIGAN_DEMO_URL", "MULLIGAN_DEMO_SEED", "MULLIGAN_DEMO_LEDGER"
 QUEUE = "questions"
 TIMEOUTS_IN_US, ERRORS = 0.4, 0.06
-# Short, so that jobs of a killed worker come back while one watches.
+# Short, so that jobs of a killed worker are retried during the demo.
 SETTINGS = Settings(lease=2.0, beat=0.5, concurrency=1)
 RETRY = Retry(max_retries=4, backoff=Exponential(0.2, 2, 1, "full"))
 
@@ -21,13 +21,13 @@ app = Mulligan(os.environ.get(URL, "sqlite:///mulligan-demo.db"), settings=SETTI
 
 
 def is_answer(value: dict[str, str]) -> bool:
-    """Whether it answers the question; "Error" is no answer, whatever the service thinks."""
+    """Whether it answers the question; "Error" does not, although the service returned it."""
     return value["answer"] != "Error"
 
 
 @app.task(queue=QUEUE, retry=RETRY, accept=is_answer)
 async def ask(question: str, seconds: float) -> dict[str, str]:
-    """Ask a service far away."""
+    """Ask a remote service."""
     job = current_job()
     note(f"{job.id} {job.token} {job.attempt} {job.worker_region}")
     chance = random.Random(f"{os.environ.get(SEED, '')}/{job.id}").random()
@@ -42,7 +42,7 @@ async def ask(question: str, seconds: float) -> dict[str, str]:
 
 
 def note(line: str) -> None:
-    """Write down that an attempt started, for the demo to count."""
+    """Record that an attempt started, for the demo to count."""
     path = os.environ.get(LEDGER)
     if path:
         with Path(path).open("a") as ledger:
@@ -50,7 +50,7 @@ def note(line: str) -> None:
 
 
 def leave_with_parent() -> None:
-    """Stop when the demo is gone, however it went: its end of the pipe closes then."""
+    """Stop when the demo's process is gone, which closes its end of the pipe."""
     sys.stdin.buffer.read()
     os.kill(os.getpid(), signal.SIGKILL)
 

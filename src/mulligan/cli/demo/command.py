@@ -1,4 +1,4 @@
-"""`demo`: the main show."""
+"""`demo`: runs jobs that fail, retry and succeed, and shows them."""
 
 import asyncio
 import contextlib
@@ -16,11 +16,11 @@ from rich.live import Live
 from mulligan.app.overview import overview
 from mulligan.cli.demo.app import LEDGER, QUEUE, SEED, URL
 from mulligan.cli.demo.questions import POISON, REGIONS, VICTIM, held, waves
-from mulligan.cli.demo.state import Event, Scene
+from mulligan.cli.demo.state import DemoState, Event
 from mulligan.cli.demo.summary import summary
-from mulligan.cli.demo.totals import Story, Tally, tally
+from mulligan.cli.demo.totals import Story, Totals, totals
 from mulligan.cli.demo.view import picture
-from mulligan.cli.demo.workers import Crew
+from mulligan.cli.demo.workers import DemoWorkers
 from mulligan.cli.group import RefusalError
 from mulligan.cli.show import console
 from mulligan.core.durations import check_seconds
@@ -42,9 +42,9 @@ PAGE = 500
 @click.option("--jobs", "count", type=click.IntRange(20, 1000), default=120, show_default=True,
               help="How many questions are asked.")  # fmt: skip
 @click.option("--seed", type=int, default=7, show_default=True, help="Which questions go wrong.")
-@click.option("--plain", is_flag=True, help="Print lines instead of a moving picture.")
+@click.option("--plain", is_flag=True, help="Print lines instead of a live view.")
 @click.option("--keep/--no-keep", default=True, show_default=True,
-              help="Leave the store there to be looked at.")  # fmt: skip
+              help="Keep the store, to look at afterwards.")  # fmt: skip
 def demo(*, seconds: float, count: int, seed: int, plain: bool, keep: bool) -> None:
     """Watch jobs fail, retry elsewhere and succeed, on this machine.
 
@@ -56,9 +56,9 @@ def demo(*, seconds: float, count: int, seed: int, plain: bool, keep: bool) -> N
     folder = Path(tempfile.mkdtemp(prefix="mulligan-demo-"))
     live = not plain and sys.stdout.isatty()
     try:
-        show = Show(folder, seconds, count, seed, live=live)
-        result = asyncio.run(show.run())
-        for line in summary(result, show.url if keep else None, show.took):
+        run = DemoRun(folder, seconds, count, seed, live=live)
+        result = asyncio.run(run.run())
+        for line in summary(result, run.url if keep else None, run.took):
             click.echo(line)
     except KeyboardInterrupt:
         raise RefusalError("interrupted; its workers are stopped", 130) from None
@@ -69,7 +69,7 @@ def demo(*, seconds: float, count: int, seed: int, plain: bool, keep: bool) -> N
         raise RefusalError(f"the numbers do not add up: {'; '.join(result.problems)}", 1)
 
 
-class Show:
+class DemoRun:
     """One run of the demo."""
 
     def __init__(self, folder: Path, seconds: float, count: int, seed: int, *, live: bool) -> None:
@@ -82,30 +82,30 @@ class Show:
         self._enqueued: list[str] = []
         self.began = time.monotonic()
         self.took = 0.0
-        self._scene = Scene(REGIONS, count, self._say)
+        self._state = DemoState(REGIONS, count, self._say)
         environment = {URL: self.url, SEED: str(seed), LEDGER: str(self._ledger)}
-        self._crew = Crew(environment, self._scene.hear)
+        self._workers = DemoWorkers(environment, self._state.on_message)
 
-    async def run(self) -> Tally:
-        """Everything from the first worker to the last count."""
+    async def run(self) -> Totals:
+        """Start the workers, play the demo, stop them, and count."""
         main = asyncio.current_task()
         assert main is not None  # noqa: S101 - we are in one
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, main.cancel)
         store = make_store(self.url)
         await store.open()
         try:
-            await self._crew.start(*REGIONS)
+            await self._workers.start(*REGIONS)
             self.began = time.monotonic()
-            self._scene.tell("", f"{len(REGIONS)} workers are ready: {', '.join(REGIONS)}")
+            self._state.add_event("", f"{len(REGIONS)} workers are ready: {', '.join(REGIONS)}")
             await self._perform(store)
             self.took = time.monotonic() - self.began
-            await self._crew.stop()
+            await self._workers.stop()
             lines = self._ledger.read_text().splitlines()
-            return tally(self._enqueued, await stories(store), lines, POISON)
+            return totals(self._enqueued, await stories(store), lines, POISON)
         except asyncio.CancelledError:
             raise KeyboardInterrupt from None
         finally:
-            await self._crew.stop()
+            await self._workers.stop()
             await store.close()
 
     async def _perform(self, store: Store) -> None:
@@ -116,38 +116,38 @@ class Show:
             try:
                 async with asyncio.timeout(deadline):
                     while not (parts.done() and self._over()):
-                        self._crew.check()
+                        self._workers.check()
                         await self._look(store)
                         if screen is not None:
                             width = screen.console.width
-                            screen.update(picture(self._scene, width), refresh=True)
+                            screen.update(picture(self._state, width), refresh=True)
                         await asyncio.sleep(LOOK_EVERY)
                     await parts
             except TimeoutError as error:
                 raise MulliganError(
-                    f"after {deadline:g} s {self._scene.count('done')} jobs of"
-                    f" {self._scene.total} are done; on a machine this busy try --seconds 60"
+                    f"after {deadline:g} s {self._state.count('done')} jobs of"
+                    f" {self._state.total} are done; on a machine this busy try --seconds 60"
                 ) from error
             finally:
                 parts.cancel()
                 await asyncio.gather(parts, return_exceptions=True)
 
     async def _look(self, store: Store) -> None:
-        scene = self._scene
+        state = self._state
         stats = await store.stats()
-        scene.status = await overview(store)
-        scene.backing_off = sum(c.delayed for c in stats.lanes if is_global_retry(c.lane))
-        scene.elapsed = time.monotonic() - self.began
+        state.status = await overview(store)
+        state.backing_off = sum(c.delayed for c in stats.lanes if is_global_retry(c.lane))
+        state.elapsed = time.monotonic() - self.began
 
     def _over(self) -> bool:
-        return self._scene.count("done") + self._scene.count("failed") == len(self._enqueued)
+        return self._state.count("done") + self._state.count("failed") == len(self._enqueued)
 
     async def _feed(self, store: Store) -> None:
         for wave in self._waves:
             await self._until(wave.at)
             self._enqueued += [job.id for job in wave.jobs]
             await store.enqueue(wave.jobs)
-            self._scene.tell("", f"{len(wave.jobs)} questions arrive")
+            self._state.add_event("", f"{len(wave.jobs)} questions arrive")
 
     async def _kill_one(self, store: Store) -> None:
         """Kill a worker while it holds a job; when its job is done elsewhere, replace it."""
@@ -156,13 +156,15 @@ class Show:
         self._enqueued.append(job.id)
         await store.enqueue([job])
         await self._runs(store, job.id, "processing")
-        self._scene.dead_regions.add(VICTIM)
-        pid = await self._crew.kill(VICTIM)
-        self._scene.tell(VICTIM, f"kill -9 {pid}: its worker dies holding {job.id}", "bold red")
+        self._state.dead_regions.add(VICTIM)
+        pid = await self._workers.kill(VICTIM)
+        self._state.add_event(
+            VICTIM, f"kill -9 {pid}: its worker dies holding {job.id}", "bold red"
+        )
         await self._runs(store, job.id, "done")
-        await self._crew.start(VICTIM)
-        self._scene.dead_regions.discard(VICTIM)
-        self._scene.tell(VICTIM, "a new worker takes its place", "bold")
+        await self._workers.start(VICTIM)
+        self._state.dead_regions.discard(VICTIM)
+        self._state.add_event(VICTIM, "a new worker takes its place", "bold")
 
     async def _runs(self, store: Store, job: str, status: str) -> None:
         while (found := await store.get(job)) is None or found.status != status:  # noqa: ASYNC110
@@ -173,7 +175,7 @@ class Show:
 
     def _say(self, event: Event) -> None:
         if not self._live:
-            done = f"{self._scene.count('done')}/{self._scene.total} done"
+            done = f"{self._state.count('done')}/{self._state.total} done"
             elapsed = time.monotonic() - self.began
             click.echo(f"{elapsed:5.1f} s  {done:>13}  {event.region:<5} {event.text}")
 

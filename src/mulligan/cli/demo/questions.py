@@ -1,4 +1,4 @@
-"""What the demo asks: which questions, of whom, for which region, and when. Always the same."""
+"""The questions of the demo: who asks them, in which region, and when. Always the same."""
 
 import random
 from typing import NamedTuple
@@ -11,21 +11,21 @@ TENANTS = ("acme", "birch", "cobalt", "delta")
 VICTIM = "EU"
 WAVES = ((0.0, 0.3), (0.15, 0.15), (0.3, 0.15), (0.45, 0.15), (0.65, 0.15), (0.8, 0.1))
 POISON = "delta-q13"
-# How long an answer takes in a demo of usual length.
+# Seconds that an answer takes in a demo of the usual length.
 SHORTEST, LONGEST = 0.06, 0.24
-# Long enough to be running when their worker is killed.
+# Long enough to be running when its worker is killed.
 HELD_SECONDS = 30.0
 
 
 class Wave(NamedTuple):
-    """Questions that come together, at this share of the demo's time."""
+    """Questions that arrive together, at this share of the demo's time."""
 
     at: float
     jobs: list[NewJob]
 
 
 def waves(count: int, seed: int, pace: float) -> list[Wave]:
-    """The questions in the order in which they come; one of them has no answer.
+    """The questions in order of arrival; one of them has no answer.
 
     `pace` stretches how long answers take.
     """

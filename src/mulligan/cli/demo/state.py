@@ -1,4 +1,4 @@
-"""What the demo shows: the state of the store, and what workers say, in words."""
+"""What the demo shows: the state of the store, and events read from the workers' logs."""
 
 import re
 from collections import deque
@@ -14,17 +14,19 @@ EVENTS_KEPT = 6
 
 
 class Event(NamedTuple):
-    """Something that happened, where, and how to colour it."""
+    """Something that happened, its region, and its colour."""
 
     region: str
     text: str
     style: str
 
 
-class Scene:
-    """The state of the demo at this moment. `told` is given each event as it happens."""
+class DemoState:
+    """The state of the demo now. `on_event` gets each event as it happens."""
 
-    def __init__(self, regions: tuple[str, ...], total: int, told: Callable[[Event], None]) -> None:
+    def __init__(
+        self, regions: tuple[str, ...], total: int, on_event: Callable[[Event], None]
+    ) -> None:
         self.regions = regions
         self.total = total
         self.status: dict[str, Any] = {}
@@ -35,36 +37,38 @@ class Scene:
         self.dead_regions: set[str] = set()
         self.events: deque[Event] = deque(maxlen=EVENTS_KEPT)
         self._failed_in: dict[str, str] = {}
-        self._told = told
+        self._on_event = on_event
 
-    def tell(self, region: str, text: str, style: str = "") -> None:
-        """Note an event."""
+    def add_event(self, region: str, text: str, style: str = "") -> None:
+        """Add an event."""
         event = Event(region, text, style)
         self.events.append(event)
-        self._told(event)
+        self._on_event(event)
 
-    def hear(self, region: str, message: str) -> None:
-        """Take in what a worker logs."""
+    def on_message(self, region: str, message: str) -> None:
+        """Read an event from what a worker logged."""
         if match := FAILED.match(message):
             job, attempt, kind, text = match.groups()
             self._failed_in[job] = region
             said = 'answered "Error": refused' if kind == "Refused" else f"failed: {text}"
-            self.tell(region, f"{job} {said} (attempt {attempt})", "red")
+            self.add_event(region, f"{job} {said} (attempt {attempt})", "red")
             if RETRY.spent(int(attempt) - 1):
-                self.tell(region, f"{job} has no retry left: it is a dead letter now", "bold red")
+                self.add_event(
+                    region, f"{job} has no retry left: it is a dead letter now", "bold red"
+                )
         elif match := AGAIN.match(message):
             job, attempt, _ = match.groups()
             self.retries += 1
             before = self._failed_in.get(job, region)
             self.elsewhere += before != region
             where = f", taken over from {before}" if before != region else ""
-            self.tell(region, f"{job} is tried again (attempt {attempt}){where}", "green")
+            self.add_event(region, f"{job} is tried again (attempt {attempt}){where}", "green")
         elif match := RECLAIMED.match(message):
             self._failed_in[match[1]] = next(iter(self.dead_regions), region)
-            self.tell(region, f"{match[1]} was held by a dead worker: due at once", "yellow")
+            self.add_event(region, f"{match[1]} was held by a dead worker: due at once", "yellow")
 
     def count(self, word: str) -> int:
-        """Jobs of all queues in this state."""
+        """How many jobs of all queues are in this state."""
         return sum(queue[word] for queue in self.status.get("queues", {}).values())
 
     def region(self, name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the demo says in the end."""
+"""The last lines of the demo."""
 
 import os
 import shutil
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from mulligan.cli.demo.totals import Tally
+from mulligan.cli.demo.totals import Totals
 
 
-def summary(result: Tally, url: str | None, seconds: float) -> Iterator[str]:
-    """The numbers in words, the dead letter, and what to try next where the store was kept."""
+def summary(result: Totals, url: str | None, seconds: float) -> Iterator[str]:
+    """The totals in words, the dead letter, and commands to try if the store was kept."""
     good = click.style("✓", fg="green")
     yield ""
     yield click.style(f"{result.jobs} questions in {seconds:.1f} s:", bold=True)
@@ -45,7 +45,7 @@ def summary(result: Tally, url: str | None, seconds: float) -> Iterator[str]:
 
 
 def program() -> str:
-    """How this command is called from the shell that called it."""
+    """The command by which the shell called this program."""
     called = Path(sys.argv[0])
     if called.name != "mulligan":
         return "python -m mulligan"

@@ -1,4 +1,4 @@
-"""What came of the demo, counted from the store and from what the tasks wrote down themselves."""
+"""The totals of the demo, counted from the store and from what the tasks recorded."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,8 +11,8 @@ from mulligan.core.job import Attempt, Job
 Story = tuple[Job, Sequence[Attempt]]
 
 
-class Tally(Struct, frozen=True):
-    """The numbers, and what does not add up."""
+class Totals(Struct, frozen=True):
+    """The totals, and what does not add up."""
 
     jobs: int
     done: int
@@ -26,22 +26,22 @@ class Tally(Struct, frozen=True):
 
     @property
     def median_wait(self) -> float:
-        """How long a due retry waited, half of them less."""
+        """The median wait of a due retry."""
         return median(self.waits) if self.waits else 0.0
 
     @property
     def longest_wait(self) -> float:
-        """How long the unluckiest one waited."""
+        """The longest wait of a due retry."""
         return max(self.waits, default=0.0)
 
 
-def tally(
+def totals(
     enqueued: Iterable[str], stories: Sequence[Story], ledger: Sequence[str], poison: str
-) -> Tally:
-    """Count. `ledger` has a line "job token attempt region" for each attempt that started."""
+) -> Totals:
+    """Count; `ledger` has a line "job token attempt region" for each attempt that started."""
     retries = [retry for job, history in stories for retry in retries_of(job, history)]
     failures = [attempt for _, history in stories for attempt in history]
-    return Tally(
+    return Totals(
         jobs=len(stories),
         done=sum(job.status == "done" for job, _ in stories),
         dead=tuple(story for story in stories if story[0].status == "failed"),
@@ -55,7 +55,7 @@ def tally(
 
 
 def retries_of(job: Job, history: Sequence[Attempt]) -> list[tuple[str, str, float]]:
-    """Each retry of a job: where it had failed, where it ran, how long it waited when due."""
+    """Each retry of a job: where it had failed, where it ran, and how long it waited once due."""
     starts = [(attempt.region, attempt.started_at) for attempt in history[1:]]
     if job.status == "done" and history:
         starts.append((job.worker_region or "", job.started_at or 0.0))
@@ -69,7 +69,7 @@ def retries_of(job: Job, history: Sequence[Attempt]) -> list[tuple[str, str, flo
 def problems(
     enqueued: set[str], stories: Sequence[Story], ledger: Sequence[str], poison: str
 ) -> Iterable[str]:
-    """What must never be: a job lost, unfinished or unknown, an attempt run twice."""
+    """Errors: jobs that were lost, unfinished or unknown, and attempts that ran twice."""
     stored = {job.id for job, _ in stories}
     if stored != enqueued:
         yield f"lost or doubled jobs: {sorted(stored ^ enqueued)}"

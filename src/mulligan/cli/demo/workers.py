@@ -1,4 +1,4 @@
-"""The demo's worker processes: started, listened to, killed, and always cleaned up."""
+"""The demo's worker processes, which are always cleaned up."""
 
 import asyncio
 import contextlib
@@ -14,15 +14,15 @@ from mulligan.core.errors import MulliganError
 
 APP = "mulligan.cli.demo.app:app"
 READY, START_WITHIN, STOP_WITHIN = "ready for jobs", 30.0, 5.0
-Heard = Callable[[str, str], None]
+OnMessage = Callable[[str, str], None]
 
 
-class Crew:
-    """One worker process per region. `heard` is given each message that one logs."""
+class DemoWorkers:
+    """One worker process per region. `on_message` gets each message that a worker logs."""
 
-    def __init__(self, environment: Mapping[str, str], heard: Heard) -> None:
+    def __init__(self, environment: Mapping[str, str], on_message: OnMessage) -> None:
         self._environment = {**os.environ, **environment}
-        self._heard = heard
+        self._on_message = on_message
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._all: list[asyncio.subprocess.Process] = []
         self._listeners: list[asyncio.Task[None]] = []
@@ -39,19 +39,19 @@ class Crew:
             raise MulliganError(f"a worker was not ready within {START_WITHIN:g} s") from error
 
     async def kill(self, region: str) -> int:
-        """End a worker as a power cut would; its process id."""
+        """Kill a worker as a power cut would, and return its process id."""
         process = self._processes.pop(region)
         process.kill()
         await process.wait()
         return process.pid
 
     def check(self) -> None:
-        """Refuse to go on when a worker ended by itself."""
+        """Fail if a worker ended by itself."""
         for region, last in self._ended.items():
             raise MulliganError(f"the worker of {region} ended by itself: {last}")
 
     async def stop(self) -> None:
-        """Let every worker leave, then make sure that it has."""
+        """Stop every worker, and kill those that do not end in time."""
         self._stopping = True
         alive = [process for process in self._all if process.returncode is None]
         for process in alive:
@@ -76,7 +76,7 @@ class Crew:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
-            # Ctrl-C is for the demo alone, which then stops them in order.
+            # Ctrl-C reaches the demo alone, which then stops the workers in order.
             start_new_session=True,
         )
         self._all.append(process)
@@ -95,7 +95,7 @@ class Crew:
             message = message_of(last)
             if READY in message and not ready.done():
                 ready.set_result(None)
-            self._heard(region, message)
+            self._on_message(region, message)
         if not self._stopping and self._processes.get(region) is process:
             self._ended[region] = last
         if not ready.done():
@@ -103,7 +103,7 @@ class Crew:
 
 
 def message_of(line: str) -> str:
-    """The message of a logged line; a line that is no record is the message itself."""
+    """The message of a logged line; of a line that is no JSON record, the line."""
     try:
         record: Any = msgspec.json.decode(line)
         return str(record["message"])

@@ -72,16 +72,16 @@ function fleetPanel(where, fleet, now) {
           [why, next && [" · next restart ", when(next, now)]] },
       ],
     }),
-    Object.entries(fleet.kinds).flatMap(([kind, state]) => [places(kind, state), exits(kind, state, now)]));
+    Object.entries(fleet.kinds).flatMap(([kind, state]) => [slots(kind, state), exits(kind, state, now)]));
 }
 
-function places(kind, { places: all }) {
+function slots(kind, { slots: all }) {
   const words = ({ pid, age, adopted }) =>
     ` ${pid === null ? "" : `process ${pid}, `}${span(age)}${adopted ? ", adopted" : ""}`;
-  return all.length > 0 && h("ul.inline", { "aria-label": `Processes of ${kind}` }, all.map((place) =>
-    h("li", { "data-key": place.slot },
-      name(place.slot), " ", badge(place.phase, place.phase === "running" ? "good" : "idle"),
-      h("span.below", {}, words(place)))));
+  return all.length > 0 && h("ul.inline", { "aria-label": `Processes of ${kind}` }, all.map((slot) =>
+    h("li", { "data-key": slot.slot },
+      name(slot.slot), " ", badge(slot.phase, slot.phase === "running" ? "good" : "idle"),
+      h("span.below", {}, words(slot)))));
 }
 
 function exits(kind, { exits: all }, now) {
