@@ -16,7 +16,7 @@ def app(store_url):
 
 
 def portals() -> list[threading.Thread]:
-    return [each for each in threading.enumerate() if each.name == "mulligan-portal"]
+    return [each for each in threading.enumerate() if each.name == "mulligan-store"]
 
 
 async def test_coroutines_on_its_loop_reach_the_store_without_a_detour(app):

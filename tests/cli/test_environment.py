@@ -46,7 +46,7 @@ def test_every_option_of_a_worker_has_its_variable_in_help_and_docs(option):
 
 def test_a_worker_obeys_its_variables_and_the_command_line_goes_first(monkeypatch):
     started: list[Any] = []
-    monkeypatch.setattr(module, "run_shift", started.append)
+    monkeypatch.setattr(module, "run_and_exit", started.append)
     monkeypatch.setenv("MULLIGAN_REGION", "EU")
     monkeypatch.setenv("MULLIGAN_QUEUES", "mail,post")
     monkeypatch.setenv("MULLIGAN_CONCURRENCY", "7")

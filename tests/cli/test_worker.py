@@ -13,7 +13,7 @@ import pytest
 from mulligan import Mulligan
 from mulligan.cli import worker as worker_module
 from mulligan.cli.logs import JsonLines, TextLines
-from mulligan.cli.worker import Shift, announce
+from mulligan.cli.worker import WorkerRun, announce
 from mulligan.core.worker import Worker
 from tests.cli import apps
 from tests.cli.running import do, good, good_json, process, read_until, run
@@ -183,24 +183,24 @@ async def test_a_worker_that_waits_for_its_store_stops_at_the_first_signal(monke
         await asyncio.Event().wait()
 
     monkeypatch.setattr(worker_module, "work", stuck)
-    shift = Shift(apps.app, Worker("w"))
-    running = asyncio.ensure_future(shift.run())
+    run = WorkerRun(apps.app, Worker("w"))
+    running = asyncio.ensure_future(run.run())
     await started.wait()
-    shift._told()
+    run._told()
     await running
-    assert not shift.cut_off
+    assert not run.cut_off
 
 
 async def test_a_worker_that_is_told_twice_while_nothing_runs_cuts_nothing_off(monkeypatch):
     ready = asyncio.Event()
     monkeypatch.setattr(worker_module, "notify", lambda _state: ready.set())
-    shift = Shift(apps.app, Worker("w", queues=("default",)))
-    running = asyncio.ensure_future(shift.run())
+    run = WorkerRun(apps.app, Worker("w", queues=("default",)))
+    running = asyncio.ensure_future(run.run())
     await ready.wait()
-    shift._told()
-    shift._told()
+    run._told()
+    run._told()
     await running
-    assert not shift.cut_off
+    assert not run.cut_off
 
 
 async def test_a_worker_whose_store_is_gone_stops_at_the_second_signal(monkeypatch):
@@ -218,14 +218,14 @@ async def test_a_worker_whose_store_is_gone_stops_at_the_second_signal(monkeypat
 
     monkeypatch.setattr(worker_module, "work", stuck)
     monkeypatch.setattr(worker_module, "HURRY", 0.0)
-    shift = Shift(apps.app, Worker("w"))
-    running = asyncio.ensure_future(shift.run())
+    run = WorkerRun(apps.app, Worker("w"))
+    running = asyncio.ensure_future(run.run())
     await started.wait()
-    shift._told()
-    shift._told()
+    run._told()
+    run._told()
     await running
     assert told == ["stop", "stop"]
-    assert shift.cut_off
+    assert run.cut_off
 
 
 def test_a_trace_is_part_of_its_record():

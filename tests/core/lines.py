@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mulligan.core.facts import Facts, QueueSettings
-from mulligan.core.fairness import KINDS, Carry, Tally, plan_claim, settle
+from mulligan.core.fairness import KINDS, Carry, ClaimCounts, plan_claim, settle
 from mulligan.core.fetch import Only
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.plan import Cap, Kind, Limit, Rate, Source
@@ -137,6 +137,6 @@ class Fetch:
         for queue in self.turn:
             started = Counter(s.kind for s in walked.taken if s.lane.queue == queue)
             waiting = frozenset(kind for kind in KINDS if (queue, kind) in left)
-            tally = Tally(started["urgent"], started["retry"], started["fresh"], waiting)
-            self.carries[queue] = settle(self.carries[queue], tally, self.facts.queue(queue))
+            counts = ClaimCounts(started["urgent"], started["retry"], started["fresh"], waiting)
+            self.carries[queue] = settle(self.carries[queue], counts, self.facts.queue(queue))
         return walked.taken

@@ -4,7 +4,7 @@ import pytest
 
 from mulligan.core.budget import Budget
 from mulligan.core.facts import Facts, QueueSettings, Region
-from mulligan.core.fairness import KINDS, Carry, Tally, plan_claim, steps_of
+from mulligan.core.fairness import KINDS, Carry, ClaimCounts, plan_claim, steps_of
 from mulligan.core.fetch import Capped, RetryFirst, Weighted
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.plan import Cap, ClaimPlan, Group, Rate, Source, yielding
@@ -125,8 +125,8 @@ def test_a_worker_without_a_free_slot_gets_nothing():
 
 
 def test_a_tally_says_which_kinds_there_were():
-    tally = Tally(urgent=0, retry=2, fresh=0, left=frozenset({"fresh"}))
-    assert [tally.waited(kind) for kind in KINDS] == [False, True, True]
+    counts = ClaimCounts(urgent=0, retry=2, fresh=0, left=frozenset({"fresh"}))
+    assert [counts.waited(kind) for kind in KINDS] == [False, True, True]
 
 
 def test_a_source_has_no_gate_and_no_wait_unless_told():

@@ -72,20 +72,20 @@ def test_a_batch_has_at_most_1000_entries():
 
 def test_a_budget_is_a_gate_that_retries_pass():
     budget = Budget(100, per=timedelta(minutes=1))
-    assert budget.retry_gate("questions") == Rate("budget:questions", 100, 60.0)
-    assert budget.fresh_gate("questions") is None
+    assert budget.retry_limit("questions") == Rate("budget:questions", 100, 60.0)
+    assert budget.fresh_limit("questions") is None
 
 
 def test_a_budget_of_retries_is_by_the_minute_unless_said_otherwise():
-    assert Budget(100).retry_gate("questions").per == 60
+    assert Budget(100).retry_limit("questions").per == 60
 
 
 def test_a_ratio_counts_fresh_starts_and_always_allows_ten_a_minute():
     budget = Budget(ratio=0.2)
-    assert budget.retry_gate("questions") == Rate(
+    assert budget.retry_limit("questions") == Rate(
         "budget:questions", 10, 60.0, ratio=0.2, of="fresh:questions"
     )
-    assert budget.fresh_gate("questions") == Rate("fresh:questions", None, 60.0)
+    assert budget.fresh_limit("questions") == Rate("fresh:questions", None, 60.0)
 
 
 @pytest.mark.parametrize(("limit", "ratio"), [(None, None), (100, 0.2)], ids=["neither", "both"])

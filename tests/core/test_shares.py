@@ -14,7 +14,7 @@ from mulligan.core.fairness import (
     BALANCED_SHARE,
     URGENT_SHARE,
     Carry,
-    Tally,
+    ClaimCounts,
     clamp,
     retry_share,
     settle,
@@ -148,7 +148,7 @@ def test_urgent_starts_change_nothing_between_retries_and_fresh_jobs(share, arri
 
 
 tallies = st.builds(
-    Tally,
+    ClaimCounts,
     st.integers(0, 1000),
     st.integers(0, 1000),
     st.integers(0, 1000),
@@ -158,19 +158,19 @@ carries = st.builds(Carry, st.integers(0, ONE - 1), st.integers(0, ONE - 1))
 
 
 @given(carries, tallies, policies)
-def test_a_carry_is_never_below_nothing_nor_a_whole_start(carry, tally, policy):
-    after = settle(carry, tally, QueueSettings(policy))
+def test_a_carry_is_never_below_nothing_nor_a_whole_start(carry, counts, policy):
+    after = settle(carry, counts, QueueSettings(policy))
     assert 0 <= after.urgent < ONE
     assert 0 <= after.retry < ONE
 
 
 @given(carries, tallies, policies)
-def test_a_carry_moves_only_while_both_sides_wait(carry, tally, policy):
-    after = settle(carry, tally, QueueSettings(policy))
-    others = tally.waited("retry") or tally.waited("fresh")
-    if not (tally.waited("urgent") and others):
+def test_a_carry_moves_only_while_both_sides_wait(carry, counts, policy):
+    after = settle(carry, counts, QueueSettings(policy))
+    others = counts.waited("retry") or counts.waited("fresh")
+    if not (counts.waited("urgent") and others):
         assert after.urgent == carry.urgent
-    if not (tally.waited("retry") and tally.waited("fresh")):
+    if not (counts.waited("retry") and counts.waited("fresh")):
         assert after.retry == carry.retry
 
 

@@ -86,7 +86,7 @@ async def test_the_server_trusts_no_proxy_and_does_not_say_what_it_is(monkeypatc
     app = Mulligan("memory://")
     with pytest.raises(InterruptedError):
         await serve.run(
-            app, app.make_store(), serve.Wanted(), None, None, declares=False  # type: ignore[arg-type]
+            app, app.make_store(), serve.ServerOptions(), None, None, declares=False  # type: ignore[arg-type]
         )  # fmt: skip
     assert said["proxy_headers"] is False
     assert said["server_header"] is False

@@ -11,7 +11,7 @@ from mulligan.server.application import HEADERS
 from mulligan.server.bodies import BODY_LIMIT
 from mulligan.server.guard import bare_host, is_loopback
 from mulligan.server.routes import ROUTES
-from mulligan.server.serve import Wanted, read_and_check
+from mulligan.server.serve import ServerOptions, read_and_check
 from mulligan.server.tokens import read_tokens
 from mulligan.stores.contract import Store
 from tests.cli.running import claim, fail, new_job
@@ -156,15 +156,15 @@ def test_every_token_is_compared_in_constant_time(token_file, monkeypatch):
 
 
 def test_it_binds_this_machine_alone_by_default():
-    assert Wanted().host == "127.0.0.1"
-    assert read_and_check(Wanted()) is None
+    assert ServerOptions().host == "127.0.0.1"
+    assert read_and_check(ServerOptions()) is None
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])  # noqa: S104
 def test_another_address_needs_a_token_file(host, token_file):
     with pytest.raises(InvalidError, match="needs tokens; give --token-file"):
-        read_and_check(Wanted(host=host))
-    assert read_and_check(Wanted(host=host, token_file=token_file)) is not None
+        read_and_check(ServerOptions(host=host))
+    assert read_and_check(ServerOptions(host=host, token_file=token_file)) is not None
 
 
 async def test_without_tokens_another_machine_is_refused(serve):

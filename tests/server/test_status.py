@@ -6,7 +6,7 @@ import pytest
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Weighted
 from mulligan.core.status import region_status
-from mulligan.server.overview import look
+from mulligan.server.overview import full_overview
 from mulligan.server.shapes.status import Overview
 from tests.cli.running import claim, fail, new_job
 from tests.server.apps import app
@@ -74,7 +74,7 @@ async def test_an_unknown_region_is_not_found(client, busy):
 
 async def test_the_overview_is_what_core_computes_and_nothing_is_dropped(client, store, busy):
     shown = await good(client.get("/api/overview"))
-    whole = await look(store)
+    whole = await full_overview(store)
     for part, value in whole.items():
         assert shown[part] == msgspec.to_builtins(value), part
     assert msgspec.to_builtins(msgspec.convert(whole | shown, Overview)) == shown

@@ -1,4 +1,4 @@
-"""A task's arguments: checked when enqueued, given back in the function's own types when run."""
+"""A task's arguments: checked when enqueued, converted to the declared types when run."""
 
 import inspect
 import math
@@ -15,7 +15,7 @@ from mulligan.core.settings import DEPTH_LIMIT
 
 encode = msgspec.json.Encoder().encode
 SHOWN_LIMIT = 80
-# What JSON carries as it is, numbers within their limits.
+# Types that JSON keeps unchanged; numbers within their limits.
 SIMPLE = {int, str, bool}
 INT_LEAST, INT_MOST = -(2**63), 2**64 - 1
 Parameter = inspect.Parameter
@@ -46,14 +46,14 @@ class Types:
         self.plain = all(each is None for each in declared.values())
         simple = len(declared) == len(self.positional) and SIMPLE.issuperset(self.positional)
         self._simple = list(self.positional) if simple else None
-        self._numbers = [place for place, kind in enumerate(self.positional) if kind is int]
+        self._numbers = [index for index, kind in enumerate(self.positional) if kind is int]
 
     def fit(self, args: tuple[Any, ...]) -> bool:
-        """Whether these are all of the arguments, and simple: what most calls are, told quickly."""
+        """Whether these are all arguments, and all simple: a quick check that most calls pass."""
         if [*map(type, args)] != self._simple:
             return False
-        for place in self._numbers:  # noqa: SIM110 - a generator would take twice as long
-            if not INT_LEAST <= args[place] <= INT_MOST:
+        for index in self._numbers:  # noqa: SIM110 - a generator would take twice as long
+            if not INT_LEAST <= args[index] <= INT_MOST:
                 return False
         return True
 
@@ -65,7 +65,7 @@ class Arguments:
         self._name = name
         self._function = function
         whole = inspect.signature(function)
-        # The first ones are given by the worker, and are no part of the call.
+        # The worker passes the first ones, which are no part of the call.
         self._signature = whole.replace(parameters=list(whole.parameters.values())[skip:])
         self._types: Types | None = None
 
@@ -119,10 +119,10 @@ class Arguments:
     def _check_all(self, types: Types, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         if kwargs or len(args) != len(types.positional) or len(types.declared) != len(args):
             self._bind(args, kwargs)
-        for place, value in enumerate(args):
-            known = place < len(types.positional)
-            declared = types.positional[place] if known else types.rest
-            self._check(types.names[place] if known else f"number {place + 1}", declared, value)
+        for index, value in enumerate(args):
+            known = index < len(types.positional)
+            declared = types.positional[index] if known else types.rest
+            self._check(types.names[index] if known else f"number {index + 1}", declared, value)
         for name, value in kwargs.items():
             self._check(name, types.declared.get(name, types.extra), value)
 
@@ -152,7 +152,7 @@ class Arguments:
             ) from error
 
     def _check_json(self, name: str, value: Any, depth: int = 0) -> None:
-        """Without an annotation only what JSON gives back unchanged is taken."""
+        """Refuse a value, for a parameter without annotation, that JSON would change."""
         match value:
             case None | bool() | str():
                 return
@@ -175,7 +175,7 @@ class Arguments:
                 )
 
     def _read(self) -> Types:
-        """Annotations are read late, when all the names they use are defined."""
+        """Read the annotations, at the first call, when all names in them are defined."""
         if self._types is None:
             hints = hints_of(self._name, self._function)
             self._types = Types(self._signature, hints)
@@ -183,12 +183,12 @@ class Arguments:
 
 
 def convert(value: Any, to: Any) -> Any:
-    """The JSON value as the declared type; in JSON every key of an object is text."""
+    """The JSON value as the declared type; keys of objects may be text for another type."""
     return msgspec.convert(value, to, builtin_types=(), str_keys=True)
 
 
 def shown(value: Any) -> str:
-    """The value in an error message: short, whatever it is."""
+    """The value for an error message, cut short."""
     try:
         text = repr(value)
     except Exception:  # noqa: BLE001 - a value of any class, that may be broken or endless

@@ -1,4 +1,4 @@
-"""Chains: tasks of which each takes the result of the one before."""
+"""Chains: each task takes the result of the one before."""
 
 import inspect
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ def each(step: Step[T, S]) -> Each[T, S]:
 
 
 class Part(NamedTuple):
-    """A stage of a chain, as it was written down."""
+    """A stage of a chain, as the user declared it."""
 
     task: Task[..., Any]
     placement: Placement
@@ -64,17 +64,17 @@ class Part(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As people read it."""
+        """The stage's name for people."""
         return f"each({self.task.name})" if self.each else self.task.name
 
     @property
     def stage(self) -> Stage:
-        """As jobs carry it."""
+        """The stage as jobs carry it."""
         return self.placement.stage(self.task.name, each=self.each)
 
 
 def part_of(step: object) -> Part:
-    """The stage that is meant; refuses what is no task."""
+    """The stage that `step` stands for; refuses what is no task."""
     if isinstance(step, Each):
         return part_of(step.step)._replace(each=True)
     if isinstance(step, Task):
@@ -113,7 +113,7 @@ class Chain(Generic[P, R]):
         return Chain([first._replace(placement=placement), *self.parts[1:]])
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Prepared[Any]:
-        """The call as a value, for `enqueue_many`, which gives a handle on the first job alone."""
+        """The call as a value, for `enqueue_many`, which returns a handle on the first job only."""
         first = self.parts[0]
         return Prepared(first.task.new_job(first.placement, args, kwargs, self._flow))
 
@@ -144,19 +144,19 @@ class Chain(Generic[P, R]):
     async def _send(self, call: Prepared[Any]) -> ChainHandle[R]:
         [first] = await self.app.aenqueue_many([call])
         flow = self._flow(call.job.id)
-        # One that was there before may be at any stage; one with an id of the caller's own has
-        # a life, after which its later jobs are named.
+        # A chain that was stored before may be at any stage. If the caller chose the id, later
+        # jobs are named after the life of the first.
         if not first.created or self.parts[0].placement.id is not None:
             flow = await self.app.access.acall(lambda store: found_chain(store, first.id, flow))
         return ChainHandle(self.app, flow.root, first.created, flow)
 
 
-# What only the first job of a chain can have; the others come when their turn is.
+# Options that only the first job of a chain can have.
 FIRST_ONLY = ("id", "unique_key", "run_after")
 
 
 def check(parts: Sequence[Part]) -> None:
-    """Refuse chains that could not run as they are written."""
+    """Refuse chains that could not run."""
     chain = f"chain {' | '.join(part.name for part in parts)}"
     if parts[0].each:
         raise InvalidError(f"{chain}: the first stage has no result before it to spread")
@@ -184,7 +184,7 @@ def check_pair(chain: str, before: Part, after: Part) -> None:
 
 
 def check_later(chain: str, part: Part) -> None:
-    """Refuse a stage that takes more than a value, or has options that are for first jobs."""
+    """Refuse a stage that takes more than one value, or has options for first jobs only."""
     given = [name for name in FIRST_ONLY if getattr(part.placement, name) is not None]
     if given:
         raise InvalidError(

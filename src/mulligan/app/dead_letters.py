@@ -1,4 +1,4 @@
-"""Dead letters: the jobs that failed for good, to be looked at, replayed or purged."""
+"""Dead letters: jobs that failed for good, to be read, replayed or purged."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
@@ -48,7 +48,7 @@ class DeadLetters:
         return self._app.run(self.acount)
 
     async def areplay(self) -> int:
-        """Give each of them all its retries again; how many there were."""
+        """Give each all its retries again; returns how many there were."""
         count = 0
         async for page in self._pages():
             ids = [job.id for job in page.jobs]
@@ -56,11 +56,11 @@ class DeadLetters:
         return count
 
     def replay(self) -> int:
-        """Give each of them all its retries again; how many there were."""
+        """Give each all its retries again; returns how many there were."""
         return self._app.run(self.areplay)
 
     async def apurge(self) -> int:
-        """Delete them with their history; how many there were."""
+        """Delete them with their history; returns how many there were."""
         count = 0
         async for page in self._pages():
             ids = [job.id for job in page.jobs]
@@ -68,5 +68,5 @@ class DeadLetters:
         return count
 
     def purge(self) -> int:
-        """Delete them with their history; how many there were."""
+        """Delete them with their history; returns how many there were."""
         return self._app.run(self.apurge)

@@ -1,4 +1,4 @@
-"""Declaring tasks: from a decorator's keywords to a task of the app."""
+"""The decorators `app.task` and `app.sink`."""
 
 import inspect
 from collections.abc import Callable, Coroutine
@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 
 class TaskOptions(Options, total=False):
-    """What may be said about a task and not about a single call."""
+    """Options of a task that a single call cannot have."""
 
     name: str
     accept: Callable[[Any], bool] | type | bool
@@ -34,10 +34,10 @@ class TaskOptions(Options, total=False):
     timezone: str
 
 
-OF_TASKS = [name for name in TaskOptions.__annotations__ if name not in Options.__annotations__]
+TASK_ONLY = [name for name in TaskOptions.__annotations__ if name not in Options.__annotations__]
 
 
-class TaskMaker:
+class TaskDecorator:
     """The decorator that `app.task(...)` returns."""
 
     def __init__(
@@ -52,7 +52,7 @@ class TaskMaker:
         )
         on_dead = options.pop("on_dead", None)
         sink = options.pop("sink", None)
-        placement = replace(Placement(), **checked(options, besides=OF_TASKS))
+        placement = replace(Placement(), **checked(options, besides=TASK_ONLY))
         if self._accept not in (None, False) or transactional:
             placement = replace(placement, judged=True)
         if sink is not None:
@@ -103,12 +103,12 @@ class TaskMaker:
 
 
 def schedule_of(cron: str | None, every: Seconds | None, timezone: str | None) -> "Schedule | None":
-    """The schedule that is meant, if any."""
+    """The schedule that these keywords give, if any."""
     if cron is not None and every is not None:
         raise InvalidError(f"cron {cron!r} and every {every!r}: give one of them")
     if timezone is not None and cron is None:
         raise InvalidError(f"timezone {timezone!r} goes with cron=, which is missing")
-    # Time zones import slowly, and few tasks run by a schedule.
+    # Time zones are slow to import, and few tasks have a schedule.
     if cron is not None:
         from mulligan.core.schedule import Cron  # noqa: PLC0415
 

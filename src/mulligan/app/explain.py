@@ -1,4 +1,4 @@
-"""Gathers from a store what `explain` needs."""
+"""Reads from a store what `explain` needs."""
 
 from mulligan.core.errors import UnknownJobError
 from mulligan.core.explain import Surroundings, explain
@@ -15,7 +15,7 @@ from mulligan.stores.contract import Store
 
 
 async def explain_job(store: Store, job_id: str, app: str = AN_APP) -> str:
-    """One sentence on why the job is where it is; `app` is what commands call its app."""
+    """One sentence on why the job is where it is; `app` is the app's name in commands."""
     job = await store.get(job_id)
     if job is None:
         raise UnknownJobError(f"no job {job_id!r} is stored; ended ones are deleted after a while")
@@ -24,12 +24,12 @@ async def explain_job(store: Store, job_id: str, app: str = AN_APP) -> str:
     able = sum(job.lane in served([each], facts) for each in live)
     pending = job.status == "pending"
     ahead = await store.ahead(job_id) if pending else 0
-    unknown = await not_known(store, job.task, stats.now) if pending else None
+    unknown = await unknown_task(store, job.task, stats.now) if pending else None
     return explain(job, Surroundings(stats.now, ahead, facts, able, app, unknown))
 
 
-async def not_known(store: Store, task: str, now: float) -> str | None:
-    """That no live worker knows the task, if one has met it and did not; and who knew it last."""
+async def unknown_task(store: Store, task: str, now: float) -> str | None:
+    """A sentence if no live worker knows the task, and who knew it last; else None."""
     for met in read_unknown(await store.notes(unknown_note(task))):
         if met.task == clean(task):
             return nobody_knows(met, read_knowledge(await store.notes(KNOWS)), now)

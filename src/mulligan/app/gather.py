@@ -36,8 +36,8 @@ async def send_gathered(
 ) -> ChainHandle[Any]:
     """Enqueue the calls and the job that gathers them.
 
-    The gathering job is stored first, so that nobody can arrive before it. With an id of the
-    caller's own, sending all of it again after a failure completes what is missing.
+    The gathering job is stored first, so that no job arrives before it. If the caller chose the
+    id, enqueueing all of it again after a failure adds what is missing.
     """
     parts = then.parts if isinstance(then, Chain) else (part_of(then),)
     if job is None:
@@ -55,7 +55,7 @@ async def send_gathered(
 async def refuse_leftovers(store: Store, root: str, answers: Sequence[Enqueued]) -> None:
     """Undo a gather under whose id members of an earlier one are still stored.
 
-    They would not run again, and what gathers would wait for them for ever.
+    They would not run again, and the gathering job would wait for them for ever.
     """
     gather = await store.get(answers[0].id) if answers[0].created else None
     if gather is None:
@@ -77,7 +77,7 @@ async def refuse_leftovers(store: Store, root: str, answers: Sequence[Enqueued])
 def gathered(
     root: str, calls: Sequence[Prepared[Any]], parts: Sequence[Part], *, named: bool = False
 ) -> tuple[Flow, list[NewJob]]:
-    """The flow of such a chain, and its jobs, the gathering one first."""
+    """The flow of a gather, and its jobs, the gathering one first."""
     first, *rest = parts
     check(calls, first)
     tasks = ", ".join(dict.fromkeys(call.job.task for call in calls))
@@ -91,12 +91,12 @@ def gathered(
     members = [
         replace(
             call.job,
-            id=member_id(spread, place),
+            id=member_id(spread, index),
             body=with_flow(call.job, spread, named=named),
             gather=gather,
-            gather_index=place,
+            gather_index=index,
         )
-        for place, call in enumerate(calls)
+        for index, call in enumerate(calls)
     ]
     return whole, [gathering(gather, first.stage, region, whole, named=named), *members]
 

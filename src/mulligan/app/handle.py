@@ -23,7 +23,7 @@ from mulligan.engine.current import RUNNING
 if TYPE_CHECKING:
     from mulligan.app.mulligan import Mulligan
 else:
-    Mulligan = Any  # help() and others read annotations, and that module imports this one
+    Mulligan = Any  # help() reads annotations, and that module imports this one
 
 R = TypeVar("R")
 FIRST_LOOK, LONGEST_LOOK = 0.005, 0.25
@@ -74,8 +74,8 @@ class JobHandle(Struct, Generic[R], frozen=True, gc=False):
     def result(self, timeout: Seconds | None = None) -> R:
         """Wait for the accepted result, in the type that the task declares.
 
-        Raises if the job failed, was cancelled, or is late, and if its result does not fit. In a
-        task that is a coroutine it would hold up all that the worker runs: there it is refused.
+        Raises if the job failed, was cancelled, or is late, and if its result does not fit. It is
+        refused in a task that is a coroutine, where it would block the worker's loop.
         """
         refuse_in_coroutine(self)
         return self._app.run(lambda: self.aresult(timeout))
@@ -87,13 +87,13 @@ class JobHandle(Struct, Generic[R], frozen=True, gc=False):
                 raise ResultTimeoutError(
                     f"job {self.id} has not ended after {within:g} s: {await self.aexplain()}"
                 )
-            await self._app.access.nap(min(look, within - waited))
+            await self._app.access.sleep(min(look, within - waited))
             waited += look
             look = min(LONGEST_LOOK, look * 1.5)
         return job
 
     def is_over(self, job: Job) -> bool:
-        """Whether its result, or that there will be none, is known."""
+        """Whether it has ended, with a result or without."""
         return job.status in ENDED
 
     async def ahistory(self) -> list[Attempt]:
@@ -105,7 +105,7 @@ class JobHandle(Struct, Generic[R], frozen=True, gc=False):
         return self._app.run(self.ahistory)
 
     async def asink(self) -> "JobHandle[Any]":
-        """The job that hands its result to its sink, which is enqueued when this one is done."""
+        """The job that gives its result to its sink; it is enqueued when this one is done."""
         job = await self.ainfo()
         told = following_of(job.body)
         if told.sink is None:
@@ -113,7 +113,7 @@ class JobHandle(Struct, Generic[R], frozen=True, gc=False):
         return self._app.job(sink_id(job, told))
 
     def sink(self) -> "JobHandle[Any]":
-        """The job that hands its result to its sink, which is enqueued when this one is done."""
+        """The job that gives its result to its sink; it is enqueued when this one is done."""
         return self._app.run(self.asink)
 
     async def acancel(self, reason: str = "cancelled by its caller") -> bool:
@@ -142,10 +142,10 @@ class JobHandle(Struct, Generic[R], frozen=True, gc=False):
 
 
 def refuse_in_coroutine(handle: JobHandle[Any]) -> None:
-    """Refuse to wait on the loop that other jobs need, perhaps the awaited one among them."""
+    """Refuse to block a loop that runs other jobs, perhaps the awaited one among them."""
     if RUNNING.get(None) is None:
         return
-    import asyncio  # noqa: PLC0415 - in a worker it is there already
+    import asyncio  # noqa: PLC0415 - a worker has imported it
 
     try:
         asyncio.get_running_loop()
@@ -159,5 +159,5 @@ def refuse_in_coroutine(handle: JobHandle[Any]) -> None:
 
 
 def storable(reason: str) -> str:
-    """The reason as every store can keep it."""
+    """The reason, so that every store can keep it."""
     return clean(reason)[:TEXT_LIMIT]

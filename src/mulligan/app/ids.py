@@ -6,8 +6,8 @@ from time import time_ns
 
 MILLISECOND = 1_000_000
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
-# Two digits at a time: an id is made for every job. Of the last two only 1,024 pairs are used, so
-# that the number above them is found without a division.
+# Ids are made two digits at a time, for speed. Only 1,024 pairs are used for the last two digits,
+# so that the number above them needs a shift and no division.
 PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
 _count = itertools.count()
 _process = ""
@@ -16,7 +16,7 @@ _beginning = (0, 0, "")
 
 def new_id() -> str:
     """A new id: milliseconds, this process, and a counter, of eight, eight and six digits."""
-    global _beginning  # noqa: PLW0603 - all but the last two digits, until they change
+    global _beginning  # noqa: PLW0603 - all digits but the last two, until they change
     now = time_ns()
     number = next(_count)
     high = number >> 10
@@ -37,8 +37,8 @@ def base36(number: int, width: int) -> str:
 
 
 def name_process() -> None:
-    """Draw the part of ids that tells this process from every other."""
-    global _process, _beginning  # noqa: PLW0603 - a fork must not go on with its parent's
+    """Choose the random digits that make ids of this process unique."""
+    global _process, _beginning  # noqa: PLW0603 - a fork must not use its parent's
     _process = base36(int.from_bytes(os.urandom(6)), 8)
     _beginning = (0, 0, "")
 

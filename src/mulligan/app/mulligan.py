@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 from mulligan.app.chain import Chain, Step, part_of
 from mulligan.app.dead_letters import DeadLetters
-from mulligan.app.decorator import TaskMaker, TaskOptions
+from mulligan.app.decorator import TaskDecorator, TaskOptions
 from mulligan.app.explain import explain_job
 from mulligan.app.gather import send_gathered
 from mulligan.app.handle import JobHandle
@@ -30,7 +30,7 @@ from mulligan.stores.contract import Store
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from mulligan.app.store_access import Access
+    from mulligan.app.store_access import StoreAccess
     from mulligan.core.signing import Keys
     from mulligan.testing import Testing
 
@@ -49,9 +49,9 @@ DEFAULT_STORE = "sqlite:///mulligan.db"
 class Mulligan:
     """An application: where its jobs are stored, which tasks it has, how its queues behave.
 
-    Without a URL its store is that of the environment's MULLIGAN_STORE, else a SQLite file here.
-    Making one connects to nothing; the first enqueue or worker does. With `signing_keys` its jobs
-    are signed, by the first of them, and its workers run no others.
+    Without a URL its store is the one in MULLIGAN_STORE, or else a SQLite file in this folder. An
+    app connects at the first enqueue or when a worker starts. With `signing_keys` its jobs are
+    signed with the first key, and its workers run no job that none of the keys has signed.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Mulligan:
         signing_keys: Sequence[str | bytes] | None = None,
     ) -> None:
         self.url = url = url or os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
-        # How commands name it: as the one that loaded it was told.
+        # Its name in commands: module:attribute, if a command loaded it.
         self.called = AN_APP
         self.settings = settings or Settings()
         self.keys = keys_of(signing_keys, os.environ.get(KEYS_VARIABLE))
@@ -72,13 +72,16 @@ class Mulligan:
         self._memory: Store | None = make_store(url) if url.startswith("memory:") else None
 
     @cached_property
-    def access(self) -> "Access":
-        """How calls reach the store; made when the first one does, for it needs asyncio."""
-        from mulligan.app.store_access import Direct, Portal  # noqa: PLC0415 - to import quickly
+    def access(self) -> "StoreAccess":
+        """How calls reach the store; made at the first call, since it imports asyncio."""
+        from mulligan.app.store_access import (  # noqa: PLC0415 - to import quickly
+            DirectAccess,
+            ThreadAccess,
+        )
 
         if is_embedded(self.url):
-            return Direct(partial(self.make_store, inline=True))
-        return Portal(self.make_store)
+            return DirectAccess(partial(self.make_store, inline=True))
+        return ThreadAccess(self.make_store)
 
     @property
     def shown_url(self) -> str:
@@ -90,7 +93,7 @@ class Mulligan:
         return self.seen(self._memory or make_store(self.url, inline=inline))
 
     def seen(self, store: Store) -> Store:
-        """The store as the app sees it: through its signing keys, if it has any."""
+        """The store, wrapped so that jobs are signed and checked if the app has signing keys."""
         if self.keys is None:
             return store
         from mulligan.stores.signed import signed  # noqa: PLC0415 - few apps sign
@@ -109,18 +112,18 @@ class Mulligan:
     @overload
     def task(self, function: Callable[P, R], /) -> PlainTask[P, R]: ...
     @overload
-    def task(self, /, **options: Unpack[TaskOptions]) -> TaskMaker: ...
+    def task(self, /, **options: Unpack[TaskOptions]) -> TaskDecorator: ...
     def task(
         self, function: Callable[..., Any] | None = None, /, **options: Unpack[TaskOptions]
-    ) -> Task[..., Any] | TaskMaker:
+    ) -> Task[..., Any] | TaskDecorator:
         """Make a function a task: `@app.task` or `@app.task(queue=…, retry=…, accept=…)`.
 
         `accept` says which results are good, by a predicate or a type; one that it refuses is a
-        failed attempt. `sink` is called with each accepted result. `on_dead` is told of each dead
-        letter, once. With `cron` or `every` the task runs by itself, once a tick.
+        failed attempt. `sink` is called with each accepted result, and `on_dead` once with each
+        dead letter. With `cron` or `every` the task runs by itself, once a tick.
         """
-        maker = TaskMaker(self, options)
-        return maker if function is None else maker(function)
+        decorator = TaskDecorator(self, options)
+        return decorator if function is None else decorator(function)
 
     @overload
     def sink(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
@@ -129,7 +132,7 @@ class Mulligan:
     @overload
     def sink(
         self, /, *, transactional: bool = False, **options: Unpack[TaskOptions]
-    ) -> TaskMaker: ...
+    ) -> TaskDecorator: ...
     def sink(
         self,
         function: Callable[..., Any] | None = None,
@@ -137,7 +140,7 @@ class Mulligan:
         *,
         transactional: bool = False,
         **options: Unpack[TaskOptions],
-    ) -> Task[..., Any] | TaskMaker:
+    ) -> Task[..., Any] | TaskDecorator:
         """Make a function a sink: a last stage that is called as `sink(result, key=...)`.
 
         At least once for each accepted result, and always with the same key, by which it can tell
@@ -145,8 +148,8 @@ class Mulligan:
         `sink(connection, result, key=...)` within the transaction that finishes it, so that what it
         writes is there exactly once; SQLite and PostgreSQL stores have such transactions.
         """
-        maker = TaskMaker(self, options, transactional=transactional)
-        return maker if function is None else maker(function)
+        decorator = TaskDecorator(self, options, transactional=transactional)
+        return decorator if function is None else decorator(function)
 
     def queue(
         self,
@@ -156,14 +159,14 @@ class Mulligan:
         budget: Budget | None = None,
         grace: Seconds = 2.0,
     ) -> QueueSettings:
-        """Say how a queue behaves. Workers store it when they start, so that all agree."""
+        """Set how a queue behaves. Workers store this when they start, so that all agree."""
         chosen = parse_policy(policy) if isinstance(policy, str) else policy
         self.queues[check_name("queue", name)] = QueueSettings(chosen, budget, grace)
         return self.queues[name]
 
     @property
     def queue_names(self) -> tuple[str, ...]:
-        """Every queue that a task or a setting of the app mentions."""
+        """Every queue that a task or a setting of the app names."""
         named = [task.placement.queue for task in self.tasks.values()]
         return tuple(dict.fromkeys([*named, *self.queues])) or ("default",)
 
@@ -189,7 +192,7 @@ class Mulligan:
     @overload
     def chain(self, first: Task[P, Any], /, *steps: Any) -> Chain[P, Any]: ...
     def chain(self, first: Any, /, *steps: Any) -> Chain[..., Any]:
-        """Stages in order: the result of each is the argument of the next. `a | b | c` is short."""
+        """Stages in order: the result of each is the argument of the next; short: `a | b | c`."""
         return Chain([part_of(step) for step in (first, *steps)])
 
     async def agather(
@@ -197,7 +200,7 @@ class Mulligan:
         calls: Iterable[Prepared[A]],
         then: Step[list[A], B],
         *,
-        id: str | None = None,  # noqa: A002 - the word that `using` has for it
+        id: str | None = None,  # noqa: A002 - named as in `using`
     ) -> ChainHandle[B]:
         """Enqueue the calls, and `then` with the list of their results when all are done."""
         return await send_gathered(self, calls, then, id)
@@ -207,7 +210,7 @@ class Mulligan:
         calls: Iterable[Prepared[A]],
         then: Step[list[A], B],
         *,
-        id: str | None = None,  # noqa: A002 - the word that `using` has for it
+        id: str | None = None,  # noqa: A002 - named as in `using`
     ) -> ChainHandle[B]:
         """Enqueue the calls, and `then` with the list of their results when all are done.
 
@@ -234,7 +237,7 @@ class Mulligan:
 
     def enqueue_many(self, calls: Iterable[Prepared[R]]) -> list[JobHandle[R]]:
         """Enqueue calls in batches, each batch as a whole or not at all."""
-        prepared = list(calls)  # so that a bad call is refused here, before anything is sent
+        prepared = list(calls)  # a bad call is refused here, before anything is sent
         return self.run(lambda: self.aenqueue_many(prepared))
 
     def job(self, job: str) -> JobHandle[Any]:
@@ -253,12 +256,12 @@ class Mulligan:
     # -- operating -------------------------------------------------------------------------
 
     async def apause(self, queue: str) -> None:
-        """Start nothing more from the queue; what runs goes on."""
+        """Start no more jobs of the queue; running ones go on."""
         check_name("queue", queue)
         await self.access.acall(lambda store: store.pause(queue, paused=True))
 
     def pause(self, queue: str) -> None:
-        """Start nothing more from the queue; what runs goes on."""
+        """Start no more jobs of the queue; running ones go on."""
         self.run(lambda: self.apause(queue))
 
     async def aresume(self, queue: str) -> None:
@@ -272,7 +275,7 @@ class Mulligan:
 
     async def areplay(self, jobs: Sequence[str]) -> list[bool]:
         """Give failed jobs all their retries again; False where a job had not failed."""
-        return await self.access.acall(lambda store: parted(store.replay, jobs))
+        return await self.access.acall(lambda store: in_batches(store.replay, jobs))
 
     def replay(self, jobs: Sequence[str]) -> list[bool]:
         """Give failed jobs all their retries again; False where a job had not failed."""
@@ -280,7 +283,7 @@ class Mulligan:
 
     async def apurge(self, jobs: Sequence[str]) -> list[bool]:
         """Delete jobs that have ended; False where one had not."""
-        return await self.access.acall(lambda store: parted(store.purge, jobs))
+        return await self.access.acall(lambda store: in_batches(store.purge, jobs))
 
     def purge(self, jobs: Sequence[str]) -> list[bool]:
         """Delete jobs that have ended; False where one had not."""
@@ -326,20 +329,20 @@ class Mulligan:
     def connected(self) -> "AbstractAsyncContextManager[None]":
         """Keep a connection on the running loop: `async with app.connected(): …`.
 
-        For programs whose loop lives long, as web servers: coroutines on it then reach the store
-        without a detour through the app's own thread.
+        For programs with a long-lived loop, such as web servers: coroutines on it then call the
+        store directly and not through the app's own thread.
         """
         return self.access.connected()
 
     def close(self) -> None:
-        """Let go of threads and connections."""
+        """End threads and close connections."""
         self.access.close()
 
 
-async def parted(
+async def in_batches(
     operate: Callable[[Sequence[str]], Awaitable[list[bool]]], jobs: Sequence[str]
 ) -> list[bool]:
-    """Do it to any number of jobs, a batch at a time."""
+    """Apply the operation to any number of jobs, a batch at a time."""
     if isinstance(jobs, str):
         raise InvalidError(f"jobs {jobs!r} must be a list of ids; for one job give [{jobs!r}]")
     for job in jobs:
@@ -352,9 +355,9 @@ async def parted(
 
 
 def keys_of(given: Sequence[str | bytes] | None, written: str | None) -> "Keys | None":
-    """The keys that were given, or else those of the environment; None if neither says anything.
+    """The keys that were given, or else those of the environment; None if neither is set.
 
-    What holds no key is refused: signing must not end because a secret turned out to be empty.
+    An empty set of keys is refused: signing must not stop because a secret is empty.
     """
     if given is None and written is None:
         return None

@@ -1,4 +1,4 @@
-"""What may be said about a job beyond its arguments, on its task or for one call."""
+"""Options of jobs, set on a task or for one call."""
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
@@ -58,11 +58,11 @@ class Placement(Struct, frozen=True, dict=True):
     given: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a delay that outlasts the expiry, wherever each of them was said."""
+        """Refuse a delay that is longer than the expiry, wherever each was set."""
         self._check_delay(self.delay)
 
     def stage(self, task: str, *, each: bool = False) -> Stage:
-        """A stage of a chain that runs this task; ids, keys and moments are for first jobs."""
+        """A stage of a chain that runs this task; ids, unique keys and times are for first jobs."""
         return Stage(
             task,
             self.queue,
@@ -157,15 +157,15 @@ class Placement(Struct, frozen=True, dict=True):
         return {}
 
     def _frame(self, task: str) -> tuple[bytes, bytes]:
-        """What stands before and after the arguments in the body of every such job."""
-        # no text has these characters in JSON: its quotes are escaped
+        """The parts of a job's body before and after its arguments."""
+        # no JSON text contains this: quotes in texts are escaped
         before, _, after = self._body(task, b"[]", b"{}").partition(b'[],"kwargs":{}')
         self._frames[task] = before, after
         return before, after
 
 
 def seconds_until(moment: datetime) -> float:
-    """How long it is until then; 0 for a moment that has passed."""
+    """Seconds until then; 0 for a time that has passed."""
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())
 
 
@@ -178,7 +178,7 @@ def check_retry(value: object) -> Raw:
 
 
 def check_moment(value: object) -> datetime:
-    """A moment that means the same everywhere."""
+    """A time with a time zone."""
     if not isinstance(value, datetime) or value.tzinfo is None:
         raise InvalidError(
             f"run_after {value!r} must be a datetime with a time zone;"
@@ -195,7 +195,7 @@ def check_limit(value: object) -> int:
 
 
 def optional(value: Any, check: Callable[[Any], Any]) -> Any:
-    """Check what is given; None is not."""
+    """Check the value, unless it is None."""
     return None if value is None else check(value)
 
 
@@ -216,7 +216,7 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
 
 
 def checked(options: Options | dict[str, Any], besides: Iterable[str] = ()) -> dict[str, Any]:
-    """The options, each checked; refuses one that does not exist. `besides` there are others."""
+    """The options, each checked; refuses unknown ones. An error names `besides` as allowed too."""
     for name in options:
         if name not in CHECKS:
             raise InvalidError(f"option {name!r} is not one of {', '.join([*CHECKS, *besides])}")

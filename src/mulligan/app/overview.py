@@ -1,4 +1,4 @@
-"""A store at a glance: its status, the last minute, alerts, and who runs the workers."""
+"""The overview of a store: its status, the last minute, alerts, and fleets."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -18,8 +18,8 @@ from mulligan.stores.contract import Store
 RUNNING_LIMIT = 1000
 
 
-class Seen(NamedTuple):
-    """What an overview is made from, read once, so that its numbers agree."""
+class StoreReading(NamedTuple):
+    """What an overview is made from, read together so that its numbers agree."""
 
     stats: Stats
     facts: Facts
@@ -28,10 +28,10 @@ class Seen(NamedTuple):
     notes: dict[str, bytes]
 
 
-async def see(store: Store) -> Seen:
-    """Read all of it."""
+async def read_store(store: Store) -> StoreReading:
+    """Read everything that an overview shows."""
     running = await store.page(Selection(status="processing"), RUNNING_LIMIT, bodies=False)
-    return Seen(
+    return StoreReading(
         await store.stats(),
         await store.facts(),
         await store.counts(),
@@ -40,19 +40,19 @@ async def see(store: Store) -> Seen:
     )
 
 
-def shown(seen: Seen, app: str = AN_APP) -> dict[str, Any]:
-    """The whole status of a store; `app` is what commands call the app."""
-    return status(seen.stats, seen.running, seen.facts) | {
-        "recent": summary(seen.counts, seen.facts),
-        "alerts": alerts(seen.stats, seen.facts, app),
-        "gathering": dict(sorted(seen.stats.gathering.items())),
-        "fleets": fleets(seen.notes),
+def overview_of(reading: StoreReading, app: str = AN_APP) -> dict[str, Any]:
+    """The whole status of a store; `app` is the app's name in commands."""
+    return status(reading.stats, reading.running, reading.facts) | {
+        "recent": summary(reading.counts, reading.facts),
+        "alerts": alerts(reading.stats, reading.facts, app),
+        "gathering": dict(sorted(reading.stats.gathering.items())),
+        "fleets": fleets(reading.notes),
     }
 
 
 async def overview(store: Store, app: str = AN_APP) -> dict[str, Any]:
     """The whole status of a store, as it is now."""
-    return shown(await see(store), app)
+    return overview_of(await read_store(store), app)
 
 
 async def measure(store: Store) -> list[Metric]:

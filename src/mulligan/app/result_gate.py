@@ -14,9 +14,9 @@ Gate = Callable[[Any], bool]
 
 
 def gate_of(accept: object, function: Callable[..., Any]) -> Gate | None:
-    """The gate that is meant: a predicate, a type that results must have, or nothing.
+    """The result gate that `accept` gives: a predicate, a type that results must have, or none.
 
-    True means the type that the function itself says it returns.
+    True stands for the return annotation of the function.
     """
     if accept is None or accept is False:
         return None
@@ -34,7 +34,7 @@ def gate_of(accept: object, function: Callable[..., Any]) -> Gate | None:
 
 
 def returned_by(function: Callable[..., Any]) -> Any:
-    """The type that the function says it returns."""
+    """The return annotation of the function."""
     try:
         returned = get_type_hints(function).get("return")
     except NameError as error:
@@ -51,7 +51,7 @@ def returned_by(function: Callable[..., Any]) -> Any:
 
 
 def fits(kind: Any) -> Gate:
-    """Whether a result has the shape of the type, as JSON would carry it."""
+    """A gate that passes results which have this type once they are JSON."""
     try:
         msgspec.json.Decoder(kind)
     except TypeError as error:

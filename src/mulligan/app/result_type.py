@@ -1,4 +1,4 @@
-"""A task's result: given back in the type that its function says it returns."""
+"""Converts a stored result to the return type that the task declares."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -25,7 +25,7 @@ class Returned:
     def read(self, job: Job) -> Any:
         """The result as the declared type; as JSON if none is declared, or none that msgspec knows.
 
-        Refuses one that does not fit, which another release of the task may have stored.
+        Refuses a result that does not fit, such as one that another release of the task stored.
         """
         stored = b"null" if job.result is None else job.result
         decoder = self._decoder
@@ -43,7 +43,7 @@ class Returned:
 
     @cached_property
     def _declared(self) -> Any:
-        # Annotations are read late, when all the names they use are defined.
+        # Annotations are read late, when all names in them are defined.
         return without_signals(hints_of(self._name, self._function).get("return"))
 
     @cached_property
@@ -65,11 +65,11 @@ def hints_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def without_signals(declared: Any) -> Any:
-    """The type of what is stored: a signal may be returned, and is no result."""
+    """The type without signals, which may be returned but are no results."""
     if get_origin(declared) not in (Union, UnionType):
         return declared
     kept = [each for each in get_args(declared) if not is_signal(each)]
-    return Union[tuple(kept)] if kept else Any  # noqa: UP007 - of as many as there are
+    return Union[tuple(kept)] if kept else Any  # noqa: UP007 - a union of any length
 
 
 def is_signal(kind: Any) -> bool:
@@ -78,7 +78,7 @@ def is_signal(kind: Any) -> bool:
 
 
 def not_known(_kind: type, _value: Any) -> Any:
-    """How msgspec asks about a type that it does not know."""
+    """Refuse a type that msgspec does not know."""
     raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""A chain that was enqueued: how far it is, and its result."""
+"""A handle on a chain that was enqueued: its progress and its result."""
 
 from typing import TypeVar
 
@@ -14,14 +14,14 @@ from mulligan.stores.contract import Store
 
 R = TypeVar("R")
 SHOWN_MEMBERS = 100
-# Of a store that delivers the next stage a moment after the last.
+# For stores that deliver the next stage a moment after the one before.
 LOOKS, LOOK_AGAIN = 20, 0.05
 
 
 class StageView(Struct, frozen=True):
-    """A stage as a reader sees it: its jobs that are stored, of a fan-out the first hundred.
+    """A stage as a reader sees it: its stored jobs, or the first hundred of a fan-out.
 
-    `members` is how many jobs it has, or will have, as far as that is known.
+    `members` is how many jobs it has or will have, if that is known.
     """
 
     number: int
@@ -47,10 +47,7 @@ class ChainHandle(JobHandle[R], frozen=True, gc=False):
         return self._app.run(self.astages)
 
     async def ainfo(self) -> Job:
-        """The job that the chain has come to: the last one that is there.
-
-        When a stage failed for good or was cancelled, that is the one.
-        """
+        """The current job: the last that is stored, or one that failed or was cancelled."""
         if is_spread(self._flow.path[-1]):
             raise InvalidError(
                 f"chain {self.id} ends in {self._flow.path[-1]}, which has no one result;"
@@ -60,7 +57,7 @@ class ChainHandle(JobHandle[R], frozen=True, gc=False):
         return job if job is not None else await super().ainfo()
 
     async def ahistory(self) -> list[Attempt]:
-        """The failed and lost attempts of every stage, as far as `stages` shows its jobs."""
+        """The failed and lost attempts of all jobs that `stages` shows."""
         stages = await self.astages()
         jobs = [job.id for stage in stages for job in stage.jobs]
         histories = [await self._app.job(job).ahistory() for job in jobs]
@@ -74,11 +71,11 @@ class ChainHandle(JobHandle[R], frozen=True, gc=False):
                 return True
             if not is_between(await self.astages()):
                 return False
-            await access.nap(LOOK_AGAIN)
+            await access.sleep(LOOK_AGAIN)
         return False
 
     async def aexplain(self) -> str:
-        """One sentence on why the job that the chain has come to is where it is."""
+        """One sentence on why the current job of the chain is where it is."""
         return await self._app.aexplain((await self.ainfo()).id)
 
     def is_over(self, job: Job) -> bool:
@@ -89,7 +86,7 @@ class ChainHandle(JobHandle[R], frozen=True, gc=False):
 
 
 def is_between(stages: list[StageView]) -> bool:
-    """Whether one stage is done and the next, as it seems, has yet to be delivered."""
+    """Whether a stage is done and the next has not been delivered yet, as far as can be seen."""
     begun = [stage for stage in stages if stage.jobs]
     if not begun or begun[-1].number == len(stages):
         return False
@@ -97,15 +94,15 @@ def is_between(stages: list[StageView]) -> bool:
 
 
 async def end(store: Store, flow: Flow, reason: str) -> bool:
-    """Cancel what there is of a flow; False if all of it had ended.
+    """Cancel what is stored of a flow; False if all of it had ended.
 
-    The one jobs of all stages first, in one step: after it nothing more can begin.
+    The single jobs of all stages are cancelled first, in one step: after that no stage can begin.
     """
     stages = [replace(flow, number=number + 1) for number in range(len(flow.path))]
     answers = await store.cancel([stage_id(stage) for stage in stages], reason)
     for stage, view in zip(stages, await stages_of(store, flow), strict=True):
         if is_spread(view.name):
-            ids = [member_id(stage, place) for place in range(view.members)]
+            ids = [member_id(stage, index) for index in range(view.members)]
             for start in range(0, len(ids), BATCH_LIMIT):
                 answers += await store.cancel(ids[start : start + BATCH_LIMIT], reason)
     return any(answers)
@@ -121,7 +118,7 @@ async def newest(store: Store, flow: Flow) -> Job | None:
 
 
 async def stages_of(store: Store, flow: Flow) -> list[StageView]:
-    """Every stage of the flow, with its jobs as far as they are stored."""
+    """Every stage of the flow, with its stored jobs."""
     views = [await stage_of(store, flow, number) for number in range(1, len(flow.path) + 1)]
     return [
         StageView(view.number, view.name, view.jobs, max(view.members, spread_of(views, at)))
@@ -130,7 +127,7 @@ async def stages_of(store: Store, flow: Flow) -> list[StageView]:
 
 
 def spread_of(views: list[StageView], at: int) -> int:
-    """How many members a stage has, by what the job that gathers them says."""
+    """How many members a fan-out has, as the job that gathers them knows."""
     if at + 1 < len(views) and views[at + 1].jobs:
         after = flow_of(views[at + 1].jobs[0].body)
         if after is not None and after.gathers:
@@ -139,7 +136,7 @@ def spread_of(views: list[StageView], at: int) -> int:
 
 
 async def stage_of(store: Store, flow: Flow, number: int) -> StageView:
-    """One stage: its job, or those of a fan-out."""
+    """One stage: its job, or the jobs of a fan-out."""
     name = flow.path[number - 1]
     here = replace(flow, number=number)
     if not is_spread(name):
@@ -147,21 +144,21 @@ async def stage_of(store: Store, flow: Flow, number: int) -> StageView:
         return StageView(number, name, [] if job is None else [job])
     jobs: list[Job] = []
     members = 0
-    for place in range(SHOWN_MEMBERS):
-        job = await store.get(member_id(here, place))
-        if job is None and place and not members:
+    for index in range(SHOWN_MEMBERS):
+        job = await store.get(member_id(here, index))
+        if job is None and index and not members:
             break
         if job is not None:
             own = flow_of(job.body)
             members = own.members if own is not None else 0
             jobs.append(job)
-        if place + 1 >= members > 0:
+        if index + 1 >= members > 0:
             break
     return StageView(number, name, jobs, members)
 
 
 async def family(store: Store, job: Job) -> list[StageView]:
-    """Every stage of the chain that a job belongs to; none if it stands alone."""
+    """Every stage of the chain that a job belongs to; none if it is in no chain."""
     flow = await found_flow(store, job)
     return [] if flow is None else await stages_of(store, flow)
 
@@ -179,7 +176,7 @@ async def found_flow(store: Store, job: Job) -> Flow | None:
 
 
 async def found_chain(store: Store, job: str, flow: Flow) -> Flow:
-    """The chain as it is stored, of which `job` is a job at whatever stage."""
+    """The flow as it is stored; `job` belongs to any stage of it."""
     stored = await store.get(job)
     found = None if stored is None else await found_flow(store, stored)
     if found is None:

@@ -1,6 +1,6 @@
-"""How calls reach the store from anywhere: plain code, threads, other event loops, tasks.
+"""Calls the store from anywhere: plain code, threads, other event loops, and tasks.
 
-`Access.acall` is the one way in. Plain code has `Access.run` drive a coroutine that calls.
+`StoreAccess.acall` is the one way in. Plain code has `StoreAccess.run` drive a coroutine that calls.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Work = Callable[[], Coroutine[Any, Any, T]]
 Operation = Callable[[Store], Coroutine[Any, Any, T]]
-# Whether plain code drives this coroutine, perhaps inside another one that runs on a loop.
+# Whether plain code runs this coroutine without a loop, perhaps inside a coroutine on one.
 PLAIN: ContextVar[bool] = ContextVar("mulligan_plain", default=False)
-Home = tuple[asyncio.AbstractEventLoop, Store]
+LoopStore = tuple[asyncio.AbstractEventLoop, Store]
 # How long the store, and the calls under way, may take to end.
 END_WITHIN = 5.0
 
 
-class Access(Protocol):
+class StoreAccess(Protocol):
     """Runs operations on a store."""
 
     def run(self, work: Work[T]) -> T:
@@ -38,12 +38,12 @@ class Access(Protocol):
         """Run an operation on the open store, from a coroutine on any loop."""
         ...
 
-    async def nap(self, seconds: float) -> None:
-        """Sleep between two looks at the store."""
+    async def sleep(self, seconds: float) -> None:
+        """Sleep between two reads of the store."""
         ...
 
-    def at_home(self, store: Store | None) -> None:
-        """Use this open store for coroutines on the running loop; None: no longer."""
+    def use_on_loop(self, store: Store | None) -> None:
+        """Use this open store for coroutines on the running loop; None ends that."""
         ...
 
     def connected(self) -> AbstractAsyncContextManager[None]:
@@ -55,7 +55,7 @@ class Access(Protocol):
         ...
 
 
-class Portal:
+class ThreadAccess:
     """A thread with an event loop that owns a store, started at the first call.
 
     Inside a worker, coroutines on the worker's own loop use its store directly.
@@ -69,45 +69,45 @@ class Portal:
         self._lock = threading.Lock()
         self._opening = asyncio.Lock()
         self._calls: set[asyncio.Task[Any]] = set()
-        self._home: Home | None = None
+        self._loop_store: LoopStore | None = None
 
     def run(self, work: Work[T]) -> T:
-        """Run the coroutine on the portal's loop and wait."""
+        """Run the coroutine on the thread's loop and wait."""
         return self._submit(work).result()
 
     async def acall(self, operation: Operation[T]) -> T:
-        """Run it here if the store is at home on this loop, else on the portal's."""
+        """Run it on the running loop if that has a store, else on the thread's loop."""
         running = asyncio.get_running_loop()
         if running is self._loop:
             return await self._operate(operation)
-        if self._home is not None and self._home[0] is running:
-            return await operation(self._home[1])
+        if self._loop_store is not None and self._loop_store[0] is running:
+            return await operation(self._loop_store[1])
         return await asyncio.wrap_future(self._submit(lambda: self._operate(operation)))
 
-    async def nap(self, seconds: float) -> None:
+    async def sleep(self, seconds: float) -> None:
         """Sleep on the running loop."""
         await asyncio.sleep(seconds)
 
-    def at_home(self, store: Store | None) -> None:
-        """Use this open store for coroutines on the running loop; None: no longer."""
-        self._home = None if store is None else (asyncio.get_running_loop(), store)
+    def use_on_loop(self, store: Store | None) -> None:
+        """Use this open store for coroutines on the running loop; None ends that."""
+        self._loop_store = None if store is None else (asyncio.get_running_loop(), store)
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
-        """Have a store at home on the running loop, unless one is at home already."""
-        if self._home is not None:
+        """Open a store on the running loop, unless one is used there already."""
+        if self._loop_store is not None:
             yield
             return
         store = await self._opened()
-        self.at_home(store)
+        self.use_on_loop(store)
         try:
             yield
         finally:
-            self.at_home(None)
+            self.use_on_loop(None)
             await store.close()
 
     def close(self) -> None:
-        """Close the store and end the thread; a later call starts anew. One under way fails."""
+        """Close the store and end the thread; calls under way fail, later ones start it again."""
         with self._lock:
             thread, loop, store, calls = self._thread, self._loop, self._store, self._calls
             self._thread = self._loop = self._store = None
@@ -163,7 +163,7 @@ class Portal:
                 self._opening = asyncio.Lock()
                 self._calls = set()
                 self._thread = threading.Thread(
-                    target=loop.run_forever, name="mulligan-portal", daemon=True
+                    target=loop.run_forever, name="mulligan-store", daemon=True
                 )
                 self._thread.start()
             assert self._loop is not None  # noqa: S101 - set together with the thread
@@ -180,14 +180,14 @@ async def end(calls: "set[asyncio.Task[Any]]", store: Store | None) -> None:
         await store.close()
 
 
-class Direct:
+class DirectAccess:
     """For embedded stores: plain code runs its operations itself, without a thread or a loop."""
 
     def __init__(self, make: Callable[[], Store]) -> None:
         self._make = make
         self._store: Store | None = None
         self._lock = threading.Lock()
-        self._home: Home | None = None
+        self._loop_store: LoopStore | None = None
 
     def run(self, work: Work[T]) -> T:
         """Run the coroutine to its end, here."""
@@ -198,30 +198,30 @@ class Direct:
             PLAIN.reset(plain)
 
     async def acall(self, operation: Operation[T]) -> T:
-        """Run it here if plain code drives it or the store is at home, else in a thread."""
+        """Run it here for plain code or on the worker's loop, else in a thread."""
         if PLAIN.get():
             return await operation(self._opened())
-        if self._home is not None and self._home[0] is asyncio.get_running_loop():
-            return await operation(self._home[1])
+        if self._loop_store is not None and self._loop_store[0] is asyncio.get_running_loop():
+            return await operation(self._loop_store[1])
         return await asyncio.to_thread(self.run, lambda: self.acall(operation))
 
-    async def nap(self, seconds: float) -> None:
+    async def sleep(self, seconds: float) -> None:
         """Sleep on the loop, or where there is none, in this thread."""
         if PLAIN.get():
             time.sleep(seconds)  # noqa: ASYNC251 - plain code has no loop to wait on
         else:
             await asyncio.sleep(seconds)
 
-    def at_home(self, store: Store | None) -> None:
-        """Use this open store for coroutines on the running loop; None: no longer."""
-        self._home = None if store is None else (asyncio.get_running_loop(), store)
+    def use_on_loop(self, store: Store | None) -> None:
+        """Use this open store for coroutines on the running loop; None ends that."""
+        self._loop_store = None if store is None else (asyncio.get_running_loop(), store)
 
     def connected(self) -> AbstractAsyncContextManager[None]:
         """There is no connection to keep."""
         return nullcontext()
 
     def close(self) -> None:
-        """Close the store; a later call opens it anew."""
+        """Close the store; a later call opens it again."""
         with self._lock:
             store, self._store = self._store, None
         if store is not None:

@@ -33,7 +33,7 @@ TICK_LENGTH = 21
 
 
 class Task(Generic[P, R]):
-    """A function and where its jobs go. R is its result, awaited if it is a coroutine."""
+    """A function, and the options of its jobs. R is its result, after `await` for a coroutine."""
 
     is_async: bool
 
@@ -91,7 +91,7 @@ class Task(Generic[P, R]):
         return await self.using().aenqueue(*args, **kwargs)
 
     def run_by(self, schedule: "Schedule") -> None:
-        """Have it run by a schedule; refuses a task that cannot be called without arguments."""
+        """Run it by a schedule; refuses a task that needs arguments."""
         self._arguments.pack((), {})
         if self.placement.unique_key is not None:
             raise InvalidError(
@@ -113,7 +113,7 @@ class Task(Generic[P, R]):
         self._arguments.check(args, kwargs)
 
     def tick(self, job: str, delay: float) -> NewJob:
-        """The job of one tick, which may expire once the tick has come."""
+        """The job of one tick; its expiry counts from the tick."""
         expires = self.placement.expires
         if expires is not None:
             expires += delay
@@ -139,7 +139,7 @@ class Task(Generic[P, R]):
     ) -> NewJob:
         """The job that this call makes; refuses arguments that the function does not take.
 
-        `flow` is told the job's id and says which chain it begins.
+        `flow` makes the flow of a chain from the id of its first job.
         """
         packed_args, packed_kwargs = self._arguments.pack(args, kwargs)
         limit = self.app.settings.payload_limit
@@ -155,7 +155,7 @@ class PlainTask(Task[P, R]):
     is_async = False
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function here and now, as if it were no task."""
+        """Call the function directly, without a job."""
         value: R = self.function(*args, **kwargs)
         return value
 
@@ -166,7 +166,7 @@ class AsyncTask(Task[P, R]):
     is_async = True
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
-        """Call the function here and now, as if it were no task."""
+        """Call the function directly, without a job."""
         coroutine: Coroutine[Any, Any, R] = self.function(*args, **kwargs)
         return coroutine
 

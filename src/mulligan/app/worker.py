@@ -27,7 +27,7 @@ def new_worker(
     only: Only | None = None,
 ) -> Worker:
     """A new incarnation of a worker; its id says where it runs and is never used again."""
-    # Not `secrets`: it loads OpenSSL's hashes, which stay in memory for as long as the worker.
+    # Not `secrets`: it loads OpenSSL, which stays in the worker's memory.
     return Worker(
         id=f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}",
         region=check_region(region, anywhere=False),
@@ -41,14 +41,14 @@ def new_worker(
 async def work(
     app: Mulligan, worker: Worker, ready: Callable[[Engine], None] = lambda _engine: None
 ) -> Engine:
-    """Run the worker until its engine is stopped. `ready` is given the engine before it starts."""
+    """Run the worker until its engine is stopped; `ready` gets the engine before it starts."""
     store = app.make_store()
-    # A handle of its own lets the heartbeat go on while this loop is blocked.
+    # With a handle of its own the heartbeat goes on while this loop is blocked.
     heart = store if is_embedded(app.url) else app.make_store()
     settings = replace(app.settings, concurrency=worker.concurrency)
     try:
         await store.open()
-        app.access.at_home(store)
+        app.access.use_on_loop(store)
         for name, queue in app.queues.items():
             await store.configure(name, queue)
         check_sinks(app, store)
@@ -67,7 +67,7 @@ async def work(
         await engine.run()
         return engine
     finally:
-        app.access.at_home(None)
+        app.access.use_on_loop(None)
         await store.close()
 
 

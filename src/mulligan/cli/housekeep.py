@@ -9,7 +9,7 @@ from mulligan.app.worker import new_worker
 from mulligan.cli.exit_reasons import exit_reasons, supervised
 from mulligan.cli.find_app import about_an_app_or_store, check_url, find_app
 from mulligan.cli.logs import LEVELS, LogFormat, set_up
-from mulligan.cli.worker import Shift, log, run_shift, set_drain_timeout
+from mulligan.cli.worker import WorkerRun, log, run_and_exit, set_drain_timeout
 from mulligan.core.names import check_name
 
 
@@ -47,4 +47,4 @@ def housekeep(
     me = replace(new_worker(target), queues=(), name=name and check_name("name", name))
     set_up(log_level, log_format, me.name)
     log.info("keeping house at %s as %s", target.shown_url, me.name or me.id)
-    run_shift(Shift(target, me, ends))
+    run_and_exit(WorkerRun(target, me, ends))

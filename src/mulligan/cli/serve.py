@@ -67,7 +67,7 @@ def serve(
     request_within = check_seconds("request-timeout", request_within, least=0.001)
     target = find_app(named, app, store)
     check_url(target.url)
-    wanted = server.Wanted(
+    options = server.ServerOptions(
         host,
         port,
         token_file,
@@ -77,26 +77,26 @@ def serve(
         request_within,
         max_connections,
     )
-    tokens = server.read_and_check(wanted)
+    tokens = server.read_and_check(options)
     set_up(log_level, log_format)
-    listening = server.bind(wanted)
+    listening = server.bind(options)
 
     async def main() -> None:
         async with opened(target, create=not read_only) as open_store:
-            address = server.address(listening)
-            announce(target, address, read_only=read_only, guarded=tokens is not None)
+            url = server.url_of(listening)
+            announce(target, url, read_only=read_only, guarded=tokens is not None)
             await server.run(
-                target, open_store, wanted, tokens, listening, declares=bool(target.tasks)
+                target, open_store, options, tokens, listening, declares=bool(target.tasks)
             )
 
     with listening:
         run_loop(main)
 
 
-def announce(target: Mulligan, address: str, *, read_only: bool, guarded: bool) -> None:
+def announce(target: Mulligan, url: str, *, read_only: bool, guarded: bool) -> None:
     """Say what starts, on stderr before the first line of the log."""
     lines = {
-        "address": address,
+        "address": url,
         "store": target.shown_url,
         "tasks": ", ".join(target.tasks) or "any; no app was named",
         "access": "by token" if guarded else "this machine only",

@@ -99,7 +99,7 @@ def worker(
     me = replace(me, name=name and check_name("name", name))
     set_up(log_level, log_format, me.name)
     announce(called, found, me, brief=log_format == "json" or supervisor is not None)
-    run_shift(Shift(found, me, ends))
+    run_and_exit(WorkerRun(found, me, ends))
 
 
 def set_drain_timeout(app: Mulligan, seconds: float | None) -> None:
@@ -109,17 +109,17 @@ def set_drain_timeout(app: Mulligan, seconds: float | None) -> None:
         app.settings = replace(app.settings, drain_timeout=checked)
 
 
-def run_shift(shift: "Shift") -> None:
+def run_and_exit(run: "WorkerRun") -> None:
     """Run the worker to its end, and exit with its code."""
-    run_loop(shift.run)
-    if shift.worn:
+    run_loop(run.run)
+    if run.worn:
         sys.stderr.flush()
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - itself
-    if shift.cut_off:
+    if run.cut_off:
         raise RefusalError("stopped before all jobs had ended; they will be run elsewhere", 1)
 
 
-class Shift:
+class WorkerRun:
     """One run of a worker: it stops on a signal, or when an exit reason has held long enough."""
 
     def __init__(self, app: Mulligan, me: Worker, ends: Sequence[ExitReason] = ()) -> None:

@@ -1,1 +1,1 @@
-"""What ties mulligan to other libraries; each module needs its own extra."""
+"""Integrations with other libraries; each module needs its own extra."""

@@ -1,8 +1,8 @@
 """OpenTelemetry traces of an app's jobs: `pip install 'mulligan[otel]'`, then `instrument(app)`.
 
-A trace begins where a job is enqueued, or goes on from the span that is current there. The span of
-the enqueue is the parent of every attempt's, and of those of all jobs that follow: its context
-travels in the jobs' bodies, as W3C trace context.
+A trace begins where a job is enqueued, or continues the span that is current there. The span of
+the enqueue is the parent of all its attempts, and of all jobs that follow from it. Its context
+travels in the jobs' bodies as W3C trace context.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,9 +34,9 @@ CUT_OFF = "cut off"
 
 
 def instrument(app: Mulligan, provider: TracerProvider | None = None) -> None:
-    """Trace the jobs that are enqueued and run through this app; by the global provider if none.
+    """Trace the jobs that this app enqueues and runs, by default with the global provider.
 
-    Call it in the module of the app, so that producers and workers both do.
+    Call it in the module of the app, so that producers and workers both trace.
     """
     app.tracing = Traces(trace.get_tracer("mulligan", __version__, provider))
 
@@ -52,7 +52,7 @@ class Traces:
     def enqueuing(
         self, jobs: Sequence[NewJob], *, together: bool = False
     ) -> Iterator[tuple[Sequence[NewJob], Stored]]:
-        """A span for each job, or one for all of them; what the storing raises is recorded."""
+        """A span for each job, or one for all; an error from the store is recorded."""
         spans = [
             self._tracer.start_span(
                 f"enqueue {job.task}", None, SpanKind.PRODUCER, sent_attributes(job)
@@ -89,7 +89,7 @@ class Traces:
                 if isinstance(result, Failed):
                     record_failure(span, result)
 
-            span.set_attribute("mulligan.outcome", CUT_OFF)  # unless it ends otherwise
+            span.set_attribute("mulligan.outcome", CUT_OFF)  # overwritten when the attempt ends
             yield ended
 
     def _carried(self, span: Span) -> Raw:
@@ -116,7 +116,7 @@ def carrier_of(body: bytes) -> Mapping[str, str]:
 
 
 def sent_attributes(job: NewJob) -> dict[str, Any]:
-    """What the span of an enqueue says."""
+    """The attributes of the span of an enqueue."""
     return {
         "messaging.system": "mulligan",
         "messaging.operation.type": "send",
@@ -128,7 +128,7 @@ def sent_attributes(job: NewJob) -> dict[str, Any]:
 
 
 def attempt_attributes(claim: Claim) -> dict[str, Any]:
-    """What the span of an attempt says from its beginning."""
+    """The attributes of the span of an attempt at its start."""
     return {
         "messaging.system": "mulligan",
         "messaging.operation.type": "process",
@@ -145,7 +145,7 @@ def attempt_attributes(claim: Claim) -> dict[str, Any]:
 
 
 def ended_as(outcome: Outcome) -> dict[str, Any]:
-    """What the span of an attempt says in the end: what becomes of the job, and when."""
+    """The attributes of the span of an attempt at its end: what becomes of the job, and when."""
     match outcome:
         case Again():
             return {"mulligan.outcome": "retry", "mulligan.delay": outcome.delay}
@@ -158,7 +158,7 @@ def ended_as(outcome: Outcome) -> dict[str, Any]:
 
 
 def record_failure(span: Span, failed: Failed) -> None:
-    """The error, as spans record exceptions."""
+    """Record the failure as spans record exceptions."""
     said = {"exception.type": failed.type, "exception.message": failed.message}
     span.add_event("exception", said)
     span.set_status(Status(StatusCode.ERROR, f"{failed.type}: {failed.message}"))

@@ -37,13 +37,13 @@ class Budget(Struct, frozen=True):
             message = f"budget per {self.per!r} does not go with ratio, which looks at a minute"
             raise InvalidError(message)
 
-    def retry_gate(self, queue: str) -> Rate:
+    def retry_limit(self, queue: str) -> Rate:
         """The gate that each start of a retry passes."""
         key = f"budget:{queue}"
         if self.limit is not None:
             return Rate(key, self.limit, seconds(self.per))
         return Rate(key, RATIO_FLOOR, RATIO_WINDOW, self.ratio or 0.0, f"fresh:{queue}")
 
-    def fresh_gate(self, queue: str) -> Rate | None:
+    def fresh_limit(self, queue: str) -> Rate | None:
         """The gate that counts fresh starts, where the budget is a share of them."""
         return None if self.ratio is None else Rate(f"fresh:{queue}", None, RATIO_WINDOW)

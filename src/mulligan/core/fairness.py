@@ -27,7 +27,7 @@ class Carry(Struct, frozen=True):
     retry: int = ONE - 1
 
 
-class Tally(Struct, frozen=True):
+class ClaimCounts(Struct, frozen=True):
     """What a claim did for one queue: how many of each kind it took, and which still wait."""
 
     urgent: int = 0
@@ -69,8 +69,8 @@ def plan_claim(
     steps: list[Take] = []
     if len(rounds) > 1:
         until = 0
-        for place, (first, carry, settings) in enumerate(rounds):
-            until += demand // len(rounds) + (place < demand % len(rounds))
+        for index, (first, carry, settings) in enumerate(rounds):
+            until += demand // len(rounds) + (index < demand % len(rounds))
             steps.extend(steps_of(until, first, carry, settings))
     for first, carry, settings in rounds:
         steps.extend(steps_of(demand, first, carry, settings))
@@ -94,16 +94,16 @@ def steps_of(until: int, first: int, carry: Carry, settings: QueueSettings) -> l
     return [*steps, Take(retry, until), Take(fresh, until), Take(urgent, until)]
 
 
-def settle(carry: Carry, tally: Tally, settings: QueueSettings) -> Carry:
+def settle(carry: Carry, counts: ClaimCounts, settings: QueueSettings) -> Carry:
     """The carry after a claim: what each side got is set against what its share was."""
-    others = tally.retry + tally.fresh
+    others = counts.retry + counts.fresh
     urgent, retry = carry.urgent, carry.retry
-    if tally.waited("urgent") and (tally.waited("retry") or tally.waited("fresh")):
-        total = tally.urgent + others
-        urgent = clamp(urgent + total * millionths(URGENT_SHARE) - tally.urgent * ONE)
+    if counts.waited("urgent") and (counts.waited("retry") or counts.waited("fresh")):
+        total = counts.urgent + others
+        urgent = clamp(urgent + total * millionths(URGENT_SHARE) - counts.urgent * ONE)
     share = retry_share(settings)
-    if share is not None and tally.waited("retry") and tally.waited("fresh"):
-        retry = clamp(retry + others * millionths(share) - tally.retry * ONE)
+    if share is not None and counts.waited("retry") and counts.waited("fresh"):
+        retry = clamp(retry + others * millionths(share) - counts.retry * ONE)
     return Carry(urgent, retry)
 
 
@@ -142,10 +142,10 @@ def groups_of(
     pause = facts.health_of(queue, region).breaker.pause if tripped else None
     down = () if tripped else facts.ailing(queue)
     regions = tuple([known.name for known in facts.regions])
-    return laid_out(queue, settings, Place(region, regions, pause, down), only)
+    return laid_out(queue, settings, RegionContext(region, regions, pause, down), only)
 
 
-class Place(NamedTuple):
+class RegionContext(NamedTuple):
     """Where a worker stands: in which region, among which, and of which the breaker is open.
 
     `pause` is the time between probes where its own region's breaker is open.
@@ -160,15 +160,15 @@ class Place(NamedTuple):
 # Claims are planned anew with every carry, which changes how much is taken and not from where.
 @lru_cache(maxsize=1000)
 def laid_out(
-    queue: str, settings: QueueSettings, place: Place, only: Only | None
+    queue: str, settings: QueueSettings, context: RegionContext, only: Only | None
 ) -> tuple[Group, Group, Group]:
     """The groups of a queue as a worker in this place sees them."""
-    region, regions, pause, down = place
-    retry_gates, fresh_gates = limits_of(queue, settings)
+    region, regions, pause, down = context
+    retry_limits, fresh_limits = limits_of(queue, settings)
     grace = settings.grace_seconds
     if pause is not None:
         probe = Cap(f"probe:{queue}:{region}", 1), Rate(f"pace:{queue}:{region}", 1, pause)
-        retry_gates, fresh_gates = (*retry_gates, *probe), (*fresh_gates, *probe)
+        retry_limits, fresh_limits = (*retry_limits, *probe), (*fresh_limits, *probe)
 
     def own(priority: Priority, limits: tuple[Limit, ...]) -> tuple[Source, ...]:
         return (Source(Lane(queue, region, priority), 0.0, limits),)
@@ -195,16 +195,16 @@ def laid_out(
         return (*anywhere(priority, limits), *own(priority, limits))
 
     kinds: list[tuple[Priority, tuple[Limit, ...]]] = []
-    kinds += [] if only == "retries" else [(Priority.URGENT, fresh_gates)]
-    kinds += [] if only == "fresh" else [(Priority.URGENT_RETRY, retry_gates)]
+    kinds += [] if only == "retries" else [(Priority.URGENT, fresh_limits)]
+    kinds += [] if only == "fresh" else [(Priority.URGENT_RETRY, retry_limits)]
     urgent = tuple(
         tuple(source for priority, limits in kinds for source in where(priority, limits))
         for where in (here, *((ailing,) if down else ()))
     )
-    retry = (anywhere(Priority.RETRY, retry_gates), own(Priority.RETRY, retry_gates))
+    retry = (anywhere(Priority.RETRY, retry_limits), own(Priority.RETRY, retry_limits))
     fresh = (
-        here(Priority.NORMAL, fresh_gates),
-        *((ailing(Priority.NORMAL, fresh_gates),) if down else ()),
+        here(Priority.NORMAL, fresh_limits),
+        *((ailing(Priority.NORMAL, fresh_limits),) if down else ()),
     )
     return (
         Group(queue, "urgent", urgent),
@@ -236,7 +236,7 @@ def limits_of(queue: str, settings: QueueSettings) -> tuple[tuple[Limit, ...], t
     if isinstance(settings.policy, Capped):
         retry.append(Cap(f"cap:{queue}", settings.policy.limit))
     if settings.budget is not None:
-        retry.append(settings.budget.retry_gate(queue))
-        counter = settings.budget.fresh_gate(queue)
+        retry.append(settings.budget.retry_limit(queue))
+        counter = settings.budget.fresh_limit(queue)
         fresh += [counter] if counter else []
     return tuple(retry), tuple(fresh)

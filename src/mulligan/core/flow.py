@@ -26,7 +26,7 @@ class FlowError(Exception):
 
 
 class Flow(Struct, frozen=True, omit_defaults=True):
-    """A job's place in a chain: the stages before and after it, by name, and those to come.
+    """A job's index in a chain: the stages before and after it, by name, and those to come.
 
     `key` is the unique key that the chain holds until its last job has ended, and its queue.
     `members` is how many jobs a fan-out has; the job after it gathers their results. `life` is that
@@ -171,9 +171,9 @@ def fan_out(region: str, flow: Flow, value: Raw) -> list[NewJob]:
     said = ({"args": [element], "kwargs": {}} for element in elements)
     return jobs + [
         new_job(
-            member_id(spread, place), stage, region, each, spread, gather=gather, gather_index=place
+            member_id(spread, index), stage, region, each, spread, gather=gather, gather_index=index
         )
-        for place, each in enumerate(said)
+        for index, each in enumerate(said)
     ]
 
 
@@ -223,6 +223,6 @@ def stage_id(flow: Flow) -> str:
     return flow.root if flow.number == 1 else f"{flow.prefix}.{flow.number}"
 
 
-def member_id(flow: Flow, place: int) -> str:
+def member_id(flow: Flow, index: int) -> str:
     """The id of one of a fan-out's jobs."""
-    return f"{flow.prefix}.{flow.number}.{place}"
+    return f"{flow.prefix}.{flow.number}.{index}"

@@ -26,7 +26,7 @@ class Keys:
     def __init__(self, secrets: Sequence[str | bytes]) -> None:
         if isinstance(secrets, str | bytes):
             raise InvalidError("signing_keys must be a list of keys; for one key give [key]")
-        checked = [check_key(place, secret) for place, secret in enumerate(secrets, 1)]
+        checked = [check_key(index, secret) for index, secret in enumerate(secrets, 1)]
         if not checked:
             raise InvalidError("signing_keys has no key; leave it out to sign nothing")
         self._first = name_of(checked[0])
@@ -84,14 +84,14 @@ def read_keys(text: str) -> list[str]:
     return [key for part in text.split(",") if (key := part.strip())]
 
 
-def check_key(place: int, secret: object) -> bytes:
+def check_key(index: int, secret: object) -> bytes:
     """The key; the message of a refusal never shows it."""
     if not isinstance(secret, str | bytes):
-        raise InvalidError(f"signing key {place} must be text, not {type(secret).__name__}")
+        raise InvalidError(f"signing key {index} must be text, not {type(secret).__name__}")
     key = secret.encode("utf-8", "surrogateescape") if isinstance(secret, str) else secret
     if len(key) < SHORTEST:
         raise InvalidError(
-            f"signing key {place} has {len(key)} bytes; use at least {SHORTEST}, such as the"
+            f"signing key {index} has {len(key)} bytes; use at least {SHORTEST}, such as the"
             " output of: openssl rand -hex 32"
         )
     return key

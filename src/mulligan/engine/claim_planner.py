@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from mulligan.core.facts import Facts
-from mulligan.core.fairness import KINDS, Carry, Tally, plan_claim, settle
+from mulligan.core.fairness import KINDS, Carry, ClaimCounts, plan_claim, settle
 from mulligan.core.job import Claim
 from mulligan.core.lane import Priority
 from mulligan.core.plan import ClaimPlan, Kind, yielding
@@ -120,11 +120,11 @@ class ClaimPlanner:
             if left
         }
         for queue in {queue for queue, _ in started.keys() | waiting}:
-            tally = Tally(
+            counts = ClaimCounts(
                 started.get((queue, "urgent"), 0),
                 started.get((queue, "retry"), 0),
                 started.get((queue, "fresh"), 0),
                 # After a probe the store gives no more, so other jobs may wait unseen.
                 frozenset(k for k in KINDS if queue in probing or (queue, k) in waiting),
             )
-            self._carries[queue] = settle(self._carries[queue], tally, facts.queue(queue))
+            self._carries[queue] = settle(self._carries[queue], counts, facts.queue(queue))

@@ -1,4 +1,4 @@
 """The server: the job API, workers in any language, and the dashboard, over any store.
 
-Nothing here is imported before `mulligan serve` needs it, since it pays for a web server.
+Nothing here is imported before `mulligan serve` needs it, since it imports a web server.
 """

@@ -38,11 +38,11 @@ class Segment(Convertor[str]):
     regex = "[^/]+"
 
     def convert(self, value: str) -> str:
-        """The name that is meant."""
+        """The decoded name."""
         return unquote(value)
 
     def to_string(self, value: str) -> str:
-        """The name as a path carries it."""
+        """The name, percent-encoded."""
         return quote(value, safe="")
 
 
@@ -50,7 +50,7 @@ register_url_convertor("segment", Segment())
 
 
 def make_application(service: Service) -> ASGIApp:
-    """Everything that the server answers."""
+    """The application with all its routes."""
     by_path: dict[str, dict[str, Endpoint]] = {}
     for row in ROUTES:
         by_path.setdefault(row.path, {})[row.method] = Endpoint(service, row)
@@ -65,14 +65,14 @@ def make_application(service: Service) -> ASGIApp:
 
 
 def route(path: str, endpoints: Endpoints) -> Route:
-    """A path of the table, with its own methods and no others."""
+    """A path of the route table, with its methods."""
     made = Route(re.sub(r"{(\w+)}", r"{\1:segment}", path), endpoints.answer)
     made.methods = set(endpoints.by_method)
     return made
 
 
 class Secured:
-    """Puts the security headers on every answer, and routes by the path as it was sent."""
+    """Adds the security headers to every answer, and routes by the raw path of the request."""
 
     def __init__(self, application: ASGIApp) -> None:
         self._application = application

@@ -1,4 +1,4 @@
-"""What workers over HTTP say about their attempts, judged and decided as in process."""
+"""Commits the attempts of HTTP workers, by the same rules as those of workers in process."""
 
 import asyncio
 from collections import OrderedDict
@@ -39,16 +39,16 @@ from mulligan.stores.contract import Store
 if TYPE_CHECKING:
     from mulligan.engine.breakers import Ending
 
-# Claims that this server made are remembered, so that their commits need not be looked up.
+# How many claims of this server to keep in memory, so that commits need not read them.
 REMEMBERED = 10_000
 LONGEST_REMEMBERED_BODY = 4096
 LOOK_UP_AT_ONCE = 50
-# What an attempt gave, from its place in the request and its claim.
+# The result of an attempt, from its index in the request and its claim.
 ResultOf = Callable[[int, Claim], Result]
 
 
 class Marks(Struct):
-    """What a job's body says about who may say that it succeeded."""
+    """The fields of a job's body that say who may judge its result."""
 
     judged: bool = False
     sink: Any = None
@@ -58,7 +58,7 @@ decode_marks = msgspec.json.Decoder(Marks).decode
 
 
 def is_judged(body: bytes) -> bool:
-    """Whether the app that enqueued the job wants to judge its result."""
+    """Whether the app that enqueued the job has a result gate for it."""
     try:
         marks = decode_marks(body)
     except UNREADABLE:
@@ -67,7 +67,7 @@ def is_judged(body: bytes) -> bool:
 
 
 class Attempts:
-    """From what was said about a lease to what is written, item by item."""
+    """Turns what workers report about their leases into commits."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Attempts:
         self._depths = LaneDepths(store, monotonic)
 
     async def under_keys(self, claims: Sequence[Claim]) -> list[Claim]:
-        """Those to hand out; jobs that lack their task's concurrency key are put back for it."""
+        """The claims to hand out; a job that lacks its task's concurrency key gets it and waits."""
         ready: list[Claim] = []
         waiting: list[Outcome] = []
         for claim in claims:
@@ -104,7 +104,7 @@ class Attempts:
         return ready
 
     def started(self, claims: Sequence[Claim]) -> list[Claim]:
-        """Attempts begin; these are their claims with what tasks declare, where jobs lack it."""
+        """Count the starts, and return the claims completed with what their tasks declare."""
         claims = list(map(self._completed, claims))
         for claim in claims:
             self._reporter.started(claim)
@@ -128,10 +128,10 @@ class Attempts:
         If `result_of` refuses one, nothing is written.
         """
         found = await self._claims_of([Lease(each.id, each.token) for each in said])
-        # a job that nobody runs has no worker: what is said of it is already written, or stale
+        # a job that does not run has no worker: its outcome is already written, or stale
         claims = [c if c is not None and c.worker in ("", worker) else None for c in found]
         results = [
-            None if claim is None else result_of(place, claim) for place, claim in enumerate(claims)
+            None if claim is None else result_of(index, claim) for index, claim in enumerate(claims)
         ]
         outcomes: list[Outcome] = []
         endings: list[Ending] = []
@@ -144,7 +144,7 @@ class Attempts:
             endings.append(ending_of(claim, result, outcome, facts))
         verdicts = await self._store.commit(outcomes) if outcomes else []
         for ending, verdict in zip(endings, verdicts, strict=True):
-            if verdict != "already":  # it was counted when it was written
+            if verdict != "already":  # counted when it was written
                 self._reporter.answered(ending, verdict)
         written = iter(zip(outcomes, verdicts, strict=True))
         return [
@@ -153,7 +153,7 @@ class Attempts:
         ]
 
     def judge(self, claim: Claim, raw: bytes) -> Result:
-        """Whether the result is good: the task's `accept` says so, where it has one."""
+        """The result of a success: refused if the task's `accept` refuses it."""
         task = self._tasks.get(claim.task)
         if task is None and is_judged(claim.body):
             raise Refusal(
@@ -177,7 +177,7 @@ class Attempts:
         return too_large(result, self._settings.result_limit) or Succeeded(result)
 
     async def _claims_of(self, leases: Sequence[Lease]) -> list[Claim | None]:
-        """The claim behind each lease; those that another server made are read from the store."""
+        """The claim of each lease; claims of other servers are read from the store."""
         found: dict[Lease, Claim | None] = {
             lease: self._claims.pop(lease, None) for lease in leases
         }
@@ -200,7 +200,7 @@ class Attempts:
 
 
 def claim_of(job: Job) -> Claim:
-    """A job as the claim that its commit needs."""
+    """The claim that a commit of this running job needs."""
     return Claim(
         job.id,
         job.token,
@@ -223,7 +223,7 @@ def claim_of(job: Job) -> Claim:
 
 
 def answer(outcome: Outcome, verdict: Verdict) -> Committed:
-    """What the worker is told; what was decided counts only if it was written now."""
+    """The answer to the worker; it has the outcome only if that was written now."""
     job, token = outcome.lease
     if verdict != "written":
         return Committed(job, token, verdict)

@@ -1,4 +1,4 @@
-"""Reading what a request says, within limits."""
+"""Reads bodies and queries of requests, within limits."""
 
 import asyncio
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ async def read_body(request: Request, within: float) -> bytes:
 
 
 def decode_body(decoder: "msgspec.json.Decoder[Any]", raw: bytes) -> Any:
-    """The body in its declared shape."""
+    """The body as the declared type."""
     check_depth("the body", raw, around=ENVELOPE)
     try:
         return decoder.decode(raw)
@@ -45,7 +45,7 @@ def decode_body(decoder: "msgspec.json.Decoder[Any]", raw: bytes) -> Any:
 
 
 def decode_query(kind: type[Any], request: Request) -> Any:
-    """The query's parameters in their declared shape; each may be given once."""
+    """The query as the declared type; each parameter may be given once."""
     pairs = request.query_params.multi_items()
     given = dict(pairs)
     if len(given) != len(pairs):
@@ -55,7 +55,7 @@ def decode_query(kind: type[Any], request: Request) -> Any:
 
 
 def convert_query(kind: type[Any], given: Mapping[str, str]) -> Any:
-    """Text as the numbers and words that are declared."""
+    """The parameters, which are text, as the declared types."""
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:

@@ -26,7 +26,7 @@ Apply = Callable[[Sequence[str]], Awaitable[list[bool]]]
 
 
 async def count(service: Service, query: Filter) -> Counted:
-    """How many jobs match, counted up to 10,000: what a change of them is to expect."""
+    """How many jobs match, counted up to 10,000: the number that a change must expect."""
     ids, more = await matching(service.store, query)
     return Counted(len(ids), more)
 
@@ -50,7 +50,7 @@ async def purge(service: Service, body: Change) -> Changed:
 
 
 async def pause(service: Service, queue: str) -> Switched:
-    """Start nothing more from the queue; what runs goes on."""
+    """Start no more jobs of the queue; running ones go on."""
     await service.store.pause(check_name("queue", queue), paused=True)
     return Switched(queue, paused=True)
 
@@ -64,7 +64,7 @@ async def resume(service: Service, queue: str) -> Switched:
 async def change(
     service: Service, asked: Change, statuses: Sequence[Status], apply: Apply
 ) -> Changed:
-    """Apply it to the jobs named, or to the selection if it still has the number expected."""
+    """Apply the change to the jobs named, or to a selection that still has the expected number."""
     if (asked.ids is UNSET) == (asked.selection is UNSET):
         raise InvalidError("give ids or a selection, and not both")
     if asked.ids is not UNSET:
@@ -91,7 +91,7 @@ async def change(
 
 
 async def applied(ids: Sequence[str], apply: Apply, *, more: bool) -> Changed:
-    """Apply it in batches."""
+    """Apply the change in batches."""
     refused: list[str] = []
     for start in range(0, len(ids), BATCH_LIMIT):
         part = ids[start : start + BATCH_LIMIT]

@@ -9,7 +9,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 REQUEST_WITHIN = 30.0
 MAX_CONNECTIONS = 1000
-# A body that is late is refused with words: there must be time to read them.
+# Extra time for a late body, which is refused with a message that the client should get.
 READ_REFUSAL_WITHIN = 5.0
 TURNS = count()
 FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
@@ -18,19 +18,19 @@ FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length
 class Connection(H11Protocol):
     """One connection, closed when the head or the body of a request does not arrive in time.
 
-    All this is before anybody has shown a token. Where there are too many connections, the one
-    that has been sending the head of its request for longest makes room for a new one; where
-    there is none, the new one is refused.
+    This applies before a token is checked. Where there are too many connections, a new one
+    replaces the one that has been sending its request's head for longest; if none is sending a
+    head, the new one is refused.
     """
 
     within: float = REQUEST_WITHIN
     most: int = MAX_CONNECTIONS
     awaits: Literal["head", "body"] | None = None
-    turn = 0  # smaller for what is awaited for longer; the loop's clock may stand for a while
+    turn = 0  # smaller the longer it waits; the loop's clock may stand still
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the head of the first request."""
+        """Wait for the head of the first request."""
         full = len(self.connections) >= self.most and not self._make_room()
         super().connection_made(transport)
         if full:
@@ -40,17 +40,17 @@ class Connection(H11Protocol):
             self._await("head")
 
     def data_received(self, data: bytes) -> None:
-        """Take in what was sent, and see what is missing."""
+        """Pass on the data, and update what is missing."""
         super().data_received(data)
         self._review()
 
     def on_response_complete(self) -> None:
-        """Go on with the next request."""
+        """Wait for the next request."""
         super().on_response_complete()
         self._review()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
+        """Forget the connection."""
         self._await(None)
         super().connection_lost(exc)
 
@@ -65,7 +65,7 @@ class Connection(H11Protocol):
         return True
 
     def _review(self) -> None:
-        """Which part of a request is missing; an idle connection is closed by its own rule."""
+        """Set the timer for the missing part of a request; idle connections have their own."""
         theirs = self.conn.their_state
         if theirs is h11.SEND_BODY:
             self._await("body")
@@ -88,5 +88,5 @@ class Connection(H11Protocol):
 
 
 def bounded(within: float, most: int) -> type[Connection]:
-    """Connections with these bounds."""
+    """A connection class with these bounds."""
     return type("Bounded", (Connection,), {"within": within, "most": most})

@@ -1,4 +1,4 @@
-"""From a row of the route table to an answer: guard, read, decode, handle, encode."""
+"""Answers requests of one route: guard, read, decode, handle, encode."""
 
 import inspect
 import logging
@@ -22,16 +22,16 @@ JSON = "application/json"
 
 
 class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
-    """A request that says nothing more."""
+    """A query without parameters."""
 
 
 class Row(Struct, frozen=True):
-    """A route: its handler says in its signature what it takes and gives, and in its docstring why.
+    """A route; the signature of its handler gives the types, and its docstring the description.
 
-    A handler is given the service and, where it names them, the path's parameters, `query`, `body`,
-    the `request`, the `principal` whose token it shows, and `id_of`, which names new jobs by their
-    places where there is an Idempotency-Key. What it returns is encoded, unless it is a response
-    already.
+    A handler gets the service and, if it has such parameters, those of the path, `query`, `body`,
+    `request`, `principal` (whose token it is), and `id_of`, which derives ids of new jobs from
+    their index where there is an Idempotency-Key. What it returns is encoded, unless it is a
+    response already.
     """
 
     method: str
@@ -42,17 +42,17 @@ class Row(Struct, frozen=True):
 
     @property
     def hints(self) -> dict[str, Any]:
-        """The types of what the handler takes and gives."""
+        """The types of the handler's parameters and of its answer."""
         return get_type_hints(self.handler, include_extras=True)
 
     @property
     def query(self) -> Any:
-        """The shape of its query."""
+        """The type of its query."""
         return self.hints.get("query", Nothing)
 
     @property
     def body(self) -> Any:
-        """The shape of its body; None where it takes none."""
+        """The type of its body; None if it takes none."""
         return self.hints.get("body", Nothing) if self.writes else None
 
     @property
@@ -62,12 +62,12 @@ class Row(Struct, frozen=True):
 
     @property
     def keyed(self) -> bool:
-        """Whether it heeds an Idempotency-Key; what workers say is safe to repeat by its token."""
+        """Whether it uses an Idempotency-Key; workers need none, since they send tokens."""
         return self.role == "operate"
 
 
 class Endpoint:
-    """A row, ready to answer."""
+    """Answers the requests of one row."""
 
     def __init__(self, service: Service, row: Row) -> None:
         self._service = service
@@ -77,7 +77,7 @@ class Endpoint:
         self._takes = inspect.signature(row.handler).parameters.keys()
 
     async def answer(self, request: Request) -> Response:
-        """Answer the request; whatever is raised becomes a problem document elsewhere."""
+        """Answer the request; `answer_problem` turns what is raised into a problem document."""
         row = self.row
         principal = self._service.guard.admit(request, row.role)
         given: dict[str, Any] = {**request.path_params, "request": request, "id_of": None}
@@ -112,5 +112,5 @@ class Endpoints:
         self.by_method = by_method
 
     async def answer(self, request: Request) -> Response:
-        """Answer by the endpoint of the method."""
+        """Answer with the endpoint of the request's method."""
         return await self.by_method[request.method].answer(request)

@@ -1,4 +1,4 @@
-"""Live changes: one look at the store a second, told to all who listen."""
+"""Live changes: reads the store once a second and sends what changed to all listeners."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ LISTENERS = 100
 LOOK_EVERY = 1.0
 # Proxies cut connections that are silent for long.
 COMMENT_EVERY = 15.0
-# Events that a slow listener may be behind before it gets a whole snapshot instead.
+# How many events a slow listener may be behind before it gets a whole snapshot instead.
 BEHIND = 16
 BY_NAME = ("regions", "queues", "delayed", "recent", "fleets")
 COMMENT = b": still here\n\n"
@@ -24,7 +24,7 @@ Listener = asyncio.Queue[bytes | None]
 
 
 class Hub:
-    """Looks while anybody listens; the looks are shared, however many do."""
+    """Reads the store while there are listeners, once for all of them."""
 
     def __init__(
         self, look: Callable[[], Awaitable[Document]], *, every: float = LOOK_EVERY
@@ -38,7 +38,7 @@ class Hub:
         self._stopped = False
 
     def join(self) -> Listener:
-        """One more listener, until it leaves; refuses one too many."""
+        """Add a listener; refused if there are too many."""
         if len(self._listeners) >= LISTENERS:
             raise Refusal(
                 "too-many", f"{LISTENERS} listen already; close one, or ask /api/overview"
@@ -48,7 +48,7 @@ class Hub:
         return listener
 
     def leave(self, listener: Listener) -> None:
-        """One listener less; after the last one nobody looks."""
+        """Remove a listener; after the last one the store is no longer read."""
         self._listeners.discard(listener)
         if not self._listeners and self._looking is not None:
             self._looking.cancel()
@@ -61,7 +61,7 @@ class Hub:
             tell(listener, None)
 
     async def stream(self, listener: Listener) -> AsyncIterator[bytes]:
-        """A snapshot and then what changes, as an event stream carries it."""
+        """A snapshot and then changes, as server-sent events."""
         async with self._starting:
             if self._looking is None:
                 self._last = await self._look()
@@ -85,7 +85,7 @@ class Hub:
             except (StoreError, OSError) as error:
                 log.warning("events: %s", error)
                 continue
-            except Exception:  # a defect must not leave all who listen without news for good
+            except Exception:  # a bug must not end the stream of all listeners
                 log.exception("events: the store could not be looked at; going on")
                 continue
             self._last = now
@@ -94,23 +94,23 @@ class Hub:
 
     def _tell_all(self, change: bytes) -> None:
         for listener in self._listeners:
-            if listener.full():  # too slow: what it has missed is in a snapshot
+            if listener.full():  # too slow: a snapshot has what it missed
                 tell(listener, event("snapshot", self._last))
             else:
                 listener.put_nowait(change)
 
 
 def tell(listener: Listener, what: bytes | None) -> None:
-    """Tell this instead of all that waits in the listener's line."""
+    """Replace all that waits in the listener's queue by this."""
     while not listener.empty():
         listener.get_nowait()
     listener.put_nowait(what)
 
 
 def difference(before: Document, after: Document) -> Document:
-    """What is new: entries by name one by one, null where one is gone, all else as a whole.
+    """What changed: entries of objects one by one, null for one that is gone, all else as a whole.
 
-    The time alone is no change.
+    A new time alone is no change.
     """
     changes: Document = {}
     for part, value in after.items():
@@ -126,5 +126,5 @@ def difference(before: Document, after: Document) -> Document:
 
 
 def event(name: str, data: Document) -> bytes:
-    """An event as the stream carries it; JSON has no line breaks of its own."""
+    """A server-sent event; JSON has no line breaks."""
     return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))

@@ -1,4 +1,4 @@
-"""The guard: which requests are let in at all. Every route passes it before anything is read."""
+"""The guard: which requests are allowed. It checks each before anything of it is read."""
 
 import ipaddress
 from collections.abc import Iterable
@@ -16,8 +16,8 @@ UNSAFE_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 class Guard:
     """With tokens, a request needs one whose role fits. Without, it must come from this machine.
 
-    Without tokens the Host must be one of ours too, or a name that another site points at this
-    machine would let its pages in.
+    Without tokens the Host must be an allowed one too. Otherwise the pages of a site whose name
+    resolves to this machine could send requests.
     """
 
     def __init__(
@@ -28,9 +28,9 @@ class Guard:
         self.read_only = read_only
 
     def admit(self, request: Request, role: Role) -> bytes:
-        """Let the request in, or refuse it with the reason; who it is from, by its token.
+        """Allow the request and return its principal, or refuse it with the reason.
 
-        Without tokens all are the same.
+        Without tokens all requests have the same principal.
         """
         token = bearer_token(request)
         if self._tokens is not None:
@@ -49,7 +49,7 @@ class Guard:
         return principal
 
     def admit_page(self, request: Request) -> None:
-        """Let in a request for the dashboard's files, which hold no data."""
+        """Allow a request for the dashboard's files, which hold no data."""
         if self._tokens is None:
             self._check_local(request)
 
@@ -87,13 +87,13 @@ class Guard:
 
 
 def bearer_token(request: Request) -> str | None:
-    """The token that the request shows."""
+    """The token of the request."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() or None if scheme.lower() == "bearer" else None
 
 
 def check_same_site(request: Request) -> None:
-    """Refuse a write that a page of another site made a browser send."""
+    """Refuse a write that a browser sent for a page of another site."""
     site = request.headers.get("sec-fetch-site", "none")
     if site not in ("same-origin", "none"):
         raise Refusal(

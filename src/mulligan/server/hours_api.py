@@ -1,4 +1,4 @@
-"""The route that shows when what was put off falls due."""
+"""The route that shows when delayed jobs fall due."""
 
 from collections import Counter
 
@@ -12,7 +12,7 @@ HOUR = 3600.0
 
 
 async def hours(service: Service, query: HoursQuery) -> DelayedHours:
-    """Jobs not due yet, by the hour in which they will be; of the newest 5,000 pending ones."""
+    """Delayed jobs by the hour in which they fall due, counted among the newest 5,000 pending."""
     now = (await service.store.stats()).now
     wanted = Selection(status="pending", queue=given(query.queue))
     jobs, complete = await newest(service.store, wanted)

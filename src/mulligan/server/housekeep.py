@@ -1,4 +1,4 @@
-"""What every process of the system does for all: reclaim what dead workers held, and keep house."""
+"""The chores that every process does for the store: reclaiming, and housekeeping."""
 
 import asyncio
 import logging
@@ -21,11 +21,11 @@ LOOK_EVERY = 1.0
 
 
 @asynccontextmanager
-async def upkeep(
+async def housekeeping(
     store: Store, settings: Settings, periodic: Sequence[Periodic]
 ) -> AsyncIterator[None]:
-    """Go on with it until the block ends."""
-    doing = asyncio.ensure_future(keep_up(store, settings, periodic))
+    """Do the chores in the background until the block ends."""
+    doing = asyncio.ensure_future(keep_house(store, settings, periodic))
     doing.add_done_callback(say_if_failed)
     try:
         yield
@@ -33,10 +33,10 @@ async def upkeep(
         await cancelled([doing])
 
 
-async def keep_up(store: Store, settings: Settings, periodic: Sequence[Periodic]) -> None:
-    """Be a worker of no queue, which is never given a job and does everything else.
+async def keep_house(store: Store, settings: Settings, periodic: Sequence[Periodic]) -> None:
+    """Run a worker of no queue, which gets no jobs and does all the chores.
 
-    Where no worker has ever been there is nothing to do, and no region to be in.
+    It starts once the store has had a worker: before that there are no chores and no region.
     """
     region = await first_region(store)
     name = f"serve-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
@@ -45,13 +45,13 @@ async def keep_up(store: Store, settings: Settings, periodic: Sequence[Periodic]
 
 
 def say_if_failed(doing: "asyncio.Task[None]") -> None:
-    """It ends by itself only through a defect; requests are answered all the same."""
+    """Log a bug that ended the chores; requests are answered all the same."""
     if not doing.cancelled() and doing.exception() is not None:
         log.error("upkeep ended; leave it to workers", exc_info=doing.exception())
 
 
 async def first_region(store: Store) -> str:
-    """The first region that there is, as soon as there is one."""
+    """The first region of the store, as soon as there is one."""
     store_retry = StoreRetry("facts")
     while True:
         facts = await store_retry.call(store.facts)

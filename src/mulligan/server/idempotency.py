@@ -15,15 +15,15 @@ from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.server")
 KEEP = 86_400.0
-# A server that dies half-way holds up the key for so long.
+# How long a key stays in use after its server died.
 KEEP_UNANSWERED = 120.0
 KEY_LIMIT = 255
 
 
 class Kept(Struct, frozen=True):
-    """A request by its fingerprint, and its answer once there is one.
+    """The fingerprint of a request, and its answer once there is one.
 
-    It is `unknown` what became of a request whose answer the store never gave.
+    It is `unknown` if the store did not answer: the work may have been done.
     """
 
     request: bytes
@@ -33,38 +33,38 @@ class Kept(Struct, frozen=True):
 
 
 def fingerprint(method: str, path: str, body: bytes) -> bytes:
-    """What a request asks for; the same key with another one is a mistake."""
+    """A digest of what the request asks for; the same key with another request is an error."""
     return hashlib.sha256(b"\0".join((method.encode(), path.encode(), body))).digest()
 
 
-def job_id(key: str, request: bytes, place: int) -> str:
-    """The id of a job of the request that names none: the same each time the request is sent."""
-    return hashlib.sha256(b"%b %b %d" % (key.encode(), request, place)).hexdigest()[:32]
+def job_id(key: str, request: bytes, index: int) -> str:
+    """An id for a new job of the request: the same each time that the request is sent."""
+    return hashlib.sha256(b"%b %b %d" % (key.encode(), request, index)).hexdigest()[:32]
 
 
 async def once(
     store: Store, key: str, request: bytes, work: Callable[[], Awaitable[Response]]
 ) -> Response:
-    """Do the work, unless a request with the key has done it or is at it, on any server.
+    """Do the work, unless a request with the key has done it or is doing it, on any server.
 
-    Each request leaves a note of its own and then looks for others: of two that come at the same
-    moment at most one goes on. What is refused leaves no note. Where the store gave no answer the
-    note stays, and the same request may be sent again: the work must come to the same then.
+    Each request writes a note of its own and then reads those of others, so that of two at the same
+    time at most one goes on. A refused request leaves no note. If the store gave no answer, the
+    note stays and the request may be sent again; its work must then have the same effect.
     """
     if not (1 <= len(key) <= KEY_LIMIT and all("!" <= letter <= "~" for letter in key)):
         raise Refusal(
             "invalid",
             f"Idempotency-Key must have 1 to {KEY_LIMIT} characters of visible ASCII",
         )
-    place = f"idempotency/{hashlib.sha256(key.encode()).hexdigest()}/"
-    before = replayed((await store.notes(place)).values(), request)
+    prefix = f"idempotency/{hashlib.sha256(key.encode()).hexdigest()}/"
+    before = replayed((await store.notes(prefix)).values(), request)
     if before is not None:
         return before
-    mine = place + secrets.token_hex(8)
+    mine = prefix + secrets.token_hex(8)
     await store.note(mine, msgspec.msgpack.encode(Kept(request)), KEEP_UNANSWERED)
     try:
-        response = await alone(store, place, mine, work)
-    except (Refusal, InvalidError, UnknownJobError):  # nothing was done
+        response = await alone(store, prefix, mine, work)
+    except (Refusal, InvalidError, UnknownJobError):  # the work was not done
         await store.note(mine, None, 0.0)
         raise
     except BaseException:
@@ -75,27 +75,27 @@ async def once(
 
 
 async def alone(
-    store: Store, place: str, mine: str, work: Callable[[], Awaitable[Response]]
+    store: Store, prefix: str, mine: str, work: Callable[[], Awaitable[Response]]
 ) -> Response:
-    """Do the work, unless another request is at it too, or has done it."""
-    notes = await store.notes(place)
+    """Do the work, unless another request is doing it or has done it."""
+    notes = await store.notes(prefix)
     if any(not read(note).unknown for name, note in notes.items() if name != mine):
         raise in_progress()
     return await work()
 
 
 async def keep(store: Store, mine: str, kept: Kept) -> None:
-    """Note what became of the request, for a day, where the store takes it."""
+    """Keep the answer for a day, if the store accepts it."""
     try:
         await store.note(mine, msgspec.msgpack.encode(kept), KEEP)
-    except (StoreError, OSError) as error:  # what there is to say of the work matters more
+    except (StoreError, OSError) as error:  # the answer must reach the client all the same
         log.warning("what became of an idempotency key could not be kept: %s", error)
 
 
 def replayed(notes: Iterable[bytes], request: bytes) -> Response | None:
-    """The answer that was given; None if there is none, and none is on its way.
+    """The first answer; None if no request with the key was answered or is under way.
 
-    Refuses another request, and one whose twin is under way.
+    Refuses a different request with the same key, and one whose twin is under way.
     """
     kept = [read(note) for note in notes]
     if any(each.request != request for each in kept):

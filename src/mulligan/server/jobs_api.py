@@ -34,7 +34,7 @@ from mulligan.server.shapes.jobs import (
 )
 from mulligan.stores.contract import Store
 
-# What has to be looked through job by job is looked through for so many pages at most.
+# How many pages to search at most for a filter that the store cannot apply.
 LOOK_PAGES = 5
 # A page is read in parts of so many jobs, and ends when their bodies come to so many bytes.
 BODIES_AT_ONCE = 50
@@ -69,7 +69,7 @@ async def list_jobs(service: Service, query: PageQuery) -> JobPage:
 
 
 def is_within(job: Job, query: PageQuery) -> bool:
-    """Whether the job was enqueued within the times that are asked for."""
+    """Whether the job was enqueued within the times of the query."""
     return (query.created_after is UNSET or job.created_at >= query.created_after) and (
         query.created_before is UNSET or job.created_at < query.created_before
     )
@@ -81,7 +81,7 @@ async def get_job(service: Service, job: str) -> JobView:
 
 
 async def history(service: Service, job: str) -> History:
-    """Its failed and lost attempts, the newest 50, oldest first, through replays."""
+    """Its newest 50 failed and lost attempts, oldest first, across replays."""
     await stored(service.store, job)
     attempts = await service.store.history(job)
     return History([service.redaction.attempt(each) for each in attempts])
@@ -107,7 +107,7 @@ async def enqueue(
 
 
 async def dead(service: Service, query: DeadQuery) -> DeadGroups:
-    """Dead letters grouped by queue, task and error; of the newest 5,000 where there are more."""
+    """Dead letters grouped by queue, task and error, among the newest 5,000."""
     wanted = Selection(status="failed", queue=given(query.queue), task=given(query.task))
     letters, complete = await newest(service.store, wanted)
     groups: dict[tuple[str, str, str], list[Job]] = {}
@@ -120,7 +120,7 @@ async def dead(service: Service, query: DeadQuery) -> DeadGroups:
 
 
 def new_job(service: Service, asked: Enqueue) -> NewJob:
-    """The job that was asked for; with an app the task must take its arguments."""
+    """The new job; if the server has an app, its task must accept the arguments."""
     args, kwargs = written(asked, asked.args), written(asked, asked.kwargs)
     options: dict[str, Any] = {
         name: value
@@ -151,7 +151,7 @@ def written(asked: Enqueue, arguments: Any) -> bytes:
 
 
 async def stored(store: Store, job: str) -> Job:
-    """The job of this id; refuses one that is not stored."""
+    """The stored job of this id; refused if there is none."""
     found = await store.get(check_name("job", job))
     if found is None:
         raise UnknownJobError(f"no job {job!r} is stored; ended ones are deleted after a while")
@@ -159,7 +159,7 @@ async def stored(store: Store, job: str) -> Job:
 
 
 async def page_of(store: Store, wanted: Selection, limit: int, after: str | None) -> Page:
-    """A page of jobs; refuses a cursor that no page gave."""
+    """A page of jobs; refuses a cursor that no page returned."""
     try:
         return await store.page(wanted, limit, after)
     except ValueError as error:
@@ -169,7 +169,7 @@ async def page_of(store: Store, wanted: Selection, limit: int, after: str | None
 
 
 async def newest(store: Store, wanted: Selection) -> tuple[list[Job], bool]:
-    """The newest 5,000 that match, without bodies and results, and whether these are all."""
+    """The newest 5,000 jobs that match, without bodies and results, and whether these are all."""
     jobs: list[Job] = []
     after: str | None = None
     for _ in range(LOOK_PAGES):
@@ -182,24 +182,24 @@ async def newest(store: Store, wanted: Selection) -> tuple[list[Job], bool]:
 
 
 def selection(asked: Filter) -> Selection:
-    """The filter as a store takes it."""
+    """The filter as a Selection."""
     return Selection(
         *(given(getattr(asked, name)) for name in ("status", "queue", "region", "task", "text"))
     )
 
 
 def given(value: Any) -> Any:
-    """What was said; None where nothing was."""
+    """The value; None if it is unset."""
     return None if value is UNSET else value
 
 
 def alike(error: str) -> str:
-    """The first line of an error with its numbers taken out: what errors of one cause share."""
+    """The first line of an error without its numbers: equal for errors of one cause."""
     return NUMBERS.sub("#", error.partition("\n")[0])[:ERROR_LENGTH]
 
 
 def group(service: Service, queue: str, task: str, error: str, jobs: list[Job]) -> DeadGroup:
-    """Dead letters that are alike; the newest is the example."""
+    """A group of dead letters with the same error; the newest is the example."""
     newest = max(jobs, key=lambda job: job.ended_at or 0.0)
     example = service.redaction.text(newest.last_failure_reason or "")
     ids = [job.id for job in jobs[:BATCH_LIMIT]]

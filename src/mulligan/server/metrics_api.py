@@ -1,4 +1,4 @@
-"""The routes that show what is measured: to Prometheus, and to other programs."""
+"""The routes that show metrics, to Prometheus and to other programs."""
 
 import msgspec
 from prometheus_client.exposition import choose_encoder
@@ -18,10 +18,10 @@ async def metrics(service: Service) -> Metrics:
 
 
 async def scrape(service: Service, request: Request) -> Response:
-    """The same for Prometheus, in its text format or, if asked for, as OpenMetrics."""
+    """Every metric for Prometheus, in its text format or, if the client accepts it, OpenMetrics."""
     try:
         encode, media_type = choose_encoder(request.headers.get("accept", ""))
-    except (TypeError, ValueError):  # a version that is no number: what all can read will do
+    except (TypeError, ValueError):  # an invalid version: use the text format
         encode, media_type = choose_encoder("")
     measured = Measured(await service.scrapes.metrics())
     return Response(encode(measured), headers={"Content-Type": media_type})

@@ -1,4 +1,4 @@
-"""The API described in OpenAPI 3.1, made from the route table and the handlers' own types."""
+"""The OpenAPI 3.1 description, made from the route table and the handlers' types."""
 
 import inspect
 import re
@@ -54,7 +54,7 @@ def describe(rows: Sequence[Row]) -> Schema:
 
 
 class Shapes:
-    """The JSON schemas of all types that the handlers name."""
+    """The JSON schemas of all types of the handlers."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         kinds = [kind for row in rows for kind in (row.query, row.body, answers(row))]
@@ -76,7 +76,7 @@ class Shapes:
 
 
 def answers(row: Row) -> Any:
-    """The type that the handler gives; None where it makes a response of its own."""
+    """The type that the handler returns; None if it returns a response."""
     kind = row.hints["return"]
     return None if isinstance(kind, type) and issubclass(kind, Response) else kind
 
@@ -105,7 +105,7 @@ def operation(row: Row, shapes: Shapes) -> Schema:
 
 
 def parameters(row: Row, shapes: Shapes) -> list[Schema]:
-    """What is in its path, its query and its headers."""
+    """The parameters of its path, query and headers."""
     found: list[Schema] = [
         {"name": name, "in": "path", "required": True, "schema": shapes.of(Name)}
         for name in re.findall(r"{(\w+)}", row.path)

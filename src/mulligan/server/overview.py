@@ -1,39 +1,39 @@
-"""Looking at a store as a whole: what the app shows of it, with lanes, health and settings."""
+"""The overview document: that of the app, with lanes, health and settings."""
 
 from typing import Any
 
 from mulligan import __version__
-from mulligan.app.overview import see, shown
+from mulligan.app.overview import overview_of, read_store
 from mulligan.core.facts import Facts
 from mulligan.core.stats import LaneStats, Stats
 from mulligan.core.unserved import AN_APP
 from mulligan.stores.contract import Store
 
 
-async def look(store: Store, app: str = AN_APP) -> dict[str, Any]:
-    """All of it in one document."""
-    seen = await see(store)
-    whole = shown(seen, app)
+async def full_overview(store: Store, app: str = AN_APP) -> dict[str, Any]:
+    """The whole overview of a store."""
+    reading = await read_store(store)
+    whole = overview_of(reading, app)
     return whole | {
-        "queues": with_settings(whole["queues"], seen.facts),
-        "lanes": lanes(seen.stats),
-        "health": health_of(seen.facts),
+        "queues": with_settings(whole["queues"], reading.facts),
+        "lanes": lanes(reading.stats),
+        "health": health_of(reading.facts),
         "version": __version__,
     }
 
 
 def with_settings(queues: dict[str, Any], facts: Facts) -> dict[str, Any]:
-    """Queues with what is stored with them."""
+    """Queues with their stored settings."""
     return {name: queue | settings_of(name, facts) for name, queue in queues.items()}
 
 
 def lanes(stats: Stats) -> list[dict[str, Any]]:
-    """Every line that is not empty."""
+    """Every lane that is not empty."""
     return [lane_view(each) for each in stats.lanes]
 
 
 def settings_of(queue: str, facts: Facts) -> dict[str, Any]:
-    """What is stored with a queue besides its policy."""
+    """The stored settings of a queue besides its policy."""
     settings = facts.queue(queue)
     budget = settings.budget
     limits = (
@@ -45,7 +45,7 @@ def settings_of(queue: str, facts: Facts) -> dict[str, Any]:
 
 
 def lane_view(count: LaneStats) -> dict[str, Any]:
-    """A lane and what stands in it."""
+    """A lane and how many jobs are in it."""
     lane = count.lane
     return {
         "queue": lane.queue,
@@ -59,7 +59,7 @@ def lane_view(count: LaneStats) -> dict[str, Any]:
 
 
 def health_of(facts: Facts) -> list[dict[str, Any]]:
-    """How attempts went lately, by queue and region, and the breaker of each."""
+    """Recent attempts by queue and region, and the breaker of each."""
     return [
         {
             "queue": queue,

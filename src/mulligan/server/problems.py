@@ -1,4 +1,4 @@
-"""Mistakes, as RFC 9457 problem documents: one table of kinds, one shape, one place that maps."""
+"""Errors as RFC 9457 problem documents."""
 
 import logging
 import re
@@ -16,7 +16,7 @@ from mulligan.core.redaction import Redactor, without_passwords
 
 log = logging.getLogger("mulligan.server")
 
-# kind: (status, title). A problem's type is the place on the page /api/docs that lists the kinds.
+# kind: (status, title). A problem's type is an anchor on the page /api/docs.
 KINDS: dict[str, tuple[int, str]] = {
     "not-json": (400, "The body is not JSON"),
     "no-token": (401, "A token is needed"),
@@ -38,7 +38,7 @@ KINDS: dict[str, tuple[int, str]] = {
     "store-away": (503, "The store cannot be reached"),
     "too-many": (503, "Too many listen"),
 }
-# As drivers write it: password=… or password='…', which may hold anything up to its end.
+# A password in a driver's message: password=… or password='…'.
 DRIVERS_PASSWORD = re.compile(
     r"(?i)(?<!\w)((?>\w*?(?:passw|secret|token))\w*+=)(?:'(?:[^'\\]|\\.)*+'?+\S*+|\S++)", re.DOTALL
 )
@@ -46,7 +46,7 @@ redactor = Redactor()
 
 
 class Problem(Struct, frozen=True):
-    """What went wrong; `jobs` are those it is about, where it is about some."""
+    """A problem document; `jobs` are the ids that it is about, if any."""
 
     type: str
     title: str
@@ -56,8 +56,8 @@ class Problem(Struct, frozen=True):
     jobs: list[str] | UnsetType = UNSET
 
 
-class Refusal(Exception):  # noqa: N818 - it is an answer
-    """A request that is refused: a kind from the table, and the value, the rule and the remedy."""
+class Refusal(Exception):  # noqa: N818 - an answer, not an error
+    """Raised to refuse a request: a kind from the table, and the value, the rule and the remedy."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Refusal(Exception):  # noqa: N818 - it is an answer
 
 
 def without_secrets(error: Exception) -> str:
-    """What a store said went wrong, as it may be logged and answered."""
+    """The message of a store's error without secrets, for logs and answers."""
     return redactor.text(DRIVERS_PASSWORD.sub(r"\1***", without_passwords(str(error))))
 
 
@@ -96,7 +96,7 @@ async def answer_problem(request: Request, error: Exception) -> Response:
 
 
 def as_refusal(request: Request, error: Exception) -> Refusal:
-    """What an exception means to the client; a defect shows nothing of its inside."""
+    """The refusal that an exception becomes; a bug shows no details."""
     match error:
         case Refusal():
             return error
@@ -110,7 +110,7 @@ def as_refusal(request: Request, error: Exception) -> Refusal:
             reason = without_secrets(error)
             log.warning("%s %s: %s", request.method, request.url.path, reason)
             return Refusal("store-away", f"{reason}; try again in a moment")
-        case _:  # logged, with its trace, by who called
+        case _:  # the caller has logged it with its traceback
             return Refusal("defect", "see the server's log, and report it")
 
 

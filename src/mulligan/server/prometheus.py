@@ -1,4 +1,4 @@
-"""The metrics as they are asked for: measured at most once a second, in Prometheus' terms."""
+"""The metrics for Prometheus, read from the store at most once a second."""
 
 import asyncio
 import time
@@ -14,14 +14,14 @@ from mulligan.core.counts import BOUNDS
 from mulligan.core.metrics import Metric
 from mulligan.stores.contract import Store
 
-# So that scrapes, however many there are, cost the store no more than one a second does.
+# However many scrapes there are, the store is read at most this often.
 KEPT = 1.0
 # Upper bounds of buckets, as Prometheus writes them.
 WRITTEN_BOUNDS = ["+Inf" if bound == inf else str(bound) for bound in BOUNDS]
 
 
 class Scrapes:
-    """What was measured last, and when."""
+    """The last metrics, and when they were read."""
 
     def __init__(self, store: Store, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._store = store
@@ -31,7 +31,7 @@ class Scrapes:
         self._metrics: list[Metric] = []
 
     async def metrics(self) -> list[Metric]:
-        """Every metric, at most a second old; all who ask at once share it."""
+        """Every metric, at most a second old; concurrent requests share one read."""
         async with self._measuring:
             if self._monotonic() - self._at >= KEPT:
                 self._metrics = await measure(self._store)
@@ -40,13 +40,13 @@ class Scrapes:
 
 
 class Measured(Collector):
-    """What Prometheus' own library writes out."""
+    """A collector for the library of Prometheus."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._metrics = metrics
 
     def collect(self) -> Iterable[prometheus.Metric]:
-        """All of them, those without a value too."""
+        """All metrics, those without a value too."""
         return [family(metric) for metric in self._metrics]
 
 

@@ -1,4 +1,4 @@
-"""What readers see of jobs: all but secrets."""
+"""Hides secrets in what readers see of jobs."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ FIELDS = tuple(name for name in JobView.__struct_fields__ if name not in ("body"
 
 
 class Redaction:
-    """Hides values by the names they are under, and secrets in every text."""
+    """Hides values under secret names, and secrets in every text."""
 
     def __init__(
         self, words: Iterable[str] = (), tasks: Mapping[str, Task[..., Any]] | None = None
@@ -29,7 +29,7 @@ class Redaction:
         self._tasks = tasks or {}
 
     def job(self, job: Job) -> JobView:
-        """The job, its body and result decoded and without secrets."""
+        """The job, with its body and result decoded and without secrets."""
         fields = {name: getattr(job, name) for name in FIELDS}
         fields["lane"] = job.lane.label
         fields["body"] = self._body(job)
@@ -40,7 +40,7 @@ class Redaction:
         return JobView(**fields)
 
     def attempt(self, attempt: Attempt) -> AttemptView:
-        """A failed attempt; a refused result in it is text."""
+        """A failed attempt without secrets; a refused result in it is text."""
         fields = asdict(attempt)
         for name in ("message", "code", "refused"):
             if fields[name] is not None:
@@ -48,11 +48,11 @@ class Redaction:
         return AttemptView(**fields)
 
     def value(self, value: Any) -> Any:
-        """A JSON value with everything under a secret's name hidden, and secrets in its texts."""
+        """A JSON value in which values under secret names, and secrets in texts, are hidden."""
         return self._without(value, self._is_secret)
 
     def texts(self, value: Any) -> Any:
-        """A document under names of ours, with the secrets in its texts hidden."""
+        """A document of our own in which only secrets in texts are hidden."""
         return self._without(value, lambda _name: False)
 
     def _without(self, value: Any, is_secret: Callable[[str], bool], depth: int = 0) -> Any:

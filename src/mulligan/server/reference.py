@@ -1,4 +1,4 @@
-"""The API as a page for people: no script, one style sheet, made from the same description."""
+"""The API's page for people, made from its OpenAPI description."""
 
 from functools import cache
 from html import escape
@@ -35,7 +35,7 @@ def page(rows: tuple[Row, ...]) -> str:
 
 
 def route(row: Row, described: Schema) -> str:
-    """One route with what it takes and gives."""
+    """One route with its parameters and answer."""
     lines = [("parameters", ", ".join(each["name"] for each in described["parameters"]))]
     if row.body is not None:
         lines.append(("takes", linked(described["requestBody"]["content"][JSON]["schema"])))
@@ -87,6 +87,6 @@ def linked(schema: Schema) -> str:
 
 
 def default(schema: Schema) -> str:
-    """What a field is when it is left out."""
+    """The default of a field."""
     value: Any = schema.get("default", msgspec.UNSET)
     return "" if value is msgspec.UNSET else escape(msgspec.json.encode(value).decode())

@@ -1,4 +1,4 @@
-"""Every route, once: what is served, guarded, described and documented is this table."""
+"""The table of all routes, which are served, guarded and described from it."""
 
 from starlette.responses import Response
 

@@ -1,4 +1,4 @@
-"""Runs the server in this process until it is told to stop."""
+"""Runs the server in this process until it is stopped."""
 
 import asyncio
 import logging
@@ -20,13 +20,13 @@ from mulligan.server.tokens import Tokens, read_tokens
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.server")
-# How long requests under way may take when the server is told to stop.
+# How long requests under way may take when the server stops.
 STOP_WITHIN = 10
 BACKLOG = 2048
 
 
-class Wanted(Struct, frozen=True):
-    """How the server was asked to run."""
+class ServerOptions(Struct, frozen=True):
+    """The options of the server."""
 
     host: str = "127.0.0.1"
     port: int = 8420
@@ -38,41 +38,41 @@ class Wanted(Struct, frozen=True):
     max_connections: int = MAX_CONNECTIONS
 
 
-def read_and_check(wanted: Wanted) -> Tokens | None:
-    """The tokens; refuses to serve other machines without any."""
-    if wanted.token_file is not None:
-        return read_tokens(wanted.token_file)
-    if not is_loopback(wanted.host):
+def read_and_check(options: ServerOptions) -> Tokens | None:
+    """Read the tokens; refuses to serve other machines without any."""
+    if options.token_file is not None:
+        return read_tokens(options.token_file)
+    if not is_loopback(options.host):
         raise InvalidError(
-            f"host {wanted.host!r} is reached by other machines, which needs tokens;"
+            f"host {options.host!r} is reached by other machines, which needs tokens;"
             " give --token-file, or leave --host out to serve this machine only"
         )
     return None
 
 
-def bind(wanted: Wanted) -> socket.socket:
-    """The listening socket; refuses an address that is taken or not ours."""
-    family = socket.AF_INET6 if ":" in wanted.host else socket.AF_INET
+def bind(options: ServerOptions) -> socket.socket:
+    """The listening socket; refuses an address that is in use or not this machine's."""
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     try:
-        return socket.create_server((wanted.host, wanted.port), family=family, backlog=BACKLOG)
+        return socket.create_server((options.host, options.port), family=family, backlog=BACKLOG)
     except OSError as error:
         reason = (error.strerror or str(error)).partition(" (while ")[0]
         raise MulliganError(
-            f"cannot listen on {wanted.host} port {wanted.port}: {reason};"
+            f"cannot listen on {options.host} port {options.port}: {reason};"
             " choose another --host or --port"
         ) from error
 
 
-def address(listening: socket.socket) -> str:
-    """The URL at which it is reached."""
+def url_of(listening: socket.socket) -> str:
+    """The URL of the server."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 class Server(uvicorn.Server):
-    """A server that lets go of long polls and streams as soon as it is told to stop.
+    """A server that ends long polls and streams as soon as it is stopped.
 
-    Being told to stop is no failure: the signal is not raised again afterwards.
+    It does not raise the signal again afterwards: stopping is no failure.
     """
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
@@ -90,32 +90,32 @@ class Server(uvicorn.Server):
 async def run(
     app: Mulligan,
     store: Store,
-    wanted: Wanted,
+    options: ServerOptions,
     tokens: Tokens | None,
     listening: socket.socket,
     *,
     declares: bool,
 ) -> None:
     """Serve on the socket until told to stop, then finish what is under way."""
-    hosts = (wanted.host, *wanted.allow_hosts)
-    guard = Guard(tokens, hosts=hosts, read_only=wanted.read_only)
-    redaction = Redaction(wanted.redact, app.tasks if declares else {})
+    hosts = (options.host, *options.allow_hosts)
+    guard = Guard(tokens, hosts=hosts, read_only=options.read_only)
+    redaction = Redaction(options.redact, app.tasks if declares else {})
     service = Service(
         store,
         app,
         guard,
         declares=declares,
         redaction=redaction,
-        request_within=wanted.request_within,
+        request_within=options.request_within,
     )
     config = uvicorn.Config(
         make_application(service),
         access_log=False,
-        http=bounded(wanted.request_within, wanted.max_connections),
+        http=bounded(options.request_within, options.max_connections),
         lifespan="off",
         log_config=None,
         loop="none",
-        proxy_headers=False,  # who a request comes from must not be for the request to say
+        proxy_headers=False,  # a request must not choose its own client address
         server_header=False,
         timeout_graceful_shutdown=STOP_WITHIN,
         ws="none",

@@ -1,4 +1,4 @@
-"""What every handler needs: the store, the app, and what this process keeps while it runs."""
+"""The service: the store, the app, and what the server keeps while it runs."""
 
 import asyncio
 import random
@@ -13,8 +13,8 @@ from mulligan.server.attempts import Attempts
 from mulligan.server.connections import REQUEST_WITHIN
 from mulligan.server.events import Hub
 from mulligan.server.guard import Guard
-from mulligan.server.housekeep import upkeep
-from mulligan.server.overview import look
+from mulligan.server.housekeep import housekeeping
+from mulligan.server.overview import full_overview
 from mulligan.server.prometheus import Scrapes
 from mulligan.server.redaction import Redaction
 from mulligan.server.sessions import Sessions
@@ -23,7 +23,7 @@ from mulligan.stores.contract import Store
 
 
 class Service:
-    """One server over one open store. `declares` says whether the app was named, with its tasks."""
+    """One server over one open store. `declares` says whether an app was given, with tasks."""
 
     def __init__(
         self,
@@ -65,12 +65,12 @@ class Service:
     async def overview(self) -> dict[str, Any]:
         """Everything at one instant."""
         about = {"read_only": self.guard.read_only, "store": redact(self.app.url)}
-        seen = await look(self.store, self.app.called)
+        seen = await full_overview(self.store, self.app.called)
         return seen | about | {"fleets": self.redaction.texts(seen["fleets"])}
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Do what a process of the system does beside answering; nothing when read-only."""
+        """Run the housekeeping beside the requests, unless read-only."""
         if self.guard.read_only:
             yield
             return
@@ -79,7 +79,7 @@ class Service:
                 await self.store.configure(name, queue)
         reporting = asyncio.ensure_future(self.reporter.run())
         try:
-            async with upkeep(
+            async with housekeeping(
                 self.store, self.settings, self.app.periodic if self.declares else ()
             ):
                 yield
@@ -88,6 +88,6 @@ class Service:
             await self.reporter.report()
 
     def stop(self) -> None:
-        """Let go of all who wait, so that the server can end."""
+        """End all long polls and streams, so that the server can stop."""
         self.stopping.set()
         self.hub.stop()

@@ -20,7 +20,7 @@ from mulligan.server.problems import Refusal
 from mulligan.server.shapes.workers import Join
 from mulligan.stores.contract import Store
 
-# Beyond so many the one that has been silent longest is looked up in the store again.
+# How many sessions to keep; beyond it the least recent is read from the store again when needed.
 REMEMBERED = 10_000
 BEATS_PER_LEASE = 3
 FACTS_AGE = 5.0
@@ -28,7 +28,7 @@ Gone = Callable[[], Awaitable[None]]
 
 
 class Session:
-    """A worker, its turns, and when it was last known to be alive."""
+    """A worker, its claim planner, and when it was last known to be alive."""
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
@@ -38,7 +38,7 @@ class Session:
 
 
 class Sessions:
-    """Every worker may come to any server of the store: what is not known here, the store knows."""
+    """The workers of this server; one that came from another server is read from the store."""
 
     def __init__(self, store: Store, stopping: asyncio.Event) -> None:
         self._store = store
@@ -48,7 +48,7 @@ class Sessions:
         self._facts_at = 0.0
 
     async def join(self, asked: Join, lease: float, principal: bytes) -> Session:
-        """A new worker, known to the store when this returns."""
+        """Add a new worker, which the store knows when this returns."""
         worker = Worker(
             id=new_worker_id(asked.name, principal),
             region=check_region(asked.region, anywhere=False),
@@ -88,20 +88,20 @@ class Sessions:
         return beat
 
     async def known_facts(self) -> Facts:
-        """What plans and decisions are made from; a plan from old facts the store refuses."""
+        """The facts for plans and decisions; the store refuses a plan from old facts."""
         if self._facts is None or monotonic() - self._facts_at > FACTS_AGE:
             self._take_in(await self._store.facts())
-        assert self._facts is not None  # noqa: S101 - just taken in
+        assert self._facts is not None  # noqa: S101 - just read
         return self._facts
 
     def _take_in(self, facts: Facts) -> None:
         self._facts, self._facts_at = facts, monotonic()
 
     async def claim(self, session: Session, limit: int, wait: float, gone: Gone) -> Sequence[Claim]:
-        """Jobs for the worker, as soon as there is one; none when the time is up.
+        """Jobs for the worker, as soon as there are any; none when the time is up.
 
-        While it waits the worker is alive. If the client is gone when there is something, that is
-        returned to its place.
+        While it waits the worker is alive. If the client is gone when jobs come, they are given
+        back.
         """
         until = monotonic() + wait
         async with session.claiming:
@@ -139,14 +139,14 @@ class Sessions:
             self._take_in(await self._store.facts())
 
     async def _resign(self, session: Session, claimed: Claimed, limit: int) -> None:
-        """Let another be woken: a worker that got less than it asked for is not waiting now."""
+        """Stop waiting, so that another worker is woken."""
         if len(claimed.claims) < limit:
             await self._ask(session, 0)
 
     async def _doze(
         self, session: Session, claimed: Claimed, left: float, leaving: "asyncio.Future[None]"
     ) -> None:
-        """Sleep until something may matter, or the client or the server goes."""
+        """Sleep until the store wakes the worker, or the client or the server is gone."""
         nap = min(left, LONGEST_SLEEP, session.worker.lease / BEATS_PER_LEASE)
         if claimed.again_in is not None:
             nap = min(nap, claimed.again_in)
@@ -170,9 +170,9 @@ class Sessions:
 
 
 def new_worker_id(name: str, principal: bytes) -> str:
-    """An id that ends with a seal of the token that it joins with: none but that acts for it.
+    """An id that ends with a MAC by the token that joined: only that token may act for the worker.
 
-    Every server of the store can check it, and no worker in process has such an id.
+    Every server of the store can check it. No worker in process has such an id.
     """
     run = f"{name}-{secrets.token_hex(6)}"
     return f"{run}-{seal(run, principal)}"
@@ -186,12 +186,12 @@ def check_owner(worker: str, principal: bytes) -> None:
 
 
 def seal(run: str, principal: bytes) -> str:
-    """What only who knows the token can make; 80 bits of it."""
+    """The first 80 bits of a MAC, which only the holder of the token can make."""
     return hmac.digest(b"mulligan worker\n" + principal, run.encode(), "sha256").hex()[:20]
 
 
 def unknown(worker: str) -> Refusal:
-    """The refusal to act for a worker that is not there, as far as who asks may know."""
+    """The refusal to act for an unknown worker, or for one of another token."""
     return Refusal(
         "unknown", f"worker {worker!r} has not joined with this token, or has left; join again"
     )

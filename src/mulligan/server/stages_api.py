@@ -8,7 +8,7 @@ from mulligan.server.shapes.stages import StageJob, StageRow, Stages
 
 
 async def stages(service: Service, job: str) -> Stages:
-    """Every stage of the chain that the job belongs to; none if it stands alone."""
+    """Every stage of the chain that the job belongs to; none if it is in no chain."""
     found = await family(service.store, await stored(service.store, job))
     return Stages([row(service, stage) for stage in found])
 
@@ -20,7 +20,7 @@ def row(service: Service, stage: StageView) -> StageRow:
 
 
 def line(service: Service, job: Job) -> StageJob:
-    """A job in a few words."""
+    """A job in short."""
     reason = job.last_failure_reason
     said = None if reason is None else service.redaction.text(reason)
     return StageJob(job.id, job.status, job.retry_count, job.awaits, said)

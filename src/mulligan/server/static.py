@@ -1,4 +1,4 @@
-"""The dashboard's files: those in the package, and no others."""
+"""The dashboard's files, all from the package."""
 
 import hashlib
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ class File(Struct, frozen=True):
 
 
 class Static:
-    """All files are read once; browsers keep them and ask whether they have changed."""
+    """Serves files that were read at the start; browsers cache them and revalidate."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard

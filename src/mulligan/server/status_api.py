@@ -66,22 +66,22 @@ async def queues(service: Service) -> Queues:
 
 
 async def lanes(service: Service) -> Lanes:
-    """Every line of jobs that is not empty."""
+    """Every lane that is not empty."""
     return shaped({"lanes": lanes_of(await service.store.stats())}, Lanes)
 
 
 async def delayed(service: Service) -> DelayedSets:
-    """What was put off, by queue."""
+    """The delayed jobs of each queue."""
     return shaped(await app_overview(service.store), DelayedSets)
 
 
 async def workers(service: Service) -> Workers:
-    """Who works where, and whether it is alive."""
+    """The workers, their regions, and whether they are alive."""
     return shaped(await app_overview(service.store), Workers)
 
 
 async def regions(service: Service) -> Regions:
-    """By region: whether it is live, and by queue its recent attempts and its breaker."""
+    """Each region: whether it is live, and its recent attempts and breaker by queue."""
     facts = await service.store.facts()
     health = health_of(facts)
     found = {
@@ -117,7 +117,7 @@ async def events(service: Service) -> Response:
 
 
 class EventStream(StreamingResponse):
-    """A listener's stream; it has left the hub when the response ends, however it does."""
+    """A listener's stream; the listener leaves the hub when the response ends, however it ends."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub

@@ -1,4 +1,4 @@
-"""The token file: who may do what."""
+"""The token file: which token has which roles."""
 
 import hashlib
 import hmac
@@ -16,14 +16,14 @@ SHORTEST = 32
 
 
 class Tokens(Struct, frozen=True):
-    """The roles of each token, which is known by its digest alone."""
+    """The roles of each token, of which only the digest is kept."""
 
     roles: dict[bytes, frozenset[str]]
 
     def roles_of(self, token: str) -> frozenset[str]:
-        """What the token may do: nothing if it is unknown. Every token is compared with it.
+        """The roles of the token; none if it is unknown. It is compared with every token.
 
-        Neither the time it takes nor the order of the file says how close a guess was.
+        So neither the time nor the order of the file says how close a guess was.
         """
         offered = digest(token)
         found: frozenset[str] = frozenset()
@@ -34,7 +34,7 @@ class Tokens(Struct, frozen=True):
 
 
 def digest(token: str) -> bytes:
-    """Of one length for all tokens, so that comparing them takes the same time."""
+    """A digest has the same length for all tokens, so that comparing takes the same time."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
 

@@ -39,7 +39,7 @@ from mulligan.server.shapes.workers import (
 
 
 class RawCall(Struct):
-    """The part of a body that a worker needs; the arguments pass through as they are."""
+    """The part of a body that a worker needs; the arguments are passed on undecoded."""
 
     args: Raw = Raw(b"[]")
     kwargs: Raw = Raw(b"{}")
@@ -63,7 +63,7 @@ async def join(service: Service, body: Join, principal: bytes) -> Joined:
 async def heartbeat(service: Service, body: Heartbeat, principal: bytes) -> Heard:
     """Keep all leases of a worker, and tell it which it has lost.
 
-    What it holds in the store and has not shown for a whole lease is returned to its place.
+    Jobs that it holds in the store and has not shown for a whole lease are given back.
     """
     session = await service.sessions.of(body.worker, principal)
     holding = [Lease(each.id, each.token) for each in body.holding or ()]
@@ -78,7 +78,7 @@ async def heartbeat(service: Service, body: Heartbeat, principal: bytes) -> Hear
 async def claim(
     service: Service, body: ClaimRequest, request: Request, principal: bytes
 ) -> ClaimedJobs:
-    """Jobs to run now, as the queue's policy has it; waits for the first one if asked to."""
+    """Jobs to run now, by the policy of the queue; waits for the first one if asked to."""
     session = await service.sessions.of(body.worker, principal)
 
     async def gone() -> None:
@@ -113,18 +113,18 @@ async def ack(service: Service, body: Acks, principal: bytes) -> CommittedJobs:
     for each in body.jobs:
         check_depth(f"the result of job {each.id}", bytes(each.result))
 
-    def result_of(place: int, claim: Claim) -> Result:
-        return service.attempts.judge(claim, bytes(body.jobs[place].result))
+    def result_of(index: int, claim: Claim) -> Result:
+        return service.attempts.judge(claim, bytes(body.jobs[index].result))
 
     check_owner(body.worker, principal)
     return await written(service, body.worker, body.jobs, result_of)
 
 
 async def nack(service: Service, body: Nacks, principal: bytes) -> CommittedJobs:
-    """Attempts that failed: retried as the job's policy has it, unless permanent or the last."""
+    """Attempts that failed: retried by the job's policy, unless non-retryable or the last."""
 
-    def result_of(place: int, _claim: Claim) -> Result:
-        said = body.jobs[place]
+    def result_of(index: int, _claim: Claim) -> Result:
+        said = body.jobs[index]
         return Failed(
             clean(said.type),
             clean(said.reason)[:TEXT_LIMIT],
@@ -141,8 +141,8 @@ async def nack(service: Service, body: Nacks, principal: bytes) -> CommittedJobs
 async def snooze(service: Service, body: Snoozes, principal: bytes) -> CommittedJobs:
     """Run these later; no attempt is used."""
 
-    def result_of(place: int, _claim: Claim) -> Result:
-        return Snoozed(body.jobs[place].delay)
+    def result_of(index: int, _claim: Claim) -> Result:
+        return Snoozed(body.jobs[index].delay)
 
     check_owner(body.worker, principal)
     return await written(service, body.worker, body.jobs, result_of)
@@ -167,7 +167,7 @@ async def leave(service: Service, body: Leave, principal: bytes) -> Left:
 async def written(
     service: Service, worker: str, said: Sequence[Held], result_of: ResultOf
 ) -> CommittedJobs:
-    """Commit what was said, and tell what became of each."""
+    """Commit the results, and answer what became of each."""
     facts = await service.sessions.known_facts()
     return CommittedJobs(await service.attempts.commit(worker, said, result_of, facts))
 
@@ -175,20 +175,20 @@ async def written(
 async def fail_unreadable(
     service: Service, worker: str, claims: Sequence[tuple[Claim, Result]]
 ) -> None:
-    """A job whose arguments nobody can read has failed, as it would in process."""
+    """Fail jobs whose arguments cannot be read, as a worker in process would."""
     held = [Held(claim.id, claim.token) for claim, _ in claims]
-    await written(service, worker, held, lambda place, _claim: claims[place][1])
+    await written(service, worker, held, lambda index, _claim: claims[index][1])
 
 
 async def gathered(service: Service, claim: Claim) -> Raw:
-    """The one argument of a job that others have arrived at: the list of their results."""
+    """The one argument of a gathering job: the list of results that arrived."""
     arrived = await service.store.arrivals(claim.id)
     results = b",".join(b"null" if each is None else each for each in arrived.values())
     return Raw(b"[[" + results + b"]]")
 
 
 def handed_out(claim: Claim, call: RawCall) -> ClaimedJob:
-    """The job as its worker needs it."""
+    """The job as a worker gets it."""
     return ClaimedJob(
         claim.id,
         claim.token,

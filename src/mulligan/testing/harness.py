@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from msgspec.structs import replace
 
-from mulligan.app.store_access import Access, Operation, Work, at_once
+from mulligan.app.store_access import Operation, StoreAccess, Work, at_once
 from mulligan.core.durations import Seconds, seconds
 from mulligan.core.job import ENDED, Job
 from mulligan.core.outcome import Outcome, Verdict
@@ -30,14 +30,14 @@ PAGE = 1000
 
 
 class Watched(MemoryStore):
-    """A store in memory that tells when something may have ended."""
+    """A store in memory that sets `moved` when a job may have ended."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         super().__init__(clock=loop.time)
         self.moved = asyncio.Event()
 
     async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
-        """Write them, and tell."""
+        """Write the outcomes, and set `moved`."""
         verdicts = await super().commit(outcomes)
         self.moved.set()
         return verdicts
@@ -48,9 +48,9 @@ class Watched(MemoryStore):
 
 
 class Driver:
-    """Lets virtual time pass, also where an event loop runs already: then in a thread beside it.
+    """Runs the virtual loop, in a thread of its own where another event loop runs already.
 
-    One coroutine at a time is driven, so that everything happens in one order.
+    It runs one coroutine at a time, so that everything happens in one order.
     """
 
     def __init__(self, loop: VirtualLoop) -> None:
@@ -59,11 +59,11 @@ class Driver:
 
     @property
     def is_here(self) -> bool:
-        """Whether who asks runs on the virtual loop itself."""
+        """Whether the caller runs on the virtual loop."""
         return running_loop() is self.loop
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Let the loop run until the coroutine is through."""
+        """Run the loop until the coroutine has ended."""
         if running_loop() is None and self._beside is None:
             return self.loop.run_until_complete(coroutine)
         return self._submit(coroutine).result()
@@ -93,8 +93,8 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-class OnVirtualLoop:
-    """Calls from plain code; those that wait, such as `result`, let virtual time pass."""
+class VirtualAccess:
+    """Calls the store; those that wait, such as `result`, let virtual time pass."""
 
     def __init__(self, store: Store, driver: Driver) -> None:
         self._store = store
@@ -110,14 +110,14 @@ class OnVirtualLoop:
             return await operation(self._store)
         return await self._driver.arun(operation(self._store))
 
-    async def nap(self, seconds: float) -> None:
+    async def sleep(self, seconds: float) -> None:
         """Let virtual time pass."""
         if self._driver.is_here:
             await asyncio.sleep(seconds)
         else:
             await self._driver.arun(asyncio.sleep(seconds))
 
-    def at_home(self, store: Store | None) -> None:
+    def use_on_loop(self, store: Store | None) -> None:
         """There is one store and one loop."""
 
     def connected(self) -> AbstractAsyncContextManager[None]:
@@ -125,7 +125,7 @@ class OnVirtualLoop:
         return nullcontext()
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
 
 class Testing:
@@ -155,13 +155,13 @@ class Testing:
         self._hold = hold_through_backoff
         self.loop = VirtualLoop()
         self._driver = Driver(self.loop)
-        self._before: Access = app.access
+        self._before: StoreAccess = app.access
         self._engines: list[tuple[Engine, asyncio.Task[None]]] = []
         self.store = Watched(self.loop)
 
     def __enter__(self) -> Self:
         self._before = self._app.access
-        self._app.access = OnVirtualLoop(self._app.seen(self.store), self._driver)
+        self._app.access = VirtualAccess(self._app.seen(self.store), self._driver)
         try:
             self.run(self._start())
         except BaseException:
@@ -208,14 +208,14 @@ class Testing:
     def drain(self, within: Seconds = 86_400.0) -> float:
         """Let time pass until every job has ended; how much it took.
 
-        Jobs that are not through `within` that time are an error that says what they wait for.
+        Raises if a job has not ended `within` that time, and says what it waits for.
         """
         return self.run(self._drained(seconds(within)))
 
     async def adrain(self, within: Seconds = 86_400.0) -> float:
         """Let time pass until every job has ended; how much it took.
 
-        Jobs that are not through `within` that time are an error that says what they wait for.
+        Raises if a job has not ended `within` that time, and says what it waits for.
         """
         return await self._driver.arun(self._drained(seconds(within)))
 
@@ -229,7 +229,7 @@ class Testing:
         return list(reversed(jobs))
 
     def _leave(self) -> None:
-        """Give the app its own store back, whatever happens to the workers."""
+        """Give the app its own store back, even if stopping the workers fails."""
         self._app.access = self._before
         try:
             self.run(self._stop())

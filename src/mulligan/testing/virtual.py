@@ -14,7 +14,7 @@ class StuckError(RuntimeError):
 
 
 class _NoFiles(selectors.BaseSelector):
-    """A selector over no files at all: to wait is to move the clock."""
+    """A selector without files: waiting moves the clock."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -37,14 +37,14 @@ class _NoFiles(selectors.BaseSelector):
         if timeout > 0:
             # Sums of floats drift; times are kept to the nanosecond so that they meet again.
             moment = round(self.now + timeout, 9)
-            # A moment that is yet to come is not now: whoever waits for it would be woken before
-            # it again and again.
+            # The clock must move: a coroutine that waits for a time just ahead would otherwise be
+            # woken again and again at the same instant.
             self.now = moment if moment > self.now else self.now + 1e-9
         return []
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """The loop; `time()` starts at 0 and is moved by waiting alone."""
+    """A loop whose `time()` starts at 0 and moves only by waiting."""
 
     def __init__(self) -> None:
         self._virtual = _NoFiles()

@@ -117,7 +117,7 @@ def budget_counted_at_failure(state: State, record: Record, outcome: Any) -> Non
     settings = state.queues.get(record.new.queue)
     budget = None if settings is None else settings.budget
     if isinstance(outcome, Again) and budget is not None:
-        count(state.limits, budget.retry_gate(record.new.queue), state.now)
+        count(state.limits, budget.retry_limit(record.new.queue), state.now)
 
 
 @plant(operate, "change_facts")
@@ -137,9 +137,9 @@ laid_out = fairness.laid_out
 
 
 @plant(fairness, "laid_out")
-def probes_not_paced(queue: Any, settings: Any, place: Any, only: Any) -> Any:
+def probes_not_paced(queue: Any, settings: Any, context: Any, only: Any) -> Any:
     """An open region takes one job at a time, but as soon as the last one has failed."""
-    groups = laid_out(queue, settings, place, only)
+    groups = laid_out(queue, settings, context, only)
     return tuple(replace(group, tiers=unpaced(group.tiers)) for group in groups)
 
 
@@ -155,13 +155,13 @@ def unpaced(tiers: Any) -> Any:
 
 
 @plant(fairness, "laid_out")
-def open_region_given_a_global_retry(queue: Any, settings: Any, place: Any, only: Any) -> Any:
+def open_region_given_a_global_retry(queue: Any, settings: Any, context: Any, only: Any) -> Any:
     """An open region may probe with retries that any region may take."""
-    urgent, retry, fresh = laid_out(queue, settings, place, only)
-    if place.pause is None or not retry.tiers:
+    urgent, retry, fresh = laid_out(queue, settings, context, only)
+    if context.pause is None or not retry.tiers:
         return urgent, retry, fresh
     [own] = retry.tiers[1]
-    usual = laid_out(queue, settings, place._replace(pause=None), only)[1]
+    usual = laid_out(queue, settings, context._replace(pause=None), only)[1]
     tier = tuple(replace(s, waited=0.0, limits=own.limits) for s in usual.tiers[0])
     return urgent, replace(retry, tiers=(tier, *retry.tiers[1:])), fresh
 
