@@ -7,6 +7,7 @@ from msgspec.json import encode
 
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Separate
+from mulligan.core.finding import Finding
 from mulligan.core.known_tasks import Knowledge, Unknown, unknown_note
 from mulligan.core.page import Selection
 from mulligan.core.worker import Worker
@@ -229,13 +230,16 @@ def test_the_doctor_tells_of_a_pause_without_alarm(store):
 
 def test_the_doctor_passes_on_what_the_store_says(store, monkeypatch):
     async def own():
-        return [("ok", "the file is on a local disk", ""), ("bad", "no space", "make some")]
+        return [
+            Finding("ok", "the file is on a local disk"),
+            Finding("bad", "no space", "make some"),
+        ]
 
     monkeypatch.setattr(store, "doctor", own, raising=False)
     code, said = doctors()
     assert code == 1
     assert "✓ the file is on a local disk" in said
-    assert "✗ no space\n  → make some" in said
+    assert "✗ full\n  → make some" in said
 
 
 def test_the_doctor_sees_clocks_apart(store):

@@ -17,7 +17,7 @@ APP = "tests.server.apps:app"
 get, post = partial(httpx.get, timeout=PATIENCE), partial(httpx.post, timeout=PATIENCE)
 # A server that takes very long to finish what is under way.
 LENIENT = (
-    "from mulligan.server import serve; running.STOP_WITHIN = 3600;"
+    "from mulligan.server import serve; serve.STOP_WITHIN = 3600;"
     "from mulligan.cli import main; main()"
 )
 
