@@ -239,7 +239,7 @@ def test_the_doctor_passes_on_what_the_store_says(store, monkeypatch):
     code, said = doctors()
     assert code == 1
     assert "✓ the file is on a local disk" in said
-    assert "✗ full\n  → make some" in said
+    assert "✗ no space\n  → make some" in said
 
 
 def test_the_doctor_sees_clocks_apart(store):

@@ -1,6 +1,6 @@
 """Calls the store from anywhere: plain code, threads, other event loops, and tasks.
 
-`StoreAccess.acall` is the one way in. Plain code has `StoreAccess.run` drive a coroutine that calls.
+`StoreAccess.acall` is the one way in. Plain code runs a coroutine that calls it, by `run`.
 """
 
 import asyncio
@@ -139,7 +139,7 @@ class ThreadAccess:
             calls.discard(task)
 
     async def _operate(self, operation: Operation[T]) -> T:
-        """Run it on the portal's own store, which the first operation opens."""
+        """Run it on the store of this object, which the first operation opens."""
         if self._store is None:
             async with self._opening:
                 if self._store is None:
