@@ -4,7 +4,7 @@ Options and state follow the table of `core/fields.py`: a field of a job that is
 another way is an entry of its state, under its own name.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, cast
 from urllib.parse import unquote
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from mulligan.core.damage import DAMAGE
 from mulligan.core.errors import UNREADABLE, InvalidError
-from mulligan.core.fields import JOB, NEW_JOB, Field, Kind, fields_of
+from mulligan.core.fields import CLAIM, JOB, NEW_JOB, Field, Kind, fields_of
 from mulligan.core.job import Attempt, Job, Status
 from mulligan.core.lane import Lane, Priority
 
@@ -61,6 +61,8 @@ SPELLED = {
     *("status", "worker", "worker_region", "started_at", "result", "last_failure_reason"),
 }
 STATE: tuple[Field, ...] = tuple(field for field in fields_of(JOB) if field.name not in SPELLED)
+# The fields of the state that a claim carries, as shared/claim_fields.lua reads them.
+CLAIM_STATE = tuple(field for field in STATE if CLAIM in field.carriers)
 
 
 def escape(name: str) -> str:
@@ -154,6 +156,16 @@ def state_of(job: Job) -> dict[str, str]:
         for field in STATE
         if (value := values[field.name]) != field.default
     }
+
+
+def claim_state(values: Sequence[bytes | None]) -> tuple[Any, ...]:
+    """The claim fields of a job's state, in their order."""
+    return tuple(
+        [
+            field.default if value is None else READ[field.kind](value)
+            for field, value in zip(CLAIM_STATE, values, strict=True)
+        ]
+    )
 
 
 def job_of(id_: str, row: list[Any]) -> Job:

@@ -13,7 +13,9 @@ from mulligan.core.worker import Worker
 from mulligan.stores.redis.claim import NO_TOKEN
 from mulligan.stores.redis.connection import Run, Value
 from mulligan.stores.redis.fields import (
+    CLAIM_STATE,
     JSON,
+    claim_state,
     escape,
     float_text,
     home_of,
@@ -24,8 +26,9 @@ from mulligan.stores.redis.fields import (
 )
 from mulligan.stores.redis.operate import facts_of
 
+CLAIM_NAMES = tuple(field.name for field in CLAIM_STATE)
 # How many values shared/reclaimed.lua gives of each job.
-RECLAIMED_WIDTH = 9
+RECLAIMED_WIDTH = 8
 
 
 @lru_cache(maxsize=16)
@@ -63,15 +66,15 @@ def reclaimed_of(answer: list[Any]) -> tuple[list[Claim], list[Dead]]:
         try:
             claims.append(read_reclaimed(row))
         except DAMAGE as error:
-            id_, worker, region = (row[number].decode() for number in (0, 6, 7))
+            id_, worker, region = (row[number].decode() for number in (0, 5, 6))
             lease = Lease(id_, NO_TOKEN)
-            invalid.append(set_aside(lease, region, worker, float(row[8]), error))
+            invalid.append(set_aside(lease, region, worker, float(row[7]), error))
     return claims, invalid
 
 
 def read_reclaimed(row: list[Any]) -> Claim:
     """One job that was reclaimed; raises what taking apart an invalid one does."""
-    id_, name, text, due, counts, trail, worker, region, started = row
+    id_, name, text, counts, (due, *fields), worker, region, started = row
     lane = lane_of(name.decode())
     first_token, created_at, home, task, body = text.split(b"\t", 4)
     _, home_region, priority = home_of(home)
@@ -93,5 +96,5 @@ def read_reclaimed(row: list[Any]) -> Claim:
         worker=worker.decode(),
         worker_region=region.decode(),
         started_at=float(started),
-        trail=trail.decode(errors="replace"),
+        **dict(zip(CLAIM_NAMES, claim_state(fields), strict=True)),
     )

@@ -9,8 +9,8 @@
 -- Result   false if the plan is of another epoch; otherwise now, seconds until the plan could
 --          yield more or '', a 0 or 1 for each group that says whether a job of it could start; and
 --          the ids of the jobs, their texts, and what is not in their texts: number of the lane in
---          the shape, due or '', counts and trail, with tabs between, each followed by the number
---          of jobs in a row of which it is true
+--          the shape and counts, with a tab between, then the number of jobs in a row of which it
+--          is true, then '' or what was read of their state: due, counts, marks, claim fields
 -- include: base, short_claim
 
 local short = short_claim()
@@ -53,10 +53,9 @@ end
 local ids, texts, abouts, leases, taken = {}, {}, {}, {}, 0
 
 -- Note what the worker learns of the next jobs besides their texts.
-local function add_about(count, lane_number, due, counts, trail)
+local function add_about(count, lane_number, counts, state)
   local at = #abouts
-  abouts[at + 1] = lane_number .. '\t' .. (due or '') .. '\t' .. counts .. '\t' .. (trail or '')
-  abouts[at + 2] = count
+  abouts[at + 1], abouts[at + 2], abouts[at + 3] = lane_number .. '\t' .. counts, count, state
 end
 
 local function expire(reader, id, key)
@@ -121,7 +120,7 @@ local function take(source)
   ids[taken], texts[taken] = id, text
   leases[2 * taken - 1], leases[2 * taken] = id, token_of(text, used) .. '\t'
     .. common_text(counts, flags, stamp, stamp, region, reader.lane)
-  add_about(1, source.lane_number, state[1], counts, state[4])
+  add_about(1, source.lane_number, counts, state == NO_STATE and '' or state)
 end
 
 -- Take plain jobs from a lane whose head is one, up to so many. The same as `take`, for most of all
@@ -139,7 +138,7 @@ local function take_many(source, count)
     leases[2 * number - 1], leases[2 * number] = id, sub(text, 1, 16) .. tail
   end
   taken = number
-  add_about(last - first + 1, source.lane_number, nil, FIRST_COUNTS, nil)
+  add_about(last - first + 1, source.lane_number, FIRST_COUNTS, '')
 end
 
 -- Whether the tier is one lane whose jobs may start as soon as they are due.

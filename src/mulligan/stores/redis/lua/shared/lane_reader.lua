@@ -1,6 +1,6 @@
 -- Reading lanes in batches during a claim: what is taken from the head of a lane is removed at the
 -- end, with one command for a list and one for a sorted set.
--- include: lease_text, insert, members, many
+-- include: claim_fields, lease_text, insert, members, many
 
 local readers_by_lane = {}
 local most
@@ -17,7 +17,7 @@ end
 
 -- What a claim needs of a job's state, where it has any.
 local function read_state(id)
-  return call('HMGET', p .. 'state:' .. id, 'due', 'counts', 'marks', 'trail')
+  return call('HMGET', p .. 'state:' .. id, 'due', 'counts', 'marks', unpack(CLAIM_FIELDS))
 end
 
 local function reset_reader(reader)

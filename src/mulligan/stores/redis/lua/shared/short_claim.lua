@@ -55,7 +55,7 @@ local function short_claim()
     local lane = ARGV[lanes_from + number]
     ids, texts, leases = few_of(lane, math.min(FEW, demand - 1))
     if not ids then return nil end
-    abouts = { number .. '\t\t' .. FIRST_COUNTS .. '\t', #ids }
+    abouts = { number .. '\t' .. FIRST_COUNTS, #ids, '' }
     -- Memory may be full: this needs none, and so lets the rest through.
     call('DEL', p .. lane)
     call('SREM', p .. 'lanes', lane)
