@@ -261,8 +261,8 @@ async def test_an_adopted_job_expires_unless_it_has_started(store, clock):
 # Where a job comes in without Python, by a script or a trigger, the number cannot be bound.
 WRITTEN_OUT = {
     "redis": ("redis", "lua/shared/join.lua", r"TOKENS_PER_LIFE = (\d+)"),
-    "postgres": ("postgres", "sql/04_lives.sql", r"place \* (\d+)"),
-    "postgres, adopting": ("postgres", "sql/55_adopt.sql", r"token % (\d+)"),
+    "postgres": ("postgres", "sql/lanes.sql", r"number \* (\d+)"),
+    "postgres, adopting": ("postgres", "sql/adopt.sql", r"token % (\d+)"),
     "sqlite": ("sqlite", "schema/inbox.sql", r"number \* (\d+)"),
 }
 

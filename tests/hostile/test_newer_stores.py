@@ -28,10 +28,10 @@ def age(url: str) -> int:
             connection.close()
             return known
         case "postgresql":
-            from mulligan.stores.postgres._migrate import newest  # noqa: PLC0415 - its driver
+            from mulligan.stores.postgres.schema import VERSION  # noqa: PLC0415 - its driver
 
-            postgres(url, "INSERT INTO {}.migration (version) VALUES (%s)", NEWER)
-            return newest()
+            postgres(url, "UPDATE {}.schema_version SET version = %s", NEWER)
+            return VERSION
         case "redis":
             client, tag = redis(url)
             with client:

@@ -26,12 +26,15 @@ IMPORTS_BY_NAME = {
 }
 # Where SQL is more than a constant, and why no value of a user's can be in it.
 BUILDS_SQL = {
-    ("stores/postgres/_transaction.py", "_driver_statement(schema)"): "the schema is quoted",
-    ("stores/postgres/_transaction.py", "*_sqlalchemy_statement(schema, values)"): "as above",
-    ("stores/postgres/_connections.py", "query.encode()"): "from Statements",
-    ("stores/postgres/_within.py", "self._statements[function].encode()"): "from Statements",
-    ("stores/postgres/_migrate.py", "text.encode()"): "a file of the package, the schema quoted",
-    ("stores/postgres/_sweep.py", "statement"): "composed by psycopg of names in constants",
+    ("stores/postgres/transaction.py", "database.statements[CALL].encode()"): "from Statements",
+    (
+        "stores/postgres/transaction.py",
+        "*_sqlalchemy_statement(database.url.schema, values)",
+    ): "the schema is quoted",
+    ("stores/postgres/pool.py", "query.encode()"): "from Statements",
+    ("stores/postgres/commit.py", "statement.encode()"): "from Statements",
+    ("stores/postgres/schema.py", "here.encode()"): "a file of the package, the schema quoted",
+    ("stores/postgres/sweep.py", "statement"): "composed by psycopg of names in constants",
     ("stores/sqlite/schema.py", "statement"): "a statement of a file of the package",
     ("stores/sqlite/schema.py", "f'PRAGMA user_version = {len(STEPS)}'"): "a number",
     ("stores/sqlite/connection.py", "'BEGIN IMMEDIATE' if writes else 'BEGIN'"): "two constants",
@@ -150,10 +153,12 @@ def test_sql_is_constant_and_values_are_parameters():
 
 
 def test_the_schema_of_postgres_is_quoted_and_checked():
-    from mulligan.stores.postgres._statements import Statements  # noqa: PLC0415 - its driver
+    from mulligan.stores.postgres.statements import Statements  # noqa: PLC0415 - its driver
 
-    text = Statements('a"; DROP TABLE job; --')["get"]
-    assert text == 'SELECT * FROM "a""; DROP TABLE job; --".get(%s::text)'
+    text = Statements('a"; DROP TABLE job; --')["leave"]
+    quoted, _, call = text.rpartition(".")
+    assert quoted == 'SELECT * FROM "a""; DROP TABLE job; --"'
+    assert call == "leave(given => %s::bigint, in_worker => %s::text)"
 
 
 def test_functions_of_postgres_run_no_statement_that_they_put_together():

@@ -1,0 +1,106 @@
+"""Claims: a plan as the record that `claim` walks, and its rows as claims."""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import accumulate, pairwise
+from operator import itemgetter
+from typing import Any
+
+from mulligan.core.answers import Claimed
+from mulligan.core.plan import Cap, ClaimPlan, Limit, Source
+from mulligan.core.worker import Worker
+from mulligan.stores.postgres.arrays import flags, numbers, texts
+from mulligan.stores.postgres.database import Database
+from mulligan.stores.postgres.fields import ROW_NAMES, Row, claims, lane_name, micros
+from mulligan.stores.postgres.statements import PLAN
+from mulligan.stores.postgres.workers import worker_json
+
+ordinal = itemgetter(0)
+NO_LIMITS = dict.fromkeys(name for name in PLAN.fields if "limit" in name)
+
+
+async def claim(database: Database, plan: ClaimPlan, worker: Worker, channel: str) -> Claimed:
+    """Walk the plan and hand its jobs to the worker; `channel` is where it is woken."""
+    rows = await database.call_counting(
+        "claim", self=worker_json(worker), channel=channel, plan=plan_values(plan)
+    )
+    return claimed(rows, plan.sources, worker)
+
+
+def claimed(rows: list[Row], sources: Sequence[Source], worker: Worker) -> Claimed:
+    """The rows of `claim`: the first speaks of the whole, the others are jobs."""
+    whole = dict(zip(ROW_NAMES, rows[0], strict=True))
+    if whole["source"]:
+        return Claimed([], stale=True)
+    del rows[0]
+    rows.sort(key=ordinal)
+    lanes = [(queue, scope, int(priority)) for queue, scope, priority in lanes_of(sources)]
+    taken = claims(rows, lanes, (worker.id, worker.region, whole["token"] / 1e6))
+    return Claimed(taken, tuple([letter == "t" for letter in whole["id"]]), whole["due"])
+
+
+def lanes_of(sources: Sequence[Source]) -> list[tuple[str, str, int]]:
+    """The lane of each source."""
+    return [source.lane for source in sources]
+
+
+# An idle worker claims by the same plan again and again.
+@lru_cache(maxsize=100)
+def plan_values(plan: ClaimPlan) -> tuple[Any, ...]:
+    """A plan as the values of `claim_plan`; SQL numbers its sources, tiers and groups from 1."""
+    sources, steps = plan.sources, plan.steps
+    tiers = ranges(len(tier) for group in plan.groups for tier in group.tiers)
+    groups = ranges(len(group.tiers) for group in plan.groups)
+    lanes, yields = lanes_of(sources), [source.yields for source in sources]
+    return PLAN.values(
+        {
+            "epoch": plan.epoch,
+            "demand": plan.demand,
+            "lanes": texts([lane_name(source.lane) for source in sources]),
+            "waits": numbers([micros(source.waited) for source in sources]),
+            "yields": flags(yields) if any(yields) else None,
+            "lanes_repeat": len(set(lanes)) < len(lanes),
+            "tier_first": numbers([first for first, _ in tiers]),
+            "tier_last": numbers([last for _, last in tiers]),
+            "group_first": numbers([first for first, _ in groups]),
+            "group_last": numbers([last for _, last in groups]),
+            "step_group": numbers([step.group + 1 for step in steps]),
+            "step_until": numbers([step.until for step in steps]),
+            "step_share": numbers([step.share for step in steps]),
+            "step_carry": numbers([step.carry for step in steps]),
+            "step_of": texts([",".join(str(g + 1) for g in s.of) if s.of else None for s in steps]),
+            **limit_values(sources),
+        }
+    )
+
+
+def ranges(lengths: Iterable[int]) -> list[tuple[int, int]]:
+    """The first and the last of each of several ranges that follow each other."""
+    ends = [0, *accumulate(lengths)]
+    return [(first + 1, last) for first, last in pairwise(ends)]
+
+
+def limit_values(sources: Sequence[Source]) -> dict[str, str | None]:
+    """The limits of a plan, None where there are none; SQL numbers them and their keys from 1."""
+    pairs = [(number, limit) for number, source in enumerate(sources, 1) for limit in source.limits]
+    if not pairs:
+        return NO_LIMITS
+    limits: dict[Limit, int] = {}
+    keys: dict[str, int] = {}
+    for _, limit in pairs:
+        limits.setdefault(limit, len(limits) + 1)
+        for key in (limit.key,) if isinstance(limit, Cap) else (limit.key, limit.of):
+            if key:
+                keys.setdefault(key, len(keys) + 1)
+    rates = [None if isinstance(limit, Cap) else limit for limit in limits]
+    return {
+        "limited_source": numbers([source for source, _ in pairs]),
+        "source_limit": numbers([limits[limit] for _, limit in pairs]),
+        "limit_key": numbers([keys[limit.key] for limit in limits]),
+        "limit_is_cap": flags([rate is None for rate in rates]),
+        "limit_most": numbers([limit.limit for limit in limits]),
+        "limit_per": numbers([None if rate is None else micros(rate.per) for rate in rates]),
+        "limit_ratio": numbers([0.0 if rate is None else rate.ratio for rate in rates]),
+        "limit_of": numbers([keys[rate.of] if rate and rate.of else None for rate in rates]),
+        "limit_keys": texts(list(keys)),
+    }

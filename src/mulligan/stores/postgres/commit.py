@@ -1,0 +1,213 @@
+"""Outcomes: batches of them, cut where their order could matter, and those of a user's own work."""
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from mulligan.core.errors import InvalidError
+from mulligan.core.outcome import (
+    Again,
+    Cancelled,
+    Dead,
+    Done,
+    Keyed,
+    Later,
+    Outcome,
+    Returned,
+    Verdict,
+)
+from mulligan.core.settings import HISTORY_LIMIT
+from mulligan.stores.postgres.arrays import alike, bytestrings, flags, numbers, sparse, texts
+from mulligan.stores.postgres.connection import Connection
+from mulligan.stores.postgres.database import Database
+from mulligan.stores.postgres.fields import NO_JOBS, failure_json, job_columns, micros, plain
+from mulligan.stores.postgres.statements import OUTCOMES
+
+Work = Callable[[Connection], Awaitable[Any]]
+
+# A statement is prepared for each number of parts, each with all parameters of a commit.
+TOGETHER = 16
+VERDICTS: dict[int, Verdict] = {1: "written", 2: "already", 3: "stale"}
+KINDS: dict[type, int] = {Done: 1, Again: 2, Later: 3, Dead: 4, Returned: 5, Keyed: 5, Cancelled: 6}
+
+
+async def commit(database: Database, outcomes: Sequence[Outcome]) -> list[Verdict]:
+    """Write each outcome whose lease is still held, and say what became of each.
+
+    Those that are plainly done are written by one quick statement, others by a full one.
+    """
+    if not outcomes:
+        return []
+    if plainly_done(outcomes):
+        return await finish(database, outcomes)
+    return await commit_parts(database, outcomes)
+
+
+async def finish(database: Database, outcomes: Sequence[Any]) -> list[Verdict]:
+    """Write outcomes that are plainly done."""
+    ids, tokens = zip(*[outcome.lease for outcome in outcomes], strict=True)
+    results = sparse(bytestrings, alike([outcome.result for outcome in outcomes]))
+    [[answers]] = await database.call(
+        "finish", ids=texts(ids), tokens=numbers(tokens), results=results
+    )
+    if answers is None:
+        return ["written"] * len(outcomes)
+    return [VERDICTS[answer] for answer in answers]
+
+
+async def commit_parts(database: Database, outcomes: Sequence[Outcome]) -> list[Verdict]:
+    """Write the parts one after the other, as many as may be in one statement.
+
+    In a transaction of several, the server would wait for us between them with all that the
+    first has locked, and every other worker for it.
+    """
+    parts = [database.values("commit", outcome_values(part)) for part in in_parts(outcomes)]
+    verdicts: list[Verdict] = []
+    for start in range(0, len(parts), TOGETHER):
+        some = parts[start : start + TOGETHER]
+        values = tuple([value for part in some for value in part])
+        [row] = await database.pool.run(database.statements.commits(len(some)), values)
+        verdicts += [VERDICTS[answer] for answers in row for answer in answers]
+    return verdicts
+
+
+def plainly_done(outcomes: Sequence[Outcome]) -> bool:
+    """Whether all are Done of different jobs, with nothing to follow."""
+    for outcome in outcomes:
+        if type(outcome) is not Done or outcome.next:
+            return False
+    return len({outcome.lease.job for outcome in outcomes}) == len(outcomes)
+
+
+def in_parts(outcomes: Sequence[Outcome]) -> Iterator[list[Outcome]]:
+    """Cut a batch so that writing each part at once is the same as writing one by one.
+
+    In a part jobs end and are put back first, then next jobs are enqueued, then members arrive, and
+    last those that are cancelled are missed. So a job that is put back must not come after a next
+    job, nor one that is done after one that is cancelled; a unique key must not be freed, nor a
+    member arrive, before or after a next job that asks for it; and a job occurs once.
+    """
+    part: list[Outcome] = []
+    seen: set[str] = set()
+    following = cancelled = False
+    for outcome in outcomes:
+        more = outcome.next if isinstance(outcome, Done | Dead) else ()
+        alone = any(job.unique_key is not None or job.awaits for job in more)
+        late = (following and isinstance(outcome, Again | Later)) or (
+            cancelled and isinstance(outcome, Done)
+        )
+        if part and (alone or late or outcome.lease.job in seen):
+            yield part
+            part, seen, following, cancelled = [], set(), False, False
+        part.append(outcome)
+        seen.add(outcome.lease.job)
+        following = following or bool(more)
+        cancelled = cancelled or isinstance(outcome, Cancelled)
+        if alone:
+            yield part
+            part, seen, following, cancelled = [], set(), False, False
+    if part:
+        yield part
+
+
+def outcome_values(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Outcomes and their next jobs as `commit` takes them."""
+    lanes = [o.lane if isinstance(o, Again) else None for o in outcomes]
+    failures = [o.failure if isinstance(o, Again | Dead) else None for o in outcomes]
+    delays = [micros(o.delay) if isinstance(o, Again | Later) else None for o in outcomes]
+    trails = [plain(o.trail) if isinstance(o, Again | Keyed) else None for o in outcomes]
+    frees = [(o.free or None) if isinstance(o, Again) else None for o in outcomes]
+    keys = [o.concurrency_key if isinstance(o, Keyed) else None for o in outcomes]
+    limits = [o.concurrency_limit if isinstance(o, Keyed) else None for o in outcomes]
+    following = [
+        (number, job)
+        for number, outcome in enumerate(outcomes, 1)
+        if isinstance(outcome, Done | Dead)
+        for job in outcome.next
+    ]
+    record = {
+        "kind": numbers([KINDS[type(o)] for o in outcomes]),
+        "id": texts([o.lease.job for o in outcomes]),
+        "token": numbers([o.lease.token for o in outcomes]),
+        "result": bytestrings([o.result if isinstance(o, Done) else None for o in outcomes]),
+        "delay": numbers(delays),
+        "scope": texts([None if lane is None else lane.scope for lane in lanes]),
+        "priority": numbers([None if lane is None else int(lane.priority) for lane in lanes]),
+        "failure": texts([None if f is None else failure_json(f) for f in failures]),
+        "reason": texts([plain(o.reason) if isinstance(o, Cancelled) else None for o in outcomes]),
+        "trail": texts(trails),
+        "free": sparse(flags, frees),
+        "concurrency_key": sparse(texts, keys),
+        "concurrency_limit": sparse(numbers, limits),
+    }
+    return {
+        "outcomes": OUTCOMES.values(record),
+        "history_limit": HISTORY_LIMIT,
+        "parents": numbers([parent for parent, _ in following]) if following else None,
+        "following": job_columns([job for _, job in following]) if following else NO_JOBS,
+    }
+
+
+# -- with work of the user's own -----------------------------------------------------------------
+
+
+class TransactionalSink:
+    """Has work done and its outcome written, both or neither.
+
+    The connections are for nothing else: work may take long, and may use the store meanwhile.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def commit(self, outcome: Done, work: Work) -> Verdict:
+        """Have the work done and write the outcome, in one transaction.
+
+        The lease is looked at first, so that no work is done in vain, and again when the outcome is
+        written. In between the job is not locked: it can be reclaimed from a worker that hangs.
+        """
+        pool = self._database.sink_pool
+        failure: BaseException | None = None
+        try:
+            async with pool.use() as connection, connection.transaction() as transaction:
+                verdict = await self._begin(connection, outcome)
+                if verdict == "written":
+                    try:
+                        with connection.unlimited():
+                            await work(connection)
+                    except BaseException as error:  # noqa: BLE001 - raised when all is undone
+                        failure = error
+                    else:
+                        verdict = await self._write(connection, outcome)
+                    transaction.force_rollback = failure is not None or verdict != "written"
+        except psycopg.Error as error:
+            if failure is None:
+                raise await pool.explained(error) from None
+        if failure is not None:
+            raise failure
+        return verdict
+
+    async def _begin(self, connection: Connection, outcome: Done) -> Verdict:
+        """What would become of the outcome now."""
+        job, token = outcome.lease
+        return VERDICTS[await self._ask(connection, "begin_sink", in_id=job, in_token=token)]
+
+    async def _write(self, connection: Connection, outcome: Done) -> Verdict:
+        job = outcome.lease.job
+        if not await self._ask(connection, "still_in_sink", in_id=job):
+            raise InvalidError(
+                f"the work of job {job!r} ended the transaction that it was given;"
+                " leave COMMIT and ROLLBACK to the store"
+            )
+        [answer] = await self._ask(connection, "commit_last", **outcome_values([outcome]))
+        return VERDICTS[answer]
+
+    async def _ask(self, connection: Connection, name: str, /, **values: Any) -> Any:
+        # rows as we read them, whatever the work has set for the connection
+        async with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
+            statement = self._database.statements[name]
+            await cursor.execute(statement.encode(), self._database.values(name, values))
+            row = await cursor.fetchone()
+        return (row or [None])[0]

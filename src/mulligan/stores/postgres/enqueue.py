@@ -1,0 +1,44 @@
+"""Accepting jobs: one batch as an operation, many so that the server stores while we encode."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from mulligan.core.job import Enqueued, NewJob, all_created
+from mulligan.stores.batches import Batch, one_ahead
+from mulligan.stores.postgres.database import Database
+from mulligan.stores.postgres.fields import packed_columns
+
+
+async def enqueue(database: Database, jobs: Sequence[NewJob]) -> list[Enqueued]:
+    """Accept every job or none."""
+    [[before]] = await database.call("accept", jobs=packed_columns(jobs))
+    return enqueued(jobs, before)
+
+
+async def enqueue_batches(database: Database, batches: Sequence[Batch]) -> list[Enqueued]:
+    """Have every batch stored in order, and wait for the disk with the last of them alone.
+
+    The log keeps the order of commits, so that what is on the disk with the last is all of them.
+    All go by one connection: a server that crashed has lost what it had not written, and with it
+    every connection. Had a batch gone by another one, nobody would have known.
+    """
+    async with database.pool.use() as connection:
+
+        async def accept(batch: Batch, columns: tuple[Any, ...]) -> Any:
+            # a pooler keeps its connection to us when it loses that to the server
+            waits = batch is batches[-1] or database.pool.pooled
+            name = "accept" if waits else "accept_soon"
+            [[before, *_]] = await database.call(name, on=connection, jobs=columns)
+            return before
+
+        return await one_ahead(batches, packed_columns, accept, enqueued)
+
+
+def enqueued(jobs: Sequence[NewJob], before: Sequence[str | None] | None) -> list[Enqueued]:
+    """What became of the jobs, from the ids that were there before them."""
+    if before is None:
+        return all_created([job.id for job in jobs])
+    return [
+        Enqueued(job.id, created=True) if first is None else Enqueued(first, created=False)
+        for job, first in zip(jobs, before, strict=True)
+    ]

@@ -1,0 +1,39 @@
+-- cancel(given, ids, reason): end pending and running jobs. Result: for each whether it was.
+CREATE FUNCTION cancel(given bigint, ids text[], reason text) RETURNS boolean[]
+LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    now bigint := instant(given);
+    answers boolean[] := '{}';
+BEGIN
+    PERFORM lock_living(ids);
+    PERFORM hand_back(ARRAY(SELECT j.claimed FROM job j
+                            WHERE j.id = ANY (ids) AND j.status = 'processing'));
+    PERFORM lock_gathering(ids);
+    FOR i IN 1 .. cardinality(ids) LOOP
+        answers := answers || cancel_one(now, ids[i], reason);
+    END LOOP;
+    RETURN answers;
+END
+$$;
+
+-- lock_living(ids): lock those of these jobs that have not ended, in the order that locks.sql gives,
+-- but for jobs that await others. One that was put back at the same moment may be in the hands of a
+-- claim that waits for us: then all is tried again.
+CREATE FUNCTION lock_living(ids text[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM (
+        SELECT j FROM job j WHERE j.id = ANY (ids) AND j.status = 'pending' AND j.awaits = 0
+        ORDER BY j.id
+    ) p CROSS JOIN LATERAL (SELECT FROM waiting w WHERE row_of(w, p.j) FOR UPDATE) w;
+    PERFORM FROM job j
+    WHERE j.id = ANY (ids) AND (j.status = 'processing' OR (j.status = 'pending' AND j.awaits = 0))
+    ORDER BY j.id FOR UPDATE;
+    PERFORM FROM job j
+    WHERE j.id = ANY (ids) AND j.status = 'pending' AND j.awaits = 0 AND NOT EXISTS (
+        SELECT FROM waiting w WHERE row_of(w, j) FOR UPDATE SKIP LOCKED);
+    IF FOUND THEN
+        RAISE serialization_failure;
+    END IF;
+END
+$$;

@@ -1,0 +1,234 @@
+-- commit(given, outcomes, history_limit, parents, following): write each outcome whose lease is still
+-- held.
+-- `outcomes` has an array for each of these. kind: 1 Done, 2 Again, 3 Later, 4 Dead, 5 Returned,
+-- 6 Cancelled. id, token: the lease; ids are different. result: of Done. delay: of Again and Later,
+-- in microseconds. scope, priority: the lane of Again. failure: an attempt as JSON, of Again and
+-- Dead. reason: of Cancelled. trail: of Again and Keyed, which is a Returned with concurrency_key and
+-- concurrency_limit: those that the job has from now on. free: whether an Again uses no retry.
+-- following: the next jobs, each of which follows the outcome that `parents` says; NULL if none does.
+-- Result: for each outcome 1 written, 2 already written, 3 stale.
+CREATE FUNCTION commit(
+    given bigint, outcomes outcomes, history_limit integer, parents integer[], following new_jobs
+) RETURNS smallint[]
+LANGUAGE plpgsql
+SET search_path FROM CURRENT SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET enable_material = off SET jit = off
+SET plan_cache_mode = force_generic_plan
+AS $$
+#variable_conflict use_column
+<<writing>>
+DECLARE
+    now bigint := instant(given);
+    kinds smallint[] := outcomes.kind;
+    results bytea[];
+    kept bigint[];            -- ordinals of the outcomes whose lease is held
+    rows tid[];               -- their jobs
+    handed_out bigint[];      -- the claims that handed these out
+    failed integer[];         -- how often these have failed
+    keys text[];              -- of those that hold a permit, or that others miss
+    permits text[];
+    missing text[];
+    missed text[];
+    gathers text[];           -- where those that are done arrive
+    indexes integer[];
+    arrived bigint[];
+    numbers bigint[];         -- one for each outcome, followed by those of its next jobs
+    verdicts smallint[];
+    lanes text[];             -- where each is put, in the order of `kept`
+    dues bigint[];
+    woken boolean[];          -- by ordinal: whether a sleeper was woken for it
+    next_numbers bigint[];    -- those of the next jobs
+    left_out text[];          -- not NULL for next jobs of outcomes that are not written
+BEGIN
+    SELECT array_agg(l.ord ORDER BY l.ord), array_agg(l.at ORDER BY l.ord), array_agg(l.claimed),
+           array_agg(l.failures ORDER BY l.ord),
+           array_agg(l.concurrency_key ORDER BY l.ord) FILTER (WHERE l.holds),
+           array_agg(l.permits ORDER BY l.ord) FILTER (WHERE l.holds),
+           array_agg(l.id ORDER BY l.ord) FILTER (WHERE l.holds),
+           array_agg(l.missed ORDER BY l.ord) FILTER (WHERE l.holds),
+           array_agg(l.gather ORDER BY l.ord) FILTER (WHERE l.arrives),
+           array_agg(l.gather_index ORDER BY l.ord) FILTER (WHERE l.arrives),
+           array_agg(l.ord ORDER BY l.ord) FILTER (WHERE l.arrives),
+           array_agg(l.lane ORDER BY l.ord), array_agg(l.due ORDER BY l.ord)
+    INTO kept, rows, handed_out, failed, keys, permits, missing, missed, gathers, indexes, arrived,
+         lanes, dues
+    FROM (
+        SELECT u.ord, j.id, j.at, j.claimed, j.failures, j.concurrency_key, j.permits, j.gather,
+               j.gather_index, CASE WHEN u.kind = 6 THEN j.gather END AS missed,
+               u.kind = 1 AND j.gather IS NOT NULL AS arrives,
+               coalesce(j.concurrency_key, j.permits) IS NOT NULL
+               OR (u.kind = 6 AND j.gather IS NOT NULL) AS holds,
+               CASE WHEN u.kind = 2 THEN lane_name(j.queue, u.scope, u.priority)
+                    ELSE lane_name(j.queue, j.scope, j.lane_priority) END AS lane,
+               CASE WHEN u.kind = 5 THEN j.due ELSE now + u.delay END AS due
+        FROM (
+            SELECT * FROM unnest(outcomes.id, outcomes.token, outcomes.kind, outcomes.delay,
+                                 outcomes.scope, outcomes.priority)
+            WITH ORDINALITY AS u (id, token, kind, delay, scope, priority, ord)
+            ORDER BY u.id  -- commits lock jobs in one order
+        ) u
+        CROSS JOIN LATERAL (
+            SELECT h.ctid AS at, h.* FROM job h
+            WHERE h.id = u.id AND h.token = u.token AND h.status = 'processing'
+            LIMIT 1 FOR UPDATE
+        ) j
+    ) l;
+    kept := coalesce(kept, '{}');
+    verdicts := ARRAY(
+        SELECT CASE WHEN u.ord = ANY (kept) THEN 1 ELSE verdict(u.id, u.token) END::smallint
+        FROM unnest(outcomes.id, outcomes.token) WITH ORDINALITY AS u (id, token, ord)
+        ORDER BY u.ord);
+
+    IF gathers IS NOT NULL THEN
+        numbers := ARRAY(SELECT nextval('counter') FROM generate_series(
+            1, cardinality(kinds) + coalesce(cardinality(parents), 0)));
+    END IF;
+    PERFORM hand_back(handed_out);
+    PERFORM remember(now, kept, failed, outcomes.id, outcomes.failure, history_limit);
+    PERFORM end_batch(now, kept, rows, kinds, outcomes.result, outcomes.reason);
+    IF any_asleep() THEN
+        FOR i IN 1 .. cardinality(kept) LOOP
+            IF kinds[kept[i]] IN (2, 3, 5) THEN
+                woken[kept[i]] := wake_lane(now, lanes[i], dues[i], 1) > 0;
+            END IF;
+        END LOOP;
+    END IF;
+    PERFORM put_back(now, kept, rows, outcomes, numbers, woken);
+    IF parents IS NOT NULL THEN
+        FOR i IN 1 .. cardinality(parents) LOOP
+            IF verdicts[parents[i]] <> 1 THEN
+                left_out[i] := 'its outcome is not written';
+            END IF;
+        END LOOP;
+        IF numbers IS NOT NULL THEN
+            next_numbers := ARRAY(SELECT numbers[p.parent + p.ord] FROM unnest(parents)
+                                  WITH ORDINALITY AS p (parent, ord) ORDER BY p.ord);
+        END IF;
+        woken := wake_new(now, cardinality(parents), following.queue, following.region,
+                          following.priority, following.delay, following.awaits, left_out);
+        PERFORM add(now, woken, next_numbers, left_out, following);
+    END IF;
+    IF keys IS NOT NULL THEN
+        PERFORM lock_limits();
+    END IF;
+    IF array_remove(missed, NULL) <> '{}' THEN
+        PERFORM lock_upwards(missed || gathers);
+    END IF;
+    IF gathers IS NOT NULL THEN
+        results := outcomes.result;
+        PERFORM arrive(now, gathers, indexes, ARRAY(SELECT results[a] FROM unnest(arrived) AS a),
+                       arrived, numbers, parents);
+    END IF;
+    IF keys IS NOT NULL THEN
+        FOR i IN 1 .. cardinality(keys) LOOP
+            PERFORM release(now, keys[i], writing.permits[i]);
+            PERFORM miss(now, missing[i], missed[i], 'cancelled');
+        END LOOP;
+    END IF;
+    RETURN verdicts;
+END
+$$;
+
+-- remember(now, kept, failed, ids, failures, limit): append failed attempts to their jobs'
+-- histories, which keep the newest `limit`.
+CREATE FUNCTION remember(
+    now bigint, kept bigint[], failed integer[], ids text[], failures jsonb[],
+    history_limit integer
+) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    WITH added AS (
+        INSERT INTO attempt (job, ordinal, failure)
+        SELECT ids[k.ord], k.failed + 1,
+               failures[k.ord] || jsonb_build_object('ended_at', now / 1e6)
+        FROM unnest(kept, failed) AS k (ord, failed)
+        WHERE failures[k.ord] IS NOT NULL
+        RETURNING job, ordinal
+    )
+    DELETE FROM attempt a
+    USING added n CROSS JOIN LATERAL (
+        SELECT o.ctid AS at FROM attempt o
+        WHERE o.job = n.job AND o.ordinal <= n.ordinal - history_limit OFFSET 0
+    ) old
+    WHERE n.ordinal > history_limit AND a.ctid = old.at;
+END
+$$;
+
+-- put_back(now, kept, rows, outcomes, numbers, woken): let those that go on wait in their lanes
+-- again. woken: by ordinal, whether a sleeper was woken for it.
+CREATE FUNCTION put_back(
+    now bigint, kept bigint[], rows tid[], outcomes outcomes, numbers bigint[], in_woken boolean[]
+) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    -- An array is quicker to read in a variable.
+    kinds smallint[] := outcomes.kind;
+    delays bigint[] := outcomes.delay;
+    scopes text[] := outcomes.scope;
+    priorities smallint[] := outcomes.priority;
+    trails text[] := outcomes.trail;
+    frees boolean[] := outcomes.free;
+    keys text[] := outcomes.concurrency_key;
+    limits integer[] := outcomes.concurrency_limit;
+BEGIN
+    WITH back AS (
+        UPDATE job j SET
+            status = 'pending', permits = NULL, committed = j.token,
+            retry_count = j.retry_count + (u.kind = 2 AND NOT u.free)::integer,
+            snoozes = j.snoozes + (u.kind = 3 OR u.free)::integer,
+            failures = j.failures + (u.kind = 2)::integer,
+            scope = CASE WHEN u.kind = 2 THEN u.scope ELSE j.scope END,
+            lane_priority = CASE WHEN u.kind = 2 THEN u.priority ELSE j.lane_priority END,
+            due = CASE WHEN u.kind = 5 THEN j.due ELSE now + u.delay END,
+            delayed = CASE WHEN u.kind = 5 THEN j.delayed ELSE u.delay > 0 END,
+            trail = coalesce(u.trail, j.trail),
+            concurrency_key = coalesce(u.key, j.concurrency_key),
+            concurrency_limit = coalesce(u.key_limit, j.concurrency_limit),
+            sequence = CASE WHEN u.kind = 5 THEN j.sequence
+                            ELSE coalesce(numbers[u.ord], nextval('counter')) END
+        FROM (
+            SELECT k.at, k.ord, kinds[k.ord] AS kind, delays[k.ord] AS delay,
+                   trails[k.ord] AS trail, coalesce(frees[k.ord], false) AS free,
+                   keys[k.ord] AS key, limits[k.ord] AS key_limit, scopes[k.ord] AS scope,
+                   priorities[k.ord] AS priority
+            FROM unnest(kept, rows) AS k (ord, at) WHERE kinds[k.ord] IN (2, 3, 5)
+        ) u
+        WHERE j.ctid = u.at
+        RETURNING j, coalesce(in_woken[u.ord], false) AS woken
+    )
+    INSERT INTO waiting (due, sequence, expires_at, concurrency_limit, woken, delayed, lane, id,
+                         concurrency_key)
+    SELECT (b.j).due, (b.j).sequence, expires(b.j), (b.j).concurrency_limit, b.woken,
+           (b.j).delayed, lane_name((b.j).queue, (b.j).scope, (b.j).lane_priority), (b.j).id,
+           (b.j).concurrency_key
+    FROM back b;
+END
+$$;
+
+-- end_batch(now, kept, rows, kinds, results, reasons): end what is done, dead or cancelled.
+CREATE FUNCTION end_batch(
+    now bigint, kept bigint[], rows tid[], kinds smallint[], results bytea[], reasons text[]
+) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    WITH over AS (
+        UPDATE job j SET
+            status = CASE u.kind WHEN 1 THEN 'done' WHEN 4 THEN 'failed' ELSE 'cancelled' END,
+            ended_at = now, committed = j.token, open_key = NULL, dead = nullif(u.kind = 4, false),
+            failures = j.failures + (u.kind = 4)::integer, result = u.result,
+            cancel_reason = u.reason
+        FROM (
+            SELECT k.at, kinds[k.ord] AS kind, results[k.ord] AS result, reasons[k.ord] AS reason
+            FROM unnest(kept, rows) AS k (ord, at) WHERE kinds[k.ord] IN (1, 4, 6)
+        ) u
+        WHERE j.ctid = u.at
+        RETURNING j.id, j.dead, j.queue, j.status
+    ), counted AS (
+        INSERT INTO kept_change (many, queue, status)
+        SELECT count(*), o.queue, o.status FROM over o GROUP BY o.queue, o.status
+    )
+    INSERT INTO ended (number, ended_at, ids)
+    SELECT nextval('counter'), now, array_agg(o.id) FROM over o WHERE o.dead IS NULL
+    HAVING count(*) > 0;
+END
+$$;

@@ -1,0 +1,217 @@
+-- Accepting jobs. They come as `new_jobs`, which has an array for each field of a new job, by the
+-- field's name. A field that new jobs may leave out (core/fields.py: OPTIONS) is NULL if all of them
+-- do, and NULL in its array where one does. Any other but id and body may be of length one if all
+-- jobs are alike in it: most batches are of one kind, and an array costs as much to read as a column
+-- to write.
+
+-- accept(given, jobs, before): receive jobs as an operation of its own.
+-- Whoever was woken learns of it when the jobs are committed, and need not wait until they are on
+-- the disk: they are committed without, so that the claim is under way while the disk is waited for
+-- in a second transaction, which writes an empty message to the log for no other reason. The log
+-- keeps the order of commits, so that a claim which is on the disk has the job there, too.
+-- (A procedure that commits may have no search path of its own. Hence @schema@.)
+CREATE PROCEDURE accept(given bigint, jobs new_jobs, INOUT before text[])
+LANGUAGE plpgsql
+AS $accept$
+DECLARE
+    received record := @schema@.receive(given, jobs);
+BEGIN
+    before := received.before;
+    IF received.woke THEN
+        SET LOCAL synchronous_commit = off;
+        COMMIT;
+        PERFORM pg_catalog.pg_logical_emit_message(true, 'mulligan', ''::text);
+    END IF;
+END
+$accept$;
+
+-- receive(given, jobs): wake sleepers and store.
+-- Result: what `add` said, and whether anybody was woken. For a job that turns out to be there
+-- already somebody was woken in vain: harmless.
+CREATE FUNCTION receive(given bigint, jobs new_jobs, OUT before text[], OUT woke boolean)
+LANGUAGE plpgsql
+SET search_path FROM CURRENT SET enable_seqscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off
+AS $$
+DECLARE
+    now bigint := instant(given);
+    woken boolean[] := wake_new(now, cardinality(jobs.id), jobs.queue, jobs.region, jobs.priority,
+                                jobs.delay, jobs.awaits, NULL);
+BEGIN
+    before := add(now, woken, NULL, NULL, jobs);
+    woke := woken IS NOT NULL;
+END
+$$;
+
+-- enqueue_in(given, jobs): store in the caller's own transaction, which may commit much later:
+-- sleepers are woken then, by a deferred trigger, and only if it commits. Result: as of `add`.
+CREATE FUNCTION enqueue_in(given bigint, jobs new_jobs) RETURNS text[]
+LANGUAGE plpgsql
+SET search_path FROM CURRENT SET enable_seqscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off
+AS $$
+DECLARE
+    now bigint := instant(given);
+    before text[] := add(now, NULL, NULL, NULL, jobs);
+BEGIN
+    INSERT INTO incoming (at, many, queues, regions, priorities, delays, awaits, before)
+    VALUES (now, cardinality(jobs.id), jobs.queue, jobs.region, jobs.priority, jobs.delay,
+            jobs.awaits, before);
+    RETURN before;
+END
+$$;
+
+CREATE FUNCTION come_in() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    PERFORM wake_new(NEW.at, NEW.many, NEW.queues, NEW.regions, NEW.priorities, NEW.delays,
+                     NEW.awaits, NEW.before);
+    DELETE FROM incoming WHERE id = NEW.id;
+    RETURN NULL;
+END
+$$;
+
+CREATE CONSTRAINT TRIGGER come_in AFTER INSERT ON incoming DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION come_in();
+
+-- add(now, woken, numbers, left_out, jobs): store jobs, in order.
+-- woken: for each job whether a sleeper was woken for it, NULL if for none. numbers: that of each
+-- among all jobs, or NULL for the next ones. left_out: not NULL for each job that is not to be
+-- stored, or NULL if there is none.
+-- Result: NULL if every job is new; otherwise for each job the id of the one that was there
+-- before it, or NULL where it is new.
+-- A job is there before if it has the same id, or the same unique key in the same queue and has not
+-- ended. Nearly always all are new: they are inserted together, and only when that fails is
+-- each looked at for itself.
+CREATE FUNCTION add(
+    now bigint, woken boolean[], numbers bigint[], left_out text[], jobs new_jobs
+) RETURNS text[]
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    before text[];
+    new record;
+    number bigint;
+BEGIN
+    IF numbers IS NULL AND left_out IS NULL AND jobs.unique_key IS NULL
+       AND jobs.concurrency_key IS NULL AND jobs.concurrency_limit IS NULL
+       AND jobs.expires IS NULL AND jobs.unique_in IS NULL AND jobs.awaits IS NULL
+       AND jobs.gather IS NULL AND jobs.gather_index IS NULL AND cardinality(jobs.queue) = 1
+       AND cardinality(jobs.task) = 1 AND cardinality(jobs.region) = 1
+       AND cardinality(jobs.priority) = 1 AND cardinality(jobs.delay) = 1 THEN
+        PERFORM add_alike(now, woken, jobs.id, jobs.body, jobs.queue[1], jobs.task[1],
+                          jobs.region[1], jobs.priority[1], jobs.delay[1]);
+        RETURN NULL;
+    END IF;
+    WITH new AS MATERIALIZED (
+        SELECT coalesce(numbers[e.ord], nextval('counter')) AS number,
+               coalesce(woken[e.ord], false) AS woken, e.*
+        FROM each_of(jobs) e WHERE left_out[e.ord] IS NULL
+    ), stored AS (
+        INSERT INTO job (number, sequence, due, created_at, token, expires_at, awaits, gather_index,
+                         concurrency_limit, priority, lane_priority, delayed, id, queue, scope,
+                         region, task, unique_key, unique_in, open_key, concurrency_key, gather,
+                         body)
+        SELECT n.number, n.number, now + n.delay, now, first_token(n.number), now + n.expires,
+               n.awaits, n.gather_index, n.concurrency_limit, n.priority, n.priority,
+               n.delay > 0, n.id, n.queue, n.region, n.region, n.task, n.unique_key, n.unique_in,
+               n.unique_key, n.concurrency_key, n.gather, n.body
+        FROM new n
+    )
+    INSERT INTO waiting (due, sequence, expires_at, concurrency_limit, held, woken, delayed, lane,
+                         id, concurrency_key)
+    SELECT now + n.delay, n.number, now + n.expires, n.concurrency_limit, n.awaits > 0,
+           n.woken, n.delay > 0, lane_name(n.queue, n.region, n.priority), n.id,
+           CASE WHEN n.awaits = 0 THEN n.concurrency_key END
+    FROM new n;
+    RETURN NULL;
+EXCEPTION WHEN unique_violation THEN
+    FOR new IN SELECT * FROM each_of(jobs) e WHERE left_out[e.ord] IS NULL LOOP
+        number := coalesce(numbers[new.ord], nextval('counter'));
+        LOOP
+            before[new.ord] := there_before(new.id, coalesce(new.unique_in, new.queue),
+                                            new.unique_key);
+            EXIT WHEN before[new.ord] IS NOT NULL;
+            INSERT INTO job (number, sequence, due, created_at, token, expires_at, awaits,
+                             gather_index, concurrency_limit, priority, lane_priority, delayed, id,
+                             queue, scope, region, task, unique_key, unique_in, open_key,
+                             concurrency_key, gather, body)
+            VALUES (number, number, now + new.delay, now, first_token(number), now + new.expires,
+                    new.awaits, new.gather_index, new.concurrency_limit, new.priority, new.priority,
+                    new.delay > 0, new.id, new.queue, new.region, new.region, new.task,
+                    new.unique_key, new.unique_in, new.unique_key, new.concurrency_key, new.gather,
+                    new.body)
+            ON CONFLICT DO NOTHING;
+            IF FOUND THEN
+                PERFORM join_lane(new.id, coalesce(woken[new.ord], false));
+                EXIT;
+            END IF;
+        END LOOP;
+    END LOOP;
+    RETURN before;
+END
+$$;
+
+-- each_of(jobs): the jobs as rows, in order, with what all have in common and the defaults of what
+-- they leave out. One that awaits others has no delay.
+CREATE FUNCTION each_of(jobs new_jobs) RETURNS TABLE (
+    ord bigint, id text, queue text, task text, body bytea, region text, priority smallint,
+    delay bigint, unique_key text, concurrency_key text, concurrency_limit integer, expires bigint,
+    unique_in text, awaits integer, gather text, gather_index integer
+)
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT u.ord, u.id, coalesce(u.queue, jobs.queue[1]), coalesce(u.task, jobs.task[1]), u.body,
+           coalesce(u.region, jobs.region[1]), coalesce(u.priority, jobs.priority[1]),
+           CASE WHEN u.awaits > 0 THEN 0 ELSE coalesce(u.delay, jobs.delay[1]) END, u.unique_key,
+           u.concurrency_key, coalesce(u.concurrency_limit, 1), u.expires, u.unique_in,
+           coalesce(u.awaits, 0), u.gather, coalesce(u.gather_index, 0)
+    FROM unnest(jobs.id, jobs.queue, jobs.task, jobs.body, jobs.region, jobs.priority, jobs.delay,
+                jobs.unique_key, jobs.concurrency_key, jobs.concurrency_limit, jobs.expires,
+                jobs.unique_in, jobs.awaits, jobs.gather, jobs.gather_index) WITH ORDINALITY
+      AS u (id, queue, task, body, region, priority, delay, unique_key, concurrency_key,
+            concurrency_limit, expires, unique_in, awaits, gather, gather_index, ord)
+$$;
+
+-- add_alike(now, woken, ids, bodies, what they have in common): store jobs that differ in id and body
+-- alone, and leave out all that may be left out. Most batches are so, and a third of the time of
+-- reading, carrying and working out what all have in common for each is saved.
+CREATE FUNCTION add_alike(
+    now bigint, woken boolean[], ids text[], bodies bytea[], in_queue text, in_task text,
+    in_region text, in_priority smallint, in_delay bigint
+) RETURNS void
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    in_due bigint := now + in_delay;
+    in_delayed boolean := in_delay > 0;
+    in_lane text := lane_name(in_queue, in_region, in_priority);
+BEGIN
+    WITH new AS MATERIALIZED (
+        SELECT nextval('counter') AS number, u.id, u.body, coalesce(u.woken, false) AS woken
+        FROM unnest(ids, bodies, woken) AS u (id, body, woken)
+    ), stored AS (
+        INSERT INTO job (number, sequence, due, created_at, token, priority, lane_priority, delayed,
+                         id, queue, scope, region, task, body)
+        SELECT n.number, n.number, in_due, now, first_token(n.number), in_priority, in_priority,
+               in_delayed, n.id, in_queue, in_region, in_region, in_task, n.body
+        FROM new n
+    )
+    INSERT INTO waiting (due, sequence, concurrency_limit, woken, delayed, lane, id)
+    SELECT in_due, n.number, 1, n.woken, in_delayed, in_lane, n.id
+    FROM new n;
+END
+$$;
+
+-- there_before(id, queue, unique_key): the id of the job that is there before such a one, or NULL.
+CREATE FUNCTION there_before(in_id text, in_queue text, in_key text) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    first text;
+BEGIN
+    SELECT j.id INTO first FROM job j WHERE j.id = in_id;
+    IF NOT FOUND AND in_key IS NOT NULL THEN
+        SELECT j.id INTO first FROM job j
+        WHERE coalesce(j.unique_in, j.queue) = in_queue AND j.open_key = in_key;
+    END IF;
+    RETURN first;
+END
+$$;

@@ -1,0 +1,94 @@
+-- finish(given, ids, tokens, results): commit outcomes that are all Done without next jobs.
+-- results: NULL if there are none, of length one if all are alike.
+-- Result: NULL if all were written, otherwise for each 1 written, 2 already written, 3 stale.
+-- Ids are different. Jobs are locked in the order of ids, like all that is locked.
+CREATE FUNCTION finish(given bigint, ids text[], tokens bigint[], results bytea[])
+RETURNS smallint[]
+LANGUAGE plpgsql
+SET search_path FROM CURRENT SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET enable_material = off SET jit = off
+SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    now bigint := instant(given);
+    alike bytea := CASE WHEN cardinality(results) = 1 THEN results[1] END;
+    written text[] := ids;
+    ords bigint[];            -- of those that were written
+    numbers bigint[];         -- the claims that handed them out
+    special boolean;          -- some hold a permit, or arrive somewhere
+BEGIN
+    WITH done AS (
+        UPDATE job j SET status = 'done', ended_at = now, committed = j.token, open_key = NULL,
+                         result = coalesce(alike, results[u.ord])
+        FROM (SELECT * FROM unnest(ids) WITH ORDINALITY AS u (id, ord) ORDER BY u.id) u
+        WHERE j.id = ANY (ARRAY[u.id]) AND j.token = tokens[u.ord] AND j.status = 'processing'
+        RETURNING u.ord, j.claimed, j.queue,
+                  coalesce(j.concurrency_key, j.permits, j.gather) IS NOT NULL AS special
+    ), counted AS (
+        INSERT INTO kept_change (many, queue, status)
+        SELECT count(*), d.queue, 'done' FROM done d GROUP BY d.queue
+    )
+    SELECT array_agg(d.ord), array_agg(d.claimed), bool_or(d.special)
+    INTO ords, numbers, special FROM done d;
+    IF ords IS NULL OR cardinality(ords) < cardinality(ids) THEN
+        written := ARRAY(SELECT ids[o] FROM unnest(ords) AS o ORDER BY o);
+    END IF;
+    IF ords IS NOT NULL THEN
+        PERFORM keep(now, written);
+        PERFORM hand_back(numbers);
+    END IF;
+    IF special THEN
+        PERFORM settle(now, written);
+    END IF;
+    IF cardinality(written) = cardinality(ids) THEN
+        RETURN NULL;
+    END IF;
+    RETURN ARRAY(
+        SELECT CASE WHEN u.ord = ANY (ords) THEN 1 ELSE verdict(u.id, tokens[u.ord]) END::smallint
+        FROM unnest(ids) WITH ORDINALITY AS u (id, ord) ORDER BY u.ord);
+END
+$$;
+
+-- settle(now, ids): jobs that are done now, in this order, free what they held and arrive where
+-- they are awaited.
+CREATE FUNCTION settle(now bigint, ids text[]) RETURNS void
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    keys text[];
+    freed text[];
+    gathers text[];
+    indexes integer[];
+    results bytea[];
+    ords bigint[];
+BEGIN
+    SELECT array_agg(d.concurrency_key ORDER BY d.ord) FILTER (WHERE d.holds),
+           array_agg(d.permits ORDER BY d.ord) FILTER (WHERE d.holds),
+           array_agg(d.gather ORDER BY d.ord) FILTER (WHERE d.gather IS NOT NULL),
+           array_agg(d.gather_index ORDER BY d.ord) FILTER (WHERE d.gather IS NOT NULL),
+           array_agg(d.result ORDER BY d.ord) FILTER (WHERE d.gather IS NOT NULL),
+           array_agg(d.ord ORDER BY d.ord) FILTER (WHERE d.gather IS NOT NULL)
+    INTO keys, freed, gathers, indexes, results, ords
+    FROM (
+        SELECT u.ord, j.*, coalesce(j.concurrency_key, j.permits) IS NOT NULL AS holds
+        FROM unnest(ids) WITH ORDINALITY AS u (id, ord)
+        CROSS JOIN LATERAL (SELECT h.* FROM job h WHERE h.id = u.id LIMIT 1) j
+    ) d;
+    IF keys IS NOT NULL THEN
+        PERFORM lock_limits();
+    END IF;
+    IF gathers IS NOT NULL THEN
+        PERFORM arrive(now, gathers, indexes, results, ords, NULL, NULL);
+    END IF;
+    FOR i IN 1 .. coalesce(cardinality(keys), 0) LOOP
+        PERFORM release(now, keys[i], freed[i]);
+    END LOOP;
+END
+$$;
+
+-- verdict(id, token): what is said of a lease that is not held: 2 already written, 3 stale.
+CREATE FUNCTION verdict(in_id text, in_token bigint) RETURNS smallint
+LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN in_token = (SELECT committed FROM job WHERE id = in_id) THEN 2 ELSE 3
+           END::smallint
+$$;

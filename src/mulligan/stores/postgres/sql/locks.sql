@@ -1,0 +1,46 @@
+-- What is locked, and in which order, so that nobody waits in a circle:
+--
+-- 1. rows of `waiting`. Claims, and whoever lets go of held jobs, pass over those that are locked.
+--    Who has the row of a pending job may lock the job: nobody locks these the other way round.
+-- 2. rows of `job`, in the order of ids.
+-- 3. rows of `claimed`, in the order of numbers.
+-- 4. the limits (lock_limits): one operation at a time reads and charges them.
+-- 5. jobs that await others, in the order of ids, and only then their rows of `waiting`.
+--
+-- A claim locks the limits before jobs, but only jobs whose row of `waiting` it has, so it never
+-- waits for one. Jobs are inserted in the order given: two who enqueue the same ids or unique keys
+-- in different order at once may meet; one of them is then tried again as a whole.
+--
+-- (These and all functions that only other functions call have no search path of their own: setting
+-- it anew in each would cost more than what they do. And they are in PL/pgSQL where they are called
+-- often: it keeps plans, which functions in SQL do not.)
+
+-- lock_facts_shared(): held by every claim, so that a change of facts waits for claims under way and
+-- is seen by all later ones.
+CREATE FUNCTION lock_facts_shared() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared('state'::regclass::oid::integer, 1);
+END
+$$;
+
+-- lock_facts(): held by whoever changes facts.
+CREATE FUNCTION lock_facts() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock('state'::regclass::oid::integer, 1);
+END
+$$;
+
+-- lock_limits(): held by whoever reads or charges limits.
+CREATE FUNCTION lock_limits() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock('state'::regclass::oid::integer, 2);
+END
+$$;
+
+-- change_facts(): begin a new epoch, and wake every sleeper. The caller has locked the facts.
+CREATE FUNCTION change_facts() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE state SET epoch = epoch + 1;
+    PERFORM wake_all();
+END
+$$;

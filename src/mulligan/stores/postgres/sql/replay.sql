@@ -1,0 +1,38 @@
+-- replay(given, ids): make failed jobs pending again. Result: for each whether it was failed, and
+-- no other job has taken its unique key.
+CREATE FUNCTION replay(given bigint, ids text[]) RETURNS boolean[]
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    now bigint := instant(given);
+    answers boolean[] := '{}';
+BEGIN
+    PERFORM FROM job j WHERE j.id = ANY (ids) AND j.dead ORDER BY j.id FOR UPDATE;
+    FOR i IN 1 .. cardinality(ids) LOOP
+        answers := answers || replay_one(now, ids[i]);
+    END LOOP;
+    RETURN answers;
+END
+$$;
+
+CREATE FUNCTION replay_one(now bigint, in_id text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    in_lane text;
+    in_queue text;
+BEGIN
+    UPDATE job SET status = 'pending', dead = NULL, ended_at = NULL, open_key = unique_key,
+                   replay = replay + 1, retry_count = 0, snoozes = 0, trail = '', awaits = 0,
+                   scope = region, lane_priority = priority, due = now, delayed = false,
+                   sequence = nextval('counter')
+    WHERE id = in_id AND dead
+    RETURNING lane_name(queue, scope, lane_priority), queue INTO in_lane, in_queue;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    INSERT INTO kept_change (many, queue, status) VALUES (-1, in_queue, 'failed');
+    PERFORM join_lane(in_id, wake_lane(now, in_lane, now, 1) > 0);
+    RETURN true;
+EXCEPTION WHEN unique_violation THEN
+    RETURN false;
+END
+$$;

@@ -1,0 +1,226 @@
+"""The store itself: each operation is a call into one of the rooms beside it."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mulligan.core.answers import Beat, Claimed
+from mulligan.core.counts import Count, Counts
+from mulligan.core.facts import Facts, QueueSettings
+from mulligan.core.finding import Finding
+from mulligan.core.health import Breaker, Health
+from mulligan.core.job import Adopted, Attempt, Claim, Enqueued, Job, Lease, NewJob
+from mulligan.core.lane import Lane
+from mulligan.core.outcome import Done, Outcome, Verdict
+from mulligan.core.page import LOOKS, Page, Selection
+from mulligan.core.plan import ClaimPlan
+from mulligan.core.settings import check_batch
+from mulligan.core.stats import Stats
+from mulligan.core.worker import Worker
+from mulligan.stores.batches import batches_of
+from mulligan.stores.postgres import (
+    claim,
+    commit,
+    doctor,
+    enqueue,
+    facts,
+    operate,
+    read,
+    transaction,
+    workers,
+)
+from mulligan.stores.postgres.commit import TransactionalSink, Work
+from mulligan.stores.postgres.database import Database
+from mulligan.stores.postgres.sweep import Sweeper
+from mulligan.stores.postgres.url import read_url
+from mulligan.stores.postgres.wakeup import OVERDUE, Sleepers
+
+log = logging.getLogger("mulligan.store")
+
+
+class PostgresStore:
+    """All state in one schema of a PostgreSQL database; `clock` may be injected.
+
+    A store belongs to one event loop. The server's clock decides unless one is injected.
+    """
+
+    def __init__(self, url: str, clock: Callable[[], float] | None = None) -> None:
+        self.url = url
+        self._database = Database(read_url(url), clock)
+        self._sleepers = Sleepers(self._database.pool, listen=self._database.url.listen)
+        self._sweeper = Sweeper(self._database.pool)
+        self._sink = TransactionalSink(self._database)
+
+    async def open(self, *, read_only: bool = False) -> None:
+        """Connect, look what stands in between, and bring the schema up to date."""
+        url = self._database.url
+        direct = await self._database.open(read_only=read_only)
+        if not direct and not (url.listen and await self._sleepers.test()):
+            await self._database.be_pooled()
+            self._sleepers.listen = False
+            log.warning(
+                "a connection pooler hands transactions of %s to changing server processes: no"
+                " LISTEN and no prepared statements; workers poll instead",
+                url.shown,
+            )
+        elif not url.listen:
+            log.info("listen=off: workers poll %s instead of being woken", url.shown)
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        await self._sweeper.close()
+        await self._sleepers.close()
+        await self._database.close()
+
+    # -- producers -----------------------------------------------------------------------------
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        check_batch(len(jobs))
+        return await enqueue.enqueue(self._database, jobs) if jobs else []
+
+    async def enqueue_all(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        batches = batches_of(jobs)
+        if len(batches) == 1:
+            return await self.enqueue(jobs)
+        return await enqueue.enqueue_batches(self._database, batches) if batches else []
+
+    def enqueue_in(self, connection: Any, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """Enqueue in the caller's own transaction: a psycopg or SQLAlchemy connection or session.
+
+        Committed, the jobs run; rolled back, they never were. A statement that fails makes the
+        transaction fail, as any other would.
+        """
+        return transaction.enqueue_in(self._database, connection, jobs)
+
+    async def aenqueue_in(self, connection: Any, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """As `enqueue_in`, for the asynchronous connections of psycopg and SQLAlchemy."""
+        return await transaction.aenqueue_in(self._database, connection, jobs)
+
+    # -- workers -------------------------------------------------------------------------------
+
+    async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
+        check_batch(plan.demand)
+        answer = await claim.claim(self._database, plan, worker, self._sleepers.channel)
+        if not answer.stale:
+            self._sleepers.claimed(worker.id)
+        self._sweeper.killed("waiting", len(answer.claims))
+        return answer
+
+    async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
+        check_batch(len(outcomes))
+        return await commit.commit(self._database, outcomes)
+
+    async def commit_within(self, outcome: Done, work: Work) -> Verdict:
+        """Have the work done on a connection, and write the outcome, in one transaction.
+
+        `work` is called with a psycopg AsyncConnection, and not at all if the lease is no longer
+        held or the outcome already written. What it raises is raised when all is undone.
+        """
+        return await self._sink.commit(outcome, work)
+
+    async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
+        return await workers.beat(self._database, worker, holding)
+
+    async def leave(self, worker: Worker) -> None:
+        await self._database.call("leave", in_worker=worker.id)
+        self._sleepers.forget(worker.id)
+
+    async def reclaim(self, limit: int, worker: Worker) -> list[Claim]:
+        return await workers.reclaim(self._database, limit, worker)
+
+    async def promote(self, limit: int) -> int:
+        return await operate.promote(self._database, limit)
+
+    async def prune(self, keep_done: float, limit: int) -> int:
+        many = await operate.prune(self._database, keep_done, limit)
+        self._sweeper.killed("job", many)
+        return many
+
+    async def wait(self, worker: Worker, seconds: float) -> None:
+        async def look(*, known: bool) -> bool:
+            [[found]] = await self._database.call(
+                "look", in_worker=worker.id, known=known, overdue=OVERDUE
+            )
+            return bool(found)
+
+        await self._sleepers.wait(worker.id, seconds, look)
+
+    async def count(self, counts: Sequence[Count]) -> dict[tuple[str, str], Health]:
+        return await facts.count(self._database, counts)
+
+    async def switch(self, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
+        return await facts.switch(self._database, queue, region, before, after)
+
+    async def note(self, key: str, value: bytes | None, keep: float) -> None:
+        await operate.note(self._database, key, value, keep)
+
+    # -- readers -------------------------------------------------------------------------------
+
+    async def facts(self) -> Facts:
+        return await facts.facts(self._database)
+
+    async def counts(self) -> Counts:
+        return await facts.counts(self._database)
+
+    async def notes(self, prefix: str) -> dict[str, bytes]:
+        return await operate.notes(self._database, prefix)
+
+    async def get(self, job: str) -> Job | None:
+        return await read.get(self._database, job)
+
+    async def arrivals(self, job: str) -> dict[int, bytes | None]:
+        return await read.arrivals(self._database, job)
+
+    async def history(self, job: str) -> list[Attempt]:
+        return await read.history(self._database, job)
+
+    async def page(
+        self,
+        selection: Selection,
+        limit: int,
+        after: str | None = None,
+        *,
+        bodies: bool = True,
+        looks: int = LOOKS,
+    ) -> Page:
+        return await read.page(self._database, selection, limit, after, bodies=bodies, looks=looks)
+
+    async def stats(self) -> Stats:
+        return await read.stats(self._database)
+
+    async def depth(self, lane: Lane, limit: int) -> int:
+        return await read.depth(self._database, lane, limit)
+
+    async def ahead(self, job: str) -> int:
+        return await read.ahead(self._database, job)
+
+    async def tail(self, lane: Lane, due: float) -> str | None:
+        return await read.tail(self._database, lane, due)
+
+    async def doctor(self) -> list[Finding]:
+        """What is well and what is not, each with what to do about it; see docs/stores."""
+        return await doctor.examine(self._database.pool, self._sleepers)
+
+    # -- operators -----------------------------------------------------------------------------
+
+    async def configure(self, queue: str, settings: QueueSettings) -> None:
+        await operate.configure(self._database, queue, settings)
+
+    async def pause(self, queue: str, *, paused: bool) -> None:
+        await operate.pause(self._database, queue, paused=paused)
+
+    async def replay(self, jobs: Sequence[str]) -> list[bool]:
+        check_batch(len(jobs))
+        return await operate.replay(self._database, jobs)
+
+    async def cancel(self, jobs: Sequence[str], reason: str) -> list[bool]:
+        check_batch(len(jobs))
+        return await operate.cancel(self._database, jobs, reason)
+
+    async def adopt(self, jobs: Sequence[Adopted]) -> list[bool]:
+        check_batch(len(jobs))
+        return await operate.adopt(self._database, jobs)
+
+    async def purge(self, jobs: Sequence[str]) -> list[bool]:
+        check_batch(len(jobs))
+        return await operate.purge(self._database, jobs)

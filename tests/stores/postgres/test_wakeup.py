@@ -1,0 +1,105 @@
+"""Who is woken, when, and what is found without."""
+
+import asyncio
+
+from mulligan.stores.postgres.fields import packed_columns
+from tests.contract.making import ANN, BOB, claim, job, jobs, names
+from tests.contract.sleeping import woken
+from tests.store_kit import with_query
+from tests.stores.postgres.kit import SEE_WHO_WAITS, connected, end_backends, opened
+
+
+async def test_notify_is_sent_only_when_a_waiter_is_registered(store, url):
+    with connected(url) as connection:
+        connection.execute(f'LISTEN "{store._sleepers.channel}"'.encode())
+
+        def woken_now() -> list[str]:
+            return [each.payload for each in connection.notifies(timeout=0.05)]
+
+        await store.enqueue(jobs("a"))
+        assert woken_now() == []
+        assert names(await claim(store, demand=2)) == ["a"]
+        await store.enqueue([job("elsewhere", region="EU")])
+        assert woken_now() == []
+        await store.enqueue(jobs("b"))
+        assert woken_now() == [ANN.id]
+        await store.enqueue(jobs("c"))
+        assert woken_now() == []
+
+
+async def test_whoever_is_woken_for_a_job_need_not_wait_for_the_disk(store, url):
+    with connected(url) as other:
+        other.execute(SEE_WHO_WAITS)
+        await store.enqueue(jobs("nobody is asleep"))
+        await claim(store, demand=2)
+        await store.enqueue(jobs("Ann is woken"))
+        await store.enqueue(jobs("she is on her way"))
+        seen = dict(other.execute("SELECT id, waits FROM seen").fetchall())
+    waits = {"nobody is asleep": "on", "Ann is woken": "off", "she is on her way": "on"}
+    assert seen == waits
+    assert names(await claim(store, demand=9)) == ["Ann is woken", "she is on her way"]
+
+
+async def test_a_job_that_somebody_was_woken_for_is_on_the_disk_when_it_is_stored(store, url):
+    await store.enqueue(jobs("a"))
+    await claim(store, demand=2)
+    with connected(url) as other:
+        other.execute("SET synchronous_commit = off")
+        other.execute("UPDATE job SET trail = 'x' WHERE id = 'a'")
+        [[end]] = other.execute("SELECT pg_current_wal_insert_lsn()").fetchall()
+        [stored] = await store.enqueue(jobs("b"))
+        assert stored.created
+        flushed = other.execute("SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn", (end,))
+        assert flushed.fetchone() == (True,)
+
+
+async def test_what_was_handed_out_survives_a_crash_though_its_producer_still_waited_for_the_disk(
+    own_server,
+):
+    async with opened(own_server.url) as store:
+        await claim(store, demand=1)
+        soon = store._database.statements["accept_soon"], (None, *packed_columns(jobs("a")))
+        await store._database.pool.run(*soon)
+        [handed_out] = (await claim(store, demand=1)).claims
+        own_server.kill()
+        await asyncio.to_thread(own_server.start)
+        stored = await store.get("a")
+        assert stored is not None
+        assert (stored.status, stored.token) == ("processing", handed_out.token)
+
+
+async def test_without_listen_workers_poll(url, caplog):
+    quiet = with_query(url, listen="off")
+    with caplog.at_level("INFO", "mulligan.store"):
+        async with opened(quiet) as store, opened(url) as other:
+            await claim(store)
+            sleeping = asyncio.create_task(woken(store, ANN))
+            await asyncio.sleep(0)
+            await other.enqueue(jobs("a"))
+            assert await sleeping
+            assert names(await claim(store)) == ["a"]
+            assert store._sleepers._listener is None
+    assert caplog.text.count("listen=off") == 1
+
+
+async def test_a_job_that_nobody_came_for_is_found_by_another(store, url):
+    for worker in (ANN, BOB):
+        await claim(store, worker=worker)
+    await store.enqueue(jobs("a"))  # wakes ann, who has died
+    assert await woken(store, BOB)
+    assert names(await claim(store, worker=BOB)) == ["a"]
+
+
+async def test_a_worker_whose_listener_was_cut_off_is_woken_by_a_new_one(store, url, caplog):
+    await claim(store)
+    sleeping = asyncio.create_task(store.wait(ANN, 60))
+    await asyncio.sleep(0)
+    await store._sleepers._ready.wait()
+    with connected(url) as other:
+        end_backends(other, "query = %s", f'LISTEN "{store._sleepers.channel}"')
+    await asyncio.wait([store._sleepers._listener])
+    assert "wake-ups stopped" in caplog.text
+    sleeping.cancel()
+    sleeping = asyncio.create_task(store.wait(ANN, 60))
+    await store.enqueue(jobs("a"))
+    await asyncio.wait_for(sleeping, 30)
