@@ -39,7 +39,7 @@ QUICKER: dict[str, float] = {
     "mulligan.engine.reporter:EVERY": 0.2,
     "mulligan.stores.batches:BATCH_LIMIT": 3,
     "mulligan.stores.mongo.limits:GRACE": 300_000,
-    "mulligan.stores.mongo.upkeep:SWEEP_EVERY": 200_000,
+    "mulligan.stores.mongo.repair:SWEEP_EVERY": 200_000,
 }
 
 

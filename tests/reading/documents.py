@@ -9,8 +9,8 @@ from bson import Binary, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Tim
 from bson.code import Code
 
 from mulligan.core.job import NewJob, encode
-from mulligan.stores.mongo.documents import new_document
-from mulligan.stores.mongo.times import micros
+from mulligan.stores.mongo.codec import micros
+from mulligan.stores.mongo.fields import new_document
 
 STATUSES = ("pending", "processing", "done", "failed", "cancelled")
 PUBLIC = ("payload", "created_at", "updated_at", "attempts", "next_retry_at", "backoff_policy")
@@ -19,25 +19,25 @@ ODD_NUMBERS = (float("nan"), float("inf"), float("-inf"), Decimal128("1E+6000"),
 TEXTS = ("", "x", "default", "pending", "$where", "a.b", "\x1b[31m", "é" * 200, "\ufffd", "*")
 # Private fields that most jobs do without, as mulligan writes them.
 RARER = {
-    "key": "k",
-    "key_limit": 1,
+    "concurrency_key": "k",
+    "concurrency_limit": 1,
     "unique_key": "u",
     "unique_queue": "default",
-    "expires": 1,
+    "expires_at": 1,
     "gather": "all",
     "gather_index": 0,
     "owes": "arrival",
     "awaits": 2,
     "arrived": 1,
-    "line": "awaiting",
+    "lane": "awaiting",
     "held": True,
     "delayed": True,
-    "permit": "1.x",
+    "permit_stamp": "1.x",
     "permits": ["key:k"],
     "stamps": ["1.x"],
     "outbox": {"stamp": "1.x", "jobs": []},
     "trail": "{}",
-    "touched": None,
+    "updated_at": None,
     "cancel_reason": "no",
 }
 OTHERS = (
@@ -67,7 +67,7 @@ class Stranger:
             return self.draw.choice((NUMBERS, ODD_NUMBERS, TEXTS, OTHERS, (self.date(),))[kind % 5])
         if kind < 10:
             return [self.value(depth + 1) for _ in range(self.draw.randrange(4))]
-        names = ("a", "task", "args", "kwargs", "json", "message", "place", "body")
+        names = ("a", "task", "args", "kwargs", "json", "message", "number", "body")
         chosen = self.draw.sample(names, self.draw.randrange(5))
         return {name: self.value(depth + 1) for name in chosen}
 
@@ -129,7 +129,8 @@ class Stranger:
         made["status"] = self.draw.choice(STATUSES)
         private = made["mulligan"]
         private |= {"worker": self.draw.choice((None, "gone")), "history": [], "result": b"1"}
-        private |= {"started": private["due"], "ended": private["due"], "last_retry": None}
+        private |= dict.fromkeys(("started_at", "ended_at"), private["due"])
+        private["last_retry_at"] = None
         for name in self.draw.sample(sorted(RARER), self.draw.randrange(4)):
             private[name] = RARER[name]
         for name in self.draw.sample(sorted(private), self.draw.randrange(4)):

@@ -13,31 +13,46 @@ from typing import Any
 
 from bson.errors import InvalidDocument
 from pymongo import UpdateOne
-from pymongo.errors import BulkWriteError, DocumentTooLarge
+from pymongo.errors import BulkWriteError, DocumentTooLarge, DuplicateKeyError
 
 from mulligan.core.errors import InvalidError
-from mulligan.stores.mongo.base import Base, Change, Doc, rows
-from mulligan.stores.mongo.colliding import write
-from mulligan.stores.mongo.documents import AWAITING, NEVER, NEXT_TOKEN, is_known, private_of
-from mulligan.stores.mongo.foreign import MalformedError, NoTaskError, private_fields
-from mulligan.stores.mongo.times import SECOND, date, date_after, of_date, seconds
+from mulligan.core.job import ENDED
+from mulligan.core.lane import ANYWHERE, Lane, Priority, priority_of
+from mulligan.core.names import check_name
+from mulligan.stores.mongo.bulk_write import Change, write
+from mulligan.stores.mongo.codec import SECOND, TO_WRITE, Doc, date, date_after, of_date, seconds
+from mulligan.stores.mongo.connection import Connection, rows
+from mulligan.stores.mongo.document import (
+    AWAITING,
+    NEVER,
+    NEXT_TOKEN,
+    is_taken_in,
+    never_claimed,
+    private_names,
+    private_of,
+    standing,
+)
+from mulligan.stores.mongo.fields import DEFAULTS
+from mulligan.stores.mongo.payload import MalformedError, NoTaskError, body_of, count_of
+from mulligan.stores.mongo.validate import invalid_key, invalid_reason
 
 log = logging.getLogger("mulligan.store")
 
-STRAY = {"status": "pending", "mulligan.line": None}
-# Those of other programs are told from arrays, whose members the server would look at as well.
+STRAY = {"status": "pending", "mulligan.lane": None}
+# Not an array, whose members the server would look at as well.
 IS_DOCUMENT = {"$type": "object", "$not": {"$type": "array"}}
 NAMES_A_TASK = {"payload": IS_DOCUMENT, "payload.task": {"$ne": None}}
-# What was once taken in has its task among its private fields.
+# A document that was once taken in has its task among its private fields.
 TAKEN_IN = {"mulligan.body": {"$exists": True}}
 # A page of strays: a claim that meets more takes in the others with the next one.
 STRAYS = 500
 REASON_LENGTH = 500
-# What a server or the driver says when one document cannot be written so.
+# What the server or the driver raises when one document cannot be written so.
 REFUSED = (BulkWriteError, DocumentTooLarge, InvalidDocument)
-# By so much the clock of a program that puts documents back may be behind, for sleepers to hear of
-# it at once; claims see what was put back in any case.
+# By so much the clock of a program that puts documents back may be behind, and sleepers are woken
+# for it at once; claims see what was put back in any case.
 BEHIND = 60 * SECOND
+QUEUE, REGION = "default", ANYWHERE
 
 
 def strays(default_task: str | None) -> Doc:
@@ -54,26 +69,28 @@ def with_a_task(default_task: str | None) -> Doc:
 
 
 def odd_strays(default_task: str | None) -> Doc:
-    """Those of another program that keeps a list where private fields are: they stand nowhere."""
+    """Those whose program keeps a list where private fields are: no claim finds them."""
     return {"status": "pending", "mulligan": {"$type": "array"}} | with_a_task(default_task)
 
 
 def due(now: int) -> Doc:
-    """Which may start; whatever is no date is found too, and set aside."""
+    """Which may start; what is no date is found too, and set aside."""
     return {"next_retry_at": {"$not": {"$gt": date_after(now)}}}
 
 
-async def due_strays(base: Base, now: int) -> list[Doc]:
+async def due_strays(connection: Connection, now: int) -> list[Doc]:
     """Those that a worker may take in now, and those that were put back while all slept."""
-    found = await rows(base.tasks.find(strays(base.default_task) | due(now)).limit(STRAYS))
-    return found + await rows(base.tasks.find(put_back(now)).limit(STRAYS))
+    found = await rows(
+        connection.tasks.find(strays(connection.default_task) | due(now)).limit(STRAYS)
+    )
+    return found + await rows(connection.tasks.find(put_back(now)).limit(STRAYS))
 
 
-async def next_stray(base: Base, now: int) -> float:
+async def next_stray(connection: Connection, now: int) -> float:
     """How many seconds until the next of those that are not due yet is."""
-    query = strays(base.default_task) | {"next_retry_at": {"$gt": date_after(now)}}
+    query = strays(connection.default_task) | {"next_retry_at": {"$gt": date_after(now)}}
     order = [("next_retry_at", 1)]
-    doc = await base.tasks.find_one(query, {"next_retry_at": 1}, sort=order)
+    doc = await connection.tasks.find_one(query, {"next_retry_at": 1}, sort=order)
     at = None if doc is None else doc["next_retry_at"]
     return seconds(of_date(at) - now) if isinstance(at, datetime) else inf
 
@@ -83,36 +100,36 @@ def put_back(now: int) -> Doc:
     return {
         "status": "pending",
         "updated_at": {"$gte": date(now - BEHIND)},
-        "mulligan.line": {"$gt": ""},
-        "mulligan.touched": {"$exists": True},
-        "$expr": {"$ne": ["$updated_at", "$mulligan.touched"]},
+        "mulligan.lane": {"$gt": ""},
+        "mulligan.updated_at": {"$exists": True},
+        "$expr": {"$ne": ["$updated_at", "$mulligan.updated_at"]},
     }
 
 
-async def take_in(base: Base, docs: Sequence[Doc], now: int) -> list[tuple[str, int]]:
-    """Give each document its place; returns (line, due) of those that now stand in a lane.
+async def take_in(connection: Connection, docs: Sequence[Doc], now: int) -> list[tuple[str, int]]:
+    """Let each document stand in its lane; returns (lane, due) of those that now do.
 
     Whatever a document holds, it alone is set aside, with the reason, and holds up nothing.
     """
     if not docs:
         return []
     ordered = sorted(docs, key=lambda doc: (str(doc.get("created_at")), str(doc["_id"])))
-    number = await base.numbers(len(ordered))
+    number = await connection.numbers(len(ordered))
     changes: list[tuple[Change, Doc]] = []
     joined: dict[Any, tuple[str, int]] = {}
     for at, doc in enumerate(ordered, number):
         try:
-            private = private_fields(doc, base.default_task, now, at)
+            private = private_fields(doc, connection.default_task, now, at)
         except NoTaskError:
             continue
         except Exception as error:  # noqa: BLE001 - whatever it is, the others are taken in
-            await set_aside(base, doc, error, now)
+            await set_aside(connection, doc, error, now)
             continue
         changes.append((taken_in(doc, private, now), doc))
-        if doc["status"] == "pending" and private["line"] != AWAITING:
-            joined[doc["_id"]] = (private["line"], private["due"])
-    await base.know(line for line, _ in joined.values())
-    written = await apply(base, changes, now)
+        if doc["status"] == "pending" and private["lane"] != AWAITING:
+            joined[doc["_id"]] = (private["lane"], private["due"])
+    await connection.enter_lanes(lane for lane, _ in joined.values())
+    written = await apply(connection, changes, now)
     return [where for key, where in joined.items() if key in written]
 
 
@@ -120,7 +137,7 @@ def taken_in(doc: Doc, private: Doc, now: int) -> Change:
     """The write of the private fields that the document lacks, or another program has outdated."""
     before = private_of(doc)
     fields: Doc = {}
-    if is_known(doc):
+    if is_taken_in(doc):
         changed = {name: value for name, value in private.items() if before.get(name) != value}
         # It may have been ours when the other program put it back: that lease is over.
         changed |= {name[9:]: before.get(name[9:], 0) + 1 for name in NEXT_TOKEN} | {"worker": None}
@@ -135,10 +152,10 @@ def taken_in(doc: Doc, private: Doc, now: int) -> Change:
         fields["attempts"] = 0  # it is added to
     for name in ("created_at", "updated_at"):
         if doc.get(name) is None:
-            fields[name] = date(private.get("created", now))
-    changed = changed | {"touched": fields.get("updated_at", doc.get("updated_at"))}
+            fields[name] = date(private.get("created_at", now))
+    changed = changed | {"updated_at": fields.get("updated_at", doc.get("updated_at"))}
     if before:
-        fields |= {f"mulligan.{name}": value for name, value in changed.items()}
+        fields |= private_names(changed)
     else:
         fields["mulligan"] = changed
     return Change(doc["_id"], as_read(doc), {"$set": fields})
@@ -154,24 +171,26 @@ def as_read(doc: Doc) -> Doc:
     }
 
 
-async def apply(base: Base, changes: Sequence[tuple[Change, Doc]], now: int) -> set[Any]:
+async def apply(
+    connection: Connection, changes: Sequence[tuple[Change, Doc]], now: int
+) -> set[Any]:
     """Write what is still as it was read; returns the keys of that."""
     try:
-        return await base.apply([change for change, _ in changes])
+        return await connection.apply([change for change, _ in changes])
     except REFUSED:
         # Each by itself, to find out which the server refuses: it may have grown too large.
         written: set[Any] = set()
         for change, doc in changes:
             try:
-                written |= await base.apply([change])
+                written |= await connection.apply([change])
             except REFUSED as error:
                 if isinstance(error, BulkWriteError) and not error.details["writeErrors"]:
                     raise
-                await set_aside(base, doc, error, now)
+                await set_aside(connection, doc, error, now)
         return written
 
 
-async def set_aside(base: Base, doc: Doc, error: Exception, now: int) -> None:
+async def set_aside(connection: Connection, doc: Doc, error: Exception, now: int) -> None:
     """Make the document a dead letter that says what is wrong with it; change nothing else."""
     told = isinstance(error, MalformedError | InvalidError)
     reason = str(error) if told else f"{type(error).__name__}: {error}"
@@ -187,6 +206,117 @@ async def set_aside(base: Base, doc: Doc, error: Exception, now: int) -> None:
         "updated_at": {"$eq": doc.get("updated_at")},
     }
     try:
-        await write(base.tasks, [UpdateOne(query, {"$set": {"status": "failed", "error": said}})])
+        await write(
+            connection.tasks, [UpdateOne(query, {"$set": {"status": "failed", "error": said}})]
+        )
     except REFUSED as refused:
         log.warning("document %.200r cannot run nor be set aside: %s", doc["_id"], refused)
+
+
+def private_fields(doc: Doc, default_task: str | None, now: int, number: int) -> Doc:
+    """The private fields of the job that the document stands for, as its public ones have it.
+
+    Those that mulligan wrote are kept, but for where it stands. Raises MalformedError, or
+    NoTaskError where it is not known what to run.
+    """
+    taken_in = is_taken_in(doc)
+    if taken_in and (reason := invalid_reason(doc)):
+        raise MalformedError(reason)
+    private = private_of(doc) if taken_in else first_fields(doc, default_task, now, number)
+    attempts = count_of(doc, "attempts")
+    due, delayed = due_from(doc, private, now, seen=taken_in)
+    stand = standing(lane_for(private, attempts), due, number, delayed=delayed)
+    if private.get("awaits"):
+        stand["lane"] = AWAITING
+    if doc["status"] != "pending":
+        stand.pop("lane")
+    return private | stand
+
+
+def first_fields(doc: Doc, default_task: str | None, now: int, number: int) -> Doc:
+    """The private fields of a document that mulligan has never seen."""
+    if reason := invalid_key(doc):
+        raise MalformedError(reason)
+    check_name("_id", str(doc["_id"]))
+    if not isinstance(doc.get("mulligan"), dict | None):
+        raise MalformedError("mulligan is the name of private fields; use another name")
+    task, body = body_of(doc, default_task)
+    created = date_of(doc, "created_at")
+    return {
+        **DEFAULTS,
+        "queue": QUEUE,
+        "region": REGION,
+        "task": task,
+        "priority": int(priority_of(0 if (said := doc.get("priority")) is None else said)),
+        "body": body,
+        "created_at": min(created, now) if created is not None else now,
+        **never_claimed(number),
+    }
+
+
+def due_from(doc: Doc, private: Doc, now: int, *, seen: bool) -> tuple[int, bool]:
+    """When the document falls due: by its date, or by its age where it has none."""
+    at = date_of(doc, "next_retry_at")
+    if at is not None:
+        return at, True
+    if not seen:
+        return int(private["created_at"]), False
+    returned = date_of(doc, "updated_at")
+    return (now if returned is None else min(returned, now)), False
+
+
+def lane_for(private: Doc, attempts: int) -> Lane:
+    """Fresh work stands in its region's lane; what has failed is anyone's."""
+    if not attempts:
+        return Lane(private["queue"], private["region"], private["priority"])
+    urgent = private["priority"] == Priority.URGENT
+    return Lane(private["queue"], ANYWHERE, Priority.URGENT_RETRY if urgent else Priority.RETRY)
+
+
+def date_of(doc: Doc, name: str) -> int | None:
+    """A date of the document in microseconds."""
+    value = doc.get(name)
+    try:
+        return None if value is None else of_date(value)
+    except TypeError as error:
+        raise MalformedError(f"{name} {error}") from error
+
+
+def is_plain(doc: Doc) -> bool:
+    """Whether the document has no private fields that mulligan could use."""
+    return not is_taken_in(doc) or invalid_reason(doc) is not None
+
+
+async def replay_plain(connection: Connection, doc: Doc, now: int) -> bool:
+    """Make a failed document pending again; a worker will read it anew."""
+    fields: Doc = {"status": "pending", "updated_at": date(now), "attempts": 0}
+    fields["next_retry_at"] = None
+    query = {"_id": {"$eq": doc["_id"]}, "status": "failed"}
+    if (await connection.tasks.update_one(query, {"$set": fields})).modified_count:
+        return True
+    dlq = connection.dlq.with_options(TO_WRITE)
+    letter = await dlq.find_one(query) if connection.url.move_dead else None
+    if letter is None:
+        return False
+    try:
+        await connection.tasks.insert_one(letter | fields)
+    except DuplicateKeyError:
+        return False
+    await dlq.delete_one(query)
+    return True
+
+
+async def cancel_plain(connection: Connection, doc: Doc, reason: str, now: int) -> bool:
+    """End a document that is pending, or that another program holds."""
+    fields: Doc = {"status": "cancelled", "updated_at": date(now)}
+    if isinstance(doc.get("mulligan", {}), dict):
+        fields["mulligan.cancel_reason"] = reason
+    query = {"_id": {"$eq": doc["_id"]}, "status": doc["status"]}
+    return bool((await connection.tasks.update_one(query, {"$set": fields})).modified_count)
+
+
+async def purge_plain(connection: Connection, doc: Doc) -> bool:
+    """Delete a document that has ended."""
+    query = {"_id": {"$eq": doc["_id"]}, "status": {"$in": sorted(ENDED)}}
+    replies = [await collection.delete_one(query) for collection in connection.collections]
+    return any(reply.deleted_count for reply in replies)

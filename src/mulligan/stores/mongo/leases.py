@@ -6,10 +6,11 @@ from typing import Any
 
 from mulligan.core.job import Lease
 from mulligan.core.worker import Worker
-from mulligan.stores.mongo.base import Base, Change, Doc, rows
-from mulligan.stores.mongo.documents import NEXT_TOKEN
+from mulligan.stores.mongo.bulk_write import Change
+from mulligan.stores.mongo.codec import Doc, date, date_after
+from mulligan.stores.mongo.connection import Connection, rows
+from mulligan.stores.mongo.document import NEXT_TOKEN, private_names
 from mulligan.stores.mongo.snapshot import Candidate, Taken
-from mulligan.stores.mongo.times import date, date_after
 
 # More than a worker holds. What was claimed here and is committed elsewhere must not pile up.
 MOST = 10_000
@@ -21,8 +22,8 @@ class Leases:
     They may be outdated. The write of a commit is fenced, and finds out.
     """
 
-    def __init__(self, base: Base) -> None:
-        self.base = base
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
         self._docs: dict[Lease, Doc] = {}
 
     async def hand_over(
@@ -43,16 +44,16 @@ class Leases:
                 kinds[kind] = lease, ready(job, now), handed_over(lease)
             leases[job.key], match, update = kinds[kind]
             changes.append(Change(job.key, match, update, job.token))
-        written = await self.base.apply(changes, stamp)
+        written = await self.connection.apply(changes, stamp)
         docs = {
-            job.key: with_lease(job.doc, leases[job.key])
+            job.key: as_leased(job.doc, leases[job.key])
             for job in [taken.candidate for taken in wanted]
             if job.key in written and "body" in job.doc["mulligan"]
         }
         unread = [key for key in written if key not in docs]
         if unread:
             query = {"_id": {"$in": unread}, "mulligan.stamp": stamp}
-            docs |= {doc["_id"]: doc for doc in await rows(self.base.tasks.find(query))}
+            docs |= {doc["_id"]: doc for doc in await rows(self.connection.tasks.find(query))}
         return docs
 
     def keep(self, docs: Iterable[Doc]) -> None:
@@ -86,31 +87,31 @@ def ready(job: Candidate, now: int) -> Doc:
 def lease_of(taken: Taken, worker: Worker, stamp: str, now: int) -> Doc:
     """The private fields of a job that the worker has from now on."""
     fields: Doc = {
-        "touched": date(now),
+        "updated_at": date(now),
         "worker": worker.id,
         "worker_region": worker.region,
-        "started": now,
-        "leased": now,
+        "started_at": now,
+        "leased_at": now,
         "held": False,
     }
     if taken.permits:
-        fields |= {"permits": list(taken.permits), "permit": stamp}
+        fields |= {"permits": list(taken.permits), "permit_stamp": stamp}
     if taken.candidate.attempts:
-        fields["last_retry"] = now
+        fields["last_retry_at"] = now
     return fields
 
 
 def handed_over(lease: Doc) -> Doc:
     """The update that gives a job to a worker."""
-    fields = {f"mulligan.{name}": value for name, value in lease.items()}
-    fields |= {"status": "processing", "updated_at": lease["touched"]}
-    return {"$set": fields, "$inc": NEXT_TOKEN, "$unset": {"mulligan.line": ""}}
+    fields = private_names(lease)
+    fields |= {"status": "processing", "updated_at": lease["updated_at"]}
+    return {"$set": fields, "$inc": NEXT_TOKEN, "$unset": {"mulligan.lane": ""}}
 
 
-def with_lease(doc: Doc, lease: Doc) -> Doc:
+def as_leased(doc: Doc, lease: Doc) -> Doc:
     """The document as that update leaves it."""
     private = doc["mulligan"] | lease
     private["token"] += 1
-    private["since"] = private.get("since", 0) + 1
-    public = {"status": "processing", "updated_at": lease["touched"]}
+    private["uncommitted"] = private.get("uncommitted", 0) + 1
+    public = {"status": "processing", "updated_at": lease["updated_at"]}
     return doc | public | {"mulligan": private}

@@ -1,20 +1,21 @@
-"""What comes next after a finished job, kept until every job of it is enqueued.
+"""The next jobs of a finished one, kept until every one of them is enqueued.
 
-It lies in the finished document, written by the same update, so that a crash loses nothing; and
-the ids are fixed, so that delivering it twice is the same as once. What is too large for one
-document lies in parts beside it: they are written before, and count from the update on that
-names their stamp. Parts that no update can name any more are swept.
+They lie in the finished document, written by the same update, so that a crash loses nothing; and
+their ids are fixed, so that delivering them twice is the same as once. Where they are too large
+for one document, they lie in parts beside it: the parts are written before, and count from the
+update on that names their stamp. Parts that no update can name any more are swept.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
-from bson import encode
+from bson import encode  # AMBIGUOUS
 from msgspec import Struct
 from pymongo import DeleteMany
 
-from mulligan.stores.mongo.base import Base, Doc, new_stamp, rows
-from mulligan.stores.mongo.colliding import write
+from mulligan.stores.mongo.bulk_write import new_stamp, write
+from mulligan.stores.mongo.codec import Doc
+from mulligan.stores.mongo.connection import Connection, rows
 
 # A document holds 16 MiB at most.
 PART = 4 * 1024 * 1024
@@ -66,59 +67,60 @@ def part_names(stamp: str, count: int) -> list[str]:
     return [f"{stamp}/{at}" for at in range(count)]
 
 
-async def set_beside(base: Base, boxes: Iterable[Box]) -> None:
+async def set_beside(connection: Connection, boxes: Iterable[Box]) -> None:
     """Write what the finished documents cannot hold, before they are written."""
     for box in boxes:
         whose: Doc = {"stamp": box.stamp, "parent": box.parent, "token": box.token}
         for at, name in enumerate(box.names):
-            await base.outbox.insert_one({"_id": name, **whose, "jobs": box.parts[at]})
+            await connection.outbox.insert_one({"_id": name, **whose, "jobs": box.parts[at]})
 
 
-async def take_away(base: Base, boxes: Iterable[Box]) -> None:
+async def take_away(connection: Connection, boxes: Iterable[Box]) -> None:
     """Delete parts that nothing names, or nothing any more."""
     names = [name for box in boxes for name in box.names]
     if names:
-        await write(base.outbox, [DeleteMany({"_id": {"$in": names}})])
+        await write(connection.outbox, [DeleteMany({"_id": {"$in": names}})])
 
 
-async def boxes_of(base: Base, docs: Iterable[Doc]) -> list[Box]:
+async def boxes_of(connection: Connection, docs: Iterable[Doc]) -> list[Box]:
     """The boxes of those documents that have one."""
     boxes = []
     for doc in docs:
         kept = doc["mulligan"].get("outbox")
         if not kept:
             continue
-        parts = [kept["jobs"]] if "jobs" in kept else await read_parts(base, kept)
+        parts = [kept["jobs"]] if "jobs" in kept else await read_parts(connection, kept)
         boxes.append(Box(doc["_id"], doc["mulligan"].get("token", 0), kept["stamp"], parts))
     return boxes
 
 
-async def read_parts(base: Base, kept: Doc) -> list[list[Doc]]:
+async def read_parts(connection: Connection, kept: Doc) -> list[list[Doc]]:
     """The parts that lie beside the document; none where another has delivered them meanwhile."""
     keys = part_names(kept["stamp"], kept["parts"])
     found = {
-        part["_id"]: part["jobs"] for part in await rows(base.outbox.find({"_id": {"$in": keys}}))
+        part["_id"]: part["jobs"]
+        for part in await rows(connection.outbox.find({"_id": {"$in": keys}}))
     }
     return [found.get(key, []) for key in keys]
 
 
-async def sweep(base: Base) -> None:
+async def sweep(connection: Connection) -> None:
     """Delete parts whose commit never came: its lease is over, and the document names others."""
     fields = {"stamp": 1, "parent": 1, "token": 1}
-    parts = await rows(base.outbox.find({}, fields).limit(SWEPT_AT_ONCE))
+    parts = await rows(connection.outbox.find({}, fields).limit(SWEPT_AT_ONCE))
     if not parts:
         return
     parents = {
         doc["_id"]: doc
         for doc in await rows(
-            base.tasks.find(
+            connection.tasks.find(
                 {"_id": {"$in": [part["parent"] for part in parts]}},
                 {"status": 1, "mulligan.token": 1, "mulligan.outbox.stamp": 1},
             )
         )
     }
     left = [p["_id"] for p in parts if not may_count(p, parents.get(p["parent"]))]
-    await write(base.outbox, [DeleteMany({"_id": {"$in": left}})])
+    await write(connection.outbox, [DeleteMany({"_id": {"$in": left}})])
 
 
 def may_count(part: Doc, parent: Doc | None) -> bool:

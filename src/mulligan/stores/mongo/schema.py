@@ -1,19 +1,19 @@
-"""The layout of the documents, and the indexes, each for one question that is asked often."""
+"""The layout of the documents, and the indexes, each for one question that is often asked."""
 
-from contextlib import suppress
 from typing import Any
 
 from pymongo import ASCENDING, DESCENDING, IndexModel
 from pymongo.errors import OperationFailure
 
 from mulligan.core.errors import StoreError
-from mulligan.stores.mongo.base import DEFAULT_TASK, Base, Collection, Doc, enter, rows
+from mulligan.stores.mongo.codec import Doc
+from mulligan.stores.mongo.connection import DEFAULT_TASK, Collection, Connection, rows
+from mulligan.stores.mongo.document import KEPT_KEY
 from mulligan.stores.mongo.inbox import STRAY
 from mulligan.stores.mongo.page import IN_A_LIST
-from mulligan.stores.mongo.unique import KEEPS
 
 TRIES = 5
-LAYOUT = 2
+LAYOUT = 1
 
 
 def index(name: str, *fields: str, **options: Any) -> IndexModel:
@@ -30,11 +30,10 @@ def only_with(field: str) -> dict[str, object]:
 # `pending` and `processing` sort after "p", every other status before: a partial index may not
 # say $in before MongoDB 6.
 UNENDED = {"mulligan.unique_key": {"$exists": True}, "status": {"$gte": "p"}}
-
 # Documents in which the server would find a number inside of a list; they are listed by key.
 ODD = (
     index("odd", "status", partialFilterExpression={"mulligan": IN_A_LIST}),
-    index("odd_place", "-status", partialFilterExpression={"mulligan.place": IN_A_LIST}),
+    index("odd_number", "-status", partialFilterExpression={"mulligan.number": IN_A_LIST}),
 )
 # No two of a collection are on the same fields: before MongoDB 5 filters do not tell them apart.
 INDEXES = (
@@ -43,13 +42,13 @@ INDEXES = (
     index("status_updated", "status", "updated_at"),
     index(
         "pending",
-        "mulligan.line",
+        "mulligan.lane",
         "mulligan.due",
         "mulligan.sequence",
         partialFilterExpression={"status": "pending"},
     ),
     index("strays", "next_retry_at", "status", partialFilterExpression=STRAY),
-    index("place", "-mulligan.place"),
+    index("number", "-mulligan.number"),
     index(
         "unique_key",
         "mulligan.unique_queue",
@@ -57,89 +56,68 @@ INDEXES = (
         unique=True,
         partialFilterExpression=UNENDED,
     ),
-    index("kept_key", KEEPS, unique=True, **only_with(KEEPS)),
-    index("concurrency_key", "mulligan.key", "status", **only_with("mulligan.key")),
+    index("kept_key", KEPT_KEY, unique=True, **only_with(KEPT_KEY)),
+    index(
+        "concurrency_key",
+        "mulligan.concurrency_key",
+        "status",
+        **only_with("mulligan.concurrency_key"),
+    ),
     index("outbox", "mulligan.outbox.stamp", **only_with("mulligan.outbox.stamp")),
     index("owes", "mulligan.owes", "status", **only_with("mulligan.owes")),
-    index("expires", "mulligan.expires", **only_with("mulligan.expires")),
+    index("expires", "mulligan.expires_at", **only_with("mulligan.expires_at")),
     *ODD,
 )
-# What earlier versions had; to keep it up to date would only cost time.
-OBSOLETE = ("line",)
 DEAD_INDEXES = (
-    index("place", "-mulligan.place"),
+    index("number", "-mulligan.number"),
     index("owes", "mulligan.owes", "status", **only_with("mulligan.owes")),
     *ODD,
 )
-ARRIVAL_INDEXES = (index("of", "of", "place"),)
+ARRIVAL_INDEXES = (index("of", "of", "index"),)
 COUNT_INDEXES = (index("start", "start", **only_with("start")),)
 
 
-async def check_layout(base: Base, where: str, *, read_only: bool = False) -> dict[str, Doc]:
-    """Bring the documents into the present layout; refuse those of a newer release.
+async def check_layout(connection: Connection, *, read_only: bool = False) -> dict[str, Doc]:
+    """Refuse documents of another layout; mark the collection with this one where it is new.
 
-    Who only reads changes nothing: it can read the earlier layout too. Returns what is stored of
-    layout, facts and default task, as it was found.
+    Who only reads marks nothing. Returns what is stored of layout, facts and default task.
     """
     query = {"_id": {"$in": ["layout", "facts", DEFAULT_TASK]}}
-    stored = {doc["_id"]: doc for doc in await rows(base.meta.find(query))}
-    known = stored.get("layout", {"version": 1})
-    if known.get("version") not in range(1, LAYOUT + 1):
+    stored = {doc["_id"]: doc for doc in await rows(connection.meta.find(query))}
+    if "layout" not in stored:
+        if not read_only:
+            said = {"$setOnInsert": {"version": LAYOUT}}
+            await connection.meta.update_one({"_id": "layout"}, said, upsert=True)
+    elif (version := stored["layout"].get("version")) != LAYOUT:
         raise StoreError(
-            f"{where} has documents of layout {known.get('version')!r}, and this release knows"
-            f" {LAYOUT}; use the newest mulligan everywhere, or another database"
+            f"{connection.url.where} has documents of layout {version!r}, and this release knows"
+            f" {LAYOUT}; use the same release of mulligan everywhere, or another database"
         )
-    if read_only:
-        return stored
-    if known["version"] < LAYOUT:
-        said = {"$max": {"version": LAYOUT}}
-        await base.meta.update_one({"_id": "layout"}, said, upsert=True)
-    await part_lanes(base, stored.get("facts", {}))
     return stored
 
 
-async def part_lanes(base: Base, facts: Doc) -> None:
-    """Give each lane a document of its own: in layout 1 one list held all, for claims to read.
-
-    A process that still runs on that layout may have added some since: its list only grows.
-    """
-    while lines := facts.get("lines"):
-        await enter(base.meta, lines)
-        as_read = {"_id": "facts", "lines": {"$size": len(lines)}}
-        await base.meta.update_one(as_read, {"$unset": {"lines": ""}})
-        facts = await base.facts_document()
-
-
-def wanted(base: Base) -> list[tuple[Collection, tuple[IndexModel, ...]]]:
+def wanted(connection: Connection) -> list[tuple[Collection, tuple[IndexModel, ...]]]:
     """The indexes of each collection that has some."""
-    dead = [(base.dlq, DEAD_INDEXES)] if base.address.move_dead else []
-    others = [(base.arrivals, ARRIVAL_INDEXES), (base.counts, COUNT_INDEXES)]
-    return [(base.tasks, INDEXES), *dead, *others]
+    dead = [(connection.dlq, DEAD_INDEXES)] if connection.url.move_dead else []
+    others = [(connection.arrivals, ARRIVAL_INDEXES), (connection.counts, COUNT_INDEXES)]
+    return [(connection.tasks, INDEXES), *dead, *others]
 
 
 async def ensure(collection: Collection, indexes: tuple[IndexModel, ...]) -> None:
-    """Create what is missing and drop what is obsolete; another process may be doing the same."""
+    """Create the indexes that are missing; another process may be doing the same."""
     for left in reversed(range(TRIES)):
-        there = await names_of(collection)
         try:
-            if missing := not_among(there, indexes):
+            if missing := await missing_from(collection, indexes):
                 await collection.create_indexes(missing)
             break
         except OperationFailure:
             if not left:
                 raise
-    for name in there.intersection(OBSOLETE):
-        with suppress(OperationFailure):
-            await collection.drop_index(name)
 
 
 async def missing_from(collection: Collection, indexes: tuple[IndexModel, ...]) -> list[IndexModel]:
     """Those of the indexes that the collection lacks."""
-    return not_among(await names_of(collection), indexes)
-
-
-def not_among(there: set[str], indexes: tuple[IndexModel, ...]) -> list[IndexModel]:
-    """Those of the indexes that are not there."""
+    there = await names_of(collection)
     return [each for each in indexes if each.document["name"] not in there]
 
 

@@ -1,4 +1,4 @@
-"""Lanes and gates as they were read, and a trial walk over them that changes nothing stored."""
+"""Lanes and limits as they were read, and a trial walk over them that changes nothing stored."""
 
 from bisect import insort
 from collections import defaultdict
@@ -9,14 +9,48 @@ from typing import Any
 from msgspec import Struct
 
 from mulligan.core.damage import DAMAGE
+from mulligan.core.fields import CLAIM, Field
 from mulligan.core.job import never_started
 from mulligan.core.lane import Lane
 from mulligan.core.plan import Cap, Limit, Rate, Source
-from mulligan.stores.mongo.base import Doc, line_of
-from mulligan.stores.mongo.bells import News
-from mulligan.stores.mongo.documents import lane_of, private_of, standing
-from mulligan.stores.mongo.foreign import QUEUE, REGION, MalformedError, count_of, lane_for
-from mulligan.stores.mongo.times import SECOND, micros, of_date, seconds
+from mulligan.stores.mongo.codec import SECOND, Doc, micros, of_date, seconds
+from mulligan.stores.mongo.document import lane_name, lane_of, private_of, standing
+from mulligan.stores.mongo.fields import PRIVATE
+from mulligan.stores.mongo.inbox import QUEUE, REGION, lane_for
+from mulligan.stores.mongo.payload import MalformedError, count_of
+from mulligan.stores.mongo.wakeup import News
+
+# A claim writes these itself, no walk needs the last, and a body is read only if it is small.
+NOT_WALKED = ("worker", "worker_region", "started_at", "unique_in", "body")
+
+
+def is_walked(field: Field) -> bool:
+    """Whether a walk, the claim or its commit needs the field."""
+    return (CLAIM in field.carriers or field.is_option) and field.name not in NOT_WALKED
+
+
+SMALL = 16 * 1024
+is_binary = {"$eq": [{"$type": "$mulligan.body"}, "binData"]}
+size_of_body = {"$cond": [is_binary, {"$binarySize": "$mulligan.body"}, 0]}
+small_body = {"$lte": [size_of_body, SMALL]}
+PROJECTION: Doc = {
+    "status": 1,
+    "attempts": 1,
+    "next_retry_at": 1,
+    "updated_at": 1,
+    **dict.fromkeys(
+        [
+            f"mulligan.{name}"
+            for name in (
+                *(field.name for field in PRIVATE if is_walked(field)),
+                *("sequence", "expires_at", "lane", "delayed", "uncommitted", "unique_queue"),
+                *("lost_key", "owes", "stamps", "updated_at"),
+            )
+        ],
+        1,
+    ),
+    "mulligan.body": {"$cond": [small_body, "$mulligan.body", "$$REMOVE"]},
+}
 
 
 class Candidate(Struct, frozen=True, eq=False):
@@ -45,7 +79,7 @@ class Candidate(Struct, frozen=True, eq=False):
 
     @property
     def order(self) -> tuple[int, int]:
-        """Its place in its lane."""
+        """What its lane is sorted by."""
         return self.due, self.sequence
 
     @property
@@ -61,11 +95,11 @@ class Candidate(Struct, frozen=True, eq=False):
     @property
     def limit(self) -> int:
         """How many jobs of its concurrency key may run at a time."""
-        return int(self.doc["mulligan"].get("key_limit", 1))
+        return int(self.doc["mulligan"].get("concurrency_limit", 1))
 
     @property
     def permit(self) -> str | None:
-        """The gate that its concurrency key stands for."""
+        """The limit that its concurrency key stands for."""
         return None if self.limit_key is None else f"key:{self.limit_key}"
 
     def has_expired(self, now: int) -> bool:
@@ -76,42 +110,20 @@ class Candidate(Struct, frozen=True, eq=False):
         return never_started(self.attempts or 0, private["snoozes"], private["replay"])
 
 
-# What a walk, the claim and its commit need of a document; a body only if it is small.
-SMALL = 16 * 1024
-is_binary = {"$eq": [{"$type": "$mulligan.body"}, "binData"]}
-size_of_body = {"$cond": [is_binary, {"$binarySize": "$mulligan.body"}, 0]}
-small_body = {"$lte": [size_of_body, SMALL]}
-FIELDS: Doc = {
-    "status": 1,
-    "attempts": 1,
-    "next_retry_at": 1,
-    "updated_at": 1,
-    **dict.fromkeys(
-        [
-            f"mulligan.{name}"
-            for name in (
-                *("task", "queue", "region", "priority", "scope", "lane_priority", "line"),
-                *("due", "sequence", "delayed", "expires", "replay", "snoozes", "trail"),
-                *("token", "since", "key", "key_limit", "unique_queue", "unique_key", "lost_key"),
-                *("gather", "gather_index", "owes", "awaits", "stamps", "touched"),
-            )
-        ],
-        1,
-    ),
-    "mulligan.body": {"$cond": [small_body, "$mulligan.body", "$$REMOVE"]},
-}
-
-
 def candidate(doc: Doc) -> Candidate:
     """The candidate that a document stands for."""
     private = doc["mulligan"]
     return Candidate(
-        private["due"], private["sequence"], doc, private.get("expires"), private.get("key")
+        private["due"],
+        private["sequence"],
+        doc,
+        private.get("expires_at"),
+        private.get("concurrency_key"),
     )
 
 
-class GateState(Struct):
-    """A gate as it was read: permits out, starts counted, and its version."""
+class LimitState(Struct):
+    """A limit as it was read: permits in use, starts counted, and its version."""
 
     used: int = 0
     starts: list[tuple[int, int]] = []
@@ -124,31 +136,31 @@ class MissingError(Exception):
     The rest of a lane, a key's held jobs, or with neither who sleeps.
     """
 
-    def __init__(self, *, line: str | None = None, held: str | None = None) -> None:
-        self.line = line
+    def __init__(self, *, lane: str | None = None, held: str | None = None) -> None:
+        self.lane = lane
         self.held = held
 
 
 class Snapshot:
-    """What was read. A line that is not complete goes on after its last candidate."""
+    """What was read. An open-ended lane goes on after its last candidate."""
 
     def __init__(self, now: int) -> None:
         self.now = now
-        self.lines: dict[str, list[Candidate]] = {}
+        self.lanes: dict[str, list[Candidate]] = {}
         self.open_ended: set[str] = set()
-        self.limits: dict[str, GateState] = {}
+        self.limits: dict[str, LimitState] = {}
         self.held: dict[str, list[Candidate]] = {}
         self.asleep: dict[str, float] | None = None
 
-    def stand(self, line: str, front: list[Doc], limit: int) -> None:
+    def stand(self, lane: str, head: list[Doc], limit: int) -> None:
         """What was read of a lane; if it was as much as was asked for there may be more."""
-        self.lines[line] = [candidate(doc) for doc in front]
-        (self.open_ended.add if len(front) >= limit else self.open_ended.discard)(line)
+        self.lanes[lane] = [candidate(doc) for doc in head]
+        (self.open_ended.add if len(head) >= limit else self.open_ended.discard)(lane)
 
     def ends_before(self, job: Candidate) -> bool:
         """Whether others of its lane that were not read may stand before the job."""
-        line = line_of(job.lane)
-        return line in self.open_ended and self.lines[line][-1].order < job.order
+        name = lane_name(job.lane)
+        return name in self.open_ended and self.lanes[name][-1].order < job.order
 
     def foresee(self, doc: Doc) -> None:
         """A document of another program that a worker will take in once it is due.
@@ -158,15 +170,15 @@ class Snapshot:
         with suppress(*DAMAGE, MalformedError):
             private = {"queue": QUEUE, "region": REGION, "priority": 0} | private_of(doc)
             lane = lane_for(private, count_of(doc, "attempts"))
-            line, due = line_of(lane), of_date(doc["next_retry_at"])
-            if line in self.lines and line not in self.open_ended:
+            name, due = lane_name(lane), of_date(doc["next_retry_at"])
+            if name in self.lanes and name not in self.open_ended:
                 stand = standing(lane, due, 0, delayed=True) | {"queue": lane.queue}
                 job = candidate({"_id": doc["_id"], "mulligan": stand})
-                insort(self.lines[line], job, key=lambda c: c.order)
+                insort(self.lanes[name], job, key=lambda c: c.order)
 
 
 class Taken(Struct, frozen=True):
-    """A job that the trial took, the gates that it passed, and the permits that it will hold."""
+    """A job that the trial took, the limits that it met, and the permits that it will hold."""
 
     candidate: Candidate
     limits: tuple[Limit, ...]
@@ -179,7 +191,7 @@ class Trial:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self.now = snapshot.now
-        self.lines = {line: list(stand) for line, stand in snapshot.lines.items()}
+        self.lanes = {lane: list(stand) for lane, stand in snapshot.lanes.items()}
         self.used = defaultdict(int, {k: g.used for k, g in snapshot.limits.items()})
         self.starts = defaultdict(list, {k: list(g.starts) for k, g in snapshot.limits.items()})
         self.taken: list[Taken] = []
@@ -188,18 +200,18 @@ class Trial:
         self.let_go: list[Candidate] = []
 
     def head(self, lane: Lane) -> tuple[float, int] | None:
-        """As the oracle asks; an exhausted line that may go on must be read further."""
-        line = line_of(lane)
-        stand = self.lines.get(line)
+        """As the oracle asks; an exhausted lane that may go on must be read on."""
+        name = lane_name(lane)
+        stand = self.lanes.get(name)
         if stand:
             return seconds(stand[0].due), stand[0].sequence
-        if line in self.snapshot.open_ended:
-            raise MissingError(line=line)
+        if name in self.snapshot.open_ended:
+            raise MissingError(lane=name)
         return None
 
-    def take(self, lane: Lane, gates: tuple[Limit, ...]) -> Taken | None:
+    def take(self, lane: Lane, limits: tuple[Limit, ...]) -> Taken | None:
         """As the oracle asks."""
-        job = self.lines[line_of(lane)].pop(0)
+        job = self.lanes[lane_name(lane)].pop(0)
         if job.has_expired(self.now):
             self.expired.append(job)
             if job.permit is not None:
@@ -211,14 +223,14 @@ class Trial:
                 self.held.append(job)
                 return None
             permits.append(job.permit)
-        for gate in gates:
-            if isinstance(gate, Cap):
-                permits.append(gate.key)
+        for limit in limits:
+            if isinstance(limit, Cap):
+                permits.append(limit.key)
             else:
-                self._count(gate)
+                self._count(limit)
         for permit in permits:
             self.used[permit] += 1
-        taken = Taken(job, gates, tuple(permits))
+        taken = Taken(job, limits, tuple(permits))
         self.taken.append(taken)
         return taken
 
@@ -228,31 +240,31 @@ class Trial:
             return source.waited
         if self.snapshot.asleep is None:
             raise MissingError
-        soonest = self.snapshot.asleep.get(line_of(source.lane), source.waited)
+        soonest = self.snapshot.asleep.get(lane_name(source.lane), source.waited)
         return source.waited if soonest < source.waited else 0.0
 
-    def room(self, gate: Limit) -> int:
+    def room(self, limit: Limit) -> int:
         """As the oracle asks."""
-        if isinstance(gate, Cap):
-            return gate.limit - self.used[gate.key]
-        if gate.limit is None:
+        if isinstance(limit, Cap):
+            return limit.limit - self.used[limit.key]
+        if limit.limit is None:
             return 1
-        limit = gate.limit
-        if gate.of:
-            limit = max(limit, int(gate.ratio * self._started(gate.of, gate.per)))
-        return limit - self._started(gate.key, gate.per)
+        most = limit.limit
+        if limit.of:
+            most = max(most, int(limit.ratio * self._started(limit.of, limit.per)))
+        return most - self._started(limit.key, limit.per)
 
-    def reopens_in(self, gate: Limit) -> float | None:
+    def reopens_in(self, limit: Limit) -> float | None:
         """As the oracle asks."""
-        if isinstance(gate, Cap):
+        if isinstance(limit, Cap):
             return None
-        first = min(at for at, _ in self._recent(gate.key, gate.per))
-        return seconds(closes(first, gate.per)) - seconds(self.now)
+        first = min(at for at, _ in self._recent(limit.key, limit.per))
+        return seconds(closes(first, limit.per)) - seconds(self.now)
 
-    def fronts(self, lanes: Iterable[Lane]) -> list[News]:
+    def heads(self, lanes: Iterable[Lane]) -> list[News]:
         """The first job that stands in each lane."""
-        stands = [self.lines.get(line_of(lane)) for lane in lanes]
-        return [News(line_of(stand[0].lane), stand[0].due) for stand in stands if stand]
+        stands = [self.lanes.get(lane_name(lane)) for lane in lanes]
+        return [News(lane_name(stand[0].lane), stand[0].due) for stand in stands if stand]
 
     def _started(self, key: str, per: float) -> int:
         return sum(n for _, n in self._recent(key, per))
@@ -261,11 +273,11 @@ class Trial:
         """The starts of the window that ends now, and those of claims that began after this one."""
         return [(at, n) for at, n in self.starts[key] if closes(at, per) > self.now]
 
-    def _count(self, gate: Rate) -> None:
-        at = counted_at(gate, self.now)
-        starts = dict(self.starts[gate.key])
+    def _count(self, rate: Rate) -> None:
+        at = counted_at(rate, self.now)
+        starts = dict(self.starts[rate.key])
         starts[at] = starts.get(at, 0) + 1
-        self.starts[gate.key] = list(starts.items())
+        self.starts[rate.key] = list(starts.items())
 
     def _let_one_go(self, key: str, permit: str) -> None:
         if key not in self.snapshot.held:
@@ -279,7 +291,7 @@ class Trial:
             else:
                 self.let_go.append(job)
             if not self.snapshot.ends_before(job):
-                insort(self.lines.setdefault(line_of(job.lane), []), job, key=lambda c: c.order)
+                insort(self.lanes.setdefault(lane_name(job.lane), []), job, key=lambda c: c.order)
 
 
 def closes(at: int, per: float) -> int:
@@ -287,16 +299,16 @@ def closes(at: int, per: float) -> int:
     return micros(seconds(at) + per)
 
 
-def counted_at(gate: Rate, now: int) -> int:
+def counted_at(rate: Rate, now: int) -> int:
     """Fresh starts are many and need no exact window: they are counted by the second."""
-    return now if gate.limit is not None else now // SECOND * SECOND
+    return now if rate.limit is not None else now // SECOND * SECOND
 
 
 def first_of_each(held: list[Candidate], used: int) -> list[Candidate]:
     """The first held job of each lane and limit that has room."""
     first: dict[tuple[Lane, int], Candidate] = {}
     for job in held:
-        place = (job.lane, job.limit)
-        if job.limit > used and (place not in first or job.order < first[place].order):
-            first[place] = job
+        kind = (job.lane, job.limit)
+        if job.limit > used and (kind not in first or job.order < first[kind].order):
+            first[kind] = job
     return list(first.values())

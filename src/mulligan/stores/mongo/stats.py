@@ -9,12 +9,11 @@ from mulligan.core.job import Status
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.stats import DelayedStats, LaneStats, Stats
 from mulligan.core.worker import WorkerView
-from mulligan.stores.mongo import gathering
-from mulligan.stores.mongo.base import PAGE, Base, Collection, Doc, rows
-from mulligan.stores.mongo.documents import AWAITING
-from mulligan.stores.mongo.foreign import QUEUE, REGION, lane_for
-from mulligan.stores.mongo.inbox import with_a_task
-from mulligan.stores.mongo.times import date, of_date, seconds
+from mulligan.stores.mongo.codec import Doc, date, of_date, seconds
+from mulligan.stores.mongo.connection import PAGE, Collection, Connection, rows
+from mulligan.stores.mongo.document import AWAITING
+from mulligan.stores.mongo.gather import STILL_AWAITING
+from mulligan.stores.mongo.inbox import QUEUE, REGION, lane_for, with_a_task
 from mulligan.stores.mongo.workers import decode_worker
 
 HOUR = 3600
@@ -27,24 +26,24 @@ UNSEEN: Doc = {"mulligan.queue": None}
 class StatsReader:
     """What is where."""
 
-    def __init__(self, base: Base) -> None:
-        self.base = base
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
 
     async def stats(self) -> Stats:
         """Counts of everything."""
-        await self.base.read_default_task()
-        now = await self.base.now()
+        await self.connection.read_default_task()
+        now = await self.connection.now()
         running: dict[tuple[str, str], int] = defaultdict(int)
         held_by: dict[str, int] = defaultdict(int)
         for row in await self.grouped(
-            {"status": "processing", **with_a_task(self.base.default_task)},
+            {"status": "processing", **with_a_task(self.connection.default_task)},
             queue=text_or("$mulligan.queue", QUEUE),
             region=text_or("$mulligan.region", REGION),
-            place=text_or("$mulligan.worker_region", ""),
+            worker_region=text_or("$mulligan.worker_region", ""),
             worker=text_or("$mulligan.worker", ""),
         ):
             of = row["_id"]
-            running[of["queue"], of["place"] or of["region"]] += row["n"]
+            running[of["queue"], of["worker_region"] or of["region"]] += row["n"]
             held_by[of["worker"]] += row["n"]
         return Stats(
             seconds(now),
@@ -56,7 +55,7 @@ class StatsReader:
             {
                 row["_id"]["queue"]: row["n"]
                 for row in await self.grouped(
-                    gathering.STILL_AWAITING, queue=text_or("$mulligan.queue", QUEUE)
+                    STILL_AWAITING, queue=text_or("$mulligan.queue", QUEUE)
                 )
             },
         )
@@ -69,8 +68,8 @@ class StatsReader:
         self, query: Doc, group: Doc, collection: Collection | None = None
     ) -> list[Doc]:
         """What a group by something gives."""
-        place = self.base.tasks if collection is None else collection
-        cursor = await place.aggregate([{"$match": query}, {"$group": group}], batchSize=PAGE)
+        asked = self.connection.tasks if collection is None else collection
+        cursor = await asked.aggregate([{"$match": query}, {"$group": group}], batchSize=PAGE)
         return await cursor.to_list()
 
     async def lanes(self, now: int) -> list[LaneStats]:
@@ -92,7 +91,7 @@ class StatsReader:
         }
         query = {
             "status": "pending",
-            "mulligan.line": {"$ne": AWAITING},
+            "mulligan.lane": {"$ne": AWAITING},
             "mulligan.queue": {"$type": "string"},
             "mulligan.scope": {"$type": "string"},
             "mulligan.lane_priority": {"$in": [int(each) for each in Priority]},
@@ -132,7 +131,7 @@ class StatsReader:
 
     def unseen(self) -> Doc:
         """Pending documents that a worker will take in when they are due."""
-        return {"status": "pending", **UNSEEN, **with_a_task(self.base.default_task)}
+        return {"status": "pending", **UNSEEN, **with_a_task(self.connection.default_task)}
 
     async def delayed(self, now: int) -> dict[str, DelayedStats]:
         """The delayed set of each queue."""
@@ -170,15 +169,15 @@ class StatsReader:
         # By range: an array of such words would be found by $in.
         for status in ("done", "failed", "cancelled"):
             query = {"status": status}
-            for place in self.base.places:
-                for row in await self.aggregate(query, group, place):
+            for collection in self.connection.collections:
+                for row in await self.aggregate(query, group, collection):
                     if row["_id"]["s"] == status:
                         counts[row["_id"]["q"], status] += row["n"]
         return dict(counts)
 
     async def workers(self, now: int, held_by: dict[str, int]) -> list[WorkerView]:
         """Every worker that is known, in the order in which they came."""
-        found = await rows(self.base.workers.find().sort("joined", 1))
+        found = await rows(self.connection.workers.find().sort("joined", 1))
         return [
             WorkerView(
                 decode_worker(doc["worker"]),

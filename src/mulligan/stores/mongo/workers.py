@@ -11,23 +11,23 @@ from mulligan.core.answers import Beat
 from mulligan.core.job import Claim, Lease
 from mulligan.core.worker import Worker
 from mulligan.stores.mongo import inbox
-from mulligan.stores.mongo.base import PAGE, Base, Change, Doc, rows
-from mulligan.stores.mongo.bells import Bells, News
-from mulligan.stores.mongo.colliding import write
-from mulligan.stores.mongo.documents import (
+from mulligan.stores.mongo.bulk_write import Change, write
+from mulligan.stores.mongo.codec import SECOND, Doc, date, micros, of_date
+from mulligan.stores.mongo.connection import PAGE, Connection, rows
+from mulligan.stores.mongo.document import (
     HELD_BY_US,
     NEXT_TOKEN,
     held_by_us,
-    is_known,
+    is_taken_in,
     private_of,
 )
-from mulligan.stores.mongo.keys import Keys
-from mulligan.stores.mongo.known import Known
-from mulligan.stores.mongo.soundness import damage_in
-from mulligan.stores.mongo.times import SECOND, date, micros, of_date
-from mulligan.stores.mongo.views import claim_of
+from mulligan.stores.mongo.facts import StoredFacts
+from mulligan.stores.mongo.fields import claim_of
+from mulligan.stores.mongo.limits import Keys
+from mulligan.stores.mongo.validate import invalid_reason
+from mulligan.stores.mongo.wakeup import News, Wakeup
 
-# Another program that popped a document and was not heard of for so long has lost it.
+# Another program that popped a document has lost it after so long without a sign.
 ABANDONED = 600 * SECOND
 # Half of the minute within which `updated_at` of a running job must move.
 BUMP = 30 * SECOND
@@ -43,11 +43,13 @@ encode = msgspec.json.encode
 class Workers:
     """Heartbeats and reclaiming."""
 
-    def __init__(self, base: Base, bells: Bells, keys: Keys, known: Known) -> None:
-        self.base = base
-        self.bells = bells
+    def __init__(
+        self, connection: Connection, wakeup: Wakeup, keys: Keys, facts: StoredFacts
+    ) -> None:
+        self.connection = connection
+        self.wakeup = wakeup
         self.keys = keys
-        self.known = known
+        self.facts = facts
         self._alive_until: dict[str, int] = {}
 
     # -- who is there ----------------------------------------------------------------------
@@ -60,30 +62,32 @@ class Workers:
         until = self._alive_until.get(worker.id, 0)
         if until > now:
             return until
-        known = await self.base.workers.find_one({"_id": worker.id}, {"expires": 1})
+        known = await self.connection.workers.find_one({"_id": worker.id}, {"expires": 1})
         if known is None or known["expires"] <= now:
             known = alive(worker, now) | {"joined": now, "bumped": now}
-            await self.base.workers.update_one({"_id": worker.id}, {"$set": known}, upsert=True)
-            await self.bells.keep(worker.id, known["expires"])
-            await self.known.settle(worker.region)
-            await self.base.store_default_task()
+            await self.connection.workers.update_one(
+                {"_id": worker.id}, {"$set": known}, upsert=True
+            )
+            await self.wakeup.keep(worker.id, known["expires"])
+            await self.facts.add_region(worker.region)
+            await self.connection.store_default_task()
         self._alive_until[worker.id] = until = int(known["expires"])
         return until
 
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
         """Keep all leases of the worker; say which of those it shows are lost."""
-        now = await self.base.now()
-        before = await self.base.workers.find_one_and_update(
+        now = await self.connection.now()
+        before = await self.connection.workers.find_one_and_update(
             {"_id": worker.id},
             {"$set": alive(worker, now), "$setOnInsert": {"joined": now, "bumped": now}},
             upsert=True,
             return_document=ReturnDocument.BEFORE,
         )
         until = self._alive_until[worker.id] = now + micros(worker.lease)
-        await self.bells.keep(worker.id, until)
+        await self.wakeup.keep(worker.id, until)
         if before is None or before["region"] != worker.region:
-            await self.known.settle(worker.region)
-            await self.base.store_default_task()
+            await self.facts.add_region(worker.region)
+            await self.connection.store_default_task()
         if before is not None and now - before.get("bumped", 0) >= BUMP:
             await self.bump(worker, now)
         fields = {
@@ -91,16 +95,16 @@ class Workers:
             "updated_at": 1,
             "mulligan.token": 1,
             "mulligan.worker": 1,
-            "mulligan.touched": 1,
+            "mulligan.updated_at": 1,
         }
-        docs = await self.base.find([lease.job for lease in holding], fields)
+        docs = await self.connection.find([lease.job for lease in holding], fields)
         lost = [lease for lease in holding if not holds(docs.get(lease.job), lease, worker)]
         unknown = await self.unknown_to(worker, set(holding), now)
         forgotten = [lease for lease, reclaimed in unknown.items() if not reclaimed]
         reclaimed = await self.reclaimed(
             [lease for lease, reclaimed in unknown.items() if reclaimed]
         )
-        return Beat(lost, await self.known.facts(now), forgotten, reclaimed)
+        return Beat(lost, await self.facts.facts(now), forgotten, reclaimed)
 
     async def unknown_to(self, worker: Worker, shown: set[Lease], now: int) -> dict[Lease, bool]:
         """Leases that the worker has had for a while and does not know: whether it reclaimed them.
@@ -110,82 +114,83 @@ class Workers:
         query = {
             "status": "processing",
             "mulligan.worker": worker.id,
-            "mulligan.leased": {"$lt": now - micros(worker.lease)},
+            "mulligan.leased_at": {"$lt": now - micros(worker.lease)},
         }
-        fields = {"mulligan.token": 1, "mulligan.leased": 1, "mulligan.started": 1}
+        fields = {"mulligan.token": 1, "mulligan.leased_at": 1, "mulligan.started_at": 1}
         leases = {
-            Lease(str(doc["_id"]), private["token"]): private["leased"] != private.get("started")
-            for doc in await rows(self.base.tasks.find(query, fields))
+            Lease(str(doc["_id"]), private["token"]): private["leased_at"]
+            != private.get("started_at")
+            for doc in await rows(self.connection.tasks.find(query, fields))
             if (private := doc["mulligan"])
         }
         return {lease: reclaimed for lease, reclaimed in leases.items() if lease not in shown}
 
     async def reclaimed(self, leases: Sequence[Lease]) -> list[Claim]:
         """What was reclaimed under these leases."""
-        docs = await self.base.find([lease.job for lease in leases])
+        docs = await self.connection.find([lease.job for lease in leases])
         claims = [claim_of(doc) for doc in docs.values()]
         return [claim for claim in claims if claim.lease in leases]
 
     async def bump(self, worker: Worker, now: int) -> None:
         """Show other programs that what this worker runs is not abandoned."""
         running = {**HELD_BY_US, "mulligan.worker": worker.id}
-        moved = {"updated_at": date(now), "mulligan.touched": date(now)}
-        await write(self.base.tasks, [UpdateMany(running, {"$set": moved})])
-        await self.base.workers.update_one({"_id": worker.id}, {"$set": {"bumped": now}})
+        moved = {"updated_at": date(now), "mulligan.updated_at": date(now)}
+        await write(self.connection.tasks, [UpdateMany(running, {"$set": moved})])
+        await self.connection.workers.update_one({"_id": worker.id}, {"$set": {"bumped": now}})
 
     async def leave(self, worker: Worker) -> None:
         """Forget the worker."""
         self._alive_until.pop(worker.id, None)
-        await self.base.workers.delete_one({"_id": worker.id})
-        await self.pass_on(await self.bells.forget(worker.id))
+        await self.connection.workers.delete_one({"_id": worker.id})
+        await self.pass_on(await self.wakeup.forget(worker.id))
 
-    async def pass_on(self, lines: Sequence[str]) -> None:
+    async def pass_on(self, lanes: Sequence[str]) -> None:
         """What stands in these lanes is for another sleeper now."""
-        news = [await self.front(line) for line in sorted(await self.base.used(lines))]
-        await self.bells.ring([each for each in news if each is not None])
+        news = [await self.head(lane) for lane in sorted(await self.connection.used_lanes(lanes))]
+        await self.wakeup.wake([each for each in news if each is not None])
 
-    async def front(self, line: str) -> News | None:
+    async def head(self, lane: str) -> News | None:
         """The first job that stands in the lane."""
-        query = {"status": "pending", "mulligan.line": line}
+        query = {"status": "pending", "mulligan.lane": lane}
         order = [("mulligan.due", 1), ("mulligan.sequence", 1)]
-        doc = await self.base.tasks.find_one(query, {"mulligan.due": 1}, sort=order)
+        doc = await self.connection.tasks.find_one(query, {"mulligan.due": 1}, sort=order)
         due = None if doc is None else private_of(doc).get("due")
-        return News(line, due) if isinstance(due, int) else None
+        return News(lane, due) if isinstance(due, int) else None
 
     # -- reclaiming ---------------------------------------------------------------------------
 
     async def reclaim(self, limit: int, worker: Worker) -> list[Claim]:
         """Claim what nobody alive holds, each by a write that only one reaper can win."""
-        now = await self.base.now()
+        now = await self.connection.now()
         await self.keep(worker, now)
-        living, asleep = await self.crew(now)
+        living, asleep = await self.living_and_asleep(now)
         for dead in [each for each in asleep if each not in living]:
-            # What it was rung for, another is rung for now.
-            await self.pass_on(await self.bells.forget(dead))
+            # What it was woken for, another is woken for now.
+            await self.pass_on(await self.wakeup.forget(dead))
         claims: list[Claim] = []
         for _ in range(LOOKS if limit > 0 else 0):
             found = await self.lost(limit - len(claims), living, now)
-            lost = [doc for doc in found if is_known(doc) and damage_in(doc) is None]
-            strange = [doc for doc in found if doc not in lost]
-            await inbox.take_in(self.base, strange, now)
-            written = await self.base.apply([reclaimed(doc, worker, now) for doc in lost])
+            lost = [doc for doc in found if is_taken_in(doc) and invalid_reason(doc) is None]
+            untaken = [doc for doc in found if doc not in lost]
+            await inbox.take_in(self.connection, untaken, now)
+            written = await self.connection.apply([reclaimed(doc, worker, now) for doc in lost])
             won = [doc for doc in lost if doc["_id"] in written]
             freed = await self.keys.release(won)
-            await self.bells.ring([each for news in freed for each in news])
+            await self.wakeup.wake([each for news in freed for each in news])
             claims += [replace(claim_of(doc), token=doc["mulligan"]["token"] + 1) for doc in won]
             # Where another reaper was quicker there may be more that it left.
-            if len(claims) >= limit or (len(won) == len(lost) and not strange):
+            if len(claims) >= limit or (len(won) == len(lost) and not untaken):
                 break
         return claims
 
-    async def crew(self, now: int) -> tuple[list[str], list[str]]:
+    async def living_and_asleep(self, now: int) -> tuple[list[str], list[str]]:
         """The workers that are alive, and all that are registered as asleep, in one command."""
         asleep = [{"$project": {"_id": 0, "asleep": "$_id"}}]
-        cursor = await self.base.workers.aggregate(
+        cursor = await self.connection.workers.aggregate(
             [
                 {"$match": {"expires": {"$gt": now}}},
                 {"$project": {"alive": "$_id"}},
-                {"$unionWith": {"coll": self.base.sleepers.name, "pipeline": asleep}},
+                {"$unionWith": {"coll": self.connection.sleepers.name, "pipeline": asleep}},
             ],
             batchSize=PAGE,
         )
@@ -200,7 +205,7 @@ class Workers:
         if not holders:
             return []
         query = {"_id": {"$in": holders}, "expires": {"$gt": now}}
-        return [doc["_id"] for doc in await rows(self.base.workers.find(query, {"_id": 1}))]
+        return [doc["_id"] for doc in await rows(self.connection.workers.find(query, {"_id": 1}))]
 
     async def lost(self, limit: int, living: list[str], now: int) -> list[Doc]:
         """The first documents that whoever had them has lost."""
@@ -208,17 +213,17 @@ class Workers:
             {"mulligan.worker": {"$nin": [*living, None]}},
             {"updated_at": {"$lte": date(now - ABANDONED)}},
         ]
-        jobs = inbox.with_a_task(self.base.default_task)
+        jobs = inbox.with_a_task(self.connection.default_task)
         query = {"status": "processing", "$and": [{"$or": gone}, jobs]}
-        order = [("mulligan.started", 1), ("mulligan.sequence", 1)]
-        found = await rows(self.base.tasks.find(query).sort(order).limit(2 * limit))
+        order = [("mulligan.started_at", 1), ("mulligan.sequence", 1)]
+        found = await rows(self.connection.tasks.find(query).sort(order).limit(2 * limit))
         living = [*living, *await self.come_since(found, now)]
         return [doc for doc in found if is_lost(doc, living, now)][:limit]
 
 
-async def forget_dead(base: Base, now: int) -> None:
+async def forget_dead(connection: Connection, now: int) -> None:
     """Forget workers that were killed long ago; whatever they held is anyone's since then."""
-    await write(base.workers, [DeleteMany({"expires": {"$lt": now - KEPT_DEAD}})])
+    await write(connection.workers, [DeleteMany({"expires": {"$lt": now - KEPT_DEAD}})])
 
 
 def alive(worker: Worker, now: int) -> Doc:
@@ -257,19 +262,19 @@ def reclaimed(doc: Doc, worker: Worker, now: int) -> Change:
     private = doc["mulligan"]
     fields: Doc = {
         "updated_at": date(now),
-        "mulligan.touched": date(now),
+        "mulligan.updated_at": date(now),
         "mulligan.worker": worker.id,
-        "mulligan.leased": now,
+        "mulligan.leased_at": now,
         "mulligan.permits": [],
         "mulligan.worker_region": private.get("worker_region") or private["region"],
     }
-    if private.get("started") is None:
+    if private.get("started_at") is None:
         updated = doc.get("updated_at")
-        fields["mulligan.started"] = of_date(updated) if isinstance(updated, datetime) else now
+        fields["mulligan.started_at"] = of_date(updated) if isinstance(updated, datetime) else now
     match = {
         "status": "processing",
         "mulligan.worker": private.get("worker"),
         "updated_at": {"$eq": doc.get("updated_at")},
     }
-    update = {"$set": fields, "$inc": NEXT_TOKEN, "$unset": {"mulligan.line": ""}}
+    update = {"$set": fields, "$inc": NEXT_TOKEN, "$unset": {"mulligan.lane": ""}}
     return Change(doc["_id"], match, update, private["token"])

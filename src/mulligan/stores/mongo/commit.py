@@ -1,0 +1,296 @@
+"""Commits: one fenced write a job, and then what follows from it."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+from pymongo.errors import BulkWriteError
+
+from mulligan.core.job import Attempt, Lease, NewJob
+from mulligan.core.lane import Lane
+from mulligan.core.outcome import (
+    Again,
+    Cancelled,
+    Dead,
+    Done,
+    Keyed,
+    Later,
+    Outcome,
+    Returned,
+    Verdict,
+)
+from mulligan.core.settings import HISTORY_LIMIT
+from mulligan.stores.mongo.bulk_write import Change
+from mulligan.stores.mongo.codec import Doc, date, date_after, micros, seconds
+from mulligan.stores.mongo.connection import Connection
+from mulligan.stores.mongo.dead_letters import move_dead
+from mulligan.stores.mongo.document import (
+    HELD_BY_US,
+    KEPT_KEY,
+    LEAN,
+    RELEASE_KEY,
+    ended,
+    failure_fields,
+    held_by_us,
+    key_name,
+    lane_name,
+    lane_of,
+    last_written,
+    private_names,
+    private_of,
+    standing,
+    unique_key_of,
+)
+from mulligan.stores.mongo.enqueue import deliver, hand_on_key, write_where_free
+from mulligan.stores.mongo.fields import new_document
+from mulligan.stores.mongo.gather import Gatherer, Owed, owed_by
+from mulligan.stores.mongo.leases import Leases
+from mulligan.stores.mongo.limits import Keys
+from mulligan.stores.mongo.outbox import Box, pack, set_beside, take_away
+from mulligan.stores.mongo.validate import set_invalid_aside
+from mulligan.stores.mongo.wakeup import News, Wakeup, news_of
+
+# An outcome whose lease is still held, with its index in the batch and its job as it was.
+Valid = tuple[int, Outcome, Doc]
+
+
+class Write(Struct):
+    """One outcome on its way: the job as it was, the change, and whom it concerns."""
+
+    index: int
+    doc: Doc
+    change: Change
+    news: list[News] = []
+    owed: list[Owed] = []
+    boxes: list[Box] = []
+
+
+class Committer:
+    """Writes outcomes."""
+
+    def __init__(
+        self, connection: Connection, wakeup: Wakeup, keys: Keys, gatherer: Gatherer, leases: Leases
+    ) -> None:
+        self.connection = connection
+        self.wakeup = wakeup
+        self.keys = keys
+        self.gatherer = gatherer
+        self.leases = leases
+
+    async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
+        """Write what is still held; see the contract."""
+        now = await self.connection.now()
+        docs = await self.documents([outcome.lease for outcome in outcomes])
+        verdicts, valid = sort_out(outcomes, docs)
+        together = at_once(valid)
+        needed = sum(numbers_needed(outcome, doc) for _, outcome, doc in together)
+        writer = OutcomeWriter(now, await self.connection.numbers(needed))
+        writes = [writer.plan(*each) for each in together]
+        keys = await self.write(writes)
+        written = [write for write in writes if write.change.key in keys]
+        for write in written:
+            verdicts[write.index] = "written"
+        await self.follow(written)
+        missed = {outcomes[w.index].lease.job for w in writes if w.change.key not in keys}
+        later = {outcome.lease.job for _, outcome, _ in valid[len(together) :]}
+        # Whatever else the batch holds for these jobs is judged anew as well.
+        left = [at for at, each in enumerate(outcomes) if each.lease.job in missed | later]
+        if left:
+            again = await self.commit([outcomes[at] for at in left])
+            for at, verdict in zip(left, again, strict=True):
+                verdicts[at] = verdict
+        return verdicts
+
+    async def documents(self, leases: Sequence[Lease]) -> dict[str, Doc]:
+        """The documents of these jobs: as they were claimed if that was here, else as they are."""
+        claimed = self.leases.take(leases)
+        others = [lease.job for lease in leases if lease.job not in claimed]
+        return claimed | await self.connection.find(others, LEAN)
+
+    async def write(self, writes: list[Write]) -> set[object]:
+        """Write what is still held; returns the keys of that."""
+        await self.connection.enter_lanes(each.lane for w in writes for each in w.news)
+        await set_beside(self.connection, [box for w in writes for box in w.boxes])
+        changes = [w.change for w in writes]
+        try:
+            written = await write_where_free(self.connection, changes)
+        except BulkWriteError:
+            if not await set_invalid_aside(self.connection, changes):
+                raise
+            written = await write_where_free(self.connection, changes)
+        missed = [w for w in writes if w.change.key not in written]
+        await take_away(self.connection, [box for w in missed for box in w.boxes])
+        return written
+
+    async def follow(self, written: list[Write]) -> None:
+        """Tell gathering jobs, deliver next jobs, free the permits, wake sleepers."""
+        await self.gatherer.settle(each for w in written for each in w.owed)
+        created = await deliver(self.connection, [box for w in written for box in w.boxes])
+        freed = await self.keys.release([w.doc for w in written])
+        news: list[News] = []
+        for w, released in zip(written, freed, strict=True):
+            new = [doc for box in w.boxes for doc in box.jobs if doc["_id"] in created]
+            news += [*w.news, *news_of(new), *released]
+        if self.connection.url.move_dead:
+            dead = [w.change.key for w in written if w.change.update["$set"]["status"] == "failed"]
+            await move_dead(self.connection, dead)
+        await self.wakeup.wake(news)
+
+
+def sort_out(
+    outcomes: Sequence[Outcome], docs: Mapping[str, Doc]
+) -> tuple[list[Verdict], list[Valid]]:
+    """The verdicts if nothing is written, and what is to be written, each with its index.
+
+    Of two outcomes for one job, the second is judged as if the first had been written.
+    """
+    verdicts: list[Verdict] = ["stale"] * len(outcomes)
+    valid: dict[str, Valid] = {}
+    for at, outcome in enumerate(outcomes):
+        job, token = outcome.lease
+        doc = docs.get(job)
+        if doc is None or "token" not in private_of(doc):
+            continue
+        newest = doc["mulligan"]["token"]
+        if job not in valid and token == newest and held_by_us(doc):
+            valid[job] = (at, outcome, doc)
+        elif token == (newest if job in valid else last_written(doc)):
+            verdicts[at] = "already"
+    return verdicts, list(valid.values())
+
+
+def at_once(valid: list[Valid]) -> list[Valid]:
+    """The first of these, as many as may be written together: the next jobs come after all of it.
+
+    An outcome that frees the key of a next job before it, or arrives there, must wait until that
+    job is stored.
+    """
+    keys: set[str] = set()
+    gathering: set[str] = set()
+    for at, (_, outcome, doc) in enumerate(valid):
+        gather = doc["mulligan"].get("gather")
+        # Who awaits a cancelled job is cancelled as well, and may have any key.
+        cancels = gather is not None and isinstance(outcome, Cancelled)
+        if unique_key_of(doc) in keys or gather in gathering or (keys and cancels):
+            return valid[:at]
+        for job in outcome.next if isinstance(outcome, Done | Dead) else ():
+            if job.unique_key is not None:
+                keys.add(key_name(job.key_queue, job.unique_key))
+            if job.awaits:
+                gathering.add(job.id)
+    return valid
+
+
+def numbers_needed(outcome: Outcome, doc: Doc) -> int:
+    """How many sequences of lanes the outcome gives out, at most."""
+    match outcome:
+        case Done(_, _, following):
+            return len(following) + ("owes" in doc["mulligan"])
+        case Again() | Later():
+            return 1
+        case Dead(_, _, following):
+            return len(following)
+        case _:
+            return 0
+
+
+class OutcomeWriter:
+    """Turns outcomes into writes of one moment, with the numbers that were drawn for them."""
+
+    def __init__(self, now: int, number: int) -> None:
+        self.now = now
+        self._number = number
+        self._done: dict[bytes | None, Doc] = {}
+
+    def plan(self, index: int, outcome: Outcome, doc: Doc) -> Write:
+        """The write that an outcome stands for."""
+        change = Change(doc["_id"], HELD_BY_US, {}, outcome.lease.token, kept=True)
+        write = Write(index, doc, change)
+        match outcome:
+            case Done(_, result, following):
+                write.change.update = self._done_with(result, alone=bool(following))
+                if "owes" in doc["mulligan"]:
+                    write.owed = owed_by(doc, "done", result, self._next_number())
+                self._follow_up(write, following)
+            case Again(_, lane, delay, failure, trail, free):
+                write.change.update = self._update({"mulligan.trail": trail}, failure)
+                write.change.update["$inc"] = {"mulligan.snoozes" if free else "attempts": 1}
+                self._put(write, lane, delay)
+            case Later(_, delay):
+                write.change.update = self._update({})
+                write.change.update["$inc"] = {"mulligan.snoozes": 1}
+                self._put(write, lane_of(doc), delay)
+            case Dead(_, failure, following):
+                write.change.update = self._update(ended("failed", self.now), failure)
+                self._follow_up(write, following)
+            case Returned():
+                self._put_back(write, {})
+            case Keyed(_, key, limit, trail):
+                keyed = {"concurrency_key": key, "concurrency_limit": limit, "trail": trail}
+                self._put_back(write, private_names(keyed))
+            case Cancelled(_, reason):
+                write.change.update = self._update(ended("cancelled", self.now, reason))
+                write.owed = owed_by(doc, "cancelled")
+        return write
+
+    def _done_with(self, result: bytes | None, *, alone: bool) -> Doc:
+        """The update of a job that is done; jobs with the same result share one unless alone."""
+        if alone or result not in self._done:
+            fields = ended("done", self.now) | {"mulligan.result": result}
+            update = self._update(fields)
+            if alone:
+                return update
+            self._done[result] = update
+        return self._done[result]
+
+    def _update(self, fields: Doc, failure: Attempt | None = None) -> Doc:
+        """An update that ends a lease; a job that has ended releases its unique key."""
+        fields |= {
+            "updated_at": date(self.now),
+            "mulligan.updated_at": date(self.now),
+            "mulligan.uncommitted": 0,
+            "mulligan.worker": None,
+            "mulligan.permits": [],
+        }
+        update: Doc = {"$set": fields}
+        if "mulligan.ended_at" in fields:
+            update["$unset"] = RELEASE_KEY
+        if failure is not None:
+            fields["error"], entry = failure_fields(failure, self.now)
+            kept = {"$each": [entry], "$slice": -HISTORY_LIMIT}
+            update["$push"] = {"mulligan.history": kept}
+        return update
+
+    def _put(self, write: Write, lane: Lane, delay: float) -> None:
+        """Let the job join a lane, due after the delay."""
+        due = micros(seconds(self.now) + delay) if delay else self.now
+        late = due > self.now
+        stand = standing(lane, due, self._next_number(), delayed=late)
+        fields = write.change.update["$set"]
+        fields |= private_names(stand)
+        fields |= {"status": "pending", "next_retry_at": date_after(due) if late else None}
+        write.news = [News(lane_name(lane), due)]
+
+    def _put_back(self, write: Write, fields: Doc) -> None:
+        """Let the job stand where it was taken from, with these fields."""
+        name = lane_name(lane_of(write.doc))
+        fields |= {"status": "pending", "mulligan.lane": name}
+        write.change.update = self._update(fields)
+        write.news = [News(name, write.doc["mulligan"]["due"])]
+
+    def _follow_up(self, write: Write, jobs: Sequence[NewJob]) -> None:
+        """Keep what comes next with the finished job, so that it cannot be lost, nor its key."""
+        if not jobs:
+            return
+        docs = [new_document(job, self.now, self._next_number()) for job in jobs]
+        key = hand_on_key(write.doc, docs)
+        box = pack(write.change.key, write.change.token or 0, docs)
+        write.boxes = [box]
+        update = write.change.update
+        update["$set"]["mulligan.outbox"] = box.field
+        if key is not None:
+            update["$set"][KEPT_KEY] = key
+            del update["$unset"]
+
+    def _next_number(self) -> int:
+        self._number += 1
+        return self._number - 1

@@ -1,0 +1,233 @@
+"""A job's document: the public fields that any program may rely on, and the private ones.
+
+`status`, `attempts`, `next_retry_at`, `created_at`, `updated_at` and `error` are the truth. The
+private fields under `mulligan` are finer (microseconds, lanes, tokens), and give way to them.
+
+A unique key has two locks, each a unique index. The first (`unique_key`) is on for every job with
+the key that has not ended, whoever ends it. The second (`kept_key`) is on until a job releases it.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import bson
+import msgspec
+
+from mulligan.core.job import Attempt, first_token
+from mulligan.core.lane import Lane
+from mulligan.stores.mongo.codec import Doc, date, date_after, is_time, of_date, seconds
+
+STATUSES = ("pending", "processing", "done", "failed", "cancelled")
+# The `lane` of a pending job that stands in none: its key holds it, or it awaits others.
+HELD, AWAITING = "", "awaiting"
+# Other programs take nothing before its date, and so leave a job alone that awaits others.
+NEVER = datetime(9999, 1, 1, tzinfo=UTC)
+# What a member owes to the job that awaits it, until that job knows; and what a purge has begun.
+ARRIVAL, REMOVAL = "arrival", "removal"
+# `held_by_us` by any worker, and `never_started`, as queries.
+HELD_BY_US = {
+    "status": "processing",
+    "mulligan.worker": {"$ne": None},
+    "$expr": {"$eq": ["$updated_at", "$mulligan.updated_at"]},
+}
+NEVER_STARTED = {"attempts": 0, "mulligan.snoozes": 0, "mulligan.replay": 0}
+# A job's token grows with its leases. `uncommitted` is by how much it has grown since the last
+# lease whose outcome was written; before the first it is the token itself.
+NEXT_TOKEN = {"mulligan.token": 1, "mulligan.uncommitted": 1}
+# A document without what may be large in it.
+LEAN = {"mulligan.body": 0, "payload": 0, "mulligan.history": 0, "mulligan.result": 0}
+KEPT_KEY = "mulligan.kept_key"
+RELEASE_KEY = {KEPT_KEY: ""}
+
+
+# -- fields that are written together ------------------------------------------------------
+
+
+def never_claimed(number: int) -> Doc:
+    """The private fields of a job that was accepted under this number and never claimed."""
+    return {
+        "number": number,
+        "token": first_token(number),
+        "uncommitted": first_token(number),
+        "replay": 0,
+        "snoozes": 0,
+        "worker": None,
+        "permits": [],
+    }
+
+
+def standing(lane: Lane, due: int, sequence: int, *, delayed: bool) -> Doc:
+    """The private fields of a job that stands in a lane."""
+    return {
+        "scope": lane.scope,
+        "lane_priority": int(lane.priority),
+        "lane": lane_name(lane),
+        "due": due,
+        "sequence": sequence,
+        "delayed": delayed,
+        "held": False,
+    }
+
+
+def awaiting(members: int, arrived: int = 0) -> Doc:
+    """The private fields of a job that so many must arrive at before it joins its lane.
+
+    `arrived` grows at least by one for each that arrives; the arrivals themselves are counted
+    once it says that all may be there.
+    """
+    return {"lane": AWAITING, "sequence": 0, "awaits": members, "arrived": arrived}
+
+
+def ended(status: str, now: int, reason: str | None = None) -> Doc:
+    """The fields of a job that has ended."""
+    fields: Doc = {
+        "status": status,
+        "updated_at": date(now),
+        "next_retry_at": None,
+        "mulligan.ended_at": now,
+        "mulligan.worker": None,
+        "mulligan.held": False,
+        "mulligan.permits": [],
+    }
+    if reason is not None:
+        fields["mulligan.cancel_reason"] = reason
+    return fields
+
+
+def failure_fields(failure: Attempt, now: int) -> tuple[Doc, Doc]:
+    """A failed attempt as the public `error`, and as an entry of the history."""
+    entry: Doc = msgspec.to_builtins(failure)
+    entry = {key: encodable(value) for key, value in entry.items()} | {"ended_at": seconds(now)}
+    error = {
+        "message": entry["message"],
+        "code": entry.get("code"),
+        "at": date(now),
+        "type": entry["type"],
+    }
+    return error, entry
+
+
+def encodable(value: Any) -> Any:
+    """Text without lone surrogates, which no BSON string may hold."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def private_names(fields: Doc) -> Doc:
+    """Private fields as an update names them."""
+    return {f"mulligan.{name}": value for name, value in fields.items()}
+
+
+# -- names ---------------------------------------------------------------------------------
+
+
+def lane_name(lane: Lane) -> str:
+    """The lane as documents name it; names have no control characters: it is never ambiguous."""
+    return f"{lane.priority}\x1f{lane.queue}\x1f{lane.scope}"
+
+
+def key_name(queue: str, key: str) -> str:
+    """The unique key of a queue as documents name it, as unambiguous."""
+    return f"{queue}\x1f{key}"
+
+
+# -- what a document says ------------------------------------------------------------------
+
+
+def private_of(doc: Doc) -> Doc:
+    """The private fields, none where another program keeps something else under their name."""
+    private = doc.get("mulligan")
+    return private if isinstance(private, dict) else {}
+
+
+def is_taken_in(doc: Doc) -> bool:
+    """Whether mulligan has written private fields to the document, valid or not by now."""
+    return "body" in private_of(doc)
+
+
+def job_number(doc: Doc) -> int:
+    """The job's number; 0 where another program has put something else."""
+    number = private_of(doc).get("number")
+    return number if isinstance(number, int) else 0
+
+
+def lane_of(doc: Doc) -> Lane:
+    """The lane that the job stands in, or was last taken from."""
+    private = doc["mulligan"]
+    return Lane(private["queue"], private["scope"], private["lane_priority"])
+
+
+def own_lane(doc: Doc) -> Lane:
+    """The lane that the job was enqueued into."""
+    private = doc["mulligan"]
+    return Lane(private["queue"], private["region"], private["priority"])
+
+
+def unique_key_of(doc: Doc) -> str | None:
+    """The name of the unique key that the job holds until it has ended."""
+    private = doc["mulligan"]
+    if "unique_key" not in private or "unique_queue" not in private:
+        return None  # only another program writes one without the other
+    return key_name(private["unique_queue"], private["unique_key"])
+
+
+def last_written(doc: Doc) -> int:
+    """The token of the last lease whose outcome was written."""
+    private = doc["mulligan"]
+    return int(private["token"] - private.get("uncommitted", 0))
+
+
+def permits_of(doc: Doc) -> list[str]:
+    """The limits whose permits the job holds; what is no name of one was put there by others."""
+    permits = private_of(doc).get("permits")
+    return [each for each in permits if isinstance(each, str)] if isinstance(permits, list) else []
+
+
+def public_date(private: Doc) -> datetime | None:
+    """`next_retry_at` of a pending job."""
+    if private.get("lane") == AWAITING:
+        return NEVER
+    return date_after(private["due"]) if private.get("delayed") else None
+
+
+def untouched(doc: Doc) -> bool:
+    """Whether a pending document still stands where mulligan put it, by its dates."""
+    private = doc["mulligan"]
+    updated = private.get("updated_at")
+    return bool(
+        doc.get("next_retry_at") == public_date(private)
+        and (updated is None or is_same(doc.get("updated_at"), updated))
+    )
+
+
+def is_awaiting(doc: Doc) -> bool:
+    """Whether the job has yet to join its lane, when the last that it awaits has arrived."""
+    return bool(doc.get("status") == "pending" and private_of(doc).get("lane") == AWAITING)
+
+
+def held_by_us(doc: Doc) -> bool:
+    """Whether a worker of mulligan's holds the document, and no other program took it since."""
+    private = private_of(doc)
+    return (
+        doc.get("status") == "processing"
+        and private.get("worker") is not None
+        and is_same(doc.get("updated_at"), private.get("updated_at"))
+    )
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether the server takes two values for the same; to it NaN equals itself."""
+    return bool(one == other) or bson.encode({"": one}) == bson.encode({"": other})
+
+
+def updated_of(doc: Doc) -> int | None:
+    """When somebody last changed the document, as far as it says."""
+    updated = doc.get("updated_at")
+    return of_date(updated) if isinstance(updated, datetime) else None
+
+
+def ended_of(doc: Doc) -> int | None:
+    """When it ended; by `updated_at` where another program ended it."""
+    if doc["status"] in ("pending", "processing"):
+        return None
+    at = private_of(doc).get("ended_at")
+    return at if is_time(at) else updated_of(doc)

@@ -1,0 +1,260 @@
+"""Accepting jobs: one insert for the batch; a conflict tells what was there before.
+
+A unique key is held by one job at a time, without a gap between the stages of a chain. Who takes a
+key needs both of its locks. A job that ends while a next one is to have its key gives up the first
+lock and keeps the second; that next job, its successor, needs the first alone, which nobody else
+can have taken. Once the successor is stored, the second lock is released too.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pymongo import InsertOne, UpdateMany
+
+from mulligan.core.job import Enqueued, NewJob
+from mulligan.core.settings import check_batch
+from mulligan.stores.mongo.bulk_write import Change, write
+from mulligan.stores.mongo.codec import Doc
+from mulligan.stores.mongo.connection import Connection, rows
+from mulligan.stores.mongo.document import KEPT_KEY, RELEASE_KEY, unique_key_of
+from mulligan.stores.mongo.fields import new_document
+from mulligan.stores.mongo.outbox import Box, boxes_of, take_away
+from mulligan.stores.mongo.wakeup import Wakeup, news_of
+
+
+class Enqueuer:
+    """How jobs come in."""
+
+    def __init__(self, connection: Connection, wakeup: Wakeup) -> None:
+        self.connection = connection
+        self.wakeup = wakeup
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """Insert every job that is not there yet; see the contract."""
+        check_batch(len(jobs))
+        if not jobs:
+            return []
+        now = await self.connection.now()
+        number = await self.connection.numbers(len(jobs))
+        docs = [new_document(job, now, at) for at, job in enumerate(jobs, number)]
+        await self.connection.enter_lanes(each.lane for each in news_of(docs))
+        answers: dict[int, Enqueued] = {}
+        new: list[Doc] = []
+        ours: dict[str, int] = {}
+        left = list(range(len(docs)))
+        while left:
+            created = {id(doc) for doc in await insert(self.connection, [docs[at] for at in left])}
+            for at in left:
+                if id(docs[at]) in created:
+                    ours.setdefault(jobs[at].id, at)
+                    answers[at] = Enqueued(jobs[at].id, created=True)
+                    new.append(docs[at])
+            refused = [at for at in left if at not in answers]
+            answers |= await self.first_ones(docs, refused, ours)
+            left = [at for at in refused if at not in answers]
+            # The jobs that had their unique keys have ended: their successors have them, or nobody.
+            await free(self.connection, keys_to_take(docs[at] for at in left))
+        await self.wakeup.wake(news_of(new))
+        return [answers[at] for at in range(len(jobs))]
+
+    async def first_ones(
+        self, docs: list[Doc], refused: list[int], ours: dict[str, int]
+    ) -> dict[int, Enqueued]:
+        """The jobs that were there before those of the batch that were refused, by their index.
+
+        A later job of the same batch may have the same id, and was not there before.
+        """
+        if not refused:
+            return {}
+        found = await self.connection.find_anywhere([docs[at]["_id"] for at in refused])
+        answers: dict[int, Enqueued] = {}
+        for at in refused:
+            private = docs[at]["mulligan"]
+            if docs[at]["_id"] in found and ours.get(docs[at]["_id"], -1) < at:
+                answers[at] = Enqueued(docs[at]["_id"], created=False)
+                continue
+            if "unique_key" not in private:
+                continue
+            first = await self.connection.tasks.find_one(
+                {
+                    "mulligan.unique_queue": private["unique_queue"],
+                    "mulligan.unique_key": private["unique_key"],
+                    "status": {"$gte": "p"},
+                },
+                {"_id": 1},
+            )
+            if first is not None:
+                answers[at] = Enqueued(str(first["_id"]), created=False)
+        return answers
+
+
+async def deliver(connection: Connection, boxes: Sequence[Box]) -> set[str]:
+    """Enqueue what is in these boxes and then empty them; returns the ids that are news.
+
+    A job that is there already, by its id or its unique key, is left as it is. A successor is news
+    even if another process has stored it: nobody was woken for it yet.
+    """
+    if not boxes:
+        return set()
+    every = [job for box in boxes for job in box.jobs]
+    created = await store_next(connection, every)
+    emptied = {
+        "_id": {"$in": [box.parent for box in boxes]},
+        "mulligan.outbox.stamp": {"$in": [box.stamp for box in boxes]},
+    }
+    await write(
+        connection.tasks, [UpdateMany(emptied, {"$unset": {"mulligan.outbox": "", **RELEASE_KEY}})]
+    )
+    await take_away(connection, boxes)
+    return {doc["_id"] for doc in [*created, *filter(is_successor, every)]}
+
+
+async def store_next(connection: Connection, docs: Sequence[Doc]) -> list[Doc]:
+    """Insert next jobs that are not there yet; returns those.
+
+    A successor is stored in any case: without the key if another program gave that away.
+    """
+    await connection.enter_lanes(each.lane for each in news_of(docs))
+    created = await insert_where_free(connection, docs)
+    new = {doc["_id"] for doc in created}
+    successors = [doc for doc in docs if is_successor(doc) and doc["_id"] not in new]
+    if not successors:
+        return created
+    there = await connection.find_anywhere([doc["_id"] for doc in successors])
+    lost = [keyless(doc) for doc in successors if doc["_id"] not in there]
+    return created + await insert_new(connection, lost)
+
+
+# -- keys ----------------------------------------------------------------------------------
+
+
+async def insert_where_free(connection: Connection, docs: Sequence[Doc]) -> list[Doc]:
+    """Insert the documents that are not there yet and whose key no other job has."""
+    created: list[Doc] = []
+    left = list(docs)
+    while left:
+        created += await insert(connection, left)
+        new = {id(doc) for doc in created}
+        refused = [doc for doc in left if id(doc) not in new]
+        freed = await free(connection, keys_to_take(refused))
+        left = [doc for doc in refused if doc["mulligan"].get("kept_key") in freed]
+    return created
+
+
+async def write_where_free(connection: Connection, changes: Sequence[Change]) -> set[Any]:
+    """Write what still matches and whose key no other job has; returns the keys of that.
+
+    Of changes that want the same key the first has the first chance.
+    """
+    first: list[Change] = []
+    later: list[Change] = []
+    keys: set[str] = set()
+    for change in changes:
+        key = change.update["$set"].get(KEPT_KEY)
+        (later if key in keys else first).append(change)
+        keys |= {key} - {None}
+    written = await connection.apply(first)
+    refused = [c for c in first if c.key not in written and KEPT_KEY in c.update["$set"]]
+    freed = await free(connection, {change.update["$set"][KEPT_KEY] for change in refused})
+    left = [change for change in refused if change.update["$set"][KEPT_KEY] in freed] + later
+    return written | await write_where_free(connection, left) if left else written
+
+
+async def free(connection: Connection, keys: set[str]) -> set[str]:
+    """Have ended jobs release these keys, once their successors are stored; returns which had one.
+
+    An ended job has its key still if another program finished it, or its successor is on its way.
+    """
+    if not keys:
+        return set()
+    fields = {"status": 1, KEPT_KEY: 1, "mulligan.token": 1, "mulligan.outbox": 1}
+    query = {KEPT_KEY: {"$in": list(keys)}, "status": {"$not": {"$gte": "p"}}}
+    ended = await rows(connection.tasks.find(query, fields))
+    boxes = await boxes_of(connection, ended)
+    await store_next(connection, [job for box in boxes for job in box.jobs if is_successor(job)])
+    await connection.apply([released(doc) for doc in ended])
+    return {doc["mulligan"]["kept_key"] for doc in ended}
+
+
+def released(doc: Doc) -> Change:
+    """The write by which an ended job releases its key, unless it was replayed meanwhile."""
+    private = doc["mulligan"]
+    match = {
+        "status": doc.get("status"),
+        "mulligan.outbox.stamp": (private.get("outbox") or {}).get("stamp"),
+    }
+    return Change(doc["_id"], match, {"$unset": RELEASE_KEY}, private["token"])
+
+
+# -- inserts -------------------------------------------------------------------------------
+
+
+async def insert(connection: Connection, docs: Sequence[Doc]) -> list[Doc]:
+    """Insert the documents that are not there yet; returns those.
+
+    A job that others of these gather at is there before any of them could arrive.
+    """
+    if connection.url.move_dead:
+        ids = [doc["_id"] for doc in docs]
+        gone = {
+            doc["_id"] for doc in await rows(connection.dlq.find({"_id": {"$in": ids}}, {"_id": 1}))
+        }
+        docs = [doc for doc in docs if doc["_id"] not in gone]
+    awaited = {doc["mulligan"].get("gather") for doc in docs}
+    first = with_rivals([doc for doc in docs if doc["_id"] in awaited], docs)
+    ahead = {id(doc) for doc in first}
+    others = [doc for doc in docs if id(doc) not in ahead]
+    return await insert_new(connection, first) + await insert_new(connection, others)
+
+
+def with_rivals(some: Sequence[Doc], docs: Sequence[Doc]) -> list[Doc]:
+    """These documents, and all that want an id or a unique key of theirs, in their order.
+
+    They are inserted together, so that of those that want the same the first has it.
+    """
+    ids = {doc["_id"] for doc in some}
+    keys = {unique_key_of(doc) for doc in some} - {None}
+    found = [doc for doc in docs if doc["_id"] in ids or unique_key_of(doc) in keys]
+    return found if len(found) == len(some) else with_rivals(found, docs)
+
+
+async def insert_new(connection: Connection, docs: list[Doc]) -> list[Doc]:
+    """Insert in one command what breaks no unique index; returns that."""
+    if not docs:
+        return []
+    there = (await write(connection.tasks, [InsertOne(doc) for doc in docs])).refused
+    return [doc for at, doc in enumerate(docs) if at not in there]
+
+
+def keys_to_take(docs: Iterable[Doc]) -> set[str]:
+    """The keys that new jobs need both locks of."""
+    return {doc["mulligan"]["kept_key"] for doc in docs if "kept_key" in doc["mulligan"]}
+
+
+def hand_on_key(parent: Doc, following: Iterable[Doc]) -> str | None:
+    """Make the first next job with the finished one's key its successor; returns the key to keep.
+
+    Where the finished job never held its key, the successor does not either.
+    """
+    lost = parent["mulligan"].get("lost_key")
+    key = lost or unique_key_of(parent)
+    for doc in following:
+        if key and doc["mulligan"].get("kept_key") == key:
+            if lost:
+                doc["mulligan"] = keyless(doc)["mulligan"]
+                return None
+            del doc["mulligan"]["kept_key"]
+            return key
+    return None
+
+
+def is_successor(doc: Doc) -> bool:
+    """Whether a next job takes over the key of the job before it."""
+    return "unique_key" in doc["mulligan"] and "kept_key" not in doc["mulligan"]
+
+
+def keyless(doc: Doc) -> Doc:
+    """The same job without its key; `lost_key` says so to its own successor."""
+    gone = ("unique_key", "unique_queue", "unique_in", "kept_key")
+    private = {name: value for name, value in doc["mulligan"].items() if name not in gone}
+    return doc | {"mulligan": private | {"lost_key": unique_key_of(doc)}}

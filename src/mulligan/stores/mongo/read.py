@@ -1,0 +1,153 @@
+"""Reading jobs. Nothing is written, and no document is too odd to be read.
+
+Documents of other programs are shown as the jobs that they are or will be once a worker takes them
+in. Those whose status is none of ours are no jobs.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from mulligan.core.damage import DAMAGE
+from mulligan.core.errors import UnknownJobError
+from mulligan.core.job import Attempt, Job
+from mulligan.core.lane import Lane
+from mulligan.stores.mongo import gather
+from mulligan.stores.mongo.codec import Doc, micros
+from mulligan.stores.mongo.connection import Connection
+from mulligan.stores.mongo.document import (
+    HELD,
+    STATUSES,
+    is_awaiting,
+    is_taken_in,
+    job_number,
+    lane_name,
+    private_of,
+)
+from mulligan.stores.mongo.fields import failure_of, whole_job
+from mulligan.stores.mongo.inbox import private_fields
+from mulligan.stores.mongo.payload import MalformedError, NoTaskError
+from mulligan.stores.mongo.validate import invalid_reason
+
+
+class Reader:
+    """What readers ask of single jobs and lanes."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    async def document(self, job: str) -> Doc | None:
+        """The job's document, if it is one."""
+        doc = (await self.connection.find_anywhere([job])).get(job)
+        return doc if doc is not None and doc.get("status") in STATUSES else None
+
+    async def get(self, job: str) -> Job | None:
+        """The job as it is now."""
+        doc = await self.document(job)
+        return None if doc is None else (await self.jobs([doc]))[0]
+
+    async def jobs(self, docs: Sequence[Doc]) -> list[Job]:
+        """The jobs of these documents; how many have arrived is counted where it matters."""
+        arrived = await gather.count(self.connection, docs)
+        await self.connection.read_default_task()
+        now = await self.connection.now()
+        task = self.connection.default_task
+        return [job_of(doc, task, now, arrived.get(job_number(doc), 0)) for doc in docs]
+
+    async def arrivals(self, job: str) -> dict[int, bytes | None]:
+        """What has arrived at a gathering job."""
+        doc = await self.document(job)
+        return {} if doc is None else await gather.results(self.connection, doc)
+
+    async def history(self, job: str) -> list[Attempt]:
+        """Its failed and lost attempts."""
+        doc = await self.document(job)
+        return [] if doc is None else readable(private_of(doc).get("history", []))
+
+    async def depth(self, lane: Lane, limit: int) -> int:
+        """Jobs of the lane that could start now."""
+        if limit <= 0:
+            return 0
+        query = {
+            "status": "pending",
+            "mulligan.lane": lane_name(lane),
+            "mulligan.due": {"$lte": await self.connection.now()},
+        }
+        return await self.connection.tasks.count_documents(query, limit=limit)
+
+    async def ahead(self, job: str) -> int:
+        """Jobs of its lane that stand before it, those that a key holds included.
+
+        Of those that no worker has taken in yet none is counted.
+        """
+        doc = await self.document(job)
+        if doc is None:
+            raise UnknownJobError(f"no job {job!r} is stored")
+        if doc["status"] != "pending" or is_awaiting(doc):
+            return 0
+        [found] = await self.jobs([doc])
+        lane, due = found.lane, micros(found.due)
+        earlier: list[Doc] = [{"mulligan.due": {"$lt": due}}]
+        if found.sequence:
+            earlier.append({"mulligan.due": due, "mulligan.sequence": {"$lt": found.sequence}})
+        return await self.connection.tasks.count_documents(
+            {
+                "status": "pending",
+                "mulligan.lane": {"$in": [lane_name(lane), HELD]},
+                "mulligan.queue": lane.queue,
+                "mulligan.scope": lane.scope,
+                "mulligan.lane_priority": lane.priority,
+                "$or": earlier,
+            }
+        )
+
+    async def tail(self, lane: Lane, due: float) -> str | None:
+        """The last job of the lane that was due by then."""
+        query = {
+            "status": "pending",
+            "mulligan.lane": lane_name(lane),
+            "mulligan.due": {"$lte": micros(due)},
+        }
+        order = [("mulligan.due", -1), ("mulligan.sequence", -1)]
+        doc = await self.connection.tasks.find_one(query, {"_id": 1}, sort=order)
+        return None if doc is None else str(doc["_id"])
+
+
+def readable(entries: Any) -> list[Attempt]:
+    """Those of the entries of a history that another program has left as they were."""
+    found: list[Attempt] = []
+    for entry in entries if isinstance(entries, list) else ():
+        with suppress(msgspec.ValidationError):
+            found.append(msgspec.convert(entry, Attempt))
+    return found
+
+
+def job_of(doc: Doc, default_task: str | None, now: int, arrived: int = 0) -> Job:
+    """The job as readers see it, when so many have arrived at it.
+
+    One that mulligan has never seen is shown as it will be when a worker takes it in. One that is
+    invalid or malformed is shown as far as it goes: that it is there, and how it ended.
+    """
+    try:
+        reason = invalid_reason(doc) if is_taken_in(doc) else None
+        if reason is None:
+            return whole_job(as_taken_in(doc, default_task, now), arrived)
+    except NoTaskError:
+        reason = "payload.task is missing, and there is no default task"
+    except (*DAMAGE, MalformedError) as error:
+        reason = str(error)
+    said = f"what is stored of the job cannot be read ({reason})"
+    return Job(
+        str(doc["_id"]), "", "", "", 0, doc["status"], "", 0, 0.0, 0, 0, 0, 0, 0, 0.0, b"",
+        last_failure_reason=failure_of(doc) or said,
+    )  # fmt: skip
+
+
+def as_taken_in(doc: Doc, default_task: str | None, now: int) -> Doc:
+    """The document with the private fields that mulligan would give it."""
+    if is_taken_in(doc):
+        return doc
+    private = private_fields(doc, default_task, now, 0)
+    return doc | {"mulligan": private_of(doc) | private}

@@ -1,0 +1,187 @@
+"""Repair: finish what a crash left half done, end what expired, delete what is old."""
+
+from mulligan.core.job import EXPIRED
+from mulligan.stores.mongo import inbox, limits, outbox
+from mulligan.stores.mongo.codec import SECOND, TO_WRITE, Doc, date, micros, seconds
+from mulligan.stores.mongo.connection import Collection, rows
+from mulligan.stores.mongo.dead_letters import move_dead, return_letter
+from mulligan.stores.mongo.document import HELD, NEVER_STARTED, REMOVAL, ended_of, private_of
+from mulligan.stores.mongo.facts import StoredCounts
+from mulligan.stores.mongo.gather import left_owing
+from mulligan.stores.mongo.operate import Operator, forget_notes
+from mulligan.stores.mongo.validate import invalid_reason
+from mulligan.stores.mongo.wakeup import News
+from mulligan.stores.mongo.workers import forget_dead
+
+SWEEP_EVERY = SECOND
+DATES_EVERY = TIDY_EVERY = 60 * SECOND
+# Each comes with its result.
+SETTLED_AT_ONCE = 100
+
+UNDELIVERED = {"mulligan.outbox.stamp": {"$gt": ""}}
+OWING = {"mulligan.owes": {"$gt": ""}, "status": {"$in": ["done", "cancelled"]}}
+SET_ASIDE = {"status": "pending", "mulligan.lane": HELD}
+
+
+class Repair:
+    """What `promote` and `prune` do."""
+
+    def __init__(self, operator: Operator, counts: StoredCounts) -> None:
+        self.connection = operator.connection
+        self.wakeup = operator.wakeup
+        self.keys = operator.keys
+        self.gatherer = operator.gatherer
+        self.operator = operator
+        self.counts = counts
+        self._swept = self._dated = self._tidied = 0
+
+    async def promote(self, limit: int) -> int:
+        """End what expired; also take in, deliver, settle, sweep and move what is left over."""
+        now = await self.connection.now()
+        left = await self.left_over(now)
+        if "stray" in left:
+            await self.wakeup.take_in_strays()
+        if "odd" in left:
+            await self.wakeup.take_in(
+                await rows(self.connection.tasks.find(self.odd(now)).limit(limit))
+            )
+        if "undelivered" in left:
+            found = self.connection.tasks.find(UNDELIVERED, {"mulligan.outbox": 1})
+            await self.operator.deliver_left(await rows(found.limit(limit)))
+        if "owing" in left:
+            await self.settle_left()
+        if "to sweep" in left and is_due(now, self._swept, SWEEP_EVERY):
+            self._swept = now
+            await self.sweep(now)
+        if is_due(now, self._dated, DATES_EVERY):
+            self._dated = now
+            await self.take_dates(now, limit)
+        if self.connection.url.move_dead:
+            await self.finish_moves(limit)
+        return await self.expire(now, limit) if "expired" in left else 0
+
+    async def left_over(self, now: int) -> set[str]:
+        """What kinds of things there are to do, in one command: most often there is nothing."""
+        tasks = self.connection.tasks
+        signs: list[tuple[str, Collection, Doc]] = [
+            ("stray", tasks, inbox.strays(self.connection.default_task) | inbox.due(now)),
+            ("stray", tasks, inbox.put_back(now)),
+            ("odd", tasks, self.odd(now)),
+            ("undelivered", tasks, UNDELIVERED),
+            *[("owing", collection, OWING) for collection in self.connection.collections],
+            ("to sweep", tasks, SET_ASIDE),
+            ("to sweep", self.connection.limits, limits.IN_USE),
+            ("to sweep", self.connection.outbox, {}),
+            ("expired", tasks, expired(now)),
+        ]
+        looks: list[Doc] = [
+            {"$unionWith": {"coll": collection.name, "pipeline": first_of(query, sign)}}
+            for sign, collection, query in signs
+        ]
+        cursor = await self.connection.meta.aggregate([{"$match": {"_id": None}}, *looks])
+        return {doc["sign"] for doc in await cursor.to_list()}
+
+    def odd(self, now: int) -> Doc:
+        """Documents of other programs that no claim finds, to be set aside once they are due."""
+        return inbox.odd_strays(self.connection.default_task) | inbox.due(now)
+
+    async def expire(self, now: int, limit: int) -> int:
+        """End pending jobs that did not start in time, in the order that the contract says."""
+        found = self.connection.tasks.find(expired(now), {"mulligan.expires_at": 1})
+        first = await rows(
+            found.sort({"mulligan.expires_at": 1, "mulligan.number": 1}).limit(limit)
+        )
+        # The server looks into lists as well, which are none of ours.
+        late = [doc for doc in first if isinstance(private_of(doc).get("expires_at"), int)]
+        return sum(await self.operator.cancel([str(doc["_id"]) for doc in late], EXPIRED))
+
+    async def settle_left(self) -> None:
+        """Tell gathering jobs of members that ended before they could, or by another program.
+
+        And finish purges that were begun.
+        """
+        for collection in self.connection.collections:
+            found = await rows(collection.find(OWING).limit(SETTLED_AT_ONCE))
+            await self.gatherer.settle(each for doc in found for each in left_owing(doc))
+            purged = [doc for doc in found if private_of(doc).get("owes") == REMOVAL]
+            if purged:
+                await self.gatherer.remove(purged)
+
+    async def sweep(self, now: int) -> None:
+        """Free permits that died with their claim, and let go of jobs that nobody let go of."""
+        await outbox.sweep(self.connection)
+        freed = await limits.sweep(self.connection, now)
+        await self.wakeup.wake([News(limit=key) for key in sorted(freed)])
+        held = self.connection.tasks.find(SET_ASIDE, {"mulligan.concurrency_key": 1}).limit(1000)
+        keys = [private_of(doc).get("concurrency_key") for doc in await rows(held)]
+        for key in sorted({key for key in keys if isinstance(key, str)}):
+            await self.keys.let_go_if_stuck(key)
+
+    async def take_dates(self, now: int, limit: int) -> None:
+        """Obey `next_retry_at` where another program moved it forward.
+
+        What was put into its lane without delay has none, and may fall due later than now by the
+        clock of whoever put it there.
+        """
+        query = {
+            "status": "pending",
+            "mulligan.due": {"$gt": now + 1000},
+            "mulligan.delayed": True,
+            "$or": [{"next_retry_at": None}, {"next_retry_at": {"$lte": date(now)}}],
+        }
+        await self.wakeup.take_in(await rows(self.connection.tasks.find(query).limit(limit)))
+
+    async def finish_moves(self, limit: int) -> None:
+        """Finish moves of dead letters that stopped half way, in both directions."""
+        failed = await rows(
+            self.connection.tasks.find({"status": "failed"}, {"_id": 1}).limit(limit)
+        )
+        await move_dead(self.connection, [doc["_id"] for doc in failed])
+        replayed = {"status": "pending", **inbox.TAKEN_IN}
+        letters = self.connection.dlq.with_options(TO_WRITE).find(replayed)
+        for letter in await rows(letters.limit(limit)):
+            if invalid_reason(letter) is None:
+                await return_letter(self.connection, letter)
+
+    async def prune(self, keep_done: float, limit: int) -> int:
+        """Delete done and cancelled jobs that are old enough and owe nothing to others."""
+        now = await self.connection.now()
+        if is_due(now, self._tidied, TIDY_EVERY):
+            self._tidied = now
+            await self.counts.forget(now)
+            await forget_notes(self.connection, now)
+            await forget_dead(self.connection, now)
+        before = micros(seconds(now) - keep_done)
+        statuses = {"$in": ["done", "cancelled"]}
+        query = {
+            "status": statuses,
+            "updated_at": {"$lte": date(before)},
+            "mulligan.outbox": None,
+            "mulligan.owes": None,
+            # What mulligan neither enqueued nor ran is not its to delete.
+            **inbox.TAKEN_IN,
+        }
+        fields = {"status": 1, "updated_at": 1}
+        fields |= {f"mulligan.{name}": 1 for name in ("ended_at", "awaits", "number")}
+        found = await rows(self.connection.tasks.find(query, fields).limit(limit))
+        old = [doc for doc in found if (ended_of(doc) or 0) < before]
+        return await self.gatherer.remove(old) if old else 0
+
+
+def is_due(now: int, last: int, every: int) -> bool:
+    """Whether something was last done long enough ago; a clock may have been set back."""
+    return now - last >= every or now < last
+
+
+def first_of(query: Doc, sign: str) -> list[Doc]:
+    """The sign, if there is anything to which the query applies."""
+    return [
+        {"$match": query},
+        {"$limit": 1},
+        {"$project": {"_id": 0, "sign": {"$literal": sign}}},
+    ]
+
+
+def expired(now: int) -> Doc:
+    """Jobs that should have started by now, and have not."""
+    return {"mulligan.expires_at": {"$lte": now}, "status": "pending", **NEVER_STARTED}

@@ -1,0 +1,21 @@
+"""What a store URL may say."""
+
+import pytest
+
+from mulligan.core.errors import InvalidError
+from mulligan.stores import make_store
+from tests.contract.making import jobs
+from tests.store_kit import handle
+
+
+@pytest.mark.parametrize("options", ["move_dead=perhaps", "collection=a$b", "default_task=a%0Ab"])
+def test_options_that_make_no_sense_are_refused(options):
+    with pytest.raises(InvalidError):
+        make_store(f"mongodb://127.0.0.1/db?{options}")
+
+
+async def test_the_collection_has_the_name_that_the_url_gives(store_url, database, clock):
+    async with handle(store_url + "&collection=errands", clock) as store:
+        await store.enqueue(jobs("a"))
+    assert database["errands"].count_documents({}) == 1
+    assert database["tasks"].count_documents({}) == 0
