@@ -9,7 +9,7 @@ from bson import Binary, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Tim
 from bson.code import Code
 
 from mulligan.core.job import NewJob, encode
-from mulligan.stores.mongo.codec import micros
+from mulligan.stores.mongo.document import micros
 from mulligan.stores.mongo.fields import new_document
 
 STATUSES = ("pending", "processing", "done", "failed", "cancelled")

@@ -7,7 +7,7 @@ from pymongo.errors import BulkWriteError, OperationFailure
 from mulligan.core.errors import StoreError
 from mulligan.stores.mongo import bulk_write
 from mulligan.stores.mongo.bulk_write import Change, statements
-from mulligan.stores.mongo.codec import TO_WRITE
+from mulligan.stores.mongo.document import TO_WRITE
 from tests.contract.making import claim, done, jobs, names
 
 

@@ -8,7 +8,7 @@ from bson.datetime_ms import DatetimeMS
 from mulligan.core.backoff import Exponential
 from mulligan.core.job import decode_call, decode_policy
 from mulligan.core.page import Selection
-from mulligan.stores.mongo.codec import TO_READ
+from mulligan.stores.mongo.document import TO_READ
 from mulligan.stores.mongo.inbox import private_fields
 from mulligan.stores.mongo.payload import MalformedError
 from mulligan.stores.mongo.read import job_of

@@ -5,7 +5,7 @@ import pytest
 from bson import Int64, ObjectId
 
 from mulligan.core.page import Selection
-from mulligan.stores.mongo.codec import LAST_DATE, SECOND
+from mulligan.stores.mongo.document import LAST_DATE, SECOND
 from tests.contract.making import ANYONE, RETRY, begin, dead, jobs
 from tests.stores.mongo.making import moment, plain
 

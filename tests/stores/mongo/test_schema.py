@@ -6,6 +6,7 @@ import pytest
 from pymongo.asynchronous.collection import AsyncCollection
 
 from mulligan.core.errors import StoreError
+from mulligan.stores import make_store
 from mulligan.stores.mongo import schema
 from tests.store_kit import handle
 
@@ -68,6 +69,7 @@ async def test_documents_of_another_layout_are_refused(store_url, database, cloc
     async with handle(store_url, clock):
         pass
     database["tasks_meta"].update_one({"_id": "layout"}, {"$set": {"version": 2}})
+    store = make_store(store_url, clock=clock)
     with pytest.raises(StoreError, match="layout 2, and this release knows 1"):
-        async with handle(store_url, clock):
-            pass
+        await store.open()
+    await store.close()

@@ -17,7 +17,7 @@ from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import BulkWriteError, OperationFailure
 
 from mulligan.core.job import TOKENS_PER_LIFE
-from mulligan.stores.mongo.codec import Doc
+from mulligan.stores.mongo.document import Doc
 
 Statement = InsertOne[Any] | UpdateOne | UpdateMany | ReplaceOne[Any] | DeleteOne | DeleteMany
 

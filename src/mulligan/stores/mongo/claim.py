@@ -18,9 +18,17 @@ from mulligan.core.walk import sources, walk
 from mulligan.core.worker import Worker
 from mulligan.stores.mongo import limits
 from mulligan.stores.mongo.bulk_write import Change, new_stamp
-from mulligan.stores.mongo.codec import Doc, date_after, seconds
 from mulligan.stores.mongo.connection import rows
-from mulligan.stores.mongo.document import HELD, RELEASE_KEY, ended, lane_name, untouched
+from mulligan.stores.mongo.document import (
+    HELD,
+    RELEASE_KEY,
+    Doc,
+    date_after,
+    ended,
+    lane_name,
+    seconds,
+    untouched,
+)
 from mulligan.stores.mongo.fields import claim_of
 from mulligan.stores.mongo.gather import Gatherer, owed_by
 from mulligan.stores.mongo.heads import NO_LANE, Heads
@@ -207,7 +215,7 @@ class Claimer:
         )
 
     async def look_after_held(self, trial: Trial) -> None:
-        """A permit may have been freed while a job was being set aside for want of one.
+        """Let jobs go that were set aside while the permit that they lacked was freed.
 
         Only after the claim's own permits are charged is it known whether there is room.
         """

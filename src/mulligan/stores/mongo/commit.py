@@ -20,14 +20,15 @@ from mulligan.core.outcome import (
 )
 from mulligan.core.settings import HISTORY_LIMIT
 from mulligan.stores.mongo.bulk_write import Change
-from mulligan.stores.mongo.codec import Doc, date, date_after, micros, seconds
 from mulligan.stores.mongo.connection import Connection
-from mulligan.stores.mongo.dead_letters import move_dead
 from mulligan.stores.mongo.document import (
     HELD_BY_US,
     KEPT_KEY,
     LEAN,
     RELEASE_KEY,
+    Doc,
+    date,
+    date_after,
     ended,
     failure_fields,
     held_by_us,
@@ -35,8 +36,10 @@ from mulligan.stores.mongo.document import (
     lane_name,
     lane_of,
     last_written,
+    micros,
     private_names,
     private_of,
+    seconds,
     standing,
     unique_key_of,
 )
@@ -45,6 +48,7 @@ from mulligan.stores.mongo.fields import new_document
 from mulligan.stores.mongo.gather import Gatherer, Owed, owed_by
 from mulligan.stores.mongo.leases import Leases
 from mulligan.stores.mongo.limits import Keys
+from mulligan.stores.mongo.operate import move_dead
 from mulligan.stores.mongo.outbox import Box, pack, set_beside, take_away
 from mulligan.stores.mongo.validate import set_invalid_aside
 from mulligan.stores.mongo.wakeup import News, Wakeup, news_of

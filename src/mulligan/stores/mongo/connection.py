@@ -23,7 +23,7 @@ from mulligan.stores.mongo.bulk_write import (
     statements,
     write,
 )
-from mulligan.stores.mongo.codec import TO_READ, Doc, micros, of_date
+from mulligan.stores.mongo.document import TO_READ, Doc, micros, of_date
 from mulligan.stores.mongo.url import StoreUrl
 
 Collection = AsyncCollection[Doc]

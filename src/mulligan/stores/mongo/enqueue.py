@@ -14,9 +14,8 @@ from pymongo import InsertOne, UpdateMany
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.settings import check_batch
 from mulligan.stores.mongo.bulk_write import Change, write
-from mulligan.stores.mongo.codec import Doc
 from mulligan.stores.mongo.connection import Connection, rows
-from mulligan.stores.mongo.document import KEPT_KEY, RELEASE_KEY, unique_key_of
+from mulligan.stores.mongo.document import KEPT_KEY, RELEASE_KEY, Doc, unique_key_of
 from mulligan.stores.mongo.fields import new_document
 from mulligan.stores.mongo.outbox import Box, boxes_of, take_away
 from mulligan.stores.mongo.wakeup import Wakeup, news_of

@@ -18,8 +18,8 @@ from mulligan.core.counts import Count, Counts
 from mulligan.core.facts import Facts, QueueSettings, Region, read_settings
 from mulligan.core.health import CLOSED, SLOT, WINDOW, Breaker, Health, changes_plans, first_slot
 from mulligan.stores.mongo.bulk_write import write
-from mulligan.stores.mongo.codec import Doc, micros, seconds
 from mulligan.stores.mongo.connection import Connection, rows
+from mulligan.stores.mongo.document import Doc, micros, seconds
 from mulligan.stores.mongo.wakeup import Wakeup
 
 NOTHING: Doc = {

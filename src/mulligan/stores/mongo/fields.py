@@ -7,20 +7,26 @@ new plain field of `core/fields.py` is stored, claimed, shown and adopted withou
 from operator import attrgetter, itemgetter
 from typing import Any
 
+import msgspec
 from msgspec import UNSET
 
 from mulligan.core.fields import CLAIM, FIELDS, JOB, NEW_JOB
 from mulligan.core.job import Adopted, Claim, Job, NewJob, adopted_token
-from mulligan.stores.mongo.codec import Doc, date, is_time, micros, of_date, seconds
 from mulligan.stores.mongo.document import (
     ARRIVAL,
+    Doc,
     awaiting,
+    date,
     ended_of,
     failure_fields,
     held_by_us,
+    is_time,
     key_name,
+    micros,
     never_claimed,
+    of_date,
     public_date,
+    seconds,
     standing,
     untouched,
     updated_of,
@@ -53,6 +59,10 @@ COMPUTED = (
     *("created_at", "held", "ended_at", "awaits"),
 )
 PLAIN = tuple(f for f in PRIVATE if JOB in f.carriers and f.name not in COMPUTED)
+# What an invalid document shows of the fields that every job has.
+BLANK = {"text": "", "integer": 0, "bytes": b"", "time": 0.0}
+EVERY = [each.name for each in msgspec.structs.fields(Job) if each.required]
+BLANKS: Doc = {field.name: BLANK[field.kind] for field in FIELDS if field.name in EVERY}
 # An adopted job stands anew: it has no worker and a new token, and it has not ended well.
 NOT_ADOPTED = (
     *("scope", "lane_priority", "due", "sequence", "held", "token", "worker", "worker_region"),
@@ -209,6 +219,12 @@ def plain_fields(private: Doc) -> Doc:
         elif isinstance(value, TYPES[field.kind]):
             found[field.name] = value
     return found
+
+
+def invalid_job(doc: Doc, reason: str) -> Job:
+    """All that can be shown of a job whose document is invalid."""
+    shown = {"id": str(doc["_id"]), "status": doc["status"]}
+    return Job(**(BLANKS | shown), last_failure_reason=failure_of(doc) or reason)
 
 
 def due_of(doc: Doc) -> int:

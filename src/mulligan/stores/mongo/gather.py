@@ -16,7 +16,6 @@ from pymongo import DeleteMany, InsertOne, ReturnDocument, UpdateMany
 
 from mulligan.core.job import ENDED, never_arrives
 from mulligan.stores.mongo.bulk_write import Change, write
-from mulligan.stores.mongo.codec import Doc, date
 from mulligan.stores.mongo.connection import Connection, rows
 from mulligan.stores.mongo.document import (
     ARRIVAL,
@@ -25,6 +24,8 @@ from mulligan.stores.mongo.document import (
     NEXT_TOKEN,
     RELEASE_KEY,
     REMOVAL,
+    Doc,
+    date,
     ended,
     is_awaiting,
     lane_name,

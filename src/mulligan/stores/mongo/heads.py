@@ -1,8 +1,8 @@
 """The heads of lanes: the first jobs of each, read in one command with the epoch.
 
-Some servers sort all that a lane holds to find what is first in it. So a deep lane is looked at as
-a whole now and then, and in between only as far as its next jobs lie: what falls due by some time
-is its head as well, if it is enough.
+Some servers sort all that a lane holds to find what is first in it. So a deep lane is read as a
+whole now and then, and in between only the part that falls due by some time: the head of that part
+is the head of the lane, if it is long enough.
 
 Claims of several processes read the same head, and one gets it. So for a moment after it lost, a
 claim stands back: it begins behind what the others may be about to take.
@@ -13,8 +13,8 @@ from secrets import randbelow
 
 from msgspec import Struct
 
-from mulligan.stores.mongo.codec import SECOND, Doc
 from mulligan.stores.mongo.connection import DEFAULT_TASK, LANE, PAGE, Connection
+from mulligan.stores.mongo.document import SECOND, Doc
 from mulligan.stores.mongo.inbox import STRAYS, strays
 from mulligan.stores.mongo.snapshot import PROJECTION
 
@@ -22,7 +22,7 @@ from mulligan.stores.mongo.snapshot import PROJECTION
 NO_LANE = None
 # How many of these a claim reads that expects none: so that it knows when the next one is due.
 FEW_STRAYS = 10
-# How far the looks after one at a whole lane go: over so many times as many jobs as that one saw.
+# After a look at a whole lane, the next looks go over so many times as many jobs as it read.
 FURTHER = 30
 ORDER = {"mulligan.due": 1, "mulligan.sequence": 1}
 # For so long a claim stands back at most; then it takes what is first, whoever else wants it.
@@ -34,7 +34,7 @@ LaneName = str | None
 
 
 class Part(Struct, frozen=True):
-    """Which part of a lane is looked at: after so many, of what falls due by then."""
+    """The part of a lane that is read: without so many of its first jobs, and due by then."""
 
     skips: int = 0
     due: int | None = None
@@ -91,7 +91,7 @@ class Heads:
             self._back[lane] = Back(skips, before.until, losses)
 
     def come_forward(self, lanes: Iterable[LaneName]) -> bool:
-        """Leave nothing in these lanes to others; whether anything was."""
+        """Stand back in these lanes no longer; whether this process did."""
         stood_back = self._back.keys() & set(lanes)
         for lane in stood_back:
             del self._back[lane]
@@ -102,7 +102,7 @@ class Heads:
         return Part(back.skips if back else 0, self._reach.get(lane))
 
     async def _measure(self, lane: LaneName, head: list[Doc], limit: int) -> None:
-        """Find out by when the next jobs fall due: how close they lie says nothing, in batches."""
+        """Remember by when the next jobs of a deep lane fall due: so far the next looks go."""
         self._reach.pop(lane, None)
         if lane is NO_LANE or len(head) < limit:
             return

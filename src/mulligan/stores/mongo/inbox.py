@@ -20,16 +20,21 @@ from mulligan.core.job import ENDED
 from mulligan.core.lane import ANYWHERE, Lane, Priority, priority_of
 from mulligan.core.names import check_name
 from mulligan.stores.mongo.bulk_write import Change, write
-from mulligan.stores.mongo.codec import SECOND, TO_WRITE, Doc, date, date_after, of_date, seconds
 from mulligan.stores.mongo.connection import Connection, rows
 from mulligan.stores.mongo.document import (
     AWAITING,
     NEVER,
-    NEXT_TOKEN,
+    SECOND,
+    TO_WRITE,
+    Doc,
+    date,
+    date_after,
     is_taken_in,
     never_claimed,
+    of_date,
     private_names,
     private_of,
+    seconds,
     standing,
 )
 from mulligan.stores.mongo.fields import DEFAULTS
@@ -64,7 +69,7 @@ def strays(default_task: str | None) -> Doc:
 
 
 def with_a_task(default_task: str | None) -> Doc:
-    """Of which it is known what to run."""
+    """Documents whose task is known."""
     return {} if default_task is not None else {"$or": [NAMES_A_TASK, TAKEN_IN]}
 
 
@@ -87,7 +92,7 @@ async def due_strays(connection: Connection, now: int) -> list[Doc]:
 
 
 async def next_stray(connection: Connection, now: int) -> float:
-    """How many seconds until the next of those that are not due yet is."""
+    """In how many seconds the next of those falls due that is not due yet."""
     query = strays(connection.default_task) | {"next_retry_at": {"$gt": date_after(now)}}
     order = [("next_retry_at", 1)]
     doc = await connection.tasks.find_one(query, {"next_retry_at": 1}, sort=order)
@@ -140,7 +145,8 @@ def taken_in(doc: Doc, private: Doc, now: int) -> Change:
     if is_taken_in(doc):
         changed = {name: value for name, value in private.items() if before.get(name) != value}
         # It may have been ours when the other program put it back: that lease is over.
-        changed |= {name[9:]: before.get(name[9:], 0) + 1 for name in NEXT_TOKEN} | {"worker": None}
+        changed |= {name: before.get(name, 0) + 1 for name in ("token", "uncommitted")}
+        changed["worker"] = None
         if private.get("awaits"):
             fields["next_retry_at"] = NEVER
     else:
@@ -192,8 +198,8 @@ async def apply(
 
 async def set_aside(connection: Connection, doc: Doc, error: Exception, now: int) -> None:
     """Make the document a dead letter that says what is wrong with it; change nothing else."""
-    told = isinstance(error, MalformedError | InvalidError)
-    reason = str(error) if told else f"{type(error).__name__}: {error}"
+    ours = isinstance(error, MalformedError | InvalidError)
+    reason = str(error) if ours else f"{type(error).__name__}: {error}"
     said = {
         "message": f"malformed: {reason[:REASON_LENGTH]}",
         "code": "malformed",
@@ -216,8 +222,8 @@ async def set_aside(connection: Connection, doc: Doc, error: Exception, now: int
 def private_fields(doc: Doc, default_task: str | None, now: int, number: int) -> Doc:
     """The private fields of the job that the document stands for, as its public ones have it.
 
-    Those that mulligan wrote are kept, but for where it stands. Raises MalformedError, or
-    NoTaskError where it is not known what to run.
+    Those that mulligan wrote are kept, except the lane. Raises MalformedError, or NoTaskError
+    where neither the document nor the store names a task.
     """
     taken_in = is_taken_in(doc)
     if taken_in and (reason := invalid_reason(doc)):

@@ -7,9 +7,8 @@ from typing import Any
 from mulligan.core.job import Lease
 from mulligan.core.worker import Worker
 from mulligan.stores.mongo.bulk_write import Change
-from mulligan.stores.mongo.codec import Doc, date, date_after
 from mulligan.stores.mongo.connection import Connection, rows
-from mulligan.stores.mongo.document import NEXT_TOKEN, private_names
+from mulligan.stores.mongo.document import NEXT_TOKEN, Doc, date, date_after, private_names
 from mulligan.stores.mongo.snapshot import Candidate, Taken
 
 # More than a worker holds. What was claimed here and is committed elsewhere must not pile up.
@@ -31,8 +30,8 @@ class Leases:
     ) -> dict[Any, Doc]:
         """Claim what is still ready; returns the documents of that as they are now.
 
-        Those that the write met had not changed since they were read. So only what was not read
-        as a whole, because it is large, is read after it.
+        Those that the write matched had not changed since they were read. So only documents that
+        were read without their body, because it is large, are read again.
         """
         kinds: dict[tuple[Any, ...], tuple[Doc, Doc, Doc]] = {}
         leases: dict[Any, Doc] = {}
@@ -57,7 +56,7 @@ class Leases:
         return docs
 
     def keep(self, docs: Iterable[Doc]) -> None:
-        """Remember documents that were handed over, without what their worker has."""
+        """Remember documents that were handed over, without their bodies."""
         for doc in docs:
             del doc["mulligan"]["body"]
             self._docs[Lease(str(doc["_id"]), doc["mulligan"]["token"])] = doc
@@ -65,7 +64,7 @@ class Leases:
             del self._docs[next(iter(self._docs))]
 
     def take(self, leases: Iterable[Lease]) -> dict[str, Doc]:
-        """The documents of those leases that are known, by job id; they are forgotten here.
+        """The remembered documents of these leases, by job id; they are forgotten here.
 
         Of several leases on one job at most one holds: its document must be read to know which.
         """

@@ -14,9 +14,8 @@ from pymongo import UpdateOne
 
 from mulligan.core.plan import Rate
 from mulligan.stores.mongo.bulk_write import Change, stamped_at, write
-from mulligan.stores.mongo.codec import SECOND, Doc
 from mulligan.stores.mongo.connection import Connection, keys_of, rows
-from mulligan.stores.mongo.document import lane_name, permits_of
+from mulligan.stores.mongo.document import SECOND, Doc, lane_name, permits_of
 from mulligan.stores.mongo.snapshot import (
     PROJECTION,
     Candidate,
@@ -235,7 +234,7 @@ def pulled(words: list[str]) -> Doc:
 
 
 async def doomed(connection: Connection, keys: Iterable[str], words: set[str]) -> bool:
-    """Whether a sweep took one of these permits for a dead one while its job was being claimed."""
+    """Whether a sweep marked one of these permits as idle while its job was being claimed."""
     query = {"_id": {"$in": sorted(keys)}}
     for doc in await rows(connection.limits.find(query, {"holders": 1, "doomed": 1})):
         if words & set(doc.get("doomed", ())):
@@ -270,7 +269,7 @@ async def sweep(connection: Connection, now: int) -> set[str]:
 
 
 async def in_use(connection: Connection, key: str, words: set[str]) -> set[str]:
-    """Which of the permits are held by a running job that has them."""
+    """Which of the permits a running job holds."""
     jobs = {word.partition("/")[2] for word in words}
     keys: list[Any] = [k for job in jobs for k in keys_of(job)]
     fields = {"mulligan.permit_stamp": 1, "mulligan.permits": 1}

@@ -14,8 +14,8 @@ from msgspec import Struct
 from pymongo import DeleteMany
 
 from mulligan.stores.mongo.bulk_write import new_stamp, write
-from mulligan.stores.mongo.codec import Doc
 from mulligan.stores.mongo.connection import Connection, rows
+from mulligan.stores.mongo.document import Doc
 
 # A document holds 16 MiB at most.
 PART = 4 * 1024 * 1024

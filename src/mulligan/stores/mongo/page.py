@@ -13,9 +13,8 @@ from msgspec.structs import replace
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import Job
 from mulligan.core.page import Page, Selection
-from mulligan.stores.mongo.codec import Doc
 from mulligan.stores.mongo.connection import Connection, rows
-from mulligan.stores.mongo.document import LEAN, STATUSES, job_number
+from mulligan.stores.mongo.document import LEAN, STATUSES, Doc, job_number
 from mulligan.stores.mongo.inbox import QUEUE, REGION
 from mulligan.stores.mongo.read import Reader
 

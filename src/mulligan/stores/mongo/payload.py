@@ -16,7 +16,7 @@ from mulligan.core.durations import seconds as plain_seconds
 from mulligan.core.errors import UNREADABLE, InvalidError
 from mulligan.core.names import check_name
 from mulligan.core.retry import Retry, preset
-from mulligan.stores.mongo.codec import Doc
+from mulligan.stores.mongo.document import Doc
 
 DEEPEST = 60
 INT64 = 2**63

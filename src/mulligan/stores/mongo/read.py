@@ -15,18 +15,19 @@ from mulligan.core.errors import UnknownJobError
 from mulligan.core.job import Attempt, Job
 from mulligan.core.lane import Lane
 from mulligan.stores.mongo import gather
-from mulligan.stores.mongo.codec import Doc, micros
 from mulligan.stores.mongo.connection import Connection
 from mulligan.stores.mongo.document import (
     HELD,
     STATUSES,
+    Doc,
     is_awaiting,
     is_taken_in,
     job_number,
     lane_name,
+    micros,
     private_of,
 )
-from mulligan.stores.mongo.fields import failure_of, whole_job
+from mulligan.stores.mongo.fields import invalid_job, whole_job
 from mulligan.stores.mongo.inbox import private_fields
 from mulligan.stores.mongo.payload import MalformedError, NoTaskError
 from mulligan.stores.mongo.validate import invalid_reason
@@ -139,10 +140,7 @@ def job_of(doc: Doc, default_task: str | None, now: int, arrived: int = 0) -> Jo
     except (*DAMAGE, MalformedError) as error:
         reason = str(error)
     said = f"what is stored of the job cannot be read ({reason})"
-    return Job(
-        str(doc["_id"]), "", "", "", 0, doc["status"], "", 0, 0.0, 0, 0, 0, 0, 0, 0.0, b"",
-        last_failure_reason=failure_of(doc) or said,
-    )  # fmt: skip
+    return invalid_job(doc, said)
 
 
 def as_taken_in(doc: Doc, default_task: str | None, now: int) -> Doc:

@@ -2,13 +2,23 @@
 
 from mulligan.core.job import EXPIRED
 from mulligan.stores.mongo import inbox, limits, outbox
-from mulligan.stores.mongo.codec import SECOND, TO_WRITE, Doc, date, micros, seconds
 from mulligan.stores.mongo.connection import Collection, rows
-from mulligan.stores.mongo.dead_letters import move_dead, return_letter
-from mulligan.stores.mongo.document import HELD, NEVER_STARTED, REMOVAL, ended_of, private_of
+from mulligan.stores.mongo.document import (
+    HELD,
+    NEVER_STARTED,
+    REMOVAL,
+    SECOND,
+    TO_WRITE,
+    Doc,
+    date,
+    ended_of,
+    micros,
+    private_of,
+    seconds,
+)
 from mulligan.stores.mongo.facts import StoredCounts
 from mulligan.stores.mongo.gather import left_owing
-from mulligan.stores.mongo.operate import Operator, forget_notes
+from mulligan.stores.mongo.operate import Operator, forget_notes, move_dead, return_letter
 from mulligan.stores.mongo.validate import invalid_reason
 from mulligan.stores.mongo.wakeup import News
 from mulligan.stores.mongo.workers import forget_dead

@@ -6,9 +6,8 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 from pymongo.errors import OperationFailure
 
 from mulligan.core.errors import StoreError
-from mulligan.stores.mongo.codec import Doc
 from mulligan.stores.mongo.connection import DEFAULT_TASK, Collection, Connection, rows
-from mulligan.stores.mongo.document import KEPT_KEY
+from mulligan.stores.mongo.document import KEPT_KEY, Doc
 from mulligan.stores.mongo.inbox import STRAY
 from mulligan.stores.mongo.page import IN_A_LIST
 

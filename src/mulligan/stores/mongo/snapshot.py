@@ -13,8 +13,17 @@ from mulligan.core.fields import CLAIM, Field
 from mulligan.core.job import never_started
 from mulligan.core.lane import Lane
 from mulligan.core.plan import Cap, Limit, Rate, Source
-from mulligan.stores.mongo.codec import SECOND, Doc, micros, of_date, seconds
-from mulligan.stores.mongo.document import lane_name, lane_of, private_of, standing
+from mulligan.stores.mongo.document import (
+    SECOND,
+    Doc,
+    lane_name,
+    lane_of,
+    micros,
+    of_date,
+    private_of,
+    seconds,
+    standing,
+)
 from mulligan.stores.mongo.fields import PRIVATE
 from mulligan.stores.mongo.inbox import QUEUE, REGION, lane_for
 from mulligan.stores.mongo.payload import MalformedError, count_of

@@ -9,9 +9,8 @@ from mulligan.core.job import Status
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.stats import DelayedStats, LaneStats, Stats
 from mulligan.core.worker import WorkerView
-from mulligan.stores.mongo.codec import Doc, date, of_date, seconds
 from mulligan.stores.mongo.connection import PAGE, Collection, Connection, rows
-from mulligan.stores.mongo.document import AWAITING
+from mulligan.stores.mongo.document import AWAITING, Doc, date, of_date, seconds
 from mulligan.stores.mongo.gather import STILL_AWAITING
 from mulligan.stores.mongo.inbox import QUEUE, REGION, lane_for, with_a_task
 from mulligan.stores.mongo.workers import decode_worker

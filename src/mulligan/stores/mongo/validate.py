@@ -9,9 +9,8 @@ from pymongo import UpdateMany
 
 from mulligan.core.lane import Priority
 from mulligan.stores.mongo.bulk_write import Change, write
-from mulligan.stores.mongo.codec import LAST_DATE, Doc
 from mulligan.stores.mongo.connection import Connection
-from mulligan.stores.mongo.document import AWAITING, HELD, lane_name, lane_of
+from mulligan.stores.mongo.document import AWAITING, HELD, LAST_DATE, Doc, lane_name, lane_of
 from mulligan.stores.mongo.fields import ALWAYS, PRIVATE, TYPES
 from mulligan.stores.mongo.payload import INT64, is_count
 

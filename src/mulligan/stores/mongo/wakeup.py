@@ -19,9 +19,8 @@ from mulligan.core.walk import sources
 from mulligan.core.worker import Worker
 from mulligan.stores.mongo import inbox
 from mulligan.stores.mongo.bulk_write import write
-from mulligan.stores.mongo.codec import Doc, micros, seconds
 from mulligan.stores.mongo.connection import Connection, rows
-from mulligan.stores.mongo.document import AWAITING, lane_name
+from mulligan.stores.mongo.document import AWAITING, Doc, lane_name, micros, seconds
 
 FOREVER = float("inf")
 # Sleepers that are looked through for one to wake, the longest asleep first.

@@ -12,13 +12,17 @@ from mulligan.core.job import Claim, Lease
 from mulligan.core.worker import Worker
 from mulligan.stores.mongo import inbox
 from mulligan.stores.mongo.bulk_write import Change, write
-from mulligan.stores.mongo.codec import SECOND, Doc, date, micros, of_date
 from mulligan.stores.mongo.connection import PAGE, Connection, rows
 from mulligan.stores.mongo.document import (
     HELD_BY_US,
     NEXT_TOKEN,
+    SECOND,
+    Doc,
+    date,
     held_by_us,
     is_taken_in,
+    micros,
+    of_date,
     private_of,
 )
 from mulligan.stores.mongo.facts import StoredFacts
@@ -107,7 +111,7 @@ class Workers:
         return Beat(lost, await self.facts.facts(now), forgotten, reclaimed)
 
     async def unknown_to(self, worker: Worker, shown: set[Lease], now: int) -> dict[Lease, bool]:
-        """Leases that the worker has had for a while and does not know: whether it reclaimed them.
+        """Leases that the worker has had for a lease time and did not show: whether by a reclaim.
 
         Only the lease of a claim begins with the attempt.
         """
@@ -145,7 +149,7 @@ class Workers:
         await self.pass_on(await self.wakeup.forget(worker.id))
 
     async def pass_on(self, lanes: Sequence[str]) -> None:
-        """What stands in these lanes is for another sleeper now."""
+        """Wake other sleepers for the first job of each of these lanes."""
         news = [await self.head(lane) for lane in sorted(await self.connection.used_lanes(lanes))]
         await self.wakeup.wake([each for each in news if each is not None])
 
@@ -199,7 +203,7 @@ class Workers:
         return living, [doc["asleep"] for doc in found if "asleep" in doc]
 
     async def come_since(self, docs: Sequence[Doc], now: int) -> list[str]:
-        """Which of those who hold these are alive: a worker is known before it claims."""
+        """Which workers that hold these are alive: some may have joined since a look at all."""
         named = [doc["mulligan"]["worker"] for doc in docs if held_by_us(doc)]
         holders = sorted({worker for worker in named if isinstance(worker, str)})
         if not holders:
@@ -208,7 +212,7 @@ class Workers:
         return [doc["_id"] for doc in await rows(self.connection.workers.find(query, {"_id": 1}))]
 
     async def lost(self, limit: int, living: list[str], now: int) -> list[Doc]:
-        """The first documents that whoever had them has lost."""
+        """The first running documents whose worker or program is gone."""
         gone = [
             {"mulligan.worker": {"$nin": [*living, None]}},
             {"updated_at": {"$lte": date(now - ABANDONED)}},
@@ -222,7 +226,7 @@ class Workers:
 
 
 async def forget_dead(connection: Connection, now: int) -> None:
-    """Forget workers that were killed long ago; whatever they held is anyone's since then."""
+    """Forget workers that were killed long ago; what they held was reclaimed since."""
     await write(connection.workers, [DeleteMany({"expires": {"$lt": now - KEPT_DEAD}})])
 
 
@@ -258,7 +262,7 @@ def is_lost(doc: Doc, living: list[str], now: int) -> bool:
 
 
 def reclaimed(doc: Doc, worker: Worker, now: int) -> Change:
-    """The write that hands a lost job to the reaper; the attempt stays that of who lost it."""
+    """The write that hands a lost job to the reaper; the attempt stays the lost one."""
     private = doc["mulligan"]
     fields: Doc = {
         "updated_at": date(now),
