@@ -63,15 +63,18 @@ class Owed(Struct, frozen=True):
 def owed_by(doc: Doc, how: str, result: bytes | None = None, sequence: int = 0) -> list[Owed]:
     """What the document owes now that its job has ended so; nothing if nobody awaits it."""
     private = private_of(doc)
-    if not private.get("owes") or not private.get("gather"):
+    gather, index = private.get("gather"), private.get("gather_index", 0)
+    if not private.get("owes") or not gather:
         return []
+    if not isinstance(gather, str) or not isinstance(index, int):
+        return []  # another program has put something else there
     return [
         Owed(
             key=doc["_id"],
             job=str(doc["_id"]),
-            gather=private["gather"],
+            gather=gather,
             how=how,
-            index=private.get("gather_index", 0),
+            index=index,
             result=result,
             sequence=sequence,
         )
