@@ -13,7 +13,7 @@ from mulligan.stores.contract import CommitsInTransaction, Store
 
 OPERATIONS = frozenset(
     name
-    for protocol in (Store, CommitsInTransaction)
+    for protocol in (*Store.__mro__, CommitsInTransaction)
     for name in vars(protocol)
     if not name.startswith("_")
 )
