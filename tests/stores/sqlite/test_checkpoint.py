@@ -1,4 +1,4 @@
-"""How the log of a SQLite file is carried over into it: by a thread, beside the work."""
+"""How the log of a SQLite file is copied into it: by a thread, beside the work."""
 
 import shutil
 import sqlite3
@@ -17,10 +17,10 @@ PATIENCE = 60
 
 
 class Thread:
-    """What the thread does: it may be stopped after it has carried over, or be made to fail."""
+    """What the thread does: it may be stopped after it has copied, or be made to fail."""
 
     def __init__(self):
-        self.carried_over = 0
+        self.copied = 0
         self.may_go_on = threading.Event()
         self.may_go_on.set()
         self.failure = None
@@ -33,7 +33,7 @@ class Thread:
         if self.failure is not None:
             raise self.failure
         row = self.db.execute(statement).fetchone()
-        self.carried_over += 1
+        self.copied += 1
         assert self.may_go_on.wait(PATIENCE)
         return SimpleNamespace(fetchone=lambda: row)
 
@@ -91,7 +91,7 @@ def look(checkpointer):
 
 @contextmanager
 def reading(path):
-    """Read from the log as it is, so that it cannot begin anew."""
+    """Read from the log as it is, so that it cannot be reset."""
     reader = sqlite3.connect(path)
     rows = reader.execute("SELECT 1 FROM sqlite_schema")
     yield
@@ -99,34 +99,34 @@ def reading(path):
     reader.close()
 
 
-def begins_anew(db, path):
-    """Whether the next to write finds that all of the log has been carried over."""
+def is_reset(db, path):
+    """Whether the next to write finds that all of the log has been copied."""
     log = path.with_name(f"{path.name}-wal")
     header = log.read_bytes()[:32]
     write(db, 1)
     return log.read_bytes()[:32] != header
 
 
-def test_a_log_is_carried_over_once_for_every_step_that_it_grows(db, path, checkpointer, thread):
+def test_a_log_is_copied_once_for_every_step_that_it_grows(db, path, checkpointer, thread):
     look(checkpointer)
-    assert thread.carried_over == 0, "too short"
+    assert thread.copied == 0, "too short"
     with reading(path):
         for steps in range(1, 4):
             write(db, 20)
             look(checkpointer)
             look(checkpointer)
-            assert thread.carried_over == steps
+            assert thread.copied == steps
 
 
-def test_a_log_that_began_anew_is_short_again(db, path, checkpointer, thread):
+def test_a_log_that_was_reset_is_short_again(db, path, checkpointer, thread):
     write(db, 60)
     look(checkpointer)
-    assert begins_anew(db, path)
+    assert is_reset(db, path)
     look(checkpointer)
-    assert thread.carried_over == 1
+    assert thread.copied == 1
     write(db, 20)
     look(checkpointer)
-    assert thread.carried_over == 2
+    assert thread.copied == 2
 
 
 @pytest.mark.parametrize("more", [1, 12])
@@ -136,8 +136,8 @@ def test_who_writes_does_the_rest_if_the_thread_left_little(db, path, checkpoint
         look(checkpointer)
         write(db, more)
     look(checkpointer)
-    assert begins_anew(db, path) == (more < 10)
-    assert thread.carried_over == 1
+    assert is_reset(db, path) == (more < 10)
+    assert thread.copied == 1
 
 
 def test_who_makes_the_log_too_long_waits_for_the_thread_and_does_the_rest(
@@ -159,7 +159,7 @@ def test_who_makes_the_log_too_long_waits_for_the_thread_and_does_the_rest(
     write(db, 100)
     checkpointer.look()
     assert thread.may_go_on.is_set()
-    assert begins_anew(db, path)
+    assert is_reset(db, path)
 
 
 def test_where_no_thread_can_be_had_who_writes_does_it_all(db, path, checkpointer, monkeypatch):
@@ -169,7 +169,7 @@ def test_where_no_thread_can_be_had_who_writes_does_it_all(db, path, checkpointe
     monkeypatch.setattr(threading.Thread, "start", start)
     write(db, 20)
     look(checkpointer)
-    assert begins_anew(db, path)
+    assert is_reset(db, path)
 
 
 def test_a_file_that_cannot_be_opened_once_more_keeps_nobody_from_writing(
@@ -183,7 +183,7 @@ def test_a_file_that_cannot_be_opened_once_more_keeps_nobody_from_writing(
     look(checkpointer)
     write(db, 100)
     look(checkpointer)
-    assert begins_anew(db, path)
+    assert is_reset(db, path)
 
 
 def test_a_checkpoint_that_fails_is_tried_again_a_step_later(db, checkpointer, thread):
@@ -193,7 +193,7 @@ def test_a_checkpoint_that_fails_is_tried_again_a_step_later(db, checkpointer, t
     thread.failure = None
     write(db, 30)
     look(checkpointer)
-    assert thread.carried_over == 1
+    assert thread.copied == 1
 
 
 @pytest.mark.parametrize("inline", [False, True])

@@ -17,7 +17,7 @@ from tests.stores.sqlite.kit import pragma
 
 
 class Disk:
-    """Stands for the disk: counts what was synced onto it, and works only while it is told to."""
+    """Stands for the disk: counts how often it was synced, and works only while it may."""
 
     def __init__(self):
         self.synced = 0

@@ -164,9 +164,9 @@ class Batch:
                 self._miss(row)
             case Again(_, lane, delay, failure, trail, free):
                 self._remember(row.id, failure)
-                self._put(number, lane, delay, retries=not free, snoozes=free, trail=trail)
+                self._put_off(number, lane, delay, retries=not free, snoozes=free, trail=trail)
             case Later(_, delay):
-                self._put(number, row.lane, delay, snoozes=1)
+                self._put_off(number, row.lane, delay, snoozes=1)
             case Returned():
                 self._going_on.append(number)
                 self._tx.join(row.lane, row.due)
@@ -181,7 +181,7 @@ class Batch:
         self._ending.append(number)
         self._writes[_END].append((status, self._tx.now, result, reason, number))
 
-    def _put(
+    def _put_off(
         self,
         number: int,
         lane: Lane,

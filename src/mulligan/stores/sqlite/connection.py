@@ -19,11 +19,11 @@ from mulligan.stores.sqlite.url import SqliteUrl
 from mulligan.stores.sqlite.wakeup import pick
 from mulligan.stores.sqlite.wal import WriteAheadLog
 
-# Longer than any transaction of ours takes, so that who waits this long waits for a stuck program.
+# Longer than any transaction of a store takes: after it another program must be stuck.
 LOCK_TIMEOUT = 30.0
 FIRST_NAP = 0.0001
 LONGEST_NAP = 0.002
-# After a second it is no transaction of ours either, and is looked for less often.
+# After a second too it is no transaction of a store, and the lock is tried less often.
 SOON, LATER_NAP = 1.0, 0.02
 STATEMENTS = 256
 CACHE_KIB = 16 * 1024
@@ -36,9 +36,9 @@ _BUSY = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL"})
 class Work(NamedTuple):
     """An operation: what to do inside its transaction, and whether it writes.
 
-    One that is `alone` is not done again because of what others did in the same transaction. One
-    that is not `durable` is answered before it is on the disk: it says who is at work on what, and
-    when the power goes nobody is.
+    One that is `alone` has its own transaction, and is not repeated because another failed. One
+    that is not `durable` is answered before it is on the disk: it says which worker runs what, and
+    after a power cut none does.
     """
 
     call: Callable[[Transaction], Any]
@@ -71,7 +71,7 @@ class Connection:
         self._checkpointer = None if url.in_memory else Checkpointer(url.path, self._db)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._checkpointer is not None:
             self._checkpointer.close()
         if self.wal is not None:
@@ -86,7 +86,7 @@ class Connection:
         if len(works) > 1:
             try:
                 return self._run_together(works)
-            except Exception:  # noqa: BLE001, S110 - whose it is shows when each is done alone
+            except Exception:  # noqa: BLE001, S110 - each is tried alone below
                 pass
         replies: list[Reply] = []
         wakeups: list[WakeUp] = []
@@ -191,7 +191,7 @@ def use_wal(db: sqlite3.Connection, path: str) -> None:
 
 
 def retry_while_locked(attempt: Callable[[], T], path: str) -> T:
-    """Try until the file is not locked by another; SQLite's own naps are too long for us."""
+    """Try until no other program locks the file; SQLite itself would sleep too long in between."""
     began = nap = 0.0
     while True:
         try:
@@ -210,7 +210,7 @@ def retry_while_locked(attempt: Callable[[], T], path: str) -> T:
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Whether it only says that another is at work."""
+    """Whether it only says that another has the lock."""
     return primary(error) in _BUSY
 
 

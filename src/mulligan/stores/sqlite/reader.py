@@ -23,16 +23,16 @@ from mulligan.stores.sqlite.transactional_sink import StoreConnection
 from mulligan.stores.sqlite.url import SqliteUrl
 from mulligan.stores.sqlite.wal import wal_path
 
-# A file that is written by others between all these looks is read through its log by then.
+# A file that others write to between all these attempts has a log by then.
 LOOKS = 20
 
 
 class Reader:
     """Reads what is there, on a connection for each operation.
 
-    A file that others have open has a log beside it, and is read through that. One that nobody
-    has open is read as it lies there: SQLite would have to make a log for it. Whether that was so
-    to the end is looked at afterwards.
+    A file that others have open has a log beside it, and is read through that. One that nobody has
+    open is read without: SQLite would have to create a log. If somebody wrote to it meanwhile, the
+    operation is repeated.
     """
 
     wal = None
@@ -46,7 +46,7 @@ class Reader:
         self._look(lambda db: check_version(db, url.path))
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Nothing is open between operations."""
 
     def run(self, works: Sequence[Work]) -> tuple[list[Reply], list[WakeUp]]:
         """Do the operations, one after the other; those that write are refused."""

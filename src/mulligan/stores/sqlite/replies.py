@@ -1,4 +1,4 @@
-"""Who waits for which operation, and how they are answered."""
+"""The callers that wait for operations, and how they are answered."""
 
 import asyncio
 import threading
@@ -27,7 +27,7 @@ class Answer(NamedTuple):
 
     @property
     def waits_for_disk(self) -> bool:
-        """Whether it is given only when what was written is on the disk."""
+        """Whether the caller is answered only when what was written is on the disk."""
         return self.task.work.durable and self.reply.error is None
 
 
@@ -62,7 +62,7 @@ class Syncer:
         self._thread.start()
 
     def add(self, answers: list[Answer]) -> None:
-        """Have these delivered once what was written so far is on the disk."""
+        """Deliver these once what was written so far is on the disk."""
         self._queue.put(answers)
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class Syncer:
     def _serve(self) -> None:
         stop = False
         while not stop and (answers := self._queue.get()) is not None:
-            with suppress(Empty):  # who came while the disk was at work shares the next wait
+            with suppress(Empty):  # those added while the disk was busy share the next wait
                 while not stop:
                     more = self._queue.get_nowait()
                     stop = more is None

@@ -61,7 +61,7 @@ class Runner:
             raise
 
     async def close(self) -> None:
-        """Finish what was asked for, then let go of the file and the thread."""
+        """Finish the operations that were asked for, then end the thread and close the file."""
         self._opened = False
         thread, self._thread = self._thread, None
         if thread is None:
@@ -78,7 +78,7 @@ class Runner:
         self.release()
 
     def release(self) -> None:
-        """Answer who waits for the disk, and close the connection; another is opened later."""
+        """Answer those that wait for the disk, and close the connection until its next use."""
         with self._lock:
             if self._syncer is not None:
                 self._syncer.close()
@@ -131,7 +131,7 @@ class Runner:
                 self._thread.start()
 
     def _serve(self, queue: SimpleQueue[Task | None]) -> None:
-        """Answer tasks until told to stop; those that wait together share a transaction."""
+        """Answer tasks until the store is closed; those that wait together share a transaction."""
         following: Task | None = None
         while (task := following or queue.get()) is not None:
             following, stop = None, False
@@ -175,16 +175,16 @@ class Runner:
         return replies
 
     def before_fork(self) -> None:
-        """Hold still and let go of the file."""
+        """Run nothing from now on, and close the file."""
         self._lock.acquire()
         self.release()
 
     def after_fork(self) -> None:
-        """Go on, in the process that forked."""
+        """Run again, in the process that forked."""
         self._lock.release()
 
     def after_fork_in_child(self) -> None:
-        """Begin anew: the thread and those who waited for it are in the other process."""
+        """Start empty: the thread and those that wait for it are in the other process."""
         self._lock = threading.RLock()
         self._queue = SimpleQueue()
         self._thread = None
@@ -192,7 +192,7 @@ class Runner:
 
 _FILES: weakref.WeakSet[Runner] = weakref.WeakSet()
 _forking: list[Runner] = []
-# Held by the thread that forks, as another may be about to.
+# Held by the thread that forks: another may fork at the same time.
 _fork = threading.Lock()
 
 

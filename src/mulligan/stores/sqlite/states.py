@@ -1,4 +1,4 @@
-"""Where jobs stand: each in its lane, held back from it, running, or ended."""
+"""The state of a job: a row of `lane`, `held`, `running` or `ended`, and how it moves."""
 
 from collections.abc import Sequence
 

@@ -123,7 +123,7 @@ def data_version(tx: Transaction) -> int:
 
 
 def pick(tx: Transaction) -> None:
-    """Choose whom to wake for what this transaction did, and note that they are awake."""
+    """Choose the sleepers to wake for what this transaction did, and note that they are awake."""
     if not (tx.wakes_all or tx.joined or tx.freed) or not tx.anyone_asleep:
         return
     if tx.wakes_all:
