@@ -132,7 +132,7 @@ class Claimer:
             walked.again_in,
             trial.heads(plan.lanes),
             again=registers or len(claims) < len(trial.taken),
-            stale=bool(limited) and await self.is_doomed(limited, docs, stamp),
+            stale=bool(limited) and await self.has_idle_permit(limited, docs, stamp),
         )
 
     async def register(self, call: ClaimCall, wakes: float) -> None:
@@ -248,11 +248,11 @@ class Claimer:
         for key in sorted({t.candidate.limit_key for t in lost if t.candidate.limit_key}):
             await self.keys.let_go_if_stuck(key)
 
-    async def is_doomed(self, limited: list[Taken], docs: dict[Any, Doc], stamp: str) -> bool:
+    async def has_idle_permit(self, limited: list[Taken], docs: dict[Any, Doc], stamp: str) -> bool:
         """Whether a sweep freed a permit of these before its job was claimed."""
         keys = {key for taken in limited for key in taken.permits}
         words = {limits.permit_of(stamp, str(key)) for key in docs}
-        return await limits.doomed(self.connection, keys, words)
+        return await limits.marked_idle(self.connection, keys, words)
 
 
 def stands_as_put(doc: Doc) -> bool:

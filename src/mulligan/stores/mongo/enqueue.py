@@ -52,7 +52,7 @@ class Enqueuer:
             answers |= await self.first_ones(docs, refused, ours)
             left = [at for at in refused if at not in answers]
             # The jobs that had their unique keys have ended: their successors have them, or nobody.
-            await free(self.connection, keys_to_take(docs[at] for at in left))
+            await free_keys(self.connection, keys_to_take(docs[at] for at in left))
         await self.wakeup.wake(news_of(new))
         return [answers[at] for at in range(len(jobs))]
 
@@ -135,7 +135,7 @@ async def insert_where_free(connection: Connection, docs: Sequence[Doc]) -> list
         created += await insert(connection, left)
         new = {id(doc) for doc in created}
         refused = [doc for doc in left if id(doc) not in new]
-        freed = await free(connection, keys_to_take(refused))
+        freed = await free_keys(connection, keys_to_take(refused))
         left = [doc for doc in refused if doc["mulligan"].get("kept_key") in freed]
     return created
 
@@ -154,12 +154,12 @@ async def write_where_free(connection: Connection, changes: Sequence[Change]) ->
         keys |= {key} - {None}
     written = await connection.apply(first)
     refused = [c for c in first if c.key not in written and KEPT_KEY in c.update["$set"]]
-    freed = await free(connection, {change.update["$set"][KEPT_KEY] for change in refused})
+    freed = await free_keys(connection, {change.update["$set"][KEPT_KEY] for change in refused})
     left = [change for change in refused if change.update["$set"][KEPT_KEY] in freed] + later
     return written | await write_where_free(connection, left) if left else written
 
 
-async def free(connection: Connection, keys: set[str]) -> set[str]:
+async def free_keys(connection: Connection, keys: set[str]) -> set[str]:
     """Have ended jobs release these keys, once their successors are stored; returns which had one.
 
     An ended job has its key still if another program finished it, or its successor is on its way.

@@ -86,7 +86,7 @@ class Keys:
             for key in permits_of(doc):
                 permits.append((key, word))
                 own.append(News(limit=key))
-        await free(self.connection, permits)
+        await free_permits(self.connection, permits)
         ended: dict[str, list[int]] = defaultdict(list)
         for at, doc in enumerate(docs):
             if (key := doc["mulligan"].get("concurrency_key")) is not None:
@@ -206,7 +206,7 @@ async def give_up(
         for limit in taken.limits:
             if isinstance(limit, Rate) and limit.key not in contested:
                 uncounted[limit.key, counted_at(limit, now)] += 1
-    await free(connection, pulls)
+    await free_permits(connection, pulls)
     for (key, at), n in uncounted.items():
         # The version too: a charge writes all starts anew, and must not have read these.
         await connection.limits.update_one(
@@ -216,7 +216,7 @@ async def give_up(
         )
 
 
-async def free(connection: Connection, permits: Sequence[tuple[str, str]]) -> None:
+async def free_permits(connection: Connection, permits: Sequence[tuple[str, str]]) -> None:
     """Take these permits back, each given as its limit and its word."""
     by_key: dict[str, list[str]] = defaultdict(list)
     for key, word in permits:
@@ -230,14 +230,14 @@ async def free(connection: Connection, permits: Sequence[tuple[str, str]]) -> No
 
 def pulled(words: list[str]) -> Doc:
     """The update that takes these permits back."""
-    return {"$pull": {"holders": {"$in": words}, "doomed": {"$in": words}}}
+    return {"$pull": {"holders": {"$in": words}, "idle": {"$in": words}}}
 
 
-async def doomed(connection: Connection, keys: Iterable[str], words: set[str]) -> bool:
+async def marked_idle(connection: Connection, keys: Iterable[str], words: set[str]) -> bool:
     """Whether a sweep marked one of these permits as idle while its job was being claimed."""
     query = {"_id": {"$in": sorted(keys)}}
-    for doc in await rows(connection.limits.find(query, {"holders": 1, "doomed": 1})):
-        if words & set(doc.get("doomed", ())):
+    for doc in await rows(connection.limits.find(query, {"holders": 1, "idle": 1})):
+        if words & set(doc.get("idle", ())):
             return True
     return False
 
@@ -245,8 +245,8 @@ async def doomed(connection: Connection, keys: Iterable[str], words: set[str]) -
 async def sweep(connection: Connection, now: int) -> set[str]:
     """Free permits that no running job holds and that are not just being taken; returns the keys.
 
-    A permit is doomed before its job is looked at, and a claim looks at its permits after it has
-    the job: whichever comes second sees the other, so a permit in use is never freed.
+    The sweep marks a permit as idle before it looks at the job, and a claim looks at its permits
+    after it has the job: whichever comes second sees the other, so none in use is ever freed.
     """
     freed: set[str] = set()
     for doc in await rows(connection.limits.find(IN_USE)):
@@ -255,7 +255,7 @@ async def sweep(connection: Connection, now: int) -> set[str]:
         idle = sorted(words - await in_use(connection, key, words))
         if not idle:
             continue
-        await connection.limits.update_one({"_id": key}, {"$addToSet": {"doomed": {"$each": idle}}})
+        await connection.limits.update_one({"_id": key}, {"$addToSet": {"idle": {"$each": idle}}})
         alive = await in_use(connection, key, set(idle))
         dead = [word for word in idle if word not in alive]
         if dead:
@@ -263,7 +263,7 @@ async def sweep(connection: Connection, now: int) -> set[str]:
             freed.add(key)
         if alive:
             await connection.limits.update_one(
-                {"_id": key}, {"$pull": {"doomed": {"$in": sorted(alive)}}}
+                {"_id": key}, {"$pull": {"idle": {"$in": sorted(alive)}}}
             )
     return freed
 

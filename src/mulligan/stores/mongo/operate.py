@@ -33,7 +33,7 @@ from mulligan.stores.mongo.document import (
 )
 from mulligan.stores.mongo.enqueue import (
     deliver,
-    free,
+    free_keys,
     insert_where_free,
     keys_to_take,
     write_where_free,
@@ -325,7 +325,7 @@ async def return_letter(connection: Connection, letter: Doc) -> bool:
         await connection.tasks.insert_one(letter)
     except DuplicateKeyError:
         if await connection.tasks.find_one({"_id": letter["_id"]}, {"_id": 1}) is None:
-            freed = await free(connection, keys_to_take([letter]))
+            freed = await free_keys(connection, keys_to_take([letter]))
             return bool(freed) and await return_letter(connection, letter)
     await connection.dlq.delete_one({"_id": letter["_id"], "status": "pending"})
     return True
