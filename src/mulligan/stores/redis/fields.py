@@ -42,7 +42,7 @@ TYPES: dict[Kind, Any] = {
 }
 READ: dict[Kind, Callable[[bytes], Any]] = {
     **TYPES,
-    "text": lambda value: value.decode(errors="replace"),
+    "text": lambda value: value.decode("utf-8", "replace"),
 }
 
 OPTIONS = tuple(field for field in fields_of(NEW_JOB) if field.is_option)
@@ -62,7 +62,7 @@ SPELLED = {
 }
 STATE: tuple[Field, ...] = tuple(field for field in fields_of(JOB) if field.name not in SPELLED)
 # The fields of the state that a claim carries, as shared/claim_fields.lua reads them.
-CLAIM_STATE = tuple(field for field in STATE if CLAIM in field.carriers)
+CLAIM_STATE = tuple((field.name, READ[field.kind]) for field in STATE if CLAIM in field.carriers)
 
 
 def escape(name: str) -> str:
@@ -158,14 +158,13 @@ def state_of(job: Job) -> dict[str, str]:
     }
 
 
-def claim_state(values: Sequence[bytes | None]) -> tuple[Any, ...]:
-    """The claim fields of a job's state, in their order."""
-    return tuple(
-        [
-            field.default if value is None else READ[field.kind](value)
-            for field, value in zip(CLAIM_STATE, values, strict=True)
-        ]
-    )
+def claim_state(values: Sequence[bytes | None]) -> dict[str, Any]:
+    """The fields of a job's state that a claim carries, but for those that have their defaults."""
+    return {
+        name: read(value)
+        for (name, read), value in zip(CLAIM_STATE, values, strict=True)
+        if value is not None
+    }
 
 
 def job_of(id_: str, row: list[Any]) -> Job:

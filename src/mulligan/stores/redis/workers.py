@@ -13,7 +13,6 @@ from mulligan.core.worker import Worker
 from mulligan.stores.redis.claim import NO_TOKEN
 from mulligan.stores.redis.connection import Run, Value
 from mulligan.stores.redis.fields import (
-    CLAIM_STATE,
     JSON,
     claim_state,
     escape,
@@ -26,7 +25,6 @@ from mulligan.stores.redis.fields import (
 )
 from mulligan.stores.redis.operate import facts_of
 
-CLAIM_NAMES = tuple(field.name for field in CLAIM_STATE)
 # How many values shared/reclaimed.lua gives of each job.
 RECLAIMED_WIDTH = 8
 
@@ -96,5 +94,5 @@ def read_reclaimed(row: list[Any]) -> Claim:
         worker=worker.decode(),
         worker_region=region.decode(),
         started_at=float(started),
-        **dict(zip(CLAIM_NAMES, claim_state(fields), strict=True)),
+        **claim_state(fields),
     )

@@ -1,5 +1,5 @@
 -- What a claim needs of a job's state.
 -- include: base
 
--- The fields that the worker is given as they are, in the order of Claim in core/job.py.
+-- The fields that a claim carries, in the order of core/fields.py.
 local CLAIM_FIELDS = { 'trail' }
