@@ -7,7 +7,7 @@ from typing import Any
 from mulligan.core.fairness import Carry, plan_claim
 from mulligan.core.job import NewJob
 from mulligan.core.worker import Worker
-from mulligan.engine.cancel import cancelled
+from mulligan.engine.cancel import cancel_tasks
 from mulligan.engine.committer import Committer
 from mulligan.engine.facts_cell import FactsCell
 from mulligan.engine.reaper import BATCH, Reaper
@@ -66,4 +66,4 @@ async def test_it_reclaims_no_more_while_what_it_reclaimed_is_not_written():
 
         await until(all_written)
     finally:
-        await cancelled(loops)
+        await cancel_tasks(loops)

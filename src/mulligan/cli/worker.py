@@ -24,7 +24,7 @@ from mulligan.core.fetch import Only
 from mulligan.core.names import check_name
 from mulligan.core.worker import DEFAULT_REGION, Worker
 from mulligan.engine import Engine
-from mulligan.engine.cancel import cancelled
+from mulligan.engine.cancel import cancel_tasks
 from mulligan.engine.threads import default_limit
 from mulligan.supervisor.notify import notify
 
@@ -152,7 +152,7 @@ class WorkerRun:
             self.worn = engine.worn and not self._signals
             log.info("stopped")
         finally:
-            await cancelled(self._looking)
+            await cancel_tasks(self._looking)
 
     def _ready(self, engine: Engine) -> None:
         self._engine = engine

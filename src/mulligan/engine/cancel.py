@@ -7,7 +7,7 @@ from typing import Any
 CANCEL_EVERY = 0.1
 
 
-async def cancelled(tasks: Sequence["asyncio.Future[Any]"]) -> None:
+async def cancel_tasks(tasks: Sequence["asyncio.Future[Any]"]) -> None:
     """Cancel the tasks until they have ended.
 
     One cancellation may not be enough: `wait_for` of Python 3.11, which drivers use, swallows one

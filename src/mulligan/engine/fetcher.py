@@ -10,7 +10,7 @@ from mulligan.core.plan import ClaimPlan
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.core.worker import Worker
 from mulligan.engine.breakers import Breakers
-from mulligan.engine.cancel import cancelled
+from mulligan.engine.cancel import cancel_tasks
 from mulligan.engine.claim_planner import ClaimPlanner
 from mulligan.engine.committer import Committer
 from mulligan.engine.due_lanes import due_lanes
@@ -198,7 +198,7 @@ class Fetcher:
             if woken.done():
                 woken.result()
         finally:
-            await cancelled([woken, probed])
+            await cancel_tasks([woken, probed])
 
     async def _rest(self, waiting: Awaitable[None]) -> None:
         """Wait; only here may `stop` and `leave_to_others` interrupt."""

@@ -17,7 +17,7 @@ from mulligan.core.periodic import Periodic
 from mulligan.core.settings import Settings
 from mulligan.core.worker import Worker
 from mulligan.engine.breakers import Breakers, Ending
-from mulligan.engine.cancel import cancelled
+from mulligan.engine.cancel import cancel_tasks
 from mulligan.engine.committer import Committer
 from mulligan.engine.executor import Executor
 from mulligan.engine.fetcher import Fetcher
@@ -186,7 +186,7 @@ class Engine:
             await self.fetcher.stopped()
             await self._drain()
         finally:
-            await cancelled([fetching, *loops, self._crashed])
+            await cancel_tasks([fetching, *loops, self._crashed])
             thread.stop()
             if self._threads is not None:
                 self._threads.close()
@@ -235,7 +235,7 @@ class Engine:
         joined = joining.done()
         if joined:
             joining.result()
-        await cancelled([joining, stopped])
+        await cancel_tasks([joining, stopped])
         return joined
 
     async def _leave(self) -> None:
@@ -252,7 +252,7 @@ class Engine:
         try:
             done, _ = await asyncio.wait([stopped, *loops], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            await cancelled([stopped])
+            await cancel_tasks([stopped])
         for loop in done - {stopped}:
             loop.result()  # raises: a loop ends by itself only by a defect
 
@@ -266,7 +266,7 @@ class Engine:
             log.warning("%d attempts are cut off", len(self.slots.holding))
             self.cut_off = True
             self.slots.stop()
-        await cancelled([hurry, quiet])
+        await cancel_tasks([hurry, quiet])
         try:
             async with asyncio.timeout(deadline):
                 await self.committer.flushed()

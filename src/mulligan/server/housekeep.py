@@ -12,7 +12,7 @@ from mulligan.core.periodic import Periodic
 from mulligan.core.settings import Settings
 from mulligan.core.worker import Worker
 from mulligan.engine import Engine
-from mulligan.engine.cancel import cancelled
+from mulligan.engine.cancel import cancel_tasks
 from mulligan.engine.store_retry import StoreRetry
 from mulligan.stores.contract import Store
 
@@ -30,7 +30,7 @@ async def housekeeping(
     try:
         yield
     finally:
-        await cancelled([doing])
+        await cancel_tasks([doing])
 
 
 async def keep_house(store: Store, settings: Settings, periodic: Sequence[Periodic]) -> None:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from mulligan.app import Mulligan, Task
-from mulligan.engine.cancel import cancelled
+from mulligan.engine.cancel import cancel_tasks
 from mulligan.engine.reporter import Reporter
 from mulligan.server.attempts import Attempts
 from mulligan.server.connections import REQUEST_WITHIN
@@ -84,7 +84,7 @@ class Service:
             ):
                 yield
         finally:
-            await cancelled([reporting])
+            await cancel_tasks([reporting])
             await self.reporter.report()
 
     def stop(self) -> None:
