@@ -28,7 +28,8 @@ ALL = NEW_JOB | CLAIM | JOB
 class Field(Struct, frozen=True):
     """A field of a job; its default is UNSET where it must be said.
 
-    One that `changes` is written again after the job was enqueued.
+    One that `changes` is written again after the job was enqueued. One that is `shown` is in the
+    answers of the API.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Field(Struct, frozen=True):
     carriers: Carrier
     default: Any = UNSET
     changes: bool = False
+    shown: bool = True
 
     @property
     def is_option(self) -> bool:
@@ -61,16 +63,16 @@ FIELDS = (
     Field("concurrency_key", "text", NEW_JOB | JOB, None, changes=True),
     Field("concurrency_limit", "integer", NEW_JOB | JOB, 1, changes=True),
     Field("expires", "seconds", NEW_JOB, None),
-    Field("unique_in", "text", NEW_JOB | JOB, None),
+    Field("unique_in", "text", NEW_JOB | JOB, None, shown=False),
     Field("awaits", "integer", NEW_JOB | JOB, 0, changes=True),
     Field("gather", "text", NEW_JOB | JOB, None),
-    Field("gather_index", "integer", NEW_JOB | JOB, 0),
+    Field("gather_index", "integer", NEW_JOB | JOB, 0, shown=False),
     # Where it stands.
     Field("status", "text", JOB, changes=True),
     Field("scope", "text", CLAIM | JOB, changes=True),
-    Field("lane_priority", "integer", CLAIM | JOB, changes=True),
+    Field("lane_priority", "integer", CLAIM | JOB, changes=True, shown=False),
     Field("due", "time", CLAIM | JOB, changes=True),
-    Field("sequence", "integer", JOB, changes=True),
+    Field("sequence", "integer", JOB, changes=True, shown=False),
     Field("held", "flag", JOB, default=False, changes=True),
     # What has become of it so far.
     Field("token", "integer", CLAIM | JOB, changes=True),
@@ -79,7 +81,7 @@ FIELDS = (
     Field("snoozes", "integer", CLAIM | JOB, changes=True),
     Field("worker", "text", CLAIM | JOB, None, changes=True),
     Field("worker_region", "text", CLAIM | JOB, None, changes=True),
-    Field("trail", "text", CLAIM | JOB, "", changes=True),
+    Field("trail", "text", CLAIM | JOB, "", changes=True, shown=False),
     Field("created_at", "time", JOB),
     Field("expires_at", "time", JOB, None),
     Field("started_at", "time", CLAIM | JOB, None, changes=True),
