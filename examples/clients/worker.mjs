@@ -8,7 +8,7 @@ const [base = "http://127.0.0.1:8420", queues = "default", region = "default"] =
 const concurrency = 10;
 
 // The tasks it can run. Whatever one throws is a failed attempt, retried by the job's own policy;
-// an error may carry `permanent` (no more retries) or `delay` (seconds until the next one).
+// an error may carry `nonRetryable` (no more retries) or `delay` (seconds until the next one).
 const tasks = {
   shout: async (text) => text.toUpperCase(),
   add: async (a, b) => a + b,
@@ -35,8 +35,8 @@ async function attempt(job) {
   }
 }
 
-function failure({ name, message, permanent = false, delay = null }) {
-  return ["/worker/nack", { type: name, reason: message, permanent, delay }];
+function failure({ name, message, nonRetryable = false, delay = null }) {
+  return ["/worker/nack", { type: name, reason: message, non_retryable: nonRetryable, delay }];
 }
 
 const held = new Map(); // the lease of each job that runs, by its id

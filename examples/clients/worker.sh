@@ -44,8 +44,8 @@ while [ -z "$stopping" ]; do
         path=/worker/ack said="\"result\": ${result:-null}"
     else
         reason=$(quoted "$folder/errors")
-        permanent=$([ $status -eq 65 ] && echo true || echo false)
-        path=/worker/nack said="\"type\": \"Exit$status\", \"reason\": ${reason:-\"\"}, \"permanent\": $permanent"
+        non_retryable=$([ $status -eq 65 ] && echo true || echo false)
+        path=/worker/nack said="\"type\": \"Exit$status\", \"reason\": ${reason:-\"\"}, \"non_retryable\": $non_retryable"
     fi
     until post $path "{\"worker\": \"$worker\", \"jobs\": [{\"id\": \"$id\", \"token\": $token, $said}]}"; do
         # 22: the server does not want this result. Anything else: it is away, and sending again is safe.

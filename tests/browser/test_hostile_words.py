@@ -54,7 +54,7 @@ async def jobs_of(store, number, word):
     worker = Worker(word, word, (word,), concurrency=2)
     facts = (await store.beat(worker, [])).facts
     claims = (await store.claim(plan_claim(2, word, [(word, Carry())], facts), worker)).claims
-    failed = Failed(word, word, code=word, permanent=True)
+    failed = Failed(word, word, code=word, non_retryable=True)
     succeeded = Succeeded(encode({word: word}))
     for claim in claims:
         result = failed if claim.id == word else succeeded

@@ -40,7 +40,7 @@ async def fill(store):
     await store.enqueue([new_job(name) for name in ("dead", "done", "again")])
     await fail(store, await claim(store, 1), "for good")
     await finish(store, await claim(store, 1))
-    await fail(store, await claim(store, 1), "for now", permanent=False)
+    await fail(store, await claim(store, 1), "for now", non_retryable=False)
     # One batch: all due at the same instant, in an order of their own.
     await store.enqueue([new_job(f"j{number:03}") for number in range(BATCH + 20)])
     await store.enqueue([new_job("eu", region="EU"), new_job("later", delay=900, unique_key="k")])

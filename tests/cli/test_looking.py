@@ -42,7 +42,7 @@ def busy(store):
         await store.enqueue([new_job(name) for name in ("dead", "done", "again", "runs", "waits")])
         await fail(store, await claim(store, 1), "no such [red]address\x1b[31m")
         await finish(store, await claim(store, 1))
-        await fail(store, await claim(store, 1), "the network timed out", permanent=False)
+        await fail(store, await claim(store, 1), "the network timed out", non_retryable=False)
         await claim(store, 1)
         await store.enqueue([new_job("later", delay=1000), new_job("eu", region="EU")])
         await store.pause("mail", paused=True)

@@ -134,7 +134,7 @@ def result(chance: Random) -> Result | None:
         pick(("boom", "100% 'odd' ☃")),
         code=pick((None, "E1")),
         delay=pick((None, None, 0.0, 1.5)),
-        permanent=pick((False, False, False, False, True)),
+        non_retryable=pick((False, False, False, False, True)),
         refused=pick((None, '"Error"')),
     )
     succeeded = Succeeded(pick((None, b"", b"1", b'{"a":1}')))

@@ -16,7 +16,7 @@ from mulligan.core.trail import Trail
 from tests.core.test_decide import EXACT, claimed
 
 OOPS = Failed("TimeoutError", "late")
-FAIL = Failed("Fail", "hopeless", permanent=True)
+FAIL = Failed("Fail", "hopeless", non_retryable=True)
 REFUSED = Failed("Refused", "no", refused='"Error"')
 GOOD = Succeeded(b"1")
 
@@ -34,9 +34,9 @@ def counted(result: Result, retry_count: int = 0, **changes: object) -> tuple[st
         (OOPS, 0, ("failed",)),
         (OOPS, 1, ("failed", "retry-failed")),
         (OOPS, 3, ("failed", "retry-failed", "dead")),
-        (FAIL, 0, ("excused", "dead")),
-        (REFUSED, 0, ("excused",)),
-        (REFUSED, 3, ("excused", "retry-failed", "dead")),
+        (FAIL, 0, ("job-fault", "dead")),
+        (REFUSED, 0, ("job-fault",)),
+        (REFUSED, 3, ("job-fault", "retry-failed", "dead")),
         (Lost(), 0, ("failed", "lost", "reclaimed")),
         (Lost(), 3, ("failed", "retry-failed", "lost", "reclaimed", "dead")),
         (Snoozed(5), 0, ()),
@@ -50,11 +50,11 @@ def test_an_end_counts_by_what_becomes_of_the_job(result, retry_count, names):
 def test_a_good_result_that_the_next_stage_cannot_take_counts_as_dead_and_blames_no_region():
     flow = Flow("A-q1", ("a", "each(b)"), then=(Stage("b", each=True),))
     body = encode({"task": "a", "args": [], "kwargs": {}, "retry": EXACT, "flow": flow})
-    assert counted(GOOD, body=body) == ("excused", "dead")
+    assert counted(GOOD, body=body) == ("job-fault", "dead")
 
 
 def test_a_job_that_was_snoozed_too_often_failed_for_a_reason_of_its_own():
-    assert counted(Snoozed(5), snoozes=SNOOZE_LIMIT) == ("excused",)
+    assert counted(Snoozed(5), snoozes=SNOOZE_LIMIT) == ("job-fault",)
 
 
 def test_the_start_of_a_fresh_job_counts_by_its_lane():
@@ -118,7 +118,7 @@ def test_what_started_while_the_breaker_was_open_is_a_probe():
     facts = Facts(health={(claim.queue, claim.worker_region): opened})
     assert as_probe(claim, ("succeeded",), facts) == Probe(succeeded=True, started_at=100.0)
     assert as_probe(claim, ("failed", "dead"), facts) == Probe(succeeded=False, started_at=100.0)
-    assert as_probe(claim, ("excused",), facts) is None
+    assert as_probe(claim, ("job-fault",), facts) is None
     assert as_probe(claimed(started_at=90.0), ("succeeded",), facts) is not None
     assert as_probe(claimed(started_at=80.0), ("succeeded",), facts) is None
     assert as_probe(claim, ("succeeded",), Facts()) is None

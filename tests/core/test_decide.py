@@ -113,7 +113,7 @@ def test_a_claim_beyond_its_retries_must_not_run():
     assert beyond(claimed(retry_count=4, body=b"torn")) is None
     failure = beyond(claimed(retry_count=4))
     assert failure is not None
-    assert (failure.code, failure.permanent) == ("spent", True)
+    assert (failure.code, failure.non_retryable) == ("spent", True)
     assert "4 retries, and max_retries is 3" in failure.message
     assert isinstance(decide(claimed(retry_count=4), failure, ALONE, 0.5), Dead)
 
@@ -127,8 +127,8 @@ def test_without_end_no_failure_is_the_last():
     assert isinstance(decided(endless, OOPS), Again)
 
 
-def test_a_permanent_failure_is_a_dead_letter_whatever_is_left():
-    assert isinstance(decided(claimed(), replace(OOPS, permanent=True)), Dead)
+def test_a_non_retryable_failure_is_a_dead_letter_whatever_is_left():
+    assert isinstance(decided(claimed(), replace(OOPS, non_retryable=True)), Dead)
 
 
 @pytest.mark.parametrize("delay", [0.0, 90.0])
@@ -166,7 +166,7 @@ def test_an_attempt_lost_on_the_last_retry_is_a_dead_letter():
 
 
 def test_an_attempt_lost_for_good_is_a_dead_letter():
-    assert isinstance(decided(claimed(), Lost(permanent=True)), Dead)
+    assert isinstance(decided(claimed(), Lost(non_retryable=True)), Dead)
 
 
 def test_a_snooze_uses_no_attempt():
@@ -293,7 +293,7 @@ def test_a_trail_that_cannot_be_read_is_none():
 def test_what_a_failure_says_about_its_region():
     assert blames_region(Failed("E", "m"))
     assert blames_region(Lost())
-    assert not blames_region(Failed("E", "m", permanent=True))
+    assert not blames_region(Failed("E", "m", non_retryable=True))
     assert not blames_region(Failed("Refused", "m", refused="x"))
     assert not blames_region(Failed("ValueError", "m", about_region=False))
     assert blames_region(Succeeded(None)) is False
@@ -451,8 +451,8 @@ def test_every_other_failure_uses_a_retry(result, facts, changes):
     assert isinstance(decided(claimed(retry_count=3, **changes), result, facts), Dead)
 
 
-def test_a_failed_probe_that_is_permanent_is_a_dead_letter():
-    assert isinstance(decided(claimed(), replace(AWAY, permanent=True), OPENED), Dead)
+def test_a_failed_probe_that_is_non_retryable_is_a_dead_letter():
+    assert isinstance(decided(claimed(), replace(AWAY, non_retryable=True), OPENED), Dead)
 
 
 def test_free_probes_are_remembered_through_later_failures():

@@ -118,7 +118,7 @@ def test_live_workers_are_counted_in_every_region_that_ever_had_one():
 COUNTS = counted(
     started("US", fresh=8, global_retry=1, region_retry=1),
     started("EU", fresh=4, urgent_retry=2, urgent=1),
-    of("US", succeeded=6, failed=2, excused=1, reclaimed=1, stale=2, dead=1),
+    of("US", succeeded=6, failed=2, job_fault=1, reclaimed=1, stale=2, dead=1),
     of("EU", succeeded=5, retry_succeeded=1, retry_failed=1, retry_elsewhere=1),
     of("EU", saved=2, saved_seconds=240.0),
 )
@@ -135,8 +135,8 @@ def test_counters_say_what_was_counted_ever():
     ]
     assert values(found("mulligan_attempts_total", sums=COUNTS)) == [
         ("q/EU/succeeded", 50),
-        ("q/US/excused", 10),
         ("q/US/failed", 20),
+        ("q/US/job-fault", 10),
         ("q/US/succeeded", 60),
     ]
     assert values(found("mulligan_retries_total", sums=COUNTS)) == [

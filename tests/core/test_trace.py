@@ -33,7 +33,10 @@ def test_stages_members_gathering_jobs_and_sinks_belong_to_the_trace():
 
 def test_who_is_told_of_a_dead_letter_belongs_to_the_trace():
     outcome = decide(
-        finished(on_dead=Stage("tell"), trace=TRACE), Failed("E", "e", permanent=True), Facts(), 0.0
+        finished(on_dead=Stage("tell"), trace=TRACE),
+        Failed("E", "e", non_retryable=True),
+        Facts(),
+        0.0,
     )
     assert isinstance(outcome, Dead)
     assert [trace_of(job) for job in outcome.next] == [TRACE]

@@ -164,7 +164,7 @@ def test_what_says_nothing_about_a_region_does_not_open_its_breaker(fleet, error
         t.advance(5)
         assert not breaker(t).open
         counts = t.run(t.store.counts())
-        assert counts.ever["q", "US", "excused"] == 40
+        assert counts.ever["q", "US", "job-fault"] == 40
         assert ("q", "US", "failed") not in counts.ever
 
 

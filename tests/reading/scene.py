@@ -26,7 +26,7 @@ async def furnish(store: Store) -> None:
     done, dead, retry, _ = await claim(store, 4)
     await finish(store, [done])
     await fail(store, [dead])
-    await fail(store, [retry], permanent=False)
+    await fail(store, [retry], non_retryable=False)
     await store.enqueue([new_job("lost", "lost")])
     gone = Worker("gone", "default", ("lost",), lease=0.001)
     await claim(store, 1, "lost", worker="gone")

@@ -19,7 +19,7 @@ from mulligan.core.stats import DelayedStats, LaneStats, Stats
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NAMES = (
-    "succeeded", "failed", "excused", "dead", "stale", "reclaimed", "saved", "saved-seconds",
+    "succeeded", "failed", "job-fault", "dead", "stale", "reclaimed", "saved", "saved-seconds",
     "retry-succeeded", "retry-failed", "retry-elsewhere", "started.fresh", "started.global-retry",
     *(f"{wait}.{bound:g}" for wait in ("retry-wait", "retry-return") for bound in BOUNDS),
 )  # fmt: skip

@@ -23,7 +23,7 @@ async def counted(store):
     await store.enqueue([new_job(name, region="US") for name in ("a", "b", "c", "d")])
     await store.enqueue([new_job("e", STRANGE), new_job("later", delay=60)])
     claims = await claim(store, 2, region="US", worker="w")
-    await fail(store, claims[:1], permanent=False)
+    await fail(store, claims[:1], non_retryable=False)
     await fail(store, claims[1:])
     names = {
         "succeeded": 3.0, "failed": 2.0, "retry-succeeded": 1.0, "dead": 1.0, "started.fresh": 4.0,

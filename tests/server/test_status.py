@@ -18,7 +18,7 @@ async def busy(store):
     """US runs one job and has one waiting; EU runs a retry that US failed."""
     await store.enqueue([new_job(name, region="US") for name in ("A-q1", "A-q2", "A-q3")])
     first = await claim(store, 1, region="US", worker="w-us")
-    await fail(store, first, permanent=False)
+    await fail(store, first, non_retryable=False)
     await claim(store, 1, region="US", worker="w-us")
 
 

@@ -45,8 +45,8 @@ def address(tmp_path_factory):
         claimed = post("/worker/claim", {"worker": worker, "limit": 4})["jobs"]
         done, dead, again, _ = [{"id": job["id"], "token": job["token"]} for job in claimed]
         post("/worker/ack", {"worker": worker, "jobs": [done | {"result": [1]}]})
-        failed = {"reason": "no", "permanent": True}
-        lost = [dead | failed, again | failed | {"permanent": False}]
+        failed = {"reason": "no", "non_retryable": True}
+        lost = [dead | failed, again | failed | {"non_retryable": False}]
         post("/worker/nack", {"worker": worker, "jobs": lost})
         yield found
 

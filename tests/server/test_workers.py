@@ -134,7 +134,7 @@ async def test_a_nack_is_decided_by_the_policy_that_the_job_carries(client, stor
     assert last.delay is None
 
 
-async def test_a_nack_may_name_its_delay_or_be_permanent(client, store):
+async def test_a_nack_may_name_its_delay_or_be_non_retryable(client, store):
     await store.enqueue([job("a"), job("b")])
     worker = await join(client)
     held = await take(client, worker)
@@ -142,7 +142,7 @@ async def test_a_nack_may_name_its_delay_or_be_permanent(client, store):
         client,
         "nack",
         held["a"] | {"reason": "later", "delay": 77},
-        held["b"] | {"reason": "never", "permanent": True},
+        held["b"] | {"reason": "never", "non_retryable": True},
     )
     assert [each["outcome"] for each in answers] == ["retry", "failed"]
     assert answers[0]["delay"] == 77.0
@@ -315,7 +315,7 @@ async def test_a_pause_holds_at_once(client, store):
 
 async def test_balanced_shares_hold_over_claims_of_one(client, store, clock):
     await store.enqueue([job(f"r{n}", Retry(9, Delays((0.0,)))) for n in range(4)])
-    await fail(store, await claim_in_process(store, 4), permanent=False)
+    await fail(store, await claim_in_process(store, 4), non_retryable=False)
     await store.enqueue([job(f"f{n}") for n in range(4)])
     clock.advance(5)
     worker = await join(client)

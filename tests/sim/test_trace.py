@@ -149,7 +149,7 @@ def test_jobs_of_a_region_that_never_had_a_worker_can_be_played(url, tmp_path):
     assert (played["jobs"], played["unfinished"]) == (4, 0)
 
 
-def test_a_permanent_failure_stays_one_when_played_again(url, tmp_path):
+def test_a_non_retryable_failure_stays_one_when_played_again(url, tmp_path):
     trace = tmp_path / "trace.jsonl"
     trace.write_text(good("history", "--store", url))
     scenario = load_scenario(str(trace))

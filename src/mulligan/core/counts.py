@@ -17,7 +17,8 @@ from mulligan.core.trail import read_trail
 
 SUCCEEDED = "succeeded"
 FAILED = "failed"
-EXCUSED = "excused"  # failed for a reason of its own: permanent or refused, no fault of the region
+# Failed through the job itself: non-retryable, refused, or about its data. No fault of the region.
+JOB_FAULT = "job-fault"
 LOST = "lost"
 RETRY_SUCCEEDED = "retry-succeeded"
 RETRY_FAILED = "retry-failed"
@@ -88,7 +89,7 @@ def at_end(claim: Claim, result: Result, outcome: Outcome) -> tuple[str, ...]:
             return RETRY_SUCCESS if claim.retry_count else SUCCESS
         case Again() | Dead():
             somewhere = claim.worker_region != ANYWHERE
-            names = [FAILED if somewhere and blames_region(result) else EXCUSED]
+            names = [FAILED if somewhere and blames_region(result) else JOB_FAULT]
             names += [RETRY_FAILED] if claim.retry_count else []
             names += [LOST, RECLAIMED] if isinstance(result, Lost) else []
             names += [DEAD] if isinstance(outcome, Dead) else []

@@ -50,7 +50,7 @@ def decide(claim: Claim, result: Result, facts: Facts, draw: float, depth: int =
             return after_failure(claim, OVERSLEPT, facts, draw, depth)
         case Lost():
             # It has already waited a whole lease.
-            lost = replace(LOST, delay=0.0, permanent=result.permanent)
+            lost = replace(LOST, delay=0.0, non_retryable=result.non_retryable)
             return after_failure(claim, lost, facts, draw, depth, lost=True)
         case failure:
             return after_failure(claim, failure, facts, draw, depth)
@@ -61,14 +61,14 @@ def after_success(claim: Claim, value: bytes | None, facts: Facts) -> Outcome:
     try:
         return Done(claim.lease, value, following(claim, value))
     except FlowError as error:
-        wrong = Failed("Flow", str(error), permanent=True)
+        wrong = Failed("Flow", str(error), non_retryable=True)
         return after_failure(claim, wrong, facts, draw=0.0, depth=0)
 
 
 def after_failure(
     claim: Claim, failed: Failed, facts: Facts, draw: float, depth: int, *, lost: bool = False
 ) -> Outcome:
-    """A retry while one is left and the failure is not permanent; otherwise a dead letter.
+    """A retry while one is left and the failure is not non_retryable; otherwise a dead letter.
 
     A failed probe uses no retry, the first three times: it was made for the region, not for the
     job, while a healthy region serves. A lost one does.
@@ -95,7 +95,7 @@ def after_failure(
         and blames_region(failed)
         and is_probe(claim, facts)
     )
-    if failed.permanent or (policy.retry.spent(claim.retry_count) and not free):
+    if failed.non_retryable or (policy.retry.spent(claim.retry_count) and not free):
         return Dead(claim.lease, failure, told(claim, policy, failure))
     delay = failed.delay
     if delay is None:
@@ -116,7 +116,7 @@ def beyond(claim: Claim) -> Failed | None:
     if most is None or claim.retry_count <= most:
         return None
     said = f"it has had {claim.retry_count} retries, and max_retries is {most}; replay it to retry"
-    return Failed("Spent", said, code="spent", permanent=True)
+    return Failed("Spent", said, code="spent", non_retryable=True)
 
 
 def policy_of(body: bytes) -> Policy | None:
@@ -131,7 +131,7 @@ def blames_region(result: Result) -> bool:
     """Whether a failure says something about where it happened, and not just about its job."""
     match result:
         case Failed():
-            return result.about_region and not result.permanent and result.refused is None
+            return result.about_region and not result.non_retryable and result.refused is None
         case Lost():
             return True
         case _:

@@ -15,8 +15,8 @@ from mulligan.core.counts import (
     BOUNDS,
     DEAD,
     ELSEWHERE,
-    EXCUSED,
     FAILED,
+    JOB_FAULT,
     RECLAIMED,
     RETRY_FAILED,
     RETRY_RETURN,
@@ -88,7 +88,7 @@ def metrics(snapshot: Snapshot, sums: Sums, facts: Facts) -> list[Metric]:
             "mulligan_attempts_total",
             "counter",
             "attempts ended, by outcome",
-            [*outcomes(sums, (SUCCEEDED, FAILED, EXCUSED))],
+            [*outcomes(sums, (SUCCEEDED, FAILED, JOB_FAULT))],
         ),
         Metric(
             "mulligan_retries_total",
@@ -130,7 +130,7 @@ def summary(sums: Sums, facts: Facts) -> dict[str, dict[str, Any]]:
         found.setdefault(queue, {})[region] = {
             "started": int(started),
             "succeeded": int(recent.get(SUCCEEDED, 0)),
-            "failed": int(recent.get(FAILED, 0) + recent.get(EXCUSED, 0)),
+            "failed": int(recent.get(FAILED, 0) + recent.get(JOB_FAULT, 0)),
             "success_rate": share(recent.get(SUCCEEDED, 0), recent.get(FAILED, 0)),
             "retries_started": int(begun),
             "retry_success_rate": share(

@@ -27,7 +27,7 @@ class Failed(Struct, frozen=True, gc=False):
     message: str
     code: str | None = None
     delay: float | None = None
-    permanent: bool = False
+    non_retryable: bool = False
     refused: str | None = None
     about_region: bool = True
 
@@ -35,7 +35,7 @@ class Failed(Struct, frozen=True, gc=False):
 class Lost(Struct, frozen=True, gc=False):
     """The worker stopped beating while it held the job."""
 
-    permanent: bool = False
+    non_retryable: bool = False
 
 
 class Snoozed(Struct, frozen=True, gc=False):

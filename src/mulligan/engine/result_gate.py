@@ -55,7 +55,7 @@ def not_json(why: str) -> Failed:
         "ResultNotJson",
         f"the result cannot be written as JSON: {clean(why)[:REFUSED_LIMIT]}; return text,"
         " finite numbers, lists and dicts, then replay the job",
-        permanent=True,
+        non_retryable=True,
     )
 
 
@@ -98,7 +98,7 @@ def too_large(encoded: bytes | None, limit: int) -> Failed | None:
         "ResultTooLarge",
         f"the result has {len(encoded)} bytes, more than the {limit} allowed; store it elsewhere"
         " and return its address, or raise result_limit, then replay the job",
-        permanent=True,
+        non_retryable=True,
     )
 
 
@@ -114,7 +114,7 @@ def failed(error: BaseException) -> Failed | Snoozed:
         case RetryAfter():
             return Failed("RetryAfter", text(error), delay=error.delay, about_region=False)
         case Fail():
-            return Failed("Fail", text(error), code=shown_code(error.code), permanent=True)
+            return Failed("Fail", text(error), code=shown_code(error.code), non_retryable=True)
         case AttemptTimeoutError():
             return Failed("Timeout", text(error))
         case _:

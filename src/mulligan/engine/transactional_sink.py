@@ -97,7 +97,9 @@ class TransactionalSinks:
         RUNNING.set(claim)
         outcome = decide(claim, WRITTEN, facts, 0.0)
         if not isinstance(outcome, Done):
-            return Failed("Flow", "what comes after the sink cannot be read", permanent=True), None
+            return Failed(
+                "Flow", "what comes after the sink cannot be read", non_retryable=True
+            ), None
         try:
             call = read_call(claim)
             if call.flow.gathers:

@@ -57,4 +57,4 @@ class UnknownTasks:
             )
             return Snoozed(self._delay)
         message = f"no worker knows the task {claim.task!r}; deploy one that does, then replay"
-        return Failed("UnknownTask", message, permanent=True)
+        return Failed("UnknownTask", message, non_retryable=True)

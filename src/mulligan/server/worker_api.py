@@ -130,7 +130,7 @@ async def nack(service: Service, body: Nacks, principal: bytes) -> CommittedJobs
             clean(said.reason)[:TEXT_LIMIT],
             None if said.code is None else clean(said.code),
             said.delay,
-            said.permanent,
+            said.non_retryable,
             about_region=said.delay is None and said.type not in DATA_ERRORS,
         )
 

@@ -1,4 +1,4 @@
-"""The simulator: a scenario, played by the real engine on a clock that jumps."""
+"""The simulator: plays a scenario with the real engine on a virtual clock."""
 
 from mulligan.sim.builtin import builtin_names, builtin_titles, load_scenario
 from mulligan.sim.chart import chart, page

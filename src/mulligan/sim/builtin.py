@@ -1,4 +1,4 @@
-"""The scenarios that come with mulligan, and finding one by name or file."""
+"""The built-in scenarios, and loading a scenario by name or file."""
 
 import tomllib
 from importlib.resources import files

@@ -1,4 +1,4 @@
-"""The chart of one or several runs: timelines over backlogs, on one scale of time."""
+"""The chart of one or several runs: timelines and backlogs on one time axis."""
 
 from collections.abc import Sequence
 from html import escape
@@ -38,7 +38,7 @@ ENDINGS: list[tuple[Ending, str]] = [
 
 
 def chart(runs: Sequence[Run]) -> str:
-    """The picture as SVG."""
+    """The chart as SVG."""
     scenario = runs[0].scenario
     scale = time_scale(max(run.ended_at for run in runs))
     title = scenario.title or scenario.name
@@ -55,7 +55,7 @@ def chart(runs: Sequence[Run]) -> str:
 
 
 def page(picture: str, title: str) -> str:
-    """The picture in a page of its own."""
+    """The chart as an HTML page."""
     return (
         f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{escape(title)}</title>'
         '\n<meta name="color-scheme" content="light dark">\n'
@@ -87,7 +87,7 @@ def panel(
 
 
 def remarks(run: Run, y: float) -> list[str]:
-    """What the run came to, at the right: above all, who waited how long."""
+    """The summary of the run, at the right."""
     log = run.log
     words = f"{len(log.attempts):,} attempts, {log.done:,} jobs done, {log.dead:,} failed"
     for kind, retry in (("fresh job", False), ("due retry", True)):
@@ -109,7 +109,7 @@ def areas(
     floor: float,
     now: float,
 ) -> list[str]:
-    """How many wait in each lane, as areas over each other."""
+    """How many jobs wait in each lane, as stacked areas."""
     parts = [text(LEFT - 8, floor - BACKLOG - 5, "in line", "quiet small", "end")]
     for count in count_ticks(counts.most):
         y = floor - counts(count)
@@ -126,22 +126,22 @@ def areas(
 def outline(
     steps: Sequence[tuple[float, int]], scale: Scale, now: float
 ) -> list[tuple[float, float]]:
-    """The corners of the steps; of many, each dot shows its highest and its last."""
-    places = [(scale(at), count) for at, count in steps]
-    if len(places) > MANY_STEPS:
-        places = thinned(places)
+    """The corners of the steps; of many steps, the highest and the last of each pixel."""
+    levels = [(scale(at), count) for at, count in steps]
+    if len(levels) > MANY_STEPS:
+        levels = thinned(levels)
     points: list[tuple[float, float]] = []
     level = 0
-    for x, count in places:
+    for x, count in levels:
         points += [(x, level), (x, count)]
         level = count
     return [*points, (scale(now), level)]
 
 
-def thinned(places: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
-    """At most two places for each dot that an eye can tell from the next."""
+def thinned(points: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
+    """At most two points for each pixel."""
     kept: list[tuple[float, int]] = []
-    for dot, group in groupby(places, key=lambda place: round(place[0] / DOT)):
+    for dot, group in groupby(points, key=lambda point: round(point[0] / DOT)):
         counts = [count for _, count in group]
         kept += [(dot * DOT, max(counts)), (dot * DOT, counts[-1])]
     return kept

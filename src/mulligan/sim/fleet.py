@@ -22,7 +22,7 @@ QUEUE = "default"
 
 
 class Post(NamedTuple):
-    """A worker's place: its incarnations come and go."""
+    """A worker of the scenario, whatever incarnation of it runs."""
 
     rank: int
     name: str
@@ -40,7 +40,7 @@ class Member(NamedTuple):
 
 
 class Fleet:
-    """Starts the workers, lets them crash, and sends them home; `ended` is told of each."""
+    """Starts, crashes and stops the workers; `ended` is called for each that ends."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Fleet:
             self._start(post, 1)
 
     def crash(self, worker: str) -> None:
-        """Kill a worker: nothing more is heard of it. Its successor starts at once."""
+        """Kill a worker without a goodbye; its successor starts at once."""
         member = self._members.pop(worker)
         self._store.crash(member.engine.worker)
         at_once(member.engine)
@@ -102,7 +102,7 @@ class Fleet:
 
 
 def at_once(engine: Engine) -> None:
-    """Stop it without waiting for what it runs, which is cut off."""
+    """Stop the engine at once, and cut off what it runs."""
     engine.stop()
     engine.stop()
 
@@ -110,16 +110,16 @@ def at_once(engine: Engine) -> None:
 def posts(scenario: Scenario) -> list[Post]:
     """The workers in order; under `separate`, half of each region is for retries alone."""
     separate = isinstance(scenario.queue.policy, Separate)
-    places: list[Post] = []
+    found: list[Post] = []
     for region in scenario.regions:
         for number in range(1, region.workers + 1):
             only: Only | None = None
             if separate:
                 only = "retries" if number > region.workers - region.workers // 2 else "fresh"
-            places.append(Post(len(places), f"{region.name}-{number}", region, only))
-    if separate and all(post.only == "fresh" for post in places):
+            found.append(Post(len(found), f"{region.name}-{number}", region, only))
+    if separate and all(post.only == "fresh" for post in found):
         raise InvalidError(
             "policy separate needs a region with two workers or more, to leave one to retries;"
             " raise workers"
         )
-    return places
+    return found

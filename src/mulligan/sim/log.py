@@ -1,4 +1,4 @@
-"""What happened in a simulation: attempts and events, as they are written down."""
+"""The log of a simulation: its attempts and events."""
 
 from functools import cache
 from operator import itemgetter
@@ -14,9 +14,9 @@ Ending = Literal["done", "failed", "crashed", "running"]
 
 
 class Event(NamedTuple):
-    """Something that happened to a job; `region` is where, and of a retry that fell due its own.
+    """Something that happened to a job, and in which region; a retry falls due in its own.
 
-    A breaker that opens or closes belongs to no job: its name is empty, and so is its lane.
+    For a breaker that opens or closes, job and lane are empty.
     """
 
     t: float
@@ -28,7 +28,7 @@ class Event(NamedTuple):
 
 
 class Attempt:
-    """One attempt: which line it came from, where it ran and how it ended.
+    """One attempt: which lane it came from, where it ran and how it ended.
 
     `home` is the region of the job, `before` the one that failed it last.
     """
@@ -53,12 +53,12 @@ class Attempt:
 
     @property
     def is_retry(self) -> bool:
-        """Whether the job had failed before; a failed probe may have left its number as it was."""
+        """Whether the job had failed before, if only in a probe that left its number as it was."""
         return self.before is not None
 
 
 class Waiting(NamedTuple):
-    """A job that stands in a line, or will when it falls due."""
+    """A pending job, due or not."""
 
     lane: str
     due: float
@@ -74,9 +74,9 @@ class Switch(NamedTuple):
 
 
 class Log:
-    """Everything that happened, in the order in which it did; `waiting` is who is left at the end.
+    """Everything that happened, in order; `waiting` are the jobs left at the end.
 
-    Events are made of it when they are asked for.
+    Events are made from it when they are read.
     """
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class Log:
 
     @property
     def events(self) -> list[Event]:
-        """All events in the order of time, and at one time in the order of cause."""
+        """All events in the order of time; those of one instant, cause before effect."""
         return [event_of(*note) for note in sorted(self._notes, key=itemgetter(0))]
 
     def started(self, claim: Claim, sequence: int) -> None:
@@ -118,19 +118,19 @@ class Log:
         self._notes.append((at, "fail", attempt, attempt.lane))
 
     def crashed(self, worker: str, at: float) -> None:
-        """The worker died, and all it ran with it. Nobody knows yet."""
+        """The worker died with all its attempts. The store does not know yet."""
         for attempt in self.running.values():
             if attempt.worker == worker:
                 attempt.ending, attempt.ended = "crashed", at
 
     def reclaimed(self, job: str, at: float) -> None:
-        """The loss of the attempt was found out; what becomes of the job follows."""
+        """A reaper found that the attempt was lost; what becomes of the job follows."""
         attempt = self.running[job]
         self.reclaims += 1
         self._notes.append((at, "reclaimed", attempt, attempt.lane))
 
     def returned(self, job: str) -> None:
-        """What was claimed has not started after all."""
+        """A claimed job was given back before it started."""
         attempt = self.running.pop(job)
         self.attempts.remove(attempt)
         self._notes = [note for note in self._notes if note[2] is not attempt]
@@ -156,7 +156,7 @@ class Log:
 
 
 def event_of(t: float, event: EventName, what: Attempt | Switch, lane: str) -> Event:
-    """The event that was noted. One that falls due is the attempt after the one that failed."""
+    """The event. A retry that falls due has the number of its next attempt."""
     if isinstance(what, Switch):
         return Event(t, "", what.region, event, 0, lane)
     if event == "retry-due":
@@ -166,5 +166,5 @@ def event_of(t: float, event: EventName, what: Attempt | Switch, lane: str) -> E
 
 @cache
 def label(scope: str, priority: int) -> str:
-    """What a lane is called; there are few, and each is asked for often."""
+    """The lane's label, cached, since there are few lanes and many events."""
     return Lane("", scope, priority).label

@@ -1,4 +1,4 @@
-"""The clock of a simulation: what happens at the same instant happens in a known order."""
+"""The clock of a simulation: events of one instant happen in a fixed order."""
 
 import asyncio
 import itertools
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from collections import deque
 
 NANOSECOND = 1e-9
-# The place of a worker in the scenario; whatever it starts inherits it. Arrivals go before all.
+# The rank of a worker in the scenario, which its tasks inherit. Arrivals come first.
 RANK: ContextVar[int] = ContextVar("mulligan_rank", default=-1)
 
 
 class Step(asyncio.TimerHandle):
-    """A callback that is to run: asyncio's handle, with no more than a simulation needs."""
+    """A callback to run: like asyncio's handle, with only what a simulation needs."""
 
     __slots__ = ("arguments", "call", "context", "off")
 
@@ -40,9 +40,9 @@ class Step(asyncio.TimerHandle):
 
 
 class OrderedLoop(VirtualLoop):
-    """A virtual loop that fires one timer at a time, and lets all that follows from it happen.
+    """A virtual loop that fires one timer, then runs all that follows from it, then the next.
 
-    Timers of one instant fire by the rank of who set them, and then in the order of setting.
+    Timers of one instant fire by the rank of their worker, and then in the order they were set.
     """
 
     def __init__(self) -> None:
@@ -57,13 +57,13 @@ class OrderedLoop(VirtualLoop):
         """The virtual time in seconds."""
         return self._moment
 
-    # Every future and every task asks; there is nothing to debug here.
+    # Called for every future and task; a simulation needs no debug mode.
     get_debug = staticmethod(bool)
 
     def call_soon(  # type: ignore[override]  # its stub has a variadic type that gives nothing
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        """Run it at this instant, after what is already to be run."""
+        """Run it at this instant, after the callbacks that already wait."""
         step = Step(callback, args, context)
         self._ready.append(step)
         return step
@@ -92,10 +92,10 @@ class OrderedLoop(VirtualLoop):
         return self._set(when, Step(callback, args, context))
 
     def _set(self, when: float, step: Step) -> Step:
-        """Times are kept to the nanosecond so that sums of floats meet.
+        """Set the timer. Times are rounded to the nanosecond, so that sums of floats are equal.
 
-        A moment that is yet to come is not now, however near it is. Whoever waits until the clock
-        shows it would otherwise be woken before, again and again at the same instant.
+        A time ahead is never rounded to now: a coroutine that waits for it would otherwise be
+        woken again and again at the same instant.
         """
         moment = round(when, 9)
         if moment <= self._moment < when:
@@ -104,15 +104,15 @@ class OrderedLoop(VirtualLoop):
         return step
 
     async def quiet(self) -> None:
-        """Wait until nothing is left to do at this instant but what is set to come later."""
+        """Wait until only timers are left."""
         done = self.create_future()
         self.call_at(self.time(), done.set_result, None)
         await done
 
     def _run_once(self) -> None:
-        """As the base class does, without waiting, and again and again until it is stopped.
+        """Run callbacks and timers until stopped, without waiting.
 
-        What a callback raises ends the simulation.
+        An exception in a callback ends the simulation.
         """
         ready = self._ready
         next_step = ready.popleft

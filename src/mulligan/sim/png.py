@@ -1,10 +1,10 @@
-"""The chart as a PNG, for places that show no SVG."""
+"""The chart as a PNG, for viewers that cannot show SVG."""
 
 from collections.abc import Callable
 
 from mulligan.core.errors import InvalidError
 
-# Twice the size, so that it is sharp on a dense screen and when it is made larger.
+# Twice the size, so that it is sharp on dense screens.
 ZOOM = 2
 
 
@@ -14,7 +14,7 @@ def png(picture: str) -> bytes:
 
 
 def renderer() -> Callable[..., bytes]:
-    """What draws it; refused where the library is missing."""
+    """The renderer; refused if its library is missing."""
     try:
         from resvg_py import svg_to_bytes  # noqa: PLC0415 - an extra that few need
     except ImportError as error:

@@ -51,7 +51,7 @@ def read_policy(fetch: Table) -> FetchPolicy:
 
 
 def with_policy(scenario: Scenario, word: str) -> Scenario:
-    """The scenario under another fetch policy, `weighted` and `capped` with their own numbers."""
+    """The scenario with another fetch policy."""
     own = scenario.queue.policy
     bare: dict[str, FetchPolicy] = {
         "weighted": own if isinstance(own, Weighted) else Weighted(),
@@ -62,7 +62,7 @@ def with_policy(scenario: Scenario, word: str) -> Scenario:
 
 
 def read_retry(table: Table, default: Retry) -> Retry:
-    """A retry policy; what it does not say is as in the default."""
+    """A retry policy; missing fields are taken from the default."""
     if not any(name in table for name in RETRY):
         return default
     most = default.max_retries
@@ -75,14 +75,14 @@ def read_retry(table: Table, default: Retry) -> Retry:
 
 
 def own_retry(table: Table, default: Retry) -> Retry:
-    """The retry policy of its own, if it has one."""
+    """The entry's own retry policy, if it has one."""
     own = table.table("retry")
     own.only(*RETRY)
     return read_retry(own, default)
 
 
 def read_backoff(table: Table, default: Backoff) -> Backoff:
-    """The backoff: sessions if it has attempts, adaptive with per, a list with delays."""
+    """The backoff: sessions if it has `attempts`, adaptive with `per`, a list with `delays`."""
     if "delays" in table:
         return table.checked("delays", lambda: Delays(tuple(table.items("delays"))))
     said = {name: table.value(name) for name in CURVE if name in table}

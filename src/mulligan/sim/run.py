@@ -1,4 +1,4 @@
-"""Runs a scenario: the real engine, one per worker, on a clock that jumps."""
+"""Runs a scenario: one real engine per worker, on a virtual clock."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ YOUNG = 100_000
 
 
 class Run:
-    """A scenario under one fetch policy, and what came of it."""
+    """A scenario with one fetch policy, and the log of its run."""
 
     def __init__(self, scenario: Scenario, jobs: Sequence[Planned]) -> None:
         self.scenario = scenario
@@ -41,7 +41,7 @@ class Run:
 
     @property
     def title(self) -> str:
-        """What tells it from other runs of the scenario."""
+        """The title that distinguishes it from other runs of the scenario."""
         words = policy_text(self.policy)
         return words if self.scenario.breaker else f"{words}, without the breaker"
 
@@ -54,21 +54,21 @@ def simulate(
 ) -> Run:
     """Run the scenario until every job has ended or its time is up.
 
-    The same scenario gives the same run, to the last event. `progress` is told how many jobs have
-    ended, of how many. Without `sleepy` workers do every chore on time, if there is cause or not.
+    The same scenario gives the same run, to the last event. `progress` gets the number of ended
+    jobs and of all. Without `sleepy`, workers do every chore on time even if it has nothing to do.
     """
     jobs = arrivals(scenario)
     run = Run(scenario, jobs)
     loop = OrderedLoop()
     before = time.process_time()
-    # A runner: after Ctrl-C it ends what still runs, and does not leave it to be found as garbage.
+    # A runner, since it cancels all tasks after Ctrl-C.
     with silence(), seldom_collected(), asyncio.Runner(loop_factory=lambda: loop) as runner:
-        runner.run(Stage(run, jobs, loop, progress).play(sleepy=sleepy))
+        runner.run(Simulation(run, jobs, loop, progress).play(sleepy=sleepy))
     run.machine_seconds = time.process_time() - before
     return run
 
 
-class Stage:
+class Simulation:
     """The store, the workers and the arrivals of one run."""
 
     def __init__(
@@ -82,7 +82,7 @@ class Stage:
         self._over: asyncio.Future[None] = loop.create_future()
 
     async def play(self, *, sleepy: bool) -> None:
-        """Let it happen, until all is over or the time is up."""
+        """Run until every job has ended or the time is up."""
         scenario = self._run.scenario
         store = Recorder(self._loop, self._job_ended, sleepy=sleepy)
         self._run.log = store.log
@@ -121,7 +121,7 @@ class Stage:
             self._over.set_result(None)
 
     def _task_ended(self, task: "asyncio.Task[None]") -> None:
-        """Workers and arrivals end with an error only through a defect: let it be seen."""
+        """Raise the error of a worker or of the arrivals, which only a bug can cause."""
         error = None if task.cancelled() else task.exception()
         if error is not None and not self._over.done():
             self._over.set_exception(error)
@@ -138,7 +138,7 @@ def new_job(job: Planned, bodies: dict[Retry, bytes]) -> NewJob:
 
 @contextlib.contextmanager
 def seldom_collected() -> Iterator[None]:
-    """A run keeps nearly all it makes: to look for garbage in it again and again is in vain."""
+    """Collect garbage rarely: a run keeps nearly all the objects that it makes."""
     before = gc.get_threshold()
     gc.set_threshold(YOUNG, before[1], before[2])
     try:
@@ -149,7 +149,7 @@ def seldom_collected() -> Iterator[None]:
 
 @contextlib.contextmanager
 def silence() -> Iterator[None]:
-    """Workers log each failure; of a simulated one there is nothing to be said."""
+    """Turn off the log of the workers, whose failures are simulated."""
     log = logging.getLogger("mulligan.worker")
     before = log.level
     log.setLevel(logging.CRITICAL)

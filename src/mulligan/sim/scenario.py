@@ -1,4 +1,4 @@
-"""A scenario: which jobs come when, who works on them, and what goes wrong."""
+"""A scenario: which jobs arrive when, which workers there are, and what fails."""
 
 from collections.abc import Iterator, Sequence
 from heapq import merge
@@ -13,7 +13,7 @@ from mulligan.core.lane import Priority
 from mulligan.core.retry import Retry
 
 JOBS_LIMIT = 2_000_000
-EVERY: frozenset[int] = frozenset({0})  # stands for every attempt; none has number 0
+EVERY: frozenset[int] = frozenset({0})  # stands for every attempt; attempts are numbered from 1
 
 
 class Duration(Struct, frozen=True):
@@ -26,7 +26,7 @@ class Duration(Struct, frozen=True):
     high: float = 0.0
 
     def draw(self, chance: Random) -> float:
-        """A duration in seconds, to the millisecond so that charts and people can compare."""
+        """A duration in seconds, rounded to the millisecond."""
         match self.kind:
             case "exponential":
                 drawn = chance.expovariate(1 / self.mean)
@@ -40,10 +40,10 @@ class Duration(Struct, frozen=True):
 
 
 class Region(Struct, frozen=True):
-    """Where work is done. `slowdown` stretches every attempt; an outage fails those begun in it.
+    """A region. `slowdown` stretches every attempt; attempts that start in an outage fail.
 
-    What fails here by chance or in an outage takes `fail_after`; without it, as long as it would
-    have taken to succeed.
+    An attempt that fails by chance or in an outage takes `fail_after` seconds, or else as long as a
+    success would.
     """
 
     name: str
@@ -55,12 +55,12 @@ class Region(Struct, frozen=True):
     fail_after: float | None = None
 
     def down(self, at: float) -> bool:
-        """Whether an attempt that starts then fails for certain."""
+        """Whether the region has an outage at this time."""
         return any(begin <= at < end for begin, end in self.outage)
 
 
 class Jobs(Struct, frozen=True):
-    """`count` jobs alike, enqueued at one time; `fail` and `crash` are numbers of attempts."""
+    """`count` equal jobs, enqueued together; `fail` and `crash` are numbers of attempts."""
 
     id: str
     region: str
@@ -74,7 +74,7 @@ class Jobs(Struct, frozen=True):
 
 
 class Stream(Struct, frozen=True):
-    """Jobs that arrive by chance, `rate` a second, of which a share fails its first attempt."""
+    """Jobs that arrive at random, `rate` a second; a share of them fails its first attempt."""
 
     id: str
     region: str
@@ -88,7 +88,7 @@ class Stream(Struct, frozen=True):
 
 
 class Past(NamedTuple):
-    """How an attempt went once, and goes again: how long it took, and the pause that followed."""
+    """A traced attempt to repeat: how long it took, and the pause that followed."""
 
     duration: float
     ending: Literal["done", "retried", "dead"]
@@ -96,7 +96,7 @@ class Past(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """One job to come; of one that has been, `course` says how its attempts went."""
+    """One job to enqueue; for a job of a trace, `course` says how its attempts went."""
 
     at: float
     id: str
@@ -110,10 +110,10 @@ class Planned(NamedTuple):
 
 
 class Scenario(Struct, frozen=True):
-    """All of it. The simulation ends when every job has, or `until` is reached.
+    """A scenario. The simulation ends when every job has ended, or at `until`.
 
-    Without `breaker` no failure says anything about a region, so that none ever opens. `planned`
-    are the jobs of a trace, in order of time.
+    Without `breaker` failures do not count against regions, and no breaker opens. `planned` are
+    the jobs of a trace, in order of time.
     """
 
     name: str
@@ -136,7 +136,7 @@ NONE: frozenset[int] = frozenset()
 def arrivals(scenario: Scenario) -> list[Planned]:
     """Every job of the scenario in order of time; at one time, in the order of the file.
 
-    They depend on the seed alone, so that two policies are given the same work.
+    They depend on the seed alone, so that all policies get the same work.
     """
     parts: Sequence[Iterator[Planned]] = [
         *(alike(jobs, scenario.seed) for jobs in sorted(scenario.jobs, key=lambda jobs: jobs.at)),

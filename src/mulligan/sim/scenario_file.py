@@ -1,4 +1,4 @@
-"""From a TOML text to a scenario; whatever makes no sense is refused with its line."""
+"""Reads a scenario from TOML; an error in it is refused with its line."""
 
 from typing import Any
 
@@ -88,7 +88,7 @@ def read_region(table: Table, tables: Table, name: str) -> Region:
 
 
 def is_window(value: Any) -> bool:
-    """Whether it is a span of time."""
+    """Whether it is a start and an end in seconds."""
     match value:
         case [int() | float() as begin, int() | float() as end]:
             return 0 <= begin < end
@@ -105,7 +105,7 @@ def read_jobs(table: Table, known: set[str], retry: Retry) -> Jobs:
     table.checked("id", lambda: check_name("id", id_))
     return Jobs(
         id=id_,
-        region=read_place(table, known),
+        region=read_job_region(table, known),
         at=table.number("at", 0.0),
         duration=read_duration(table),
         retry=own_retry(table, retry),
@@ -126,7 +126,7 @@ def read_stream(table: Table, known: set[str], retry: Retry, number: int) -> Str
     table.checked("id", lambda: check_name("id", id_))
     return Stream(
         id=id_,
-        region=read_place(table, known),
+        region=read_job_region(table, known),
         rate=table.number("rate", above=True),
         begin=begin,
         until=table.number("until", least=begin, above=True),
@@ -137,8 +137,8 @@ def read_stream(table: Table, known: set[str], retry: Retry, number: int) -> Str
     )
 
 
-def read_place(table: Table, known: set[str]) -> str:
-    """The region it is enqueued for; `*` is any."""
+def read_job_region(table: Table, known: set[str]) -> str:
+    """The region that jobs are enqueued for; `*` is any."""
     region = table.text("region", ANYWHERE)
     if region not in known and region != ANYWHERE:
         table.refuse("region", f"region {region!r} is not one of {', '.join(sorted(known))}")

@@ -1,4 +1,4 @@
-"""The store of a simulation: the memory store, with a log of what passes through it."""
+"""The store of a simulation: the memory store, with a log of its operations."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -20,12 +20,12 @@ from mulligan.stores.memory.wakeup import Sleepers
 
 
 class Recorder(MemoryStore):
-    """The memory store; what its operations did is written down. `ranks` orders the workers.
+    """The memory store with a log. `ranks` orders the workers.
 
     `ended` is called for each job that is done or dead.
 
-    Chores that have nothing to do sleep, unless told otherwise: jobs of a scenario do not expire,
-    and no lease is lost while every worker is alive.
+    With `sleepy`, chores that have nothing to do sleep: jobs of a scenario do not expire, and no
+    lease is lost while every worker is alive.
     """
 
     def __init__(
@@ -36,19 +36,19 @@ class Recorder(MemoryStore):
         self.state.sleepers = RankedSleepers(self.state, self.ranks)
         self._ended = ended
         self._sleepy = sleepy
-        self._mourned: dict[str, float] = {}
-        self._death = asyncio.Event()
+        self._crashed: dict[str, float] = {}
+        self._crash = asyncio.Event()
         self.log = Log()
 
     async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
-        """Walk the plan, and write down what started."""
+        """Walk the plan, and log what started."""
         claimed = await super().claim(plan, worker)
         for claim in claimed.claims:
             self.log.started(claim, self.state.jobs[claim.id].sequence)
         return claimed
 
     async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
-        """Write the outcomes, and write down what became of the jobs."""
+        """Write the outcomes, and log what became of the jobs."""
         verdicts = await super().commit(outcomes)
         for outcome, verdict in zip(outcomes, verdicts, strict=True):
             if verdict == "written":
@@ -74,14 +74,14 @@ class Recorder(MemoryStore):
                 self._ended()
 
     async def switch(self, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
-        """Switch the breaker, and write down if it opened or closed."""
+        """Switch the breaker, and log that it opened or closed."""
         switched = await super().switch(queue, region, before, after)
         if switched and before.open != after.open:
             self.log.switched(region, self.state.now, opened=after.open)
         return switched
 
     def left(self) -> list[Waiting]:
-        """The jobs that stand in line, or will when they fall due."""
+        """The pending jobs, due or not."""
         return [
             Waiting(record.lane.label, record.due, is_retry=bool(record.history))
             for record in self.state.jobs.values()
@@ -90,41 +90,41 @@ class Recorder(MemoryStore):
 
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
         """Keep the worker's leases."""
-        # A slot that is held through a backoff still shows the lease of the failed attempt. It
-        # is not lost, it was committed; a worker that is alive never loses one here.
+        # A slot that is held through a backoff still shows the lease of the failed attempt, which
+        # was committed and is not lost. A live worker never loses a lease here.
         held = [lease for lease in holding if workers.holds(self.state, worker, lease)]
         return await super().beat(worker, held)
 
     def crash(self, worker: Worker) -> None:
-        """The worker's process has died: it says no goodbye, and its leases will run out."""
-        self._mourned[worker.id] = self.state.workers[worker.id].beat_at + worker.lease
-        self._death.set()
+        """The worker's process died: it does not leave, and its leases will run out."""
+        self._crashed[worker.id] = self.state.workers[worker.id].beat_at + worker.lease
+        self._crash.set()
         self.log.crashed(worker.id, self.state.clock())
 
     async def leave(self, worker: Worker) -> None:
-        """Forget the worker; one that died says no goodbye."""
-        if worker.id not in self._mourned:
+        """Forget the worker, unless it crashed."""
+        if worker.id not in self._crashed:
             await super().leave(worker)
 
     async def reclaim(self, limit: int, worker: Worker) -> list[Claim]:
-        """Claim what dead workers held; with none dead, not before one dies."""
-        if self._sleepy and not self._mourned:
-            await self._death.wait()
-            # As if it had looked every second all the while.
+        """Claim what dead workers held; waits for a death if there was none."""
+        if self._sleepy and not self._crashed:
+            await self._crash.wait()
+            # Continue as if it had looked every second all the time.
             joined = self.state.workers[worker.id].joined_at
             await asyncio.sleep((joined - self.state.clock()) % REAP_EVERY)
         claims = await super().reclaim(limit, worker)
         for claim in claims:
             self.log.reclaimed(claim.id, self.state.now)
         held = {record.worker for record in self.state.running.values()}
-        for dead, until in list(self._mourned.items()):
+        for dead, until in list(self._crashed.items()):
             if until <= self.state.now and dead not in held:
-                del self._mourned[dead]
-                self._death.clear()
+                del self._crashed[dead]
+                self._crash.clear()
         return claims
 
     async def promote(self, limit: int) -> int:
-        """Keep house; with nothing that could expire, never."""
+        """Do the chore, or never return, where nothing can expire."""
         if self._sleepy:
             await asyncio.get_running_loop().create_future()
         return await super().promote(limit)

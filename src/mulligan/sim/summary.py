@@ -1,4 +1,4 @@
-"""What a run comes to, in numbers; all of them are measured from its attempts."""
+"""The summary of a run: numbers measured from its attempts."""
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
@@ -18,7 +18,7 @@ FRESH = "fresh"
 
 
 def summary(run: Run) -> dict[str, Any]:
-    """The numbers of a run: all of it depends on the scenario alone, not on the machine."""
+    """The numbers of a run, which depend on the scenario alone, not on the machine."""
     log = run.log
     retries = [attempt for attempt in log.attempts if attempt.is_retry]
     fresh = [attempt for attempt in log.attempts if not attempt.is_retry]
@@ -42,7 +42,7 @@ def summary(run: Run) -> dict[str, Any]:
 
 
 def of_region(run: Run, region: Region) -> dict[str, Any]:
-    """How a region fared: its attempts, its breaker, and retries that it failed when it was down.
+    """A region's attempts, its breaker, and the retries that failed there during an outage.
 
     What has not happened by the end is null.
     """
@@ -80,7 +80,7 @@ def makespan(run: Run) -> float:
 
 
 def waits(attempts: Iterable[Attempt]) -> list[float]:
-    """How long each stood in line, from when it was due to its start."""
+    """How long each waited, from its due time to its start."""
     return [rounded(attempt.started - attempt.due) for attempt in attempts]
 
 
@@ -97,19 +97,18 @@ def spread(values: Sequence[float]) -> dict[str, float | None]:
 def time_saved(run: Run, retries: Sequence[Attempt]) -> dict[str, float | int | None]:
     """How much earlier each retry started than the last of the line it would have joined.
 
-    That is the job which was last in the fresh line of the retry's own region, those for any region
-    among them, when the retry fell due. Where it started before the retry, the difference is
-    negative. Retries that fell due when nobody stood in line, or behind one that never started, are
-    left out.
+    That is the last fresh job of the retry's own region, or of any region, that waited when the
+    retry fell due. The difference is negative if that job started first. Retries that fell due
+    when no job waited, or behind one that never started, are left out.
     """
     lines = fresh_lines(run.log.attempts)
-    joins = isinstance(run.policy, Fifo)  # the retry itself stands in the line, and others do
+    joins = isinstance(run.policy, Fifo)  # the retry is in the line itself
     saved = []
     for retry in retries:
         line = lines.get(retry.home) or lines[ANYWHERE]
-        place = bisect_left(line, (retry.due, retry.sequence if joins else inf, 0.0)) - 1
-        if place >= 0 and line[place][2] >= retry.due:
-            saved.append(line[place][2] - retry.started)
+        index = bisect_left(line, (retry.due, retry.sequence if joins else inf, 0.0)) - 1
+        if index >= 0 and line[index][2] >= retry.due:
+            saved.append(line[index][2] - retry.started)
     total = rounded(sum(saved))
     mean = rounded(total / len(saved)) if saved else None
     return {"total": total, "mean": mean, "retries": len(saved)}
@@ -133,7 +132,7 @@ def fresh_lines(attempts: Iterable[Attempt]) -> dict[str, list[tuple[float, floa
 
 
 def backlog(run: Run, wanted: Sequence[str] | None = None) -> dict[str, list[tuple[float, int]]]:
-    """How many stood in each lane over time: (time, how many from then on), due jobs only."""
+    """How many due jobs waited in each lane over time: (time, how many from then on)."""
     changes: dict[str, list[tuple[float, int]]] = defaultdict(list)
     for attempt in run.log.attempts:
         if attempt.started > attempt.due:
@@ -156,7 +155,7 @@ def largest_backlog(run: Run) -> int:
 
 
 def steps(changes: Iterable[tuple[float, int]]) -> list[tuple[float, int]]:
-    """Sums of changes over time, one for each time; those who leave go before those who come."""
+    """Running sums of changes, one for each time; at one time, jobs that leave count first."""
     level = 0
     found: list[tuple[float, int]] = []
     for at, change in sorted(changes):

@@ -10,7 +10,7 @@ LEFT, RIGHT = 92, 24
 TICKS = 12
 ROUND_TIMES = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1200, 1800, 3600, 7200, 21_600)
 
-# Light by default; a dark viewer is met half-way.
+# Light by default, dark where the viewer prefers that.
 STYLE = """
 text { font: 12px system-ui, "DejaVu Sans", sans-serif; fill: #30343b; }
 .paper { fill: #ffffff; } .title { font-size: 15px; font-weight: 600; }
@@ -40,14 +40,14 @@ HATCH = (
 
 
 class Scale(NamedTuple):
-    """From a value to a place on the page."""
+    """From a value to a coordinate."""
 
     most: float
     begin: float
     end: float
 
     def __call__(self, value: float) -> float:
-        """Where the value is."""
+        """The coordinate of the value."""
         return self.begin + (self.end - self.begin) * value / self.most
 
 
@@ -68,10 +68,10 @@ def rect(
 ) -> str:
     """A rectangle of this kind; its title is shown where the pointer rests."""
     corner = f' rx="{round_by}"' if round_by else ""
-    place = f'x="{at(x)}" y="{at(y)}" width="{at(max(width, 0.5))}" height="{at(height)}"'
+    position = f'x="{at(x)}" y="{at(y)}" width="{at(max(width, 0.5))}" height="{at(height)}"'
     if not title:
-        return f'<rect class="{kind}" {place}{corner}/>'
-    return f'<rect class="{kind}" {place}{corner}><title>{escape(title)}</title></rect>'
+        return f'<rect class="{kind}" {position}{corner}/>'
+    return f'<rect class="{kind}" {position}{corner}><title>{escape(title)}</title></rect>'
 
 
 def text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> str:
@@ -87,7 +87,7 @@ def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
 
 
 def area(points: Sequence[tuple[float, float]], floor_at: float, kind: str) -> str:
-    """The surface between a line of points and the floor."""
+    """The area between a line of points and the floor."""
     corners = [*points, (points[-1][0], floor_at)]
     path = [f"M{at(points[0][0])} {at(floor_at)}"]
     here = at(points[0][0]), at(floor_at)
@@ -95,7 +95,7 @@ def area(points: Sequence[tuple[float, float]], floor_at: float, kind: str) -> s
         if there[0] == here[0] or there[1] == here[1]:
             step = f"V{there[1]}" if there[0] == here[0] else f"H{there[0]}"
             if path[-1][0] == step[0]:
-                path.pop()  # it goes on in the same direction
+                path.pop()  # the line continues in the same direction
             path.append(step)
         else:
             path.append(f"L{there[0]} {there[1]}")
@@ -128,7 +128,7 @@ def multiples(step: float, most: float) -> list[float]:
 
 
 def svg(parts: Iterable[str], height: float) -> str:
-    """The whole picture."""
+    """The whole drawing."""
     body = "\n".join(parts)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {at(height)}"'
@@ -137,6 +137,6 @@ def svg(parts: Iterable[str], height: float) -> str:
     )
 
 
-def at(place: float) -> str:
-    """A coordinate, as short as may be."""
-    return f"{place:.1f}".removesuffix(".0")
+def at(coordinate: float) -> str:
+    """A coordinate as short text."""
+    return f"{coordinate:.1f}".removesuffix(".0")

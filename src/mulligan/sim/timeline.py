@@ -1,4 +1,4 @@
-"""The timeline of attempts by region and worker; of many attempts, how busy each region was."""
+"""The timeline of attempts by region and worker, or of many, how busy each region was."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from mulligan.sim.log import Attempt
 from mulligan.sim.run import Run
 from mulligan.sim.svg import LEFT, RIGHT, WIDTH, Scale, area, line, rect, text
 
-# More bars than this are neither seen nor worth their bytes.
+# More bars than this cannot be told apart.
 MOST_BARS = 2000
 BAR, GAP, REGION_GAP = 18, 3, 10
 SPAN = 2.5
@@ -75,7 +75,7 @@ def bar(attempt: Attempt, scale: Scale, y: float, height: float, now: float) -> 
 
 
 def names(attempt: Attempt) -> tuple[str, ...]:
-    """What a bar may say, the longest first."""
+    """The texts that a bar may show, the longest first."""
     if attempt.is_retry:
         return f"{attempt.job}, attempt {attempt.number}", f"{attempt.number}"
     return (attempt.job,)
@@ -100,12 +100,12 @@ def rows(run: Run) -> list[Row]:
 
 
 def post(worker: str, region: str) -> str:
-    """The name of a worker without the number of its life."""
+    """The name of a worker without the number of its incarnation."""
     return f"{region}-{worker.removeprefix(f'{region}-').partition('.')[0]}"
 
 
 def in_slots(attempts: Sequence[Attempt], count: int) -> list[list[Attempt]]:
-    """The attempts of a worker, dealt out so that no two in a slot overlap."""
+    """The attempts of a worker by slot, so that no two of a slot overlap."""
     slots: list[list[Attempt]] = [[] for _ in range(count)]
     for attempt in attempts:
         free = (slot for slot in slots if not slot or slot[-1].ended <= attempt.started)
@@ -130,8 +130,8 @@ def busy(run: Run, scale: Scale, top: float) -> tuple[list[str], float]:
             for shares in shares_of(run, region.name, columns, span)
         ]
         # The tallest first, so that each covers the lower part of the one before.
-        for place, kind in reversed(list(enumerate(KINDS))):
-            heights = [sums[place] for sums in columns_of]
+        for index, kind in reversed(list(enumerate(KINDS))):
+            heights = [sums[index] for sums in columns_of]
             if any(heights):
                 points = [
                     (scale.begin + (column + side) * COLUMN, floor - height)
@@ -146,7 +146,7 @@ def busy(run: Run, scale: Scale, top: float) -> tuple[list[str], float]:
 
 
 def spans(run: Run, region: str, scale: Scale, y: float) -> list[str]:
-    """Above its rows, when a region was out of order and when its breaker was open."""
+    """Lines above a region's rows: its outages, and when its breaker was open."""
     down = next(each.outage for each in run.scenario.regions if each.name == region)
     parts = [
         span(f"{region} is out of order", (begin, min(end, run.ended_at)), scale, y, "outage")
@@ -180,9 +180,9 @@ def shares_of(run: Run, region: str, columns: int, span: float) -> list[list[flo
             continue
         ended = run.ended_at if attempt.ending == "running" else attempt.ended
         kind = "again" if attempt.ending == "done" and attempt.is_retry else attempt.ending
-        place = KINDS.index(kind)
+        index = KINDS.index(kind)
         last = min(columns - 1, int(ended / span))
         for column in range(int(attempt.started / span), last + 1):
             begin = max(attempt.started, column * span)
-            found[column][place] += max(0.0, min(ended, (column + 1) * span) - begin)
+            found[column][index] += max(0.0, min(ended, (column + 1) * span) - begin)
     return found

@@ -1,6 +1,6 @@
-"""A trace: what a real system did, a JSON line for each job, and playing it again.
+"""A trace: what a real system did, one JSON line per job, to be played again.
 
-The first line says who worked under which settings; change it to ask "what if".
+The first line has the workers and settings; change it to ask "what if".
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ DAY = 86_400.0
 T = TypeVar("T")
 
 
-class Place(Struct, frozen=True, forbid_unknown_fields=True):
+class TracedRegion(Struct, frozen=True, forbid_unknown_fields=True):
     """A region: how many workers, and how many attempts at a time each."""
 
     workers: int = 1
@@ -39,12 +39,12 @@ class Header(Struct, frozen=True, forbid_unknown_fields=True):
     trace: Literal[1]
     since: float
     until: float
-    regions: dict[str, Place]
+    regions: dict[str, TracedRegion]
     queues: dict[str, QueueSettings]
 
 
 class TracedAttempt(Struct, frozen=True, omit_defaults=True):
-    """A failed or lost attempt; `delay` is the pause that followed, null if there was no more."""
+    """A failed or lost attempt; `delay` is the pause that followed, null after the last."""
 
     number: int
     region: str
@@ -78,22 +78,24 @@ class TracedJob(Struct, frozen=True, omit_defaults=True):
 
 
 def header_of(stats: Stats, facts: Facts, since: float) -> tuple[Header, list[str]]:
-    """The first line, and the regions of which no worker is alive: they are given one each."""
+    """The first line, and the regions without a live worker, which get one each."""
     live = [view.worker for view in stats.workers if view.live]
-    regions: dict[str, Place] = {}
+    regions: dict[str, TracedRegion] = {}
     asleep: list[str] = []
     known = (region.name for region in facts.regions)
     waiting = (each.lane.scope for each in stats.lanes if not each.lane.is_global)
     for name in dict.fromkeys((*known, *waiting)):
         workers = [worker for worker in live if worker.region == name]
         slots = sum(worker.concurrency for worker in workers)
-        regions[name] = Place(len(workers), round(slots / len(workers))) if workers else Place()
+        regions[name] = TracedRegion()
+        if workers:
+            regions[name] = TracedRegion(len(workers), round(slots / len(workers)))
         asleep += [] if workers else [name]
     return Header(1, since, stats.now, regions, facts.queues), asleep
 
 
 def traced(job: Job, history: Sequence[Attempt]) -> TracedJob:
-    """The line of a job; of one that was replayed, its last life."""
+    """The line of a job; only the last replay of one that was replayed."""
     policy = policy_of(job.body)
     arrived = job.created_at if job.retry_count else max(job.created_at, job.due)
     lives = [each for each in history if each.replay < job.replay]
@@ -130,7 +132,7 @@ def traced(job: Job, history: Sequence[Attempt]) -> TracedJob:
 
 
 def read_trace(path: Path) -> Scenario:
-    """The trace as a scenario; whatever makes no sense is refused with its line."""
+    """The trace as a scenario; an error in it is refused with its line."""
     name = str(path)
     try:
         with path.open("rb") as file:
@@ -140,7 +142,7 @@ def read_trace(path: Path) -> Scenario:
 
 
 class TraceReader:
-    """Reads line by line; only what a simulation needs is kept."""
+    """Reads line by line, and keeps only what a simulation needs."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -160,14 +162,14 @@ class TraceReader:
         begin = min(job.arrived_at for job in jobs)
         known = [past.duration for job in jobs for past in course(job)]
         usual = sum(known) / len(known) if known else 1.0
-        # Stores list the newest first; of those that came at one time, the last listed was first.
+        # Stores list the newest first: of jobs of one time, the last listed came first.
         newest_last = [plan(job, begin, usual) for job in reversed(jobs)]
         planned = sorted(newest_last, key=lambda job: job.at)
         return Scenario(
             name=self._name,
             regions=tuple(
-                Region(name, place.workers, place.concurrency)
-                for name, place in header.regions.items()
+                Region(name, traced.workers, traced.concurrency)
+                for name, traced in header.regions.items()
             ),
             planned=tuple(planned),
             queue=header.queues.get(self._queue or "", QueueSettings()),
@@ -179,9 +181,9 @@ class TraceReader:
         header = self._decode(line, Header, "the first line of a trace")
         if not header.regions:
             self._refuse('regions is empty; add one, such as {"US": {"workers": 4}}')
-        for name, place in header.regions.items():
+        for name, traced in header.regions.items():
             self._checked(name)
-            if not (1 <= place.workers <= 1000 and 1 <= place.concurrency <= 1000):  # noqa: PLR2004
+            if not (1 <= traced.workers <= 1000 and 1 <= traced.concurrency <= 1000):  # noqa: PLR2004
                 self._refuse(f"region {name!r}: workers and concurrency must be from 1 to 1000")
         return header
 
@@ -258,7 +260,7 @@ def course(job: TracedJob) -> tuple[Past, ...]:
 
 
 def plan(job: TracedJob, begin: float, usual: float) -> Planned:
-    """The job to come; attempts of which nothing is known take as long as the last, or `usual`."""
+    """The job to enqueue; unknown attempts take as long as the last one, or `usual`."""
     pasts = course(job)
     return Planned(
         at=round(job.arrived_at - begin, 6),

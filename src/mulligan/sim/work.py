@@ -1,4 +1,4 @@
-"""What a simulated attempt does: takes its time, and then succeeds, fails or kills its worker."""
+"""A simulated attempt: it takes time, and then succeeds, fails or kills its worker."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -16,11 +16,11 @@ DRAWS = 1 << 64
 
 
 class AttemptFailedError(Exception):
-    """What an attempt raises that is to fail."""
+    """Raised by an attempt that fails."""
 
 
 class UncountedError(AttemptFailedError, ValueError):
-    """What it raises where failures are to say nothing about a region."""
+    """Raised by one that fails without counting against its region."""
 
 
 class Work:
@@ -51,7 +51,7 @@ class Work:
         self.function: Callable[..., Any] = self._attempt
 
     def arguments(self, call: Call) -> tuple[tuple[()], dict[str, Any]]:  # noqa: ARG002
-        """None: an attempt knows its job by its id."""
+        """No arguments: an attempt finds its job by id."""
         return (), {}
 
     async def _attempt(self) -> None:
@@ -77,7 +77,7 @@ class Work:
             raise self._error("as the scenario says")
 
     async def _repeat(self, planned: Planned, job: Claim) -> None:
-        """Go the way it went before."""
+        """Repeat the traced attempt."""
         past = planned.course[job.retry_count]
         await asyncio.sleep(past.duration)
         if past.ending == "done":
@@ -89,7 +89,7 @@ class Work:
         raise self._error("as in the trace")
 
     def _unlucky(self, job: Claim, region: Region) -> bool:
-        """By the job, the attempt and the region alone: the same under every policy."""
+        """Whether the attempt fails by chance: the same for the same job, number and region."""
         if not region.failure_rate:
             return False
         key = f"{self._seed}/{job.id}/{job.attempt}/{region.name}".encode()

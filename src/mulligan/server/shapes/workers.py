@@ -94,7 +94,7 @@ class Failure(Held, frozen=True, forbid_unknown_fields=True):
     type: Annotated[str, Meta(min_length=1, max_length=NAME_LIMIT)] = "Error"
     code: Annotated[str, Meta(max_length=100)] | None = None
     delay: Wait | None = None
-    permanent: bool = False
+    non_retryable: bool = False
 
 
 class Snooze(Held, frozen=True, forbid_unknown_fields=True):
