@@ -88,21 +88,19 @@ class StoredFacts:
             self.connection.facts_document(), live(self.connection, now), self.counts.recent(now)
         )
         doc = NOTHING | doc
+        serves: dict[str, set[str]] = {name: set() for name in sorted(doc["regions"])}
+        for worker in working:
+            serves.get(worker["region"], set()).update(worker["queues"])
         return Facts(
-            doc["epoch"],
-            {
+            epoch=doc["epoch"],
+            queues={
                 each["queue"]: read_settings(each["queue"], each["settings"])
                 for each in doc["queues"]
             },
-            tuple(
-                Region(
-                    name, frozenset(q for w in working if w["region"] == name for q in w["queues"])
-                )
-                for name in sorted(doc["regions"])
-            ),
-            frozenset(doc["paused"]),
-            health_by_region(slots, breakers_of(doc), now),
-            seconds(now),
+            regions=tuple(Region(name, frozenset(queues)) for name, queues in serves.items()),
+            paused=frozenset(doc["paused"]),
+            health=health_by_region(slots, breakers_of(doc), now),
+            now=seconds(now),
         )
 
     async def count(self, counts: Sequence[Count]) -> dict[QueueRegion, Health]:

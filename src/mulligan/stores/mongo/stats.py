@@ -45,19 +45,20 @@ class StatsReader:
             running[of["queue"], of["worker_region"] or of["region"]] += row["n"]
             held_by[of["worker"]] += row["n"]
         return Stats(
-            seconds(now),
-            await self.lanes(now),
-            dict(running),
-            await self.ended(),
-            await self.delayed(now),
-            await self.workers(now, held_by),
-            {
-                row["_id"]["queue"]: row["n"]
-                for row in await self.grouped(
-                    STILL_AWAITING, queue=text_or("$mulligan.queue", QUEUE)
-                )
-            },
+            now=seconds(now),
+            lanes=await self.lanes(now),
+            running=dict(running),
+            ended=await self.ended(),
+            delayed=await self.delayed(now),
+            workers=await self.workers(now, held_by),
+            gathering=await self.gathering(),
         )
+
+    async def gathering(self) -> dict[str, int]:
+        """How many jobs of each queue await others."""
+        queue = text_or("$mulligan.queue", QUEUE)
+        found = await self.grouped(STILL_AWAITING, queue=queue)
+        return {row["_id"]["queue"]: row["n"] for row in found}
 
     async def grouped(self, query: Doc, **by: Doc) -> list[Doc]:
         """How many tasks there are of each kind."""
@@ -80,7 +81,7 @@ class StatsReader:
         return sorted(found.values(), key=lambda stats: stats.lane)
 
     async def lanes_of_ours(self, now: int) -> list[LaneStats]:
-        """Those that stand in a lane; neither what nobody has taken in nor what was damaged."""
+        """Those that stand in a lane; neither documents not taken in nor invalid ones."""
         lane = {"q": "$mulligan.queue", "s": "$mulligan.scope", "p": "$mulligan.lane_priority"}
         group = {
             "_id": lane,
@@ -175,7 +176,7 @@ class StatsReader:
         return dict(counts)
 
     async def workers(self, now: int, held_by: dict[str, int]) -> list[WorkerView]:
-        """Every worker that is known, in the order in which they came."""
+        """Every worker, in the order in which they joined."""
         found = await rows(self.connection.workers.find().sort("joined", 1))
         return [
             WorkerView(
