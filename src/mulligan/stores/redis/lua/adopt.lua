@@ -1,9 +1,9 @@
 -- Take over jobs of another store as they are.
 -- KEYS[1]  prefix
--- ARGV     now, and for each job: id, lane, due, 1 if it has failed, text without its sequence, number
---          of attempts in its history, number of values in its state, number of values that say
---          what has arrived, the history, the fields of its state with their values, the indexes
---          with what has arrived there
+-- ARGV     now, and for each job: id, lane, due, 1 if it has failed, text without its sequence,
+--          number of attempts in its history, number of values in its state, number of values that
+--          say what has arrived, the history, the fields of its state with their values, the
+--          indexes with what has arrived there
 -- Result   for each 1, or 0 if its id or unique key is already stored
 -- include: base, many, times, memory
 -- include: new_jobs, unique, gather, fail, tokens, marks

@@ -3,9 +3,9 @@
 -- ARGV     now, worker, worker as JSON, region, what it serves, lease seconds, epoch, demand, steps
 --          (msgpack: {group, until, share, carry, of}), for each lane a 1 if all that is due there
 --          may start when no other lane has jobs, name of the shape, what a sleeper waits for
---          (JSON: lanes {lane, how}, limits, shares {key, lane}), how many tiers each group has, how
---          many lanes there are, the lanes, and of each who takes from it (msgpack: sources {group,
---          tier, waited, yields, limits {kind, key, limit, per, ratio, of}})
+--          (JSON: lanes {lane, how}, limits, shares {key, lane}), how many tiers each group has,
+--          how many lanes there are, the lanes, and of each who takes from it (msgpack: sources
+--          {group, tier, waited, yields, limits {kind, key, limit, per, ratio, of}})
 -- Result   false if the plan is of another epoch; otherwise now, seconds until the plan could
 --          yield more or '', a 0 or 1 for each group that says whether a job of it could start; and
 --          the ids of the jobs, their texts, and what is not in their texts: number of the lane in
@@ -124,8 +124,8 @@ local function take(source)
 end
 
 -- Take plain jobs from a lane whose head is one, up to so many. The same as `take`, for most of all
--- jobs: they have no limits, what is not in their texts is the same for all of them, and their texts
--- begin with the token of the first claim.
+-- jobs: they have no limits, what is not in their texts is the same for all of them, and their
+-- texts begin with the token of the first claim.
 local function take_many(source, count)
   local reader = source.reader
   local tail = '\t' .. common_text(FIRST_COUNTS, '', stamp, stamp, region, reader.lane)

@@ -157,8 +157,8 @@ local function was_written(id, token)
   return used ~= state[3] and token_of(text, used) == token
 end
 
--- The lease of a job that the likely holder does not hold, and who holds it. All such jobs are asked
--- for at once.
+-- The lease of a job that the likely holder does not hold, and who holds it. All such jobs are
+-- asked for at once.
 local function held_elsewhere(number, id)
   if not asked_elsewhere then
     local ids = {}

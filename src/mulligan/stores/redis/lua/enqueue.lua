@@ -20,7 +20,8 @@ end
 -- Write at once that so many sequences will be given: the first write of what adds work, which a
 -- full memory refuses before anything is changed.
 local given = call('INCRBY', p .. 'sequence', count)
-newest_sequence, written_sequence = 1 + TOKENS_PER_LIFE * (given - count), 1 + TOKENS_PER_LIFE * given
+newest_sequence = 1 + TOKENS_PER_LIFE * (given - count)
+written_sequence = 1 + TOKENS_PER_LIFE * given
 
 local texts, all_new = read_many(p .. 'jobs', ids, 1, count), values[2] == '1'
 for number = 1, count do

@@ -3,8 +3,8 @@
 -- ARGV     now, index to look through (order, or failed: and a queue), sequence to begin below, how
 --          many to look at, and what must match or '': status, queue and region as keys spell them,
 --          task; then 1 for whole jobs, 0 for jobs without bodies and results
--- Result   sequence to go on below, or '' after the last; then for each match: id, sequence, and what
---          get.lua gives
+-- Result   sequence to go on below, or '' after the last; then for each match: id, sequence, and
+--          what get.lua gives
 -- include: base, many
 -- include: find_leases
 
@@ -48,9 +48,9 @@ for _, each in ipairs(matches) do
   local id, lease, worker = ids[number]
   if not ended then lease, worker = find_lease(id) end
   if is(ARGV[5], ended or lease and 'processing' or 'pending') then
-    result[#result + 1] = { id, found[2 * number], lean(text, before_body), call('HGETALL', p .. 'state:' .. id),
-      lease or '', worker or '', lean(dones[number] or '', before_result),
-      call('LINDEX', p .. 'history:' .. id, -1) or '' }
+    result[#result + 1] = { id, found[2 * number], lean(text, before_body),
+      call('HGETALL', p .. 'state:' .. id), lease or '', worker or '',
+      lean(dones[number] or '', before_result), call('LINDEX', p .. 'history:' .. id, -1) or '' }
   end
 end
 return result

@@ -1,7 +1,7 @@
 -- Replace a breaker if it is still as it was.
 -- KEYS[1]  prefix
--- ARGV     now, queue and region, and what it was: open or closed, since, probes, probed_at; what it shall be:
---          open or closed, probes, probed_at; 1 if plans change with it
+-- ARGV     now, queue and region; what it was: open or closed, since, probes, probed_at; what it
+--          shall be: open or closed, probes, probed_at; 1 if plans change with it
 -- Result   1, or 0 if it is no longer as it was
 -- include: base, memory
 -- include: epoch

@@ -2,7 +2,7 @@
 -- include: lanes, wakeup
 
 local seen_lanes = {}
--- The claim script reads lanes in batches, and sets this to learn of a job that joins one meanwhile.
+-- The claim script reads lanes in batches: it sets this to learn of a job that joins one.
 local before_insert
 
 local function note_lane(lane)

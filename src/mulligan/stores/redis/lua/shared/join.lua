@@ -1,9 +1,9 @@
 -- Joining a lane with a new sequence. What can be is written once, when the script ends.
 -- include: insert, sequences, times, many
 
--- Sequences grow from job to job and are never given twice. The one that a job's text begins with is
--- also the token of its first claim: they lie so far apart that the tokens of a job are above those
--- of any earlier job of its id. As in core/job.py.
+-- Sequences grow from job to job and are never given twice. The one that a job's text begins with
+-- is also the token of its first claim: they lie so far apart that the tokens of a job are above
+-- those of any earlier job of its id. As in core/job.py.
 local TOKENS_PER_LIFE = 4096
 local newest_sequence, written_sequence
 -- By lane, those that join the end of its list in this script.
@@ -31,9 +31,9 @@ local function newcomers_of(lane)
   return members
 end
 
--- Let the job join a lane, due after the delay. Gives its due time, its sequence, and whether it was
--- put off. In a list, a colon after the sequence says that the job has no state, and a `!` that it
--- has one.
+-- Let the job join a lane, due after the delay. Gives its due time, its sequence, and whether it
+-- was put off. In a list, a colon after the sequence says that the job has no state, and a `!` that
+-- it has one.
 local function join(id, lane, delay)
   local sequence, due = next_sequence(), now
   if delay ~= 0 then due = rounded(now + delay) end

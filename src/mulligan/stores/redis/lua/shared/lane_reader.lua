@@ -74,7 +74,8 @@ local function list_head(reader)
       reader.list_at = at
       local member = reader.list[at]
       if reader.texts[at] and not (reader.gone and reader.passed[sub(member, 1, 16)]) then
-        reader.member, reader.id, reader.text, reader.due = member, reader.ids[at], reader.texts[at], nil
+        reader.member, reader.id, reader.text = member, reader.ids[at], reader.texts[at]
+        reader.due = nil
         reader.state = NO_STATE
         if byte(member, 17) ~= COLON or #reader.text < SEQUENCE_WIDTH then
           reader.state = read_state(reader.id)
@@ -91,7 +92,9 @@ end
 
 -- When the job at the head of the list is due.
 local function list_due(reader)
-  reader.due = reader.due or tonumber(reader.state[1] or match(reader.text, '^%d+\t([^\t]*)')) or now
+  if not reader.due then
+    reader.due = tonumber(reader.state[1] or match(reader.text, '^%d+\t([^\t]*)')) or now
+  end
   return reader.due
 end
 
@@ -117,11 +120,11 @@ local function head(reader)
   if listed and reader.unsorted then return list_due(reader), reader.member, true end
   local due, member = sorted_head(reader)
   if not listed then return due, member, false end
-  local first = list_due(reader)
-  if due and (due < first or (due == first and sequence_of(member) < sequence_of(reader.member))) then
+  local first, other = list_due(reader), reader.member
+  if due and (due < first or (due == first and sequence_of(member) < sequence_of(other))) then
     return due, member, false
   end
-  return first, reader.member, true
+  return first, other, true
 end
 
 -- Whether the head of the lane is in the list, and so is due: what joins a list is due, and the
