@@ -1,13 +1,13 @@
 """Claims: a plan as the record that `claim` walks, and its rows as claims."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import accumulate, pairwise
-from operator import itemgetter
+from itertools import accumulate
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from mulligan.core.answers import Claimed
-from mulligan.core.plan import Cap, ClaimPlan, Limit, Source
+from mulligan.core.plan import Cap, ClaimPlan, Limit, Source, Take
 from mulligan.core.worker import Worker
 from mulligan.stores.postgres.arrays import flags, numbers, texts
 from mulligan.stores.postgres.database import Database
@@ -16,6 +16,9 @@ from mulligan.stores.postgres.statements import PLAN
 from mulligan.stores.postgres.workers import worker_json
 
 ordinal = itemgetter(0)
+of_whole = itemgetter(*map(ROW_NAMES.index, ("source", "id", "token", "due")))
+of_lane = attrgetter("lane")
+NO_SHARES = dict.fromkeys(("step_share", "step_carry", "step_of"))
 NO_LIMITS = dict.fromkeys(name for name in PLAN.fields if "limit" in name)
 
 
@@ -29,19 +32,18 @@ async def claim(database: Database, plan: ClaimPlan, worker: Worker, channel: st
 
 def claimed(rows: list[Row], sources: Sequence[Source], worker: Worker) -> Claimed:
     """The rows of `claim`: the first speaks of the whole, the others are jobs."""
-    whole = dict(zip(ROW_NAMES, rows[0], strict=True))
-    if whole["source"]:
+    stale, more, now, again_in = of_whole(rows[0])
+    if stale:
         return Claimed([], stale=True)
     del rows[0]
     rows.sort(key=ordinal)
-    lanes = [(queue, scope, int(priority)) for queue, scope, priority in lanes_of(sources)]
-    taken = claims(rows, lanes, (worker.id, worker.region, whole["token"] / 1e6))
-    return Claimed(taken, tuple([letter == "t" for letter in whole["id"]]), whole["due"])
+    taken = claims(rows, lanes_of(sources), (worker.id, worker.region, now / 1e6)) if rows else []
+    return Claimed(taken, tuple([letter == "t" for letter in more]), again_in)
 
 
 def lanes_of(sources: Sequence[Source]) -> list[tuple[str, str, int]]:
-    """The lane of each source."""
-    return [source.lane for source in sources]
+    """The lane of each source, its priority as a plain number."""
+    return [(queue, scope, int(priority)) for queue, scope, priority in map(of_lane, sources)]
 
 
 # An idle worker claims by the same plan again and again.
@@ -49,8 +51,7 @@ def lanes_of(sources: Sequence[Source]) -> list[tuple[str, str, int]]:
 def plan_values(plan: ClaimPlan) -> tuple[Any, ...]:
     """A plan as the values of `claim_plan`; SQL numbers its sources, tiers and groups from 1."""
     sources, steps = plan.sources, plan.steps
-    tiers = ranges(len(tier) for group in plan.groups for tier in group.tiers)
-    groups = ranges(len(group.tiers) for group in plan.groups)
+    tiers = [len(tier) for group in plan.groups for tier in group.tiers]
     lanes, yields = lanes_of(sources), [source.yields for source in sources]
     return PLAN.values(
         {
@@ -60,24 +61,26 @@ def plan_values(plan: ClaimPlan) -> tuple[Any, ...]:
             "waits": numbers([micros(source.waited) for source in sources]),
             "yields": flags(yields) if any(yields) else None,
             "lanes_repeat": len(set(lanes)) < len(lanes),
-            "tier_first": numbers([first for first, _ in tiers]),
-            "tier_last": numbers([last for _, last in tiers]),
-            "group_first": numbers([first for first, _ in groups]),
-            "group_last": numbers([last for _, last in groups]),
+            "tier_last": numbers(accumulate(tiers)),
+            "group_last": numbers(accumulate(len(group.tiers) for group in plan.groups)),
             "step_group": numbers([step.group + 1 for step in steps]),
             "step_until": numbers([step.until for step in steps]),
-            "step_share": numbers([step.share for step in steps]),
-            "step_carry": numbers([step.carry for step in steps]),
-            "step_of": texts([",".join(str(g + 1) for g in s.of) if s.of else None for s in steps]),
+            **share_values(steps),
             **limit_values(sources),
         }
     )
 
 
-def ranges(lengths: Iterable[int]) -> list[tuple[int, int]]:
-    """The first and the last of each of several ranges that follow each other."""
-    ends = [0, *accumulate(lengths)]
-    return [(first + 1, last) for first, last in pairwise(ends)]
+def share_values(steps: Sequence[Take]) -> dict[str, str | None]:
+    """The shares of a plan's steps, None where no step has any."""
+    if not any(step.of for step in steps):
+        return NO_SHARES
+    groups = [",".join(str(group + 1) for group in step.of) for step in steps]
+    return {
+        "step_share": numbers([step.share for step in steps]),
+        "step_carry": numbers([step.carry for step in steps]),
+        "step_of": texts([each or None for each in groups]),
+    }
 
 
 def limit_values(sources: Sequence[Source]) -> dict[str, str | None]:

@@ -6,11 +6,12 @@ names of the fields. Times are whole microseconds in the tables, and seconds her
 
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter, itemgetter
+from itertools import starmap
+from operator import itemgetter
 from typing import Any
 
 import msgspec
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict, astuple, replace
 
 from mulligan.core import fields
 from mulligan.core.fields import Field, fields_of
@@ -28,6 +29,7 @@ from mulligan.stores.postgres.arrays import (
 
 Row = tuple[Any, ...]
 Columns = tuple[str | bytes | None, ...]
+Encoder = Callable[[Sequence[Any]], str | bytes | None]
 
 
 def micros(seconds: float) -> int:
@@ -50,6 +52,12 @@ def lane_name(lane: Lane) -> str:
     return f"{lane.queue}\x1f{lane.scope}\x1f{int(lane.priority)}"
 
 
+def in_order_of(struct: type[NewJob | Claim | Job]) -> list[Field]:
+    """The fields of a struct as it takes them."""
+    by_name = {field.name: field for field in fields.FIELDS}
+    return [by_name[name] for name in struct.__struct_fields__]
+
+
 # -- new jobs: an array for each field -----------------------------------------------------------
 
 TYPES = {
@@ -61,10 +69,9 @@ TYPES = {
     "seconds": "bigint",
 }
 SMALL = {"priority": "smallint"}
-# The record `new_jobs`.
+# The record `new_jobs`: the fields as the struct has them.
 NEW_JOBS = {
-    field.name: f"{SMALL.get(field.name, TYPES[field.kind])}[]"
-    for field in fields_of(fields.NEW_JOB)
+    field.name: f"{SMALL.get(field.name, TYPES[field.kind])}[]" for field in in_order_of(NewJob)
 }
 # Where there are none.
 NO_JOBS: Columns = (None,) * len(NEW_JOBS)
@@ -90,40 +97,41 @@ LITERALS: dict[str, Callable[[Sequence[Any]], str]] = {
 }
 
 
-def encoder(field: Field) -> Callable[[Sequence[NewJob]], str | None]:
+def encoder(field: Field) -> Encoder:
     """What makes an array of a field: None if all leave it out, of length one if all are alike."""
-    get, literal, default = attrgetter(field.name), LITERALS[field.kind], field.default
+    literal, default = LITERALS[field.kind], field.default
 
-    def option(jobs: Sequence[NewJob]) -> str | None:
-        values = list(map(get, jobs))
+    def option(values: Sequence[Any]) -> str | None:
         if values.count(default) == len(values):
             return None
         return literal([None if value == default else value for value in values])
 
-    def every(jobs: Sequence[NewJob]) -> str:
-        return literal(alike(list(map(get, jobs))))
+    def every(values: Sequence[Any]) -> str:
+        return literal(alike(values))
 
     return option if field.is_option else every
 
 
-# A job's own are its id and body.
-SHARED = [encoder(field) for field in fields_of(fields.NEW_JOB) if field.name not in ("id", "body")]
-OWN_FIRST = ("id", "body", *(name for name in NEW_JOBS if name not in ("id", "body")))
-in_order_of_type = itemgetter(*map(OWN_FIRST.index, NEW_JOBS))
+ENCODERS = {field.name: encoder(field) for field in in_order_of(NewJob)}
+# No two jobs have the same id, and few the same body.
+PLAIN = tuple((ENCODERS | {"id": texts, "body": bytestrings}).values())
+PACKED = tuple((ENCODERS | {"id": packed_texts, "body": packed_bytes}).values())
 
 
 def job_columns(jobs: Sequence[NewJob]) -> Columns:
     """New jobs as the values of `new_jobs`."""
-    ids, bodies = texts([job.id for job in jobs]), bytestrings([job.body for job in jobs])
-    columns: Columns = in_order_of_type((ids, bodies, *[encode(jobs) for encode in SHARED]))
-    return columns
+    return encoded(PLAIN, jobs)
 
 
 def packed_columns(jobs: Sequence[NewJob]) -> Columns:
     """As `job_columns`, for connections of psycopg."""
-    ids, bodies = packed_texts([job.id for job in jobs]), packed_bytes([job.body for job in jobs])
-    columns: Columns = in_order_of_type((ids, bodies, *[encode(jobs) for encode in SHARED]))
-    return columns
+    return encoded(PACKED, jobs)
+
+
+def encoded(encoders: Sequence[Encoder], jobs: Sequence[NewJob]) -> Columns:
+    """Every field of the jobs by its encoder."""
+    columns = zip(*map(astuple, jobs), strict=True)
+    return tuple([encode(values) for encode, values in zip(encoders, columns, strict=True)])
 
 
 # -- claims and jobs: columns by their names -----------------------------------------------------
@@ -141,12 +149,6 @@ def lean_column(field: Field) -> str:
     if field.kind == "bytes":
         return ("NULL" if field.default is None else "''") + "::bytea"
     return column(field)
-
-
-def in_order_of(struct: type[Claim | Job]) -> list[Field]:
-    """The fields of a struct as it takes them."""
-    by_name = {field.name: field for field in fields.FIELDS}
-    return [by_name[name] for name in struct.__struct_fields__]
 
 
 JOB = ", ".join(map(column, in_order_of(Job)))
@@ -169,7 +171,9 @@ in_order_of_claim = itemgetter(
 
 def claims(rows: Sequence[Row], lanes: Sequence[Row], worker: Row) -> list[Claim]:
     """Rows of `claim` with what the claim knows: `lanes` by source, the worker and the time."""
-    return [Claim(*in_order_of_claim(row + lanes[row[1] - 1] + worker)) for row in rows]
+    known = [(), *[lane + worker for lane in lanes]]  # sources are numbered from 1
+    whole = [row + known[row[1]] for row in rows]
+    return list(starmap(Claim, map(in_order_of_claim, whole)))
 
 
 def claim(row: Row) -> Claim:

@@ -17,20 +17,20 @@ CREATE TABLE state (
 );
 INSERT INTO state DEFAULT VALUES;
 
--- Gives every number: of jobs, of claims, of what ended together, of sleepers, and sequences in lanes.
+-- Gives every number: of jobs, of claims, of what ended together, of sleepers, and sequences in
+-- lanes.
 CREATE SEQUENCE counter;
 
--- Every job, one row for life. `number` orders all jobs, `sequence` those of its lane. `committed` is
--- the last token whose outcome was written, `claimed` the claim that last handed the job out, and
--- `permits` are the keys of the limits that it holds while it is processing. `open_key` is its unique
--- key until it ends. `dead` is true of failed jobs, NULL of all others. A job with `awaits` waits in
--- no lane before so many others have arrived; one with `gather` arrives there, at its `gather_index`,
--- when it is done.
--- A claim and a commit change the row in place: no column that they change is in an index, and pages
--- have room for two more versions of each row, one of which is cleared away for the other. So both
--- updates are HOT: they write no index entry.
--- Columns of fixed width that are never NULL come first, then `id` and `queue`: an update looks at
--- the columns that are in indexes, and finds them quickest there.
+-- Every job, one row for life. `number` orders all jobs, `sequence` those of its lane. `committed`
+-- is the last token whose outcome was written, `claimed` the claim that last handed the job out,
+-- and `permits` are the keys of the limits that it holds while it is processing. `open_key` is its
+-- unique key until it ends. `dead` is true of failed jobs, NULL of all others. A job with `awaits`
+-- waits in no lane before so many others have arrived; one with `gather` arrives there, at its
+-- `gather_index`, when it is done. A claim and a commit change the row in place: no column that
+-- they change is in an index, and pages have room for two more versions of each row, one of which
+-- is cleared away for the other. So both updates are HOT: they write no index entry. Columns of
+-- fixed width that are never NULL come first, then `id` and `queue`: an update looks at the columns
+-- that are in indexes, and finds them quickest there.
 CREATE TABLE job (
     number bigint NOT NULL,
     sequence bigint NOT NULL,
@@ -85,10 +85,10 @@ CREATE UNIQUE INDEX job_unique ON job (coalesce(unique_in, queue), open_key)
     WHERE open_key IS NOT NULL;
 CREATE INDEX job_dead ON job (queue, number) WHERE dead;
 
--- Which lane each pending job waits in. A lane is "queue, scope, priority" joined by U+001F, which no
--- name may hold. One that is `held` keeps its turn and is passed over: its concurrency key is
--- saturated or, where there is no key in this row, it awaits others. `expires_at` is set until it has
--- used an attempt. `woken`: a sleeper was woken for it.
+-- Which lane each pending job waits in. A lane is "queue, scope, priority" joined by U+001F, which
+-- no name may hold. One that is `held` keeps its turn and is passed over: its concurrency key is
+-- saturated or, where there is no key in this row, it awaits others. `expires_at` is set until it
+-- has used an attempt. `woken`: a sleeper was woken for it.
 CREATE TABLE waiting (
     due bigint NOT NULL,
     sequence bigint NOT NULL,
@@ -138,8 +138,8 @@ ALTER TABLE claimed ALTER COLUMN ids SET STORAGE EXTERNAL;
 ALTER TABLE ended ALTER COLUMN ids SET STORAGE EXTERNAL;
 
 -- How many ended jobs are kept. `kept` is what was counted when it was last folded, `kept_change`
--- what has changed since: whoever ends or deletes jobs adds a row, and never waits for another to do
--- the same. Together they are exact.
+-- what has changed since: whoever ends or deletes jobs adds a row, and never waits for another to
+-- do the same. Together they are exact.
 CREATE TABLE kept (
     queue text COLLATE "C" NOT NULL,
     status text COLLATE "C" NOT NULL,
@@ -241,10 +241,11 @@ CREATE TABLE note (
     until bigint NOT NULL
 ) WITH (fillfactor = 50);
 
--- Workers whose last claim gave less than they asked for: which lanes and which keys of limits would
--- be news to them, until when they sleep by themselves, and the channel to notify. One that is
--- `waiting` is asleep, or was woken and has not claimed since. `woken`: it was woken and has not
--- looked since. `watched` are those lanes whose limits had room. `number` says who fell asleep first.
+-- Workers whose last claim gave less than they asked for: which lanes and which keys of limits
+-- would be news to them, until when they sleep by themselves, and the channel to notify. One that
+-- is `waiting` is asleep, or was woken and has not claimed since. `woken`: it was woken and has not
+-- looked since. `watched` are those lanes whose limits had room. `number` says who fell asleep
+-- first.
 CREATE TABLE sleeper (
     worker text COLLATE "C" PRIMARY KEY,
     number bigint NOT NULL,
@@ -261,8 +262,8 @@ CREATE TABLE sleeper (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200,
         autovacuum_vacuum_cost_delay = 0);
 
--- Jobs that came in a transaction of the caller's own: a deferred trigger wakes sleepers for them when
--- it commits, and deletes the row in the same moment.
+-- Jobs that came in a transaction of the caller's own: a deferred trigger wakes sleepers for them
+-- when it commits, and deletes the row in the same moment.
 CREATE UNLOGGED TABLE incoming (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at bigint NOT NULL,

@@ -16,9 +16,9 @@ BEGIN
 END
 $$;
 
--- lock_living(ids): lock those of these jobs that have not ended, in the order that locks.sql gives,
--- but for jobs that await others. One that was put back at the same moment may be in the hands of a
--- claim that waits for us: then all is tried again.
+-- lock_living(ids): lock those of these jobs that have not ended, in the order that locks.sql
+-- gives, but for jobs that await others. One that was put back at the same moment may be in the
+-- hands of a claim that waits for us: then all is tried again.
 CREATE FUNCTION lock_living(ids text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,24 +1,26 @@
--- claim(given, self, channel, plan): walk a plan and hand its jobs to the worker `self`. How the walk
--- goes is core/walk.py, to which the comparison tests hold this.
+-- claim(given, self, channel, plan): walk a plan and hand its jobs to the worker `self`. How the
+-- walk goes is core/walk.py, to which the comparison tests hold this.
 --
 -- The plan comes as `claim_plan`, a record of arrays. Sources 1..n: lanes, waits (microseconds),
--- yields (NULL if none does). Tiers are ranges of sources (tier_first, tier_last), groups ranges of
--- tiers (group_first, group_last). Steps: a group, how many jobs the claim has after it at most, and,
--- where step_of names groups (as "1,2"), the millionths that are the group's share of what those get,
--- with its carry. Limits: pairs (limited_source, source_limit); each limit is a cap or a rate and has
--- the index of its key in limit_keys, the most it allows, its window (limit_per), its ratio and the
--- index of the key that the ratio is of; NULL where the plan has no limits. lanes_repeat: a lane
--- occurs twice, so that what was taken through one source must be hidden from the other at once.
+-- yields (NULL if none does). Tiers are ranges of sources and groups ranges of tiers: each begins
+-- after the last of the one before (tier_last, group_last). Steps: a group, how many jobs the claim
+-- has after it at most, and, where step_of names groups (as "1,2"), the millionths that are the
+-- group's share of what those get, with its carry; all three are NULL if no step has shares.
+-- Limits: pairs (limited_source, source_limit); each limit is a cap or a rate and has the index of
+-- its key in limit_keys, the most it allows, its window (limit_per), its ratio and the index of the
+-- key that the ratio is of; NULL where the plan has no limits. lanes_repeat: a lane occurs twice,
+-- so that what was taken through one source must be hidden from the other at once.
 --
--- Result: first a row with ordinal 0 (source 1 if the plan is stale, id the groups that have more as
--- a word of t and f, due the microseconds until the plan could yield more, token the time), then the
--- claimed jobs, each with its ordinal in the walk and the source it came from, in any order.
+-- Result: first a row with ordinal 0 (source 1 if the plan is stale, id the groups that have more
+-- as a word of t and f, due the microseconds until the plan could yield more, token the time), then
+-- the claimed jobs, each with its ordinal in the walk and the source it came from, in any order.
 --
 -- Heads are kept per source: the first job not yet taken. Rows of `waiting` are locked with SKIP
 -- LOCKED, so claims never wait for each other; jobs that are expired or whose key is saturated are
 -- set aside one by one, all others leave their lanes together and are updated once, at the end.
--- Rows are named by ctid, or their ids compared as arrays of one, here and wherever many are changed
--- at once: a plain join on ids would let the planner walk the whole table when it believes it empty.
+-- Rows are named by ctid, or their ids compared as arrays of one, here and wherever many are
+-- changed at once: a plain join on ids would let the planner walk the whole table when it believes
+-- it empty.
 CREATE FUNCTION claim(given bigint, self jsonb, channel text, plan claim_plan) RETURNS TABLE (
     ordinal integer, source integer, id text, token bigint, task text, body bytea, region text,
     priority smallint, due bigint, retry_count integer, replay integer, snoozes integer,
@@ -41,14 +43,11 @@ DECLARE
     lanes text[] := plan.lanes;
     waits bigint[] := plan.waits;
     yields boolean[] := plan.yields;
-    tier_first integer[] := plan.tier_first;
     tier_last integer[] := plan.tier_last;
-    group_first integer[] := plan.group_first;
     group_last integer[] := plan.group_last;
     step_group integer[] := plan.step_group;
     step_until integer[] := plan.step_until;
     step_of text[] := plan.step_of;
-    sources integer[] := '{}';
     head_due bigint[];
     head_sequence bigint[];
     waited bigint[] := waits;  -- as they are now: nothing where a source yields to nobody
@@ -64,9 +63,12 @@ DECLARE
     taken_ids text[] := '{}';
     taken_sources integer[] := '{}';
     taken_keys text[] := '{}';     -- permits of their own concurrency keys
+    due_sources integer[];
     open_sources integer[];
     one integer;
-    counts bigint[] := array_fill(0::bigint, ARRAY[coalesce(cardinality(group_first), 0)]);
+    due_source integer;
+    first_source integer;     -- of the tier
+    counts bigint[] := array_fill(0::bigint, ARRAY[coalesce(cardinality(group_last), 0)]);
     shared bigint;
     before_step integer;
     before_batch integer;
@@ -87,9 +89,6 @@ DECLARE
     opens bigint;
     claim_number bigint;
 BEGIN
-    FOR s IN 1 .. cardinality(lanes) LOOP
-        sources := sources || s;
-    END LOOP;
     PERFORM keep_worker(now, self);
     PERFORM lock_facts_shared();
     ordinal := 0;
@@ -115,11 +114,11 @@ BEGIN
             FROM unnest(plan.limited_source, plan.source_limit) WITH ORDINALITY
               AS l (source, number, ord)
             WHERE l.source = s AND plan.limit_is_cap[l.number]
-        ) ORDER BY s) INTO permits FROM unnest(sources) AS s;
+        ) ORDER BY s) INTO permits FROM generate_subscripts(lanes, 1) AS s;
     END IF;
     SELECT array_agg(h.due ORDER BY h.source), array_agg(h.sequence ORDER BY h.source)
     INTO head_due, head_sequence
-    FROM heads(sources, lanes, after_due, after_sequence) h;
+    FROM first_heads(lanes) h;
     IF yields IS NOT NULL THEN
         waited := waits_now(now, worker_id, head_due, lanes, waits, yields);
     END IF;
@@ -137,32 +136,38 @@ BEGIN
                                 - counts[step_group[step]]);
         END IF;
         before_step := cardinality(taken_ids);
-        FOR tier IN group_first[step_group[step]] .. group_last[step_group[step]] LOOP
+        FOR tier IN coalesce(group_last[step_group[step] - 1], 0) + 1
+                    .. group_last[step_group[step]] LOOP
+            first_source := coalesce(tier_last[tier - 1], 0) + 1;
             WHILE room > 0 LOOP
-                IF limited THEN
-                    SELECT r.limits, r.sources INTO limit_room, source_room
-                    FROM limit_rooms(plan, used, started) r;
-                END IF;
                 open_sources := '{}';
                 chunk := room;
-                FOR s IN tier_first[tier] .. tier_last[tier] LOOP
+                FOR s IN first_source .. tier_last[tier] LOOP
                     IF head_due[s] + waited[s] <= now THEN
-                        IF NOT limited OR source_room[s] IS NULL OR source_room[s] > 0 THEN
-                            open_sources := open_sources || s;
-                            one := s;
-                            IF limited THEN
-                                chunk := least(chunk, source_room[s]);
-                            END IF;
-                        END IF;
+                        open_sources := open_sources || s;
+                        one := s;
                     END IF;
                 END LOOP;
                 EXIT WHEN cardinality(open_sources) = 0;
-                -- Counting fresh starts may open a closed ratio in the same tier: one at a time.
                 IF limited THEN
+                    SELECT r.limits, r.sources INTO limit_room, source_room
+                    FROM limit_rooms(plan, used, started) r;
+                    due_sources := open_sources;
+                    open_sources := '{}';
+                    FOREACH due_source IN ARRAY due_sources LOOP
+                        IF source_room[due_source] IS NULL OR source_room[due_source] > 0 THEN
+                            open_sources := open_sources || due_source;
+                            one := due_source;
+                            chunk := least(chunk, source_room[due_source]);
+                        END IF;
+                    END LOOP;
+                    EXIT WHEN cardinality(open_sources) = 0;
+                    -- Counting fresh starts may open a closed ratio in the same tier: one at a
+                    -- time.
                     IF EXISTS (
                         SELECT FROM unnest(plan.limited_source, plan.source_limit)
                           AS l (source, number)
-                        WHERE l.source BETWEEN tier_first[tier] AND tier_last[tier]
+                        WHERE l.source BETWEEN first_source AND tier_last[tier]
                           AND plan.limit_of[l.number] IS NOT NULL AND limit_room[l.number] <= 0
                     ) THEN
                         chunk := 1;
@@ -235,7 +240,7 @@ BEGIN
                     SELECT array_agg(h.due ORDER BY h.source),
                            array_agg(h.sequence ORDER BY h.source)
                     INTO head_due, head_sequence
-                    FROM heads(sources, lanes, after_due, after_sequence) h;
+                    FROM first_heads(lanes) h;
                     IF yields IS NOT NULL THEN
                         waited := waits_now(now, worker_id, head_due, lanes, waits, yields);
                     END IF;
@@ -274,10 +279,10 @@ BEGIN
         SELECT r.limits, r.sources INTO limit_room, source_room
         FROM limit_rooms(plan, used, started) r;
     END IF;
-    FOR g IN 1 .. coalesce(cardinality(group_first), 0) LOOP
+    FOR g IN 1 .. coalesce(cardinality(group_last), 0) LOOP
         again := false;
-        FOR tier IN group_first[g] .. group_last[g] LOOP
-            FOR s IN tier_first[tier] .. tier_last[tier] LOOP
+        FOR tier IN coalesce(group_last[g - 1], 0) + 1 .. group_last[g] LOOP
+            FOR s IN coalesce(tier_last[tier - 1], 0) + 1 .. tier_last[tier] LOOP
                 again := again OR (coalesce(head_due[s] + waited[s] <= now, false)
                                    AND (NOT limited OR coalesce(source_room[s] > 0, true)));
             END LOOP;
@@ -294,7 +299,15 @@ BEGIN
             END IF;
             next_in := least(next_in, opens);
         END LOOP;
-        PERFORM fall_asleep(worker_id, channel, now + next_in, plan, source_room);
+        IF plan.lanes_repeat OR limited THEN
+            PERFORM fall_asleep(worker_id, channel, now + next_in, w.lanes, w.waits, w.yields,
+                                w.watched, w.limits)
+            FROM watched_by(plan, source_room) w;
+        ELSE
+            PERFORM fall_asleep(worker_id, channel, now + next_in, lanes, waits,
+                                coalesce(yields, array_fill(false, ARRAY[cardinality(lanes)])),
+                                array_fill(true, ARRAY[cardinality(lanes)]), '{}');
+        END IF;
     ELSE
         PERFORM stop_waiting(now, worker_id);
     END IF;

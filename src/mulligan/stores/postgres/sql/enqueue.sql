@@ -1,8 +1,8 @@
 -- Accepting jobs. They come as `new_jobs`, which has an array for each field of a new job, by the
--- field's name. A field that new jobs may leave out (core/fields.py: OPTIONS) is NULL if all of them
--- do, and NULL in its array where one does. Any other but id and body may be of length one if all
--- jobs are alike in it: most batches are of one kind, and an array costs as much to read as a column
--- to write.
+-- field's name. A field that new jobs may leave out (core/fields.py: OPTIONS) is NULL if all of
+-- them do, and NULL in its array where one does. Any other but id and body may be of length one if
+-- all jobs are alike in it: most batches are of one kind, and an array costs as much to read as a
+-- column to write.
 
 -- accept(given, jobs, before): receive jobs as an operation of its own.
 -- Whoever was woken learns of it when the jobs are committed, and need not wait until they are on
@@ -171,9 +171,9 @@ LANGUAGE sql IMMUTABLE AS $$
             concurrency_limit, expires, unique_in, awaits, gather, gather_index, ord)
 $$;
 
--- add_alike(now, woken, ids, bodies, what they have in common): store jobs that differ in id and body
--- alone, and leave out all that may be left out. Most batches are so, and a third of the time of
--- reading, carrying and working out what all have in common for each is saved.
+-- add_alike(now, woken, ids, bodies, what they have in common): store jobs that differ in id and
+-- body alone, and leave out all that may be left out. Most batches are so, and a third of the time
+-- of reading, carrying and working out what all have in common for each is saved.
 CREATE FUNCTION add_alike(
     now bigint, woken boolean[], ids text[], bodies bytea[], in_queue text, in_task text,
     in_region text, in_priority smallint, in_delay bigint

@@ -64,8 +64,8 @@ BEGIN
 END
 $$;
 
--- lock_upwards(gathers): lock these gathering jobs and those that await them in turn, and the limits
--- before. Whoever may cancel one calls this first.
+-- lock_upwards(gathers): lock these gathering jobs and those that await them in turn, and the
+-- limits before. Whoever may cancel one calls this first.
 CREATE FUNCTION lock_upwards(gathers text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -95,9 +95,9 @@ BEGIN
 END
 $$;
 
--- cancel_one(now, id, reason): end a job that has not ended, free what it held (nothing if it awaits
--- others), and cancel what awaits it. The caller has locked it, and handed back what was running.
--- Result: whether there was one.
+-- cancel_one(now, id, reason): end a job that has not ended, free what it held (nothing if it
+-- awaits others), and cancel what awaits it. The caller has locked it, and handed back what was
+-- running. Result: whether there was one.
 CREATE FUNCTION cancel_one(now bigint, in_id text, reason text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE

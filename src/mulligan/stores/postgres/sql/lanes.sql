@@ -1,5 +1,5 @@
--- What the rows of `job` and `waiting` mean, and how a job joins and leaves its lane. Views and most
--- functions are made of these.
+-- What the rows of `job` and `waiting` mean, and how a job joins and leaves its lane. Views and
+-- most functions are made of these.
 
 -- instant(given): the time of an operation in microseconds, read once.
 -- given: a test's clock, or NULL for the server's.
@@ -40,7 +40,8 @@ LANGUAGE sql IMMUTABLE AS $$
        AND w.held = ANY ('{f,t}') AND w.due = j.due AND w.sequence = j.sequence
 $$;
 
--- join_lane(id, woken): let a pending job wait in its lane, or be held beside it if it awaits others.
+-- join_lane(id, woken): let a pending job wait in its lane, or be held beside it if it awaits
+-- others.
 CREATE FUNCTION join_lane(in_id text, in_woken boolean) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,5 +1,5 @@
--- leave(given, worker): forget a worker that stopped on purpose. If it was waiting, or was woken for a
--- job and did not claim it, others are woken for its lanes.
+-- leave(given, worker): forget a worker that stopped on purpose. If it was waiting, or was woken
+-- for a job and did not claim it, others are woken for its lanes.
 CREATE FUNCTION leave(given bigint, in_worker text) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE

@@ -1,6 +1,6 @@
--- The limits of a claim: what is used of them, how much room they have, and what a walk charges; and
--- how permits are given back. The limits are locked (lock_limits) by whoever calls these. What the
--- fields of `claim_plan` mean is in claim.sql.
+-- The limits of a claim: what is used of them, how much room they have, and what a walk charges;
+-- and how permits are given back. The limits are locked (lock_limits) by whoever calls these. What
+-- the fields of `claim_plan` mean is in claim.sql.
 
 -- read_limits(now, plan): forget starts that have left their window, and read what is used of each
 -- key.
@@ -51,7 +51,8 @@ BEGIN
         IF plan.limit_is_cap[l] THEN
             room := limit_most[l] - used[limit_key[l]];
         ELSIF limit_most[l] IS NOT NULL THEN
-            room := greatest(limit_most[l], trunc(plan.limit_ratio[l] * started[limit_of[l]])::bigint)
+            room := greatest(limit_most[l],
+                             trunc(plan.limit_ratio[l] * started[limit_of[l]])::bigint)
                     - started[limit_key[l]];
         END IF;
         limits := limits || room;
@@ -64,8 +65,8 @@ BEGIN
 END
 $$;
 
--- count_starts(plan, taken, used, started, charged): what the keys come to when a job of each of the
--- sources `taken` has started.
+-- count_starts(plan, taken, used, started, charged): what the keys come to when a job of each of
+-- the sources `taken` has started.
 CREATE FUNCTION count_starts(
     plan claim_plan, taken integer[], INOUT used integer[], INOUT started bigint[],
     INOUT charged integer[]
@@ -92,9 +93,9 @@ BEGIN
 END
 $$;
 
--- reopens_in(now, plan, source, wait, room): microseconds until every limit of the source has room by
--- itself, at least `wait`; the largest bigint if only another job's end can give it. room: of each
--- limit.
+-- reopens_in(now, plan, source, wait, room): microseconds until every limit of the source has room
+-- by itself, at least `wait`; the largest bigint if only another job's end can give it. room: of
+-- each limit.
 CREATE FUNCTION reopens_in(
     now bigint, plan claim_plan, in_source integer, wait bigint, room bigint[]
 ) RETURNS bigint
@@ -121,8 +122,8 @@ BEGIN
 END
 $$;
 
--- charge_limits(now, plan, used, charged): write what a walk took. A limit that only counts needs no
--- exact window: a second each is enough, rounded down.
+-- charge_limits(now, plan, used, charged): write what a walk took. A limit that only counts needs
+-- no exact window: a second each is enough, rounded down.
 CREATE FUNCTION charge_limits(
     now bigint, plan claim_plan, in_used integer[], charged integer[]
 ) RETURNS void

@@ -15,8 +15,8 @@
 -- it anew in each would cost more than what they do. And they are in PL/pgSQL where they are called
 -- often: it keeps plans, which functions in SQL do not.)
 
--- lock_facts_shared(): held by every claim, so that a change of facts waits for claims under way and
--- is seen by all later ones.
+-- lock_facts_shared(): held by every claim, so that a change of facts waits for claims under way
+-- and is seen by all later ones.
 CREATE FUNCTION lock_facts_shared() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock_shared('state'::regclass::oid::integer, 1);

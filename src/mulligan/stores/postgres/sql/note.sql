@@ -11,10 +11,12 @@ BEGIN
 END
 $$;
 
--- notes(given, prefix): the values kept under keys that begin so, by key. They stand together in the
--- order of bytes, before the prefix with the last of all characters behind it.
+-- notes(given, prefix): the values kept under keys that begin so, by key. They stand together in
+-- the order of bytes, before the prefix with the last of all characters behind it.
 CREATE FUNCTION notes(given bigint, prefix text) RETURNS TABLE (key text, value bytea)
 LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     SELECT n.key, n.value FROM note n
-    WHERE n.key >= prefix AND n.key < prefix || chr(1114111) AND n.until > (SELECT instant(given)) ORDER BY n.key
+    WHERE n.key >= prefix AND n.key < prefix || chr(1114111)
+      AND n.until > (SELECT instant(given))
+    ORDER BY n.key
 $$;

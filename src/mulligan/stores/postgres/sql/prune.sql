@@ -27,8 +27,8 @@ BEGIN
         END IF;
     END LOOP;
     DELETE FROM ended WHERE number = ANY (whole);
-    -- One that was purged meanwhile may have been enqueued again. Who holds a job is waited for: with
-    -- its row of `ended` gone, nobody would come back to it.
+    -- One that was purged meanwhile may have been enqueued again. Who holds a job is waited for:
+    -- with its row of `ended` gone, nobody would come back to it.
     WITH gone AS (
         DELETE FROM job WHERE ctid = ANY (ARRAY(
             SELECT j.ctid FROM job j

@@ -38,9 +38,9 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     SELECT failure FROM attempt WHERE job = in_id ORDER BY ordinal
 $$;
 
--- page(status, queue, region, task, text, below, limit, lowest, skip): jobs that match, with numbers
--- under `below` and from `lowest` on, newest first, but for the first `skip`. NULLs match everything;
--- text is sought in the last failure.
+-- page(status, queue, region, task, text, below, limit, lowest, skip): jobs that match, with
+-- numbers under `below` and from `lowest` on, newest first, but for the first `skip`. NULLs match
+-- everything; text is sought in the last failure.
 CREATE FUNCTION page(
     in_status text, in_queue text, in_region text, in_task text, sought text, below bigint,
     most integer, lowest bigint, skip integer
@@ -66,8 +66,8 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     ) first
 $$;
 
--- ahead(id): how many jobs are before this one in its lane, none if it is in no lane; no row if it is
--- unknown.
+-- ahead(id): how many jobs are before this one in its lane, none if it is in no lane; no row if it
+-- is unknown.
 CREATE FUNCTION ahead(in_id text) RETURNS SETOF bigint
 LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     SELECT CASE WHEN j.status = 'pending' AND j.awaits = 0 THEN (

@@ -1,6 +1,6 @@
 -- reclaim(given, self, limit): claim jobs whose worker stopped beating or is unknown, the longest
--- running first. Result: the jobs with their new token, and the worker that held them. For the lanes
--- of workers that waited and stopped beating, others are woken.
+-- running first. Result: the jobs with their new token, and the worker that held them. For the
+-- lanes of workers that waited and stopped beating, others are woken.
 CREATE FUNCTION reclaim(given bigint, self jsonb, most integer) RETURNS SETOF every_job
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET enable_seqscan = off SET jit = off
@@ -72,8 +72,8 @@ BEGIN
 END
 $$;
 
--- reclaimed(ids): those of these jobs that a reaper holds: only the lease of a claim begins with the
--- attempt.
+-- reclaimed(ids): those of these jobs that a reaper holds: only the lease of a claim begins with
+-- the attempt.
 CREATE FUNCTION reclaimed(ids text[]) RETURNS SETOF every_job
 LANGUAGE sql STABLE SET search_path FROM CURRENT SET enable_seqscan = off AS $$
     SELECT e.* FROM every_job e JOIN claimed c ON c.number = e.claimed

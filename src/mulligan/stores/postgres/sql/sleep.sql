@@ -1,37 +1,16 @@
 -- Who sleeps, and for what.
 
--- fall_asleep(worker, channel, until, plan, source_room): register a worker as waiting on the lanes
--- and limits of its plan, until its next claim. Whether it was woken before is forgotten.
+-- fall_asleep(worker, channel, until, lanes, waits, yields, watched, limits): register a worker as
+-- waiting, until its next claim. Whether it was woken before is forgotten.
 CREATE FUNCTION fall_asleep(
-    in_worker text, in_channel text, in_until bigint, plan claim_plan, source_room bigint[]
+    in_worker text, in_channel text, in_until bigint, new_lanes text[], new_waits bigint[],
+    new_yields boolean[], new_watched boolean[], new_limits text[]
 ) RETURNS void
 LANGUAGE plpgsql
 AS $$
 DECLARE
     new_until bigint := coalesce(in_until, 9223372036854775807);
-    new_lanes text[] := plan.lanes;
-    new_waits bigint[] := plan.waits;
-    new_yields boolean[] := coalesce(plan.yields,
-                                     array_fill(false, ARRAY[cardinality(new_lanes)]));
-    new_watched boolean[] := array_fill(true, ARRAY[cardinality(new_lanes)]);
-    new_limits text[] := '{}';
 BEGIN
-    IF plan.lanes_repeat OR source_room IS NOT NULL THEN
-        SELECT coalesce(array_agg(l.lane ORDER BY l.ord), '{}'),
-               coalesce(array_agg(l.wait ORDER BY l.ord), '{}'),
-               coalesce(array_agg(l.yields ORDER BY l.ord), '{}'),
-               coalesce(array_agg(l.watched ORDER BY l.ord), '{}')
-        INTO new_lanes, new_waits, new_yields, new_watched
-        FROM (
-            SELECT DISTINCT ON (1) u.lane, u.wait, u.ord,
-                   coalesce(plan.yields[u.ord], false) AS yields,
-                   coalesce(source_room[u.ord] > 0, true) AS watched
-            FROM unnest(plan.lanes, plan.waits) WITH ORDINALITY AS u (lane, wait, ord)
-            ORDER BY 1, u.ord DESC  -- of a lane named twice the last word counts
-        ) l;
-        SELECT coalesce(array_agg(DISTINCT plan.limit_keys[plan.limit_key[l]]), '{}')
-        INTO new_limits FROM unnest(plan.source_limit) AS l;
-    END IF;
     UPDATE sleeper s SET
         waiting = true, asleep = true, woken = false, until = new_until, channel = in_channel,
         lanes = new_lanes, waits = new_waits, yields = new_yields, watched = new_watched,
@@ -46,8 +25,35 @@ BEGIN
 END
 $$;
 
--- stop_waiting(now, worker): the worker has all it asked for and waits for nothing. If it was waiting,
--- others are woken for its lanes.
+-- watched_by(plan, source_room): what a worker waits on, where a lane occurs twice, of which the
+-- last word counts, or where limits have no room: the key of every limit, and no lane without room.
+CREATE FUNCTION watched_by(
+    plan claim_plan, source_room bigint[], OUT lanes text[], OUT waits bigint[],
+    OUT yields boolean[], OUT watched boolean[], OUT limits text[]
+)
+LANGUAGE plpgsql
+AS $$
+#variable_conflict use_column
+BEGIN
+    SELECT coalesce(array_agg(l.lane ORDER BY l.ord), '{}'),
+           coalesce(array_agg(l.wait ORDER BY l.ord), '{}'),
+           coalesce(array_agg(l.yields ORDER BY l.ord), '{}'),
+           coalesce(array_agg(l.watched ORDER BY l.ord), '{}')
+    INTO lanes, waits, yields, watched
+    FROM (
+        SELECT DISTINCT ON (1) u.lane, u.wait, u.ord,
+               coalesce(plan.yields[u.ord], false) AS yields,
+               coalesce(source_room[u.ord] > 0, true) AS watched
+        FROM unnest(plan.lanes, plan.waits) WITH ORDINALITY AS u (lane, wait, ord)
+        ORDER BY 1, u.ord DESC
+    ) l;
+    SELECT coalesce(array_agg(DISTINCT plan.limit_keys[plan.limit_key[l]]), '{}')
+    INTO limits FROM unnest(plan.source_limit) AS l;
+END
+$$;
+
+-- stop_waiting(now, worker): the worker has all it asked for and waits for nothing. If it was
+-- waiting, others are woken for its lanes.
 CREATE FUNCTION stop_waiting(now bigint, in_worker text) RETURNS void
 LANGUAGE plpgsql
 AS $$

@@ -1,6 +1,6 @@
 -- switch(given, queue, region, breaker before, breaker after): replace a breaker if it is still as
--- it was; whether it was. Its `since` is the time at which it last opened or closed. replans: whether
--- plans change with it. One that was never switched is closed.
+-- it was; whether it was. Its `since` is the time at which it last opened or closed. replans:
+-- whether plans change with it. One that was never switched is closed.
 CREATE FUNCTION switch(
     given bigint, in_queue text, in_region text, was_open boolean, was_since bigint,
     had_probes integer, was_probed_at bigint, to_open boolean, to_probes integer,

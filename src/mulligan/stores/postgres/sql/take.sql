@@ -1,5 +1,19 @@
 -- What a walk does at the lanes: look at their first jobs, and take them out.
 
+-- first_heads(lanes): for each lane the due time and sequence of its first job, NULLs where there
+-- is none. Ordinals are those of the array.
+CREATE FUNCTION first_heads(lanes text[])
+RETURNS TABLE (source integer, due bigint, sequence bigint)
+LANGUAGE sql STABLE ROWS 10 AS $$
+    SELECT s, h.due, h.sequence
+    FROM generate_subscripts(lanes, 1) AS s
+    LEFT JOIN LATERAL (
+        SELECT w.due, w.sequence FROM waiting w
+        WHERE of_lane(w, lanes[s]) AND NOT w.held
+        ORDER BY w.due, w.sequence LIMIT 1
+    ) h ON true
+$$;
+
 -- heads(which, lanes, after): for each lane the due time and sequence of its first job that comes
 -- after the position given for it, NULLs where there is none. Ordinals are those of the arrays;
 -- `which` names the lanes to look at.

@@ -88,8 +88,8 @@ CREATE FUNCTION wake_all() RETURNS bigint LANGUAGE sql VOLATILE AS $$
     SELECT count(pg_notify(channel, worker)) FROM awake
 $$;
 
--- wake_heads(now, lanes, due_only): wake one sleeper for the first job of each lane, due or not. For
--- when a sleeper that watched these lanes does so no longer.
+-- wake_heads(now, lanes, due_only): wake one sleeper for the first job of each lane, due or not.
+-- For when a sleeper that watched these lanes does so no longer.
 CREATE FUNCTION wake_heads(now bigint, in_lanes text[], due_only boolean) RETURNS void
 LANGUAGE plpgsql
 AS $$
@@ -108,10 +108,10 @@ BEGIN
 END
 $$;
 
--- wake_new(now, many, queues, regions, priorities, delays, awaits, before): wake one sleeper for each
--- of so many new jobs, but not for those that await others. Arrays are as those of `new_jobs`.
--- before: not NULL where a job is not new.
--- Result: for each job whether a sleeper was woken, NULL if for none.
+-- wake_new(now, many, queues, regions, priorities, delays, awaits, before): wake one sleeper for
+-- each of so many new jobs, but not for those that await others. Arrays are as those of `new_jobs`.
+-- before: not NULL where a job is not new. Result: for each job whether a sleeper was woken, NULL
+-- if for none.
 CREATE FUNCTION wake_new(
     now bigint, many integer, queues text[], regions text[], priorities smallint[], delays bigint[],
     awaits integer[], before text[]
