@@ -8,7 +8,7 @@ from msgspec.json import encode
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Separate
 from mulligan.core.finding import Finding
-from mulligan.core.known_tasks import Knowledge, Unknown, unknown_note
+from mulligan.core.known_tasks import Registration, Unknown, unknown_note
 from mulligan.core.page import Selection
 from mulligan.core.worker import Worker
 from tests.cli.running import (
@@ -254,9 +254,9 @@ def test_the_doctor_names_a_task_that_nobody_knows_and_names_that_clash(store):
     async def fill(store):
         now = (await store.stats()).now
         known = [
-            Knowledge("ann", now, ("mail",), {"old": "()"}, left=True),
-            Knowledge("bob", now, ("mail",), {"send": "(to)"}),
-            Knowledge("eve", now, ("mail",), {"send": "(weight)"}),
+            Registration("ann", now, ("mail",), {"old": "()"}, left=True),
+            Registration("bob", now, ("mail",), {"send": "(to)"}),
+            Registration("eve", now, ("mail",), {"send": "(weight)"}),
         ]
         for each in known:
             await store.note(each.note, encode(each), 60.0)

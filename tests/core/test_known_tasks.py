@@ -5,18 +5,18 @@ from msgspec.structs import replace
 
 from mulligan.core.known_tasks import (
     LIVE_WITHIN,
-    Knowledge,
+    Registration,
     Unknown,
     clashes,
     is_known,
     nobody_knows,
-    read_knowledge,
+    read_registrations,
     read_unknown,
     unknown_note,
 )
 
-MINE = Knowledge("ann", 1000.0, ("mail",), {"send": "(to: str)", "sign": "()"})
-THEIRS = Knowledge("bob", 1000.0, ("mail", "post"), {"send": "(weight: int)", "weigh": "()"})
+MINE = Registration("ann", 1000.0, ("mail",), {"send": "(to: str)", "sign": "()"})
+THEIRS = Registration("bob", 1000.0, ("mail", "post"), {"send": "(weight: int)", "weigh": "()"})
 MET = Unknown("send", "mail", "a", 1000.0)
 
 
@@ -28,7 +28,7 @@ def test_workers_that_know_the_same_share_a_note():
 
 def test_what_was_registered_is_read_and_what_cannot_be_is_left_out():
     notes = {"knows:1": encode(MINE), "knows:2": b"{", "knows:3": b'{"worker": 1}'}
-    assert read_knowledge(notes) == [MINE]
+    assert read_registrations(notes) == [MINE]
     assert read_unknown({"unknown:1": encode(MET), "unknown:2": b"[]"}) == [MET]
 
 

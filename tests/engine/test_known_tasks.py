@@ -8,7 +8,7 @@ import pytest
 from mulligan import Mulligan, Settings
 from mulligan.core.decide import SNOOZE_LIMIT
 from mulligan.core.job import Claim, encode
-from mulligan.core.known_tasks import KNOWS, UNKNOWN, Knowledge, read_knowledge, read_unknown
+from mulligan.core.known_tasks import KNOWS, UNKNOWN, Registration, read_registrations, read_unknown
 from mulligan.core.outcome import Drained, Snoozed
 from mulligan.core.worker import Worker
 from mulligan.engine.known_tasks import BRIEFLY, KEPT_SNOOZES, KnownTasks, signature_of
@@ -111,7 +111,7 @@ def claimed(snoozes: int = 0, task: str = "theirs") -> Claim:
 
 async def knowing(store: MemoryStore, **tasks: str) -> KnownTasks:
     """A worker without tasks beside one that knows these."""
-    other = Knowledge("other", (await store.facts()).now, ("default",), tasks)
+    other = Registration("other", (await store.facts()).now, ("default",), tasks)
     await store.note(other.note, encode(other), 60.0)
     return KnownTasks(store, Worker("w"), {}, monotonic=lambda: 0.0, longest=3.0)
 
@@ -148,9 +148,9 @@ async def test_a_worker_that_leaves_says_that_its_tasks_are_no_longer_known():
     store = MemoryStore()
     known = KnownTasks(store, Worker("w", name="ann"), {}, monotonic=lambda: 0.0, longest=3.0)
     await known.register()
-    [mine] = read_knowledge(await store.notes(KNOWS))
+    [mine] = read_registrations(await store.notes(KNOWS))
     await known.register(left=True)
-    [left] = read_knowledge(await store.notes(KNOWS))
+    [left] = read_registrations(await store.notes(KNOWS))
     assert (mine.worker, mine.left, left.left) == ("ann", False, True)
     assert mine.is_live(mine.at)
     assert not left.is_live(left.at)

@@ -5,7 +5,7 @@ from mulligan.core.explain import Surroundings, explain
 from mulligan.core.known_tasks import (
     KNOWS,
     nobody_knows,
-    read_knowledge,
+    read_registrations,
     read_unknown,
     unknown_note,
 )
@@ -32,5 +32,5 @@ async def unknown_task(store: Store, task: str, now: float) -> str | None:
     """A sentence if no live worker knows the task, and who knew it last; else None."""
     for met in read_unknown(await store.notes(unknown_note(task))):
         if met.task == clean(task):
-            return nobody_knows(met, read_knowledge(await store.notes(KNOWS)), now)
+            return nobody_knows(met, read_registrations(await store.notes(KNOWS)), now)
     return None

@@ -16,11 +16,11 @@ from mulligan.core.job import NewJob
 from mulligan.core.known_tasks import (
     KNOWS,
     UNKNOWN,
-    Knowledge,
+    Registration,
     Unknown,
     clashes,
     nobody_knows,
-    read_knowledge,
+    read_registrations,
     read_unknown,
 )
 from mulligan.core.lane import ANYWHERE
@@ -77,7 +77,7 @@ async def findings(store: Store, app: Mulligan) -> AsyncIterator[Finding]:
     facts = await store.facts()
     for finding in (*workers(stats, app), *service(stats, facts, app)):
         yield finding
-    known = read_knowledge(await store.notes(KNOWS))
+    known = read_registrations(await store.notes(KNOWS))
     for finding in tasks(known, read_unknown(await store.notes(UNKNOWN)), stats.now):
         yield finding
 
@@ -134,7 +134,9 @@ def workers(stats: Stats, app: Mulligan) -> Iterable[Finding]:
             )
 
 
-def tasks(known: Sequence[Knowledge], unknown: Sequence[Unknown], now: float) -> Iterable[Finding]:
+def tasks(
+    known: Sequence[Registration], unknown: Sequence[Unknown], now: float
+) -> Iterable[Finding]:
     """Whether live workers know the tasks of all jobs, and agree on what each name means."""
     for each in sorted(unknown, key=lambda met: met.task):
         said = nobody_knows(each, known, now)

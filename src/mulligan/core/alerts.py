@@ -1,4 +1,4 @@
-"""What someone should look at now: the alerts, as the command line and the API tell them."""
+"""The alerts of the command line and the API."""
 
 from mulligan.core.facts import Facts
 from mulligan.core.health import PROBES_TO_CLOSE, WINDOW, Health
@@ -10,7 +10,7 @@ RETRY_WAIT_LIMIT = 30.0
 
 
 def alerts(snapshot: Snapshot, facts: Facts, app: str = AN_APP) -> list[str]:
-    """What someone should look at now, one sentence each; `app` is what commands call it."""
+    """What an operator should look at now, one sentence each; `app` is its name in commands."""
     said = [f"{each.sentence}; {each.remedy(app)}" for each in unserved(snapshot, facts)]
     waiting = [count for count in snapshot.lanes if count.lane.is_retry and count.ready]
     depth = sum(count.ready for count in waiting if is_global_retry(count.lane))
@@ -39,10 +39,10 @@ def alerts(snapshot: Snapshot, facts: Facts, app: str = AN_APP) -> list[str]:
 
 
 def is_failing(health: Health, now: float, running: int) -> bool:
-    """Whether the breaker is open and something has failed lately, or may be about to.
+    """Whether the breaker is open and an attempt failed recently, or may fail soon.
 
-    Probes are never further apart than half a minute while there is anything to try: where none has
-    failed for a whole minute and none runs, nothing goes wrong there any more.
+    While there are jobs to try, probes are at most half a minute apart. So if none failed for a
+    minute and none runs, nothing fails there any more.
     """
     breaker = health.breaker
     return breaker.open and (health.failed > 0 or running > 0 or now - breaker.since < WINDOW)

@@ -1,4 +1,4 @@
-"""What a store answers a worker: what a claim gave, and what a heartbeat found."""
+"""What a store answers to a claim and to a heartbeat."""
 
 from msgspec import Struct
 
@@ -7,11 +7,11 @@ from mulligan.core.job import Claim, Lease
 
 
 class Claimed(Struct, frozen=True):
-    """What a claim gave.
+    """The answer to a claim.
 
     `left` says for each group of the plan whether a job of it could still start now. `again_in`
-    is how long until the plan could yield more by itself, None if it could not. When `stale` is
-    set nothing was claimed: the plan was made from facts older than the store's.
+    is how long until the plan could yield more by itself, None if it could not. If `stale`, nothing
+    was claimed, because the plan was made from older facts than the store's.
     """
 
     claims: list[Claim]
@@ -21,11 +21,11 @@ class Claimed(Struct, frozen=True):
 
 
 class Beat(Struct, frozen=True):
-    """The answer to a heartbeat: what the worker should know.
+    """The answer to a heartbeat.
 
-    `lost` are leases it showed and no longer holds. `forgotten` are leases it has had from claims
-    for longer than a lease time and did not show: the reply never reached it. `reclaimed` are those
-    of them that it has from `reclaim`: somebody lost an attempt at them, which must count.
+    `lost` are leases that the worker showed and no longer holds. `forgotten` are leases that it got
+    from claims and has not shown for longer than a lease time: the reply never reached it.
+    `reclaimed` are such leases from `reclaim`: an attempt was lost, which must count.
     """
 
     lost: list[Lease]

@@ -1,6 +1,6 @@
 """How long a job waits before retry n: functions of n, a draw and the depth of the queue.
 
-`draw` is a number from [0, 1) that stands for chance, so that every delay can be computed again.
+`draw` is a random number from [0, 1) that the caller passes in, so that delays are reproducible.
 """
 
 from math import exp, inf, log
@@ -29,7 +29,7 @@ class Exponential(Struct, frozen=True, tag="exponential"):
     jitter: Jitter = "full"
 
     def __post_init__(self) -> None:
-        """Refuse a curve that makes no sense."""
+        """Refuse an invalid curve."""
         check_curve(self)
 
     def delay(self, n: int, draw: float, depth: int = 0) -> float:
@@ -47,7 +47,7 @@ class Adaptive(Struct, frozen=True, tag="adaptive"):
     per: float = 10.0
 
     def __post_init__(self) -> None:
-        """Refuse a curve that makes no sense."""
+        """Refuse an invalid curve."""
         check_curve(self)
         if not 0 < self.per < inf:
             message = f"per {self.per!r} must be above 0: depth is divided by it"
@@ -127,7 +127,7 @@ def raw_delay(curve: Curve, n: int) -> float:
         return top
     try:
         return min(base * float(curve.factor) ** (n - 1), top)
-    except OverflowError:  # the power alone is too large; the product is not
+    except OverflowError:  # only the power overflows, not the product
         return min(exp(exponent), top)
 
 
@@ -149,7 +149,7 @@ def longest(curve: Curve) -> float:
 
 
 def check_curve(curve: Curve) -> None:
-    """Refuse a base, factor, max or jitter that makes no sense; keep durations as seconds."""
+    """Refuse an invalid base, factor, max or jitter; store durations as seconds."""
     force_setattr(curve, "base", check_seconds("base", curve.base))
     if curve.max is not None:
         force_setattr(curve, "max", check_seconds("max", curve.max))

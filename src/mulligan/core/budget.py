@@ -22,7 +22,7 @@ class Budget(Struct, frozen=True):
     ratio: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a budget that is neither or both, or that lets no retry through."""
+        """Refuse a budget with neither or both of limit and ratio, or that allows no retry."""
         if (self.limit is None) == (self.ratio is None):
             message = f"budget limit {self.limit!r} and ratio {self.ratio!r}: give exactly one"
             raise InvalidError(message)
@@ -38,12 +38,12 @@ class Budget(Struct, frozen=True):
             raise InvalidError(message)
 
     def retry_limit(self, queue: str) -> Rate:
-        """The gate that each start of a retry passes."""
+        """The limit on starts of retries."""
         key = f"budget:{queue}"
         if self.limit is not None:
             return Rate(key, self.limit, seconds(self.per))
         return Rate(key, RATIO_FLOOR, RATIO_WINDOW, self.ratio or 0.0, f"fresh:{queue}")
 
     def fresh_limit(self, queue: str) -> Rate | None:
-        """The gate that counts fresh starts, where the budget is a share of them."""
+        """The counter of fresh starts, if the budget is a share of them."""
         return None if self.ratio is None else Rate(f"fresh:{queue}", None, RATIO_WINDOW)

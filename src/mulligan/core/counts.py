@@ -1,4 +1,4 @@
-"""What workers count, by queue and region, and under which names."""
+"""The names under which workers count, by queue and region."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -33,17 +33,17 @@ RETRY_WAIT = "retry-wait."
 RETRY_RETURN = "retry-return."
 SUM = "sum"
 
-# What nearly every start and end count as, made once.
+# The counts of nearly every start and end, made once.
 FRESH_START = ((f"{STARTED}fresh", 1.0),)
 SUCCESS = (SUCCEEDED,)
 RETRY_SUCCESS = (SUCCEEDED, RETRY_SUCCEEDED)
 
-# Upper bounds in seconds of the buckets that waits are counted in.
+# Upper bounds of the buckets for waits, in seconds.
 BOUNDS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, inf)
 
 
 class Count(NamedTuple):
-    """So much more of something that is counted by queue and region."""
+    """An amount to add to a count of a queue and region."""
 
     queue: str
     region: str
@@ -52,7 +52,7 @@ class Count(NamedTuple):
 
 
 class Counts(Struct, frozen=True):
-    """What was counted, by queue, region and name: ever, and in the last minute."""
+    """All counts by queue, region and name: since ever, and in the last minute."""
 
     ever: dict[tuple[str, str, str], float]
     recent: dict[tuple[str, str, str], float]
@@ -64,7 +64,7 @@ def bucket(seconds: float) -> str:
 
 
 def at_start(claim: Claim) -> Sequence[tuple[str, float]]:
-    """What the start of an attempt counts as."""
+    """The counts of the start of an attempt."""
     if not claim.retry_count and claim.lane_priority == Priority.NORMAL:
         return FRESH_START
     counts = [(STARTED + claim.lane.label, 1.0)]
@@ -83,7 +83,7 @@ def at_start(claim: Claim) -> Sequence[tuple[str, float]]:
 
 
 def at_end(claim: Claim, result: Result, outcome: Outcome) -> tuple[str, ...]:
-    """What the end of an attempt counts as, once it is written."""
+    """The counts of the end of an attempt, once it is written."""
     match outcome:
         case Done():
             return RETRY_SUCCESS if claim.retry_count else SUCCESS
@@ -99,10 +99,10 @@ def at_end(claim: Claim, result: Result, outcome: Outcome) -> tuple[str, ...]:
 
 
 def as_probe(claim: Claim, names: Sequence[str], facts: Facts) -> Probe | None:
-    """How a probe went; None if the attempt was none, or says nothing about its region.
+    """The probe that the attempt was; None if it was none, or says nothing about its region.
 
-    An attempt that started while its region's breaker was open is a probe, also where all serve
-    because every region's is: its successes count towards closing it.
+    An attempt that started while its region's breaker was open is a probe. So it is where the
+    breakers of all regions are open and all serve: its successes count towards closing one.
     """
     health = facts.health.get((claim.queue, claim.worker_region))
     if health is None or not health.breaker.open or claim.started_at < health.breaker.since:

@@ -1,4 +1,4 @@
-"""What a result means for its job: the one place where a failure becomes a retry or an end."""
+"""What a result means for its job: only this code turns a failure into a retry or an end."""
 
 from msgspec.structs import replace
 
@@ -36,7 +36,7 @@ OVERSLEPT = Failed(
 def decide(claim: Claim, result: Result, facts: Facts, draw: float, depth: int = 0) -> Outcome:
     """Say what becomes of a claimed job.
 
-    `draw` in [0, 1) is the chance behind jitter; `depth` is the fresh work that waits in the
+    `draw` is a random number from [0, 1) for jitter; `depth` is how many fresh jobs wait in the
     job's queue and region, for adaptive backoff.
     """
     if isinstance(result, Succeeded):
@@ -49,7 +49,7 @@ def decide(claim: Claim, result: Result, facts: Facts, draw: float, depth: int =
         case Snoozed():
             return after_failure(claim, OVERSLEPT, facts, draw, depth)
         case Lost():
-            # It has already waited a whole lease.
+            # It has waited for a whole lease already.
             lost = replace(LOST, delay=0.0, non_retryable=result.non_retryable)
             return after_failure(claim, lost, facts, draw, depth, lost=True)
         case failure:
@@ -68,10 +68,10 @@ def after_success(claim: Claim, value: bytes | None, facts: Facts) -> Outcome:
 def after_failure(
     claim: Claim, failed: Failed, facts: Facts, draw: float, depth: int, *, lost: bool = False
 ) -> Outcome:
-    """A retry while one is left and the failure is not non_retryable; otherwise a dead letter.
+    """A retry while one is left and the failure is not non-retryable; otherwise a dead letter.
 
-    A failed probe uses no retry, the first three times: it was made for the region, not for the
-    job, while a healthy region serves. A lost one does.
+    The first three failed probes of a job use no retry: a probe is made for the region, while a
+    healthy region serves. A lost probe does use one.
     """
     policy = policy_of(claim.body)
     if policy is None:
@@ -96,10 +96,10 @@ def after_failure(
         and is_probe(claim, facts)
     )
     if failed.non_retryable or (policy.retry.spent(claim.retry_count) and not free):
-        return Dead(claim.lease, failure, told(claim, policy, failure))
+        return Dead(claim.lease, failure, dead_letter_job(claim, policy, failure))
     delay = failed.delay
     if delay is None:
-        # Another program may have made the count negative, and a list has no place below the first.
+        # Another program may have made the count negative, which is no index.
         delay = policy.retry.backoff.delay(max(1, claim.attempt), draw, depth)
     trail = before.after(claim.worker_region, delay, lost=lost, free=free)
     lane = route(claim, policy.retry, facts, trail)
@@ -107,9 +107,9 @@ def after_failure(
 
 
 def beyond(claim: Claim) -> Failed | None:
-    """The failure of a claim that has had more retries than it may have, and so must not run.
+    """The failure of a claim that has had more retries than allowed, and so must not run.
 
-    No store grants one; another program may have counted on.
+    No store makes such a claim, but another program may have changed the count.
     """
     policy = policy_of(claim.body) if claim.retry_count else None
     most = None if policy is None else policy.retry.max_retries
@@ -120,7 +120,7 @@ def beyond(claim: Claim) -> Failed | None:
 
 
 def policy_of(body: bytes) -> Policy | None:
-    """The policy that a job carries; None if it is of a kind that this release does not know."""
+    """The policy of a job; None if this release does not know its kind."""
     try:
         return decode_policy(body)
     except (*UNREADABLE, InvalidError):
@@ -128,7 +128,7 @@ def policy_of(body: bytes) -> Policy | None:
 
 
 def blames_region(result: Result) -> bool:
-    """Whether a failure says something about where it happened, and not just about its job."""
+    """Whether a failure counts against the region, and not only against the job."""
     match result:
         case Failed():
             return result.about_region and not result.non_retryable and result.refused is None
@@ -139,7 +139,7 @@ def blames_region(result: Result) -> bool:
 
 
 def is_probe(claim: Claim, facts: Facts) -> bool:
-    """Whether the attempt started while its region's breaker was open and a healthy one served."""
+    """Whether the attempt started while its region's breaker was open and another region served."""
     if not facts.is_open(claim.queue, claim.worker_region):
         return False
     return claim.started_at >= facts.health_of(claim.queue, claim.worker_region).breaker.since
@@ -161,21 +161,20 @@ def route(claim: Claim, retry: Retry, facts: Facts, trail: Trail) -> Lane:
 
 
 def elsewhere(claim: Claim, facts: Facts) -> str:
-    """A first retry is left to others than the region that failed it, while one is healthy."""
+    """The scope of a first retry: any region but the one that failed, if another is healthy."""
     failed_in = claim.worker_region
     others = any(region != failed_in for region in facts.healthy(claim.queue))
-    # Of what another program took and left, nobody knows where it was.
+    # The region is unknown if another program took the job.
     return away_from(failed_in) if others and failed_in != ANYWHERE else ANYWHERE
 
 
 def reliable(claim: Claim, facts: Facts, trail: Trail) -> str:
-    """A later retry goes first to the region that succeeds most, of those that did not fail it.
+    """The scope of a later retry: first the most successful region that has not failed the job.
 
-    Where every one has failed it, the best of all is asked; of equals the one whose failure is
-    longest ago.
+    If all have failed it, the most successful of all; of equals, the one that failed longest ago.
     """
     able = facts.healthy(claim.queue) or facts.serving(claim.queue)
-    if len(able) < 2:  # noqa: PLR2004 - one alone needs no first chance
+    if len(able) < 2:  # noqa: PLR2004 - with one region there is no choice
         return ANYWHERE
     untried = [region for region in able if region not in trail.regions]
 
@@ -186,8 +185,8 @@ def reliable(claim: Claim, facts: Facts, trail: Trail) -> str:
     return towards(min(untried or able, key=rank))
 
 
-def told(claim: Claim, policy: Policy, failure: Attempt) -> tuple[NewJob, ...]:
-    """The job that tells of a dead letter, once for each time that its job has died."""
+def dead_letter_job(claim: Claim, policy: Policy, failure: Attempt) -> tuple[NewJob, ...]:
+    """The job for `on_dead`, one for each time that its job died."""
     if policy.on_dead is None:
         return ()
     letter = {

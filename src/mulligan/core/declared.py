@@ -1,8 +1,8 @@
-"""What a task declares about its jobs, and how it reaches those that no app has made.
+"""What a task declares about its jobs, and how it is added to jobs that no app has made.
 
-A job of an app carries its policy in its body. One that another program pushed, inserted or posted
-carries what that program said, whose names are `given` there. The rest is its task's, and is
-added by whoever takes the job and knows the task.
+A job of an app carries its policy in its body. A job that another program pushed, inserted or
+posted carries only what that program set; `given` has the names of those fields. A worker or
+server that knows the task adds the rest when it takes the job.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ _decode_names = msgspec.json.Decoder(list[str]).decode
 
 
 class Declared(Struct, frozen=True):
-    """What a task says of all its jobs; None where it says nothing."""
+    """What a task declares for all its jobs; None where it declares nothing."""
 
     retry: Raw | None = None
     timeout: float | None = None
@@ -35,12 +35,12 @@ class Declared(Struct, frozen=True):
 
     @property
     def followed(self) -> bool:
-        """Whether other jobs follow from the task's, named after them."""
+        """Whether other jobs follow from jobs of the task, with ids derived from theirs."""
         return self.on_dead is not None or self.sink is not None
 
 
 def completed(claim: Claim, declared: Declared) -> Claim:
-    """The claim as if the task's app had made the job; the same claim, if it did."""
+    """The claim, completed as if the task's app had made the job; unchanged if it did."""
     foreign = read(claim.body)
     if foreign is None:
         return claim
@@ -55,9 +55,9 @@ def completed(claim: Claim, declared: Declared) -> Claim:
 
 
 def keyed(claim: Claim, declared: Declared) -> Keyed | None:
-    """How a job comes under its task's concurrency key, before it first runs; None if it need not.
+    """The outcome that gives a job its task's concurrency key before it first runs; else None.
 
-    Stores count permits when they hand jobs out: so it is put back, to be handed out again.
+    Stores count permits at the claim, so the job is given back, to be claimed again.
     """
     if declared.concurrency_key is None:
         return None
@@ -69,9 +69,9 @@ def keyed(claim: Claim, declared: Declared) -> Keyed | None:
 
 
 def read(body: bytes) -> tuple[dict[str, Any], set[str]] | None:
-    """The fields of a body that no app has made, and what its producer gave; None for any other.
+    """The fields of a body that no app has made, and which its producer gave; else None.
 
-    What cannot be read is found by whoever runs it.
+    A body that cannot be read fails when the job runs.
     """
     if MARK not in body:
         return None

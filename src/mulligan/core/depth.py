@@ -1,4 +1,4 @@
-"""How deeply a value is nested: bounded by one limit, and not by what an interpreter bears."""
+"""How deeply a value may be nested: one limit, below the recursion limit of interpreters."""
 
 import re
 from itertools import accumulate
@@ -6,9 +6,9 @@ from itertools import accumulate
 from mulligan.core.errors import InvalidError
 from mulligan.core.settings import DEPTH_LIMIT
 
-# What stands around the arguments in a job's body, or around a result in a request, at the most.
+# How many levels enclose the arguments in a body, or a result in a request, at most.
 ENVELOPE = 8
-# One that does not end goes on to the end: what was looked at is not looked at again.
+# An unterminated string runs to the end, so that nothing is scanned twice.
 STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 OPENING, CLOSING = b"[{", b"]}"
 OTHERS = bytes(set(range(256)) - {*OPENING, *CLOSING})
@@ -31,5 +31,5 @@ def check_depth(what: str, raw: bytes, around: int = 0) -> None:
 
 
 def too_deep(what: str) -> str:
-    """What is said of a value that is too deep."""
+    """The message for a value that is too deep."""
     return f"{what} is nested more than {DEPTH_LIMIT} levels deep; flatten it"

@@ -8,9 +8,9 @@ from mulligan.core.errors import InvalidError
 Seconds = float | timedelta
 NUMBERS = (int, float, timedelta)
 
-# Longer than anyone waits, short enough that due times stay exact in a float.
+# Short enough that due times stay exact in a float.
 LONGEST = 100 * 365 * 86_400.0
-# Below this many seconds a tenth matters to people.
+# Shorter durations are shown with tenths of a second.
 WHOLE_FROM = 10
 
 
@@ -20,12 +20,12 @@ def seconds(value: Seconds) -> float:
 
 
 def rounded(moment: float) -> float:
-    """A moment to the microsecond: sums of floats drift, and times that are equal must meet."""
+    """A time rounded to the microsecond, so that equal sums of floats compare equal."""
     return round(moment, 6)
 
 
 def span(length: float) -> str:
-    """A duration in seconds as people say it."""
+    """A duration in seconds, as text for people."""
     length = max(0.0, length)
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if length >= 2 * size:
@@ -34,7 +34,7 @@ def span(length: float) -> str:
 
 
 def check_seconds(name: str, value: Seconds, *, least: float = 0.0) -> float:
-    """Return the duration in seconds, or refuse what is no duration or is below `least`."""
+    """Return the duration in seconds; refuse what is no duration or is below `least`."""
     if isinstance(value, bool) or not isinstance(value, NUMBERS):
         message = f"{name} {value!r} must be a number of seconds or a timedelta"
         raise InvalidError(message)

@@ -1,8 +1,8 @@
-"""Every exception that mulligan raises on purpose, and those of reading what was stored."""
+"""The exceptions that mulligan raises, and those that decoding stored data may raise."""
 
 from msgspec import MsgspecError
 
-# What is stored may be no JSON, of another shape, no UTF-8, or nested without end.
+# Stored data may be no JSON, of another type, no UTF-8, or nested too deeply.
 UNREADABLE = (MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -15,7 +15,7 @@ class InvalidError(MulliganError, ValueError):
 
 
 class StoreError(MulliganError):
-    """The store refused or failed an operation, and nothing was half-written."""
+    """The store refused an operation or failed, and wrote nothing of it."""
 
 
 class StoreUnavailableError(StoreError):

@@ -1,4 +1,4 @@
-"""Why is my job waiting? One sentence, from what a store knows."""
+"""Why a job is where it is, in one sentence."""
 
 from msgspec import Struct
 
@@ -8,13 +8,13 @@ from mulligan.core.fetch import Capped
 from mulligan.core.flow import flow_of
 from mulligan.core.job import Job
 from mulligan.core.lane import ANYWHERE
-from mulligan.core.unserved import AN_APP, place, region_of, start_one
+from mulligan.core.unserved import AN_APP, region_of, region_text, start_one
 
 
 class Surroundings(Struct, frozen=True):
-    """What is around a job: the time, what stands before it, how many workers could take it.
+    """What explains a job: the time, how many jobs are ahead, and how many workers could take it.
 
-    `app` is what commands call its app. `unknown` says that no live worker knows its task.
+    `app` is the app's name in commands. `unknown` says that no live worker knows the task.
     """
 
     now: float
@@ -26,7 +26,7 @@ class Surroundings(Struct, frozen=True):
 
 
 def explain(job: Job, around: Surroundings) -> str:
-    """Say why the job is where it is: what it waits for, until when, behind how many."""
+    """Why the job is where it is: what it waits for, until when, and behind how many."""
     match job.status:
         case "done":
             return f"Done{_ago(job.ended_at, around.now)}, at attempt {job.retry_count + 1}."
@@ -54,7 +54,7 @@ def _running(job: Job, around: Surroundings) -> str:
 
 
 def _until(job: Job) -> str:
-    """How far a job had come: while it runs, its last start is not before it was last due."""
+    """How far a job had come: it ran if its last start is not before its last due time."""
     attempt = f"attempt {job.retry_count + 1}"
     if job.started_at is None or job.started_at < job.due:
         return f"before {attempt} had started"
@@ -101,7 +101,7 @@ def _in_line(job: Job, around: Surroundings) -> str:
     if not around.live_workers:
         region = region_of(lane)
         return (
-            f"Waiting because no live worker serves queue {job.queue} in {place(region)};"
+            f"Waiting because no live worker serves queue {job.queue} in {region_text(region)};"
             f" {start_one(job.queue, region, around.app)}"
         )
     reasons = [f"{around.ahead} ahead of it in lane {lane.label}{_where(job)}"]
@@ -117,7 +117,7 @@ def _in_line(job: Job, around: Surroundings) -> str:
 
 
 def _probing(job: Job, wait: float) -> str:
-    """What an open breaker does: when its next probe may start, and who takes the rest."""
+    """What an open breaker means: when its next probe may start, and who takes the rest."""
     when = f"the next in {span(wait)}" if wait > 0 else "the next is due"
     others = "" if job.lane.is_retry else "; healthy regions take the others"
     return f"the breaker of region {job.scope} is open: it tries one job at a time, {when}{others}"

@@ -1,4 +1,4 @@
-"""What is known when a decision is made: the settings of queues and the state of regions."""
+"""The facts that plans and decisions are made from: queue settings and regions."""
 
 from msgspec import Struct, json
 from msgspec.structs import replace
@@ -11,14 +11,14 @@ from mulligan.core.health import UNKNOWN, Breaker, Health
 
 
 class QueueSettings(Struct, frozen=True):
-    """What belongs to a queue and is stored with it, so that all its workers agree."""
+    """The settings of a queue, stored with it so that all workers agree."""
 
     policy: FetchPolicy = Balanced()
     budget: Budget | None = None
     grace: Seconds = 2.0
 
     def __post_init__(self) -> None:
-        """Refuse a grace that is no duration, and a budget that nothing would keep."""
+        """Refuse a grace that is no duration, and a budget that the policy would ignore."""
         check_seconds("grace", self.grace)
         if self.budget is not None and isinstance(self.policy, Fifo):
             message = "a retry budget needs a retry lane, and fifo has none; use retry-first"
@@ -26,7 +26,7 @@ class QueueSettings(Struct, frozen=True):
 
     @property
     def grace_seconds(self) -> float:
-        """How long a retry is left to the regions that should take it first."""
+        """How long a retry is left to the regions that should take it first, in seconds."""
         return seconds(self.grace)
 
 
@@ -37,7 +37,7 @@ _decode_settings = json.Decoder(QueueSettings).decode
 def read_settings(queue: str, written: bytes | str) -> QueueSettings:
     """The settings as a store keeps them.
 
-    Refuses those of a newer release: who does not know a queue's policy must not claim from it.
+    Refuses those of a newer release: a worker that does not know the policy must not claim.
     """
     try:
         return _decode_settings(written)
@@ -61,9 +61,9 @@ class Region(Struct, frozen=True):
 
 
 class Facts(Struct, frozen=True):
-    """What a store says about itself; `epoch` grows with every change that alters plans.
+    """What a store knows; `epoch` grows with every change that alters plans.
 
-    `health` is by queue and region; where nothing was counted lately, there is none. `now` is the
+    `health` is by queue and region, with no entry where nothing was counted recently. `now` is the
     store's time.
     """
 
@@ -79,12 +79,12 @@ class Facts(Struct, frozen=True):
         return self.queues.get(name, DEFAULT_QUEUE)
 
     def health_of(self, queue: str, region: str) -> Health:
-        """How attempts at the queue went in the region lately."""
+        """How recent attempts of the queue went in the region."""
         return self.health.get((queue, region), UNKNOWN)
 
     @property
     def breakers(self) -> dict[tuple[str, str], Breaker]:
-        """Those that are open, by queue and region."""
+        """The open breakers, by queue and region."""
         return {at: known.breaker for at, known in self.health.items() if known.breaker.open}
 
     def serving(self, queue: str) -> list[str]:
@@ -92,24 +92,24 @@ class Facts(Struct, frozen=True):
         return [region.name for region in self.regions if queue in region.serves]
 
     def is_open(self, queue: str, region: str) -> bool:
-        """Whether its breaker is open; where every serving region's is, all serve."""
+        """Whether its breaker is open and enforced: if all regions' are open, none is enforced."""
         return self.health_of(queue, region).breaker.open and bool(self.healthy(queue))
 
     def next_probe_at(self, queue: str, region: str) -> float | None:
-        """Before when the region makes no probe, by the store's time; None if it is not open."""
+        """When the region may make its next probe, by the store's time; None if it is not open."""
         if not self.is_open(queue, region):
             return None
         return self.health_of(queue, region).breaker.next_probe_at
 
     def with_breaker(self, queue: str, region: str, breaker: Breaker) -> "Facts":
-        """These facts with another breaker; of what is counted since it turned nothing is known."""
+        """These facts with another breaker, and no counts since it changed."""
         before = self.health_of(queue, region)
         turned = before.breaker.open != breaker.open
         known = Health(breaker=breaker) if turned else replace(before, breaker=breaker)
         return replace(self, health={**self.health, (queue, region): known})
 
     def ailing(self, queue: str) -> tuple[str, ...]:
-        """The regions whose breaker is open while another serves; live workers or none."""
+        """The regions whose breaker is open while another region serves."""
         return tuple(region.name for region in self.regions if self.is_open(queue, region.name))
 
     def healthy(self, queue: str) -> list[str]:

@@ -1,7 +1,7 @@
-"""From a queue's policy to a ClaimPlan: who gets how many of the free slots, and in what order.
+"""Makes a ClaimPlan from queue policies: what gets how many of the free slots, in what order.
 
-Shares are kept exactly over time by a carry in millionths of a start. It moves only while both
-sides wait and never exceeds one start, so that nobody saves up for a burst.
+A carry, in millionths of a start, keeps shares exact over time. It changes only while both sides
+wait and never exceeds one start, so that no side saves up for a burst.
 """
 
 from collections.abc import Collection, Sequence
@@ -36,7 +36,7 @@ class ClaimCounts(Struct, frozen=True):
     left: frozenset[Kind] = frozenset()
 
     def waited(self, kind: Kind) -> bool:
-        """Whether work of this kind was there to be taken."""
+        """Whether work of this kind could have been taken."""
         return kind in self.left or getattr(self, kind) > 0
 
 
@@ -53,8 +53,8 @@ def plan_claim(
 
     Each queue gets an even part of the demand, the first ones the remainder; what a queue leaves
     goes to the others in the same order. Paused queues are left out. A queue is `resting` where
-    the region is open and its next probe not due: the worker then waits for nothing of it, and
-    nothing of it is kept from others for its sake.
+    the region's breaker is open and its next probe not due: the worker then takes nothing from it,
+    and nothing is reserved for the worker.
     """
     open_queues = [(q, carry) for q, carry in queues if q not in facts.paused]
     groups: list[Group] = []
@@ -95,7 +95,7 @@ def steps_of(until: int, first: int, carry: Carry, settings: QueueSettings) -> l
 
 
 def settle(carry: Carry, counts: ClaimCounts, settings: QueueSettings) -> Carry:
-    """The carry after a claim: what each side got is set against what its share was."""
+    """The carry after a claim: the share of each side, less what it got."""
     others = counts.retry + counts.fresh
     urgent, retry = carry.urgent, carry.retry
     if counts.waited("urgent") and (counts.waited("retry") or counts.waited("fresh")):
@@ -124,7 +124,7 @@ def millionths(share: float) -> int:
 
 
 def clamp(carry: int) -> int:
-    """At least nothing, and less than a whole start."""
+    """Limit a carry to between 0 and just below one start."""
     return max(0, min(ONE - 1, carry))
 
 
@@ -146,9 +146,9 @@ def groups_of(
 
 
 class RegionContext(NamedTuple):
-    """Where a worker stands: in which region, among which, and of which the breaker is open.
+    """A worker's region, all regions, and those whose breaker is open (`down`).
 
-    `pause` is the time between probes where its own region's breaker is open.
+    `pause` is the time between probes if the breaker of the worker's own region is open.
     """
 
     region: str
@@ -157,12 +157,12 @@ class RegionContext(NamedTuple):
     down: tuple[str, ...]
 
 
-# Claims are planned anew with every carry, which changes how much is taken and not from where.
+# Cached: a new carry changes how much a claim takes, not from which lanes.
 @lru_cache(maxsize=1000)
 def laid_out(
     queue: str, settings: QueueSettings, context: RegionContext, only: Only | None
 ) -> tuple[Group, Group, Group]:
-    """The groups of a queue as a worker in this place sees them."""
+    """The groups of a queue for a worker in this context."""
     region, regions, pause, down = context
     retry_limits, fresh_limits = limits_of(queue, settings)
     grace = settings.grace_seconds
@@ -176,7 +176,7 @@ def laid_out(
     def ailing(priority: Priority, limits: tuple[Limit, ...]) -> tuple[Source, ...]:
         if priority not in (Priority.NORMAL, Priority.URGENT):
             return ()
-        # While a worker of that region sleeps, it is given the grace to make its probe.
+        # A sleeping worker of that region has the grace to make its probe first.
         return tuple(
             Source(Lane(queue, each, priority), grace, limits, yields=True) for each in down
         )
@@ -218,8 +218,8 @@ def global_scopes(
 ) -> list[tuple[str, float, bool]]:
     """The scopes of global retries, each with how long a job in it must have been due.
 
-    And whether that is only while a worker sleeps who need not wait: what is meant for another
-    region first is not kept from us when that one has no free slot.
+    And whether it yields: a job meant for another region first need not wait when no worker of that
+    region sleeps.
     """
     scopes = [(ANYWHERE, 0.0, False)]
     for known in regions:
@@ -230,7 +230,7 @@ def global_scopes(
 
 
 def limits_of(queue: str, settings: QueueSettings) -> tuple[tuple[Limit, ...], tuple[Limit, ...]]:
-    """The limits that retries of the queue pass, and those that its fresh jobs pass."""
+    """The limits on retries of the queue, and those on its fresh jobs."""
     retry: list[Limit] = []
     fresh: list[Limit] = []
     if isinstance(settings.policy, Capped):

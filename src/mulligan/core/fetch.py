@@ -1,4 +1,4 @@
-"""The fetch policies of a queue: what runs next when both retries and fresh jobs wait."""
+"""The fetch policies: what runs next when both retries and fresh jobs wait."""
 
 import re
 from typing import Literal
@@ -12,7 +12,7 @@ SMALLEST_SHARE = 1e-6
 
 
 class Fifo(Struct, frozen=True, tag="fifo"):
-    """No retry lane: a retry joins the end of its region's fresh line when it falls due."""
+    """No lane for retries: a due retry joins the end of its region's fresh lane."""
 
 
 class RetryFirst(Struct, frozen=True, tag="retry-first"):
@@ -51,7 +51,7 @@ class Separate(Struct, frozen=True, tag="separate"):
 
 
 class Balanced(Struct, frozen=True, tag="balanced"):
-    """Turn and turn about: while both wait, every second start is a retry."""
+    """Alternate: while both wait, every second start is a retry."""
 
 
 FetchPolicy = Fifo | RetryFirst | Weighted | Capped | Separate | Balanced

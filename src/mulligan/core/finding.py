@@ -6,7 +6,7 @@ Level = Literal["ok", "warn", "bad"]
 
 
 class Finding(NamedTuple):
-    """What was looked at, how it is, and what to do about it."""
+    """A finding of `doctor`: its level, a sentence, and what to do about it."""
 
     level: Level
     sentence: str

@@ -1,9 +1,9 @@
 """Work in stages: what is enqueued when a job is done, in the same step.
 
-A flow travels in the bodies of its jobs, so that a worker which has never seen the chain obeys it.
-Its jobs are named after the first one: `root`, `root.2`, `root.3`; those of a fan-out `root.2.0`,
-`root.2.1` and so on. An id that the caller chose may come again while jobs that followed from the
-earlier one are still stored; so these are named after the life of the first too: `root~17.2`.
+A flow travels in the bodies of its jobs, so that any worker can run it. The ids of its jobs derive
+from that of the first one: `root`, `root.2`, `root.3`; those of a fan-out `root.2.0`,
+`root.2.1` and so on. An id that the caller chose may be used again while jobs of the earlier flow
+are still stored. So their ids also contain the life of the first job: `root~17.2`.
 """
 
 from typing import Any
@@ -17,20 +17,20 @@ from mulligan.core.job import NO_TRACE, Claim, Job, NewJob, encode, life_of, tra
 from mulligan.core.stage import Stage
 
 MOST_MEMBERS = 10_000
-# Leaves room for what is added to the names of later jobs.
+# Leaves room for the suffixes of later jobs' ids.
 ROOT_LIMIT = 100
 
 
 class FlowError(Exception):
-    """A result that the next stage cannot be made from."""
+    """The next stage cannot be made from the result."""
 
 
 class Flow(Struct, frozen=True, omit_defaults=True):
-    """A job's index in a chain: the stages before and after it, by name, and those to come.
+    """A job's position in a chain: all stages by name, and the stages to come.
 
     `key` is the unique key that the chain holds until its last job has ended, and its queue.
-    `members` is how many jobs a fan-out has; the job after it gathers their results. `life` is that
-    of the job which began the flow, once it is known, and 0 where its id never comes again.
+    `members` is how many jobs a fan-out has; the job after it gathers their results. `life` is
+    that of the first job, once it is known, and 0 if its id is never used again.
     """
 
     root: str
@@ -49,7 +49,7 @@ class Flow(Struct, frozen=True, omit_defaults=True):
 
     @property
     def prefix(self) -> str:
-        """What the jobs of this stage are named after."""
+        """The prefix of the ids of this stage's jobs."""
         return with_life(self.root, self.life if self.number > self.begins_at else 0)
 
 
@@ -83,7 +83,7 @@ def is_spread(name: str) -> bool:
 
 
 def following_of(body: bytes) -> Following:
-    """What a job says of those that follow from it; nothing, if that cannot be read."""
+    """What follows from a job; nothing, if its body cannot be read."""
     try:
         return _decode(body)
     except UNREADABLE:
@@ -91,27 +91,27 @@ def following_of(body: bytes) -> Following:
 
 
 def flow_of(body: bytes) -> Flow | None:
-    """The flow that a job belongs to, if any; one that cannot be read is none."""
+    """The flow that a job belongs to; None if it has none, or it cannot be read."""
     return following_of(body).flow if b'"flow":' in body else None
 
 
 def with_life(job: str, life: int) -> str:
-    """What those that follow from a job are named after: its life too, if its id may come again."""
+    """The prefix for ids of jobs that follow: with the life, if the job's id may be used again."""
     return f"{job}~{life}" if life else job
 
 
 def follower_id(job: Claim | Job, role: str, *, named: bool) -> str:
-    """The id of the one job that follows from this one in this role, once for each replay."""
+    """The id of the job that follows from this one in this role; another for each replay."""
     return f"{with_life(job.id, life_of(job.token) if named else 0)}.{role}.{job.replay}"
 
 
 def sink_id(job: Claim | Job, told: Following) -> str:
-    """The id of the job that hands the result of this one to its sink."""
+    """The id of the job that gives the result of this one to its sink."""
     return follower_id(job, "sink", named=told.named)
 
 
 def following(claim: Claim, result: bytes | None) -> tuple[NewJob, ...]:
-    """The jobs that come after this one, now that it is done; refuses a result they cannot take."""
+    """The jobs that follow a done job; refuses a result that they cannot take."""
     if b'"flow":' not in claim.body and b'"sink":' not in claim.body:
         return ()
     try:
@@ -130,9 +130,9 @@ def following(claim: Claim, result: bytes | None) -> tuple[NewJob, ...]:
 
 
 def sink_job(claim: Claim, job: str, sink: Stage, value: Raw) -> NewJob:
-    """The job that hands an accepted result to its sink.
+    """The job that gives an accepted result to its sink.
 
-    Its key is the same however often the sink has to be called.
+    Its key is the same however often the sink is called.
     """
     said = {"args": [value], "kwargs": {"key": f"{claim.id}.{claim.replay}"}}
     return new_job(job, sink, claim.region, said)
@@ -146,7 +146,7 @@ def next_stage(region: str, flow: Flow, value: Raw) -> list[NewJob]:
 
 
 def fan_out(region: str, flow: Flow, value: Raw) -> list[NewJob]:
-    """A job for each element, and the one that gathers their results, if one is to."""
+    """A job for each element, and the job that gathers their results, if there is one."""
     stage, *rest = flow.then
     try:
         elements = _decode_list(value)

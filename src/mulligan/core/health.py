@@ -1,4 +1,4 @@
-"""The health of a region in a queue: a pure function of what is counted in the store."""
+"""The health of a region in a queue: a pure function of the counts in the store."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,23 +8,23 @@ from msgspec import Struct
 # What counts as recent, in seconds; counts are kept in slots of this length.
 WINDOW = 60.0
 SLOT = 5.0
-# Fewer recent attempts than this say nothing about a region.
+# With fewer recent attempts a region counts as healthy.
 LEAST_ATTEMPTS = 20
 TOLERATED_FAILURE_RATE = 0.5
 PROBES_TO_CLOSE = 3
 # Seconds from one probe to the next: twice as many after each that fails.
 SHORTEST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
-# So many failed probes use none of a job's retries.
+# How many failed probes of a job use none of its retries.
 FREE_PROBES = 3
-# What a task raises about its data says nothing about where it ran.
+# Exceptions about data do not count against the region.
 ABOUT_DATA = (ValueError, TypeError, LookupError, AttributeError, AssertionError)
-# Their names, for what workers in other languages say.
+# Their names, for workers in other languages.
 DATA_ERRORS = frozenset({each.__name__ for each in (*ABOUT_DATA, KeyError, IndexError)})
 
 
 class Breaker(Struct, frozen=True):
-    """Whether the region is tried with one probe at a time, and how the last ones went.
+    """Whether the region gets one probe at a time only, and how the last probes went.
 
     `since` is when `open` last changed and `probed_at` when the last probe started, in the store's
     time. `probes` is how many in a row went well, or below zero how many in a row failed.
@@ -48,13 +48,13 @@ class Breaker(Struct, frozen=True):
     @property
     def pause(self) -> float:
         """Seconds from the start of one probe to that of the next."""
-        # Long before this power of two the longest is reached.
+        # The longest pause is reached long before this power of two.
         doublings = min(max(0, self.failed - 1), 10)
         return min(SHORTEST_PAUSE * (1 << doublings), LONGEST_PAUSE)
 
     @property
     def next_probe_at(self) -> float:
-        """Before this no probe starts: the first waits for one pause, as all others do."""
+        """When the next probe may start; the first one waits for a pause too."""
         return max(self.since, self.probed_at) + self.pause
 
 
@@ -70,7 +70,7 @@ class Health(Struct, frozen=True):
 
     @property
     def success_rate(self) -> float:
-        """The share that succeeded; a region of which little is known counts as reliable."""
+        """The share that succeeded; 1 if there were too few attempts."""
         attempts = self.succeeded + self.failed
         return 1.0 if attempts < LEAST_ATTEMPTS else self.succeeded / attempts
 
@@ -79,18 +79,18 @@ UNKNOWN = Health()
 
 
 class Probe(NamedTuple):
-    """How an attempt went that started while the breaker was open, and when it started."""
+    """An attempt that started while the breaker was open: whether it succeeded, and its start."""
 
     succeeded: bool
     started_at: float
 
 
 def judge(health: Health, probes: Sequence[Probe] = (), *, enforced: bool = True) -> Breaker:
-    """The breaker after these probes, oldest first; `since` is for the store to say.
+    """The breaker after these probes, oldest first; the store sets `since`.
 
     A closed one opens when more than half of the recent attempts failed. An open one closes after
-    three successful probes in a row. Where it is not enforced, because every region is open and
-    all serve, three lucky ones among many failures do not close it, and failures lengthen no pause.
+    three successful probes in a row. Where it is not enforced, because the breakers of all regions
+    are open, three successes among many failures do not close it, and failures lengthen no pause.
     """
     breaker = health.breaker
     failing = 1 - health.success_rate > TOLERATED_FAILURE_RATE
@@ -108,10 +108,10 @@ def judge(health: Health, probes: Sequence[Probe] = (), *, enforced: bool = True
 
 
 def changes_plans(before: Breaker, after: Breaker) -> bool:
-    """Whether plans made before must be made anew: where it opened, closed, or paces otherwise."""
+    """Whether the change makes older plans stale: it opened, closed, or has another pause."""
     return before.open != after.open or before.pause != after.pause
 
 
 def first_slot(now: float, breaker: Breaker) -> float:
-    """The start of the earliest slot that says something about how the region is now."""
+    """The start of the earliest slot that counts for the breaker now."""
     return max(now - WINDOW, breaker.since)

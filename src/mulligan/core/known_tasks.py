@@ -1,7 +1,7 @@
-"""Which tasks the workers of a store know, and which of them nobody knows.
+"""Which tasks the workers of a store know, and which tasks no live worker knows.
 
-Workers register what they know in notes, one for each set of tasks and queues, so that a fleet of
-one release has one. Who meets a task that no live worker knows notes that too.
+Workers register the tasks that they know in notes, one for each set of tasks and queues, so that a
+fleet of one release has one. A worker that meets a task which no live worker knows notes that too.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,17 +14,17 @@ from mulligan.core.errors import UNREADABLE
 
 KNOWS, UNKNOWN = "knows:", "unknown:"
 REGISTER_EVERY = 15.0
-# A registration that is older is of workers that died: each live one renews it.
+# Live workers renew their registration; an older one is of workers that died.
 LIVE_WITHIN = 3 * REGISTER_EVERY
 KEEP_KNOWLEDGE = 7 * 86_400.0
 KEEP_UNKNOWN = 60.0
 SIGNATURE_LIMIT = 200
 
 
-class Knowledge(Struct, frozen=True):
-    """The tasks that some workers know, with their signatures, and which of them said so last.
+class Registration(Struct, frozen=True):
+    """The tasks that some workers know, with their signatures, and the last worker that said so.
 
-    Whoever leaves on purpose says that it did: `left`.
+    `left` is set when that worker stopped on purpose.
     """
 
     worker: str
@@ -44,7 +44,7 @@ class Knowledge(Struct, frozen=True):
 
 
 class Unknown(Struct, frozen=True):
-    """A task that a worker met and no live one knew: where, and in which job last."""
+    """A task that a worker met and no live worker knew: where, and in which job last."""
 
     task: str
     queue: str
@@ -52,23 +52,23 @@ class Unknown(Struct, frozen=True):
     at: float
 
 
-_decode_knowledge = json.Decoder(Knowledge).decode
+_decode_knowledge = json.Decoder(Registration).decode
 _decode_unknown = json.Decoder(Unknown).decode
 
 
 def digest(written: bytes) -> str:
-    """A short name for what was written."""
-    # Not hashlib: it loads OpenSSL's hashes, which stay in memory for as long as the worker.
+    """A short digest of the note."""
+    # Not hashlib: it loads OpenSSL, which stays in the worker's memory.
     return f"{crc32(written):08x}{adler32(written):08x}"
 
 
 def unknown_note(task: str) -> str:
-    """The key under which it is noted that nobody knows the task."""
+    """The key of the note that no worker knows the task."""
     return UNKNOWN + digest(task.encode("utf-8", "replace"))
 
 
-def read_knowledge(notes: Mapping[str, bytes]) -> list[Knowledge]:
-    """What workers have registered; what cannot be read is of another release, and left out."""
+def read_registrations(notes: Mapping[str, bytes]) -> list[Registration]:
+    """What workers have registered, without notes of other releases that cannot be read."""
     found = []
     for written in notes.values():
         try:
@@ -79,7 +79,7 @@ def read_knowledge(notes: Mapping[str, bytes]) -> list[Knowledge]:
 
 
 def read_unknown(notes: Mapping[str, bytes]) -> list[Unknown]:
-    """What workers have met and nobody knew; what cannot be read is left out."""
+    """The unknown tasks that workers have met, without notes that cannot be read."""
     found = []
     for written in notes.values():
         try:
@@ -89,13 +89,13 @@ def read_unknown(notes: Mapping[str, bytes]) -> list[Unknown]:
     return found
 
 
-def is_known(task: str, known: Iterable[Knowledge], now: float) -> bool:
+def is_known(task: str, known: Iterable[Registration], now: float) -> bool:
     """Whether a live worker knows the task."""
     return any(task in each.tasks and each.is_live(now) for each in known)
 
 
-def nobody_knows(unknown: Unknown, known: Iterable[Knowledge], now: float) -> str | None:
-    """That no live worker knows the task, and who knew it last; None if one does by now."""
+def nobody_knows(unknown: Unknown, known: Iterable[Registration], now: float) -> str | None:
+    """A sentence that no live worker knows the task, and who knew it last; None if one does."""
     known = list(known)
     if is_known(unknown.task, known, now):
         return None
@@ -107,8 +107,8 @@ def nobody_knows(unknown: Unknown, known: Iterable[Knowledge], now: float) -> st
     return f"{said}; worker {last.worker} knew it last, {span(now - last.at)} ago"
 
 
-def clashes(known: Iterable[Knowledge], now: float) -> list[str]:
-    """Tasks of one name that live workers of one queue know by different signatures."""
+def clashes(known: Iterable[Registration], now: float) -> list[str]:
+    """Tasks that live workers of one queue know with different signatures."""
     live = sorted((each for each in known if each.is_live(now)), key=lambda each: each.worker)
     said: dict[str, str] = {}
     for at, one in enumerate(live):

@@ -1,4 +1,4 @@
-"""Lanes: the lines that claimable jobs stand in, one per queue, scope and priority."""
+"""Lanes: where claimable jobs wait, one per queue, scope and priority."""
 
 from enum import IntEnum
 from typing import Literal, NamedTuple
@@ -9,10 +9,10 @@ ANYWHERE = "*"
 
 
 class Priority(IntEnum):
-    """What a job is, and the order in which a worker looks at lanes.
+    """The priority of a job, and the order in which a worker reads lanes.
 
-    A retry of an urgent job stays urgent, yet has a lane of its own, so that a budget or a cap
-    can hold it back without holding back the fresh urgent work behind it.
+    A retry of an urgent job stays urgent but has its own lane, so that a budget or a cap can hold
+    it back without holding back fresh urgent jobs.
     """
 
     NORMAL = 0
@@ -21,7 +21,7 @@ class Priority(IntEnum):
     URGENT_RETRY = 3
 
 
-# A priority as callers say it, in Python, JSON or BSON, where 2 may be written 2.0.
+# A priority as callers give it, in Python, JSON or BSON, where 2 may be 2.0.
 PriorityWord = Literal["normal", "retry", "urgent", 0, 1, 2]
 WORDS: dict[str, Priority] = {
     "normal": Priority.NORMAL,
@@ -34,7 +34,7 @@ BY_WORD: dict[str | float, Priority] = {
 
 
 def priority_of(said: object) -> Priority:
-    """The priority that a word or a number stands for."""
+    """The priority that a word or a number means."""
     if isinstance(said, str | int | float) and not isinstance(said, bool) and said in BY_WORD:
         return BY_WORD[said]
     words = ", ".join(f"{word} ({number})" for word, number in WORDS.items())
@@ -49,7 +49,7 @@ LABELS: dict[int, str] = {
 
 
 class Lane(NamedTuple):
-    """One line of jobs. Fresh work stands in order of enqueue, retries in order of due time."""
+    """One lane. Fresh jobs wait in order of enqueue, retries in order of due time."""
 
     queue: str
     scope: str
@@ -72,7 +72,7 @@ class Lane(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The lane's name as people read it in logs, events and metrics."""
+        """The lane's name in logs, events and metrics."""
         if self.priority == Priority.RETRY:
             return "global-retry" if self.is_global else "region-retry"
         return LABELS[self.priority]

@@ -1,6 +1,6 @@
-"""The metrics: what follows from the counts in a store and from what waits there now.
+"""The metrics, computed from the counts of a store and from what waits there now.
 
-Computed here once, for the command line, the API and Prometheus alike.
+The command line, the API and Prometheus all show these.
 """
 
 from bisect import bisect_left
@@ -70,7 +70,7 @@ class Metric(NamedTuple):
 
 
 def metrics(snapshot: Snapshot, sums: Sums, facts: Facts) -> list[Metric]:
-    """Every metric, with a value for each queue and region that it is known of."""
+    """Every metric, with a value for each queue and region that has one."""
     return [
         gauge("mulligan_lane_depth", "due jobs waiting", lane_depths(snapshot)),
         gauge("mulligan_oldest_wait_seconds", "of the first due job", oldest_waits(snapshot)),
@@ -118,7 +118,7 @@ def metrics(snapshot: Snapshot, sums: Sums, facts: Facts) -> list[Metric]:
 
 
 def summary(sums: Sums, facts: Facts) -> dict[str, dict[str, Any]]:
-    """The last minute in a few numbers for each queue and region, as people look at them."""
+    """The last minute in a few numbers for each queue and region."""
     found: dict[str, dict[str, Any]] = {}
     for queue, region in sorted({(q, r) for q, r, _ in sums.recent} | set(facts.health)):
         recent = {
@@ -150,7 +150,7 @@ def summary(sums: Sums, facts: Facts) -> dict[str, dict[str, Any]]:
 
 
 def quantile(recent: Mapping[str, float], prefix: str, share: float) -> float | None:
-    """The bound that this share of the waits stays under; None where nothing waited."""
+    """The upper bound of this share of the waits; None if nothing waited."""
     below = [*accumulate(recent.get(f"{prefix}{bound:g}", 0.0) for bound in BOUNDS)]
     if not below[-1]:
         return None
@@ -159,17 +159,17 @@ def quantile(recent: Mapping[str, float], prefix: str, share: float) -> float | 
 
 
 def share(good: float, bad: float) -> float | None:
-    """The share of the good ones; None where there are none of either."""
+    """The share of `good`; None if there are none of either."""
     return share_of(good, good + bad)
 
 
 def share_of(part: float, whole: float) -> float | None:
-    """The part as a share of the whole; None where there is nothing."""
+    """The part as a share of the whole; None if the whole is 0."""
     return round(part / whole, 4) if whole else None
 
 
 def is_retry_start(name: str) -> bool:
-    """Whether it counts starts from a lane of retries."""
+    """Whether the name counts starts of retries."""
     return name.startswith(STARTED) and name.endswith("retry")
 
 
@@ -184,7 +184,7 @@ def labels(queue: str, region: str, **more: str) -> dict[str, str]:
 
 
 def plain(name: str, key: str, meaning: str, sums: Sums) -> Metric:
-    """A counter that is counted under one name."""
+    """A counter with one count name."""
     samples = [
         Sample(labels(q, r), v) for (q, r, each), v in sorted(sums.ever.items()) if each == key
     ]
@@ -192,7 +192,7 @@ def plain(name: str, key: str, meaning: str, sums: Sums) -> Metric:
 
 
 def counted(name: str, meaning: str, sums: Sums, prefix: str, label: str) -> Metric:
-    """A counter whose names differ in one label."""
+    """A counter whose count names differ in one label."""
     samples = [
         Sample(labels(q, r, **{label: each.removeprefix(prefix)}), value)
         for (q, r, each), value in sorted(sums.ever.items())
@@ -242,7 +242,7 @@ def oldest_waits(snapshot: Snapshot) -> Iterator[Sample]:
 
 
 def delayed(snapshot: Snapshot) -> Iterator[Sample]:
-    """Jobs whose time has not come."""
+    """Jobs that are not due yet."""
     for queue, counts in sorted(snapshot.delayed.items()):
         yield Sample({"queue": queue}, counts.total - counts.ready_now)
 
@@ -266,31 +266,31 @@ def unserved_jobs(snapshot: Snapshot, facts: Facts) -> Iterator[Sample]:
     """Due jobs that no live worker may take, by queue and region."""
     found: dict[tuple[str, str], int] = {}
     for each in unserved(snapshot, facts):
-        place = each.queue, each.region
-        found[place] = found.get(place, 0) + each.jobs
+        queue_region = each.queue, each.region
+        found[queue_region] = found.get(queue_region, 0) + each.jobs
     for (queue, region), jobs in sorted(found.items()):
         yield Sample(labels(queue, region), jobs)
 
 
 def ended(snapshot: Snapshot) -> Iterator[Sample]:
-    """Failed jobs that wait to be replayed or purged."""
+    """Dead letters that are stored."""
     for (queue, status), count in sorted(snapshot.ended.items()):
         if status == "failed":
             yield Sample({"queue": queue}, count)
 
 
 def success_rates(sums: Sums) -> Iterator[Sample]:
-    """How attempts went lately, by region."""
+    """The success rate of recent attempts, by region."""
     return rates(sums, SUCCEEDED, FAILED)
 
 
 def retry_rates(sums: Sums) -> Iterator[Sample]:
-    """How retries went lately, by region."""
+    """The success rate of recent retries, by region."""
     return rates(sums, RETRY_SUCCEEDED, RETRY_FAILED)
 
 
 def rates(sums: Sums, good: str, bad: str) -> Iterator[Sample]:
-    """The share of the good ones in the last minute."""
+    """The share of `good` in the last minute."""
     for queue, region in sorted({(q, r) for q, r, _ in sums.recent}):
         ok = sums.recent.get((queue, region, good), 0.0)
         rate = share(ok, sums.recent.get((queue, region, bad), 0.0))

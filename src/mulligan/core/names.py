@@ -1,4 +1,4 @@
-"""What a queue, a task, a region, a key or a job id may be called, and what text may be kept."""
+"""Valid names of queues, tasks, regions, keys and jobs, and text that every store can keep."""
 
 import unicodedata
 
@@ -16,9 +16,9 @@ def check_name(kind: str, value: object) -> str:
 
 
 def check_word(kind: str, value: object) -> str:
-    """Return the name of something that is looked for, however long another program made it.
+    """Return the name of something to look up, which may be longer than our own names.
 
-    Nothing but text may reach a store: a document might be read as an operator there.
+    Refuses what is no text: a store might read a document as an operator.
     """
     if not isinstance(value, str):
         shown = repr(value)[:40]
@@ -33,7 +33,7 @@ def check_word(kind: str, value: object) -> str:
 
 
 def check_region(value: object, *, anywhere: bool = True) -> str:
-    """Return the region's name; `*` alone means any region, where that makes sense."""
+    """Return the region's name; `*` is any region, where `anywhere` allows it."""
     name = check_name("region", value)
     if name == "*" and anywhere:
         return name
@@ -44,5 +44,5 @@ def check_region(value: object, *, anywhere: bool = True) -> str:
 
 
 def clean(words: str) -> str:
-    """The text as every store can keep it."""
+    """The text without characters that some store cannot keep."""
     return words.encode("utf-8", "replace").decode().replace("\0", "")

@@ -1,4 +1,4 @@
-"""What an attempt gave, and what is to become of its job: two small vocabularies of values."""
+"""Results (what an attempt gave) and outcomes (what becomes of its job)."""
 
 from typing import Literal
 
@@ -12,7 +12,7 @@ Verdict = Literal["written", "already", "stale"]
 
 
 class Succeeded(Struct, frozen=True, gc=False):
-    """The task returned, and its result passed the gate."""
+    """The task returned, and its result passed the result gate."""
 
     result: bytes | None
 
@@ -20,7 +20,8 @@ class Succeeded(Struct, frozen=True, gc=False):
 class Failed(Struct, frozen=True, gc=False):
     """The task raised, timed out, or its result was refused.
 
-    `about_region` is False where what it raised says nothing about where it ran.
+    `about_region` is False if the failure does not count against the region. No retry follows if
+    it is `non_retryable`.
     """
 
     type: str
@@ -62,7 +63,7 @@ class Done(Struct, frozen=True, gc=False):
 class Again(Struct, frozen=True, gc=False):
     """A retry, in this lane, when the delay has passed; `trail` is kept. Raises retry_count.
 
-    A `free` one, after a failed probe, raises snoozes instead: it used none of the job's retries.
+    With `free`, after a failed probe, it raises snoozes instead and uses no retry.
     """
 
     lease: Lease
@@ -74,7 +75,7 @@ class Again(Struct, frozen=True, gc=False):
 
 
 class Later(Struct, frozen=True, gc=False):
-    """Back to its lane for later, at the task's own wish. Raises snoozes by one."""
+    """Back to its lane for later, because the task asked for that. Raises snoozes."""
 
     lease: Lease
     delay: float
@@ -89,7 +90,7 @@ class Dead(Struct, frozen=True, gc=False):
 
 
 class Returned(Struct, frozen=True, gc=False):
-    """Back to the place in its lane that it was taken from, as if never claimed."""
+    """Back to its former position in its lane, as if never claimed."""
 
     lease: Lease
 

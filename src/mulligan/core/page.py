@@ -5,14 +5,14 @@ from msgspec import Struct
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import Job, Status
 
-# In how many jobs a text is sought before a page ends.
+# How many jobs one page searches for a text.
 LOOKS = 10_000
 # The digits of the largest number that every store can hold.
 LONGEST_CURSOR = 18
 
 
 class Selection(Struct, frozen=True):
-    """Which jobs to list: every field that is given must match; `text` is sought in failures."""
+    """Which jobs to list: every field that is set must match; `text` is searched in failures."""
 
     status: Status | None = None
     queue: str | None = None
@@ -22,7 +22,7 @@ class Selection(Struct, frozen=True):
 
 
 class Page(Struct, frozen=True):
-    """Jobs, and an opaque word for where the next page begins; None after the last."""
+    """Jobs, and an opaque cursor of the next page; None after the last."""
 
     jobs: list[Job]
     after: str | None

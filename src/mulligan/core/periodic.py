@@ -1,4 +1,4 @@
-"""A periodic task: which of its ticks are to be placed."""
+"""A periodic task, and which of its ticks to enqueue."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,7 +12,7 @@ PREFIX = "tick/"
 
 
 class Periodic(NamedTuple):
-    """A task that runs by a schedule; `make` gives the job of a tick, by its id and delay."""
+    """A task with a schedule; `make` makes the job of a tick from its id and delay."""
 
     task: str
     schedule: "Schedule"
@@ -20,15 +20,15 @@ class Periodic(NamedTuple):
 
     @property
     def note(self) -> str:
-        """The key under which the last tick that was placed is noted."""
+        """The key of the note with the last tick that was enqueued."""
         return f"{PREFIX}{self.task}/{self.schedule.words}"
 
     def due(self, placed: float | None, now: float) -> list[float]:
-        """The ticks to place now: the latest that was missed, and the next.
+        """The ticks to enqueue now: the latest that was missed, and the next.
 
-        The last that was placed is the next, or the one after it if the clock was put back by a
-        moment. If it is later, it was placed while the clock was far ahead: it stands, and the
-        ticks until then are placed as if it were not there.
+        `placed`, the last that was enqueued, is usually the next tick, or the one after it if the
+        clock was set back a little. If it is later, the clock was far ahead when it was enqueued:
+        it stays, and the ticks before it are enqueued as well.
         """
         ahead = self.schedule.after(now)
         if placed is None or placed > self.schedule.after(ahead):

@@ -1,20 +1,19 @@
-"""Text without its secrets: those that can be told by a name, a URL or a scheme before them.
+"""Hides secrets in text: those after a secret name, in a URL, or after an auth scheme.
 
-The time that this takes grows with the length of the text and no faster, whatever the text is: no
-pattern looks twice at what it has passed.
+The time is linear in the length of any text: no pattern scans a part of it twice.
 """
 
 import re
 from collections.abc import Iterable
 
 HIDDEN = "***"
-# Their values may be several words: the rest of the line.
+# Names whose values may be several words: the rest of the line.
 LONG_NAMES = "authorization|cookie|passphrase"
 NAMES = rf"{LONG_NAMES}|passw|pwd|secret|token|(?:api|access|private)[-_]?key|credential|dsn"
 # Between a name and its value: password=x, "password": "x", env["PASSWORD"] = x, ('password', x);
 # a quote has backslashes before it in JSON that is itself in a string.
 BETWEEN = r"""(?:\\*+["'])?\]?\s*+(?:=>|->|:=|[:=])\s*+|\\*+["']\s*+,\s*+"""
-# What a value may end at, begin or end a part of it with.
+# What may end a value, or begin or end a part of it.
 MARK = re.compile(
     r"""(?P<quote>(?<!\\)\\*+["'])|(?P<opening>[\[{(])|(?P<closing>[\]})])|(?P<end>[\s,;&])"""
 )
@@ -29,7 +28,7 @@ class Redactor:
     def __init__(self, words: Iterable[str] = ()) -> None:
         names = "|".join([NAMES, *(re.escape(word) for word in words if word)])
         self._name = re.compile(names, re.IGNORECASE)
-        # What follows the name is optional, so that what was looked at is always passed.
+        # What follows the name is optional, so that every match moves on.
         self._said = re.compile(
             rf"(?i)(?:(?P<long>{LONG_NAMES})|{names})[\w-]*+(?P<between>{BETWEEN})?+"
         )
@@ -39,19 +38,19 @@ class Redactor:
         return self._name.search(name) is not None
 
     def text(self, text: str) -> str:
-        """The text with each secret replaced by `***`; rather too much of it than too little."""
+        """The text with each secret replaced by `***`; in doubt, more is hidden."""
         text = BEARER.sub(rf"\1{HIDDEN}", without_passwords(text))
         parts: list[str] = []
-        kept = place = 0
-        while (said := self._said.search(text, place)) is not None:
-            start = place = said.end()
+        kept = at = 0
+        while (said := self._said.search(text, at)) is not None:
+            start = at = said.end()
             if said["between"] is None:
                 continue
             long = said["long"] is not None and MARK.match(text, start) is None
             end = end_of_value(text, start, long=long)
             if end > start:
                 parts += text[kept:start], HIDDEN
-                kept = place = end
+                kept = at = end
         return "".join([*parts, text[kept:]])
 
 
@@ -69,16 +68,16 @@ def hide_password(word: re.Match[str]) -> str:
 
 def end_of_value(text: str, start: int, *, long: bool) -> int:
     """Where the value that begins at `start` ends: at a mark outside all quotes and brackets."""
-    depth, place = 0, start
-    while (mark := MARK.search(text, place)) is not None:
+    depth, at = 0, start
+    while (mark := MARK.search(text, at)) is not None:
         if mark["quote"] is not None:
-            place = end_of_quoted(text, mark.end(), mark["quote"])
+            at = end_of_quoted(text, mark.end(), mark["quote"])
         elif mark["opening"] is not None:
-            depth, place = depth + 1, mark.end()
+            depth, at = depth + 1, mark.end()
         elif depth > 0:
-            depth, place = depth - (mark["closing"] is not None), mark.end()
+            depth, at = depth - (mark["closing"] is not None), mark.end()
         elif long and mark[0] != "\n":
-            place = mark.end()
+            at = mark.end()
         else:
             return mark.start()
     return len(text)
@@ -86,8 +85,8 @@ def end_of_value(text: str, start: int, *, long: bool) -> int:
 
 def end_of_quoted(text: str, start: int, quote: str) -> int:
     """Where the string that the quote began ends: after the next one with as many backslashes."""
-    while (place := text.find(quote, start)) >= 0:
-        if text[place - 1] != "\\":
-            return place + len(quote)
-        start = place + 1
+    while (at := text.find(quote, start)) >= 0:
+        if text[at - 1] != "\\":
+            return at + len(quote)
+        start = at + 1
     return len(text)

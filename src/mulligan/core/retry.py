@@ -21,7 +21,7 @@ class Retry(Struct, frozen=True):
     scope: Scope = "global"
 
     def __post_init__(self) -> None:
-        """Refuse a policy that makes no sense."""
+        """Refuse an invalid policy."""
         if self.max_retries is not None and not is_count(self.max_retries):
             message = f"max_retries {self.max_retries!r} must be 0 or more; None means without end"
             raise InvalidError(message)
@@ -46,7 +46,7 @@ class Retry(Struct, frozen=True):
 
 
 def is_count(value: object) -> bool:
-    """Whether it is a whole number from 0 on; callers without types pass anything."""
+    """Whether it is a whole number from 0 on."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
@@ -55,7 +55,7 @@ def is_backoff(value: object) -> bool:
     return isinstance(value, Backoff)
 
 
-# Policies by name, for those who would rather pick one than tune one.
+# Policies by name.
 NAMED: dict[str, Retry] = {
     "default": Retry(),
     "quick": Retry(3, Exponential(2, 2, 60, "none")),
@@ -63,7 +63,7 @@ NAMED: dict[str, Retry] = {
     "patient": Retry(10, Exponential(5, 2.0, 1800, "full")),
     "sessions": Retry(None, Sessions()),
 }
-# The same by the letters of the designs that they come from.
+# The same policies under short names.
 LETTERS = {"P": "quick", "G": "quick", "F": "steep", "M": "patient", "D": "sessions"}
 PRESETS: dict[str, Retry] = NAMED | {letter: NAMED[name] for letter, name in LETTERS.items()}
 

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 LEAST_EVERY = 1.0
 SOME_DAY = datetime(2000, 1, 1, tzinfo=UTC)
-# Longer ago than clocks show an hour for the second time.
+# Longer than any clock change.
 SHORTLY = 2 * 3600.0
 NO_TIME = timedelta(0)
 
 
 class Schedule(Protocol):
-    """Something that ticks; another schedule has other words."""
+    """A schedule; its text identifies it."""
 
     words: str
 
@@ -47,21 +47,21 @@ class Every:
         return self._tick(self._number(moment))
 
     def _tick(self, number: int) -> float:
-        # From its number alone: a sum of periods would drift, and one tick have two times.
+        # Computed from its number: a sum of periods would drift, and give one tick two times.
         return rounded(number * self._period)
 
     def _number(self, moment: float) -> int:
-        number = int(moment // self._period) + 1  # which may be one too many, or by rounding two
+        number = int(moment // self._period) + 1  # may be one too high, or two by rounding
         while self._tick(number) > moment:
             number -= 1
         return number
 
 
 class Cron:
-    """Ticks of a cron expression, in a time zone, UTC unless it is said."""
+    """Ticks of a cron expression in a time zone, by default UTC."""
 
     def __init__(self, expression: str, timezone: str = "UTC") -> None:
-        from cronsim import CronSim, CronSimError  # noqa: PLC0415 - who has no cron pays nothing
+        from cronsim import CronSim, CronSimError  # noqa: PLC0415 - only cron schedules need it
 
         self.words = f"cron {expression} {timezone}"
         self._expression = expression
@@ -82,14 +82,14 @@ class Cron:
 
     def after(self, moment: float) -> float:
         """The first tick later than this moment."""
-        # In an hour that the clocks show twice, a tick of the first time is found again.
+        # In an hour that occurs twice, a tick of the first occurrence is found again.
         ticks = self._ticks(self._at(moment))
         return next(at for tick in ticks if (at := tick.timestamp()) > moment)
 
     def last(self, moment: float) -> float:
         """The newest tick that is not later."""
-        # Backwards from a second later, which finds a tick that is right now, and from as much more
-        # as the clocks were put back, which finds one that they show as still to come.
+        # Search backwards from a second later, to find a tick that is now, plus the time by which
+        # clocks were set back, to find one that they show as still to come.
         late = self._at(moment + self._put_back_before(moment) + 1)
         ticks = self._make(self._expression, late, reverse=True)
         return next(at for tick in ticks if (at := tick.timestamp()) <= moment)
@@ -98,7 +98,7 @@ class Cron:
         return datetime.fromtimestamp(moment, UTC).astimezone(self._zone)
 
     def _put_back_before(self, moment: float) -> float:
-        """By how many seconds the clocks were put back shortly before."""
+        """By how many seconds the clocks were set back shortly before."""
         then, now = self._at(moment - SHORTLY).utcoffset(), self._at(moment).utcoffset()
         return max(0.0, ((then or NO_TIME) - (now or NO_TIME)).total_seconds())
 

@@ -1,4 +1,4 @@
-"""Every default and limit of a running system, each named once. `mulligan settings` prints them."""
+"""Every default and limit of a running system; `mulligan settings` prints them."""
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
@@ -10,7 +10,7 @@ from mulligan.core.errors import InvalidError
 class Settings(Struct, frozen=True):
     """How workers behave; an app may change any of these.
 
-    A lease must outlast a few beats, or a worker would lose its jobs between two of them.
+    A lease must be longer than a few beats, or a worker would lose its jobs between two of them.
     """
 
     lease: float = 15.0
@@ -52,7 +52,7 @@ class Settings(Struct, frozen=True):
 BATCH_LIMIT = 1000
 HISTORY_LIMIT = 50
 TEXT_LIMIT = 4000
-# Levels of lists and objects in an argument or a result.
+# How deeply lists and objects in an argument or a result may be nested.
 DEPTH_LIMIT = 200
 
 

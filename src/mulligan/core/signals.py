@@ -1,11 +1,11 @@
-"""What a task may return or raise to say what should happen next."""
+"""Signals: what a task may return or raise to say what should happen next."""
 
 from mulligan.core.durations import Seconds, check_seconds
 from mulligan.core.errors import MulliganError
 
 
 class Signal(MulliganError):
-    """The base of the three; each may be returned or raised."""
+    """The base of all signals, which may be returned or raised."""
 
 
 class RetryAfter(Signal):
@@ -25,7 +25,7 @@ class Fail(Signal):
 
 
 class Snooze(Signal):
-    """Run this attempt later; none is used."""
+    """Run this attempt later; it uses no retry."""
 
     def __init__(self, delay: Seconds) -> None:
         super().__init__("the task asked to run later")

@@ -36,7 +36,7 @@ class Keys:
         return f"<signing keys {', '.join(self._by_name)}>"
 
     def sign(self, job: NewJob) -> NewJob:
-        """The job, signed; nothing in it may change afterwards but when and where it runs."""
+        """The job, signed; afterwards only when and where it runs may change."""
         name = self._first
         mac = mac_of(self._by_name[name], job.id, job.task, job.body)
         body = b'%b,"signed":"%b:%b"}' % (job.body[:-1], name.encode(), mac.encode())
@@ -71,7 +71,7 @@ class Keys:
     def checked(self, claim: Claim) -> Claim:
         """The claim, if its signature is good; else one that can only become a dead letter.
 
-        Nothing of the body is left then: neither its retries nor what should follow from it.
+        Such a claim has an empty body, without retries and without jobs that follow.
         """
         reason = self.refusal(claim.id, claim.task, claim.body)
         if reason is None:
@@ -98,12 +98,12 @@ def check_key(index: int, secret: object) -> bytes:
 
 
 def name_of(key: bytes) -> str:
-    """A short name for a key, by which nothing of the key can be told."""
+    """A short name for a key that reveals nothing of it."""
     return hashlib.sha256(VERSION + key).hexdigest()[:8]
 
 
 def mac_of(key: bytes, job: str, task: str, body: bytes) -> str:
-    """The signature. Lengths stand before id and task, so that neither can pass for the other."""
+    """The signature. The lengths of id and task come first, so that they cannot be shifted."""
     words = b"".join(
         b"%d:%b" % (len(word), word)
         for word in (each.encode("utf-8", "surrogatepass") for each in (job, task))

@@ -1,4 +1,4 @@
-"""A task that a job hands on to: the next of a chain, a sink, one that hears of dead letters."""
+"""A stage: the next task of a chain, a sink, or a task for dead letters."""
 
 from msgspec import Raw, Struct
 
@@ -6,7 +6,7 @@ from mulligan.core.lane import Priority
 
 
 class Stage(Struct, frozen=True, omit_defaults=True):
-    """A task to come, and where its jobs go; without a region, to that of the job before.
+    """A task to run next, and its options; without a region, in that of the job before.
 
     With `each` there is a job for every element of the result.
     """

@@ -8,7 +8,7 @@ from mulligan.core.worker import WorkerView
 
 
 class LaneStats(Struct, frozen=True):
-    """A lane that is not empty: jobs that could start now, jobs still to fall due."""
+    """A lane that is not empty: how many of its jobs are due, and how many are not yet."""
 
     lane: Lane
     ready: int
@@ -17,7 +17,7 @@ class LaneStats(Struct, frozen=True):
 
 
 class DelayedStats(Struct, frozen=True):
-    """The delayed set of a queue: all that was put off and has not started since.
+    """The delayed set of a queue: all jobs that were delayed and have not started since.
 
     `ready_in_hour` counts `ready_now` too.
     """
@@ -30,7 +30,7 @@ class DelayedStats(Struct, frozen=True):
 class Stats(Struct, frozen=True):
     """A store at one instant. Only lanes, queues and regions with something in them appear.
 
-    `gathering` are jobs, by queue, that stand in no lane because others have yet to arrive.
+    `gathering` counts, by queue, jobs that are in no lane because they await others.
     """
 
     now: float

@@ -1,4 +1,4 @@
-"""What a store is doing, as one plain object: the same for the command line and over HTTP."""
+"""The status of a store as one plain object, for the command line and the API."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ class LaneCount(Protocol):
 
     @property
     def oldest_due(self) -> float:
-        """When the first of its jobs fell due, or will."""
+        """When the first of its jobs fell or falls due."""
         ...
 
 
@@ -36,7 +36,7 @@ class DelayedCount(Protocol):
 
     @property
     def total(self) -> int:
-        """All that was put off and has not started since."""
+        """All jobs that were delayed and have not started since."""
         ...
 
     @property
@@ -85,7 +85,7 @@ class Snapshot(Protocol):
 
 
 def status(snapshot: Snapshot, running: Iterable[Job], facts: Facts) -> dict[str, Any]:
-    """All of it: global and regional sizes, then queues, delayed sets, workers and warnings.
+    """The status: global and regional sizes, then queues, delayed sets, workers and warnings.
 
     Sizes count due, waiting jobs. `running` are the jobs with status processing.
     """
@@ -121,7 +121,7 @@ def with_retry(shown: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_global_retry(lane: Lane) -> bool:
-    """Whether it is a line of retries that any region may take."""
+    """Whether it is a lane of retries that any region may take."""
     return lane.is_retry and lane.is_global
 
 
@@ -154,9 +154,9 @@ def region_of(
 
 
 def current(job: Job, region: str) -> dict[str, Any]:
-    """A running job; where it was enqueued is said when it runs elsewhere.
+    """A running job, with its own region if it runs in another.
 
-    One that was enqueued for any region runs nowhere else.
+    A job for any region is never in another.
     """
     shown: dict[str, Any] = {"job_id": job.id, "retry_count": job.retry_count}
     return shown if job.region in (region, ANYWHERE) else shown | {"original_region": job.region}
@@ -219,7 +219,7 @@ def worker(view: WorkerView) -> dict[str, Any]:
 
 
 def warnings(snapshot: Snapshot, facts: Facts) -> list[str]:
-    """One sentence for each queue under `separate` whose workers leave one kind unserved."""
+    """A sentence for each queue under `separate` that has no workers for one kind of job."""
     said = []
     for name, settings in sorted(facts.queues.items()):
         serving = [v.worker for v in snapshot.workers if v.live and name in v.worker.queues]

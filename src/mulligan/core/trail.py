@@ -1,6 +1,6 @@
-"""What the failures of a job leave for its next attempt: where they were, how long it paused.
+"""The trail of a job: what its failures leave for the next attempt.
 
-A store keeps a trail with the job and hands it out with each claim; it does not look inside.
+A store keeps it with the job and returns it with each claim, without reading it.
 """
 
 from typing import NamedTuple
@@ -35,7 +35,7 @@ class Trail(NamedTuple):
         return Trail(regions, delay, lost_now, self.probes + free, self.keyed)
 
     def write(self) -> str:
-        """As a store keeps it."""
+        """The trail as text, for a store to keep."""
         return encode(self).decode()
 
 
@@ -44,7 +44,7 @@ _decode = msgspec.json.Decoder(Trail).decode
 
 
 def read_trail(written: str) -> Trail:
-    """The trail of a job; one that cannot be read is none."""
+    """The trail of a job; an empty one if it cannot be read."""
     if not written:
         return NOWHERE
     try:

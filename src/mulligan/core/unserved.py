@@ -1,4 +1,4 @@
-"""Work that no live worker may take, and the command that starts one which may."""
+"""Jobs that no live worker may take, and the command that starts a worker for them."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -9,14 +9,14 @@ from mulligan.core.lane import ANYWHERE, Lane
 from mulligan.core.status import Snapshot
 from mulligan.core.worker import DEFAULT_REGION, Worker
 
-# What stands for the app in a command, where nobody has said what it is called.
+# The placeholder for the app in a command, if its name is not known.
 AN_APP = "APP"
 
 
 class Unserved(NamedTuple):
     """Due jobs of a queue for one region, or for any, that no live worker may take.
 
-    Fresh ones and retries are told apart: there are workers for either alone.
+    Fresh jobs and retries are counted apart, since some workers take only one of them.
     """
 
     queue: str
@@ -31,7 +31,7 @@ class Unserved(NamedTuple):
         words = ("retry", "retries") if self.retries else ("job", "jobs")
         return (
             f"{self.jobs} {words[many]} of queue {self.queue} for"
-            f" {place(self.region)} {'wait' if many else 'waits'},"
+            f" {region_text(self.region)} {'wait' if many else 'waits'},"
             f" and no live worker may take {'them' if many else 'it'}"
         )
 
@@ -41,7 +41,7 @@ class Unserved(NamedTuple):
 
 
 def unserved(snapshot: Snapshot, facts: Facts) -> list[Unserved]:
-    """What waits, is due, and has nobody; paused queues are left out."""
+    """Due jobs that no live worker may take, without those of paused queues."""
     taken = served((view.worker for view in snapshot.workers if view.live), facts)
     found: dict[tuple[str, str, bool], int] = {}
     for count in snapshot.lanes:
@@ -53,7 +53,7 @@ def unserved(snapshot: Snapshot, facts: Facts) -> list[Unserved]:
 
 
 def served(workers: Iterable[Worker], facts: Facts) -> frozenset[Lane]:
-    """Every lane that one of the workers takes from: those that its plans name."""
+    """Every lane that is in a plan of one of the workers."""
     kinds = {(queue, each.region, each.only) for each in workers for queue in each.queues}
     return frozenset(
         source.lane
@@ -69,8 +69,8 @@ def region_of(lane: Lane) -> str:
     return ANYWHERE if lane.is_global else lane.scope
 
 
-def place(region: str) -> str:
-    """The region as a sentence names it."""
+def region_text(region: str) -> str:
+    """The region for a sentence."""
     return "any region" if region == ANYWHERE else f"region {region}"
 
 

@@ -1,10 +1,10 @@
-"""Who a worker is: one incarnation of one process, never reused."""
+"""A worker: one run of one process, whose id is never reused."""
 
 from msgspec import Struct
 
 from mulligan.core.fetch import Only
 
-# Where a worker is that was told no region.
+# The region of a worker that was given none.
 DEFAULT_REGION = "default"
 
 

@@ -21,11 +21,11 @@ from mulligan.core.known_tasks import (
     KNOWS,
     REGISTER_EVERY,
     SIGNATURE_LIMIT,
-    Knowledge,
+    Registration,
     Unknown,
     clashes,
     is_known,
-    read_knowledge,
+    read_registrations,
     unknown_note,
 )
 from mulligan.core.names import clean
@@ -66,7 +66,7 @@ class KnownTasks:
         self._tasks = tasks
         self._monotonic = monotonic
         self._longest = longest
-        self._known: list[Knowledge] = []
+        self._known: list[Registration] = []
         self._now = 0.0
         self._looked_at: float | None = None
         self._looking = asyncio.Lock()
@@ -88,9 +88,9 @@ class KnownTasks:
             if f"worker {mine.worker}" in sentence:
                 log.warning("%s", sentence)
 
-    async def register(self, *, left: bool = False) -> Knowledge:
+    async def register(self, *, left: bool = False) -> Registration:
         """Write a note of the tasks known here; `left` says that the worker leaves."""
-        mine = Knowledge(
+        mine = Registration(
             self._worker.name or self._worker.id,
             (await self._store.facts()).now,
             self._worker.queues,
@@ -117,13 +117,13 @@ class KnownTasks:
         later = 2 ** max(0, claim.snoozes + 1 - BRIEF_TIMES)
         return Snoozed(min(self._longest, BRIEFLY * later))
 
-    async def _look(self, age: float = 0.0) -> list[Knowledge]:
+    async def _look(self, age: float = 0.0) -> list[Registration]:
         """The tasks that all workers registered, read at most `age` seconds before this call."""
         asked = self._monotonic()
         async with self._looking:
             if self._looked_at is None or self._looked_at < asked - age:
                 self._looked_at = self._monotonic()
-                self._known = read_knowledge(await self._store.notes(KNOWS))
+                self._known = read_registrations(await self._store.notes(KNOWS))
                 self._now = (await self._store.facts()).now
         return self._known
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from mulligan.core.damage import DAMAGE
 from mulligan.core.errors import UnknownJobError
 from mulligan.core.job import Attempt, Job
 from mulligan.core.lane import Lane
+from mulligan.core.validation import INVALID_RECORD
 from mulligan.stores.mongo import gather
 from mulligan.stores.mongo.connection import Connection
 from mulligan.stores.mongo.document import (
@@ -137,7 +137,7 @@ def job_of(doc: Doc, default_task: str | None, now: int, arrived: int = 0) -> Jo
             return whole_job(as_taken_in(doc, default_task, now), arrived)
     except NoTaskError:
         reason = "payload.task is missing, and there is no default task"
-    except (*DAMAGE, MalformedError) as error:
+    except (*INVALID_RECORD, MalformedError) as error:
         reason = str(error)
     said = f"what is stored of the job cannot be read ({reason})"
     return invalid_job(doc, said)

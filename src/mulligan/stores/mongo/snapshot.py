@@ -8,11 +8,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from mulligan.core.damage import DAMAGE
 from mulligan.core.fields import CLAIM, Field
 from mulligan.core.job import never_started
 from mulligan.core.lane import Lane
 from mulligan.core.plan import Cap, Limit, Rate, Source
+from mulligan.core.validation import INVALID_RECORD
 from mulligan.stores.mongo.document import (
     SECOND,
     Doc,
@@ -176,7 +176,7 @@ class Snapshot:
 
         Until then it is nobody's to write to, but its worker must not oversleep.
         """
-        with suppress(*DAMAGE, MalformedError):
+        with suppress(*INVALID_RECORD, MalformedError):
             private = {"queue": QUEUE, "region": REGION, "priority": 0} | private_of(doc)
             lane = lane_for(private, count_of(doc, "attempts"))
             name, due = lane_name(lane), of_date(doc["next_retry_at"])

@@ -10,11 +10,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mulligan.core.answers import Claimed
-from mulligan.core.damage import DAMAGE, set_aside
 from mulligan.core.job import Claim, Lease
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import Dead
 from mulligan.core.plan import Cap, ClaimPlan, Group, Limit, Rate, Source, Take
+from mulligan.core.validation import INVALID_RECORD, dead_record
 from mulligan.core.worker import Worker
 from mulligan.stores.redis.connection import Value
 from mulligan.stores.redis.fields import (
@@ -140,7 +140,7 @@ def claimed_of(
     """What claim.lua gave, and the ends of jobs in it that cannot be read."""
     try:
         return read_claimed(answer, lanes, worker), []
-    except DAMAGE:
+    except INVALID_RECORD:
         return without_invalid(answer, lanes, worker)
 
 
@@ -203,8 +203,8 @@ def without_invalid(
         alone = [stamp, again_in, left, [id_], [text], about]
         try:
             claims += read_claimed(alone, lanes, worker).claims
-        except DAMAGE as error:
+        except INVALID_RECORD as error:
             lease = Lease(id_.decode(), NO_TOKEN)
-            invalid.append(set_aside(lease, worker.region, worker.id, float(stamp), error))
+            invalid.append(dead_record(lease, worker.region, worker.id, float(stamp), error))
     whole = read_claimed([stamp, again_in, left, [], [], []], lanes, worker)
     return replace(whole, claims=claims, again_in=0.0), invalid

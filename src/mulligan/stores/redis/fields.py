@@ -12,11 +12,11 @@ from urllib.parse import unquote
 import msgspec
 from msgspec.structs import replace
 
-from mulligan.core.damage import DAMAGE
 from mulligan.core.errors import UNREADABLE, InvalidError
 from mulligan.core.fields import CLAIM, JOB, NEW_JOB, Field, Kind, fields_of
 from mulligan.core.job import Attempt, Job, Status
 from mulligan.core.lane import Lane, Priority
+from mulligan.core.validation import INVALID_RECORD
 
 KINDS = {
     int(Priority.NORMAL): "fresh",
@@ -137,9 +137,9 @@ def attempt_of(entry: bytes) -> Attempt:
     ended_at, _, rest = entry.partition(b" ")
     try:
         return replace(ATTEMPT.decode(rest), ended_at=None if ended_at == b"-" else float(ended_at))
-    except (*UNREADABLE, *DAMAGE) as error:
+    except (*UNREADABLE, *INVALID_RECORD) as error:
         message = f"what is stored of the attempt cannot be read ({error})"
-        return Attempt(0, 0, "", "", 0.0, "Damaged", message)
+        return Attempt(0, 0, "", "", 0.0, "InvalidRecord", message)
 
 
 def attempt_text(attempt: Attempt) -> bytes:
@@ -171,7 +171,7 @@ def job_of(id_: str, row: list[Any]) -> Job:
     """A job from what get.lua gives of it; an invalid one is shown as far as it goes."""
     try:
         return read_job(id_, row)
-    except DAMAGE:
+    except INVALID_RECORD:
         text, cells, lease, _, _, failure = row
         known = dict(zip(cells[::2], cells[1::2], strict=True))
         ended = known.get(b"ended", b"pending").decode(errors="replace")

@@ -5,10 +5,10 @@ from functools import lru_cache
 from typing import Any
 
 from mulligan.core.answers import Beat
-from mulligan.core.damage import DAMAGE, set_aside
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import Claim, Lease
 from mulligan.core.outcome import Dead
+from mulligan.core.validation import INVALID_RECORD, dead_record
 from mulligan.core.worker import Worker
 from mulligan.stores.redis.claim import NO_TOKEN
 from mulligan.stores.redis.connection import Run, Value
@@ -63,10 +63,10 @@ def reclaimed_of(answer: list[Any]) -> tuple[list[Claim], list[Dead]]:
         row = answer[at : at + RECLAIMED_WIDTH]
         try:
             claims.append(read_reclaimed(row))
-        except DAMAGE as error:
+        except INVALID_RECORD as error:
             id_, worker, region = (row[number].decode() for number in (0, 5, 6))
             lease = Lease(id_, NO_TOKEN)
-            invalid.append(set_aside(lease, region, worker, float(row[7]), error))
+            invalid.append(dead_record(lease, region, worker, float(row[7]), error))
     return claims, invalid
 
 
