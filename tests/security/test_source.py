@@ -21,7 +21,7 @@ RUNS_COMMANDS = {"system", "popen", "getoutput", "getstatusoutput"}
 IMPORTS_BY_NAME = {
     "cli/group.py": "a command of the table in cli/__init__.py",
     "cli/bench_run.py": "a constant, imported late",
-    "cli/target.py": "the APP of the command line, which its user wants to run",
+    "cli/find_app.py": "the APP of the command line, which its user wants to run",
     "stores/__init__.py": "an engine of the table ENGINES",
 }
 # Where SQL is more than a constant, and why no value of a user's can be in it.
