@@ -16,7 +16,9 @@
 local short = short_claim()
 if short then return short end
 
--- include: many, times, cancel, workers, lane_reader, limits, sleep
+-- include: many, times, memory, wakeup, lanes, sequences, members
+
+-- include: cancel, workers, lane_reader, limits, sleep
 
 local worker, region = ARGV[2], ARGV[4]
 local demand = tonumber(ARGV[8])

@@ -12,6 +12,7 @@
 -- Result   for each outcome that was not written its number from 0, and 1 if it was written already
 --          or 0 if it is stale
 -- include: base, many, memory, times
+-- include: wakeup, lanes, sequences, members, leases
 -- include: add, cancel, fail, job_counts
 
 go_on_when_full()
