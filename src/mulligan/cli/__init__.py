@@ -14,7 +14,7 @@ COMMANDS = {
         "demo",
         "Watch jobs fail, retry elsewhere and succeed, on this machine.",
     ),
-    "worker": ("worker", "worker", "Run jobs of an app until told to stop."),
+    "worker": ("worker", "worker", "Run jobs of an app until stopped."),
     "supervise": ("supervise", "supervise", "Run a fleet of workers as a file says."),
     "housekeep": ("housekeep", "housekeep", "Do the chores of a store without running jobs."),
     "serve": (
@@ -25,7 +25,7 @@ COMMANDS = {
     "status": ("status", "status", "Show queues, regions and workers."),
     "top": ("top", "top", "Watch regions, retries, workers and alerts until Ctrl-C."),
     "queues": ("top", "queues", "Show what waits, runs and has ended, by queue."),
-    "workers": ("top", "workers", "Show who works where, and what supervisors run."),
+    "workers": ("top", "workers", "Show workers, and the fleets of supervisors."),
     "watch": ("watch", "watch", "Follow one job until it has ended."),
     "metrics": ("metrics", "metrics", "Show every metric with its values."),
     "enqueue": ("enqueue", "enqueue", "Have a task run by a worker."),
@@ -34,7 +34,7 @@ COMMANDS = {
     "explain": ("jobs", "explain", "Say in one sentence why a job is where it is."),
     "dead": ("dead", "dead", "List, replay or purge the jobs that failed for good."),
     "cancel": ("operate", "cancel", "End pending and running jobs."),
-    "pause": ("operate", "pause", "Start nothing more from queues; what runs goes on."),
+    "pause": ("operate", "pause", "Start no more jobs of queues; running jobs go on."),
     "resume": ("operate", "resume", "Undo a pause."),
     "doctor": ("doctor", "doctor", "Check a store and its workers; say what to do."),
     "migrate": ("migrate", "migrate", "Bring a store's schema up to date."),
@@ -43,7 +43,7 @@ COMMANDS = {
     "simulate": (
         "simulate",
         "simulate",
-        "Play a scenario in virtual time: who waits how long under which policy.",
+        "Play a scenario in virtual time, and compare waits by policy.",
     ),
     "history": (
         "history",

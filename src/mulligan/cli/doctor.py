@@ -37,7 +37,7 @@ PROBE_DELAY = 86_400.0
 
 
 @click.command()
-@click.option("--probe", "probes", is_flag=True, help="Write a job too, read it and delete it.")
+@click.option("--probe", "probes", is_flag=True, help="Write a job, read it back and delete it.")
 @json_option
 @about_an_app_or_store
 def doctor(

@@ -22,14 +22,14 @@ SHOWN = 20
 @click.argument("task", metavar="TASK", required=False)
 @click.argument("arguments", metavar="[ARGUMENT]...", nargs=-1)
 @click.option("-k", "--keyword", "keywords", metavar="NAME=VALUE", multiple=True,
-              help="A keyword argument; may be given many times.")  # fmt: skip
+              help="A keyword argument; may be repeated.")  # fmt: skip
 @click.option("-q", "--queue", help="The queue, if not the task's own.")
 @click.option("-r", "--region", help="The region, if not the task's own; * is any.")
 @click.option("--priority", metavar="WORD", help="normal (0), retry (1) or urgent (2).")
 @click.option("--retry", metavar="POLICY", help="A preset by name, or the policy as JSON.")
 @click.option("--delay", type=float, metavar="SECONDS", help="Do not start it before this.")
 @click.option("--timeout", type=float, metavar="SECONDS", help="How long an attempt may take.")
-@click.option("--expires", type=float, metavar="SECONDS", help="Drop it if not started by then.")
+@click.option("--expires", type=float, metavar="SECONDS", help="Cancel it if not started by then.")
 @click.option("--id", "id", help="The job's id; nothing is enqueued if it is stored already.")
 @click.option("--unique-key", help="Nothing is enqueued while a job with the key is unfinished.")
 @click.option("--concurrency-key", help="Jobs with this key run one at a time.")

@@ -16,11 +16,11 @@ from mulligan.core.names import check_name
 @click.command()
 @supervised
 @click.option("--drain-timeout", type=float, metavar="SECONDS",
-              help="How long to wait for the store when told to stop.")  # fmt: skip
+              help="How long to wait for the store when stopping.")  # fmt: skip
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True,
-              help="What to log from.")  # fmt: skip
+              help="The lowest level to log.")  # fmt: skip
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text",
-              show_default=True, help="How to log.")  # fmt: skip
+              show_default=True, help="The format of the log.")  # fmt: skip
 @about_an_app_or_store
 def housekeep(
     named: str | None,

@@ -17,7 +17,7 @@ from mulligan.stores.contract import Store
 @click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
 @click.option(
     "--reason", default="cancelled from the command line", show_default=True,
-    help="Kept with each job, for whoever wonders.",
+    help="The reason, which is stored with each job.",
 )  # fmt: skip
 @json_option
 @about_a_store
@@ -56,7 +56,7 @@ def cancel(
 @click.argument("queues", metavar="QUEUE...", nargs=-1, required=True)
 @about_a_store
 def pause(queues: Sequence[str], *, app: str | None, store: str | None) -> None:
-    """Start nothing more from queues; what runs goes on.
+    """Start no more jobs of queues; running jobs go on.
 
     The pause is kept in the store and holds for all workers until `mulligan resume`.
     """

@@ -18,21 +18,21 @@ from mulligan.core.errors import InvalidError
 @click.option("--port", type=click.IntRange(0, 65535), default=8420, show_default=True,
               help="The port to listen on; 0 takes a free one.")  # fmt: skip
 @click.option("--token-file", type=click.Path(path_type=Path), metavar="FILE",
-              help="Who may do what: a role and a token on each line.")  # fmt: skip
+              help="A file with a role and a token on each line.")  # fmt: skip
 @click.option("--read-only", is_flag=True, help="Refuse every write.")
 @click.option("--allow-host", "allow_hosts", metavar="HOST", multiple=True,
-              help="A further name of this server; may be given many times.")  # fmt: skip
+              help="Another host name of this server; may be repeated.")  # fmt: skip
 @click.option("--redact", metavar="KEY", multiple=True,
-              help="Hide values of such keys too; may be given many times.")  # fmt: skip
+              help="Hide values under this key too; may be repeated.")  # fmt: skip
 @click.option("--request-timeout", "request_within", type=float,
               default=30.0, show_default=True, metavar="SECONDS",
               help="How long the head of a request may take to arrive, and its body.")  # fmt: skip
 @click.option("--max-connections", type=click.IntRange(1), default=1000, show_default=True,
               metavar="NUMBER", help="How many connections there may be at a time.")  # fmt: skip
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True,
-              help="What to log from.")  # fmt: skip
+              help="The lowest level to log.")  # fmt: skip
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text",
-              show_default=True, help="How to log.")  # fmt: skip
+              show_default=True, help="The format of the log.")  # fmt: skip
 @about_an_app_or_store
 def serve(
     named: str | None,

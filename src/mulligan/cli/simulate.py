@@ -46,7 +46,7 @@ def names_like(_context: click.Context, _parameter: click.Parameter, begun: str)
     "policies",
     multiple=True,
     metavar="P",
-    help="Fetch policy instead of the scenario's, such as weighted(retry=0.2); several compare.",
+    help="Fetch policy instead of the scenario's, such as weighted(retry=0.2); repeat to compare.",
 )
 @click.option(
     "--chart",
@@ -60,13 +60,13 @@ def names_like(_context: click.Context, _parameter: click.Parameter, begun: str)
     "--hold/--no-hold",
     "hold",
     default=None,
-    help="Whether workers sit idle through the backoff of what they failed.",
+    help="Whether a slot stays idle through the backoff of its failed job.",
 )
 @click.option(
     "--breaker",
     "breaker",
     type=click.Choice(["on", "off", "both"]),
-    help="Whether regions that fail are kept to probes; both compares.",
+    help="Whether failing regions get probes only; both compares.",
 )
 @click.option("--list", "listing", is_flag=True, help="List the built-in scenarios.")
 def simulate(
@@ -80,7 +80,7 @@ def simulate(
     as_json: bool,
     listing: bool,
 ) -> None:
-    """Play a scenario in virtual time: who waits how long under which policy.
+    """Play a scenario in virtual time, and compare waits by policy.
 
     SCENARIO is a TOML file, the name of a built-in scenario, or a .jsonl trace that `mulligan
     history` wrote. The same seed gives the same output.

@@ -19,9 +19,9 @@ from mulligan.core.durations import check_seconds
 
 
 @click.command()
-@click.option("-w", "--watch", is_flag=True, help="Show it again and again until Ctrl-C.")
+@click.option("-w", "--watch", is_flag=True, help="Refresh until Ctrl-C.")
 @click.option("--every", type=click.FloatRange(min=0.1), default=1.0, show_default=True,
-              metavar="SECONDS", help="How often --watch looks.")  # fmt: skip
+              metavar="SECONDS", help="How often --watch refreshes.")  # fmt: skip
 @json_option
 @about_an_app_or_store
 def status(

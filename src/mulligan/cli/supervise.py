@@ -35,8 +35,8 @@ LAST_LINES = 3
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
-@click.option("--status", "as_status", is_flag=True, help="Show how the fleet is, and end.")
-@click.option("--check", "only_check", is_flag=True, help="Check the file, and end.")
+@click.option("--status", "as_status", is_flag=True, help="Show the state of the fleet, and exit.")
+@click.option("--check", "only_check", is_flag=True, help="Check the file, and exit.")
 @click.option("--plain", is_flag=True, help="Print lines instead of a live table.")
 @json_option
 def supervise(file: Path, *, as_status: bool, only_check: bool, plain: bool, as_json: bool) -> None:
@@ -102,7 +102,7 @@ def show_status(fleet: Fleet, *, as_json: bool) -> None:
 
 
 async def run(fleet: Fleet, *, live: bool, as_json: bool) -> bool:
-    """Supervise until told to stop; whether all ended in order."""
+    """Supervise until stopped; whether all ended in order."""
     if live:
         return await run_live(fleet)
     if not as_json:

@@ -31,7 +31,7 @@ Shown = Callable[[dict[str, Any]], RenderableType]
 
 @click.command()
 @click.option("--every", type=click.FloatRange(min=0.1), default=1.0, show_default=True,
-              metavar="SECONDS", help="How often it looks.")  # fmt: skip
+              metavar="SECONDS", help="How often to refresh.")  # fmt: skip
 @about_an_app_or_store
 def top(named: str | None, *, every: float, app: str | None, store: str | None) -> None:
     """Watch regions, retries, workers and alerts until Ctrl-C.
@@ -78,7 +78,7 @@ def queues(named: str | None, *, as_json: bool, app: str | None, store: str | No
 @json_option
 @about_an_app_or_store
 def workers(named: str | None, *, as_json: bool, app: str | None, store: str | None) -> None:
-    """Show who works where, and what supervisors run.
+    """Show workers, and the fleets of supervisors.
 
     APP may also be the http URL of a server.
     """

@@ -1,4 +1,4 @@
-"""`worker`: runs jobs until told to stop."""
+"""`worker`: runs jobs until it is stopped."""
 
 import asyncio
 import logging
@@ -37,27 +37,31 @@ HURRY = 2.0
 @click.command()
 @click.argument("named", metavar="APP", required=False)
 @app_option
-@click.option("-r", "--region", default=DEFAULT_REGION, show_default=True, help="Where it runs.")
+@click.option(
+    "-r", "--region", default=DEFAULT_REGION, show_default=True, help="The worker's region."
+)
 @click.option(
     "-q", "--queues", "--queue", metavar="A,B", help="Queues to serve; all of the app's if absent."
 )
-@click.option("-c", "--concurrency", type=click.IntRange(min=1), help="Jobs at a time.")
+@click.option(
+    "-c", "--concurrency", type=click.IntRange(min=1), help="How many jobs run at a time."
+)
 @click.option("--threads", type=click.IntRange(min=1), envvar="MULLIGAN_THREADS",
-              show_envvar=True, help="Plain functions at a time.")  # fmt: skip
+              show_envvar=True, help="How many plain functions run at a time.")  # fmt: skip
 @click.option("--only", type=click.Choice(["retries", "fresh"]),
               help="Serve one kind of job, for queues with policy separate.")  # fmt: skip
 @click.option("--hold-through-backoff/--no-hold-through-backoff", default=None,
               envvar="MULLIGAN_HOLD_THROUGH_BACKOFF", show_envvar=True,
               help="Leave the slot of a failed job idle until its retry is due.")  # fmt: skip
 @click.option("--idle-exit", type=float, metavar="SECONDS",
-              help="End when nothing has run for so long.")  # fmt: skip
+              help="Exit when nothing has run for so long.")  # fmt: skip
 @supervised
 @click.option("--drain-timeout", type=float, metavar="SECONDS",
-              help="How long to wait for running jobs when told to stop.")  # fmt: skip
+              help="How long to wait for running jobs when stopping.")  # fmt: skip
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True,
-              help="What to log from.")  # fmt: skip
+              help="The lowest level to log.")  # fmt: skip
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text",
-              show_default=True, help="How to log.")  # fmt: skip
+              show_default=True, help="The format of the log.")  # fmt: skip
 def worker(
     named: str | None,
     *,
@@ -76,7 +80,7 @@ def worker(
     log_level: str,
     log_format: LogFormat,
 ) -> None:
-    """Run jobs of an app until told to stop.
+    """Run jobs of an app until stopped.
 
     SIGTERM or Ctrl-C lets running jobs finish and starts no more; a second one stops at once, and
     the jobs cut off are run by another worker. Exit code 0 after a clean stop, 1 if jobs were cut

@@ -96,7 +96,7 @@ async def run(
     *,
     declares: bool,
 ) -> None:
-    """Serve on the socket until told to stop, then finish what is under way."""
+    """Serve on the socket until stopped, then finish what is under way."""
     hosts = (options.host, *options.allow_hosts)
     guard = Guard(tokens, hosts=hosts, read_only=options.read_only)
     redaction = Redaction(options.redact, app.tasks if declares else {})

@@ -25,8 +25,8 @@ from mulligan.server.shapes.workers import (
     ClaimedJobs,
     ClaimRequest,
     CommittedJobs,
-    Heard,
     Heartbeat,
+    HeartbeatAnswer,
     Held,
     Join,
     Joined,
@@ -60,7 +60,7 @@ async def join(service: Service, body: Join, principal: bytes) -> Joined:
     return Joined(session.worker.id, lease, beat)
 
 
-async def heartbeat(service: Service, body: Heartbeat, principal: bytes) -> Heard:
+async def heartbeat(service: Service, body: Heartbeat, principal: bytes) -> HeartbeatAnswer:
     """Keep all leases of a worker, and tell it which it has lost.
 
     Jobs that it holds in the store and has not shown for a whole lease are given back.
@@ -69,10 +69,12 @@ async def heartbeat(service: Service, body: Heartbeat, principal: bytes) -> Hear
     holding = [Lease(each.id, each.token) for each in body.holding or ()]
     beat = await service.sessions.beat(session, holding)
     if body.holding is None:
-        return Heard([], [])
+        return HeartbeatAnswer([], [])
     if beat.forgotten:
         await service.store.commit([Returned(lease) for lease in beat.forgotten])
-    return Heard([Held(*lease) for lease in beat.lost], [Held(*lease) for lease in beat.forgotten])
+    return HeartbeatAnswer(
+        [Held(*lease) for lease in beat.lost], [Held(*lease) for lease in beat.forgotten]
+    )
 
 
 async def claim(

@@ -31,7 +31,7 @@ _SLOT_LOCK = re.compile(r"(?P<kind>.+)-(?P<number>\d{1,4})\.lock")
 
 
 class Supervisor:
-    """Runs a fleet until told to stop. `reload` reads the file again; `tell` gets every event."""
+    """Runs a fleet until it is stopped. `reload` reads the file again; `tell` gets every event."""
 
     def __init__(self, fleet: Fleet, reload: Callable[[], Fleet], tell: Tell) -> None:
         self.fleet = fleet

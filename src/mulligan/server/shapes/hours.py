@@ -1,4 +1,4 @@
-"""When what was put off falls due."""
+"""When delayed jobs fall due."""
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -6,15 +6,15 @@ from mulligan.server.shapes.names import Name
 
 
 class HoursQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Of which queue; of all where none is named."""
+    """The queue; all queues if none is given."""
 
     queue: Name | UnsetType = UNSET
 
 
 class DelayedHours(Struct, frozen=True):
-    """Pending jobs that are not due yet, by the hour from now in which they will be.
+    """Delayed jobs by the hour from now in which they fall due.
 
-    Unless `complete`, they were counted among the newest `looked_at` pending jobs only.
+    Unless `complete`, only the newest `looked_at` pending jobs were counted.
     """
 
     hours: list[int]

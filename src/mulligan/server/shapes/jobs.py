@@ -1,4 +1,4 @@
-"""Jobs as they cross the HTTP line: what is asked for and what is answered."""
+"""Jobs in requests and answers."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -15,7 +15,7 @@ COUNT_LIMIT = 10_000
 
 
 class Filter(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which jobs: every field that is given must match; `text` is sought in the last failure."""
+    """Which jobs: every field that is given must match; `text` is searched in the last failure."""
 
     status: Status | UnsetType = UNSET
     queue: Name | UnsetType = UNSET
@@ -38,7 +38,7 @@ class PageQuery(Filter, frozen=True, forbid_unknown_fields=True):
 
 
 class DeadQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Whose dead letters."""
+    """Which dead letters: of a queue and a task, or all."""
 
     queue: Name | UnsetType = UNSET
     task: Name | UnsetType = UNSET
@@ -80,9 +80,9 @@ class JobView(Struct, frozen=True):
 
 
 class JobPage(Struct, frozen=True):
-    """Jobs, and where the next page begins; null after the last.
+    """Jobs, and the cursor of the next page; null after the last.
 
-    If it is `partial`, looking ended before it was full: go on with `after`.
+    If it is `partial`, the search ended before the page was full: continue with `after`.
     """
 
     jobs: list[JobView]
@@ -91,7 +91,7 @@ class JobPage(Struct, frozen=True):
 
 
 class AttemptView(Struct, frozen=True):
-    """One failed or lost attempt; `delay` is the wait that was chosen, null if it was the last."""
+    """One failed or lost attempt; `delay` is the wait before the next, null after the last."""
 
     number: int
     replay: int
@@ -107,7 +107,7 @@ class AttemptView(Struct, frozen=True):
 
 
 class History(Struct, frozen=True):
-    """The failed and lost attempts of a job, oldest first, through replays."""
+    """The failed and lost attempts of a job, oldest first, across replays."""
 
     attempts: list[AttemptView]
 
@@ -127,7 +127,7 @@ class Counted(Struct, frozen=True):
 
 
 class DeadGroup(Struct, frozen=True):
-    """Dead letters of one queue and task with the same error; numbers in it are written #.
+    """Dead letters of one queue and task with the same error, in which # stands for numbers.
 
     `ids` are at most 1,000 of them, the newest first.
     """
@@ -142,7 +142,7 @@ class DeadGroup(Struct, frozen=True):
 
 
 class DeadGroups(Struct, frozen=True):
-    """The largest group first; unless `complete`, of the newest `looked_at` letters only."""
+    """The largest group first. Unless `complete`, only the newest `looked_at` were counted."""
 
     groups: list[DeadGroup]
     looked_at: int
@@ -173,7 +173,7 @@ EnqueueMany = Annotated[list[Enqueue], Meta(min_length=1, max_length=BATCH_LIMIT
 
 
 class EnqueuedJob(Struct, frozen=True):
-    """The job's id; `created` is false if it was there before."""
+    """The job's id; `created` is false if the job was stored before."""
 
     id: str
     created: bool
@@ -194,7 +194,7 @@ class CancelChange(Change, frozen=True, forbid_unknown_fields=True):
 
 
 class Changed(Struct, frozen=True):
-    """How many were changed, and which could not be; with `more`, others are left."""
+    """How many jobs were changed, and which could not be; with `more`, others are left."""
 
     changed: int
     refused: list[str]

@@ -1,4 +1,4 @@
-"""Metrics as they are answered in JSON; `core.metrics` computes them."""
+"""Metrics as JSON; `core.metrics` computes them."""
 
 from msgspec import UNSET, Struct, UnsetType
 

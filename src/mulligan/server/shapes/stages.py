@@ -1,4 +1,4 @@
-"""A chain as it is answered."""
+"""A chain in answers."""
 
 from msgspec import Struct
 
@@ -6,7 +6,7 @@ from mulligan.core.job import Status
 
 
 class StageJob(Struct, frozen=True):
-    """A job of a stage in a few words."""
+    """A job of a stage, in short."""
 
     id: str
     status: Status
@@ -16,7 +16,7 @@ class StageJob(Struct, frozen=True):
 
 
 class StageRow(Struct, frozen=True):
-    """A stage: its jobs that are stored, of a fan-out the first hundred of all its `members`."""
+    """A stage and its stored jobs; of a fan-out, the first hundred of its `members`."""
 
     number: int
     name: str
@@ -25,6 +25,6 @@ class StageRow(Struct, frozen=True):
 
 
 class Stages(Struct, frozen=True):
-    """Every stage of the chain that a job belongs to; none if it stands alone."""
+    """Every stage of the chain that a job belongs to; none if it is in no chain."""
 
     stages: list[StageRow]

@@ -1,4 +1,4 @@
-"""The state of a store as it is answered; `core.status` computes it."""
+"""The state of a store in answers; `core.status` computes it."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 
 class CurrentJob(Struct, frozen=True, omit_defaults=True):
-    """A running job; where it was enqueued is said when it runs elsewhere."""
+    """A running job, with its own region if it runs in another."""
 
     job_id: str
     retry_count: int
@@ -38,7 +38,7 @@ class StatusDocument(Struct, frozen=True):
 
 
 class QueueStatus(Struct, frozen=True):
-    """What waits by kind, what runs, what has ended and is still stored."""
+    """Waiting jobs by kind, running jobs, and ended jobs that are still stored."""
 
     fresh: int
     urgent: int
@@ -73,7 +73,7 @@ class Queues(Struct, frozen=True):
 
 
 class DelayedView(Struct, frozen=True):
-    """What was put off and has not started since; `ready_in_hour` counts `ready_now` too."""
+    """Delayed jobs that have not started since; `ready_in_hour` counts `ready_now` too."""
 
     total: int
     ready_now: int
@@ -87,7 +87,7 @@ class DelayedSets(Struct, frozen=True):
 
 
 class LaneView(Struct, frozen=True):
-    """A line that is not empty: jobs that could start now, and jobs still to fall due."""
+    """A lane that is not empty: how many of its jobs are due, and how many are not yet."""
 
     queue: str
     scope: str
@@ -99,7 +99,7 @@ class LaneView(Struct, frozen=True):
 
 
 class Lanes(Struct, frozen=True):
-    """Every line that is not empty."""
+    """Every lane that is not empty."""
 
     lanes: list[LaneView]
 
@@ -108,7 +108,7 @@ class BreakerView(Struct, frozen=True):
     """An open breaker lets one probe through at a time; three good ones close it.
 
     `probes` is how many in a row went well, `failed_probes` how many failed. `next_probe_at` is
-    null where it is closed, or where every region is open and all serve.
+    null if it is closed, or if the breakers of all regions are open and all serve.
     """
 
     open: bool
@@ -181,7 +181,7 @@ class Tasks(Struct, frozen=True):
 
 
 class Overview(Struct, frozen=True):
-    """All of it. `now` is the store's time; `recent` is the last minute, by queue and region.
+    """The overview. `now` is the store's time; `recent` is the last minute, by queue and region.
 
     `gathering` are jobs, by queue, that wait for others to arrive; `fleets` are run by supervisors.
     """

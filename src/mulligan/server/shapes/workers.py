@@ -1,4 +1,4 @@
-"""Workers over HTTP: what they say and what they are told."""
+"""Requests and answers of HTTP workers."""
 
 from typing import Annotated, Literal
 
@@ -38,14 +38,14 @@ class Joined(Struct, frozen=True):
 
 
 class Heartbeat(Struct, frozen=True, forbid_unknown_fields=True):
-    """A worker is alive; `holding` is all it knows of, null if it does not say."""
+    """A worker is alive; `holding` are all leases that it knows of, null if it does not say."""
 
     worker: Name
     holding: Annotated[list[Held], Meta(max_length=100_000)] | None = None
 
 
-class Heard(Struct, frozen=True):
-    """Leases that it no longer has, and those that were returned because it did not know them."""
+class HeartbeatAnswer(Struct, frozen=True):
+    """Leases that it has lost, and leases that were given back because it did not know them."""
 
     lost: list[Held]
     returned: list[Held]
@@ -60,7 +60,7 @@ class ClaimRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ClaimedJob(Struct, frozen=True):
-    """A job to run now. The token goes with whatever is said about it."""
+    """A job to run now. Every later request about it must have the token."""
 
     id: str
     token: int
@@ -76,7 +76,7 @@ class ClaimedJob(Struct, frozen=True):
 
 
 class ClaimedJobs(Struct, frozen=True):
-    """What the claim gave; none if nothing was there in time."""
+    """The claimed jobs; none if there was none in time."""
 
     jobs: list[ClaimedJob]
 
@@ -132,7 +132,7 @@ class Returns(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Committed(Struct, frozen=True, omit_defaults=True):
-    """What became of one of them; `outcome` where it was written now."""
+    """What became of one lease; `outcome` is set if it was written now."""
 
     id: str
     token: int
@@ -155,6 +155,6 @@ class Leave(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Left(Struct, frozen=True):
-    """Which worker is gone."""
+    """The worker that left."""
 
     worker: str
