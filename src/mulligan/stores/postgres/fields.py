@@ -28,7 +28,7 @@ from mulligan.stores.postgres.arrays import (
 )
 
 Row = tuple[Any, ...]
-Columns = tuple[str | bytes | None, ...]
+Columns = tuple[str | bytes | bool | None, ...]
 Encoder = Callable[[Sequence[Any]], str | bytes | None]
 
 
@@ -69,12 +69,15 @@ TYPES = {
     "seconds": "bigint",
 }
 SMALL = {"priority": "smallint"}
-# The record `new_jobs`: the fields as the struct has them.
+# The record `new_jobs`: the fields as the struct has them, and whether all leave out all options.
 NEW_JOBS = {
     field.name: f"{SMALL.get(field.name, TYPES[field.kind])}[]" for field in in_order_of(NewJob)
-}
+} | {"no_options": "boolean"}
 # Where there are none.
 NO_JOBS: Columns = (None,) * len(NEW_JOBS)
+options_of = itemgetter(
+    *(number for number, field in enumerate(in_order_of(NewJob)) if field.is_option)
+)
 
 
 def integers(values: Sequence[int | None]) -> str:
@@ -130,8 +133,9 @@ def packed_columns(jobs: Sequence[NewJob]) -> Columns:
 
 def encoded(encoders: Sequence[Encoder], jobs: Sequence[NewJob]) -> Columns:
     """Every field of the jobs by its encoder."""
-    columns = zip(*map(astuple, jobs), strict=True)
-    return tuple([encode(values) for encode, values in zip(encoders, columns, strict=True)])
+    fields_of_all = zip(*map(astuple, jobs), strict=True)
+    columns = [encode(values) for encode, values in zip(encoders, fields_of_all, strict=True)]
+    return (*columns, not any(options_of(columns)))
 
 
 # -- claims and jobs: columns by their names -----------------------------------------------------

@@ -23,7 +23,6 @@ from mulligan.stores.postgres import (
     commit,
     doctor,
     enqueue,
-    facts,
     operate,
     read,
     transaction,
@@ -146,10 +145,10 @@ class PostgresStore:
         await self._sleepers.wait(worker.id, seconds, look)
 
     async def count(self, counts: Sequence[Count]) -> dict[tuple[str, str], Health]:
-        return await facts.count(self._database, counts)
+        return await operate.count(self._database, counts)
 
     async def switch(self, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
-        return await facts.switch(self._database, queue, region, before, after)
+        return await operate.switch(self._database, queue, region, before, after)
 
     async def note(self, key: str, value: bytes | None, keep: float) -> None:
         await operate.note(self._database, key, value, keep)
@@ -157,10 +156,10 @@ class PostgresStore:
     # -- readers -------------------------------------------------------------------------------
 
     async def facts(self) -> Facts:
-        return await facts.facts(self._database)
+        return await operate.facts(self._database)
 
     async def counts(self) -> Counts:
-        return await facts.counts(self._database)
+        return await operate.counts(self._database)
 
     async def notes(self, prefix: str) -> dict[str, bytes]:
         return await operate.notes(self._database, prefix)

@@ -10,7 +10,7 @@ from mulligan.core.worker import Worker
 from mulligan.stores.postgres import fields
 from mulligan.stores.postgres.arrays import numbers, texts
 from mulligan.stores.postgres.database import Database
-from mulligan.stores.postgres.facts import RECENT, read_facts
+from mulligan.stores.postgres.operate import RECENT, read_facts
 
 
 async def beat(database: Database, worker: Worker, holding: Sequence[Lease]) -> Beat:

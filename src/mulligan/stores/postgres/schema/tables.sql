@@ -21,16 +21,21 @@ INSERT INTO state DEFAULT VALUES;
 -- lanes.
 CREATE SEQUENCE counter;
 
--- Every job, one row for life. `number` orders all jobs, `sequence` those of its lane. `committed`
--- is the last token whose outcome was written, `claimed` the claim that last handed the job out,
--- and `permits` are the keys of the limits that it holds while it is processing. `open_key` is its
--- unique key until it ends. `dead` is true of failed jobs, NULL of all others. A job with `awaits`
--- waits in no lane before so many others have arrived; one with `gather` arrives there, at its
--- `gather_index`, when it is done. A claim and a commit change the row in place: no column that
--- they change is in an index, and pages have room for two more versions of each row, one of which
--- is cleared away for the other. So both updates are HOT: they write no index entry. Columns of
--- fixed width that are never NULL come first, then `id` and `queue`: an update looks at the columns
--- that are in indexes, and finds them quickest there.
+-- Every job, one row for life.
+-- number       its number among all jobs; `sequence` is its turn in its lane
+-- committed    the last token whose outcome was written
+-- claimed      the claim that last handed the job out
+-- permits      the keys of the limits that it holds while it is processing
+-- open_key     its unique key, until it ends
+-- dead         true of failed jobs, NULL of all others
+-- awaits       it waits in no lane before so many others have arrived
+-- gather       the job at which it arrives, at its `gather_index`, when it is done
+--
+-- A claim and a commit change the row in place: no column that they change is in an index, and
+-- pages have room for two more versions of each row, one of which is cleared away for the other. So
+-- both updates are HOT: they write no index entry.
+-- Columns of fixed width that are never NULL come first, then `id` and `queue`: an update looks at
+-- the columns that are in indexes, and finds them quickest there.
 CREATE TABLE job (
     number bigint NOT NULL,
     sequence bigint NOT NULL,

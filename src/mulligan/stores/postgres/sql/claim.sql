@@ -1,15 +1,25 @@
 -- claim(given, self, channel, plan): walk a plan and hand its jobs to the worker `self`. How the
--- walk goes is core/walk.py, to which the comparison tests hold this.
+-- walk goes is core/walk.py, to which the comparison tests hold this. `plan` is a record of arrays;
+-- sources, tiers, groups and limits are numbered from 1:
 --
--- The plan comes as `claim_plan`, a record of arrays. Sources 1..n: lanes, waits (microseconds),
--- yields (NULL if none does). Tiers are ranges of sources and groups ranges of tiers: each begins
--- after the last of the one before (tier_last, group_last). Steps: a group, how many jobs the claim
--- has after it at most, and, where step_of names groups (as "1,2"), the millionths that are the
--- group's share of what those get, with its carry; all three are NULL if no step has shares.
--- Limits: pairs (limited_source, source_limit); each limit is a cap or a rate and has the index of
--- its key in limit_keys, the most it allows, its window (limit_per), its ratio and the index of the
--- key that the ratio is of; NULL where the plan has no limits. lanes_repeat: a lane occurs twice,
--- so that what was taken through one source must be hidden from the other at once.
+-- lanes, waits        of each source: its lane, and for how long a job must have been due
+-- yields              of each source; NULL if none does
+-- lanes_repeat        a lane occurs twice: what was taken through one source must be hidden from the
+--                     other at once
+-- tier_last           the last source of each tier, which begins after that of the tier before
+-- group_last          the last tier of each group, likewise
+-- step_group          of each step: the group that it takes from
+-- step_until          how many jobs the claim has after it at most
+-- step_of             the groups that it shares with, as "1,2", or NULL; step_share is its share of
+--                     what these get, in millionths, and step_carry what it is owed from before; all
+--                     three are NULL if no step has a share
+-- limited_source, source_limit   pairs: the source is under the limit. This and what follows is NULL
+--                     if there are no limits
+-- limit_key           of each limit: the number of its key in limit_keys
+-- limit_is_cap        whether it is a cap, not a rate
+-- limit_most          the most that it allows; NULL if it only counts
+-- limit_per           the window of a rate
+-- limit_ratio         a rate's limit grows to this ratio of the starts of the key limit_of
 --
 -- Result: first a row with ordinal 0 (source 1 if the plan is stale, id the groups that have more
 -- as a word of t and f, due the microseconds until the plan could yield more, token the time), then

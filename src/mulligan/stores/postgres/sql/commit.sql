@@ -1,11 +1,20 @@
 -- commit(given, outcomes, history_limit, parents, following): write each outcome whose lease is
--- still held. `outcomes` has an array for each of these. kind: 1 Done, 2 Again, 3 Later, 4 Dead, 5
--- Returned, 6 Cancelled. id, token: the lease; ids are different. result: of Done. delay: of Again
--- and Later, in microseconds. scope, priority: the lane of Again. failure: an attempt as JSON, of
--- Again and Dead. reason: of Cancelled. trail: of Again and Keyed, which is a Returned with
--- concurrency_key and concurrency_limit: those that the job has from now on. free: whether an Again
--- uses no retry. following: the next jobs, each of which follows the outcome that `parents` says;
--- NULL if none does. Result: for each outcome 1 written, 2 already written, 3 stale.
+-- still held. `outcomes` is a record of arrays:
+--
+-- kind                1 Done, 2 Again, 3 Later, 4 Dead, 5 Returned, 6 Cancelled
+-- id, token           the lease; ids are different
+-- result              of Done
+-- delay               of Again and Later, in microseconds
+-- scope, priority     the lane of Again
+-- failure             of Again and Dead: the attempt as JSON
+-- reason              of Cancelled
+-- trail               of Again and Keyed, which is a Returned with the next two
+-- concurrency_key, concurrency_limit   those that the job has from now on
+-- free                whether an Again uses no retry
+--
+-- following: the next jobs, each of which follows the outcome that `parents` names; both are NULL
+-- if there is none.
+-- Result: for each outcome 1 written, 2 already written, 3 stale.
 CREATE FUNCTION commit(
     given bigint, outcomes outcomes, history_limit integer, parents integer[], following new_jobs
 ) RETURNS smallint[]

@@ -1,8 +1,8 @@
 -- Accepting jobs. They come as `new_jobs`, which has an array for each field of a new job, by the
 -- field's name. A field that new jobs may leave out (core/fields.py: OPTIONS) is NULL if all of
--- them do, and NULL in its array where one does. Any other but id and body may be of length one if
--- all jobs are alike in it: most batches are of one kind, and an array costs as much to read as a
--- column to write.
+-- them do, and NULL in its array where one does; `no_options` is true if all are NULL. Any other but
+-- id and body may be of length one if all jobs are alike in it: most batches are of one kind, and an
+-- array costs as much to read as a column to write.
 
 -- accept(given, jobs, before): receive jobs as an operation of its own.
 -- Whoever was woken learns of it when the jobs are committed, and need not wait until they are on
@@ -92,10 +92,7 @@ DECLARE
     new record;
     number bigint;
 BEGIN
-    IF numbers IS NULL AND left_out IS NULL AND jobs.unique_key IS NULL
-       AND jobs.concurrency_key IS NULL AND jobs.concurrency_limit IS NULL
-       AND jobs.expires IS NULL AND jobs.unique_in IS NULL AND jobs.awaits IS NULL
-       AND jobs.gather IS NULL AND jobs.gather_index IS NULL AND cardinality(jobs.queue) = 1
+    IF jobs.no_options AND numbers IS NULL AND left_out IS NULL AND cardinality(jobs.queue) = 1
        AND cardinality(jobs.task) = 1 AND cardinality(jobs.region) = 1
        AND cardinality(jobs.priority) = 1 AND cardinality(jobs.delay) = 1 THEN
         PERFORM add_alike(now, woken, jobs.id, jobs.body, jobs.queue[1], jobs.task[1],
