@@ -4,17 +4,17 @@
 --
 -- lanes, waits        of each source: its lane, and for how long a job must have been due
 -- yields              of each source; NULL if none does
--- lanes_repeat        a lane occurs twice: what was taken through one source must be hidden from the
---                     other at once
+-- lanes_repeat        a lane occurs twice: what was taken through one source must be hidden from
+--                     the other at once
 -- tier_last           the last source of each tier, which begins after that of the tier before
 -- group_last          the last tier of each group, likewise
 -- step_group          of each step: the group that it takes from
 -- step_until          how many jobs the claim has after it at most
 -- step_of             the groups that it shares with, as "1,2", or NULL; step_share is its share of
---                     what these get, in millionths, and step_carry what it is owed from before; all
---                     three are NULL if no step has a share
--- limited_source, source_limit   pairs: the source is under the limit. This and what follows is NULL
---                     if there are no limits
+--                     what these get, in millionths, and step_carry what it is owed from before;
+--                     all three are NULL if no step has a share
+-- limited_source, source_limit   pairs: the source is under the limit. This and what follows is
+--                     NULL if there are no limits
 -- limit_key           of each limit: the number of its key in limit_keys
 -- limit_is_cap        whether it is a cap, not a rate
 -- limit_most          the most that it allows; NULL if it only counts

@@ -1,8 +1,8 @@
 -- Accepting jobs. They come as `new_jobs`, which has an array for each field of a new job, by the
 -- field's name. A field that new jobs may leave out (core/fields.py: OPTIONS) is NULL if all of
--- them do, and NULL in its array where one does; `no_options` is true if all are NULL. Any other but
--- id and body may be of length one if all jobs are alike in it: most batches are of one kind, and an
--- array costs as much to read as a column to write.
+-- them do, and NULL in its array where one does; `no_options` is true if all are NULL. Any other
+-- but id and body may be of length one if all jobs are alike in it: most batches are of one kind,
+-- and an array costs as much to read as a column to write.
 
 -- accept(given, jobs, before): receive jobs as an operation of its own.
 -- Whoever was woken learns of it when the jobs are committed, and need not wait until they are on
