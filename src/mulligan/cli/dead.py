@@ -68,8 +68,8 @@ def list_(
 def replay(job_ids: Sequence[str], **options: Any) -> None:
     """Give dead letters all their retries again; their history is kept.
 
-    The given jobs, or all that match --queue and --text, or all there are. More than one is
-    asked about first.
+    The given jobs, or all that match --queue and --text, or all there are. More than one must
+    be confirmed.
     """
     change("replay", "replayed", lambda store, ids: store.replay(ids), job_ids, **options)
 
@@ -84,8 +84,8 @@ def replay(job_ids: Sequence[str], **options: Any) -> None:
 def purge(job_ids: Sequence[str], **options: Any) -> None:
     """Delete dead letters with their history.
 
-    The given jobs, or all that match --queue and --text, or all there are. More than one is
-    asked about first.
+    The given jobs, or all that match --queue and --text, or all there are. More than one must
+    be confirmed.
     """
 
     async def only_failed(store: Store, ids: Sequence[str]) -> list[bool]:

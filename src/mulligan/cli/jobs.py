@@ -1,4 +1,4 @@
-"""`job`, `jobs` and `explain`: looking at jobs."""
+"""`job`, `jobs` and `explain`: show jobs."""
 
 from typing import Any, get_args
 
@@ -60,7 +60,7 @@ def explain(job_id: str, *, as_json: bool, app: str | None, store: str | None) -
 def job(job_id: str, *, as_json: bool, app: str | None, store: str | None) -> None:
     """Show everything about one job, with its history.
 
-    The history is its failed and lost attempts, oldest first, through replays.
+    The history is its failed and lost attempts, oldest first, across replays.
     """
 
     async def read(opened: Store) -> tuple[Job, list[Attempt], str, list[StageView]]:
@@ -182,7 +182,7 @@ async def read_page(
     """A page of jobs, and the store's time."""
     try:
         page = await store.page(wanted, limit, after)
-        while not page.jobs and page.after is not None:  # a text is sought page by page
+        while not page.jobs and page.after is not None:  # a text is searched page by page
             page = await store.page(wanted, limit, page.after)
     except ValueError as error:
         if after is None:

@@ -1,4 +1,4 @@
-"""How things are printed: tables for people, JSON for programs."""
+"""Prints tables for people and JSON for programs."""
 
 import os
 import time
@@ -142,7 +142,7 @@ class Listing:
 
 
 def cell(value: Any) -> Text:
-    """A value as a table shows it."""
+    """A value as text for a table."""
     if isinstance(value, Text):
         return value
     if value is None or value == "":

@@ -121,9 +121,9 @@ class Attempts:
         result_of: ResultOf,
         facts: Facts,
     ) -> list[Committed]:
-        """Write what each of them comes to; one of a job that is not stored is stale.
+        """Commit the outcome of each lease; that of a job which is not stored is stale.
 
-        So is one of a lease that another worker holds, or that nobody has had yet.
+        So is a lease that another worker holds, or that was never given out.
 
         If `result_of` refuses one, nothing is written.
         """

@@ -107,16 +107,16 @@ class Sessions:
         async with session.claiming:
             claimed = await self._ask(session, limit)
             if claimed.claims or wait <= 0:
-                await self._resign(session, claimed, limit)
+                await self._stop_waiting(session, claimed, limit)
                 return claimed.claims
             leaving = asyncio.ensure_future(gone())
             try:
                 while not claimed.claims and (left := until - monotonic()) > 0:
-                    await self._doze(session, claimed, left, leaving)
+                    await self._sleep(session, claimed, left, leaving)
                     if leaving.done() or self._stopping.is_set():
                         break
                     claimed = await self._ask(session, limit)
-                await self._resign(session, claimed, limit)
+                await self._stop_waiting(session, claimed, limit)
                 if leaving.done() and claimed.claims:
                     await self._store.commit([Returned(claim.lease) for claim in claimed.claims])
                     return ()
@@ -138,12 +138,12 @@ class Sessions:
                 return claimed
             self._take_in(await self._store.facts())
 
-    async def _resign(self, session: Session, claimed: Claimed, limit: int) -> None:
+    async def _stop_waiting(self, session: Session, claimed: Claimed, limit: int) -> None:
         """Stop waiting, so that another worker is woken."""
         if len(claimed.claims) < limit:
             await self._ask(session, 0)
 
-    async def _doze(
+    async def _sleep(
         self, session: Session, claimed: Claimed, left: float, leaving: "asyncio.Future[None]"
     ) -> None:
         """Sleep until the store wakes the worker, or the client or the server is gone."""
@@ -175,17 +175,17 @@ def new_worker_id(name: str, principal: bytes) -> str:
     Every server of the store can check it. No worker in process has such an id.
     """
     run = f"{name}-{secrets.token_hex(6)}"
-    return f"{run}-{seal(run, principal)}"
+    return f"{run}-{mac_of(run, principal)}"
 
 
 def check_owner(worker: str, principal: bytes) -> None:
     """Refuse to act for a worker that joined with another token, or not over HTTP."""
     run, _, sealed = worker.rpartition("-")
-    if not hmac.compare_digest(seal(run, principal).encode(), sealed.encode()):
+    if not hmac.compare_digest(mac_of(run, principal).encode(), sealed.encode()):
         raise unknown(worker)
 
 
-def seal(run: str, principal: bytes) -> str:
+def mac_of(run: str, principal: bytes) -> str:
     """The first 80 bits of a MAC, which only the holder of the token can make."""
     return hmac.digest(b"mulligan worker\n" + principal, run.encode(), "sha256").hex()[:20]
 

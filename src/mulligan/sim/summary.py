@@ -95,7 +95,7 @@ def spread(values: Sequence[float]) -> dict[str, float | None]:
 
 
 def time_saved(run: Run, retries: Sequence[Attempt]) -> dict[str, float | int | None]:
-    """How much earlier each retry started than the last of the line it would have joined.
+    """How much earlier each retry started than if it had joined the end of the fresh lane.
 
     That is the last fresh job of the retry's own region, or of any region, that waited when the
     retry fell due. The difference is negative if that job started first. Retries that fell due
@@ -115,9 +115,9 @@ def time_saved(run: Run, retries: Sequence[Attempt]) -> dict[str, float | int | 
 
 
 def fresh_lines(attempts: Iterable[Attempt]) -> dict[str, list[tuple[float, float, float]]]:
-    """The fresh line of each region: (due, sequence, start) of all who ever stood in it.
+    """The fresh jobs of each region in order: (due, sequence, start).
 
-    Who may start in any region stands in every line.
+    Jobs for any region are in the list of every region.
     """
     lines: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
     for attempt in attempts:

@@ -1,4 +1,4 @@
-"""Walking a plan, and handing jobs to workers."""
+"""Walks a plan, and leases jobs to workers."""
 
 from math import inf
 

@@ -1,4 +1,4 @@
-"""Writing outcomes: what becomes of a job, what follows it, and what awaits it."""
+"""Writes outcomes: what becomes of a job, what follows it, and what awaits it."""
 
 from collections.abc import Sequence
 
@@ -121,7 +121,7 @@ def cancel(state: State, record: Record | None, reason: str) -> bool:
     state.running.pop(record.new.id, None)
     state.limits.drop(record)
     end(state, record, "cancelled")
-    if not record.awaits:  # what awaits others has no room to leave
+    if not record.awaits:  # a job that awaits others holds no permit
         release(state, record, record.key)
     cancel_awaiting(state, record, "cancelled")
     return True

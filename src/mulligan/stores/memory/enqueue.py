@@ -1,4 +1,4 @@
-"""Accepting jobs, and putting them into lanes."""
+"""Accepts jobs, and puts them into lanes."""
 
 from collections.abc import Sequence
 from heapq import heappush

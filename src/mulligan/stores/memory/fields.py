@@ -123,7 +123,7 @@ def claim_of(record: Record) -> Claim:
     return Claim(*claim_values(record))
 
 
-# What a job of another store was enqueued with, and what it takes along besides.
+# Fields of an adopted job that it was enqueued with, and those that it keeps besides.
 ENQUEUED_FIELDS = tuple(name for name in names_of(NEW_JOB) if name in names_of(JOB))
 ADOPTED_FIELDS = (
     *("expires_at", "retry_count", "replay", "snoozes", "started_at", "last_retry_at", "trail"),

@@ -1,4 +1,4 @@
-"""Reading the store: jobs, histories, pages and stats."""
+"""Reads jobs, histories, pages and stats."""
 
 from collections import defaultdict
 from typing import TYPE_CHECKING
