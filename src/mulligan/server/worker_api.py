@@ -153,7 +153,7 @@ async def snooze(service: Service, body: Snoozes, principal: bytes) -> Committed
 async def give_back(service: Service, body: Returns, principal: bytes) -> CommittedJobs:
     """Give back what was not started; no attempt is used."""
 
-    def result_of(_place: int, _claim: Claim) -> Result:
+    def result_of(_index: int, _claim: Claim) -> Result:
         return Drained()
 
     check_owner(body.worker, principal)

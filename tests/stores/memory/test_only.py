@@ -1,13 +1,16 @@
 """What only the memory store does, or only of it can be seen."""
 
 import asyncio
+from operator import attrgetter
 
 from mulligan.core.counts import Count
+from mulligan.core.fields import CLAIM, names_of
 from mulligan.core.health import SLOT, WINDOW
 from mulligan.core.lane import Lane
 from mulligan.core.plan import Cap, Rate
 from mulligan.core.worker import Worker
 from mulligan.stores.memory import MemoryStore
+from mulligan.stores.memory.fields import path_to
 from tests.contract.making import ANN, BOB, FRESH, again, claim, job, jobs, source, start
 from tests.contract.sleeping import undisturbed, woken
 from tests.store_kit import START
@@ -99,3 +102,12 @@ async def test_two_wake_ups_at_once_end_a_wait_without_complaint(clock):
     await store.pause("default", paused=False)
     assert await waiting
     assert complaints == []
+
+
+async def test_a_claim_has_every_field_as_the_record_keeps_it(clock):
+    store = MemoryStore(clock=clock)
+    await store.enqueue([job("a", priority=2, region="EU")])
+    claimed = await start(store, Lane("default", "EU", 2))
+    record = store.state.jobs["a"]
+    for name in names_of(CLAIM):
+        assert getattr(claimed, name) == attrgetter(path_to(name))(record), name

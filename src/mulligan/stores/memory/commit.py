@@ -105,8 +105,9 @@ def end(state: State, record: Record, status: Status) -> None:
 
 def release(state: State, record: Record, key: str | None) -> None:
     """Free the job's permits, and let go of one job per lane that its key held back."""
-    for permit in state.limits.free(record):
-        state.sleepers.wake_for_limit(permit)
+    if record.permits:
+        for permit in state.limits.free(record):
+            state.sleepers.wake_for_limit(permit)
     if key is not None:
         for held in state.limits.let_go(key):
             enqueue.make_claimable(state, held)

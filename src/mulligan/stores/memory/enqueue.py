@@ -55,5 +55,5 @@ def make_claimable(state: State, record: Record) -> None:
     record.status = "pending"
     record.worker = None
     record.held = False
-    state.lanes.push(record)
+    heappush(state.lanes.heaps[record.lane], (record.due, record.sequence, record))
     state.sleepers.wake_for_job(record.lane, record.due)

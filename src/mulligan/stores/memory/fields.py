@@ -110,7 +110,6 @@ def path_to(field: str) -> str:
 
 LANE_FIELDS = {"scope": "lane.scope", "lane_priority": "lane.priority"}
 job_values = attrgetter(*map(path_to, Job.__struct_fields__))
-claim_values = attrgetter(*map(path_to, Claim.__struct_fields__))
 
 
 def job_of(record: Record) -> Job:
@@ -119,8 +118,30 @@ def job_of(record: Record) -> Job:
 
 
 def claim_of(record: Record) -> Claim:
-    """The record, which is leased, as the worker that holds it sees it."""
-    return Claim(*claim_values(record))
+    """The record, which is leased, as the worker that holds it sees it.
+
+    Every claim makes one: by position, and spelled out, since all else takes twice as long.
+    """
+    new, lane = record.new, record.lane
+    return Claim(
+        new.id,
+        record.token,
+        new.queue,
+        new.task,
+        new.body,
+        new.region,
+        new.priority,
+        lane.scope,
+        lane.priority,
+        record.due,
+        record.retry_count,
+        record.replay,
+        record.snoozes,
+        record.worker or "",
+        record.worker_region or new.region,
+        record.started_at or 0.0,
+        record.trail,
+    )
 
 
 # Fields of an adopted job that it was enqueued with, and those that it keeps besides.

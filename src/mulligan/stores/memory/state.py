@@ -3,7 +3,7 @@
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heappop
 from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan.core.durations import rounded
@@ -34,10 +34,6 @@ class Lanes:
 
     def __init__(self) -> None:
         self.heaps: dict[Lane, list[tuple[float, int, Record]]] = defaultdict(list)
-
-    def push(self, record: Record) -> None:
-        """Add the job to its lane."""
-        heappush(self.heaps[record.lane], (record.due, record.sequence, record))
 
     def head(self, lane: Lane) -> tuple[float, int] | None:
         """(due, sequence) of the first job in the lane, due or not."""

@@ -66,6 +66,8 @@ class Sleepers:
 
         It is one of those that may take the job soonest: at once rather than after a grace.
         """
+        if not self._sleepers:
+            return
         able = [
             sleeper
             for sleeper in self._sleepers.values()
