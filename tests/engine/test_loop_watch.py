@@ -9,8 +9,7 @@ from contextlib import closing
 import pytest
 
 from mulligan import Mulligan, Retry
-from mulligan.engine.deadline import Deadline
-from mulligan.engine.loop_watch import LoopWatch
+from mulligan.engine.loop_watch import Deadline, LoopWatch
 from mulligan.engine.transactional_sink import WorkError, guarded_coroutine
 from mulligan.stores.memory import MemoryStore
 from mulligan.testing import VirtualLoop

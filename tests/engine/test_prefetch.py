@@ -5,9 +5,9 @@ from typing import Any
 
 from mulligan import Mulligan, Settings
 from mulligan.core.job import Claim
-from mulligan.engine import fetcher, prefetch
+from mulligan.engine import fetcher
 from mulligan.engine.claim_runner import HeldClaim
-from mulligan.engine.prefetch import LONGEST_WAIT, SHORT, Prefetch
+from mulligan.engine.slots import LONGEST_WAIT, SHORT, Prefetch
 from mulligan.engine.worker import Engine
 from mulligan.testing.virtual import VirtualLoop
 from tests.engine.running import Watched, ended, engine, enqueued, until
@@ -138,7 +138,7 @@ async def test_what_is_given_back_wakes_another_worker_and_not_the_one_that_has_
     monkeypatch,
 ):
     monkeypatch.setattr(fetcher, "LONGEST_SLEEP", 3600.0)
-    monkeypatch.setattr(prefetch, "LONGEST_WAIT", 0.5)
+    monkeypatch.setattr("mulligan.engine.slots.LONGEST_WAIT", 0.5)
     app, store, release = Mulligan("memory://"), Watched(), asyncio.Event()
     short, long = short_and_long(app, release)
 

@@ -9,7 +9,7 @@ from mulligan.app.gather import gathered
 from mulligan.core.decide import decide
 from mulligan.core.job import Adopted
 from mulligan.core.outcome import Failed, Succeeded
-from mulligan.engine.ticker import Ticker
+from mulligan.engine.chores import Ticker
 from mulligan.stores.contract import Store
 from mulligan.stores.memory import MemoryStore
 from tests.failpoints.app import fan_out

@@ -18,7 +18,7 @@ from mulligan.contrib.tracing import carrier_of, instrument
 from mulligan.core.errors import StoreUnavailableError
 from mulligan.core.job import NO_TRACE, NewJob, traced
 from mulligan.core.page import Selection
-from mulligan.engine.ticker import Ticker
+from mulligan.engine.chores import Ticker
 from mulligan.stores.memory import MemoryStore
 from tests.engine.running import engine, found, until
 from tests.tracing.conftest import context, is_child, said

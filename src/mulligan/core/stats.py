@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from mulligan.core.job import Status
 from mulligan.core.lane import Lane
+from mulligan.core.plan import ClaimPlan
 from mulligan.core.worker import WorkerView
 
 
@@ -40,3 +41,15 @@ class Stats(Struct, frozen=True):
     delayed: dict[str, DelayedStats]
     workers: list[WorkerView]
     gathering: dict[str, int] = {}
+
+
+def due_lanes(plan: ClaimPlan, stats: Stats) -> list[LaneStats]:
+    """The lanes of the plan with a job that has been due for as long as the plan asks."""
+    sources = plan.by_lane
+    return [
+        lane
+        for lane in stats.lanes
+        if lane.ready
+        and (source := sources.get(lane.lane)) is not None
+        and stats.now - lane.oldest_due >= source.waited
+    ]

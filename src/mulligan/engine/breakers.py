@@ -14,10 +14,21 @@ from mulligan.core.durations import rounded
 from mulligan.core.facts import Facts
 from mulligan.core.health import Breaker, Health, Probe, judge
 from mulligan.core.job import Claim, Lease
-from mulligan.engine.facts_cell import FactsCell
 
 # The smallest difference between two times of a store.
 RESOLUTION = 1e-6
+
+
+class FactsCell:
+    """Holds the `current` facts. `Breakers` alone writes them; any loop of the worker reads them.
+
+    A loop that receives facts from the store hands them to `Breakers.update`.
+    """
+
+    __slots__ = ("current",)
+
+    def __init__(self) -> None:
+        self.current = Facts()
 
 
 class Ending(NamedTuple):

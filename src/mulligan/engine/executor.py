@@ -1,30 +1,35 @@
 """The executor: runs attempts, and hands what becomes of their jobs to the committer."""
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from mulligan.core.decide import beyond, decide
+from mulligan.core.decide import beyond, decide, policy_of
 from mulligan.core.declared import completed, keyed
+from mulligan.core.errors import StoreError
 from mulligan.core.job import Claim
+from mulligan.core.lane import Lane, Priority
 from mulligan.core.outcome import Again, Done, Failed, Outcome, Result, Returned
 from mulligan.core.settings import Settings
 from mulligan.engine.breakers import Ending
 from mulligan.engine.claim_runner import HeldClaim
 from mulligan.engine.committer import Committer
 from mulligan.engine.job_log import log_failure, log_start, log_success
-from mulligan.engine.lane_depths import LaneDepths
+from mulligan.engine.known_tasks import UnknownTasks
 from mulligan.engine.reporter import Reporter, ending_of
 from mulligan.engine.result_gate import failed
 from mulligan.engine.slots import Slots
 from mulligan.engine.task_caller import Target, TaskCaller
 from mulligan.engine.tracing import Tracing, attempt_traced
 from mulligan.engine.transactional_sink import TransactionalSinks
-from mulligan.engine.unknown_tasks import UnknownTasks
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.worker")
+# How old a known depth may be.
+DEPTH_AGE = 1.0
+DEPTH_LIMIT = 10_000
 
 
 class Executor:
@@ -157,3 +162,28 @@ class Executor:
         outcome = decide(claim, result, facts, self._chance.random(), depth)
         self._committer.add(outcome, ending_of(claim, result, outcome, facts))
         return result, outcome
+
+
+class LaneDepths:
+    """The depths of fresh lanes, for adaptive backoff.
+
+    They are at most DEPTH_AGE seconds old while the store answers.
+    """
+
+    def __init__(self, store: Store, monotonic: Callable[[], float]) -> None:
+        self._store = store
+        self._monotonic = monotonic
+        self._known: dict[tuple[str, str], tuple[float, int]] = {}
+
+    async def of(self, claim: Claim) -> int:
+        """How many fresh jobs wait in its queue and region; 0 if its backoff does not need it."""
+        policy = policy_of(claim.body)
+        if policy is None or not policy.retry.needs_depth:
+            return 0
+        at, depth = self._known.get((claim.queue, claim.region), (-DEPTH_AGE, 0))
+        if self._monotonic() - at >= DEPTH_AGE:
+            lane = Lane(claim.queue, claim.region, Priority.NORMAL)
+            with contextlib.suppress(StoreError, OSError):  # the last known depth will do
+                depth = await self._store.depth(lane, DEPTH_LIMIT)
+                self._known[claim.queue, claim.region] = (self._monotonic(), depth)
+        return depth

@@ -8,12 +8,12 @@ from mulligan.core.errors import StoreError
 from mulligan.core.job import Claim
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.settings import BATCH_LIMIT
+from mulligan.core.stats import due_lanes
 from mulligan.core.worker import Worker
 from mulligan.engine.breakers import Breakers
 from mulligan.engine.cancel import cancel_tasks
 from mulligan.engine.claim_planner import ClaimPlanner
 from mulligan.engine.committer import Committer
-from mulligan.engine.due_lanes import due_lanes
 from mulligan.engine.executor import Executor
 from mulligan.engine.store_retry import StoreRetry
 from mulligan.stores.contract import Store

@@ -2,19 +2,22 @@
 
 Two apps may share a queue, and a claim takes the next job whichever app knows its task. A job whose
 task another live worker knows goes back at once. For a while after that, this worker takes from the
-queue only what no other idle worker would take sooner.
+queue only what no other idle worker would take sooner. A job whose task nobody knows waits for a
+release that does, and is dead after it has waited too often.
 """
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from inspect import signature
 from typing import Any
 
 from msgspec.json import encode
 
 from mulligan.core.decide import SNOOZE_LIMIT
-from mulligan.core.job import Claim
+from mulligan.core.errors import UNREADABLE, StoreError
+from mulligan.core.job import Claim, decode_call
 from mulligan.core.known_tasks import (
     KEEP_KNOWLEDGE,
     KEEP_UNKNOWN,
@@ -29,9 +32,11 @@ from mulligan.core.known_tasks import (
     unknown_note,
 )
 from mulligan.core.names import clean
-from mulligan.core.outcome import Drained, Result, Snoozed
+from mulligan.core.outcome import Drained, Failed, Result, Snoozed
+from mulligan.core.signals import Fail
 from mulligan.core.worker import Worker
 from mulligan.engine.job_log import job_fields
+from mulligan.engine.result_gate import failed
 from mulligan.engine.store_retry import StoreRetry
 from mulligan.engine.task_caller import Target
 from mulligan.stores.contract import Store
@@ -47,6 +52,9 @@ BRIEFLY = 0.02
 BRIEF_TIMES = 10
 # So many of a job's snoozes are not used up while somebody knows its task.
 KEPT_SNOOZES = 10
+
+# Leaves a queue to other workers, and takes nothing from it for so many seconds.
+LeaveToOthers = Callable[[str, float], Awaitable[None]]
 
 
 class KnownTasks:
@@ -142,3 +150,45 @@ def signature_of(function: Callable[..., Any]) -> str:
         return clean(str(signature(function)))[:SIGNATURE_LIMIT]
     except (TypeError, ValueError):
         return "(…)"
+
+
+class UnknownTasks:
+    """Gives a job of an unknown task to a worker that knows the task, or tries it again later.
+
+    Without `known_tasks` nothing is known of other workers.
+    """
+
+    def __init__(
+        self, delay: float, known_tasks: KnownTasks | None, leave_to_others: LeaveToOthers
+    ) -> None:
+        self._delay = delay
+        self._known_tasks = known_tasks
+        self._leave_to_others = leave_to_others
+
+    async def result(self, claim: Claim) -> Result:
+        """How the attempt ends: the job is for another worker, is snoozed, or fails for good."""
+        if self._known_tasks is not None:
+            left = None
+            with contextlib.suppress(StoreError, OSError):
+                left = await self._known_tasks.left_to_others(claim)
+            if left is not None:
+                rest = self._delay if isinstance(left, Drained) else 0.0
+                await self._leave_to_others(claim.queue, rest)
+                return left
+        return self._later(claim)
+
+    def _later(self, claim: Claim) -> Result:
+        """Wait for a release that knows the task; a job that has waited too often is dead."""
+        with contextlib.suppress(*UNREADABLE):
+            if (refused := decode_call(claim.body).refused) is not None:
+                return failed(Fail(refused, "signature"))
+        if claim.snoozes < SNOOZE_LIMIT:
+            log.error(
+                "job %s: no task is named %r here; trying later",
+                claim.id,
+                claim.task,
+                extra=job_fields(claim),
+            )
+            return Snoozed(self._delay)
+        message = f"no worker knows the task {claim.task!r}; deploy one that does, then replay"
+        return Failed("UnknownTask", message, non_retryable=True)

@@ -16,8 +16,7 @@ from mulligan.core.outcome import Result
 from mulligan.core.settings import Settings
 from mulligan.core.signals import Fail
 from mulligan.engine.current import RUNNING
-from mulligan.engine.deadline import Deadline, never_held
-from mulligan.engine.loop_watch import LoopWatch
+from mulligan.engine.loop_watch import Deadline, LoopWatch, never_held
 from mulligan.engine.result_gate import AttemptTimeoutError, check_result, failed
 from mulligan.engine.store_retry import StoreRetry
 from mulligan.engine.threads import OutlivedError, Threads

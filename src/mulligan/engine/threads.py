@@ -10,7 +10,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
-from mulligan.engine.deadline import Deadline, never_held
+from mulligan.engine.loop_watch import Deadline, never_held
 
 # What an idle thread is sent: that work waits, or that it shall end.
 WORK_WAITS, END = True, False

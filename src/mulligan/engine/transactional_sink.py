@@ -14,8 +14,8 @@ from mulligan.core.outcome import Done, Failed, Result, Succeeded
 from mulligan.core.signals import Fail, RetryAfter, Snooze
 from mulligan.engine.committer import AWAY
 from mulligan.engine.current import RUNNING
-from mulligan.engine.deadline import Deadline, never_held
 from mulligan.engine.job_log import job_fields
+from mulligan.engine.loop_watch import Deadline, never_held
 from mulligan.engine.reporter import Reporter, ending_of
 from mulligan.engine.result_gate import AttemptTimeoutError, failed
 from mulligan.engine.store_retry import StoreRetry

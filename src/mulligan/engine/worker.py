@@ -18,21 +18,17 @@ from mulligan.core.settings import Settings
 from mulligan.core.worker import Worker
 from mulligan.engine.breakers import Breakers, Ending
 from mulligan.engine.cancel import cancel_tasks
+from mulligan.engine.chores import Housekeeper, Reaper, Ticker, UnservedWatch
 from mulligan.engine.committer import Committer
 from mulligan.engine.executor import Executor
 from mulligan.engine.fetcher import Fetcher
 from mulligan.engine.heartbeat import Heartbeat, OwnThread
-from mulligan.engine.housekeeper import Housekeeper
-from mulligan.engine.known_tasks import KnownTasks
+from mulligan.engine.known_tasks import KnownTasks, UnknownTasks
 from mulligan.engine.loop_watch import LoopWatch
-from mulligan.engine.reaper import Reaper
 from mulligan.engine.reporter import Reporter
 from mulligan.engine.task_caller import Target, TaskCaller, claim_in
 from mulligan.engine.threads import Threads
-from mulligan.engine.ticker import Ticker
 from mulligan.engine.tracing import Tracing
-from mulligan.engine.unknown_tasks import UnknownTasks
-from mulligan.engine.unserved_watch import UnservedWatch
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.worker")

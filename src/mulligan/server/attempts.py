@@ -29,7 +29,7 @@ from mulligan.core.outcome import (
 )
 from mulligan.core.settings import Settings
 from mulligan.core.signing import Keys
-from mulligan.engine.lane_depths import LaneDepths
+from mulligan.engine.executor import LaneDepths
 from mulligan.engine.reporter import Reporter, ending_of
 from mulligan.engine.result_gate import refusal, too_large
 from mulligan.server.problems import Refusal

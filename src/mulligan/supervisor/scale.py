@@ -7,8 +7,7 @@ from typing import NamedTuple
 from mulligan.core.facts import Facts
 from mulligan.core.fairness import Carry, plan_claim
 from mulligan.core.plan import ClaimPlan
-from mulligan.core.stats import LaneStats, Stats
-from mulligan.engine.due_lanes import due_lanes
+from mulligan.core.stats import LaneStats, Stats, due_lanes
 from mulligan.supervisor.fleet import Kind
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from mulligan.core.decide import decide
 from mulligan.core.outcome import Drained, Failed
 from mulligan.core.retry import Retry
-from mulligan.engine import reaper, result_gate
+from mulligan.engine import chores, result_gate
 from mulligan.engine.breakers import Ending
 from mulligan.engine.committer import AWAY, Committer
 from mulligan.engine.executor import Executor
@@ -25,7 +25,7 @@ async def retry_lost_on_commit_failure(self: Any, batch: Any) -> Any:
         return ["written"] * len(batch)
 
 
-@plant(reaper, "Lost")
+@plant(chores, "Lost")
 def lost_attempt_not_counted() -> Drained:
     """A job whose worker died goes back as if it had never started."""
     return Drained()

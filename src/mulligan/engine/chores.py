@@ -1,0 +1,217 @@
+"""Chores: what every worker does for all of them, in a loop each.
+
+The reaper reclaims what dead workers held, and decides it like any other failure. The housekeeper
+promotes jobs that fell due, ends expired ones and deletes old ones. The ticker enqueues the next
+tick of every periodic task, once. The unserved watch logs which jobs wait that no live worker may
+take.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from mulligan.core.decide import decide
+from mulligan.core.job import Claim
+from mulligan.core.outcome import Lost
+from mulligan.core.periodic import PREFIX, Periodic
+from mulligan.core.settings import BATCH_LIMIT
+from mulligan.core.unserved import unserved
+from mulligan.core.worker import Worker
+from mulligan.engine.breakers import FactsCell
+from mulligan.engine.committer import Committer
+from mulligan.engine.job_log import job_fields
+from mulligan.engine.reporter import ending_of
+from mulligan.engine.slots import Slots
+from mulligan.engine.store_retry import StoreRetry
+from mulligan.engine.tracing import Tracing, store_traced
+from mulligan.stores.contract import Store
+
+log = logging.getLogger("mulligan.worker")
+# How many jobs the reaper reclaims at a time.
+BATCH = 100
+# How often the housekeeper logs what is delayed.
+LOG_EVERY = 60.0
+# How long the store keeps the ticker's notes.
+FOREVER = 10 * 365 * 86_400.0
+# How long the ticker sleeps at most and at least.
+LONGEST_SLEEP, SHORTEST_SLEEP = 60.0, 0.01
+# When the unserved watch looks first, and how often then.
+FIRST_LOOK = 1.0
+LOOK_EVERY = 30.0
+
+
+class Reaper:
+    """Looks every `every` seconds. If it dies with reclaimed jobs, another one reclaims them.
+
+    It reclaims no more until the outcomes of what it has are written. If commits are held up, jobs
+    would otherwise pile up here, be lost again, and count as lost once more.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        worker: Worker,
+        completed: Callable[[Claim], Claim],
+        committer: Committer,
+        *,
+        facts: FactsCell,
+        every: float,
+        chance: random.Random,
+    ) -> None:
+        self._store = store
+        self._worker = worker
+        self._completed = completed
+        self._facts = facts
+        self._committer = committer
+        self._every = every
+        self._chance = chance
+        self._store_retry = StoreRetry("reclaim")
+        self.asking = False
+        self.reclaimed = 0
+
+    async def run(self) -> None:
+        """Reclaim and decide until cancelled."""
+        while True:
+            self.asking = True
+            claims = await self._store_retry.call(lambda: self._store.reclaim(BATCH, self._worker))
+            self.asking = False
+            for claim in claims:
+                log.warning(
+                    "job %s: worker %s stopped beating; attempt %d counts as failed",
+                    claim.id,
+                    claim.worker,
+                    claim.attempt,
+                    extra=job_fields(claim),
+                )
+                self.count(claim)
+            if claims:
+                await self._committer.flushed()
+            if len(claims) < BATCH:
+                await asyncio.sleep(self._every)
+
+    def count(self, claim: Claim) -> None:
+        """Decide a lost attempt whose job was reclaimed here."""
+        facts, claim = self._facts.current, self._completed(claim)
+        outcome = decide(claim, Lost(), facts, self._chance.random())
+        self._committer.add(outcome, ending_of(claim, Lost(), outcome, facts))
+        self.reclaimed += 1
+
+
+class Housekeeper:
+    """Works for all queues; every worker runs one. No job depends on it being on time."""
+
+    def __init__(self, store: Store, *, every: float, keep_done: float) -> None:
+        self._store = store
+        self._every = every
+        self._keep_done = keep_done
+        self._store_retry = StoreRetry("housekeeping")
+        self._logged_at = 0.0
+
+    async def run(self) -> None:
+        """Promote and prune until cancelled, without pause while batches are full."""
+        while True:
+            promoted = await self._store_retry.call(lambda: self._store.promote(BATCH_LIMIT))
+            pruned = await self._store_retry.call(
+                lambda: self._store.prune(self._keep_done, BATCH_LIMIT)
+            )
+            await self._log_delayed()
+            if max(promoted, pruned) < BATCH_LIMIT:
+                await asyncio.sleep(self._every)
+
+    async def _log_delayed(self) -> None:
+        """Log from time to time how many jobs of each queue are delayed."""
+        now = asyncio.get_running_loop().time()
+        if now - self._logged_at < LOG_EVERY or not log.isEnabledFor(logging.INFO):
+            return
+        self._logged_at = now
+        stats = await self._store_retry.call(self._store.stats)
+        for queue, delayed in sorted(stats.delayed.items()):
+            log.info(
+                "queue %s: %d delayed, %d of them ready, %d within the hour",
+                queue,
+                delayed.total,
+                delayed.ready_now,
+                delayed.ready_in_hour,
+            )
+
+
+def tick_id(task: str, tick: float) -> str:
+    """The id of the job of a tick: the same in every process."""
+    return f"{task}@{datetime.fromtimestamp(tick, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+class Ticker:
+    """Every worker of the app runs one; any number of them enqueue each tick once.
+
+    The next tick is a delayed job whose id is the same in all processes. The last tick enqueued is
+    noted in the store. If ticks were missed while no process ran, only the latest of them is run.
+    """
+
+    def __init__(
+        self, store: Store, periodic: Sequence[Periodic], tracing: Tracing | None = None
+    ) -> None:
+        self._store = store
+        self._tracing = tracing
+        self._periodic = periodic
+        self._store_retry = StoreRetry("periodic tasks")
+
+    async def run(self) -> None:
+        """Enqueue ticks until cancelled."""
+        while True:
+            pause = await self._store_retry.call(self.enqueue_due)
+            await asyncio.sleep(pause)
+
+    async def enqueue_due(self) -> float:
+        """Enqueue the ticks that are missing; returns the seconds until the next call."""
+        now = (await self._store.facts()).now
+        noted = await self._store.notes(PREFIX)
+        for each in self._periodic:
+            last = noted.get(each.note)
+            ticks = each.due(None if last is None else float(last), now)
+            if ticks:
+                delays = [max(0.0, tick - now) for tick in ticks]
+                ids = [tick_id(each.task, tick) for tick in ticks]
+                jobs = [each.make(job, delay) for job, delay in zip(ids, delays, strict=True)]
+                await store_traced(self._tracing, jobs, self._store.enqueue)
+                await self._store.note(each.note, repr(ticks[-1]).encode(), FOREVER)
+                log.info("task %s: next at %s", each.task, ids[-1].rpartition("@")[2])
+        following = min(each.schedule.after(now) for each in self._periodic)
+        return min(max(following - now, SHORTEST_SLEEP), LONGEST_SLEEP)
+
+
+class UnservedWatch:
+    """Warns once of each queue and region, and again after a worker has served it in between.
+
+    A busy worker does not look. The metrics raise an alert in any case, and counting all that waits
+    is for a store with time to spare.
+    """
+
+    def __init__(self, store: Store, slots: Slots, app: str) -> None:
+        self._store = store
+        self._slots = slots
+        self._app = app
+        self._warned: set[tuple[str, str, bool]] = set()
+        self._store_retry = StoreRetry("look")
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        await asyncio.sleep(FIRST_LOOK)
+        while True:
+            if not self._slots.holding:
+                await self._store_retry.call(self.look)
+            await asyncio.sleep(LOOK_EVERY)
+
+    async def look(self) -> None:
+        """Warn of what is new since the last look."""
+        found = unserved(await self._store.stats(), await self._store.facts())
+        for each in found:
+            if each[:3] not in self._warned:
+                log.warning(
+                    "%s; %s",
+                    each.sentence,
+                    each.remedy(self._app),
+                    extra={"queue": each.queue, "region": each.region},
+                )
+        self._warned = {each[:3] for each in found}
