@@ -15,7 +15,6 @@ and then, in a shell: `mulligan worker module:app`.
 import logging
 
 from mulligan.app import Chain, ChainHandle, JobHandle, Mulligan, Prepared, Task, each
-from mulligan.core.backoff import Adaptive, Delays, Exponential, Sessions
 from mulligan.core.budget import Budget
 from mulligan.core.errors import (
     InvalidError,
@@ -29,7 +28,7 @@ from mulligan.core.errors import (
 )
 from mulligan.core.fetch import Balanced, Capped, Fifo, RetryFirst, Separate, Weighted
 from mulligan.core.job import Attempt, Job
-from mulligan.core.retry import Retry
+from mulligan.core.retry import Adaptive, Delays, Exponential, Retry, Sessions
 from mulligan.core.settings import Settings
 from mulligan.core.signals import Fail, RetryAfter, Snooze
 from mulligan.engine import CurrentJob, current_job

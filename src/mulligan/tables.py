@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn, TypeVar
 
-from mulligan.core.durations import LONGEST
+from mulligan.core.checks import LONGEST
 from mulligan.core.errors import InvalidError
 
 T = TypeVar("T")

@@ -8,7 +8,6 @@ from itertools import accumulate
 from random import Random
 from typing import Any, NamedTuple
 
-from mulligan.core.backoff import Delays, Exponential
 from mulligan.core.budget import Budget
 from mulligan.core.counts import Count
 from mulligan.core.facts import QueueSettings
@@ -19,7 +18,7 @@ from mulligan.core.lane import Lane
 from mulligan.core.outcome import Drained, Failed, Lost, Result, Snoozed, Succeeded
 from mulligan.core.page import Selection
 from mulligan.core.plan import Cap, ClaimPlan, Group, Limit, Rate, Source, Take
-from mulligan.core.retry import Retry
+from mulligan.core.retry import Delays, Exponential, Retry
 
 QUEUES = ("a", "b")
 REGIONS = ("EU", "US")

@@ -3,14 +3,13 @@
 from typing import Any
 
 from mulligan.core.answers import Claimed
-from mulligan.core.backoff import Exponential
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fairness import Carry, plan_claim
 from mulligan.core.job import TOKENS_PER_LIFE, Adopted, Attempt, Claim, Job, Lease, NewJob, encode
 from mulligan.core.lane import ANYWHERE, Lane, Priority
 from mulligan.core.outcome import Again, Dead, Done
 from mulligan.core.plan import ClaimPlan, Group, Limit, Source, Take
-from mulligan.core.retry import Retry
+from mulligan.core.retry import Exponential, Retry
 from mulligan.core.worker import Worker
 from mulligan.engine.current import CurrentJob
 from mulligan.stores.contract import Store

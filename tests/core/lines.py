@@ -9,8 +9,7 @@ from mulligan.core.facts import Facts, QueueSettings
 from mulligan.core.fairness import KINDS, Carry, ClaimCounts, plan_claim, settle
 from mulligan.core.fetch import Only
 from mulligan.core.lane import Lane, Priority
-from mulligan.core.plan import Cap, Kind, Limit, Rate, Source
-from mulligan.core.walk import walk
+from mulligan.core.plan import Cap, Kind, Limit, Rate, Source, walk
 
 HERE = "here"
 PRIORITY: dict[Kind, Priority] = {

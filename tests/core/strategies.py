@@ -5,8 +5,7 @@ from typing import get_args
 from hypothesis import reject, settings
 from hypothesis import strategies as st
 
-from mulligan.core.backoff import Adaptive, Backoff, Curve, Delays, Exponential, Jitter, Sessions
-from mulligan.core.durations import LONGEST
+from mulligan.core.checks import LONGEST
 from mulligan.core.errors import InvalidError
 from mulligan.core.fetch import (
     Balanced,
@@ -18,7 +17,16 @@ from mulligan.core.fetch import (
     Weighted,
 )
 from mulligan.core.plan import ONE
-from mulligan.core.retry import Retry
+from mulligan.core.retry import (
+    Adaptive,
+    Backoff,
+    Curve,
+    Delays,
+    Exponential,
+    Jitter,
+    Retry,
+    Sessions,
+)
 
 # A shared machine may stall at any line, so no example has a deadline.
 steady = settings(deadline=None)

@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mulligan.core.backoff import (
+from mulligan.core.checks import LONGEST, seconds
+from mulligan.core.errors import InvalidError
+from mulligan.core.retry import (
+    PRESETS,
     STEPS_LIMIT,
     Adaptive,
     Backoff,
@@ -19,9 +22,6 @@ from mulligan.core.backoff import (
     longest,
     raw_delay,
 )
-from mulligan.core.durations import LONGEST, seconds
-from mulligan.core.errors import InvalidError
-from mulligan.core.retry import PRESETS
 from tests.core.strategies import backoffs, curves, draws, retry_numbers, steady
 
 ALMOST_ONE = nextafter(1, 0)

@@ -8,8 +8,17 @@ from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.fairness import Carry, plan_claim
 from mulligan.core.health import Breaker, Health
 from mulligan.core.lane import Lane, Priority
-from mulligan.core.plan import Cap, ClaimPlan, Group, Rate, Source
-from mulligan.core.walk import group_waits, next_yield, sources, walk
+from mulligan.core.plan import (
+    Cap,
+    ClaimPlan,
+    Group,
+    Rate,
+    Source,
+    group_waits,
+    next_yield,
+    sources,
+    walk,
+)
 from tests.core.jobs import WAITING
 from tests.core.lines import ListLines
 

@@ -11,8 +11,8 @@ from mulligan.core.health import Breaker, Health, Probe
 from mulligan.core.job import encode
 from mulligan.core.lane import Priority
 from mulligan.core.outcome import Drained, Failed, Lost, Result, Snoozed, Succeeded
+from mulligan.core.retry import Trail
 from mulligan.core.stage import Stage
-from mulligan.core.trail import Trail
 from tests.core.test_decide import EXACT, claimed
 
 OOPS = Failed("TimeoutError", "late")

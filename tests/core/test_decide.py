@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.structs import replace
 
-from mulligan.core.backoff import Adaptive, Delays, Exponential, Sessions
 from mulligan.core.decide import SNOOZE_LIMIT, beyond, blames_region, decide
 from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.fetch import Fifo
@@ -25,9 +24,8 @@ from mulligan.core.outcome import (
     Snoozed,
     Succeeded,
 )
-from mulligan.core.retry import Retry
+from mulligan.core.retry import Adaptive, Delays, Exponential, Retry, Sessions, Trail, read_trail
 from mulligan.core.stage import Stage
-from mulligan.core.trail import Trail, read_trail
 from tests.core.strategies import draws, retries, steady
 
 EXACT = Retry(3, Exponential(2, 2, 60, "none"))

@@ -2,12 +2,11 @@
 
 from msgspec.structs import replace
 
-from mulligan.core.decide import decide
+from mulligan.core.decide import ALONE, FEW, decide, group_limit, isolated
 from mulligan.core.facts import Facts
-from mulligan.core.isolation import ALONE, FEW, group_limit, isolated
 from mulligan.core.job import Claim
 from mulligan.core.outcome import Again, Failed, Lost, Result
-from mulligan.core.trail import Trail, read_trail
+from mulligan.core.retry import Trail, read_trail
 
 CLAIM = Claim(
     id="q1",

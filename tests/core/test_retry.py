@@ -5,8 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mulligan.core.backoff import Adaptive, Delays, Exponential, Sessions
-from mulligan.core.retry import NAMED, PRESETS, Retry, preset
+from mulligan.core.retry import (
+    NAMED,
+    PRESETS,
+    Adaptive,
+    Delays,
+    Exponential,
+    Retry,
+    Sessions,
+    preset,
+)
 from tests.core.refusal import refused
 from tests.core.strategies import retries, steady
 

@@ -7,7 +7,7 @@ from mulligan.core.decide import decide, policy_of
 from mulligan.core.facts import Facts
 from mulligan.core.job import encode
 from mulligan.core.outcome import Dead, Done, Failed, Succeeded
-from mulligan.core.trail import NOWHERE, read_trail
+from mulligan.core.retry import NOWHERE, read_trail
 from tests.core.test_decide import claimed
 
 STRANGE = encode({"task": "ask", "args": [], "retry": {"backoff": {"type": "lunar"}}})

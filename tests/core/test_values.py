@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mulligan.core import errors
-from mulligan.core.durations import LONGEST, check_seconds, seconds
+from mulligan.core.checks import LONGEST, check_name, check_region, check_seconds, seconds
 from mulligan.core.errors import InvalidError, MulliganError
 from mulligan.core.lane import Lane, Priority, away_from, priority_of, towards
-from mulligan.core.names import check_name, check_region
 from tests.core.refusal import refused
 from tests.core.strategies import durations
 

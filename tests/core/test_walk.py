@@ -3,8 +3,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mulligan.core.lane import Lane
-from mulligan.core.plan import Cap, ClaimPlan, Group, Limit, Rate, Source, Take
-from mulligan.core.walk import walk
+from mulligan.core.plan import Cap, ClaimPlan, Group, Limit, Rate, Source, Take, walk
 from tests.core.lines import ListLines, Start
 
 ONE, TWO, THREE = (Lane("q", scope, 0) for scope in ("one", "two", "three"))

@@ -5,8 +5,16 @@ from pathlib import Path
 
 import msgspec
 
-from mulligan.core.backoff import Adaptive, Backoff, Delays, Exponential, Sessions
-from mulligan.core.retry import LETTERS, NAMED, Retry
+from mulligan.core.retry import (
+    LETTERS,
+    NAMED,
+    Adaptive,
+    Backoff,
+    Delays,
+    Exponential,
+    Retry,
+    Sessions,
+)
 
 PAGE = (Path(__file__).parents[2] / "docs/policy.md").read_text()
 

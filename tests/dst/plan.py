@@ -16,8 +16,7 @@ from tests.dst import tasks
 from tests.dst.tasks import QUEUES
 
 if TYPE_CHECKING:
-    from mulligan.core.backoff import Jitter
-    from mulligan.core.retry import Scope
+    from mulligan.core.retry import Jitter, Scope
 
 DAY = 86_400.0
 REGIONS = ("US", "EU", "ASIA")

@@ -10,7 +10,7 @@ from mulligan.core.answers import Claimed
 from mulligan.core.job import Lease
 from mulligan.core.outcome import Outcome, Verdict
 from mulligan.core.plan import ClaimPlan
-from mulligan.core.trail import Trail
+from mulligan.core.retry import Trail
 from mulligan.core.worker import Worker
 from mulligan.stores.memory import MemoryStore
 from tests.engine.running import ended, engine, enqueued

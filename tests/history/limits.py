@@ -3,7 +3,7 @@
 from collections import defaultdict
 from math import inf
 
-from mulligan.core.durations import seconds
+from mulligan.core.checks import seconds
 from mulligan.core.fetch import Capped
 from tests.history.book import Book
 from tests.history.events import (

@@ -10,7 +10,7 @@ SHARED = ("tests/contract/test_enqueue.py", "tests/contract/test_outcomes.py")
 SERVER = tuple(f"tests/contract/test_{name}.py" for name in ("leases", "waking", "gates"))
 # What depends on the interpreter and on the libraries: values, drivers, engine, API, command line.
 WIDE = (
-    *("tests/core/test_depth.py", "tests/core/test_job.py", "tests/core/test_decide.py"),
+    *("tests/core/test_checks.py", "tests/core/test_job.py", "tests/core/test_decide.py"),
     *("tests/stores/sqlite", "tests/app/test_arguments.py", "tests/app/test_api.py"),
     *("tests/hostile/test_arguments.py", "tests/engine/test_worker.py"),
     *("tests/server/test_jobs.py", "tests/cli/test_refusals.py"),

@@ -9,10 +9,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mulligan.core.backoff import Exponential
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Balanced, Capped, Fifo, RetryFirst, Separate, Weighted
-from mulligan.core.retry import Retry
+from mulligan.core.retry import Exponential, Retry
 from mulligan.sim import Run, Scenario, simulate
 from mulligan.sim.log import Attempt
 from mulligan.sim.scenario import Duration, Jobs, Region, Stream

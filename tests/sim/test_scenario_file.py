@@ -2,9 +2,9 @@
 
 import pytest
 
-from mulligan.core.backoff import Adaptive, Delays, Exponential, Sessions
 from mulligan.core.errors import InvalidError
 from mulligan.core.fetch import Capped, Weighted
+from mulligan.core.retry import Adaptive, Delays, Exponential, Sessions
 from mulligan.sim import builtin_titles, load_scenario, read_scenario, with_policy
 from mulligan.tables import lines_of
 

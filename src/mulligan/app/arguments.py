@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 
 from mulligan.app.result_type import hints_of
-from mulligan.core.depth import check_depth, too_deep
+from mulligan.core.checks import DEPTH_LIMIT, check_depth, too_deep
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import Call
-from mulligan.core.settings import DEPTH_LIMIT
 
 encode = msgspec.json.Encoder().encode
 SHOWN_LIMIT = 80

@@ -9,10 +9,9 @@ from msgspec.structs import replace
 from mulligan.app.options import Options, Placement, checked
 from mulligan.app.result_gate import gate_of
 from mulligan.app.task import AsyncTask, PlainTask, Task
+from mulligan.core.checks import Seconds, check_name
 from mulligan.core.declared import Declared
-from mulligan.core.durations import Seconds
 from mulligan.core.errors import InvalidError
-from mulligan.core.names import check_name
 
 if TYPE_CHECKING:
     from mulligan.app.mulligan import Mulligan

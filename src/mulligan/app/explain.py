@@ -1,5 +1,6 @@
 """Reads from a store what `explain` needs."""
 
+from mulligan.core.checks import clean
 from mulligan.core.errors import UnknownJobError
 from mulligan.core.explain import Surroundings, explain
 from mulligan.core.known_tasks import (
@@ -9,7 +10,6 @@ from mulligan.core.known_tasks import (
     read_unknown,
     unknown_note,
 )
-from mulligan.core.names import clean
 from mulligan.core.unserved import AN_APP, served
 from mulligan.stores.contract import Store
 

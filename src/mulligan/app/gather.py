@@ -9,6 +9,7 @@ from mulligan.app.chain import Chain, Part, check_later, part_of
 from mulligan.app.ids import new_id
 from mulligan.app.stages import ChainHandle, found_chain
 from mulligan.app.task import Prepared
+from mulligan.core.checks import check_name
 from mulligan.core.errors import InvalidError
 from mulligan.core.flow import (
     MOST_MEMBERS,
@@ -21,7 +22,6 @@ from mulligan.core.flow import (
 )
 from mulligan.core.job import Enqueued, NewJob, encode
 from mulligan.core.lane import ANYWHERE
-from mulligan.core.names import check_name
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.stores.contract import Store
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from msgspec import Struct
 
-from mulligan.core.durations import Seconds, seconds
+from mulligan.core.checks import Seconds, clean, seconds
 from mulligan.core.errors import (
     InvalidError,
     JobCancelledError,
@@ -15,7 +15,6 @@ from mulligan.core.errors import (
 )
 from mulligan.core.flow import following_of, sink_id
 from mulligan.core.job import ENDED, Attempt, Job, Status
-from mulligan.core.names import clean
 from mulligan.core.settings import TEXT_LIMIT
 from mulligan.core.signals import Fail
 from mulligan.engine.current import RUNNING

@@ -14,12 +14,11 @@ from mulligan.app.handle import JobHandle
 from mulligan.app.stages import ChainHandle
 from mulligan.app.task import AsyncTask, PlainTask, Prepared, Task
 from mulligan.core.budget import Budget
-from mulligan.core.durations import Seconds
+from mulligan.core.checks import Seconds, check_name, check_word
 from mulligan.core.errors import InvalidError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import FetchPolicy, parse_policy
 from mulligan.core.job import Enqueued, NewJob
-from mulligan.core.names import check_name, check_word
 from mulligan.core.periodic import Periodic
 from mulligan.core.settings import BATCH_LIMIT, Settings
 from mulligan.core.unserved import AN_APP

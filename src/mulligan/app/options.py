@@ -8,12 +8,11 @@ from typing import Any, TypedDict
 from msgspec import Raw, Struct
 from msgspec import json as msgjson
 
-from mulligan.core.durations import Seconds, check_seconds
+from mulligan.core.checks import Seconds, check_name, check_region, check_seconds
 from mulligan.core.errors import InvalidError
 from mulligan.core.flow import ROOT_LIMIT, Flow
 from mulligan.core.job import Body, NewJob, encode
 from mulligan.core.lane import ANYWHERE, Priority, PriorityWord, priority_of
-from mulligan.core.names import check_name, check_region
 from mulligan.core.retry import Retry, preset
 from mulligan.core.stage import Stage
 

@@ -12,11 +12,11 @@ from mulligan.app.handle import JobHandle
 from mulligan.app.ids import new_id
 from mulligan.app.options import Options, Placement, checked
 from mulligan.app.result_type import Returned
+from mulligan.core.checks import NAME_LIMIT
 from mulligan.core.declared import Declared
 from mulligan.core.errors import InvalidError
 from mulligan.core.flow import ROOT_LIMIT, Flow
 from mulligan.core.job import Call, Job, NewJob
-from mulligan.core.names import NAME_LIMIT
 from mulligan.core.signals import Fail
 
 if TYPE_CHECKING:

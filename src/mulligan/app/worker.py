@@ -9,9 +9,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from mulligan.app.mulligan import Mulligan
+from mulligan.core.checks import check_name, check_region
 from mulligan.core.errors import InvalidError
 from mulligan.core.fetch import Only
-from mulligan.core.names import check_name, check_region
 from mulligan.core.worker import DEFAULT_REGION, Worker
 from mulligan.engine import Engine
 from mulligan.stores import is_embedded

@@ -9,7 +9,7 @@ import msgspec
 
 from mulligan.cli.find_app import app_option, given, json_option, load_app, opened
 from mulligan.cli.show import print_json
-from mulligan.core.depth import check_depth
+from mulligan.core.checks import check_depth
 from mulligan.core.errors import InvalidError
 from mulligan.core.retry import Retry
 

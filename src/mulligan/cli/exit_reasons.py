@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 import click
 from msgspec import Struct
 
-from mulligan.core.durations import check_seconds
+from mulligan.core.checks import check_seconds
 from mulligan.core.errors import StoreError
 from mulligan.engine import Engine
 from mulligan.supervisor.locks import is_held

@@ -9,7 +9,7 @@ import click
 from mulligan.cli.find_app import about_an_app_or_store, find_app, with_store
 from mulligan.cli.group import printable
 from mulligan.cli.show import as_json, progress
-from mulligan.core.durations import check_seconds
+from mulligan.core.checks import check_seconds
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import Attempt, Job
 from mulligan.core.page import Selection

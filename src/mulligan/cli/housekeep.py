@@ -10,7 +10,7 @@ from mulligan.cli.exit_reasons import exit_reasons, supervised
 from mulligan.cli.find_app import about_an_app_or_store, check_url, find_app
 from mulligan.cli.logs import LEVELS, LogFormat, set_up
 from mulligan.cli.worker import WorkerRun, log, run_and_exit, set_drain_timeout
-from mulligan.core.names import check_name
+from mulligan.core.checks import check_name
 
 
 @click.command()

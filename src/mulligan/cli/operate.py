@@ -7,7 +7,7 @@ import click
 from mulligan.cli.find_app import about_a_store, find_app, json_option, with_store
 from mulligan.cli.group import RefusalError, printable
 from mulligan.cli.show import print_json
-from mulligan.core.names import check_name
+from mulligan.core.checks import check_name
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.core.status import names
 from mulligan.stores.contract import Store

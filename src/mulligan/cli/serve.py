@@ -9,7 +9,7 @@ from mulligan.app import Mulligan
 from mulligan.app.worker import run_loop
 from mulligan.cli.find_app import about_an_app_or_store, check_url, find_app, opened
 from mulligan.cli.logs import LEVELS, LogFormat, set_up
-from mulligan.core.durations import check_seconds
+from mulligan.core.checks import check_seconds
 from mulligan.core.errors import InvalidError
 
 

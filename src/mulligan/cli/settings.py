@@ -8,6 +8,7 @@ from msgspec.structs import asdict
 from mulligan.cli.find_app import app_option, json_option, load_app, named_app
 from mulligan.cli.show import console, print_json, table
 from mulligan.core.budget import RATIO_FLOOR
+from mulligan.core.checks import DEPTH_LIMIT, NAME_LIMIT
 from mulligan.core.decide import SNOOZE_LIMIT
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fairness import URGENT_SHARE
@@ -22,15 +23,8 @@ from mulligan.core.health import (
     TOLERATED_FAILURE_RATE,
     WINDOW,
 )
-from mulligan.core.names import NAME_LIMIT
 from mulligan.core.retry import Retry
-from mulligan.core.settings import (
-    BATCH_LIMIT,
-    DEPTH_LIMIT,
-    HISTORY_LIMIT,
-    TEXT_LIMIT,
-    Settings,
-)
+from mulligan.core.settings import BATCH_LIMIT, HISTORY_LIMIT, TEXT_LIMIT, Settings
 from mulligan.engine.fetcher import LONGEST_SLEEP
 from mulligan.engine.worker import REAP_EVERY
 from mulligan.supervisor.fleet import SERVICE, Kind

@@ -15,7 +15,7 @@ from mulligan.cli.find_app import about_an_app_or_store, find_app, json_option, 
 from mulligan.cli.group import printable
 from mulligan.cli.show import as_json as one_line
 from mulligan.cli.show import console, print_json, span, table
-from mulligan.core.durations import check_seconds
+from mulligan.core.checks import check_seconds
 
 
 @click.command()

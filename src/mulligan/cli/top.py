@@ -21,7 +21,7 @@ from mulligan.cli.status import (
     workers_table,
 )
 from mulligan.cli.target import target_of
-from mulligan.core.durations import check_seconds
+from mulligan.core.checks import check_seconds
 
 # The width of the text beside the two bars of a region, and of the longest bar.
 BESIDE_BARS, SHORTEST_BAR, LONGEST_BAR = 36, 8, 30

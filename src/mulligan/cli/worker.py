@@ -18,10 +18,9 @@ from mulligan.cli.exit_reasons import ExitReason, end_when, exit_reasons, superv
 from mulligan.cli.find_app import app_option, check_url, load_app, named_app, with_variables
 from mulligan.cli.group import RefusalError
 from mulligan.cli.logs import LEVELS, LogFormat, set_up
-from mulligan.core.durations import check_seconds
+from mulligan.core.checks import check_name, check_seconds
 from mulligan.core.errors import StoreUnavailableError
 from mulligan.core.fetch import Only
-from mulligan.core.names import check_name
 from mulligan.core.worker import DEFAULT_REGION, Worker
 from mulligan.engine import Engine
 from mulligan.engine.cancel import cancel_tasks

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from mulligan.core.durations import Seconds, check_seconds, seconds
+from mulligan.core.checks import Seconds, check_seconds, seconds
 from mulligan.core.errors import InvalidError
 from mulligan.core.plan import Rate
 

@@ -13,7 +13,7 @@ from mulligan.core.health import Probe
 from mulligan.core.job import Claim
 from mulligan.core.lane import ANYWHERE, Priority
 from mulligan.core.outcome import Again, Dead, Done, Lost, Outcome, Result
-from mulligan.core.trail import read_trail
+from mulligan.core.retry import read_trail
 
 SUCCEEDED = "succeeded"
 FAILED = "failed"

@@ -1,4 +1,14 @@
-"""What a result means for its job: only this code turns a failure into a retry or an end."""
+"""What a result means for its job: only this code turns a failure into a retry or an end.
+
+Isolation is decided here too: after a worker died, which of its jobs run alone, and which beside a
+few others. A job that kills its worker must not take other attempts with it. Nobody can tell which
+of the jobs that a dead worker held was to blame. So each is a crash suspect until one of its
+attempts ends in any other way than being lost. A job that was lost once runs beside a few other
+suspects. It runs alone if it was lost again, or if it has no retry left that another suspect could
+cost it.
+"""
+
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -23,14 +33,16 @@ from mulligan.core.outcome import (
     Snoozed,
     Succeeded,
 )
-from mulligan.core.retry import Retry
-from mulligan.core.trail import Trail, read_trail
+from mulligan.core.retry import Retry, Trail, read_trail
 
 SNOOZE_LIMIT = 100
 LOST = Failed("Lost", "the worker stopped beating while it held the job")
 OVERSLEPT = Failed(
     "Snooze", f"the job was snoozed more than {SNOOZE_LIMIT} times", about_region=False
 )
+# How many crash suspects run beside each other.
+FEW = 10
+ALONE = 1
 
 
 def decide(claim: Claim, result: Result, facts: Facts, draw: float, depth: int = 0) -> Outcome:
@@ -200,3 +212,22 @@ def dead_letter_job(claim: Claim, policy: Policy, failure: Attempt) -> tuple[New
     job = follower_id(claim, "dead", named=policy.named)
     said = {"args": [letter], "kwargs": {}}
     return (traced(new_job(job, policy.on_dead, claim.region, said), policy.trace),)
+
+
+def group_limit(claim: Claim) -> int | None:
+    """How many suspects, this one included, may run at a time; None if the job is no suspect."""
+    lost = read_trail(claim.trail).lost if claim.trail else 0
+    if not lost:
+        return None
+    policy = policy_of(claim.body)
+    last = policy is None or policy.retry.spent(claim.retry_count)
+    return ALONE if lost > 1 or last else FEW
+
+
+def isolated(claims: Sequence[Claim]) -> list[Claim]:
+    """The suspects to run now, while all other claims are given back; empty if there is none."""
+    found = [(claim, most) for claim in claims if (most := group_limit(claim)) is not None]
+    if not found:
+        return []
+    first = found[0][1]
+    return [claim for claim, most in found if most >= first][:first]

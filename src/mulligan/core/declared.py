@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from mulligan.core.errors import UNREADABLE
 from mulligan.core.job import Claim, encode
 from mulligan.core.outcome import Keyed
+from mulligan.core.retry import read_trail
 from mulligan.core.stage import Stage
-from mulligan.core.trail import read_trail
 
 MARK = b'"given":'
 _decode = msgspec.json.Decoder(dict[str, Raw]).decode

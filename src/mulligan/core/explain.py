@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from mulligan.core.durations import span
+from mulligan.core.checks import span
 from mulligan.core.facts import Facts
 from mulligan.core.fetch import Capped
 from mulligan.core.flow import flow_of

@@ -4,7 +4,7 @@ from msgspec import Struct, json
 from msgspec.structs import replace
 
 from mulligan.core.budget import Budget
-from mulligan.core.durations import Seconds, check_seconds, seconds
+from mulligan.core.checks import Seconds, check_seconds, seconds
 from mulligan.core.errors import UNREADABLE, InvalidError, StoreError
 from mulligan.core.fetch import Balanced, FetchPolicy, Fifo
 from mulligan.core.health import UNKNOWN, Breaker, Health

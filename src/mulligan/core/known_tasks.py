@@ -9,7 +9,7 @@ from zlib import adler32, crc32
 
 from msgspec import Struct, json
 
-from mulligan.core.durations import span
+from mulligan.core.checks import span
 from mulligan.core.errors import UNREADABLE
 
 KNOWS, UNKNOWN = "knows:", "unknown:"

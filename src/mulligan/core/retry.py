@@ -1,13 +1,171 @@
-"""A job's retry policy: how many retries, how far apart, and where they may run."""
+"""A job's retry policy: how many retries, how far apart, where they may run, and the job's trail.
 
-from typing import Literal, get_args
+A backoff is a function of the retry's number n, a draw and the depth of the queue. `draw` is a
+random number from [0, 1) that the caller passes in, so that delays are reproducible.
+"""
 
+from math import exp, inf, log
+from typing import Literal, NamedTuple, get_args
+
+import msgspec
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
-from mulligan.core.backoff import Adaptive, Backoff, Exponential, Sessions
-from mulligan.core.errors import InvalidError
+from mulligan.core.checks import LONGEST, Seconds, check_seconds, seconds
+from mulligan.core.errors import UNREADABLE, InvalidError
 
+Jitter = Literal["none", "full", "decorrelated"]
+JITTERS: tuple[str, ...] = get_args(Jitter)
+STEPS_LIMIT = 1000
 Scope = Literal["global", "region"]
+_encode_trail = msgspec.json.Encoder().encode
+
+
+class Exponential(Struct, frozen=True, tag="exponential"):
+    """`min(base * factor ** (n - 1), max)` seconds before retry n, then jitter.
+
+    `none` keeps it, `full` draws from 0 up to it, `decorrelated` draws from base up to it.
+    """
+
+    base: Seconds = 2.0
+    factor: float = 2.0
+    max: Seconds | None = 60.0
+    jitter: Jitter = "full"
+
+    def __post_init__(self) -> None:
+        """Refuse an invalid curve."""
+        check_curve(self)
+
+    def delay(self, n: int, draw: float, depth: int = 0) -> float:
+        """Seconds before retry n, which is 1 for the first."""
+        return jittered(self, raw_delay(self, n), draw)
+
+
+class Adaptive(Struct, frozen=True, tag="adaptive"):
+    """Exponential, stretched by the fresh work that waits: `raw * (1 + depth / per)`, up to max."""
+
+    base: Seconds = 2.0
+    factor: float = 2.0
+    max: Seconds | None = 60.0
+    jitter: Jitter = "none"
+    per: float = 10.0
+
+    def __post_init__(self) -> None:
+        """Refuse an invalid curve."""
+        check_curve(self)
+        if not 0 < self.per < inf:
+            message = f"per {self.per!r} must be above 0: depth is divided by it"
+            raise InvalidError(message)
+
+    def delay(self, n: int, draw: float, depth: int = 0) -> float:
+        """Seconds before retry n, with `depth` fresh jobs waiting in the job's queue and region."""
+        raw = raw_delay(self, n)
+        stretched = raw * (1 + depth / self.per) if raw else 0.0
+        return jittered(self, min(stretched, longest(self)), draw)
+
+
+class Delays(Struct, frozen=True, tag="delays"):
+    """An explicit list: the n-th delay before retry n, the last one from then on."""
+
+    seconds: tuple[Seconds, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse an empty, endless or negative list."""
+        if not 1 <= len(self.seconds) <= STEPS_LIMIT:
+            message = f"delays has {len(self.seconds)} entries; give 1 to {STEPS_LIMIT}"
+            raise InvalidError(message)
+        force_setattr(self, "seconds", tuple(check_seconds("delay", d) for d in self.seconds))
+
+    def delay(self, n: int, draw: float, depth: int = 0) -> float:
+        """Seconds before retry n."""
+        return seconds(self.seconds[min(n, len(self.seconds)) - 1])
+
+
+class Sessions(Struct, frozen=True, tag="sessions"):
+    """Bursts of `attempts` with short waits `within`, and a growing pause after each burst.
+
+    With attempts=3 and within=(0, 5) the second attempt follows at once, the third after 5 s,
+    and after the third failure the job pauses for 300 s, after the sixth for 600 s, and so on.
+    """
+
+    attempts: int = 3
+    within: tuple[Seconds, ...] = (0.0, 5.0)
+    base: Seconds = 300.0
+    factor: float = 2.0
+    max: Seconds | None = 3600.0
+    jitter: Jitter = "none"
+
+    def __post_init__(self) -> None:
+        """Refuse a session whose waits do not fit between its attempts."""
+        check_curve(self)
+        if not 1 <= self.attempts <= STEPS_LIMIT:
+            message = f"attempts {self.attempts!r} must be between 1 and {STEPS_LIMIT}"
+            raise InvalidError(message)
+        if len(self.within) != self.attempts - 1:
+            message = (
+                f"within {self.within!r} has {len(self.within)} waits; a session of"
+                f" {self.attempts} attempts has {self.attempts - 1} between them"
+            )
+            raise InvalidError(message)
+        force_setattr(self, "within", tuple(check_seconds("within", w) for w in self.within))
+
+    def delay(self, n: int, draw: float, depth: int = 0) -> float:
+        """Seconds before retry n, which follows the failure of attempt n."""
+        session, position = divmod(n, self.attempts)
+        if position:
+            return seconds(self.within[position - 1])
+        return jittered(self, raw_delay(self, session), draw)
+
+
+Backoff = Exponential | Adaptive | Delays | Sessions
+Curve = Exponential | Adaptive | Sessions
+
+
+def raw_delay(curve: Curve, n: int) -> float:
+    """`min(base * factor ** (n - 1), max)` without overflow for any n."""
+    base, top = seconds(curve.base), longest(curve)
+    if base == 0.0:
+        return 0.0
+    exponent = log(base) + (n - 1) * log(curve.factor)
+    if exponent >= log(top):
+        return top
+    try:
+        return min(base * float(curve.factor) ** (n - 1), top)
+    except OverflowError:  # only the power overflows, not the product
+        return min(exp(exponent), top)
+
+
+def jittered(curve: Curve, raw: float, draw: float) -> float:
+    """Spread a raw delay by the curve's jitter."""
+    match curve.jitter:
+        case "full":
+            return raw * draw
+        case "decorrelated":
+            base = seconds(curve.base)
+            return min(longest(curve), base + (max(base, raw) - base) * draw)
+        case _:
+            return raw
+
+
+def longest(curve: Curve) -> float:
+    """The curve's maximum in seconds, or a century where it has none."""
+    return LONGEST if curve.max is None else seconds(curve.max)
+
+
+def check_curve(curve: Curve) -> None:
+    """Refuse an invalid base, factor, max or jitter; store durations as seconds."""
+    force_setattr(curve, "base", check_seconds("base", curve.base))
+    if curve.max is not None:
+        force_setattr(curve, "max", check_seconds("max", curve.max))
+        if seconds(curve.max) < seconds(curve.base):
+            message = f"max {curve.max:g} must be at least base {curve.base:g}; raise max="
+            raise InvalidError(message)
+    if not 0 < curve.factor < inf:
+        message = f"factor {curve.factor!r} must be above 0; 1 keeps the delay constant"
+        raise InvalidError(message)
+    if curve.jitter not in JITTERS:
+        message = f"jitter {curve.jitter!r} is not one of {', '.join(JITTERS)}"
+        raise InvalidError(message)
 
 
 class Retry(Struct, frozen=True):
@@ -76,3 +234,46 @@ def preset(name: str) -> Retry:
             ' in full, such as {"max_retries": 3}'
         )
     return PRESETS[name]
+
+
+class Trail(NamedTuple):
+    """What the failures of a job leave for its next attempt.
+
+    A store keeps it with the job and returns it with each claim, without reading it.
+    `regions` are those that failed the job since it was enqueued or replayed, the last one last;
+    `delay` is the pause that was chosen after the last failure; `lost` is how many attempts in a
+    row ended with their worker; `probes` is how many failed probes used none of its retries. It is
+    `keyed` once it has the concurrency key of its task.
+    """
+
+    regions: tuple[str, ...] = ()
+    delay: float = 0.0
+    lost: int = 0
+    probes: int = 0
+    keyed: bool = False
+
+    def after(
+        self, region: str, delay: float, *, lost: bool = False, free: bool = False
+    ) -> "Trail":
+        """The trail after one more failure."""
+        regions = (*(each for each in self.regions if each != region), region)
+        lost_now = self.lost + 1 if lost else 0
+        return Trail(regions, delay, lost_now, self.probes + free, self.keyed)
+
+    def write(self) -> str:
+        """The trail as text, for a store to keep."""
+        return _encode_trail(self).decode()
+
+
+NOWHERE = Trail()
+_decode_trail = msgspec.json.Decoder(Trail).decode
+
+
+def read_trail(written: str) -> Trail:
+    """The trail of a job; an empty one if it cannot be read."""
+    if not written:
+        return NOWHERE
+    try:
+        return _decode_trail(written)
+    except UNREADABLE:
+        return NOWHERE

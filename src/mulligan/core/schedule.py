@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from mulligan.core.durations import Seconds, check_seconds, rounded
+from mulligan.core.checks import Seconds, check_seconds, rounded
 from mulligan.core.errors import InvalidError
 
 if TYPE_CHECKING:

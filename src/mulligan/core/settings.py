@@ -3,7 +3,7 @@
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from mulligan.core.durations import check_seconds
+from mulligan.core.checks import check_seconds
 from mulligan.core.errors import InvalidError
 
 
@@ -52,8 +52,6 @@ class Settings(Struct, frozen=True):
 BATCH_LIMIT = 1000
 HISTORY_LIMIT = 50
 TEXT_LIMIT = 4000
-# How deeply lists and objects in an argument or a result may be nested.
-DEPTH_LIMIT = 200
 
 
 def check_batch(count: int) -> None:

@@ -1,6 +1,6 @@
 """Signals: what a task may return or raise to say what should happen next."""
 
-from mulligan.core.durations import Seconds, check_seconds
+from mulligan.core.checks import Seconds, check_seconds
 from mulligan.core.errors import MulliganError
 
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from mulligan.core.checks import rounded
 from mulligan.core.counts import FAILED, SUCCEEDED, Count
 from mulligan.core.decide import is_probe
-from mulligan.core.durations import rounded
 from mulligan.core.facts import Facts
 from mulligan.core.health import Breaker, Health, Probe, judge
 from mulligan.core.job import Claim, Lease

@@ -5,7 +5,7 @@ from typing import Any
 
 from mulligan.core.job import Claim
 from mulligan.core.outcome import Failed
-from mulligan.core.trail import read_trail
+from mulligan.core.retry import read_trail
 
 log = logging.getLogger("mulligan.worker")
 MINUTE = 60.0

@@ -15,6 +15,7 @@ from typing import Any
 
 from msgspec.json import encode
 
+from mulligan.core.checks import clean
 from mulligan.core.decide import SNOOZE_LIMIT
 from mulligan.core.errors import UNREADABLE, StoreError
 from mulligan.core.job import Claim, decode_call
@@ -31,7 +32,6 @@ from mulligan.core.known_tasks import (
     read_registrations,
     unknown_note,
 )
-from mulligan.core.names import clean
 from mulligan.core.outcome import Drained, Failed, Result, Snoozed
 from mulligan.core.signals import Fail
 from mulligan.core.worker import Worker

@@ -8,9 +8,8 @@ from typing import Any
 
 import msgspec
 
-from mulligan.core.depth import is_too_deep, too_deep
+from mulligan.core.checks import clean, is_too_deep, too_deep
 from mulligan.core.health import ABOUT_DATA
-from mulligan.core.names import clean
 from mulligan.core.outcome import Failed, Result, Snoozed, Succeeded
 from mulligan.core.settings import TEXT_LIMIT
 from mulligan.core.signals import Fail, RetryAfter, Snooze

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from math import inf
 from typing import Any, NamedTuple
 
-from mulligan.core.isolation import isolated
+from mulligan.core.decide import isolated
 from mulligan.core.job import Claim, Lease
 from mulligan.engine.claim_runner import ClaimRunner, HeldClaim
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from mulligan.core.checks import ENVELOPE, is_too_deep, too_deep
 from mulligan.core.declared import Declared
-from mulligan.core.depth import ENVELOPE, is_too_deep, too_deep
 from mulligan.core.errors import UNREADABLE
 from mulligan.core.job import Call, Claim, decode_call
 from mulligan.core.outcome import Result

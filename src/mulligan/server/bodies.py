@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from mulligan.core.depth import ENVELOPE, check_depth
+from mulligan.core.checks import ENVELOPE, check_depth
 from mulligan.server.problems import Refusal
 
 BODY_LIMIT = 8 * 1024 * 1024

@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import UNSET
 
+from mulligan.core.checks import check_name
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import Status
-from mulligan.core.names import check_name
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.server.jobs_api import selection
 from mulligan.server.problems import Refusal

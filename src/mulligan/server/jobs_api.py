@@ -10,10 +10,9 @@ from msgspec.structs import asdict, replace
 from mulligan.app.explain import explain_job
 from mulligan.app.ids import new_id
 from mulligan.app.options import Placement, checked
-from mulligan.core.depth import check_depth
+from mulligan.core.checks import check_depth, check_name
 from mulligan.core.errors import InvalidError, MulliganError, UnknownJobError
 from mulligan.core.job import Job, NewJob, encode
-from mulligan.core.names import check_name
 from mulligan.core.page import Page, Selection
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.engine.tracing import store_traced

@@ -8,10 +8,10 @@ import msgspec
 from msgspec.structs import asdict
 
 from mulligan.app import Task
+from mulligan.core.checks import DEPTH_LIMIT
 from mulligan.core.errors import UNREADABLE
 from mulligan.core.job import Attempt, Job
 from mulligan.core.redaction import HIDDEN, Redactor
-from mulligan.core.settings import DEPTH_LIMIT
 from mulligan.server.shapes.jobs import AttemptView, JobView
 
 FIELDS = tuple(name for name in JobView.__struct_fields__ if name not in ("body", "result", "lane"))

@@ -9,9 +9,9 @@ from time import monotonic
 from typing import Any
 
 from mulligan.core.answers import Beat, Claimed
+from mulligan.core.checks import check_name, check_region
 from mulligan.core.facts import Facts
 from mulligan.core.job import Claim, Lease
-from mulligan.core.names import check_name, check_region
 from mulligan.core.outcome import Returned
 from mulligan.core.worker import Worker
 from mulligan.engine.claim_planner import ClaimPlanner

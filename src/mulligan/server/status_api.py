@@ -8,9 +8,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from mulligan.app.overview import overview as app_overview
+from mulligan.core.checks import check_name
 from mulligan.core.errors import InvalidError
 from mulligan.core.lane import ANYWHERE
-from mulligan.core.names import check_name
 from mulligan.core.status import region_status
 from mulligan.server.events import Hub
 from mulligan.server.overview import health_of, with_settings

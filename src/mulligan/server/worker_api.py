@@ -6,12 +6,11 @@ import msgspec
 from msgspec import Raw, Struct
 from starlette.requests import Request
 
+from mulligan.core.checks import check_depth, clean
 from mulligan.core.decide import beyond
-from mulligan.core.depth import check_depth
 from mulligan.core.errors import UNREADABLE
 from mulligan.core.health import DATA_ERRORS
 from mulligan.core.job import NONE_ARRIVE, Arrivals, Claim, Lease
-from mulligan.core.names import clean
 from mulligan.core.outcome import Drained, Failed, Result, Returned, Snoozed
 from mulligan.core.settings import TEXT_LIMIT
 from mulligan.core.signals import Fail

@@ -4,11 +4,10 @@ from typing import get_args
 
 from msgspec.structs import replace
 
-from mulligan.core.backoff import Adaptive, Backoff, Delays, Exponential, Jitter, Sessions
 from mulligan.core.budget import RATIO_WINDOW, Budget
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Balanced, Capped, FetchPolicy, Weighted, parse_policy
-from mulligan.core.retry import Retry
+from mulligan.core.retry import Adaptive, Backoff, Delays, Exponential, Jitter, Retry, Sessions
 from mulligan.sim.scenario import Scenario
 from mulligan.tables import Table
 

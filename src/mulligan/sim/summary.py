@@ -7,7 +7,7 @@ from itertools import chain
 from math import ceil, inf
 from typing import Any
 
-from mulligan.core.durations import rounded
+from mulligan.core.checks import rounded
 from mulligan.core.fetch import Fifo
 from mulligan.core.lane import ANYWHERE
 from mulligan.sim.log import Attempt

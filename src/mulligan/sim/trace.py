@@ -11,12 +11,12 @@ from typing import Literal, NoReturn, TypeVar
 import msgspec
 from msgspec import Struct
 
+from mulligan.core.checks import check_region
 from mulligan.core.decide import policy_of
 from mulligan.core.errors import InvalidError
 from mulligan.core.facts import Facts, QueueSettings
 from mulligan.core.job import Attempt, Job, Status
 from mulligan.core.lane import ANYWHERE, WORDS, Priority
-from mulligan.core.names import check_region
 from mulligan.core.retry import Retry
 from mulligan.core.stats import Stats
 from mulligan.sim.scenario import JOBS_LIMIT, Past, Planned, Region, Scenario

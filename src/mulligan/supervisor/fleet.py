@@ -4,8 +4,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from mulligan.core.backoff import Exponential
 from mulligan.core.fetch import Only
+from mulligan.core.retry import Exponential
 
 EVERY = 1.0
 ORPHAN_GRACE = 60.0

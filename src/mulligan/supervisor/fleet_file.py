@@ -7,9 +7,9 @@ from typing import Any, get_args
 
 from msgspec import Struct
 
+from mulligan.core.checks import check_name, check_region
 from mulligan.core.errors import InvalidError
 from mulligan.core.fetch import Only
-from mulligan.core.names import check_name, check_region
 from mulligan.stores import make_store
 from mulligan.supervisor.fleet import EVERY, ORPHAN_GRACE, SERVICE, Fleet, Kind
 from mulligan.tables import Document, Table

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from msgspec.structs import replace
 
 from mulligan.app.store_access import Operation, StoreAccess, Work, at_once
-from mulligan.core.durations import Seconds, seconds
+from mulligan.core.checks import Seconds, seconds
 from mulligan.core.job import ENDED, Job
 from mulligan.core.outcome import Outcome, Verdict
 from mulligan.core.page import Selection

@@ -5,9 +5,9 @@ import pytest
 from bson import Int64, Regex
 from bson.datetime_ms import DatetimeMS
 
-from mulligan.core.backoff import Exponential
 from mulligan.core.job import decode_call, decode_policy
 from mulligan.core.page import Selection
+from mulligan.core.retry import Exponential
 from mulligan.stores.mongo.document import TO_READ
 from mulligan.stores.mongo.inbox import private_fields
 from mulligan.stores.mongo.payload import MalformedError

@@ -23,7 +23,7 @@ from mulligan.cli.demo.view import picture
 from mulligan.cli.demo.workers import DemoWorkers
 from mulligan.cli.group import RefusalError
 from mulligan.cli.show import console
-from mulligan.core.durations import check_seconds
+from mulligan.core.checks import check_seconds
 from mulligan.core.errors import MulliganError
 from mulligan.core.page import Selection
 from mulligan.core.status import is_global_retry

@@ -4,8 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from mulligan.core.durations import LONGEST
-from mulligan.core.names import NAME_LIMIT
+from mulligan.core.checks import LONGEST, NAME_LIMIT
 from mulligan.core.settings import BATCH_LIMIT, TEXT_LIMIT
 
 Name = Annotated[

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
-from mulligan.core.names import NAME_LIMIT
+from mulligan.core.checks import NAME_LIMIT
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.server.shapes.names import Name, Token, Wait
 

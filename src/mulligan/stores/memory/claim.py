@@ -5,9 +5,8 @@ from math import inf
 from mulligan.core.answers import Claimed
 from mulligan.core.job import EXPIRED, Claim
 from mulligan.core.lane import Lane
-from mulligan.core.plan import Cap, ClaimPlan, Limit, Source
+from mulligan.core.plan import Cap, ClaimPlan, Limit, Source, walk
 from mulligan.core.settings import check_batch
-from mulligan.core.walk import walk
 from mulligan.core.worker import Worker
 from mulligan.stores.memory import commit, workers
 from mulligan.stores.memory.state import State

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from heapq import heappush
 
-from mulligan.core.durations import rounded
+from mulligan.core.checks import rounded
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.lane import Lane
 from mulligan.core.settings import check_batch

@@ -3,7 +3,7 @@
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
-from mulligan.core.durations import rounded
+from mulligan.core.checks import rounded
 from mulligan.core.plan import Cap, Limit, Rate
 from mulligan.stores.memory.fields import Record
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from heapq import heappop
 from typing import TYPE_CHECKING, NamedTuple
 
-from mulligan.core.durations import rounded
+from mulligan.core.checks import rounded
 from mulligan.core.lane import Lane
 from mulligan.core.worker import Worker
 from mulligan.stores.memory.counts import Counters

@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from mulligan.core.answers import Claimed
 from mulligan.core.job import EXPIRED, Claim
 from mulligan.core.lane import Lane
-from mulligan.core.plan import ONE, ClaimPlan, Group, Rate
-from mulligan.core.walk import sources, walk
+from mulligan.core.plan import ONE, ClaimPlan, Group, Rate, sources, walk
 from mulligan.core.worker import Worker
 from mulligan.stores.mongo import limits
 from mulligan.stores.mongo.bulk_write import Change, new_stamp

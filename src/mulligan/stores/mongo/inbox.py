@@ -15,10 +15,10 @@ from bson.errors import InvalidDocument
 from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError, DocumentTooLarge, DuplicateKeyError
 
+from mulligan.core.checks import check_name
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import ENDED
 from mulligan.core.lane import ANYWHERE, Lane, Priority, priority_of
-from mulligan.core.names import check_name
 from mulligan.stores.mongo.bulk_write import Change, write
 from mulligan.stores.mongo.connection import Connection, rows
 from mulligan.stores.mongo.document import (

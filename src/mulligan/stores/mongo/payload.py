@@ -10,12 +10,10 @@ import msgspec
 from bson import Decimal128, ObjectId
 from msgspec import Raw, Struct
 
-from mulligan.core.backoff import JITTERS, Delays, Exponential
-from mulligan.core.depth import check_depth
-from mulligan.core.durations import seconds as plain_seconds
+from mulligan.core.checks import check_depth, check_name
+from mulligan.core.checks import seconds as plain_seconds
 from mulligan.core.errors import UNREADABLE, InvalidError
-from mulligan.core.names import check_name
-from mulligan.core.retry import Retry, preset
+from mulligan.core.retry import JITTERS, Delays, Exponential, Retry, preset
 from mulligan.stores.mongo.document import Doc
 
 DEEPEST = 60

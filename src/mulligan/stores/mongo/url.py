@@ -4,8 +4,8 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from msgspec import Struct
 
+from mulligan.core.checks import check_name
 from mulligan.core.errors import InvalidError
-from mulligan.core.names import check_name
 
 OWN_OPTIONS = ("collection", "default_task", "move_dead")
 WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}

@@ -14,8 +14,7 @@ from msgspec import Struct
 from pymongo import UpdateMany
 from pymongo.errors import PyMongoError
 
-from mulligan.core.plan import ClaimPlan
-from mulligan.core.walk import sources
+from mulligan.core.plan import ClaimPlan, sources
 from mulligan.core.worker import Worker
 from mulligan.stores.mongo import inbox
 from mulligan.stores.mongo.bulk_write import write

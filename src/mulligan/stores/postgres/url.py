@@ -4,7 +4,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from msgspec import Struct
 
-from mulligan.core.durations import check_seconds
+from mulligan.core.checks import check_seconds
 from mulligan.core.errors import InvalidError
 
 OWN = ("schema", "listen", "answer_within")

@@ -12,12 +12,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from mulligan.core.depth import check_depth
-from mulligan.core.durations import check_seconds
+from mulligan.core.checks import check_depth, check_name, check_region, check_seconds
 from mulligan.core.errors import InvalidError, StoreError
 from mulligan.core.job import NewJob, encode
 from mulligan.core.lane import ANYWHERE, PriorityWord, priority_of
-from mulligan.core.names import check_name, check_region
 from mulligan.core.retry import Retry, preset
 from mulligan.core.settings import Settings
 from mulligan.stores.redis.connection import Server, Value, end

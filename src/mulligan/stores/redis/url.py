@@ -6,9 +6,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from msgspec import Struct
 from redis.asyncio import connection as driver_connection
 
-from mulligan.core.durations import check_seconds
+from mulligan.core.checks import check_name, check_seconds
 from mulligan.core.errors import InvalidError
-from mulligan.core.names import check_name
 
 OWN = ("prefix", "wait_replicas", "wait_timeout")
 DEFAULT_PREFIX = "mulligan"

@@ -3,9 +3,8 @@
 from collections.abc import Callable
 
 from mulligan.core.answers import Claimed
-from mulligan.core.plan import Cap, ClaimPlan, Rate, Source
+from mulligan.core.plan import Cap, ClaimPlan, Rate, Source, group_waits, next_yield
 from mulligan.core.settings import check_batch
-from mulligan.core.walk import group_waits, next_yield
 from mulligan.core.worker import Worker
 from mulligan.stores.sqlite.fields import Row
 from mulligan.stores.sqlite.lanes import ID, SPECIAL, Lanes

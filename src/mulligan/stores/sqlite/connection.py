@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from mulligan.core.durations import rounded
+from mulligan.core.checks import rounded
 from mulligan.core.errors import StoreError, StoreUnavailableError
 from mulligan.stores.sqlite.checkpoint import Checkpointer
 from mulligan.stores.sqlite.schema import check_library, migrate, version_of

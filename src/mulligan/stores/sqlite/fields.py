@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from mulligan.core.durations import rounded
+from mulligan.core.checks import rounded
 from mulligan.core.fields import JOB, NEW_JOB, OPTIONS, Field, fields_of, names_of
 from mulligan.core.job import Attempt, Claim, Job, NewJob, adopted_token, first_token
 from mulligan.core.lane import Lane

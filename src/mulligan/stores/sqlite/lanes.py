@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from msgspec.json import Decoder
 
-from mulligan.core.durations import rounded
+from mulligan.core.checks import rounded
 from mulligan.core.job import EXPIRED, Claim
 from mulligan.core.lane import Lane
 from mulligan.core.plan import Group, Limit, Source

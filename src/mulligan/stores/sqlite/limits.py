@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mulligan.core.durations import rounded
+from mulligan.core.checks import rounded
 from mulligan.core.lane import Lane
 from mulligan.core.plan import Cap, Limit, Rate
 from mulligan.stores.sqlite.statements import load

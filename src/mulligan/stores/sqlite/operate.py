@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-from mulligan.core.durations import rounded
+from mulligan.core.checks import rounded
 from mulligan.core.health import CLOSED, first_slot
 from mulligan.core.job import ENDED, EXPIRED, Adopted, Status
 from mulligan.core.lane import Lane

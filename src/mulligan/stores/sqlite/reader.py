@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from mulligan.core.durations import rounded
+from mulligan.core.checks import rounded
 from mulligan.core.errors import StoreError, StoreUnavailableError
 from mulligan.stores.sqlite.connection import (
     CACHE_KIB,

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from mulligan.core.durations import rounded
+from mulligan.core.checks import rounded
 from mulligan.core.lane import Lane
 from mulligan.stores.sqlite.statements import load
 from mulligan.stores.sqlite.transactional_sink import StoreConnection

@@ -1,5 +1,5 @@
 -- claim(given, self, channel, plan): walk a plan and hand its jobs to the worker `self`. How the
--- walk goes is core/walk.py, to which the comparison tests hold this. `plan` is a record of arrays;
+-- walk goes is core/plan.py, to which the comparison tests hold this. `plan` is a record of arrays;
 -- sources, tiers, groups and limits are numbered from 1:
 --
 -- lanes, waits        of each source: its lane, and for how long a job must have been due

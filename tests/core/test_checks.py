@@ -1,11 +1,21 @@
-"""How deeply JSON is nested, told from its text."""
+"""Text as every store can keep it, and how deeply JSON is nested, told from its text."""
 
 import pytest
 
-from mulligan.core.depth import check_depth, is_too_deep
+from mulligan.core.checks import DEPTH_LIMIT, check_depth, clean, is_too_deep, rounded
 from mulligan.core.errors import InvalidError
-from mulligan.core.settings import DEPTH_LIMIT
 from tests.core.test_redaction import seconds
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"), [("naïve ☃", "naïve ☃"), ("cut \ud83d off", "cut ? off"), ("a\0b", "ab")]
+)
+def test_text_keeps_all_that_every_store_can_keep(words, kept):
+    assert clean(words) == kept
+
+
+def test_a_moment_is_kept_to_the_microsecond():
+    assert rounded(1000.1234567) == 1000.123457
 
 
 def lists(levels: int) -> bytes:
