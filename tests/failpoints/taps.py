@@ -44,7 +44,7 @@ def tap_operations(store: type) -> None:
 
 def tap_sqlite() -> None:
     """After each write inside a transaction: here a crash undoes all of it."""
-    from mulligan.stores.sqlite.transactional_sink import (  # noqa: PLC0415 - of this store alone
+    from mulligan.stores.sqlite.transaction import (  # noqa: PLC0415 - of this store alone
         StoreConnection,
     )
 

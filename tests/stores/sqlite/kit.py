@@ -10,8 +10,8 @@ from pathlib import Path
 SQL = {
     room: import_module(f"mulligan.stores.sqlite.{room}").SQL
     for room in (
-        *("claim", "commit", "enqueue", "facts", "gather", "lanes", "limits", "operate", "read"),
-        *("states", "tokens", "transaction", "wakeup", "workers"),
+        *("claim", "commit", "enqueue", "gather", "lanes", "limits", "operate", "read"),
+        *("transaction", "wakeup", "workers"),
     )
 }
 

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from mulligan.stores.sqlite import SqliteStore, checkpoint
-from mulligan.stores.sqlite.checkpoint import Checkpointer
+from mulligan.stores.sqlite import SqliteStore, wal
+from mulligan.stores.sqlite.wal import Checkpointer
 from tests.contract.making import job
 
 PATIENCE = 60
@@ -44,15 +44,15 @@ class Thread:
 @pytest.fixture
 def thread(monkeypatch):
     made = Thread()
-    monkeypatch.setattr(checkpoint, "connect", made.connect)
+    monkeypatch.setattr(wal, "connect", made.connect)
     return made
 
 
 @pytest.fixture(autouse=True)
 def sizes(monkeypatch):
-    monkeypatch.setattr(checkpoint, "STEP", 20)
-    monkeypatch.setattr(checkpoint, "LITTLE", 10)
-    monkeypatch.setattr(checkpoint, "LONGEST", 100)
+    monkeypatch.setattr(wal, "STEP", 20)
+    monkeypatch.setattr(wal, "LITTLE", 10)
+    monkeypatch.setattr(wal, "LONGEST", 100)
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def test_a_file_that_cannot_be_opened_once_more_keeps_nobody_from_writing(
     def refuse(*_, **__):
         raise sqlite3.OperationalError("unable to open database file")
 
-    monkeypatch.setattr(checkpoint, "connect", refuse)
+    monkeypatch.setattr(wal, "connect", refuse)
     write(db, 20)
     look(checkpointer)
     write(db, 100)

@@ -17,7 +17,7 @@ TABLES = "job|lane|held|running|ended|attempt|permit|note"
         ("lanes", "rows", "lane_priority=? AND (due,sequence)>(?,?) AND due<?)"),
         ("lanes", "lease", "lane_priority=? AND (due,sequence)>(?,?) AND (due,sequence)<(?,?))"),
         ("lanes", "take", "lane_priority=? AND (due,sequence)>(?,?) AND (due,sequence)<(?,?))"),
-        ("states", "leave_lane", "lane_priority=? AND due=? AND sequence=?)"),
+        ("transaction", "leave_lane", "lane_priority=? AND due=? AND sequence=?)"),
         ("limits", "next_held", "held_key"),
         ("workers", "next_holder", "running_worker"),
         ("operate", "expired", "lane_expires"),
@@ -59,7 +59,7 @@ def test_of_the_running_jobs_only_those_of_the_worker_are_looked_at(db, room, na
         ("commit", "keep_attempt"),
         ("commit", "done_if_held"),
         ("commit", "rows"),
-        ("states", "leave_running"),
+        ("transaction", "leave_running"),
         ("read", "get"),
     ],
 )
@@ -86,7 +86,7 @@ def test_counts_read_no_bodies(db, room, name, index):
 
 
 def test_the_health_of_a_region_is_read_from_its_recent_attempts_alone(db):
-    plan = explain(db, "facts", "attempts")
+    plan = explain(db, "operate", "attempts")
     assert plan.endswith("PRIMARY KEY (queue=? AND region=? AND name=? AND slot>?)")
 
 

@@ -1,4 +1,4 @@
-"""Claim: the walk of `core.walk` over the database, in runs of rows instead of single jobs."""
+"""Claim: the walk of `core.plan` over the database, in runs of rows instead of single jobs."""
 
 from collections.abc import Callable
 
@@ -46,7 +46,7 @@ def claim(
 
 
 def walk(plan: ClaimPlan, lanes: Lanes) -> None:
-    """Take what `core.walk.walk` would take, in the same order."""
+    """Take what `core.plan.walk` would take, in the same order."""
     counts = [0] * len(plan.groups)
     for step in plan.steps:
         room = step.room(counts, plan.demand)

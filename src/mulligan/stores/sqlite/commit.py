@@ -24,9 +24,13 @@ from mulligan.stores.sqlite.fields import ATTEMPT_ROW, attempt_row, listed, mark
 from mulligan.stores.sqlite.gather import Arrival, arrive, miss
 from mulligan.stores.sqlite.limits import release
 from mulligan.stores.sqlite.statements import as_json, load
-from mulligan.stores.sqlite.states import close, join_lanes, stop_running
-from mulligan.stores.sqlite.transaction import Transaction
-from mulligan.stores.sqlite.transactional_sink import run_in_transaction
+from mulligan.stores.sqlite.transaction import (
+    Transaction,
+    close,
+    join_lanes,
+    run_in_transaction,
+    stop_running,
+)
 
 SQL = load("commit", attempt_row=listed(ATTEMPT_ROW), attempt_marks=marks(ATTEMPT_ROW))
 _ROWS = SQL["rows"]

@@ -10,14 +10,17 @@ from typing import Any, NamedTuple, TypeVar
 
 from mulligan.core.checks import rounded
 from mulligan.core.errors import StoreError, StoreUnavailableError
-from mulligan.stores.sqlite.checkpoint import Checkpointer
 from mulligan.stores.sqlite.schema import check_library, migrate, version_of
-from mulligan.stores.sqlite.tokens import has_no_next, renew
-from mulligan.stores.sqlite.transaction import Transaction, WakeUp
-from mulligan.stores.sqlite.transactional_sink import StoreConnection
+from mulligan.stores.sqlite.transaction import (
+    StoreConnection,
+    Transaction,
+    WakeUp,
+    has_no_next,
+    renew,
+)
 from mulligan.stores.sqlite.url import SqliteUrl
 from mulligan.stores.sqlite.wakeup import pick
-from mulligan.stores.sqlite.wal import WriteAheadLog
+from mulligan.stores.sqlite.wal import Checkpointer, WriteAheadLog
 
 # Longer than any transaction of a store takes: after it another program must be stuck.
 LOCK_TIMEOUT = 30.0

@@ -6,11 +6,10 @@ import sqlite3
 from pathlib import Path
 
 from mulligan.core.finding import Finding
-from mulligan.stores.sqlite.checkpoint import LONGEST, PAGE_HEADER
 from mulligan.stores.sqlite.schema import OLDEST_SQLITE
 from mulligan.stores.sqlite.transaction import Transaction
 from mulligan.stores.sqlite.url import SqliteUrl
-from mulligan.stores.sqlite.wal import wal_path
+from mulligan.stores.sqlite.wal import LONGEST, PAGE_HEADER, wal_path
 
 MIB = 1024 * 1024
 # The longest log and as much again in the file take this; the other leaves time to act.

@@ -6,8 +6,7 @@ from typing import NamedTuple
 from mulligan.core.job import never_arrives
 from mulligan.core.lane import Lane
 from mulligan.stores.sqlite.statements import load
-from mulligan.stores.sqlite.states import cancel, stop_holding
-from mulligan.stores.sqlite.transaction import Transaction
+from mulligan.stores.sqlite.transaction import Transaction, cancel_stored, stop_holding
 
 SQL = load("gather")
 _AWAITS = SQL["awaits"]
@@ -58,5 +57,5 @@ def miss(tx: Transaction, job: str, gather: str | None, how: str) -> None:
         if row is None:
             return
         number, above = row
-        cancel(tx, number, never_arrives(job, how), outdated=True)
+        cancel_stored(tx, number, never_arrives(job, how), outdated=True)
         job, how, gather = gather, "cancelled", above

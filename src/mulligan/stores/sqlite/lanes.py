@@ -15,8 +15,7 @@ from mulligan.stores.sqlite.fields import CLAIMED, CLAIMED_LIST, WALKED, Row, cl
 from mulligan.stores.sqlite.gather import miss
 from mulligan.stores.sqlite.limits import Limits, let_go, permit_key
 from mulligan.stores.sqlite.statements import as_json, load
-from mulligan.stores.sqlite.states import cancel
-from mulligan.stores.sqlite.transaction import Transaction
+from mulligan.stores.sqlite.transaction import Transaction, cancel_stored
 
 SQL = load("lanes", claimed=CLAIMED_LIST)
 _HEADS = SQL["heads"]
@@ -65,7 +64,7 @@ class LaneRows:
 
 
 class Lanes:
-    """What `core.walk` asks of lanes and limits, answered from the database.
+    """What `walk` asks of lanes and limits, answered from the database.
 
     What is taken is leased to the worker at once, a run of neighbours in a lane at a time.
     """
@@ -184,7 +183,7 @@ class Lanes:
     def _expire(self, row: Row, key: str | None) -> None:
         """End the job, and those that await it; held jobs of its key may have room now."""
         [gather] = self._tx.db.execute(_GATHER_OF, (row[NUMBER],)).fetchone()
-        cancel(self._tx, row[NUMBER], EXPIRED, outdated=False)
+        cancel_stored(self._tx, row[NUMBER], EXPIRED, outdated=False)
         miss(self._tx, row[ID], gather, "cancelled")
         if key is not None:
             self._let_go(key)

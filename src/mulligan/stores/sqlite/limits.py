@@ -6,8 +6,7 @@ from mulligan.core.checks import rounded
 from mulligan.core.lane import Lane
 from mulligan.core.plan import Cap, Limit, Rate
 from mulligan.stores.sqlite.statements import load
-from mulligan.stores.sqlite.states import stop_holding
-from mulligan.stores.sqlite.transaction import Transaction
+from mulligan.stores.sqlite.transaction import Transaction, stop_holding
 
 SQL = load("limits")
 _ANY_PERMITS = SQL["any_permits"]

@@ -1,15 +1,20 @@
-"""What operators do with jobs, the housekeeping that every worker does, and notes."""
+"""What operators do with jobs, the housekeeping that every worker does, notes, counts and facts.
 
+Facts are what plans are made from: queues, regions, what is counted there, breakers.
+"""
+
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
 from mulligan.core.checks import rounded
-from mulligan.core.health import CLOSED, first_slot
+from mulligan.core.counts import Count, Counts
+from mulligan.core.facts import Facts, QueueSettings, Region, read_settings
+from mulligan.core.health import CLOSED, SLOT, Breaker, Health, changes_plans, first_slot
 from mulligan.core.job import ENDED, EXPIRED, Adopted, Status
 from mulligan.core.lane import Lane
 from mulligan.core.settings import check_batch
-from mulligan.stores.sqlite import states
 from mulligan.stores.sqlite.commit import add_history
 from mulligan.stores.sqlite.enqueue import hold, unique_holder
 from mulligan.stores.sqlite.fields import ADOPTED_COLUMNS, adopted_row, listed, marks
@@ -17,7 +22,7 @@ from mulligan.stores.sqlite.gather import keep_arrived, miss
 from mulligan.stores.sqlite.limits import release
 from mulligan.stores.sqlite.read import ended_groups
 from mulligan.stores.sqlite.statements import as_json, load
-from mulligan.stores.sqlite.transaction import Transaction
+from mulligan.stores.sqlite.transaction import Transaction, cancel_stored, join_lanes, leave_ended
 
 SQL = load("operate", adopted_columns=listed(ADOPTED_COLUMNS), adopted_marks=marks(ADOPTED_COLUMNS))
 _STATE = SQL["state"]
@@ -35,9 +40,24 @@ _ADOPT_FAILED = SQL["adopt_failed"]
 _KEEP_NOTE = SQL["keep_note"]
 _FORGET_NOTE = SQL["forget_note"]
 _LIST_NOTES = SQL["list_notes"]
+_EPOCH = SQL["epoch"]
+_REGIONS = SQL["regions"]
+_QUEUES = SQL["queues"]
+_CONFIGURE = SQL["configure"]
+_PAUSE = SQL["pause"]
+_COUNT = SQL["count"]
+_COUNT_RECENT = SQL["count_recent"]
+_COUNTS = SQL["counts"]
+_RECENT_COUNTS = SQL["recent_counts"]
+_COUNTED_IN = SQL["counted_in"]
+_ATTEMPTS = SQL["attempts"]
+_BREAKERS = SQL["breakers"]
+_SWITCH = SQL["switch"]
 
 # Long enough for an operator to see which workers were killed.
 KEEP_DEAD_WORKERS = 86_400.0
+# A queue and a region.
+Where = tuple[str, str]
 
 
 class State(NamedTuple):
@@ -76,9 +96,9 @@ def replay_one(tx: Transaction, job: str, sequence: int) -> bool:
     key = state.unique_key
     if key is not None and unique_holder(tx, state.key_queue, key) is not None:
         return False
-    states.leave_ended(tx, state.number)
+    leave_ended(tx, state.number)
     tx.db.execute(_REPLAY, (tx.now, sequence, state.number))
-    states.join_lanes(tx, [state.number])
+    join_lanes(tx, [state.number])
     tx.join(Lane(state.queue, state.region, state.priority), tx.now)
     return True
 
@@ -94,7 +114,7 @@ def cancel_one(tx: Transaction, job: str, reason: str) -> bool:
     state = state_of(tx, job)
     if state is None or state.status in ENDED:
         return False
-    states.cancel(tx, state.number, reason, outdated=True)
+    cancel_stored(tx, state.number, reason, outdated=True)
     miss(tx, job, state.gather, "cancelled")
     if not state.awaits:
         release(tx, [(job, state.concurrency_key)])
@@ -112,7 +132,7 @@ def purge_one(tx: Transaction, job: str) -> bool:
     state = state_of(tx, job)
     if state is None or state.status not in ENDED:
         return False
-    states.leave_ended(tx, state.number)
+    leave_ended(tx, state.number)
     delete(tx, [state.number])
     if state.status == "failed":
         miss(tx, job, state.gather, "purged")
@@ -173,7 +193,7 @@ def adopt_one(tx: Transaction, adopted: Adopted, number: int) -> bool:
     elif job.awaits:
         hold(tx, number, number)
     else:
-        states.join_lanes(tx, [number])
+        join_lanes(tx, [number])
         tx.join(job.lane, rounded(job.due))
     return True
 
@@ -190,3 +210,94 @@ def notes(tx: Transaction, prefix: str) -> dict[str, bytes]:
     """The values whose keys begin so: in order of key they stand together, from the prefix on."""
     found = tx.db.execute(_LIST_NOTES, (prefix, tx.now))
     return dict(takewhile(lambda row: row[0].startswith(prefix), found))
+
+
+def facts(tx: Transaction) -> Facts:
+    """What plans are made from, at this instant."""
+    epoch = tx.db.execute(_EPOCH).fetchone()[0]
+    settings, paused = queues(tx)
+    return Facts(epoch, settings, regions(tx), paused, health(tx), tx.now)
+
+
+def queues(tx: Transaction) -> tuple[dict[str, QueueSettings], frozenset[str]]:
+    """The settings of queues, and which of them are paused."""
+    rows = tx.db.execute(_QUEUES).fetchall()
+    settings = {name: read_settings(name, text) for name, text, _ in rows if text is not None}
+    return settings, frozenset(name for name, _, paused in rows if paused)
+
+
+def regions(tx: Transaction) -> tuple[Region, ...]:
+    """Every region that has had a worker, with the queues that live ones serve."""
+    serves: dict[str, set[str]] = defaultdict(set)
+    for name, queue in tx.db.execute(_REGIONS, (tx.now,)):
+        serves[name] |= set() if queue is None else {queue}
+    return tuple(Region(name, frozenset(served)) for name, served in serves.items())
+
+
+def configure(tx: Transaction, queue: str, settings: QueueSettings) -> None:
+    """Store the queue's settings, if they are new."""
+    # As they read when they come back, so that 2 and 2.0 are the same settings.
+    text = as_json(read_settings(queue, as_json(settings)))
+    if tx.db.execute(_CONFIGURE, (queue, text)).rowcount:
+        tx.change_facts()
+
+
+def pause(tx: Transaction, queue: str, *, paused: bool) -> None:
+    """Store whether the queue is paused, if that is new."""
+    held = {name for name, _, is_paused in tx.db.execute(_QUEUES) if is_paused}
+    if (queue in held) != paused:
+        tx.db.execute(_PAUSE, (queue, paused))
+        tx.change_facts()
+
+
+def count(tx: Transaction, counts: Sequence[Count]) -> dict[Where, Health]:
+    """Add to the sums, and say how the queues and regions named are now."""
+    slot = tx.now // SLOT * SLOT
+    tx.db.executemany(_COUNT, counts)
+    tx.db.executemany(_COUNT_RECENT, [(*names, slot, value) for *names, value in counts])
+    known = breakers(tx)
+    named = {(each.queue, each.region) for each in counts}
+    return {each: health_of(tx, each, known.get(each, CLOSED)) for each in named}
+
+
+def counts(tx: Transaction) -> Counts:
+    """All that was counted."""
+    ever = tx.db.execute(_COUNTS)
+    recent = tx.db.execute(_RECENT_COUNTS, (first_slot(tx.now, CLOSED),))
+    return Counts(
+        {(queue, region, name): value for queue, region, name, value in ever},
+        {(queue, region, name): value for queue, region, name, value in recent},
+    )
+
+
+def health(tx: Transaction) -> dict[Where, Health]:
+    """How attempts went lately, wherever something was counted or a breaker is known."""
+    known = breakers(tx)
+    counted = {*known, *tx.db.execute(_COUNTED_IN, (first_slot(tx.now, CLOSED),))}
+    return {each: health_of(tx, each, known.get(each, CLOSED)) for each in counted}
+
+
+def health_of(tx: Transaction, where: Where, breaker: Breaker) -> Health:
+    """How attempts went there since the breaker turned, or in the last minute."""
+    bounds = (*where, first_slot(tx.now, breaker))
+    succeeded, failed = tx.db.execute(_ATTEMPTS, bounds).fetchone()
+    return Health(int(succeeded), int(failed), breaker)
+
+
+def breakers(tx: Transaction) -> dict[Where, Breaker]:
+    """Every breaker that has been switched."""
+    return {
+        (queue, region): Breaker(bool(open_), since, probes, probed_at)
+        for queue, region, open_, since, probes, probed_at in tx.db.execute(_BREAKERS)
+    }
+
+
+def switch(tx: Transaction, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
+    """Replace the breaker if it is still as it was."""
+    if breakers(tx).get((queue, region), CLOSED) != before:
+        return False
+    since = tx.now if before.open != after.open else before.since
+    tx.db.execute(_SWITCH, (queue, region, after.open, since, after.probes, after.probed_at))
+    if changes_plans(before, after):
+        tx.change_facts()
+    return True

@@ -18,8 +18,7 @@ from mulligan.stores.sqlite.connection import (
     retry_while_locked,
 )
 from mulligan.stores.sqlite.schema import check_library, missing_steps
-from mulligan.stores.sqlite.transaction import Transaction, WakeUp
-from mulligan.stores.sqlite.transactional_sink import StoreConnection
+from mulligan.stores.sqlite.transaction import StoreConnection, Transaction, WakeUp
 from mulligan.stores.sqlite.url import SqliteUrl
 from mulligan.stores.sqlite.wal import wal_path
 

@@ -20,7 +20,7 @@ from mulligan.core.plan import ClaimPlan
 from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batches_of
-from mulligan.stores.sqlite import facts, operate, read, wakeup, workers
+from mulligan.stores.sqlite import operate, read, wakeup, workers
 from mulligan.stores.sqlite.claim import claim
 from mulligan.stores.sqlite.commit import commit, commit_within
 from mulligan.stores.sqlite.connection import Work
@@ -28,8 +28,7 @@ from mulligan.stores.sqlite.doctor import examine
 from mulligan.stores.sqlite.enqueue import enqueue
 from mulligan.stores.sqlite.runner import Runner
 from mulligan.stores.sqlite.sockets import WakeSocket
-from mulligan.stores.sqlite.transaction import Transaction, WakeUp
-from mulligan.stores.sqlite.transactional_sink import WorkError
+from mulligan.stores.sqlite.transaction import Transaction, WakeUp, WorkError
 from mulligan.stores.sqlite.url import parse
 
 # How often a sleeper looks by itself, for what wakes it and sends it no datagram.
@@ -162,26 +161,26 @@ class SqliteStore:
         ]
 
     async def facts(self) -> Facts:
-        known: Facts = await self._runner.run(facts.facts, writes=False)
+        known: Facts = await self._runner.run(operate.facts, writes=False)
         return known
 
     async def configure(self, queue: str, settings: QueueSettings) -> None:
-        await self._runner.run(partial(facts.configure, queue=queue, settings=settings))
+        await self._runner.run(partial(operate.configure, queue=queue, settings=settings))
 
     async def pause(self, queue: str, *, paused: bool) -> None:
-        await self._runner.run(partial(facts.pause, queue=queue, paused=paused))
+        await self._runner.run(partial(operate.pause, queue=queue, paused=paused))
 
     async def count(self, counts: Sequence[Count]) -> dict[tuple[str, str], Health]:
         health: dict[tuple[str, str], Health]
-        health = await self._runner.run(partial(facts.count, counts=counts))
+        health = await self._runner.run(partial(operate.count, counts=counts))
         return health
 
     async def counts(self) -> Counts:
-        counts: Counts = await self._runner.run(facts.counts, writes=False)
+        counts: Counts = await self._runner.run(operate.counts, writes=False)
         return counts
 
     async def switch(self, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
-        work = partial(facts.switch, queue=queue, region=region, before=before, after=after)
+        work = partial(operate.switch, queue=queue, region=region, before=before, after=after)
         switched: bool = await self._runner.run(work)
         return switched
 

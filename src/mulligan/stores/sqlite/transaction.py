@@ -1,16 +1,90 @@
-"""One operation on the database at one instant, and who is to be woken after it."""
+"""A transaction: one operation on the database at one instant, and who is to be woken after it.
 
-from typing import NamedTuple
+Here is also what operations share: how jobs move between the tables `lane`, `held`, `running` and
+`ended`, one of which has a row for each job, and the user's work of a transactional sink, which
+runs on the store's connection, inside its transaction.
+"""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from inspect import iscoroutine
+from typing import Any, NamedTuple
 
 from mulligan.core.checks import rounded
+from mulligan.core.errors import InvalidError, StoreError
+from mulligan.core.job import first_token
 from mulligan.core.lane import Lane
-from mulligan.stores.sqlite.statements import load
-from mulligan.stores.sqlite.transactional_sink import StoreConnection
+from mulligan.stores.sqlite.statements import as_json, load
 
 SQL = load("transaction")
 _RESERVE = SQL["reserve"]
 _ANYONE_ASLEEP = SQL["anyone_asleep"]
 _NEXT_EPOCH = SQL["next_epoch"]
+_JOIN_LANES = SQL["join_lanes"]
+_LEAVE_LANE = SQL["leave_lane"]
+_LEAVE_HELD = SQL["leave_held"]
+_LEAVE_RUNNING = SQL["leave_running"]
+_LEAVE_ENDED = SQL["leave_ended"]
+_CANCEL = SQL["cancel"]
+_ANY_UNIQUE_KEY = SQL["any_unique_key"]
+_FREE_UNIQUE_KEYS = SQL["free_unique_keys"]
+_RENEW = SQL["renew"]
+_RENEW_RUNNING = SQL["renew_running"]
+
+WHOSE = "the transaction is the store's, which commits it with the outcome"
+
+
+class WorkError(Exception):
+    """The work raised: `error` is what it raised, for whoever asked for the work."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(repr(error))
+        self.error = error
+
+
+class StoreConnection(sqlite3.Connection):
+    """A connection that cannot be closed while the user's work has it."""
+
+    is_lent = False
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self.is_lent:
+            raise InvalidError(f"the work must not close the connection: {WHOSE}")
+        super().close()
+
+
+def run_in_transaction(db: StoreConnection, work: Callable[[Any], Any]) -> None:
+    """Have the work done on the connection, and see that the transaction is still open."""
+    refused: list[str | None] = []
+
+    def keep_open(action: int, name: str | None, *_: str | None) -> int:
+        if action != sqlite3.SQLITE_TRANSACTION:
+            return sqlite3.SQLITE_OK
+        refused.append(name)
+        return sqlite3.SQLITE_DENY
+
+    db.is_lent = True
+    db.set_authorizer(keep_open)
+    returned, error = None, None
+    try:
+        returned = work(db)
+    except BaseException as raised:  # noqa: BLE001 - belongs to whoever asked, whatever it is
+        error = raised
+    finally:
+        db.set_authorizer(None)
+        db.is_lent = False
+        db.row_factory, db.text_factory = None, str
+    if refused:
+        # Also if it went on regardless: what it meant to undo is not undone.
+        raise InvalidError(f"the work must not {refused[0]} by itself: {WHOSE}") from error
+    if error is not None:
+        raise WorkError(error) from error
+    if iscoroutine(returned):
+        returned.close()
+        raise InvalidError("the work must be a plain function: it runs on the store's thread")
+    if not db.in_transaction:
+        raise InvalidError(f"the work ended the transaction, so nothing was written: {WHOSE}")
 
 
 class WakeUp(NamedTuple):
@@ -66,3 +140,57 @@ class Transaction:
         """Refuse plans made before from now on, and let every sleeper make a new one."""
         self.db.execute(_NEXT_EPOCH)
         self.wakes_all = True
+
+
+def join_lanes(tx: Transaction, numbers: Sequence[int]) -> None:
+    """Let jobs that stand nowhere join the lanes that they are meant for."""
+    if numbers:
+        tx.db.execute(_JOIN_LANES, (as_json(numbers),))
+
+
+def stop_running(tx: Transaction, numbers: Sequence[int]) -> None:
+    """Take back the leases of these jobs."""
+    if numbers:
+        tx.db.execute(_LEAVE_RUNNING, (as_json(numbers),))
+
+
+def close(tx: Transaction, numbers: Sequence[int]) -> None:
+    """Jobs that have ended run no more, and others may have their unique keys."""
+    stop_running(tx, numbers)
+    if numbers and tx.db.execute(_ANY_UNIQUE_KEY).fetchone()[0]:
+        tx.db.execute(_FREE_UNIQUE_KEYS, (as_json(numbers),))
+
+
+def stop_holding(tx: Transaction, number: int) -> None:
+    """Let a job that was held back join its lane."""
+    tx.db.execute(_LEAVE_HELD, (number,))
+    join_lanes(tx, [number])
+
+
+def leave_ended(tx: Transaction, number: int) -> None:
+    """A job that has ended is replayed or deleted."""
+    tx.db.execute(_LEAVE_ENDED, (number,))
+
+
+def cancel_stored(tx: Transaction, number: int, reason: str, *, outdated: bool) -> None:
+    """End a job that has not ended, wherever it stands; `outdated` makes a lease of it stale."""
+    tx.db.execute(_CANCEL, (tx.now, outdated, reason, number))
+    tx.db.execute(_LEAVE_LANE, (number,))
+    tx.db.execute(_LEAVE_HELD, (number,))
+    close(tx, [number])
+
+
+def has_no_next(error: StoreError) -> bool:
+    """Whether the operation failed because a token cannot be counted up."""
+    return "cannot store REAL value in INTEGER column" in str(error) and ".token" in str(error)
+
+
+def renew(tx: Transaction) -> None:
+    """Give each job whose token is the last number there is a new one, as if its life began now.
+
+    Only another program sets such a token: nothing comes after it. The new one is above all that
+    the job has had.
+    """
+    token = first_token(tx.reserve(1))
+    tx.db.execute(_RENEW, (token,))
+    tx.db.execute(_RENEW_RUNNING, (token,))

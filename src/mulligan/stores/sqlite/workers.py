@@ -8,9 +8,9 @@ from mulligan.core.answers import Beat
 from mulligan.core.job import Claim, Lease
 from mulligan.core.worker import Worker
 from mulligan.stores.sqlite import wakeup
-from mulligan.stores.sqlite.facts import facts
 from mulligan.stores.sqlite.fields import RECLAIMED_LIST
 from mulligan.stores.sqlite.limits import release
+from mulligan.stores.sqlite.operate import facts
 from mulligan.stores.sqlite.statements import as_json, load
 from mulligan.stores.sqlite.transaction import Transaction
 

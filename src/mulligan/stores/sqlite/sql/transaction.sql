@@ -1,4 +1,5 @@
--- What every operation may ask of the store's two counters.
+-- What operations share: the store's two counters, the four tables of which one has a row for each
+-- job (lane, held, running, ended), and tokens that another program set to the last number there is.
 
 -- name: reserve
 -- ?1 how many sequence numbers to reserve
@@ -11,3 +12,61 @@ SELECT EXISTS (SELECT 1 FROM sleeper WHERE asleep = 1)
 
 -- name: next_epoch
 UPDATE meta SET value = value + 1 WHERE name = 'epoch'
+
+-- name: join_lanes
+-- ?1 numbers, a JSON array
+-- The jobs join the lanes that they are meant for. What has started does not expire.
+INSERT INTO lane (queue, scope, lane_priority, due, sequence, number, delayed, expires_at)
+SELECT
+    queue, scope, lane_priority, due, sequence, number, delayed,
+    CASE WHEN retry_count = 0 AND snoozes = 0 AND replay = 0 THEN expires_at END
+FROM job
+WHERE number IN (SELECT value FROM json_each(?))
+
+-- name: leave_lane
+-- ?1 number
+DELETE FROM lane
+WHERE (queue, scope, lane_priority, due, sequence)
+    = (SELECT queue, scope, lane_priority, due, sequence FROM job WHERE number = ?)
+
+-- name: leave_held
+-- ?1 number
+DELETE FROM held WHERE number = ?
+
+-- name: leave_running
+-- ?1 numbers, a JSON array
+DELETE FROM running WHERE number IN (SELECT value FROM json_each(?))
+
+-- name: leave_ended
+-- ?1 number
+DELETE FROM ended WHERE number = ?
+
+-- name: cancel
+-- ?1 now, ?2 1 if a lease of it becomes stale, else 0, ?3 cancel_reason, ?4 number
+INSERT INTO ended (
+    number, queue, status, ended_at, token, started_at, worker_region, cancel_reason
+)
+SELECT
+    job.number, job.queue, 'cancelled', ?, coalesce(running.token, job.token) + ?,
+    running.started_at, running.worker_region, ?
+FROM job
+LEFT JOIN running ON running.number = job.number
+WHERE job.number = ?
+
+-- name: any_unique_key
+-- gives 1 if any job has a unique key and has not ended
+SELECT EXISTS (SELECT 1 FROM job WHERE key_queue IS NOT NULL)
+
+-- name: free_unique_keys
+-- ?1 numbers, a JSON array
+-- Others may have the unique keys of these jobs.
+UPDATE job SET key_queue = NULL
+WHERE number IN (SELECT value FROM json_each(?)) AND key_queue IS NOT NULL
+
+-- name: renew
+-- ?1 token
+UPDATE job SET token = ? WHERE token = 9223372036854775807
+
+-- name: renew_running
+-- ?1 token
+UPDATE running SET token = ? WHERE token = 9223372036854775807
