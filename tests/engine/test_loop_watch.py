@@ -10,7 +10,7 @@ import pytest
 
 from mulligan import Mulligan, Retry
 from mulligan.engine.loop_watch import Deadline, LoopWatch
-from mulligan.engine.transactional_sink import WorkError, guarded_coroutine
+from mulligan.engine.task_caller import WorkError, guarded_coroutine
 from mulligan.stores.memory import MemoryStore
 from mulligan.testing import VirtualLoop
 from tests.engine.running import ended, engine

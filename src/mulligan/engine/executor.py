@@ -21,9 +21,8 @@ from mulligan.engine.known_tasks import UnknownTasks
 from mulligan.engine.reporter import Reporter, ending_of
 from mulligan.engine.result_gate import failed
 from mulligan.engine.slots import Slots
-from mulligan.engine.task_caller import Target, TaskCaller
+from mulligan.engine.task_caller import Target, TaskCaller, TransactionalSinks
 from mulligan.engine.tracing import Tracing, attempt_traced
-from mulligan.engine.transactional_sink import TransactionalSinks
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.worker")
