@@ -13,7 +13,7 @@ from math import inf
 from pathlib import Path
 from typing import IO
 
-from mulligan.supervisor.locks import holders, is_held
+from mulligan.supervisor.liveness import holders, is_held
 
 PROJECT = Path(__file__).parents[2]
 PATIENCE = 60.0

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from mulligan.cli.supervise import no_app_facts
 from mulligan.supervisor.fleet_file import load_fleet
-from mulligan.supervisor.locks import holders, is_held
+from mulligan.supervisor.liveness import holders, is_held
 from mulligan.supervisor.supervisor import Supervisor, read_state
 from tests.failpoints.points import POINTS
 from tests.failpoints.running import PATIENCE, PROCESSES, Outcome, ended

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mulligan.supervisor.locks import holders, is_held
+from mulligan.supervisor.liveness import holders, is_held
 
 PATIENCE = 120.0
 # Tiny times, so that a test need not wait for any of them.

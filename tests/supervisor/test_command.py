@@ -18,7 +18,7 @@ from mulligan.core.errors import InvalidError
 from mulligan.core.fleets import PREFIX, Exit, FleetState, KindState, SlotState, fleets, note_key
 from mulligan.supervisor.events import Event
 from mulligan.supervisor.fleet import Kind
-from mulligan.supervisor.notify import notify
+from mulligan.supervisor.liveness import notify
 from mulligan.supervisor.recipe import recipe_for
 from tests.cli.running import good, good_json, process, read_until, refused
 from tests.store_kit import STORES

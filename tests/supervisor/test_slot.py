@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mulligan.supervisor.fleet import Kind
-from mulligan.supervisor.locks import Record, acquire, read_record
+from mulligan.supervisor.liveness import Record, acquire, read_record
 from mulligan.supervisor.process import start
 from mulligan.supervisor.recipe import Recipe
 from mulligan.supervisor.slot import Ending, Slot, TakenError

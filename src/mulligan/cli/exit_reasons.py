@@ -12,7 +12,7 @@ from msgspec import Struct
 from mulligan.core.checks import check_seconds
 from mulligan.core.errors import StoreError
 from mulligan.engine import Engine
-from mulligan.supervisor.locks import is_held
+from mulligan.supervisor.liveness import is_held
 
 log = logging.getLogger("mulligan.worker")
 LOOK_EVERY = 1.0

@@ -24,7 +24,7 @@ from mulligan.stores import redact
 from mulligan.supervisor.events import SERIOUS, Event
 from mulligan.supervisor.fleet import Fleet, Kind
 from mulligan.supervisor.fleet_file import AppFacts, load_fleet
-from mulligan.supervisor.locks import LOCK, is_held
+from mulligan.supervisor.liveness import LOCK, is_held
 from mulligan.supervisor.supervisor import Supervisor, read_state
 
 log = logging.getLogger("mulligan.supervisor")

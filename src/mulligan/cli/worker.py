@@ -25,7 +25,7 @@ from mulligan.core.worker import DEFAULT_REGION, Worker
 from mulligan.engine import Engine
 from mulligan.engine.cancel import cancel_tasks
 from mulligan.engine.threads import default_limit
-from mulligan.supervisor.notify import notify
+from mulligan.supervisor.liveness import notify
 
 log = logging.getLogger("mulligan.worker")
 # How long a worker that was signalled twice may take to commit its outcomes.

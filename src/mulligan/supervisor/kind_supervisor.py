@@ -10,7 +10,7 @@ from mulligan.core.fleets import Exit, KindState, SlotState
 from mulligan.supervisor.decide import Drain, Pace, Replace, Start, decide
 from mulligan.supervisor.events import Event, Happening, Tell
 from mulligan.supervisor.fleet import Fleet, Kind
-from mulligan.supervisor.locks import LOCK
+from mulligan.supervisor.liveness import LOCK
 from mulligan.supervisor.process import Process
 from mulligan.supervisor.recipe import Recipe, recipe_for
 from mulligan.supervisor.scale import Load, Wanted, wanted

@@ -11,7 +11,7 @@ from msgspec import Struct
 from mulligan.core.errors import MulliganError
 from mulligan.supervisor.decide import Phase, SlotView
 from mulligan.supervisor.fleet import Kind
-from mulligan.supervisor.locks import (
+from mulligan.supervisor.liveness import (
     Record,
     acquire,
     holders,

@@ -17,8 +17,7 @@ from mulligan.core.fleets import FleetState, note_key
 from mulligan.supervisor.events import Event, Happening, Tell
 from mulligan.supervisor.fleet import Fleet, Kind
 from mulligan.supervisor.kind_supervisor import KindSupervisor
-from mulligan.supervisor.locks import LOCK, Record, acquire, read_record, write_record
-from mulligan.supervisor.notify import notify
+from mulligan.supervisor.liveness import LOCK, Record, acquire, notify, read_record, write_record
 from mulligan.supervisor.process import Process
 from mulligan.supervisor.scale import load_of
 from mulligan.supervisor.store_watch import StoreWatch

@@ -1,13 +1,14 @@
-"""Lock files: a locked one means that its process lives, whatever else has crashed.
+"""Signs of life: lock files that live processes hold, and reports to the service manager.
 
-A lock belongs to an open file, not to a process. The supervisor opens and locks a slot's file,
-hands the open file down to the child and closes its own: from then on the lock is held exactly as
-long as the child lives.
+A locked file means that its process lives, whatever else has crashed. A lock belongs to an open
+file, not to a process. The supervisor opens and locks a slot's file, hands the open file down to
+the child and closes its own: from then on the lock is held exactly as long as the child lives.
 """
 
 import contextlib
 import fcntl
 import os
+import socket
 import time
 from pathlib import Path
 
@@ -102,3 +103,16 @@ def has_open(pid: int, wanted: os.stat_result) -> bool:
             if os.path.samestat(file.stat(), wanted):
                 return True
     return False
+
+
+def notify(*words: str) -> None:
+    """Send a state such as READY=1 to the socket that NOTIFY_SOCKET names (sd_notify), if any."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    where = f"\0{address[1:]}" if address.startswith("@") else address
+    with (
+        contextlib.suppress(OSError),
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender,
+    ):
+        sender.sendto("\n".join(words).encode(), where)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mulligan.supervisor.locks import (
+from mulligan.supervisor.liveness import (
     Record,
     acquire,
     holders,
