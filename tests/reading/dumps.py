@@ -10,14 +10,15 @@ from tests.hostile import vandal
 
 Dump = dict[str, Any]
 # What a store in memory is besides its data.
-NO_DATA = ("_lock", "_clock", "_now", "url")
+NO_DATA = ("lock", "clock", "now", "_read")
 
 
 def dump(url: str, store: Store | None = None) -> Dump:
     """All that is kept at the URL, by name; what is equal has not been written to."""
     match urlsplit(url).scheme:
         case "memory":
-            kept = {name: value for name, value in vars(store).items() if name not in NO_DATA}
+            state = getattr(store, "state")  # noqa: B009 - no other store has one
+            kept = {name: value for name, value in vars(state).items() if name not in NO_DATA}
             return {name: flat(value, set()) for name, value in kept.items()}
         case "sqlite":
             return dump_file(Path(unquote(urlsplit(url).path)[1:]))
