@@ -7,7 +7,7 @@ from dataclasses import dataclass
 # The heart of the contract. Each row runs the first two on the stores that it is about.
 SHARED = ("tests/contract/test_enqueue.py", "tests/contract/test_outcomes.py")
 # What depends on a server.
-SERVER = tuple(f"tests/contract/test_{name}.py" for name in ("leases", "waking", "gates"))
+SERVER = tuple(f"tests/contract/test_{name}.py" for name in ("leases", "waking", "limits"))
 # What depends on the interpreter and on the libraries: values, drivers, engine, API, command line.
 WIDE = (
     *("tests/core/test_checks.py", "tests/core/test_job.py", "tests/core/test_decide.py"),
