@@ -54,8 +54,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Let Ctrl-C mean to the processes under test what it means at a terminal.
 
     A shell has what it starts in the background ignore it, and so would theirs. Coverage is
-    measured in the processes of the tests, and not in those that tests start.
+    measured in the processes of the tests, and not in those that tests start. What a process
+    prints is buffered, as it is wherever nobody has said otherwise.
     """
+    os.environ.pop("PYTHONUNBUFFERED", None)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(config, "workerinput"):

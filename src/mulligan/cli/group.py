@@ -1,8 +1,10 @@
 """A group that imports a command when it is used, and turns errors into messages."""
 
 import errno
+import os
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
@@ -42,7 +44,17 @@ def in_words() -> Iterator[None]:
     except OSError as error:
         if error.errno != errno.ENOSPC:  # click handles a closed pipe, which is no error
             raise
+        drop_output()
         raise RefusalError(f"the output could not be written: {error.strerror}", 1) from error
+
+
+def drop_output() -> None:
+    """Write what is still buffered for stdout to nowhere: else Python exits with a code of its own.
+
+    Where stdout is no file, as in tests, nothing is left in a buffer.
+    """
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def usage_text(error: click.UsageError) -> str:
