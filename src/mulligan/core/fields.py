@@ -28,28 +28,23 @@ ALL = NEW_JOB | CLAIM | JOB
 class Field(Struct, frozen=True):
     """A field of a job; its default is UNSET where it must be said.
 
-    One that `changes` is written again after the job was enqueued. One that is `shown` is in the
-    answers of the API.
+    - `option`: most new jobs leave it out, and stores write nothing then.
+    - `changes`: it is written again after the job was enqueued.
+    - `shown`: it is in the answers of the API.
+    - `readers_only`: nothing runs by it, so that a job runs whatever another program wrote there.
+    - `free_text`: it may hold secrets, which the server hides.
     """
 
     name: str
     kind: Kind
     carriers: Carrier
     default: Any = UNSET
+    option: bool = False
     changes: bool = False
     shown: bool = True
+    readers_only: bool = False
+    free_text: bool = False
 
-    @property
-    def is_option(self) -> bool:
-        """Whether a new job may leave it out, and most do: stores write nothing then."""
-        return NEW_JOB in self.carriers and self.name in OPTIONS
-
-
-# What only some new jobs say.
-OPTIONS = (
-    *("unique_key", "concurrency_key", "concurrency_limit", "expires", "unique_in"),
-    *("awaits", "gather", "gather_index"),
-)
 
 FIELDS = (
     Field("id", "text", ALL),
@@ -59,21 +54,21 @@ FIELDS = (
     Field("region", "text", ALL, "*"),
     Field("priority", "integer", ALL, 0),
     Field("delay", "seconds", NEW_JOB, 0.0),
-    Field("unique_key", "text", NEW_JOB | JOB, None),
-    Field("concurrency_key", "text", NEW_JOB | JOB, None, changes=True),
-    Field("concurrency_limit", "integer", NEW_JOB | JOB, 1, changes=True),
-    Field("expires", "seconds", NEW_JOB, None),
-    Field("unique_in", "text", NEW_JOB | JOB, None, shown=False),
-    Field("awaits", "integer", NEW_JOB | JOB, 0, changes=True),
-    Field("gather", "text", NEW_JOB | JOB, None),
-    Field("gather_index", "integer", NEW_JOB | JOB, 0, shown=False),
+    Field("unique_key", "text", NEW_JOB | JOB, None, option=True),
+    Field("concurrency_key", "text", NEW_JOB | JOB, None, option=True, changes=True),
+    Field("concurrency_limit", "integer", NEW_JOB | JOB, 1, option=True, changes=True),
+    Field("expires", "seconds", NEW_JOB, None, option=True),
+    Field("unique_in", "text", NEW_JOB | JOB, None, option=True, shown=False, readers_only=True),
+    Field("awaits", "integer", NEW_JOB | JOB, 0, option=True, changes=True),
+    Field("gather", "text", NEW_JOB | JOB, None, option=True),
+    Field("gather_index", "integer", NEW_JOB | JOB, 0, option=True, shown=False),
     # Where it stands.
     Field("status", "text", JOB, changes=True),
     Field("scope", "text", CLAIM | JOB, changes=True),
     Field("lane_priority", "integer", CLAIM | JOB, changes=True, shown=False),
     Field("due", "time", CLAIM | JOB, changes=True),
     Field("sequence", "integer", JOB, changes=True, shown=False),
-    Field("held", "flag", JOB, default=False, changes=True),
+    Field("held", "flag", JOB, default=False, changes=True, readers_only=True),
     # What has become of it so far.
     Field("token", "integer", CLAIM | JOB, changes=True),
     Field("retry_count", "integer", CLAIM | JOB, changes=True),
@@ -82,15 +77,18 @@ FIELDS = (
     Field("worker", "text", CLAIM | JOB, None, changes=True),
     Field("worker_region", "text", CLAIM | JOB, None, changes=True),
     Field("trail", "text", CLAIM | JOB, "", changes=True, shown=False),
-    Field("created_at", "time", JOB),
+    Field("created_at", "time", JOB, readers_only=True),
     Field("expires_at", "time", JOB, None),
     Field("started_at", "time", CLAIM | JOB, None, changes=True),
-    Field("last_retry_at", "time", JOB, None, changes=True),
-    Field("ended_at", "time", JOB, None, changes=True),
-    Field("result", "bytes", JOB, None, changes=True),
-    Field("last_failure_reason", "text", JOB, None, changes=True),
-    Field("cancel_reason", "text", JOB, None, changes=True),
+    Field("last_retry_at", "time", JOB, None, changes=True, readers_only=True),
+    Field("ended_at", "time", JOB, None, changes=True, readers_only=True),
+    Field("result", "bytes", JOB, None, changes=True, readers_only=True),
+    Field("last_failure_reason", "text", JOB, None, changes=True, free_text=True),
+    Field("cancel_reason", "text", JOB, None, changes=True, readers_only=True, free_text=True),
 )
+
+
+OPTIONS = tuple(field.name for field in FIELDS if field.option)
 
 
 def fields_of(carrier: Carrier) -> tuple[Field, ...]:

@@ -10,11 +10,13 @@ from msgspec.structs import asdict
 from mulligan.app import Task
 from mulligan.core.checks import DEPTH_LIMIT
 from mulligan.core.errors import UNREADABLE
+from mulligan.core.fields import JOB, fields_of
 from mulligan.core.job import Attempt, Job
 from mulligan.core.redaction import HIDDEN, Redactor
 from mulligan.server.shapes.jobs import AttemptView, JobView
 
 FIELDS = tuple(name for name in JobView.__struct_fields__ if name not in ("body", "result", "lane"))
+FREE_TEXTS = tuple(field.name for field in fields_of(JOB) if field.free_text)
 
 
 class Redaction:
@@ -34,7 +36,7 @@ class Redaction:
         fields["lane"] = job.lane.label
         fields["body"] = self._body(job)
         fields["result"] = None if job.result is None else self.value(decoded(job.result))
-        for name in ("last_failure_reason", "cancel_reason"):
+        for name in FREE_TEXTS:
             if fields[name] is not None:
                 fields[name] = self.text(fields[name])
         return JobView(**fields)

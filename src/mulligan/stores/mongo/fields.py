@@ -41,9 +41,9 @@ PRIVATE = tuple(f for f in FIELDS if f.name not in PUBLIC and f.kind != "seconds
 
 ENQUEUED = [field for field in PRIVATE if NEW_JOB in field.carriers]
 # Fields of a new job that every document has, with their defaults, and those that only some say.
-ALWAYS = tuple(field.name for field in ENQUEUED if not field.is_option)
+ALWAYS = tuple(field.name for field in ENQUEUED if not field.option)
 DEFAULTS = {f.name: f.default for f in ENQUEUED if f.name in ALWAYS and f.default is not UNSET}
-SAID = tuple(field.name for field in ENQUEUED if field.is_option and field.name != "awaits")
+SAID = tuple(field.name for field in ENQUEUED if field.option and field.name != "awaits")
 NOTHING_SAID = tuple(field.default for field in ENQUEUED if field.name in SAID)
 always_of, said_of = attrgetter(*ALWAYS), attrgetter(*SAID)
 

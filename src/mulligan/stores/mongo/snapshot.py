@@ -29,13 +29,14 @@ from mulligan.stores.mongo.inbox import QUEUE, REGION, lane_for
 from mulligan.stores.mongo.payload import MalformedError, count_of
 from mulligan.stores.mongo.wakeup import News
 
-# A claim writes these itself, no walk needs the last, and a body is read only if it is small.
-NOT_WALKED = ("worker", "worker_region", "started_at", "unique_in", "body")
+# A claim writes these itself, and a body is read only if it is small.
+NOT_WALKED = ("worker", "worker_region", "started_at", "body")
 
 
 def is_walked(field: Field) -> bool:
     """Whether a walk, the claim or its commit needs the field."""
-    return (CLAIM in field.carriers or field.is_option) and field.name not in NOT_WALKED
+    needed = (CLAIM in field.carriers or field.option) and not field.readers_only
+    return needed and field.name not in NOT_WALKED
 
 
 SMALL = 16 * 1024

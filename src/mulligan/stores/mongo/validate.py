@@ -14,9 +14,8 @@ from mulligan.stores.mongo.document import AWAITING, HELD, LAST_DATE, Doc, lane_
 from mulligan.stores.mongo.fields import ALWAYS, PRIVATE, TYPES
 from mulligan.stores.mongo.payload import INT64, is_count
 
-# Readers alone need these: what another program has put there is shown as missing.
-SHOWN = ("created_at", "held", "last_retry_at", "ended_at", "result", "cancel_reason", "unique_in")
-CHECKED = [field for field in PRIVATE if field.name not in SHOWN]
+# What readers alone need is not checked: what another program put there is shown as missing.
+CHECKED = [field for field in PRIVATE if not field.readers_only]
 # A document that was read without its body has none; the others are this store's own.
 OWN: dict[str, type] = {
     "body": bytes,

@@ -76,7 +76,7 @@ NEW_JOBS = {
 # Where there are none.
 NO_JOBS: Columns = (None,) * len(NEW_JOBS)
 options_of = itemgetter(
-    *(number for number, field in enumerate(in_order_of(NewJob)) if field.is_option)
+    *(number for number, field in enumerate(in_order_of(NewJob)) if field.option)
 )
 
 
@@ -112,7 +112,7 @@ def encoder(field: Field) -> Encoder:
     def every(values: Sequence[Any]) -> str:
         return literal(alike(values))
 
-    return option if field.is_option else every
+    return option if field.option else every
 
 
 ENCODERS = {field.name: encoder(field) for field in in_order_of(NewJob)}

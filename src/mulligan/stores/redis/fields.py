@@ -45,7 +45,7 @@ READ: dict[Kind, Callable[[bytes], Any]] = {
     "text": lambda value: value.decode("utf-8", "replace"),
 }
 
-OPTIONS = tuple(field for field in fields_of(NEW_JOB) if field.is_option)
+OPTIONS = tuple(field for field in fields_of(NEW_JOB) if field.option)
 # What only some new jobs say, as shared/add.lua reads it; what has its default is left out.
 Options = msgspec.defstruct(
     "Options",

@@ -42,10 +42,10 @@ MADE_OPTIONS = ("expires_at", "key_queue")
 SAID = tuple(
     field.name
     for field in fields_of(NEW_JOB)
-    if not field.is_option and field.kind != "seconds" and field.name not in MADE
+    if not field.option and field.kind != "seconds" and field.name not in MADE
 )
 SAID_OPTIONS = tuple(
-    field.name for field in fields_of(NEW_JOB) if field.is_option and field.kind != "seconds"
+    field.name for field in fields_of(NEW_JOB) if field.option and field.kind != "seconds"
 )
 PLAIN_COLUMNS = (*MADE, *SAID)
 NEW_COLUMNS = (*PLAIN_COLUMNS, *MADE_OPTIONS, *SAID_OPTIONS)
