@@ -16,7 +16,6 @@ from mulligan.core.plan import (
     Source,
     group_waits,
     next_yield,
-    sources,
     walk,
 )
 from tests.core.jobs import WAITING
@@ -202,12 +201,11 @@ def test_a_plan_whose_probe_runs_yields_nothing_by_itself():
     assert not group_waits(fresh, lines, 3.0)
 
 
-def test_a_plan_knows_the_source_of_each_lane_and_all_gate_keys():
+def test_a_plan_knows_the_source_of_each_lane_and_all_limit_keys():
     plan = planned("US", facts("US"))
     lane = Lane("q", "US", Priority.NORMAL)
     assert plan.by_lane[lane] == Source(lane, 0.0, (PROBE, PACE))
     assert plan.limit_keys == {"probe:q:US", "pace:q:US"}
-    assert sources(plan) == plan.sources
 
 
 def test_an_open_region_whose_workers_have_all_died_is_not_left_with_its_jobs():

@@ -322,9 +322,9 @@ def budgets(facts: Facts, sums: Sums) -> Iterator[Sample]:
 
 def allowance(budget: Budget, fresh: float) -> float:
     """Retries a minute that a budget allows beside so many fresh starts."""
-    gate = budget.retry_limit("")
-    limit = max(gate.limit or 0, int(gate.ratio * fresh))
-    return limit * 60.0 / gate.per
+    rate = budget.retry_limit("")
+    limit = max(rate.limit or 0, int(rate.ratio * fresh))
+    return limit * 60.0 / rate.per
 
 
 def breakers(facts: Facts) -> Iterator[Sample]:

@@ -287,8 +287,3 @@ def yields_in(source: Source, lines: Lanes, now: float) -> float | None:
                 return None
             wait = max(wait, opens)
     return wait
-
-
-def sources(plan: ClaimPlan) -> tuple[Source, ...]:
-    """Every source of the plan."""
-    return plan.sources

@@ -71,7 +71,7 @@ class WorkerStore(Protocol):
         """Walk the plan and hand its jobs to the worker, each with a new, higher token.
 
         A job that has expired and was `never_started` is cancelled instead.
-        Gates are charged in the same step; a permit is freed when its job is committed or
+        Limits are charged in the same step; a permit is freed when its job is committed or
         reclaimed. A worker that got less than it asked for is remembered as waiting, until its
         next claim: the next thing that may matter to this plan ends its `wait`. One waiting
         worker is woken for a job, of those that may take it soonest; which of these, where there
@@ -92,7 +92,7 @@ class WorkerStore(Protocol):
         outcome twice is safe: the second is answered as already written. They are written in
         their order: each, and its next jobs, find what those before it left.
 
-        When a job with a gather is done, it arrives there in the same step, at its place and with
+        When a job with a gather is done, it arrives there in the same step, at its index and with
         its result, if the gathering job is stored and still awaits it. The last to arrive lets that
         job join its lane, due at once; whoever comes after it, in the same batch or later, does not
         arrive.
@@ -162,7 +162,7 @@ class ReaderStore(Protocol):
         """The job as it is now."""
 
     async def arrivals(self, job: str) -> dict[int, bytes | None]:
-        """The results that have arrived at a gathering job, by place, in its order."""
+        """The results that have arrived at a gathering job, by index, in their order."""
 
     async def history(self, job: str) -> list[Attempt]:
         """Its failed and lost attempts, the newest 50, oldest first, across replays."""
@@ -231,7 +231,7 @@ class OperatorStore(Protocol):
     async def adopt(self, jobs: Sequence[Adopted]) -> list[bool]:
         """Take over unfinished and failed jobs of another store as they stand, with history.
 
-        A running one is pending here, at the place it was taken from. False where the id, or
+        A running one is pending here, in the lane it was taken from. False where the id, or
         the unique key of a job that has not ended, is already stored. Each gets a new sequence
         and its `adopted_token`; no lease of the other store holds here.
         """

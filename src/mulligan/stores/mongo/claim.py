@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from mulligan.core.answers import Claimed
 from mulligan.core.job import EXPIRED, Claim
 from mulligan.core.lane import Lane
-from mulligan.core.plan import ONE, ClaimPlan, Group, Rate, sources, walk
+from mulligan.core.plan import ONE, ClaimPlan, Group, Rate, walk
 from mulligan.core.worker import Worker
 from mulligan.stores.mongo import limits
 from mulligan.stores.mongo.bulk_write import Change, new_stamp
@@ -143,9 +143,9 @@ class Claimer:
 
     async def read(self, plan: ClaimPlan, now: int) -> tuple[int, Snapshot]:
         """The epoch, and then the lanes and limits of the plan as they are now."""
-        lanes = {lane_name(s.lane) for s in sources(plan)}
-        keys = {g.key for s in sources(plan) for g in s.limits}
-        keys |= {g.of for s in sources(plan) for g in s.limits if isinstance(g, Rate) and g.of}
+        lanes = {lane_name(s.lane) for s in plan.sources}
+        keys = {g.key for s in plan.sources for g in s.limits}
+        keys |= {g.of for s in plan.sources for g in s.limits if isinstance(g, Rate) and g.of}
         limit = plan.demand + 1
         for _ in range(LOOKS):
             snapshot = Snapshot(now)
@@ -177,7 +177,7 @@ class Claimer:
             snapshot.held[missing.held] = await self.keys.held(missing.held)
             return
         if missing.lane is None:
-            lanes = [lane_name(s.lane) for s in sources(call.plan) if s.yields]
+            lanes = [lane_name(s.lane) for s in call.plan.sources if s.yields]
             snapshot.asleep = await self.wakeup.soonest(lanes, but=call.worker.id)
             return
         lane = missing.lane

@@ -14,7 +14,7 @@ from msgspec import Struct
 from pymongo import UpdateMany
 from pymongo.errors import PyMongoError
 
-from mulligan.core.plan import ClaimPlan, sources
+from mulligan.core.plan import ClaimPlan
 from mulligan.core.worker import Worker
 from mulligan.stores.mongo import inbox
 from mulligan.stores.mongo.bulk_write import write
@@ -52,7 +52,7 @@ class Wakeup:
 
     async def register(self, worker: Worker, plan: ClaimPlan, until: float, alive: int) -> None:
         """Remember that the worker waits for this plan, and sleeps by itself until then."""
-        every = list(sources(plan))
+        every = list(plan.sources)
         lanes = {lane_name(s.lane): s for s in every}
         fields: Doc = {
             "lanes": [
