@@ -19,7 +19,7 @@ async def test_next_jobs_are_delivered_after_a_crash_right_behind_the_commit(
         await store.commit([done(first, b"1", job("next"))])
     monkeypatch.undo()
     assert tasks.find_one({"_id": "a"})["status"] == "done"
-    assert await another.get("next") is None
+    assert (await another.get("next")).status == "pending"
     assert await another.prune(0, 100) == 0
     await another.promote(100)
     assert names(await claim(another, worker=BOB)) == ["next"]

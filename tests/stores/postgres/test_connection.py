@@ -136,3 +136,13 @@ async def test_credentials_are_not_in_errors():
 async def test_a_server_that_is_away_is_named():
     with pytest.raises(StoreUnavailableError, match=r"127\.0\.0\.1:1/nowhere cannot be reached"):
         await PostgresStore(AWAY).open()
+
+
+async def test_a_connection_in_use_while_its_store_is_closed_is_closed_when_it_is_given_back(store):
+    async with store._database.pool.use() as connection:
+        await store.close()
+        assert not connection.closed
+    assert connection.closed
+    await store.open()
+    await store.stats()
+    assert [each.closed for each in store._database.pool._idle] == [False]

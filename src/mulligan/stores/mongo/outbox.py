@@ -7,12 +7,14 @@ update on that names their stamp. Parts that no update can name any more are swe
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from bson import encode  # AMBIGUOUS
 from msgspec import Struct
 from pymongo import DeleteMany
 
+from mulligan.core.validation import INVALID_RECORD
 from mulligan.stores.mongo.bulk_write import new_stamp, write
 from mulligan.stores.mongo.connection import Connection, rows
 from mulligan.stores.mongo.document import Doc
@@ -20,6 +22,7 @@ from mulligan.stores.mongo.document import Doc
 # A document holds 16 MiB at most.
 PART = 4 * 1024 * 1024
 SWEPT_AT_ONCE = 100
+UNDELIVERED = {"mulligan.outbox.stamp": {"$gt": ""}}
 
 
 class Box(Struct, frozen=True):
@@ -92,6 +95,18 @@ async def boxes_of(connection: Connection, docs: Iterable[Doc]) -> list[Box]:
         parts = [kept["jobs"]] if "jobs" in kept else await read_parts(connection, kept)
         boxes.append(Box(doc["_id"], doc["mulligan"].get("token", 0), kept["stamp"], parts))
     return boxes
+
+
+async def find_undelivered(connection: Connection, job: str) -> Doc | None:
+    """A next job that is not enqueued yet, though the job before it is done."""
+    parents = connection.tasks.find(UNDELIVERED, {"mulligan.outbox": 1, "mulligan.token": 1})
+    for parent in await rows(parents):
+        with suppress(*INVALID_RECORD):  # another program wrote into it
+            for box in await boxes_of(connection, [parent]):
+                for each in box.jobs:
+                    if each["_id"] == job:
+                        return each
+    return None
 
 
 async def read_parts(connection: Connection, kept: Doc) -> list[list[Doc]]:

@@ -29,6 +29,7 @@ from mulligan.stores.mongo.document import (
 )
 from mulligan.stores.mongo.fields import invalid_job, whole_job
 from mulligan.stores.mongo.inbox import private_fields
+from mulligan.stores.mongo.outbox import find_undelivered
 from mulligan.stores.mongo.payload import MalformedError, NoTaskError
 from mulligan.stores.mongo.validate import invalid_reason
 
@@ -40,8 +41,15 @@ class Reader:
         self.connection = connection
 
     async def document(self, job: str) -> Doc | None:
-        """The job's document, if it is one."""
+        """The job's document, if it is one, though it may not have been enqueued yet.
+
+        What is in no box after it was not found was there meanwhile, or never.
+        """
         doc = (await self.connection.find_anywhere([job])).get(job)
+        if doc is None:
+            doc = await find_undelivered(self.connection, job)
+        if doc is None:
+            doc = (await self.connection.find_anywhere([job])).get(job)
         return doc if doc is not None and doc.get("status") in STATUSES else None
 
     async def get(self, job: str) -> Job | None:

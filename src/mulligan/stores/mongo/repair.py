@@ -28,7 +28,6 @@ DATES_EVERY = TIDY_EVERY = 60 * SECOND
 # Each comes with its result.
 SETTLED_AT_ONCE = 100
 
-UNDELIVERED = {"mulligan.outbox.stamp": {"$gt": ""}}
 OWING = {"mulligan.owes": {"$gt": ""}, "status": {"$in": ["done", "cancelled"]}}
 SET_ASIDE = {"status": "pending", "mulligan.lane": HELD}
 
@@ -56,7 +55,7 @@ class Repair:
                 await rows(self.connection.tasks.find(self.odd(now)).limit(limit))
             )
         if "undelivered" in left:
-            found = self.connection.tasks.find(UNDELIVERED, {"mulligan.outbox": 1})
+            found = self.connection.tasks.find(outbox.UNDELIVERED, {"mulligan.outbox": 1})
             await self.operator.deliver_left(await rows(found.limit(limit)))
         if "owing" in left:
             await self.settle_left()
@@ -77,7 +76,7 @@ class Repair:
             ("stray", tasks, inbox.strays(self.connection.default_task) | inbox.due(now)),
             ("stray", tasks, inbox.put_back(now)),
             ("odd", tasks, self.odd(now)),
-            ("undelivered", tasks, UNDELIVERED),
+            ("undelivered", tasks, outbox.UNDELIVERED),
             *[("owing", collection, OWING) for collection in self.connection.collections],
             ("to sweep", tasks, SET_ASIDE),
             ("to sweep", self.connection.limits, limits.IN_USE),

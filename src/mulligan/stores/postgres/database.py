@@ -59,6 +59,8 @@ class Database:
     async def open(self, *, read_only: bool) -> bool:
         """Make or check the schema; whether one server process serves a whole connection."""
         self.pool.read_only = read_only
+        for pool in self.pools:
+            pool.begin()
 
         async def prepare(connection: Connection) -> bool:
             if read_only:
@@ -89,6 +91,6 @@ class Database:
             )
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Let go of all connections, those that are in use when they are given back."""
         for pool in self.pools:
-            await pool.close()
+            await pool.end()

@@ -53,6 +53,7 @@ class Pool:
         self.prepares = prepares
         self.pooled = False
         self.read_only = False
+        self._ended = False
         self._idle: list[Connection] = []
         self._room = asyncio.Semaphore(MOST)
 
@@ -81,6 +82,15 @@ class Pool:
             await connection.close()
             raise
         connection.prepare_threshold = 0
+
+    def begin(self) -> None:
+        """Keep connections from now on."""
+        self._ended = False
+
+    async def end(self) -> None:
+        """Keep none any more: what is in use is closed by who gives it back."""
+        self._ended = True
+        await self.close()
 
     async def close(self) -> None:
         """Close what is idle."""
@@ -175,7 +185,9 @@ class Pool:
         return None
 
     async def _keep(self, connection: Connection) -> None:
-        if connection.pgconn.transaction_status == TransactionStatus.IDLE:
+        if self._ended:
+            await connection.close()
+        elif connection.pgconn.transaction_status == TransactionStatus.IDLE:
             self._idle.append(connection)
         elif connection.closed:
             # its siblings have most likely met the same end
