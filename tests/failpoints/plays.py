@@ -37,9 +37,9 @@ ATTEMPT = (
 
 
 # MongoDB enters a lane when it is first used; a play may be given on a store that was used before.
-ONCE = " > know > enter > "
+ONCE = " > enter_lanes > enter > "
 # A dead worker's record goes when it is old enough, which may be after the play.
-IN_TIME = "reclaim > bury > "
+IN_TIME = "reclaim > forget_dead > "
 NUMBERS = [f"n{number}" for number in range(8)]
 DEAD = {"dead": "failed", "dead.dead.0": "done"}
 MIXED = with_status("done", ["good", "retried", "late"]) | DEAD
