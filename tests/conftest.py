@@ -37,7 +37,8 @@ SERVERS = ("redis", "postgres", "mongo")
 PROOFS = (
     *("browser/", "chaos/test_chaos.py", "chaos/test_shared.py", "collateral/"),
     *("dst/test_same_seed.py", "dst/test_zoo.py", "examples/", "failpoints/test_"),
-    *("lessons/test_blocked.py", "lessons/test_killed.py", "lessons/test_restarts.py"),
+    *("hostile/test_unknown_tasks.py", "lessons/test_batches.py", "lessons/test_blocked.py"),
+    *("lessons/test_killed.py", "lessons/test_restarts.py"),
     *("resources/", "security/test_canary.py", "server/test_whatever_is_allowed.py"),
     *("sim/test_bounds.py", "sim/test_docs.py", "sim/test_real_run.py"),
     *("supervisor/test_fleet_at_work.py",),
