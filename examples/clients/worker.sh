@@ -8,6 +8,7 @@
 # wrote to standard error is the reason. Exit status 65 means that no retry would help.
 # With tokens, set MULLIGAN_TOKEN. One job runs at a time; ids with quotes in them are not for this one.
 
+command -v curl >/dev/null || { echo "$0 needs curl; install it" >&2; exit 69; }
 base=$1 queue=$2
 shift 2
 

@@ -12,6 +12,8 @@ from shutil import which
 import httpx
 import pytest
 
+from tests.databases import Unavailable
+from tests.databases._debian import install
 from tests.server.serving import PATIENCE, client_of, server
 
 CLIENTS = Path(__file__).parents[2] / "examples" / "clients"
@@ -102,6 +104,17 @@ def test_a_worker_in_javascript_runs_jobs_and_retries(api):
     assert gone(api)
 
 
+@pytest.fixture
+def curl() -> None:
+    """The program, installed where it is missing and can be."""
+    if which("curl") is None:
+        try:
+            install("curl")
+        except Unavailable as error:
+            pytest.skip(f"curl is not installed: {error}")
+
+
+@pytest.mark.usefixtures("curl")
 def test_a_worker_in_shell_runs_jobs_and_retries(api, tmp_path):
     command = tmp_path / "command"
     command.write_text(COMMAND)

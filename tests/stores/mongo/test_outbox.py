@@ -28,6 +28,17 @@ async def test_next_jobs_are_delivered_after_a_crash_right_behind_the_commit(
     assert names(await claim(another, worker=BOB)) == []
 
 
+async def test_a_next_job_that_is_not_enqueued_yet_can_be_cancelled(store, another, monkeypatch):
+    await store.enqueue(jobs("a"))
+    first = await start(store)
+    monkeypatch.setattr("mulligan.stores.mongo.commit.deliver", crash)
+    with pytest.raises(asyncio.CancelledError):
+        await store.commit([done(first, b"1", job("next"))])
+    monkeypatch.undo()
+    assert await another.cancel(["next", "never"], "not needed") == [True, False]
+    assert (await another.get("next")).status == "cancelled"
+
+
 async def test_more_next_jobs_than_a_document_holds_are_enqueued(store, database):
     await store.enqueue(jobs("a"))
     first = await start(store)

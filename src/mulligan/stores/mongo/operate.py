@@ -50,7 +50,7 @@ from mulligan.stores.mongo.gather import (
 )
 from mulligan.stores.mongo.inbox import cancel_plain, is_plain, purge_plain, replay_plain
 from mulligan.stores.mongo.limits import Keys
-from mulligan.stores.mongo.outbox import boxes_of
+from mulligan.stores.mongo.outbox import Box, boxes_of, find_boxes
 from mulligan.stores.mongo.wakeup import News, Wakeup, news_of
 
 # No text sorts after it.
@@ -72,6 +72,9 @@ class Operator:
         """The documents of those that are jobs, owing nothing."""
         check_batch(len(jobs))
         there = await self.connection.find_anywhere(jobs)
+        if missing := set(jobs) - there.keys():
+            await self.deliver_boxes(await find_boxes(self.connection, missing))
+            there |= await self.connection.find_anywhere(sorted(missing))
         found = {job: doc for job, doc in there.items() if doc.get("status") in STATUSES}
         ours = [doc for doc in found.values() if not is_plain(doc)]
         await self.deliver_left(ours)
@@ -80,7 +83,10 @@ class Operator:
 
     async def deliver_left(self, docs: Iterable[Doc]) -> None:
         """Deliver what a commit left in these documents."""
-        boxes = await boxes_of(self.connection, docs)
+        await self.deliver_boxes(await boxes_of(self.connection, docs))
+
+    async def deliver_boxes(self, boxes: Sequence[Box]) -> None:
+        """Enqueue what is in these boxes, and wake who may take it."""
         new = await deliver(self.connection, boxes)
         jobs = [job for box in boxes for job in box.jobs if job["_id"] in new]
         await self.wakeup.wake(news_of(jobs))

@@ -6,7 +6,7 @@ for one document, they lie in parts beside it: the parts are written before, and
 update on that names their stamp. Parts that no update can name any more are swept.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -97,16 +97,15 @@ async def boxes_of(connection: Connection, docs: Iterable[Doc]) -> list[Box]:
     return boxes
 
 
-async def find_undelivered(connection: Connection, job: str) -> Doc | None:
-    """A next job that is not enqueued yet, though the job before it is done."""
+async def find_boxes(connection: Connection, jobs: Collection[str]) -> list[Box]:
+    """The boxes with any of these jobs: not enqueued yet, though the job before them is done."""
     parents = connection.tasks.find(UNDELIVERED, {"mulligan.outbox": 1, "mulligan.token": 1})
+    found: list[Box] = []
     for parent in await rows(parents):
         with suppress(*INVALID_RECORD):  # another program wrote into it
-            for box in await boxes_of(connection, [parent]):
-                for each in box.jobs:
-                    if each["_id"] == job:
-                        return each
-    return None
+            boxes = await boxes_of(connection, [parent])
+            found += [box for box in boxes if any(job["_id"] in jobs for job in box.jobs)]
+    return found
 
 
 async def read_parts(connection: Connection, kept: Doc) -> list[list[Doc]]:

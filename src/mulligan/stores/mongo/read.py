@@ -29,7 +29,7 @@ from mulligan.stores.mongo.document import (
 )
 from mulligan.stores.mongo.fields import invalid_job, whole_job
 from mulligan.stores.mongo.inbox import private_fields
-from mulligan.stores.mongo.outbox import find_undelivered
+from mulligan.stores.mongo.outbox import find_boxes
 from mulligan.stores.mongo.payload import MalformedError, NoTaskError
 from mulligan.stores.mongo.validate import invalid_reason
 
@@ -47,7 +47,8 @@ class Reader:
         """
         doc = (await self.connection.find_anywhere([job])).get(job)
         if doc is None:
-            doc = await find_undelivered(self.connection, job)
+            boxes = await find_boxes(self.connection, {job})
+            doc = next((each for box in boxes for each in box.jobs if each["_id"] == job), None)
         if doc is None:
             doc = (await self.connection.find_anywhere([job])).get(job)
         return doc if doc is not None and doc.get("status") in STATUSES else None
