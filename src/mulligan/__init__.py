@@ -15,6 +15,7 @@ and then, in a shell: `mulligan worker module:app`.
 import logging
 
 from mulligan.app import Chain, ChainHandle, JobHandle, Mulligan, Prepared, Task, each
+from mulligan.app.resources import INJECTED, Resource
 from mulligan.core.budget import Budget
 from mulligan.core.errors import (
     InvalidError,
@@ -38,6 +39,7 @@ __version__ = "0.1.0"
 logging.getLogger("mulligan").addHandler(logging.NullHandler())
 
 __all__ = [
+    "INJECTED",
     "Adaptive",
     "Attempt",
     "Balanced",
@@ -58,6 +60,7 @@ __all__ = [
     "Mulligan",
     "MulliganError",
     "Prepared",
+    "Resource",
     "ResultTimeoutError",
     "Retry",
     "RetryAfter",

@@ -1,16 +1,19 @@
 """A task's arguments: checked when enqueued, converted to the declared types when run."""
 
+import contextlib
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 
+from mulligan.app.resources import resources_of
 from mulligan.app.result_type import hints_of
 from mulligan.core.checks import DEPTH_LIMIT, check_depth, too_deep
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import Call
+from mulligan.core.signals import Fail
 
 encode = msgspec.json.Encoder().encode
 SHOWN_LIMIT = 80
@@ -65,8 +68,12 @@ class Arguments:
         self._function = function
         whole = inspect.signature(function)
         # The worker passes the first ones, which are no part of the call.
-        self._signature = whole.replace(parameters=list(whole.parameters.values())[skip:])
+        self.signature = whole.replace(parameters=list(whole.parameters.values())[skip:])
+        # The parameters that ask for a resource, which the worker fills in too.
+        self.resources: dict[str, str] = {}
         self._types: Types | None = None
+        with contextlib.suppress(NameError):  # read again at the first call
+            self._leave_out_resources()
 
     def pack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[bytes, bytes]:
         """The call as JSON; refuses what the function does not take or JSON cannot carry."""
@@ -96,6 +103,8 @@ class Arguments:
         """The stored arguments in the types that the function declares."""
         types = self._types or self._read()
         args, kwargs = call.args, call.kwargs
+        if self.resources and (given := self.resources.keys() & kwargs):
+            raise Fail(self._filled_in(given.pop()), "signature")
         if types.plain:
             return args, kwargs
         declared = types.positional
@@ -126,11 +135,13 @@ class Arguments:
             self._check(name, types.declared.get(name, types.extra), value)
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        if self.resources and (given := self.resources.keys() & kwargs):
+            raise InvalidError(self._filled_in(given.pop()))
         try:
-            self._signature.bind(*args, **kwargs)
+            self.signature.bind(*args, **kwargs)
         except TypeError as error:
             raise InvalidError(
-                f"task {self._name}{self._signature} cannot be called so: {error}"
+                f"task {self._name}{self.signature} cannot be called so: {error}"
             ) from error
 
     def _check(self, name: str, declared: Any, value: Any) -> None:
@@ -177,8 +188,23 @@ class Arguments:
         """Read the annotations, at the first call, when all names in them are defined."""
         if self._types is None:
             hints = hints_of(self._name, self._function)
-            self._types = Types(self._signature, hints)
+            self._leave_out_resources()
+            self._types = Types(self.signature, hints)
         return self._types
+
+    def _leave_out_resources(self) -> None:
+        """Take the parameters that ask for a resource out of the signature."""
+        hints = get_type_hints(self._function, include_extras=True)
+        parameters = list(self.signature.parameters.values())
+        self.resources |= resources_of(self._name, hints, parameters)
+        called = [each for each in parameters if each.name not in self.resources]
+        self.signature = self.signature.replace(parameters=called)
+
+    def _filled_in(self, parameter: str) -> str:
+        return (
+            f"task {self._name}: {parameter} is resource {self.resources[parameter]!r}, which the"
+            " worker fills in; leave it out of the call"
+        )
 
 
 def convert(value: Any, to: Any) -> Any:

@@ -1,6 +1,5 @@
 """Chains: each task takes the result of the one before."""
 
-import inspect
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import (
@@ -191,10 +190,8 @@ def check_later(chain: str, part: Part) -> None:
             f"{chain}: {part.name} has {given[0]}=, which only the first job of a chain can have;"
             " say it of the whole, by chain.using(...)"
         )
-    parameters = list(inspect.signature(part.task.function).parameters.values())
     try:
-        # A transactional sink is given its connection by the worker.
-        inspect.Signature(parameters[int(part.task.transactional) :]).bind(None)
+        part.task.signature.bind(None)
     except TypeError as error:
         raise InvalidError(
             f"{chain}: {part.name} is called with the result before it alone: {error}"

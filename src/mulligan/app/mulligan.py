@@ -1,7 +1,7 @@
 """The app: a store, its tasks and its queues."""
 
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
@@ -29,6 +29,7 @@ from mulligan.stores.contract import Store
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+    from mulligan.app.lifespan import Lifespan
     from mulligan.app.store_access import StoreAccess
     from mulligan.core.signing import Keys
     from mulligan.testing import Testing
@@ -50,7 +51,9 @@ class Mulligan:
 
     Without a URL its store is the one in MULLIGAN_STORE, or else a SQLite file in this folder. An
     app connects at the first enqueue or when a worker starts. With `signing_keys` its jobs are
-    signed with the first key, and its workers run no job that none of the keys has signed.
+    signed with the first key, and its workers run no job that none of the keys has signed. Each
+    worker process enters `lifespan` before its first claim and leaves it after its drain; what it
+    yields are the resources that tasks ask for.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class Mulligan:
         *,
         settings: Settings | None = None,
         signing_keys: Sequence[str | bytes] | None = None,
+        lifespan: "Lifespan | None" = None,
     ) -> None:
         self.url = url = url or os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
         # Its name in commands: module:attribute, if a command loaded it.
@@ -68,6 +72,13 @@ class Mulligan:
         self.tasks: dict[str, Task[..., Any]] = {}
         self.queues: dict[str, QueueSettings] = {}
         self.tracing: Tracing | None = None
+        if lifespan is not None:
+            from mulligan.app.lifespan import check_lifespan  # noqa: PLC0415 - few apps have one
+
+            check_lifespan(lifespan)
+        self.lifespan = lifespan
+        # Those of the worker that runs in this process.
+        self.resources: Mapping[str, Any] = {}
         self._memory: Store | None = make_store(url) if url.startswith("memory:") else None
 
     @cached_property
@@ -168,6 +179,11 @@ class Mulligan:
         """Every queue that a task or a setting of the app names."""
         named = [task.placement.queue for task in self.tasks.values()]
         return tuple(dict.fromkeys([*named, *self.queues])) or ("default",)
+
+    @property
+    def asked_resources(self) -> dict[str, Mapping[str, str]]:
+        """The resources that each task asks for, by its parameters."""
+        return {task.name: task.resources for task in self.tasks.values() if task.resources}
 
     @property
     def periodic(self) -> list[Periodic]:
@@ -309,10 +325,12 @@ class Mulligan:
         concurrency: int | None = None,
         seed: int = 0,
         hold_through_backoff: bool = False,
+        resources: Mapping[str, Any] | None = None,
     ) -> "Testing":
         """The app's real engine on a virtual clock, with a store in memory of its own.
 
-        `with app.testing() as t`, or in a coroutine `async with app.testing() as t`.
+        `with app.testing() as t`, or in a coroutine `async with app.testing() as t`. With
+        `resources` tasks get these, and the app's lifespan is not entered.
         """
         from mulligan.testing import Testing  # noqa: PLC0415 - only tests pay for it
 
@@ -323,6 +341,7 @@ class Mulligan:
             concurrency=concurrency,
             seed=seed,
             hold_through_backoff=hold_through_backoff,
+            resources=resources,
         )
 
     def connected(self) -> "AbstractAsyncContextManager[None]":

@@ -1,6 +1,7 @@
 """A task: a function that can also be enqueued."""
 
 import functools
+import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
@@ -11,6 +12,7 @@ from mulligan.app.arguments import Arguments
 from mulligan.app.handle import JobHandle
 from mulligan.app.ids import new_id
 from mulligan.app.options import Options, Placement, checked
+from mulligan.app.resources import filled
 from mulligan.app.result_type import Returned
 from mulligan.core.checks import NAME_LIMIT
 from mulligan.core.declared import Declared
@@ -59,6 +61,16 @@ class Task(Generic[P, R]):
         self.transactional = transactional
         self._arguments = Arguments(name, function, skip=int(transactional))
         self._returned = Returned(name, function)
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """What a call of the task takes: not what a worker fills in."""
+        return self._arguments.signature
+
+    @property
+    def resources(self) -> Mapping[str, str]:
+        """Which of the function's parameters ask for which resource."""
+        return self._arguments.resources
 
     def __repr__(self) -> str:
         return f"<task {self.name} of queue {self.placement.queue}>"
@@ -121,10 +133,13 @@ class Task(Generic[P, R]):
         return self.new_job(placement, (), {})
 
     def arguments(self, call: Call) -> tuple[list[Any], dict[str, Any]]:
-        """The stored arguments in the types that the function declares."""
+        """The stored arguments in the types that the function declares, and its resources."""
         if call.refused is not None:
             raise Fail(call.refused, "signature")
-        return self._arguments.unpack(call)
+        args, kwargs = self._arguments.unpack(call)
+        if self._arguments.resources:
+            kwargs = kwargs | filled(self.name, self._arguments.resources, self.app.resources)
+        return args, kwargs
 
     def returned(self, job: Job) -> Any:
         """The result of a job that is done, in the type that the function declares."""

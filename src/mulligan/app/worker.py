@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from mulligan.app.lifespan import entered
 from mulligan.app.mulligan import Mulligan
 from mulligan.core.checks import check_name, check_region
 from mulligan.core.errors import InvalidError
@@ -52,19 +53,20 @@ async def work(
         for name, queue in app.queues.items():
             await store.configure(name, queue)
         check_sinks(app, store)
-        engine = Engine(
-            store,
-            app.tasks,
-            worker,
-            settings,
-            heart=heart,
-            periodic=app.periodic,
-            tracing=app.tracing,
-            hold_through_backoff=settings.hold_through_backoff,
-            app=app.called,
-        )
-        ready(engine)
-        await engine.run()
+        async with entered(app):
+            engine = Engine(
+                store,
+                app.tasks,
+                worker,
+                settings,
+                heart=heart,
+                periodic=app.periodic,
+                tracing=app.tracing,
+                hold_through_backoff=settings.hold_through_backoff,
+                app=app.called,
+            )
+            ready(engine)
+            await engine.run()
         return engine
     finally:
         app.access.use_on_loop(None)

@@ -1,6 +1,5 @@
 """The routes that show what a store is doing."""
 
-import inspect
 from typing import Any, TypeVar
 
 import msgspec
@@ -104,7 +103,7 @@ async def tasks(service: Service) -> Tasks:
                 task.placement.queue,
                 task.placement.region or ANYWHERE,
                 task.accept is not None,
-                list(inspect.signature(task.function).parameters),
+                list(task.signature.parameters),
             )
             for name, task in service.tasks.items()
         ]

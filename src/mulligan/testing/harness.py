@@ -2,15 +2,17 @@
 
 import asyncio
 import random
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from contextvars import copy_context
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from msgspec.structs import replace
 
+from mulligan.app.lifespan import entered
+from mulligan.app.resources import check_resources
 from mulligan.app.store_access import Operation, StoreAccess, Work, at_once
 from mulligan.core.checks import Seconds, seconds
 from mulligan.core.job import ENDED, Job
@@ -134,7 +136,8 @@ class Testing:
     Plain functions run on the loop too, so that everything happens in one order, always the same
     for the same `seed`. One worker per region in `regions`; it serves `queues`, or all that the
     app has when testing begins, and runs `concurrency` jobs at a time, or as many as the app's
-    settings say. In a test that is a coroutine: `async with`, `adrain`, `aadvance`.
+    settings say. In a test that is a coroutine: `async with`, `adrain`, `aadvance`. The app's
+    lifespan is entered once, on the virtual loop, unless `resources` are given.
     """
 
     def __init__(
@@ -146,6 +149,7 @@ class Testing:
         concurrency: int | None = None,
         seed: int = 0,
         hold_through_backoff: bool = False,
+        resources: Mapping[str, Any] | None = None,
     ) -> None:
         self._app = app
         self._regions = regions
@@ -153,6 +157,8 @@ class Testing:
         self._concurrency = concurrency or app.settings.concurrency
         self._seed = seed
         self._hold = hold_through_backoff
+        self._resources = resources
+        self._lifespan = AsyncExitStack()
         self.loop = VirtualLoop()
         self._driver = Driver(self.loop)
         self._before: StoreAccess = app.access
@@ -253,6 +259,11 @@ class Testing:
 
     async def _start(self) -> None:
         await self._app.aconfigure()
+        if self._resources is None:
+            await self._lifespan.enter_async_context(entered(self._app))
+        else:
+            check_resources(self._app.asked_resources, self._resources, "testing(resources=…)")
+            self._app.resources = self._resources
         settings = replace(self._app.settings, concurrency=self._concurrency)
         for number, region in enumerate(self._regions):
             worker = Worker(
@@ -278,4 +289,8 @@ class Testing:
         for engine, _ in self._engines:
             engine.stop()
             engine.stop()
-        await asyncio.gather(*(task for _, task in self._engines))
+        try:
+            await asyncio.gather(*(task for _, task in self._engines))
+        finally:
+            await self._lifespan.aclose()
+            self._app.resources = {}
