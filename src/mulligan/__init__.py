@@ -31,7 +31,7 @@ from mulligan.core.fetch import Balanced, Capped, Fifo, RetryFirst, Separate, We
 from mulligan.core.job import Attempt, Job
 from mulligan.core.retry import Adaptive, Delays, Exponential, Retry, Sessions
 from mulligan.core.settings import Settings
-from mulligan.core.signals import Fail, RetryAfter, Snooze
+from mulligan.core.signals import Fail, RetryAfter, Snooze, SoftTimeout
 from mulligan.engine import CurrentJob, current_job
 
 __version__ = "0.1.0"
@@ -69,6 +69,7 @@ __all__ = [
     "Sessions",
     "Settings",
     "Snooze",
+    "SoftTimeout",
     "StoreError",
     "StoreUnavailableError",
     "Task",

@@ -9,9 +9,10 @@ from msgspec.structs import replace
 from mulligan.app.options import Options, Placement, checked
 from mulligan.app.result_gate import gate_of
 from mulligan.app.task import AsyncTask, PlainTask, Task
-from mulligan.core.checks import Seconds, check_name
+from mulligan.core.checks import Seconds, check_name, check_seconds
 from mulligan.core.declared import Declared
 from mulligan.core.errors import InvalidError
+from mulligan.core.runs import Runs
 
 if TYPE_CHECKING:
     from mulligan.app.mulligan import Mulligan
@@ -31,6 +32,7 @@ class TaskOptions(Options, total=False):
     cron: str
     every: Seconds
     timezone: str
+    soft_timeout: Seconds
 
 
 TASK_ONLY = [name for name in TaskOptions.__annotations__ if name not in Options.__annotations__]
@@ -49,6 +51,7 @@ class TaskDecorator:
         self._schedule = schedule_of(
             options.pop("cron", None), options.pop("every", None), options.pop("timezone", None)
         )
+        self._runs = runs_of(options)
         on_dead = options.pop("on_dead", None)
         sink = options.pop("sink", None)
         placement = replace(Placement(), **checked(options, besides=TASK_ONLY))
@@ -86,6 +89,7 @@ class TaskDecorator:
         if name in self._app.tasks:
             raise InvalidError(f"task {name!r} exists already; give one of them name=")
         kind = AsyncTask if inspect.iscoroutinefunction(function) else PlainTask
+        self._runs.check(name, self._placement.timeout, in_thread=not kind.is_async)
         task: Task[..., Any] = kind(
             self._app,
             function,
@@ -93,12 +97,21 @@ class TaskDecorator:
             self._placement,
             gate_of(self._accept, function),
             declared=self._declared,
+            runs=self._runs,
             transactional=self._transactional,
         )
         if self._schedule is not None:
             task.run_by(self._schedule)
         self._app.tasks[name] = task
         return task
+
+
+def runs_of(options: TaskOptions) -> Runs:
+    """Take out of the options where the attempts run, and check it."""
+    soft = options.pop("soft_timeout", None)
+    return Runs(
+        soft_timeout=None if soft is None else check_seconds("soft_timeout", soft, least=0.001),
+    )
 
 
 def schedule_of(cron: str | None, every: Seconds | None, timezone: str | None) -> "Schedule | None":

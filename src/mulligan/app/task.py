@@ -19,6 +19,7 @@ from mulligan.core.declared import Declared
 from mulligan.core.errors import InvalidError
 from mulligan.core.flow import ROOT_LIMIT, Flow
 from mulligan.core.job import Call, Job, NewJob
+from mulligan.core.runs import Runs
 from mulligan.core.signals import Fail
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Task(Generic[P, R]):
         accept: Callable[[Any], bool] | None = None,
         *,
         declared: Declared = Declared(),  # noqa: B008 - it never changes
+        runs: Runs = Runs(),  # noqa: B008 - it never changes
         transactional: bool = False,
     ) -> None:
         functools.update_wrapper(cast("Callable[P, Any]", self), function)
@@ -57,6 +59,7 @@ class Task(Generic[P, R]):
         self.accept = accept
         self.placement = placement
         self.declared = declared
+        self.runs = runs
         self.schedule: Schedule | None = None
         self.transactional = transactional
         self._arguments = Arguments(name, function, skip=int(transactional))
@@ -88,6 +91,7 @@ class Task(Generic[P, R]):
     def using(self, **options: Unpack[Options]) -> "Using[P, R]":
         """The task with other options for the calls that follow."""
         placement = replace(self.placement, **checked(options)) if options else self.placement
+        self.runs.check_timeout(self.name, placement.timeout)
         return Using(self, placement)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> "Prepared[R]":

@@ -1,4 +1,7 @@
-"""Signals: what a task may return or raise to say what should happen next."""
+"""Signals: what a task may return or raise to say what should happen next.
+
+And the one that a task is sent: `SoftTimeout`.
+"""
 
 from mulligan.core.checks import Seconds, check_seconds
 from mulligan.core.errors import MulliganError
@@ -30,3 +33,7 @@ class Snooze(Signal):
     def __init__(self, delay: Seconds) -> None:
         super().__init__("the task asked to run later")
         self.delay = check_seconds("Snooze", delay)
+
+
+class SoftTimeout(MulliganError):
+    """Raised inside a task that has run for its `soft_timeout`; one that catches it may go on."""

@@ -16,6 +16,7 @@ from types import FrameType, TracebackType, coroutine
 from typing import Any, NamedTuple, Self
 
 from mulligan.core.job import Claim
+from mulligan.core.signals import SoftTimeout
 from mulligan.engine.current import RUNNING
 from mulligan.engine.job_log import log_held, log_holding
 
@@ -170,46 +171,31 @@ def never_held() -> float:
     return 0.0
 
 
-class Deadline:
-    """A timeout that counts from `begin`. `held` says for how long the loop was blocked so far.
+class Countdown:
+    """Calls `_expire` a number of seconds after `begin`, unless `end` comes first.
 
-    The deadline moves by the time for which others blocked the loop. Time for which the attempt
-    blocked it itself counts as its own.
+    `held` says for how long the loop was blocked so far. The end moves by the time for which others
+    blocked the loop. Time for which the attempt blocked it itself counts as its own.
     """
 
     def __init__(self, seconds: float, held: Callable[[], float] = never_held) -> None:
         self._seconds = seconds
         self._held = held
         self._granted = 0.0
-        self._until = asyncio.timeout(None)
         self._timer: asyncio.TimerHandle | None = None
         self._over = False
-
-    @property
-    def expired(self) -> bool:
-        """Whether the time was over before the work was done."""
-        return self._until.expired()
-
-    async def __aenter__(self) -> Self:
-        await self._until.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._over = True
-        if self._timer is not None:
-            self._timer.cancel()
-        await self._until.__aexit__(kind, error, trace)
 
     def begin(self) -> None:
         """Count from now on; does nothing once the work is done."""
         if not self._over and self._seconds < inf:
             self._granted = self._held()
             self._timer = asyncio.get_running_loop().call_later(self._seconds, self._due)
+
+    def end(self) -> None:
+        """Count no more: the work is done."""
+        self._over = True
+        if self._timer is not None:
+            self._timer.cancel()
 
     @coroutine
     def watched(self, work: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
@@ -229,6 +215,8 @@ class Deadline:
                 step, answer = work.send, (yield waits_for)
             except BaseException as error:  # noqa: BLE001 - the work deals with it
                 step, answer = work.throw, error
+            if (instead := self._instead_of(answer)) is not None:
+                step, answer = work.throw, instead
 
     def _due(self) -> None:
         loop, held = asyncio.get_running_loop(), self._held()
@@ -236,4 +224,82 @@ class Deadline:
         if owed > LEAST:
             self._timer = loop.call_later(owed, self._due)
         elif not self._over:
-            self._until.reschedule(loop.time())
+            self._expire()
+
+    def _expire(self) -> None:
+        raise NotImplementedError
+
+    def _instead_of(self, answer: Any) -> BaseException | None:  # noqa: ARG002
+        """What to raise in the work instead of the answer or error that it would get; or None."""
+        return None
+
+
+class Deadline(Countdown):
+    """A timeout that counts from `begin`; the block that it is entered for ends by TimeoutError."""
+
+    def __init__(self, seconds: float, held: Callable[[], float] = never_held) -> None:
+        super().__init__(seconds, held)
+        self._until = asyncio.timeout(None)
+
+    @property
+    def expired(self) -> bool:
+        """Whether the time was over before the work was done."""
+        return self._until.expired()
+
+    async def __aenter__(self) -> Self:
+        await self._until.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.end()
+        await self._until.__aexit__(kind, error, trace)
+
+    def _expire(self) -> None:
+        self._until.reschedule(asyncio.get_running_loop().time())
+
+
+class CoroutineSoftTimeout(SoftTimeout, asyncio.CancelledError):
+    """SoftTimeout as coroutines get it: task groups and libraries know it as a cancellation.
+
+    So they end what they have begun, as they would when the attempt is cancelled.
+    """
+
+
+class SoftDeadline(Countdown):
+    """Raises SoftTimeout once inside a coroutine that runs for too long, where it awaits."""
+
+    _task: "asyncio.Task[Any] | None" = None
+
+    async def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """The coroutine's own result; it may catch what is raised in it and go on."""
+        try:
+            return await self.watched(work)
+        finally:
+            self.end()
+
+    def begin(self) -> None:
+        """Count from now on."""
+        self._task = asyncio.current_task()
+        self._raised = False
+        super().begin()
+
+    def _expire(self) -> None:
+        # Cancelling ends what the coroutine awaits. What that raises is replaced below.
+        assert self._task is not None  # noqa: S101 - set by `begin`
+        self._raised = True
+        self._task.cancel()
+
+    def _instead_of(self, answer: Any) -> BaseException | None:  # noqa: ARG002
+        """SoftTimeout, for the cancellation by `_expire`; others are passed on as they are."""
+        if not self._raised:
+            return None
+        assert self._task is not None  # noqa: S101 - set by `begin`
+        self._raised = False
+        if self._task.uncancel():
+            return None  # it is cancelled for another reason too: its timeout, or a lost lease
+        return CoroutineSoftTimeout(f"the attempt has run for {self._seconds:g} s")

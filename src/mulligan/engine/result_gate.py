@@ -12,7 +12,7 @@ from mulligan.core.checks import clean, is_too_deep, too_deep
 from mulligan.core.health import ABOUT_DATA
 from mulligan.core.outcome import Failed, Result, Snoozed, Succeeded
 from mulligan.core.settings import TEXT_LIMIT
-from mulligan.core.signals import Fail, RetryAfter, Snooze
+from mulligan.core.signals import Fail, RetryAfter, Snooze, SoftTimeout
 
 encode_result = msgspec.json.Encoder().encode
 REFUSED_LIMIT = 500
@@ -114,6 +114,8 @@ def failed(error: BaseException) -> Failed | Snoozed:
             return Failed("RetryAfter", text(error), delay=error.delay, about_region=False)
         case Fail():
             return Failed("Fail", text(error), code=shown_code(error.code), non_retryable=True)
+        case SoftTimeout():
+            return Failed("SoftTimeout", text(error))
         case AttemptTimeoutError():
             return Failed("Timeout", text(error))
         case _:

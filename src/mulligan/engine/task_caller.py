@@ -20,12 +20,13 @@ from mulligan.core.errors import UNREADABLE
 from mulligan.core.facts import Facts
 from mulligan.core.job import Call, Claim, decode_call
 from mulligan.core.outcome import Done, Failed, Result, Succeeded
+from mulligan.core.runs import Runs
 from mulligan.core.settings import Settings
-from mulligan.core.signals import Fail, RetryAfter, Snooze
+from mulligan.core.signals import Fail, RetryAfter, Snooze, SoftTimeout
 from mulligan.engine.committer import AWAY
 from mulligan.engine.current import RUNNING
 from mulligan.engine.job_log import job_fields
-from mulligan.engine.loop_watch import Deadline, LoopWatch, never_held
+from mulligan.engine.loop_watch import Deadline, LoopWatch, SoftDeadline, never_held
 from mulligan.engine.reporter import Reporter, ending_of
 from mulligan.engine.result_gate import AttemptTimeoutError, check_result, failed
 from mulligan.engine.store_retry import StoreRetry
@@ -45,6 +46,7 @@ class Target(Protocol):
     transactional: bool
     accept: Callable[[Any], bool] | None
     declared: Declared
+    runs: Runs
 
     def arguments(self, call: Call) -> tuple[Iterable[Any], Mapping[str, Any]]:
         """The stored arguments converted to the function's types; raises if they do not fit."""
@@ -79,11 +81,15 @@ class TaskCaller:
                 await self.gather(claim, call)
             args, kwargs = target.arguments(call)
             limit = call.timeout
-            if target.is_async and limit is None:  # the most common case, without another coroutine
+            soft = target.runs.soft_timeout
+            if target.is_async and limit is None and soft is None:
+                # the most common case, without another coroutine
                 value = await target.function(*args, **kwargs)
             else:
                 value = await self._value(target, args, kwargs, limit)
             return check_result(target.accept, value, self._settings.result_limit)
+        except SoftTimeout as error:  # before cancellations: a coroutine's is one of them
+            return failed(error)
         except asyncio.CancelledError:
             raise
         except OutlivedError:
@@ -105,12 +111,15 @@ class TaskCaller:
             if self._threads is None:
                 return function(*args, **kwargs)
             return await self._threads.run(lambda: function(*args, **kwargs), limit)
+        work, soft = function(*args, **kwargs), target.runs.soft_timeout
+        if soft is not None:
+            work = SoftDeadline(soft, self.held).run(work)
         if limit is None:
-            return await function(*args, **kwargs)
+            return await work
         deadline = Deadline(limit, self.held)
         try:
             async with deadline:
-                return await deadline.watched(function(*args, **kwargs))
+                return await deadline.watched(work)
         except TimeoutError as error:
             if not deadline.expired:
                 raise

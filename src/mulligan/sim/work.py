@@ -7,6 +7,7 @@ from typing import Any
 
 from mulligan.core.declared import Declared
 from mulligan.core.job import Call, Claim
+from mulligan.core.runs import Runs
 from mulligan.core.signals import Fail, RetryAfter
 from mulligan.engine.current import RUNNING
 from mulligan.sim.scenario import EVERY, Planned, Region
@@ -33,6 +34,7 @@ class Work:
     transactional = False
     accept: Callable[[Any], bool] | None = None
     declared = Declared()
+    runs = Runs()
 
     def __init__(
         self,

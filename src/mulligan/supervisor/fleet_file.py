@@ -10,6 +10,7 @@ from msgspec import Struct
 from mulligan.core.checks import check_name, check_region
 from mulligan.core.errors import InvalidError
 from mulligan.core.fetch import Only
+from mulligan.core.runs import check_size
 from mulligan.stores import make_store
 from mulligan.supervisor.fleet import EVERY, ORPHAN_GRACE, SERVICE, Fleet, Kind
 from mulligan.tables import Document, Table
@@ -22,9 +23,7 @@ OF_WORKER = (
     "min", "max_concurrent", "max_wait", "idle_exit", *LIFE, "env",
 )  # fmt: skip
 OF_APP = ("region", "concurrency", "only", "queues")
-SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMG]?)(?:i?B)?", re.IGNORECASE)
 
 
 class AppFacts(Struct, frozen=True):
@@ -212,9 +211,7 @@ def read_size(table: Table, name: str) -> int | None:
     """Bytes: a whole number, or text such as "512 MiB"."""
     if name not in table:
         return None
-    found = table.value(name)
-    if isinstance(found, str) and (match := _SIZE.fullmatch(found.strip())):
-        return int(float(match[1]) * SIZES[match[2].upper()])
-    if isinstance(found, bool) or not isinstance(found, int) or found < 1:
-        table.refuse(name, f'{name} {found!r} must be a number of bytes, or text such as "512 MiB"')
-    return found
+    try:
+        return check_size(name, table.value(name))
+    except InvalidError as error:
+        table.refuse(name, str(error))
