@@ -141,7 +141,7 @@ def take(chromium: Browser, site: Site, folder: Path) -> None:
                 page.page.wait_for_timeout(WATCHED_SECONDS * 1000)
                 expect(page.tile("Global retries")).not_to_have_text("0", timeout=60_000)
             if name == "dead":
-                page.page.get_by_role("checkbox").first.check()
+                page.rows().get_by_role("checkbox").first.check()
             page.page.screenshot(path=folder / f"dashboard-{name}-{theme}.png", clip=shown(page))
         if theme == "dark":
             page.page.set_viewport_size(NARROW)

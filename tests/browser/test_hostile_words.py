@@ -87,7 +87,8 @@ def test_queues_and_their_jobs_are_shown_as_they_are_called(site, page, half):
         expect(page.page.locator(".lane")).to_have_count(1)
         for job in (word, f"done {number}", f"cancelled {number}", f"waiting {number}"):
             page.page.goto(f"{site.address}/#/jobs/{quote(job, safe='')}")
-            expect(page.heading).to_have_text(job)
+            expect(page.page.locator(".heading .id")).to_have_text(job)
+            expect(page.heading).to_have_text(word)
             expect(page.page.get_by_role("region", name="Payload")).to_contain_text(word)
             expect(page.page.locator(".explanation")).to_be_visible()
             expect(page.page.locator(MARKUP)).to_have_count(0)

@@ -69,5 +69,5 @@ def test_a_hundred_thousand_jobs_are_counted_to_the_unit_and_shown_in_pages(full
     expect(page.page.locator(".empty")).to_have_text("No job matches.")
     search.get_by_label("Job id").fill("j-000007")
     page.button("Find").click()
-    expect(page.heading).to_have_text("j-000007")
+    expect(page.page.locator(".heading .id")).to_have_text("j-000007")
     expect(page.page.locator(".explanation")).to_contain_text("no live worker serves queue mail")

@@ -32,7 +32,8 @@ def test_a_job_is_enqueued_and_its_retry_moves_from_us_to_eu(site, page):
     expect(eu.locator(".running")).to_contain_text(f"{job}retry 1from US")
 
     eu.get_by_role("link", name=job).click()
-    expect(page.heading).to_have_text(job)
+    expect(page.heading).to_have_text("ask")
+    expect(page.page.locator(".heading .id")).to_have_text(job)
     expect(page.page.locator(".heading .badge")).to_have_text("done")
     expect(page.page.locator(".explanation")).to_contain_text("Done")
     expect(page.page.locator(".timeline text.region")).to_have_text(["US", "EU"])
@@ -67,7 +68,7 @@ def test_dead_letters_are_chosen_by_their_error_and_replayed(site, page, tmp_pat
     page.page.get_by_role("link", name="by error").click()
     expect(page.rows()).to_have_count(1)
     expect(page.rows()).to_contain_text("Fail: no such customer: C-#")
-    page.page.get_by_role("checkbox").check()
+    page.rows().get_by_role("checkbox").check()
     expect(page.page.locator(".selection")).to_contain_text("3 jobs in 1 group")
 
     page.button("Purge").click()
@@ -82,6 +83,37 @@ def test_dead_letters_are_chosen_by_their_error_and_replayed(site, page, tmp_pat
     page.open(site, "jobs/charge-1")
     expect(page.page.locator(".heading .badge")).to_have_text("done")
     expect(page.page.get_by_role("region", name="About")).to_contain_text("replayed1")
+
+
+def test_jobs_are_sorted_chosen_and_purged_in_bulk(site, page):
+    for word in ("b", "c", "a"):
+        site.post("/api/jobs", {"task": "read", "args": [word], "id": word})
+        page.open(site, f"jobs/{word}")
+        expect(page.page.locator(".heading .badge")).to_have_text("done")
+    page.open(site, "jobs?task=read&status=done")
+    expect(page.rows()).to_have_count(3)
+    expect(page.rows().filter(has_text='"c"').locator("td.number").nth(1)).to_have_text(
+        re.compile(r"m?s$")
+    )
+    page.button("Enqueued").click()
+    header = page.page.get_by_role("columnheader", name="Enqueued")
+    expect(header).to_have_attribute("aria-sort", "ascending")
+    shown = page.rows().locator(".id")
+    expect(shown).to_have_text(["b", "c", "a"])
+    page.button("Enqueued").click()
+    expect(shown).to_have_text(["a", "c", "b"])
+    page.button("Enqueued").click()
+    expect(header).to_have_attribute("aria-sort", "none")
+
+    page.page.get_by_label("Choose all that are shown").check()
+    page.page.get_by_label("Choose c").uncheck()
+    expect(page.page.locator(".selection")).to_contain_text("2 jobs chosen")
+    site.post("/api/jobs/purge", {"ids": ["a"]})
+    page.button("Purge 2").click()
+    page.agree("Purge 2 jobs?", "Purge 2")
+    page.says("1 job purged; 1 could not be.")
+    page.says("a: it is not stored")
+    expect(shown).to_have_text(["c"])
 
 
 def test_a_queue_is_paused_and_says_why_its_jobs_wait(site, page):
@@ -133,7 +165,7 @@ def test_the_stages_of_a_chain_lead_to_each_other(site, page):
     expect(stages).to_have_count(3)
     expect(stages.nth(1)).to_contain_text("each(read) 3 jobs")
     page.page.get_by_role("link", name=re.compile(r"^r(~\d+)?\.3$")).click()
-    expect(page.heading).to_have_text(re.compile(r"^r(~\d+)?\.3$"))
+    expect(page.page.locator(".heading .id")).to_have_text(re.compile(r"^r(~\d+)?\.3$"))
     expect(page.page.locator(".heading .badge")).to_have_text("done")
 
 

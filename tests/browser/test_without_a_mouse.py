@@ -56,10 +56,9 @@ def test_a_walk_by_keyboard_alone_replays_a_dead_letter(site, page):
     press("Enter")
     expect(page.heading).to_have_text("Dead letters")
     expect(page.heading).to_be_focused()
-    press("Tab")  # Refresh
-    press("Tab")
+    press_until(page, "Tab", "Choose all that are shown")
     press("Space")
-    expect(page.page.get_by_role("checkbox")).to_be_checked()
+    expect(page.rows().get_by_role("checkbox")).to_be_checked()
     press_until(page, "Tab", "Replay")
     press("Enter")
     dialog = page.page.get_by_role("dialog", name="Replay 2 jobs?")

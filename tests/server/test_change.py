@@ -17,14 +17,32 @@ async def dead(store):
 async def test_jobs_are_cancelled_by_id_with_a_reason(client, store, dead):
     asked = {"ids": ["d", "a", "nowhere", "d"], "reason": "withdrawn"}
     answer = await good(client.post("/api/jobs/cancel", json=asked))
-    assert answer == {"changed": 1, "refused": ["a", "nowhere"], "more": False}
+    assert answer == {
+        "changed": 1,
+        "refused": ["a", "nowhere"],
+        "more": False,
+        "reasons": {
+            "a": "it is failed; only pending or processing jobs can be cancelled",
+            "nowhere": "it is not stored",
+        },
+    }
     assert (await store.get("d")).cancel_reason == "withdrawn"
 
 
 async def test_dead_letters_are_replayed_by_id(client, store, dead):
     answer = await good(client.post("/api/jobs/replay", json={"ids": ["a", "d"]}))
-    assert answer == {"changed": 1, "refused": ["d"], "more": False}
+    assert (answer["changed"], answer["refused"]) == (1, ["d"])
+    assert answer["reasons"] == {"d": "it is pending; only failed jobs can be replayed"}
     assert (await store.get("a")).status == "pending"
+
+
+async def test_a_replay_says_that_another_job_has_the_unique_key(client, store):
+    await store.enqueue([new_job("first", unique_key="one")])
+    await fail(store, await claim(store, 1))
+    await store.enqueue([new_job("second", unique_key="one")])
+    answer = await good(client.post("/api/jobs/replay", json={"ids": ["first"]}))
+    said = "another job has its unique key, and has not ended"
+    assert (answer["changed"], answer["reasons"]) == (0, {"first": said})
 
 
 async def test_a_selection_is_purged_when_it_has_the_number_expected(client, store, dead):
@@ -33,7 +51,7 @@ async def test_a_selection_is_purged_when_it_has_the_number_expected(client, sto
     assert counted == {"count": 3, "more": False}
     asked = {"selection": wanted, "expected": counted["count"]}
     answer = await good(client.post("/api/jobs/purge", json=asked))
-    assert answer == {"changed": 3, "refused": [], "more": False}
+    assert answer == {"changed": 3, "refused": [], "more": False, "reasons": {}}
     assert await store.get("a") is None
     assert (await store.get("d")).status == "pending"
 
@@ -74,7 +92,7 @@ async def test_a_large_selection_goes_in_parts(client, store, monkeypatch):
     assert await good(client.get("/api/count", params=wanted)) == {"count": 4, "more": True}
     asked = {"selection": wanted, "expected": 4}
     first = await good(client.post("/api/jobs/purge", json=asked))
-    assert first == {"changed": 4, "refused": [], "more": True}
+    assert first == {"changed": 4, "refused": [], "more": True, "reasons": {}}
     assert await good(client.get("/api/count", params=wanted)) == {"count": 2, "more": False}
 
 

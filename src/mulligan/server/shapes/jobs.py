@@ -194,11 +194,15 @@ class CancelChange(Change, frozen=True, forbid_unknown_fields=True):
 
 
 class Changed(Struct, frozen=True):
-    """How many jobs were changed, and which could not be; with `more`, others are left."""
+    """How many jobs were changed, and which could not be; with `more`, others are left.
+
+    `reasons` say of the first 100 refused why.
+    """
 
     changed: int
     refused: list[str]
     more: bool
+    reasons: dict[str, str]
 
 
 class Switched(Struct, frozen=True):

@@ -24,11 +24,12 @@ const WORDS = {
 export async function changeJobs(what, ids, items = []) {
   if (!(await agreed(what, ids.length, items))) return false;
   return attempt(async () => {
-    const told = { changed: 0, refused: [], more: false };
+    const told = { changed: 0, refused: [], more: false, reasons: {} };
     for (let start = 0; start < ids.length; start += BATCH) {
       const answer = await post(`/api/jobs/${what}`, { ids: ids.slice(start, start + BATCH) });
       told.changed += answer.changed;
       told.refused.push(...answer.refused);
+      Object.assign(told.reasons, answer.reasons);
     }
     return tell(what, told);
   });
@@ -62,10 +63,22 @@ function agreed(what, number, items) {
   });
 }
 
-function tell(what, { changed, refused, more }) {
+function tell(what, { changed, refused, more, reasons }) {
   const parts = [`${counted(changed, "job")} ${WORDS[what].done}`];
-  if (refused.length) parts.push(`${count(refused.length)} could not be: ${refused.slice(0, 3).join(", ")}`);
+  if (refused.length) parts.push(`${count(refused.length)} could not be`);
   if (more) parts.push("others are left");
-  notify(`${parts.join("; ")}.`);
+  notify(`${parts.join("; ")}.`, { items: inGroups(reasons), bad: refused.length > 0 });
   return true;
+}
+
+const NAMED = 3;
+
+/** A line for each reason, with the first jobs that it holds for. */
+function inGroups(reasons) {
+  const groups = new Map();
+  for (const [job, reason] of Object.entries(reasons)) groups.set(reason, [...(groups.get(reason) ?? []), job]);
+  return [...groups].map(([reason, jobs]) => {
+    const more = jobs.length > NAMED ? ` and ${count(jobs.length - NAMED)} more` : "";
+    return `${jobs.slice(0, NAMED).join(", ")}${more}: ${reason}`;
+  });
 }

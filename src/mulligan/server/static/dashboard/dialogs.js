@@ -52,9 +52,10 @@ function ask({ title, content, action, danger, refusal, answer }) {
 }
 
 /** Says what became of something; it is read aloud, and goes by itself unless it is a problem. */
-export function notify(text, { title = null, bad = false } = {}) {
+export function notify(text, { title = null, items = [], bad = false } = {}) {
   const notice = h(bad ? "div.notice.bad" : "div.notice", {},
-    h("div", {}, title && h("strong", {}, title), h("p", {}, text)),
+    h("div", {}, title && h("strong", {}, title), h("p", {}, text),
+      items.length > 0 && h("ul.plain", {}, items.map((item) => h("li", {}, item)))),
     h("button.quiet", { type: "button", "aria-label": "Dismiss", onclick: () => notice.remove() }, "×"),
   );
   document.getElementById("notices").append(notice);

@@ -50,3 +50,23 @@ export function relative(seconds, now) {
 
 /** A value as indented JSON. */
 export const json = (value) => JSON.stringify(value, null, 2);
+
+const LONGEST_CALL = 300;
+
+/** The arguments of a job in short, as a call has them: `"a", 2, key=true`. */
+export function argumentsOf(body) {
+  if (body === null || typeof body !== "object") return short(String(body ?? ""));
+  const args = Array.isArray(body.args) ? body.args.map((value) => JSON.stringify(value)) : [];
+  const kwargs = Object.entries(body.kwargs ?? {}).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
+  return short([...args, ...kwargs].join(", "));
+}
+
+const short = (text) => (text.length > LONGEST_CALL ? `${text.slice(0, LONGEST_CALL)} …` : text);
+
+/** How long the last attempt of a job took, or has taken so far; null if none ran. */
+export function runtimeOf(job, now) {
+  if (job.started_at === null || job.status === "pending") return null;
+  if (job.status === "processing") return Math.max(0, now - job.started_at);
+  if (job.status === "cancelled" && job.started_at < job.due) return null; // it waited for the next
+  return Math.max(0, job.ended_at - job.started_at);
+}

@@ -10,22 +10,36 @@ export function link(segments, text, query = {}) {
   return h("a", { href: `#/${segments.map(encodeURIComponent).join("/")}${tail}` }, text);
 }
 
-/** A table: `columns` are `{title, cell(row), number}`; narrow screens stack its cells. */
-export function table({ caption, columns, rows, key, empty }) {
+/**
+ * A table: `columns` are `{title, cell(row), number, brief}`; narrow screens stack its cells, and put
+ * several that are numbers or brief beside each other. With an `order`, columns that have `by(row)` can
+ * be sorted by. A column's `head()` takes the place of its title.
+ */
+export function table({ caption, columns, rows, key, empty, order = null }) {
   if (!rows.length) return h("p.empty", {}, empty);
   const cell = (column, row) =>
-    h(column.number ? "td.number" : "td", { role: "cell", "data-label": column.title },
+    h(`td${classesOf(column)}`, { role: "cell", "data-label": column.title },
       h("div", {}, column.cell(row)));
-  return h("table", { role: "table" },
+  const shown = order ? order.sorted(rows, columns) : rows;
+  return h(order ? "table.sortable" : "table", { role: "table" },
     h("caption.hidden", {}, caption),
     h("thead", { role: "rowgroup" },
-      h("tr", { role: "row" },
-        columns.map(({ title, number }) =>
-          h(number ? "th.number" : "th", { scope: "col", role: "columnheader" }, title)))),
+      h("tr", { role: "row" }, columns.map((column) => columnHeader(column, order)))),
     h("tbody", { role: "rowgroup" },
-      rows.map((row) =>
+      shown.map((row) =>
         h("tr", { role: "row", "data-key": key(row) }, columns.map((column) => cell(column, row))))),
   );
+}
+
+const classesOf = ({ number, brief, choice }) =>
+  (number ? ".number" : "") + (brief ? ".brief" : "") + (choice ? ".choice" : "");
+
+function columnHeader(column, order) {
+  const { title, by, head } = column;
+  const sorts = order && by;
+  return h(`th${classesOf(column)}`,
+    { scope: "col", role: "columnheader", "data-key": title, "aria-sort": sorts && order.of(column) },
+    head ? head() : sorts ? button(title, () => order.choose(column), "sort") : title);
 }
 
 /** A titled part of a page. */
@@ -87,3 +101,23 @@ export const isGlobal = (lane) => lane.scope.startsWith("*");
 
 /** The sum of a field, or of what a function says of each. */
 export const sum = (rows, of) => rows.reduce((total, row) => total + of(row), 0);
+
+/** A button that copies a text, and says so. */
+export function copyButton(text, what) {
+  const copied = async ({ currentTarget: pressed }) => {
+    await copyText(text);
+    pressed.textContent = "Copied";
+    setTimeout(() => (pressed.textContent = "Copy"), 2000);
+  };
+  return button("Copy", copied, "quiet", { "aria-label": `Copy ${what}` });
+}
+
+/** Browsers give the clipboard to pages of https and of this machine; elsewhere a selection is copied. */
+async function copyText(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const area = h("textarea.hidden", { readonly: true }, text);
+  document.body.append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+}

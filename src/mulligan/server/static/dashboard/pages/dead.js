@@ -4,19 +4,20 @@ import { get } from "../api.js";
 import { changeJobs } from "../changing.js";
 import { h } from "../dom.js";
 import { count, counted } from "../format.js";
+import { choosing, ordering, selectionBar } from "../lists.js";
 import { button, heading, link, name, sum, table, when } from "../parts.js";
 
 export default {
   title: () => "Dead letters",
   load: () => get("/api/dead"),
   view({ data, memory, now, readOnly, reload, redraw }) {
-    memory.chosen ??= new Set();
     const rows = data.groups;
-    const chosen = rows.filter((group) => memory.chosen.has(keyOf(group)));
+    const words = (group) => `${counted(group.count, "job")}: ${group.error}`;
+    const chosen = choosing({ memory, rows, key: keyOf, words, redraw });
     const act = (what) => async () => {
-      const ids = chosen.flatMap((group) => group.ids);
-      if (await changeJobs(what, ids, chosen.map(inWords))) {
-        memory.chosen.clear();
+      const ids = chosen.rows.flatMap((group) => group.ids);
+      if (await changeJobs(what, ids, chosen.rows.map(inWords))) {
+        chosen.clear();
         reload();
       }
     };
@@ -27,20 +28,20 @@ export default {
         empty: "No job has failed for good.",
         key: keyOf,
         rows,
+        order: ordering(memory, redraw),
         columns: [
-          !readOnly && { title: "Choose", cell: (group) => choice(group, memory.chosen, redraw) },
-          { title: "Error", cell: errorOf },
-          { title: "Task", cell: (group) => name(group.task) },
-          { title: "Queue", cell: (group) => link(["queues", group.queue], name(group.queue)) },
-          { title: "Jobs", number: true, cell: (group) => listed(group) },
-          { title: "Newest", cell: (group) => when(group.newest_at, now) },
-          { title: "Look at", cell: (group) => link(["jobs", group.ids[0]], name(group.ids[0])) },
+          !readOnly && chosen.column,
+          { title: "Error", by: (group) => group.error, cell: errorOf },
+          { title: "Task", by: (group) => group.task, cell: (group) => name(group.task) },
+          { title: "Queue", by: (group) => group.queue, cell: (group) => link(["queues", group.queue], name(group.queue)) },
+          { title: "Jobs", number: true, by: (group) => group.count, cell: (group) => listed(group) },
+          { title: "Newest", brief: true, by: (group) => group.newest_at, cell: (group) => when(group.newest_at, now) },
+          { title: "Example", cell: (group) => link(["jobs", group.ids[0]], name(group.ids[0])) },
         ].filter(Boolean),
       }),
-      chosen.length > 0 && h("div.selection", { role: "group", "aria-label": "What was chosen" },
-        h("span", { "aria-live": "polite" },
-          `${counted(sum(chosen, (group) => group.ids.length), "job")} in ${counted(chosen.length, "group")}`),
-        button("Replay", act("replay"), "primary"), button("Purge", act("purge"), "danger")),
+      chosen.rows.length > 0 && selectionBar(
+        `${counted(sum(chosen.rows, (group) => group.ids.length), "job")} in ${counted(chosen.rows.length, "group")}`,
+        [button("Replay", act("replay"), "primary"), button("Purge", act("purge"), "danger")]),
     ];
   },
 };
@@ -63,16 +64,4 @@ function howMany({ groups, looked_at: lookedAt, complete }) {
 function inWords(group) {
   const part = group.ids.length < group.count ? `the newest ${count(group.ids.length)} of ` : "";
   return `${part}${count(group.count)}: ${group.task} in ${group.queue}: ${group.error}`;
-}
-
-function choice(group, chosen, redraw) {
-  const toggle = (event) => {
-    if (event.currentTarget.checked) chosen.add(keyOf(group));
-    else chosen.delete(keyOf(group));
-    redraw();
-  };
-  return h("input", {
-    type: "checkbox", checked: chosen.has(keyOf(group)), onchange: toggle,
-    "aria-label": `Choose ${counted(group.count, "job")}: ${group.error}`,
-  });
 }

@@ -5,7 +5,7 @@ import { changeJobs } from "../changing.js";
 import { timeline } from "../charts.js";
 import { h } from "../dom.js";
 import { NOTHING, count, json, span } from "../format.js";
-import { badge, button, facts, heading, link, name, panel, scopeWords, table, when } from "../parts.js";
+import { badge, button, copyButton, facts, heading, link, name, panel, scopeWords, table, when } from "../parts.js";
 
 const ENDED = ["done", "failed", "cancelled"];
 
@@ -20,7 +20,10 @@ export default {
   stale: ({ job }) => !ENDED.includes(job.status),
   view({ data: { job, attempts, explanation, stages }, now, readOnly, reload }) {
     return [
-      heading(job.id, h("span", { role: "status" }, badge(job.status)), readOnly ? [] : actions(job, reload)),
+      heading(job.task, [
+        h("span", { role: "status" }, badge(job.status)),
+        h("span.id", {}, job.id), copyButton(job.id, "the job's id"),
+      ], readOnly ? [] : actions(job, reload)),
       h("p.explanation", {}, explanation),
       stages.length > 0 && panel("Chain", chainOf(stages, job.id)),
       panel("Attempts", attemptsOf(job, attempts, now)),

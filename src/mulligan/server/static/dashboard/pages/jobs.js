@@ -1,8 +1,10 @@
 /** A page of the jobs that match, and what can be done with all of them. */
 
 import { get } from "../api.js";
-import { changeSelection } from "../changing.js";
+import { changeJobs, changeSelection } from "../changing.js";
 import { h } from "../dom.js";
+import { argumentsOf, count, counted, runtimeOf, span } from "../format.js";
+import { choosing, ordering, selectionBar } from "../lists.js";
 import { badge, button, heading, link, name, table, when } from "../parts.js";
 
 const STATUSES = ["pending", "processing", "done", "failed", "cancelled"];
@@ -17,9 +19,11 @@ const LIMIT = 50;
 export default {
   title: () => "Jobs",
   load: ({ query }) => get("/api/jobs", { ...selected(query), limit: LIMIT, after: query.get("after") ?? "" }),
-  view({ data, route, now, overview, readOnly, reload }) {
+  view({ data, route, memory, now, overview, readOnly, reload, redraw }) {
     const selection = selected(route.query);
     const changes = readOnly || !data.jobs.length ? [] : (CHANGES[selection.status] ?? []);
+    const rows = data.jobs;
+    const chosen = choosing({ memory, rows, key: (job) => job.id, words: (job) => job.id, redraw });
     return [
       heading("Jobs", null, [
         changes.map((what) => button(`${VERBS[what]} all that match`, async () => {
@@ -28,28 +32,52 @@ export default {
         button("Refresh", reload)]),
       filters(selection, overview),
       table({
-        caption: "Jobs, newest first",
+        caption: "Jobs, newest first unless sorted by a column",
         empty: FIELDS.some((field) => selection[field]) ? "No job matches." : "There are no jobs yet.",
         key: (job) => job.id,
-        rows: data.jobs,
-        columns: [
-          { title: "Job", cell: (job) => link(["jobs", job.id], name(job.id)) },
-          { title: "Status", cell: (job) => badge(job.status) },
-          { title: "Task", cell: (job) => name(job.task) },
-          { title: "Queue", cell: (job) => link(["queues", job.queue], name(job.queue)) },
-          { title: "Region", cell: (job) => name(job.region) },
-          { title: "Retries", number: true, cell: (job) => String(job.retry_count) },
-          { title: "Enqueued", cell: (job) => when(job.created_at, now) },
-          { title: "Last failure", cell: ({ last_failure_reason: reason }) =>
-            reason && h("span.failure", { title: reason }, reason) },
-        ],
+        rows,
+        order: ordering(memory, redraw),
+        columns: [!readOnly && chosen.column, ...columns(now)].filter(Boolean),
       }),
       h("nav.pager", { "aria-label": "Pages of jobs" },
         route.query.get("after") && link(["jobs"], "First page", selection),
         data.after && link(["jobs"], `Next ${LIMIT}`, { ...selection, after: data.after })),
+      chosen.rows.length > 0 && selectionBar(`${counted(chosen.rows.length, "job")} chosen`,
+        bulkActions(chosen, reload)),
     ];
   },
 };
+
+const columns = (now) => [
+  { title: "Job", by: (job) => job.task, cell: (job) => [
+    h("strong.line", {}, link(["jobs", job.id], name(job.task))), h("span.id.line", {}, name(job.id))] },
+  { title: "Arguments", cell: ({ body }) => {
+    const text = argumentsOf(body);
+    return h("span.arguments", { title: text }, text);
+  } },
+  { title: "Queue", by: (job) => job.queue, cell: (job) => [
+    h("span.line", {}, link(["queues", job.queue], name(job.queue))), h("span.below.line", {}, name(job.region))] },
+  { title: "Status", brief: true, by: (job) => job.status, cell: (job) => badge(job.status) },
+  { title: "Retries", number: true, by: (job) => job.retry_count, cell: (job) => count(job.retry_count) },
+  { title: "Enqueued", brief: true, by: (job) => job.created_at, cell: (job) => when(job.created_at, now) },
+  { title: "Ended", brief: true, by: (job) => job.ended_at, cell: (job) => when(job.ended_at, now) },
+  { title: "Runtime", number: true, by: (job) => runtimeOf(job, now), cell: (job) => span(runtimeOf(job, now)) },
+  { title: "Last failure", by: (job) => job.last_failure_reason, cell: ({ last_failure_reason: reason }) =>
+    reason && h("span.failure", { title: reason }, reason) },
+];
+
+/** A button for each change that some of the chosen jobs can be given. */
+function bulkActions(chosen, reload) {
+  return Object.keys(VERBS).map((what) => {
+    const fit = chosen.rows.filter((job) => CHANGES[job.status].includes(what));
+    return fit.length > 0 && button(`${VERBS[what]} ${count(fit.length)}`, async () => {
+      if (await changeJobs(what, fit.map((job) => job.id), fit.map((job) => `${job.task} ${job.id}`))) {
+        chosen.clear();
+        reload();
+      }
+    }, what === "replay" ? "primary" : "danger");
+  });
+}
 
 function selected(query) {
   return Object.fromEntries(FIELDS.map((field) => [field, query.get(field) ?? ""]).filter(([, value]) => value));
