@@ -43,6 +43,16 @@ PROOFS = (
     *("sim/test_bounds.py", "sim/test_docs.py", "sim/test_real_run.py"),
     *("supervisor/test_fleet_at_work.py",),
 )
+# Tests that start processes, or another program such as mypy: `make test-fast` leaves them out.
+PROCESSES = (
+    *("cli/test_copy.py", "cli/test_demo.py", "cli/test_encodings.py", "cli/test_environment.py"),
+    *("cli/test_logs.py", "cli/test_top.py", "cli/test_worker.py", "engine/test_on_every_store.py"),
+    *("hostile/test_newer_stores.py", "hostile/test_stored_bodies.py", "reading/"),
+    *("security/test_running_data.py", "security/test_source.py", "server/test_clients.py"),
+    *("server/test_connections.py", "server/test_on_every_store.py", "server/test_serving.py"),
+    *("sim/test_run.py", "stores/redis/test_failover.py", "supervisor/test_command.py"),
+    *("tracing/test_processes.py", "typing/"),
+)
 
 # pymongo leaves a connection that was being made to the collector when its maker is cancelled.
 LEFT_TO_THE_COLLECTOR = pytest.mark.filterwarnings(
@@ -73,8 +83,11 @@ def pytest_unconfigure() -> None:
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     """Mark what `make prove` runs, and let a driver's habit not fail the tests of its store."""
     for item in items:
-        if str(item.path.relative_to(TESTS)).startswith(PROOFS):
+        path = str(item.path.relative_to(TESTS))
+        if path.startswith(PROOFS):
             item.add_marker("prove")
+        if path.startswith(PROCESSES):
+            item.add_marker("processes")
         if "mongo" in item.name:
             item.add_marker(LEFT_TO_THE_COLLECTOR)
 
