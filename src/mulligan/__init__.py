@@ -32,7 +32,7 @@ from mulligan.core.job import Attempt, Job
 from mulligan.core.retry import Adaptive, Delays, Exponential, Retry, Sessions
 from mulligan.core.settings import Settings
 from mulligan.core.signals import Fail, RetryAfter, Snooze, SoftTimeout
-from mulligan.engine import CurrentJob, current_job
+from mulligan.engine import CurrentCall, CurrentJob, current_job
 
 __version__ = "0.1.0"
 
@@ -47,6 +47,7 @@ __all__ = [
     "Capped",
     "Chain",
     "ChainHandle",
+    "CurrentCall",
     "CurrentJob",
     "Delays",
     "Exponential",

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from mulligan import (
+    CurrentCall,
     Delays,
     JobFailedError,
     Mulligan,
@@ -272,4 +273,33 @@ async def test_a_signal_that_a_sink_returns_undoes_what_it_wrote(ledger):
     async with working(ledger.app):
         key = await written(ledger)
     assert len(calls) == 2
+    assert ledger.entries() == [("news", key)]
+
+
+async def test_middleware_surrounds_the_sink_within_the_commit(ledger):
+    seen: list[Any] = []
+
+    @ledger.app.middleware
+    async def around(call: Callable[[], Any], job: CurrentCall) -> Any:
+        value = await call()
+        if job.task == "write":
+            seen.append((job.attempt, job.args, ledger.entries()))
+            if job.attempt == 1:
+                raise ConnectionError("after the sink, before its commit")
+        return value
+
+    @ledger.app.middleware(plain_only=True)
+    def in_thread(call: Callable[[], Any], job: CurrentCall) -> Any:
+        seen.append("plain")
+        return call()
+
+    async with working(ledger.app):
+        key = await written(ledger)
+    around_plain = [] if ledger.sink.is_async else ["plain"]
+    assert seen == [
+        *around_plain,
+        (1, ("news",), []),
+        *around_plain,
+        (2, ("news",), []),
+    ]
     assert ledger.entries() == [("news", key)]

@@ -102,6 +102,11 @@ class TaskDecorator:
         )
         if self._schedule is not None:
             task.run_by(self._schedule)
+        if self._app.middlewares:
+            from mulligan.app.middleware import check, wrap  # noqa: PLC0415 - few apps do
+
+            check(task, self._app.middlewares)
+            wrap(task, self._app.middlewares)
         self._app.tasks[name] = task
         return task
 

@@ -22,6 +22,7 @@ from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.periodic import Periodic
 from mulligan.core.settings import BATCH_LIMIT, Settings
 from mulligan.core.unserved import AN_APP
+from mulligan.engine.current import CurrentCall
 from mulligan.engine.tracing import Tracing, store_traced
 from mulligan.stores import is_embedded, make_store, redact
 from mulligan.stores.contract import Store
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from mulligan.app.lifespan import Lifespan
     from mulligan.app.store_access import StoreAccess
     from mulligan.core.signing import Keys
+    from mulligan.engine.middleware import Middleware
     from mulligan.testing import Testing
 
 P = ParamSpec("P")
@@ -41,6 +43,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
 D = TypeVar("D")
+M = TypeVar("M", bound=Callable[[Callable[[], Any], CurrentCall], Any])
 KEYS_VARIABLE = "MULLIGAN_SIGNING_KEYS"
 STORE_VARIABLE = "MULLIGAN_STORE"
 DEFAULT_STORE = "sqlite:///mulligan.db"
@@ -77,6 +80,7 @@ class Mulligan:
 
             check_lifespan(lifespan)
         self.lifespan = lifespan
+        self.middlewares: list[Middleware] = []
         # Those of the worker that runs in this process.
         self.resources: Mapping[str, Any] = {}
         self._memory: Store | None = make_store(url) if url.startswith("memory:") else None
@@ -160,6 +164,36 @@ class Mulligan:
         """
         decorator = TaskDecorator(self, options, transactional=transactional)
         return decorator if function is None else decorator(function)
+
+    @overload
+    def middleware(self, function: M, /) -> M: ...
+    @overload
+    def middleware(self, /, *, plain_only: bool = False) -> Callable[[M], M]: ...
+    def middleware(
+        self, function: M | None = None, /, *, plain_only: bool = False
+    ) -> M | Callable[[M], M]:
+        """Have a function surround every call of a task that workers make: `@app.middleware`.
+
+        It is called as `function(call, job)`, and what it returns is the result of the attempt:
+        `return await call()`, or in a plain one `return call()`. What it raises fails the attempt.
+        The first that is declared is outermost. An async one surrounds every task. A plain one
+        runs in the thread of a plain function, and cannot surround coroutines: an app that has
+        both says `plain_only=True`.
+        """
+        if function is None:
+            return lambda given: self._surround(given, plain_only=plain_only)
+        return self._surround(function, plain_only=plain_only)
+
+    def _surround(self, function: M, *, plain_only: bool) -> M:
+        from mulligan.app.middleware import check, declared, wrap  # noqa: PLC0415 - few apps do
+
+        added = [*self.middlewares, declared(function, self.middlewares, plain_only=plain_only)]
+        for task in self.tasks.values():
+            check(task, added)
+        for task in self.tasks.values():
+            wrap(task, added)
+        self.middlewares = added
+        return function
 
     def queue(
         self,

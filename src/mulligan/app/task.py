@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mulligan.app.chain import Chain, Each, Step
     from mulligan.app.mulligan import Mulligan
     from mulligan.core.schedule import Schedule
+    from mulligan.engine.middleware import Around
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,6 +40,7 @@ class Task(Generic[P, R]):
     """A function, and the options of its jobs. R is its result, after `await` for a coroutine."""
 
     is_async: bool
+    __wrapped__: Callable[..., Any]  # the function itself
 
     def __init__(
         self,
@@ -55,7 +57,9 @@ class Task(Generic[P, R]):
         functools.update_wrapper(cast("Callable[P, Any]", self), function)
         self.app = app
         self.name = name
+        # What workers call: with the app's middleware around it, and async one around its thread.
         self.function: Callable[..., Any] = function
+        self.around: Around | None = None
         self.accept = accept
         self.placement = placement
         self.declared = declared
@@ -175,7 +179,7 @@ class PlainTask(Task[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function directly, without a job."""
-        value: R = self.function(*args, **kwargs)
+        value: R = self.__wrapped__(*args, **kwargs)
         return value
 
 
@@ -186,7 +190,7 @@ class AsyncTask(Task[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
         """Call the function directly, without a job."""
-        coroutine: Coroutine[Any, Any, R] = self.function(*args, **kwargs)
+        coroutine: Coroutine[Any, Any, R] = self.__wrapped__(*args, **kwargs)
         return coroutine
 
 

@@ -5,13 +5,13 @@ Its modules are imported when they are first used: a program that only enqueues 
 
 from typing import TYPE_CHECKING, Any
 
-from mulligan.engine.current import CurrentJob, current_job
+from mulligan.engine.current import CurrentCall, CurrentJob, current_job
 
 if TYPE_CHECKING:
     from mulligan.engine.task_caller import Target
     from mulligan.engine.worker import Engine
 
-__all__ = ["CurrentJob", "Engine", "Target", "current_job"]
+__all__ = ["CurrentCall", "CurrentJob", "Engine", "Target", "current_job"]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import copy_context
+from functools import partial
 from math import inf
 from types import FrameType
 from typing import Any, Protocol, cast
@@ -27,6 +28,7 @@ from mulligan.engine.committer import AWAY
 from mulligan.engine.current import RUNNING
 from mulligan.engine.job_log import job_fields
 from mulligan.engine.loop_watch import Deadline, LoopWatch, SoftDeadline, never_held
+from mulligan.engine.middleware import Around
 from mulligan.engine.reporter import Reporter, ending_of
 from mulligan.engine.result_gate import AttemptTimeoutError, check_result, failed
 from mulligan.engine.store_retry import StoreRetry
@@ -47,6 +49,7 @@ class Target(Protocol):
     accept: Callable[[Any], bool] | None
     declared: Declared
     runs: Runs
+    around: Around | None
 
     def arguments(self, call: Call) -> tuple[Iterable[Any], Mapping[str, Any]]:
         """The stored arguments converted to the function's types; raises if they do not fit."""
@@ -108,9 +111,8 @@ class TaskCaller:
     ) -> Any:
         function = target.function
         if not target.is_async:
-            if self._threads is None:
-                return function(*args, **kwargs)
-            return await self._threads.run(lambda: function(*args, **kwargs), limit)
+            plain = partial(self._plain_value, partial(function, *args, **kwargs), limit)
+            return await (plain() if target.around is None else target.around(plain, args, kwargs))
         work, soft = function(*args, **kwargs), target.runs.soft_timeout
         if soft is not None:
             work = SoftDeadline(soft, self.held).run(work)
@@ -124,6 +126,11 @@ class TaskCaller:
             if not deadline.expired:
                 raise
             raise OutlivedError from error
+
+    async def _plain_value(self, call: Callable[[], Any], limit: float | None) -> Any:
+        if self._threads is None:
+            return call()
+        return await self._threads.run(call, limit)
 
 
 def claim_in(frame: FrameType) -> Claim | None:

@@ -10,6 +10,7 @@ from mulligan.core.job import Call, Claim
 from mulligan.core.runs import Runs
 from mulligan.core.signals import Fail, RetryAfter
 from mulligan.engine.current import RUNNING
+from mulligan.engine.middleware import Around
 from mulligan.sim.scenario import EVERY, Planned, Region
 
 TASK = "simulated"
@@ -34,6 +35,7 @@ class Work:
     transactional = False
     accept: Callable[[Any], bool] | None = None
     declared = Declared()
+    around: Around | None = None
     runs = Runs()
 
     def __init__(
