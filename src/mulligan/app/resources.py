@@ -23,7 +23,7 @@ class Resource(Struct, frozen=True):
 
 
 class Injected:
-    """The default of a parameter that the worker fills in; any use of it says so."""
+    """INJECTED is the default of a parameter that a worker fills in; any use of it says so."""
 
     def __repr__(self) -> str:
         return "INJECTED"
