@@ -19,6 +19,7 @@ from mulligan.core.outcome import Drained, Failed, Lost, Result, Snoozed, Succee
 from mulligan.core.page import Selection
 from mulligan.core.plan import Cap, ClaimPlan, Group, Limit, Rate, Source, Take
 from mulligan.core.retry import Delays, Exponential, Retry
+from tests.contract.making import TRACEBACK
 
 QUEUES = ("a", "b")
 REGIONS = ("EU", "US")
@@ -135,6 +136,7 @@ def result(chance: Random) -> Result | None:
         delay=pick((None, None, 0.0, 1.5)),
         non_retryable=pick((False, False, False, False, True)),
         refused=pick((None, '"Error"')),
+        traceback=pick((None, TRACEBACK)),
     )
     succeeded = Succeeded(pick((None, b"", b"1", b'{"a":1}')))
     others = Snoozed(1.0), Drained(), Lost()

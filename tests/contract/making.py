@@ -122,6 +122,9 @@ def names(claimed: Claimed) -> list[str]:
     return [each.id for each in claimed.claims]
 
 
+TRACEBACK = 'Traceback:\n  File "ask.py", line 1, in ask\n    1 / 0  # ☃ "quoted"\n'
+
+
 def attempt(claim: Claim, message: str = "boom", **fields: Any) -> Attempt:
     """A failed attempt of this claim."""
     return Attempt(
@@ -143,7 +146,8 @@ def done(claim: Claim, result: bytes | None = b"1", *following: NewJob) -> Done:
 
 def again(claim: Claim, delay: float = 0.0, lane: Lane = RETRY, message: str = "boom") -> Again:
     """Failed, to be tried again after the delay."""
-    return Again(claim.lease, lane, delay, attempt(claim, message, delay=delay))
+    failure = attempt(claim, message, delay=delay, traceback=TRACEBACK)
+    return Again(claim.lease, lane, delay, failure)
 
 
 def dead(claim: Claim, message: str = "boom", *following: NewJob) -> Dead:

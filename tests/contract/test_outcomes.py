@@ -3,10 +3,12 @@
 from msgspec.structs import replace
 
 from mulligan.core.lane import Lane, Priority
-from mulligan.core.outcome import Cancelled, Later, Returned
+from mulligan.core.outcome import Again, Cancelled, Later, Returned
+from mulligan.core.page import Selection
 from tests.contract.making import (
     FRESH,
     RETRY,
+    TRACEBACK,
     again,
     attempt,
     begin,
@@ -176,7 +178,8 @@ async def test_cancelled_ends_the_job_with_its_reason(store, clock):
 async def test_history_keeps_every_field_and_the_store_stamps_the_end(store, clock):
     [first] = await begin(store, job("a"))
     clock.advance(1.5)
-    failure = attempt(first, "no luck", code="E42", delay=3.0, refused='{"category":"Error"}')
+    said = {"code": "E42", "delay": 3.0, "refused": '{"category":"Error"}', "traceback": TRACEBACK}
+    failure = attempt(first, "no luck", **said)
     outcome = type(again(first))(first.lease, RETRY, 3.0, failure)
     await store.commit([outcome])
     [kept] = await store.history("a")
@@ -184,6 +187,22 @@ async def test_history_keeps_every_field_and_the_store_stamps_the_end(store, clo
     assert (kept.started_at, kept.ended_at) == (clock.now - 1.5, clock.now)
     assert (kept.type, kept.message, kept.code) == ("ValueError", "no luck", "E42")
     assert (kept.delay, kept.refused) == (3.0, '{"category":"Error"}')
+    assert kept.traceback == TRACEBACK
+
+
+async def test_fifty_whole_tracebacks_are_kept_and_read_by_neither_claims_nor_lists(store):
+    await store.enqueue(jobs("a"))
+    for n in range(55):
+        claimed = await start(store)
+        whole = f"{n} {'☃' * 2700}"
+        failure = attempt(claimed, f"failure {n}", delay=0.0, traceback=whole)
+        await store.commit([Again(claimed.lease, RETRY, 0.0, failure)])
+    kept = [each.traceback for each in await store.history("a")]
+    assert kept == [f"{n} {'☃' * 2700}" for n in range(5, 55)]
+    [listed] = (await store.page(Selection(), 10)).jobs
+    assert listed.last_failure_reason == "ValueError: failure 54"
+    claimed = await start(store)
+    assert (await store.commit([dead(claimed)]), len(await store.history("a"))) == (["written"], 50)
 
 
 async def test_history_keeps_the_newest_fifty_oldest_first(store):

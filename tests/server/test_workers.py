@@ -121,6 +121,7 @@ async def test_a_nack_is_decided_by_the_policy_that_the_job_carries(client, stor
     worker = await join(client)
     held = await take(client, worker)
     failure = held["a"] | {"reason": "HTTP 503", "type": "Busy", "code": "503"}
+    failure |= {"traceback": "Busy: HTTP 503, token=c0ffee\n    at ask (ask.js:1:2)\n"}
     (answer,) = await say(client, "nack", failure)
     assert (answer["outcome"], answer["delay"], answer["reason"]) == ("retry", 5.0, "HTTP 503")
     clock.advance(5)
@@ -132,6 +133,9 @@ async def test_a_nack_is_decided_by_the_policy_that_the_job_carries(client, stor
     first, last = await store.history("a")
     assert (first.type, first.code, first.delay, first.worker) == ("Busy", "503", 5.0, worker)
     assert last.delay is None
+    assert last.traceback == "Busy: HTTP 503, token=***\n    at ask (ask.js:1:2)\n"
+    shown = (await client.get("/api/jobs/a/history")).json()["attempts"]
+    assert [each["traceback"] for each in shown] == [first.traceback, last.traceback]
 
 
 async def test_a_nack_may_name_its_delay_or_be_non_retryable(client, store):

@@ -99,6 +99,7 @@ def after_failure(
         message=failed.message,
         code=failed.code,
         refused=failed.refused,
+        traceback=failed.traceback,
     )
     before = read_trail(claim.trail)
     free = (

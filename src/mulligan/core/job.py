@@ -155,7 +155,8 @@ class Claim(Struct, frozen=True, gc=False):
 class Attempt(Struct, frozen=True, omit_defaults=True):
     """One failed or lost attempt, as the job's history keeps it.
 
-    The store stamps `ended_at`; `delay` is the wait that was chosen, None if it was the last.
+    The store stamps `ended_at`; `delay` is the wait that was chosen, None if it was the last. Its
+    `type` is the exception's class with its module, such as httpx.ReadTimeout.
     """
 
     number: int
@@ -169,6 +170,7 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     delay: float | None = None
     refused: str | None = None
     ended_at: float | None = None
+    traceback: str | None = None
 
     @property
     def reason(self) -> str:

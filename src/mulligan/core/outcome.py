@@ -31,6 +31,7 @@ class Failed(Struct, frozen=True, gc=False):
     non_retryable: bool = False
     refused: str | None = None
     about_region: bool = True
+    traceback: str | None = None
 
 
 class Lost(Struct, frozen=True, gc=False):

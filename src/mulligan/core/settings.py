@@ -52,6 +52,8 @@ class Settings(Struct, frozen=True):
 BATCH_LIMIT = 1000
 HISTORY_LIMIT = 50
 TEXT_LIMIT = 4000
+# Bytes of a traceback.
+TRACEBACK_LIMIT = 8 * 1024
 
 
 def check_batch(count: int) -> None:

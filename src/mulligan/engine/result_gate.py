@@ -13,6 +13,7 @@ from mulligan.core.health import ABOUT_DATA
 from mulligan.core.outcome import Failed, Result, Snoozed, Succeeded
 from mulligan.core.settings import TEXT_LIMIT
 from mulligan.core.signals import Fail, RetryAfter, Snooze, SoftTimeout
+from mulligan.engine.traceback import message_of, traceback_of, type_name
 
 encode_result = msgspec.json.Encoder().encode
 REFUSED_LIMIT = 500
@@ -101,35 +102,49 @@ def too_large(encoded: bytes | None, limit: int) -> Failed | None:
     )
 
 
-class AttemptTimeoutError(Exception):
+class AttemptTimeoutError(TimeoutError):
     """The attempt took longer than the timeout of its task."""
+
+
+def timed_out(limit: float | None, outlived: BaseException) -> AttemptTimeoutError:
+    """The failure of an attempt that outlived its limit; its cause says where a coroutine was."""
+    late = AttemptTimeoutError(f"the attempt took longer than {limit:g} s")
+    where: BaseException | None = outlived
+    while where is not None:
+        late.__cause__, where = where, where.__cause__
+    return late
 
 
 def failed(error: BaseException) -> Failed | Snoozed:
     """The result of an attempt that raised an exception, or raised or returned a signal."""
+    if isinstance(error, Snooze):
+        return Snoozed(error.delay)
+    message, traceback = text(error), traceback_of(error)
     match error:
-        case Snooze():
-            return Snoozed(error.delay)
         case RetryAfter():
-            return Failed("RetryAfter", text(error), delay=error.delay, about_region=False)
+            return Failed(
+                "RetryAfter", message, delay=error.delay, about_region=False, traceback=traceback
+            )
         case Fail():
-            return Failed("Fail", text(error), code=shown_code(error.code), non_retryable=True)
+            code = shown_code(error.code)
+            return Failed("Fail", message, code, non_retryable=True, traceback=traceback)
         case SoftTimeout():
-            return Failed("SoftTimeout", text(error))
+            return Failed("SoftTimeout", message, traceback=traceback)
         case AttemptTimeoutError():
-            return Failed("Timeout", text(error))
+            return Failed("Timeout", message, traceback=traceback)
         case _:
             return Failed(
-                type(error).__name__,
-                text(error),
+                type_name(type(error)),
+                message,
                 shown_code(code_of(error)),
                 about_region=not isinstance(error, ABOUT_DATA) and not asks_to_wait(error),
+                traceback=traceback,
             )
 
 
 def asks_to_wait(error: BaseException) -> bool:
     """Whether the error, or the HTTP response that it carries, has a Retry-After."""
-    with contextlib.suppress(Exception):  # a user's exception class may be broken
+    with contextlib.suppress(BaseException):  # a user's exception class may be broken
         if getattr(error, "retry_after", None) is not None:
             return True
         headers: Any = getattr(getattr(error, "response", error), "headers", None)
@@ -139,18 +154,14 @@ def asks_to_wait(error: BaseException) -> bool:
 
 def text(error: BaseException) -> str:
     """The error's message, shortened, safe to store and to print."""
-    try:
-        message = str(error) or repr(error)
-    except Exception:  # noqa: BLE001 - a user's exception class may be broken
-        message = f"{type(error).__name__}, which cannot be shown"
-    return clean(message)[:TEXT_LIMIT]
+    return clean((message_of(error) or message_of(error, repr))[:TEXT_LIMIT])
 
 
 def code_of(error: BaseException) -> object:
     """The error's own code, if it has one."""
     try:
         return getattr(error, "code", None)
-    except Exception:  # noqa: BLE001 - a user's exception class may be broken
+    except BaseException:  # noqa: BLE001 - a user's exception class may be broken
         return None
 
 

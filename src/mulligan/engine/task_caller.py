@@ -30,7 +30,7 @@ from mulligan.engine.job_log import job_fields
 from mulligan.engine.loop_watch import Deadline, LoopWatch, SoftDeadline, never_held
 from mulligan.engine.middleware import Around
 from mulligan.engine.reporter import Reporter, ending_of
-from mulligan.engine.result_gate import AttemptTimeoutError, check_result, failed
+from mulligan.engine.result_gate import check_result, failed, timed_out
 from mulligan.engine.store_retry import StoreRetry
 from mulligan.engine.threads import OutlivedError, Threads
 from mulligan.stores.contract import CommitsInTransaction, Store
@@ -95,8 +95,8 @@ class TaskCaller:
             return failed(error)
         except asyncio.CancelledError:
             raise
-        except OutlivedError:
-            return failed(AttemptTimeoutError(f"the attempt took longer than {limit:g} s"))
+        except OutlivedError as error:
+            return failed(timed_out(limit, error))
         except BaseException as error:  # noqa: BLE001 - anything a task raises fails its attempt
             return failed(error)
 
@@ -194,8 +194,7 @@ def guarded_coroutine(
         except asyncio.CancelledError:
             raise
         except TimeoutError as error:
-            late = AttemptTimeoutError(f"the attempt took longer than {timeout} s")
-            raise WorkError(late if deadline.expired else error) from error
+            raise WorkError(timed_out(timeout, error) if deadline.expired else error) from error
         except BaseException as error:
             raise WorkError(error) from error
 

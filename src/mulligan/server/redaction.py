@@ -44,7 +44,7 @@ class Redaction:
     def attempt(self, attempt: Attempt) -> AttemptView:
         """A failed attempt without secrets; a refused result in it is text."""
         fields = asdict(attempt)
-        for name in ("message", "code", "refused"):
+        for name in ("message", "code", "refused", "traceback"):
             if fields[name] is not None:
                 fields[name] = self.text(fields[name])
         return AttemptView(**fields)

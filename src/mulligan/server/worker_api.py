@@ -15,6 +15,7 @@ from mulligan.core.outcome import Drained, Failed, Result, Returned, Snoozed
 from mulligan.core.settings import TEXT_LIMIT
 from mulligan.core.signals import Fail
 from mulligan.engine.result_gate import failed
+from mulligan.engine.traceback import bounded
 from mulligan.server.attempts import ResultOf
 from mulligan.server.service import Service
 from mulligan.server.sessions import check_owner
@@ -133,6 +134,7 @@ async def nack(service: Service, body: Nacks, principal: bytes) -> CommittedJobs
             said.delay,
             said.non_retryable,
             about_region=said.delay is None and said.type not in DATA_ERRORS,
+            traceback=bounded(said.traceback) if said.traceback else None,
         )
 
     check_owner(body.worker, principal)

@@ -104,6 +104,7 @@ class AttemptView(Struct, frozen=True):
     code: str | None
     delay: float | None
     refused: str | None
+    traceback: str | None
 
 
 class History(Struct, frozen=True):

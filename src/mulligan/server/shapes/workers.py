@@ -88,13 +88,17 @@ class Success(Held, frozen=True, forbid_unknown_fields=True):
 
 
 class Failure(Held, frozen=True, forbid_unknown_fields=True):
-    """An attempt that failed, and why; `delay` replaces the wait that the job's policy gives."""
+    """An attempt that failed, and why; `delay` replaces the wait that the job's policy gives.
+
+    Of the `traceback` 8 KiB are kept, without secrets.
+    """
 
     reason: Annotated[str, Meta(max_length=100_000)]
     type: Annotated[str, Meta(min_length=1, max_length=NAME_LIMIT)] = "Error"
     code: Annotated[str, Meta(max_length=100)] | None = None
     delay: Wait | None = None
     non_retryable: bool = False
+    traceback: Annotated[str, Meta(max_length=100_000)] | None = None
 
 
 class Snooze(Held, frozen=True, forbid_unknown_fields=True):

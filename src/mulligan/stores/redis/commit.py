@@ -17,7 +17,7 @@ from mulligan.core.outcome import (
 )
 from mulligan.stores.redis.connection import Run, Value
 from mulligan.stores.redis.enqueue import runs_values
-from mulligan.stores.redis.fields import JSON, float_text, lane_name, token_texts
+from mulligan.stores.redis.fields import failure_text, float_text, lane_name, token_texts
 
 
 async def commit(run: Run, outcomes: Sequence[Outcome], worker: str) -> list[Verdict]:
@@ -57,13 +57,13 @@ def outcome_values(outcome: Outcome) -> list[Value]:
             values, kept = runs_values(following), [] if result is None else [result]
             return ["w" if kept else "n", *kept, len(values), *values]
         case Again(_, lane, delay, failure, trail, free):
-            values = [lane_name(Lane(*lane)), float_text(delay), JSON.encode(failure), trail]
+            values = [lane_name(Lane(*lane)), float_text(delay), failure_text(failure), trail]
             return ["f" if free else "a", *values]
         case Later(_, delay):
             return ["l", float_text(delay)]
         case Dead(_, failure, following):
             values = runs_values(following)
-            return ["x", JSON.encode(failure), len(values), *values]
+            return ["x", failure_text(failure), len(values), *values]
         case Keyed(_, key, limit, trail):
             return ["k", key, limit, trail]
         case Returned() | Cancelled():

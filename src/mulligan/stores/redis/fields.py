@@ -135,17 +135,30 @@ def float_text(seconds: float) -> str:
 def attempt_of(entry: bytes) -> Attempt:
     """An attempt as its job's history keeps it; of an invalid one, that it was there."""
     ended_at, _, rest = entry.partition(b" ")
+    said, _, traceback = rest.partition(b"\n")
     try:
-        return replace(ATTEMPT.decode(rest), ended_at=None if ended_at == b"-" else float(ended_at))
+        return replace(
+            ATTEMPT.decode(said),
+            ended_at=None if ended_at == b"-" else float(ended_at),
+            traceback=traceback.decode("utf-8", "replace") or None,
+        )
     except (*UNREADABLE, *INVALID_RECORD) as error:
         message = f"what is stored of the attempt cannot be read ({error})"
         return Attempt(0, 0, "", "", 0.0, "InvalidRecord", message)
 
 
 def attempt_text(attempt: Attempt) -> bytes:
-    """An attempt as its job's history keeps it: when it ended, then the rest as JSON."""
+    """An attempt as its job's history keeps it: when it ended, then what `failure_text` gives."""
     ended_at = "-" if attempt.ended_at is None else float_text(attempt.ended_at)
-    return b"%s %s" % (ended_at.encode(), JSON.encode(attempt))
+    return b"%s %s" % (ended_at.encode(), failure_text(attempt))
+
+
+def failure_text(attempt: Attempt) -> bytes:
+    """An attempt as a line of JSON; its traceback follows below, where lists do not read it."""
+    if attempt.traceback is None:
+        return JSON.encode(attempt)
+    said = JSON.encode(replace(attempt, traceback=None))
+    return b"%s\n%s" % (said, attempt.traceback.encode())
 
 
 def state_of(job: Job) -> dict[str, str]:

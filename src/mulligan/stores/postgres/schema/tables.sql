@@ -159,11 +159,13 @@ CREATE TABLE kept_change (
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500,
         autovacuum_vacuum_cost_delay = 0);
 
--- Failed and lost attempts; `failure` is the attempt as JSON. A claim never reads this.
+-- Failed and lost attempts; `failure` is the attempt as JSON, without its traceback: who lists jobs
+-- reads it. A claim never reads this.
 CREATE TABLE attempt (
     job text COLLATE "C" NOT NULL,
     ordinal integer NOT NULL,
     failure jsonb NOT NULL,
+    traceback text,
     PRIMARY KEY (job, ordinal)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 

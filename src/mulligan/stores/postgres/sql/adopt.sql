@@ -40,8 +40,8 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    INSERT INTO attempt (job, ordinal, failure)
-    SELECT new.id, a.ord, a.failure
+    INSERT INTO attempt (job, ordinal, failure, traceback)
+    SELECT new.id, a.ord, a.failure - 'traceback', a.failure ->> 'traceback'
     FROM jsonb_array_elements(adopted -> 'history') WITH ORDINALITY AS a (failure, ord);
     INSERT INTO arrival (job, gather_index, result)
     SELECT new.id, (a.pair ->> 0)::integer, decode(a.pair ->> 1, 'base64')

@@ -146,9 +146,10 @@ CREATE FUNCTION remember(
 LANGUAGE plpgsql AS $$
 BEGIN
     WITH added AS (
-        INSERT INTO attempt (job, ordinal, failure)
+        INSERT INTO attempt (job, ordinal, failure, traceback)
         SELECT ids[k.ord], k.failed + 1,
-               failures[k.ord] || jsonb_build_object('ended_at', now / 1e6)
+               failures[k.ord] - 'traceback' || jsonb_build_object('ended_at', now / 1e6),
+               failures[k.ord] ->> 'traceback'
         FROM unnest(kept, failed) AS k (ord, failed)
         WHERE failures[k.ord] IS NOT NULL
         RETURNING job, ordinal

@@ -35,7 +35,8 @@ $$;
 -- history(id): failed and lost attempts, oldest first.
 CREATE FUNCTION history(in_id text) RETURNS TABLE (failure jsonb)
 LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
-    SELECT failure FROM attempt WHERE job = in_id ORDER BY ordinal
+    SELECT failure || jsonb_build_object('traceback', traceback) FROM attempt
+    WHERE job = in_id ORDER BY ordinal
 $$;
 
 -- page(status, queue, region, task, text, below, limit, lowest, skip): jobs that match, with

@@ -3,7 +3,7 @@
 -- ARGV     now, id
 -- Result   its text, its state, its lease and who holds it, or '' twice, what is kept of its lease
 --          if it is done, or '', its last failure or ''; false if it is unknown
--- include: base
+-- include: base, last_failure
 -- include: find_leases
 
 local id = ARGV[2]
@@ -11,4 +11,4 @@ local text = call('HGET', p .. 'jobs', id)
 if not text then return false end
 local lease, worker = find_lease(id)
 return { text, call('HGETALL', p .. 'state:' .. id), lease or '', worker or '',
-  call('HGET', p .. 'done', id) or '', call('LINDEX', p .. 'history:' .. id, -1) or '' }
+  call('HGET', p .. 'done', id) or '', last_failure(id) }

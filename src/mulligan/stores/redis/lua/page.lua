@@ -5,7 +5,7 @@
 --          task; then 1 for whole jobs, 0 for jobs without bodies and results
 -- Result   sequence to go on below, or '' after the last; then for each match: id, sequence, and
 --          what get.lua gives
--- include: base, many
+-- include: base, many, last_failure
 -- include: find_leases
 
 local found = call('ZREVRANGEBYSCORE', p .. ARGV[2], ARGV[3], '-inf', 'WITHSCORES', 'LIMIT', 0,
@@ -50,7 +50,7 @@ for _, each in ipairs(matches) do
   if is(ARGV[5], ended or lease and 'processing' or 'pending') then
     result[#result + 1] = { id, found[2 * number], lean(text, before_body),
       call('HGETALL', p .. 'state:' .. id), lease or '', worker or '',
-      lean(dones[number] or '', before_result), call('LINDEX', p .. 'history:' .. id, -1) or '' }
+      lean(dones[number] or '', before_result), last_failure(id) }
   end
 end
 return result

@@ -117,7 +117,8 @@ CREATE TABLE attempt (
     message TEXT NOT NULL,
     code TEXT,
     delay REAL,
-    refused TEXT
+    refused TEXT,
+    traceback TEXT                          -- last: who reads the other columns does not read it
 );
 CREATE INDEX attempt_job ON attempt (job);
 
