@@ -26,11 +26,14 @@ IMPORTS_BY_NAME = {
 }
 # Where SQL is more than a constant, and why no value of a user's can be in it.
 BUILDS_SQL = {
-    ("stores/postgres/transaction.py", "database.statements[CALL].encode()"): "from Statements",
+    ("stores/postgres/user_transaction.py", "text.encode()"): "of `statement`, the schema quoted",
+    ("stores/postgres/user_transaction.py", "text"): "as above",
+    ("stores/postgres/user_transaction.py", "sqlalchemy_text(text)"): "as above",
     (
-        "stores/postgres/transaction.py",
-        "*_sqlalchemy_statement(database.url.schema, values)",
-    ): "the schema is quoted",
+        "stores/sqlite/user_transaction.py",
+        "f'BEGIN {connection.isolation_level}'",
+    ): "the driver's own word for it",
+    ("stores/sqlite/user_transaction.py", "statement"): "a constant of the store",
     ("stores/postgres/pool.py", "query.encode()"): "from Statements",
     ("stores/postgres/commit.py", "statement.encode()"): "from Statements",
     ("stores/postgres/schema.py", "here.encode()"): "a file of the package, the schema quoted",

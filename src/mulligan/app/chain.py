@@ -17,7 +17,7 @@ from typing import (
 from msgspec.structs import replace
 
 from mulligan.app.handle import JobHandle
-from mulligan.app.options import Options, Placement, checked
+from mulligan.app.options import Placement, UsingOptions, checked
 from mulligan.app.stages import ChainHandle, found_chain
 from mulligan.app.task import Prepared, Task, Using
 from mulligan.core.errors import InvalidError
@@ -79,6 +79,11 @@ def part_of(step: object) -> Part:
     if isinstance(step, Task):
         return Part(step, step.placement, each=False)
     if isinstance(step, Using):
+        if step.connection is not None:
+            raise InvalidError(
+                f"{step.task.name} has a connection, which a stage cannot have: later ones start"
+                " long after the transaction; say it of the whole, by chain.using(connection=...)"
+            )
         return Part(step.task, step.placement, each=False)
     raise InvalidError(f"a chain is made of tasks, task.using(...) and each(task), not of {step!r}")
 
@@ -86,9 +91,10 @@ def part_of(step: object) -> Part:
 class Chain(Generic[P, R]):
     """Stages in order. Each is enqueued in the same step that finishes the one before."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[Part], connection: Any = None) -> None:
         check(parts)
         self.parts = tuple(parts)
+        self.connection = connection
         self.app: Mulligan = parts[0].task.app
 
     def __repr__(self) -> str:
@@ -100,16 +106,18 @@ class Chain(Generic[P, R]):
     def __or__(self, step: Step[R, S]) -> "Chain[P, S]": ...
     def __or__(self, step: Any) -> "Chain[P, Any]":
         """The chain with one more stage."""
-        return Chain([*self.parts, part_of(step)])
+        return Chain([*self.parts, part_of(step)], self.connection)
 
-    def using(self, **options: Unpack[Options]) -> "Chain[P, R]":
+    def using(self, **options: Unpack[UsingOptions]) -> "Chain[P, R]":
         """The chain with other options for its first job.
 
-        A `unique_key` is held by the chain as a whole, until its last job has ended.
+        A `unique_key` is held by the chain as a whole, until its last job has ended. With a
+        `connection` of your own the first job is part of its transaction.
         """
+        connection = options.pop("connection", self.connection)
         first = self.parts[0]
         placement = replace(first.placement, **checked(options))
-        return Chain([first._replace(placement=placement), *self.parts[1:]])
+        return Chain([first._replace(placement=placement), *self.parts[1:]], connection)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Prepared[Any]:
         """The call as a value, for `enqueue_many`, which returns a handle on the first job only."""
@@ -132,22 +140,46 @@ class Chain(Generic[P, R]):
         )
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> ChainHandle[R]:
-        """Have the chain run by workers. Its first job is stored when this returns."""
+        """Have the chain run by workers. Its first job is stored when this returns.
+
+        On a connection of the caller's it is stored when that commits.
+        """
         call = self.call(*args, **kwargs)
+        if self.app.joins(self.connection):
+            [first] = self.app.enqueue_many([call], connection=self.connection)
+            return self._uncommitted(call, first)
         return self.app.run(lambda: self._send(call))
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> ChainHandle[R]:
-        """Have the chain run by workers. Its first job is stored when this returns."""
-        return await self._send(self.call(*args, **kwargs))
+        """Have the chain run by workers. Its first job is stored when this returns.
+
+        On a connection of the caller's it is stored when that commits.
+        """
+        call = self.call(*args, **kwargs)
+        if self.app.joins(self.connection):
+            [first] = await self.app.aenqueue_many([call], connection=self.connection)
+            return self._uncommitted(call, first)
+        return await self._send(call)
 
     async def _send(self, call: Prepared[Any]) -> ChainHandle[R]:
         [first] = await self.app.aenqueue_many([call])
         flow = self._flow(call.job.id)
-        # A chain that was stored before may be at any stage. If the caller chose the id, later
-        # jobs are named after the life of the first.
-        if not first.created or self.parts[0].placement.id is not None:
+        if self._may_differ(first):
             flow = await self.app.access.acall(lambda store: found_chain(store, first.id, flow))
         return ChainHandle(self.app, flow.root, first.created, flow)
+
+    def _uncommitted(self, call: Prepared[Any], first: JobHandle[Any]) -> ChainHandle[R]:
+        """The handle on a chain that nobody else sees yet; what differs is found out later."""
+        flow = self._flow(call.job.id)
+        return ChainHandle(self.app, first.id, first.created, flow, self._may_differ(first))
+
+    def _may_differ(self, first: JobHandle[Any]) -> bool:
+        """Whether the stored chain may be another, or have names that only the store knows.
+
+        A chain that was stored before may be at any stage. If the caller chose the id, later jobs
+        are named after the life of the first.
+        """
+        return not first.created or self.parts[0].placement.id is not None
 
 
 # Options that only the first job of a chain can have.

@@ -32,17 +32,23 @@ R = TypeVar("R")
 
 
 async def send_gathered(
-    app: "Mulligan", calls: Iterable[Prepared[Any]], then: object, job: str | None
+    app: "Mulligan",
+    calls: Iterable[Prepared[Any]],
+    then: object,
+    job: str | None,
+    connection: Any = None,
 ) -> ChainHandle[Any]:
     """Enqueue the calls and the job that gathers them.
 
     The gathering job is stored first, so that no job arrives before it. If the caller chose the
     id, enqueueing all of it again after a failure adds what is missing.
     """
-    parts = then.parts if isinstance(then, Chain) else (part_of(then),)
+    parts = parts_of(then)
+    if app.joins(connection):
+        refuse_id(job)
     if job is None:
         flow, jobs = gathered(new_id(), list(calls), parts)
-        await app.asend(jobs, together=True)
+        await app.asend(jobs, together=True, connection=connection)
         return ChainHandle(app, flow.root, created=True, _flow=flow)
     root = check_root(check_name("id", job))
     flow, jobs = gathered(root, list(calls), parts, named=True)
@@ -50,6 +56,34 @@ async def send_gathered(
     await app.access.acall(lambda store: refuse_leftovers(store, root, answers))
     flow = await app.access.acall(lambda store: found_chain(store, jobs[0].id, flow))
     return ChainHandle(app, flow.root, answers[0].created, flow)
+
+
+def gather_in(
+    app: "Mulligan",
+    calls: Iterable[Prepared[Any]],
+    then: object,
+    job: str | None,
+    connection: Any,
+) -> ChainHandle[Any]:
+    """As `send_gathered`, from plain code, as part of the transaction on the connection."""
+    refuse_id(job)
+    flow, jobs = gathered(new_id(), list(calls), parts_of(then))
+    app.user_transactions.send(connection, jobs, together=True)
+    return ChainHandle(app, flow.root, created=True, _flow=flow)
+
+
+def parts_of(then: object) -> Sequence[Part]:
+    """The stages that come after the calls."""
+    return then.parts if isinstance(then, Chain) else (part_of(then),)
+
+
+def refuse_id(job: str | None) -> None:
+    """Refuse an id in a transaction: members of an earlier gather could not be told from these."""
+    if job is not None:
+        raise InvalidError(
+            f"gather id {job!r}: in a transaction of yours a gather cannot have an id of its own;"
+            " leave id= away, as the transaction already keeps it from being enqueued twice"
+        )
 
 
 async def refuse_leftovers(store: Store, root: str, answers: Sequence[Enqueued]) -> None:

@@ -9,7 +9,7 @@ from mulligan.app.chain import Chain, Step, part_of
 from mulligan.app.dead_letters import DeadLetters
 from mulligan.app.decorator import TaskDecorator, TaskOptions
 from mulligan.app.explain import explain_job
-from mulligan.app.gather import send_gathered
+from mulligan.app.gather import gather_in, send_gathered
 from mulligan.app.handle import JobHandle
 from mulligan.app.stages import ChainHandle
 from mulligan.app.task import AsyncTask, PlainTask, Prepared, Task
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from mulligan.app.lifespan import Lifespan
     from mulligan.app.store_access import StoreAccess
+    from mulligan.app.user_transaction import UserTransactions
     from mulligan.core.signing import Keys
     from mulligan.engine.middleware import Middleware
     from mulligan.testing import Testing
@@ -96,6 +97,15 @@ class Mulligan:
         if is_embedded(self.url):
             return DirectAccess(partial(self.make_store, inline=True))
         return ThreadAccess(self.make_store)
+
+    @cached_property
+    def user_transactions(self) -> "UserTransactions":
+        """How jobs are enqueued on connections of the user's."""
+        from mulligan.app.user_transaction import (  # noqa: PLC0415 - to import quickly
+            UserTransactions,
+        )
+
+        return UserTransactions(self)
 
     @property
     def shown_url(self) -> str:
@@ -250,9 +260,10 @@ class Mulligan:
         then: Step[list[A], B],
         *,
         id: str | None = None,  # noqa: A002 - named as in `using`
+        connection: Any = None,
     ) -> ChainHandle[B]:
         """Enqueue the calls, and `then` with the list of their results when all are done."""
-        return await send_gathered(self, calls, then, id)
+        return await send_gathered(self, calls, then, id, connection)
 
     def gather(
         self,
@@ -260,34 +271,58 @@ class Mulligan:
         then: Step[list[A], B],
         *,
         id: str | None = None,  # noqa: A002 - named as in `using`
+        connection: Any = None,
     ) -> ChainHandle[B]:
         """Enqueue the calls, and `then` with the list of their results when all are done.
 
         At most 10,000 calls. One that failed leaves the rest waiting until it is replayed; one
-        that is cancelled cancels `then`.
+        that is cancelled cancels `then`. With a `connection` all of it is part of its transaction.
         """
         prepared = list(calls)
+        if self.joins(connection):
+            return gather_in(self, prepared, then, id, connection)
         return self.run(lambda: self.agather(prepared, then, id=id))
 
     # -- jobs ------------------------------------------------------------------------------
 
-    async def aenqueue_many(self, calls: Iterable[Prepared[R]]) -> list[JobHandle[R]]:
-        """Enqueue calls in batches, each batch as a whole or not at all."""
-        answers = await self.asend([call.job for call in calls])
+    async def aenqueue_many(
+        self, calls: Iterable[Prepared[R]], *, connection: Any = None
+    ) -> list[JobHandle[R]]:
+        """Enqueue calls in batches, each batch as a whole or not at all.
+
+        With a `connection` of your own all of them are part of its transaction.
+        """
+        answers = await self.asend([call.job for call in calls], connection=connection)
         return [JobHandle(self, job, created) for job, created in answers]
 
-    async def asend(self, jobs: Sequence[NewJob], *, together: bool = False) -> list[Enqueued]:
+    async def asend(
+        self, jobs: Sequence[NewJob], *, together: bool = False, connection: Any = None
+    ) -> list[Enqueued]:
         """Store jobs in batches; those that belong `together` share a trace."""
+        if self.joins(connection):
+            return await self.user_transactions.asend(connection, jobs, together=together)
 
         async def send(jobs: Sequence[NewJob]) -> list[Enqueued]:
             return await self.access.acall(lambda store: store.enqueue_all(jobs))
 
         return await store_traced(self.tracing, jobs, send, together=together)
 
-    def enqueue_many(self, calls: Iterable[Prepared[R]]) -> list[JobHandle[R]]:
-        """Enqueue calls in batches, each batch as a whole or not at all."""
+    def enqueue_many(
+        self, calls: Iterable[Prepared[R]], *, connection: Any = None
+    ) -> list[JobHandle[R]]:
+        """Enqueue calls in batches, each batch as a whole or not at all.
+
+        With a `connection` of your own all of them are part of its transaction.
+        """
         prepared = list(calls)  # a bad call is refused here, before anything is sent
+        if self.joins(connection):
+            answers = self.user_transactions.send(connection, [call.job for call in prepared])
+            return [JobHandle(self, job, created) for job, created in answers]
         return self.run(lambda: self.aenqueue_many(prepared))
+
+    def joins(self, connection: Any) -> bool:
+        """Whether jobs are to be part of a transaction on the connection; never while testing."""
+        return connection is not None and self.access.joins_transactions
 
     def job(self, job: str) -> JobHandle[Any]:
         """A handle on a job by its id."""

@@ -20,7 +20,7 @@ KWARGS = b',"kwargs":'
 
 
 class Options(TypedDict, total=False):
-    """The keywords of `using`; those of `task` are the same and more."""
+    """The options of a job, by `using`; those of `task` are the same and more."""
 
     queue: str
     region: str
@@ -34,6 +34,12 @@ class Options(TypedDict, total=False):
     expires: Seconds | None
     concurrency_key: str | None
     concurrency_limit: int
+
+
+class UsingOptions(Options, total=False):
+    """The keywords of `using`: those of jobs, and the connection whose transaction they join."""
+
+    connection: Any
 
 
 class Placement(Struct, frozen=True, dict=True):

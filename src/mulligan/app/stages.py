@@ -31,16 +31,29 @@ class StageView(Struct, frozen=True):
 
 
 class ChainHandle(JobHandle[R], frozen=True, gc=False):
-    """A chain, by the id of its first job. Its result is that of the last stage."""
+    """A chain, by the id of its first job. Its result is that of the last stage.
+
+    Where it `_may_differ` from its flow, because it was not committed when this was made, the flow
+    is read from the store each time.
+    """
 
     _flow: Flow
+    _may_differ: bool = False
 
     def __repr__(self) -> str:
         return f"<chain {self.id}: {' | '.join(self._flow.path)}>"
 
     async def astages(self) -> list[StageView]:
         """Every stage, with its jobs as they are now."""
-        return await self._app.access.acall(lambda store: stages_of(store, self._flow))
+        return await self._app.access.acall(self._read_stages)
+
+    async def _read_stages(self, store: Store) -> list[StageView]:
+        return await stages_of(store, await self._whole(store))
+
+    async def _whole(self, store: Store) -> Flow:
+        if not self._may_differ:
+            return self._flow
+        return await found_chain(store, self.id, self._flow)
 
     def stages(self) -> list[StageView]:
         """Every stage, with its jobs as they are now."""
@@ -53,8 +66,11 @@ class ChainHandle(JobHandle[R], frozen=True, gc=False):
                 f"chain {self.id} ends in {self._flow.path[-1]}, which has no one result;"
                 " add a stage that takes the list of results"
             )
-        job = await self._app.access.acall(lambda store: newest(store, self._flow))
+        job = await self._app.access.acall(self._newest)
         return job if job is not None else await super().ainfo()
+
+    async def _newest(self, store: Store) -> Job | None:
+        return await newest(store, await self._whole(store))
 
     async def ahistory(self) -> list[Attempt]:
         """The failed and lost attempts of all jobs that `stages` shows."""
@@ -67,12 +83,15 @@ class ChainHandle(JobHandle[R], frozen=True, gc=False):
         """End the chain at whatever stage it is; False if it had ended already."""
         access, said = self._app.access, storable(reason)
         for _ in range(LOOKS):
-            if await access.acall(lambda store: end(store, self._flow, said)):
+            if await access.acall(lambda store: self._end(store, said)):
                 return True
             if not is_between(await self.astages()):
                 return False
             await access.sleep(LOOK_AGAIN)
         return False
+
+    async def _end(self, store: Store, reason: str) -> bool:
+        return await end(store, await self._whole(store), reason)
 
     async def aexplain(self) -> str:
         """One sentence on why the current job of the chain is where it is."""

@@ -30,6 +30,10 @@ END_WITHIN = 5.0
 class StoreAccess(Protocol):
     """Runs operations on a store."""
 
+    # Whether jobs on a connection of the user's are part of its transaction, as they are but for
+    # tests, which have a store of their own.
+    joins_transactions: bool
+
     def run(self, work: Work[T]) -> T:
         """Run a coroutine from plain code, where it reaches the store, and wait for its answer."""
         ...
@@ -60,6 +64,8 @@ class ThreadAccess:
 
     Inside a worker, coroutines on the worker's own loop use its store directly.
     """
+
+    joins_transactions = True
 
     def __init__(self, make: Callable[[], Store]) -> None:
         self._make = make
@@ -182,6 +188,8 @@ async def end(calls: "set[asyncio.Task[Any]]", store: Store | None) -> None:
 
 class DirectAccess:
     """For embedded stores: plain code runs its operations itself, without a thread or a loop."""
+
+    joins_transactions = True
 
     def __init__(self, make: Callable[[], Store]) -> None:
         self._make = make

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from mulligan.app.arguments import Arguments
 from mulligan.app.handle import JobHandle
 from mulligan.app.ids import new_id
-from mulligan.app.options import Options, Placement, checked
+from mulligan.app.options import Placement, UsingOptions, checked
 from mulligan.app.resources import filled
 from mulligan.app.result_type import Returned
 from mulligan.core.checks import NAME_LIMIT
@@ -92,11 +92,16 @@ class Task(Generic[P, R]):
 
         return Chain([part_of(self), part_of(step)])
 
-    def using(self, **options: Unpack[Options]) -> "Using[P, R]":
-        """The task with other options for the calls that follow."""
+    def using(self, **options: Unpack[UsingOptions]) -> "Using[P, R]":
+        """The task with other options for the calls that follow.
+
+        With a `connection` of your own the jobs are part of its transaction: they exist exactly if
+        it commits.
+        """
+        connection = options.pop("connection", None)
         placement = replace(self.placement, **checked(options)) if options else self.placement
         self.runs.check_timeout(self.name, placement.timeout)
-        return Using(self, placement)
+        return Using(self, placement, connection)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> "Prepared[R]":
         """The call as a value, for `enqueue_many`."""
@@ -195,11 +200,12 @@ class AsyncTask(Task[P, R]):
 
 
 class Using(Generic[P, R]):
-    """A task with options for some calls."""
+    """A task with options for some calls, perhaps on a connection of the caller's."""
 
-    def __init__(self, task: Task[P, R], placement: Placement) -> None:
+    def __init__(self, task: Task[P, R], placement: Placement, connection: Any = None) -> None:
         self.task = task
         self.placement = placement
+        self.connection = connection
 
     @overload
     def __or__(self: "Using[P, list[T]]", step: "Each[T, S]") -> "Chain[P, list[S]]": ...
@@ -213,15 +219,31 @@ class Using(Generic[P, R]):
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> "Prepared[R]":
         """The call as a value, for `enqueue_many`."""
-        return Prepared(self.task.new_job(self.placement, args, kwargs))
+        if self.connection is not None:
+            raise InvalidError(
+                f"a call of {self.task.name} is a value and carries no connection; give it to"
+                " enqueue_many(calls, connection=...) or gather(calls, then, connection=...)"
+            )
+        return self._call(args, kwargs)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
-        """Have the task run by a worker. The job is stored when this returns."""
-        return self.task.app.enqueue_many([self.call(*args, **kwargs)])[0]
+        """Have the task run by a worker. The job is stored when this returns.
+
+        On a connection of the caller's it is stored when that commits.
+        """
+        call = self._call(args, kwargs)
+        return self.task.app.enqueue_many([call], connection=self.connection)[0]
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
-        """Have the task run by a worker. The job is stored when this returns."""
-        return (await self.task.app.aenqueue_many([self.call(*args, **kwargs)]))[0]
+        """Have the task run by a worker. The job is stored when this returns.
+
+        On a connection of the caller's it is stored when that commits.
+        """
+        call = self._call(args, kwargs)
+        return (await self.task.app.aenqueue_many([call], connection=self.connection))[0]
+
+    def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> "Prepared[R]":
+        return Prepared(self.task.new_job(self.placement, args, kwargs))
 
 
 class Prepared(Struct, Generic[R], gc=False):

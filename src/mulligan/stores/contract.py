@@ -7,7 +7,7 @@ this line is durations.
 The contract is split by who calls it: producers, workers, readers and operators.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from mulligan.core.answers import Beat, Claimed
@@ -247,10 +247,29 @@ class Store(OpenStore, ProducerStore, WorkerStore, ReaderStore, OperatorStore, P
 class EnqueuesInTransaction(Protocol):
     """What a store can do whose tables a user's own transaction reaches."""
 
-    def enqueue_in(self, connection: Any, jobs: Sequence[NewJob]) -> list[Enqueued]:
-        """Enqueue on the user's connection: the jobs exist if and when its transaction commits."""
+    async def identity(self) -> str:
+        """What tells the database of this store, which is open, from all others."""
 
-    async def aenqueue_in(self, connection: Any, jobs: Sequence[NewJob]) -> list[Enqueued]:
+    def enqueue_in(
+        self,
+        connection: Any,
+        jobs: Sequence[NewJob],
+        identity: Callable[[], str] | None = None,
+    ) -> list[Enqueued]:
+        """As `enqueue`, on the user's connection, as part of whatever transaction that is in.
+
+        The jobs exist if and when it commits; sleepers are woken then. The store need not be open.
+        `identity`, of an open store, is asked where the connection may lead elsewhere: one to
+        another database is refused. Settings of the connection stay as they are, and errors of its
+        driver are raised as they are.
+        """
+
+    async def aenqueue_in(
+        self,
+        connection: Any,
+        jobs: Sequence[NewJob],
+        identity: Callable[[], Awaitable[str]] | None = None,
+    ) -> list[Enqueued]:
         """As `enqueue_in`, on an asynchronous connection."""
 
 

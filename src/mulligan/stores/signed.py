@@ -60,7 +60,9 @@ class Signed:
         operation = getattr(self._store, name)
         match name:
             case "enqueue_in" | "aenqueue_in":
-                return lambda connection, jobs: operation(connection, self._keys.sign_all(jobs))
+                return lambda connection, jobs, *identity: operation(
+                    connection, self._keys.sign_all(jobs), *identity
+                )
             case "commit_within":
                 return lambda outcome, work: operation(self._signed(outcome), work)
             case _:

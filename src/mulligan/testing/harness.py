@@ -98,6 +98,8 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 class VirtualAccess:
     """Calls the store; those that wait, such as `result`, let virtual time pass."""
 
+    joins_transactions = False
+
     def __init__(self, store: Store, driver: Driver) -> None:
         self._store = store
         self._driver = driver

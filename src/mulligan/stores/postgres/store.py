@@ -1,7 +1,7 @@
 """The store itself: each operation is a call into one of the rooms beside it."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from mulligan.core.answers import Beat, Claimed
@@ -25,13 +25,13 @@ from mulligan.stores.postgres import (
     enqueue,
     operate,
     read,
-    transaction,
     workers,
 )
 from mulligan.stores.postgres.commit import TransactionalSink, Work
 from mulligan.stores.postgres.database import Database
 from mulligan.stores.postgres.sweep import Sweeper
 from mulligan.stores.postgres.url import read_url
+from mulligan.stores.postgres.user_transaction import IDENTITY, UserTransactions
 from mulligan.stores.postgres.wakeup import OVERDUE, Sleepers
 
 log = logging.getLogger("mulligan.store")
@@ -49,6 +49,7 @@ class PostgresStore:
         self._sleepers = Sleepers(self._database.pool, listen=self._database.url.listen)
         self._sweeper = Sweeper(self._database.pool)
         self._sink = TransactionalSink(self._database)
+        self._user_transactions = UserTransactions(self._database)
 
     async def open(self, *, read_only: bool = False) -> None:
         """Connect, look what stands in between, and bring the schema up to date."""
@@ -83,17 +84,26 @@ class PostgresStore:
             return await self.enqueue(jobs)
         return await enqueue.enqueue_batches(self._database, batches) if batches else []
 
-    def enqueue_in(self, connection: Any, jobs: Sequence[NewJob]) -> list[Enqueued]:
-        """Enqueue in the caller's own transaction: a psycopg or SQLAlchemy connection or session.
+    async def identity(self) -> str:
+        """What tells this database from all others."""
+        [[identity]] = await self._database.pool.run(IDENTITY)
+        return str(identity)
 
-        Committed, the jobs run; rolled back, they never were. A statement that fails makes the
-        transaction fail, as any other would.
-        """
-        return transaction.enqueue_in(self._database, connection, jobs)
+    def enqueue_in(
+        self,
+        connection: Any,
+        jobs: Sequence[NewJob],
+        identity: Callable[[], str] | None = None,
+    ) -> list[Enqueued]:
+        return self._user_transactions.enqueue(connection, jobs, identity)
 
-    async def aenqueue_in(self, connection: Any, jobs: Sequence[NewJob]) -> list[Enqueued]:
-        """As `enqueue_in`, for the asynchronous connections of psycopg and SQLAlchemy."""
-        return await transaction.aenqueue_in(self._database, connection, jobs)
+    async def aenqueue_in(
+        self,
+        connection: Any,
+        jobs: Sequence[NewJob],
+        identity: Callable[[], Awaitable[str]] | None = None,
+    ) -> list[Enqueued]:
+        return await self._user_transactions.aenqueue(connection, jobs, identity)
 
     # -- workers -------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ from mulligan.stores.sqlite.runner import Runner
 from mulligan.stores.sqlite.sockets import WakeSocket
 from mulligan.stores.sqlite.transaction import Transaction, WakeUp, WorkError
 from mulligan.stores.sqlite.url import parse
+from mulligan.stores.sqlite.user_transaction import enqueue_in, refuse_async
 
 # How often a sleeper looks by itself, for what wakes it and sends it no datagram.
 LOOK_EVERY = 0.25
@@ -51,6 +52,7 @@ class SqliteStore:
     ) -> None:
         self.url = url
         self._url = parse(url)
+        self._clock = clock
         self._socket = WakeSocket(self._url)
         self._runner = Runner(self._url, clock, self._wake, inline=inline)
         self._look_every = inf if self._url.in_memory else LOOK_EVERY
@@ -77,6 +79,22 @@ class SqliteStore:
         for batch in first:
             answers += await self._runner.run(partial(enqueue, jobs=batch), durable=False)
         return answers + await self.enqueue(last)
+
+    async def identity(self) -> str:
+        """The file."""
+        return self._url.path
+
+    def enqueue_in(
+        self,
+        connection: Any,
+        jobs: Sequence[NewJob],
+        identity: Callable[[], str] | None = None,
+    ) -> list[Enqueued]:
+        now, wake = self._clock(), self._wake
+        return enqueue_in(self._url, now, connection, jobs, identity=identity, wake=wake)
+
+    async def aenqueue_in(self, connection: Any, *_: Any) -> list[Enqueued]:
+        refuse_async(connection)
 
     async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
         work = partial(claim, plan=plan, worker=worker, socket=self._socket.path)
