@@ -5,9 +5,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from click.testing import CliRunner, Result
 
@@ -76,6 +76,29 @@ def process(
         finally:
             if started.poll() is None:
                 started.kill()
+
+
+class Ended(NamedTuple):
+    """How a command ended, and what it printed, a character for each byte."""
+
+    code: int
+    output: str
+    errors: str
+
+
+def run_all(
+    commands: Sequence[Sequence[str]], environment: Mapping[str, str] | None = None
+) -> list[Ended]:
+    """Run each as a process, one after the other: forks of one, which has imported the rest."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.cli.forked", json.dumps(commands)],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        check=True,
+        timeout=120,
+    )
+    return [Ended(*each) for each in json.loads(done.stdout)]
 
 
 def read_until(started: "subprocess.Popen[str]", text: str) -> list[str]:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.cli.running import APP, claim, do, fail, new_job
+from tests.cli.running import APP, claim, do, fail, new_job, run_all
 from tests.cli.test_top import on_terminal, read_terminal
 from tests.server.serving import server
 
@@ -19,14 +19,15 @@ OTHERS = [
     {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
 ]
 COMMANDS = [
-    ("--help",), ("status",), ("status", "--json"), ("queues",), ("workers",), ("metrics",),
+    ("status",), ("status", "--json"), ("queues",), ("workers",), ("metrics",),
     ("jobs",), ("job", ODD), ("job", ODD, "--json"), ("explain", ODD), ("dead", "list"),
     ("doctor",), ("doctor", "--json"), ("migrate",), ("history",), ("pause", ODD), ("resume", ODD),
     ("top",), ("watch", ODD), ("cancel", "waiting"), ("dead", "replay", ODD),
 ]  # fmt: skip
 WITHOUT_A_STORE = [
-    ("settings",), ("simulate", "retry-storm"), ("enqueue", APP, "nothing"), ("status", APP + "→"),
-    ("demo", "--plain", "--seconds", "2", "--jobs", "20", "--no-keep"), ("bench", "--help"),
+    ("--help",), ("settings",), ("simulate", "timeline-1"), ("enqueue", APP, "nothing"),
+    ("status", APP + "→"), ("demo", "--plain", "--seconds", "1", "--jobs", "20", "--no-keep"),
+    ("bench", "--help"),
     *((name, "--help") for name in ("worker", "serve", "supervise", "copy")),
 ]  # fmt: skip
 
@@ -48,21 +49,40 @@ def url(tmp_path):
 
 def ended_well(words, environment):
     """Run it as a process of its own: it ends by its own rules, and says so without a traceback."""
-    command = [sys.executable, "-m", "mulligan", *words]
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("LC_")}
-    done = subprocess.run(
-        command, env=inherited | environment, capture_output=True, check=False, timeout=120
+    done = python("-m", "mulligan", *words, **environment)
+    check(words, done.returncode, done.stdout.decode("latin-1"), done.stderr.decode("latin-1"))
+
+
+def all_ended_well(commands, environment):
+    """Run each, all in forks of one process, since to start one takes longer than most of them."""
+    ended = run_all(commands, without_locale() | environment)
+    for words, each in zip(commands, ended, strict=True):
+        check(words, *each)
+
+
+def python(*words, **environment):
+    return subprocess.run(
+        [sys.executable, *words],
+        env=without_locale() | environment,
+        capture_output=True,
+        check=False,
+        timeout=120,
     )
-    assert b"Traceback" not in done.stderr, (words, done.stderr.decode("latin-1"))
-    assert done.returncode in (0, 1, 2), (words, done.stderr)
-    assert done.stdout or done.stderr, words
+
+
+def without_locale():
+    return {name: value for name, value in os.environ.items() if not name.startswith("LC_")}
+
+
+def check(words, code, output, errors):
+    assert "Traceback" not in errors, (words, errors)
+    assert code in (0, 1, 2), (words, errors)
+    assert output or errors, words
 
 
 def test_no_command_fails_where_a_stream_is_latin_1(url):
-    for words in COMMANDS:
-        ended_well((*words, "--store", url) if words != ("--help",) else words, LATIN)
-    for words in WITHOUT_A_STORE:
-        ended_well(words, LATIN)
+    on_the_store = [(*words, "--store", url) for words in COMMANDS]
+    all_ended_well([*on_the_store, *WITHOUT_A_STORE], LATIN)
 
 
 def test_a_worker_logs_what_the_encoding_has_no_character_for(url):
@@ -76,8 +96,7 @@ def test_copy_names_stores_that_it_has_no_character_for(url, tmp_path):
 def test_a_fleet_is_checked_and_shown(tmp_path):
     fleet = tmp_path / f"{ODD}.toml"
     fleet.write_text(f'[fleet]\napp = "tests.cli.odd:app"\n[kinds."{ODD}"]\nqueues = ["{ODD}"]\n')
-    for option in ("--check", "--status"):
-        ended_well(("supervise", str(fleet), option), LATIN)
+    all_ended_well([("supervise", str(fleet), each) for each in ("--check", "--status")], LATIN)
 
 
 def test_a_server_and_a_live_top_go_on(url):
@@ -98,5 +117,5 @@ def test_a_server_and_a_live_top_go_on(url):
 
 @pytest.mark.parametrize("environment", OTHERS, ids=["ascii", "C"])
 def test_nor_where_it_has_less(url, environment):
-    for words in (("doctor",), ("jobs",), ("job", ODD), ("status",), ("explain", ODD)):
-        ended_well((*words, "--store", url), environment)
+    commands = (("doctor",), ("jobs",), ("job", ODD), ("status",), ("explain", ODD))
+    all_ended_well([(*words, "--store", url) for words in commands], environment)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import sqlite3
 from urllib.parse import unquote, urlsplit
 
@@ -9,7 +10,7 @@ import pytest
 
 from mulligan import Mulligan, StoreError
 from mulligan.core.facts import QueueSettings
-from tests.cli.running import APP, process, refused
+from tests.cli.running import APP, refused, run_all
 from tests.engine.running import until
 from tests.hostile.running import bare, ended, working
 from tests.hostile.vandal import mongo_meta, postgres, redis, sqlite
@@ -90,20 +91,19 @@ async def test_every_command_says_so_in_a_line(app: Mulligan, newer, monkeypatch
 
 
 async def test_every_process_that_would_stay_says_so_and_ends(app: Mulligan, newer):
-    here = {"TEST_STORE": app.url}
-    for command in (
+    commands = (
         ["worker", "tests.cli.apps:filed"],
         ["serve", "tests.cli.apps:filed", "--port", "0"],
         ["housekeep", "--store", app.url],
-    ):
-        with process(*command, **here) as it:
-            said, _ = await asyncio.to_thread(it.communicate)
-        assert it.returncode == 1, said
-        last = said.splitlines()[-1]
-        assert last.startswith("error: "), said
+    )
+    here = {**os.environ, "TEST_STORE": app.url}
+    for each in await asyncio.to_thread(run_all, commands, here):
+        assert each.code == 1, each
+        last = each.errors.splitlines()[-1]
+        assert last.startswith("error: "), each
         assert str(NEWER) in last
         assert f" {newer}" in last
-        assert "Traceback" not in said
+        assert "Traceback" not in each.output + each.errors
 
 
 # -- a queue that a newer release has configured -----------------------------------------------

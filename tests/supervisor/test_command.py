@@ -123,7 +123,11 @@ def test_lines_for_people_when_no_terminal_is_there(fleet):
     assert any(line.startswith("mail-1 | ") and line.endswith("ready for jobs") for line in lines)
 
 
-@pytest.mark.parametrize("store_url", STORES[1:], indirect=True)
+@pytest.mark.parametrize(
+    "store_url",
+    ["sqlite", *(pytest.param(name, marks=pytest.mark.prove) for name in STORES[2:])],
+    indirect=True,
+)
 def test_every_store_is_worked_kept_in_order_and_told_of_the_fleet(store_url, fleet, on_store):
     fleet.url = store_url
     fleet.write(mail={}, keep={"service": True})

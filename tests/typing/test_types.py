@@ -25,8 +25,10 @@ def mypy(tmp_path: Path, code: str) -> str:
     """What mypy says of the code."""
     script = tmp_path / "script.py"
     script.write_text(code)
+    # One cache for all of these tests: to check mulligan itself takes nearly all of the time.
+    options = ("--strict", "--no-error-summary", "--cache-dir", str(tmp_path.parent / "mypy-cache"))
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(script)],
+        [sys.executable, "-m", "mypy", *options, str(script)],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -157,7 +157,7 @@ class Claimer:
             strays = heads.pop(NO_LANE)
             later = [doc for doc in strays if is_later(doc, now)]
             self.heads.many_strays = bool(strays) and not later
-            moved = [doc for head in heads.values() for doc in head if not stands_as_put(doc)]
+            stands, moved = by_lane(heads)
             if odd := [doc["_id"] for doc in [*strays, *moved] if doc not in later]:
                 query = {"_id": {"$in": odd}, "status": "pending"}
                 await self.wakeup.take_in(await rows(self.connection.tasks.find(query)))
@@ -165,7 +165,7 @@ class Claimer:
                 break
         snapshot.lanes = {lane: [] for lane in lanes}
         for lane in used:
-            snapshot.stand(lane, [doc for doc in heads[lane] if stands_as_put(doc)], limit)
+            snapshot.stand(lane, stands[lane], limit)
         for doc in later:
             snapshot.foresee(doc)
         await self.read_keys(snapshot)
@@ -252,6 +252,16 @@ class Claimer:
         keys = {key for taken in limited for key in taken.permits}
         words = {limits.permit_of(stamp, str(key)) for key in docs}
         return await limits.marked_idle(self.connection, keys, words)
+
+
+def by_lane(heads: Mapping[Any, list[Doc]]) -> tuple[dict[Any, list[Doc]], list[Doc]]:
+    """What stands in each lane as mulligan has put it there, and what does not."""
+    stands: dict[Any, list[Doc]] = {lane: [] for lane in heads}
+    moved: list[Doc] = []
+    for lane, head in heads.items():
+        for doc in head:
+            (stands[lane] if stands_as_put(doc) else moved).append(doc)
+    return stands, moved
 
 
 def stands_as_put(doc: Doc) -> bool:

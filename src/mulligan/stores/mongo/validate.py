@@ -1,10 +1,12 @@
 """Whether the private fields of a document are still what mulligan wrote there."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
+import msgspec
 from bson import ObjectId
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from pymongo import UpdateMany
 
 from mulligan.core.lane import Priority
@@ -30,6 +32,15 @@ REST = [field for field in OTHERS if field.name not in REQUIRED]
 OPTIONAL = OWN | {f.name: TYPES[f.kind] for f in REST if f.kind == "integer"}
 NULLABLE = {f.name: TYPES[f.kind] for f in REST if f.kind != "integer"}
 TIMES = [field.name for field in OTHERS if field.kind == "time"]
+# All of these as a struct, to check a document in one call.
+Kinds = msgspec.defstruct(
+    "Kinds",
+    [
+        *REQUIRED.items(),
+        *((name, kind | UnsetType, UNSET) for name, kind in OPTIONAL.items()),
+        *((name, kind | None, None) for name, kind in NULLABLE.items()),
+    ],
+)
 PRIORITIES = frozenset(Priority)
 # The largest number that the server counts in.
 LAST = INT64 - 1
@@ -73,6 +84,9 @@ def invalid_key(doc: Doc) -> str | None:
 
 def invalid_kind(private: Doc) -> str | None:
     """The first of the private fields that is not of its kind; None if all are."""
+    with suppress(msgspec.ValidationError):
+        msgspec.convert(private, Kinds, builtin_types=(bytes,))
+        return None
     for name, kind in REQUIRED.items():
         if not isinstance(private.get(name), kind):
             return must_be(name, private.get(name), kind)
