@@ -1,6 +1,5 @@
 """Results come back in the type that the task declares."""
 
-from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -99,12 +98,10 @@ def test_without_an_annotation_a_result_comes_back_as_json(app):
     [
         (Any, ORDER, {"number": 7, "placed": "2026-05-04T12:00:00Z"}),
         (object, (1, 2), [1, 2]),
-        (Counter[str], Counter("aab"), {"a": 2, "b": 1}),
-        (Order | Line, ORDER, {"number": 7, "placed": "2026-05-04T12:00:00Z"}),
     ],
     ids=str,
 )
-def test_so_it_does_where_the_type_is_none_that_msgspec_knows(app, kind, value, got):
+def test_so_it_does_where_any_value_will_do(app, kind, value, got):
     assert given_back(app, kind, value) == got
 
 

@@ -1,54 +1,84 @@
 """A task's arguments: checked when enqueued, converted to the declared types when run."""
 
-import contextlib
 import inspect
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, get_type_hints
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, Struct, UnsetType
 
 from mulligan.app.resources import resources_of
-from mulligan.app.result_type import hints_of
+from mulligan.app.types import (
+    MISFIT,
+    CannotCarryError,
+    Codec,
+    codec_of,
+    encode,
+    encode_finite,
+    hints_of,
+    reason,
+    shown,
+)
 from mulligan.core.checks import DEPTH_LIMIT, check_depth, too_deep
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import Call
 from mulligan.core.signals import Fail
 
-encode = msgspec.json.Encoder().encode
 SHOWN_LIMIT = 80
 # Types that JSON keeps unchanged; numbers within their limits.
 SIMPLE = {int, str, bool}
 INT_LEAST, INT_MOST = -(2**63), 2**64 - 1
-Parameter = inspect.Parameter
+Kind = inspect.Parameter
+WAYS: dict[Any, Literal["positional", "either", "keyword", "rest", "extra"]] = {
+    Kind.POSITIONAL_ONLY: "positional",
+    Kind.POSITIONAL_OR_KEYWORD: "either",
+    Kind.KEYWORD_ONLY: "keyword",
+    Kind.VAR_POSITIONAL: "rest",
+    Kind.VAR_KEYWORD: "extra",
+}
+
+
+class Parameter(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A parameter of a task, as data: for forms and for other programs.
+
+    `schema` is a JSON schema, empty where any JSON will do. `given` says how it is passed: by
+    position, by keyword, either way, or as all the rest (`*args`) and all that is extra
+    (`**kwargs`). `default` is JSON; it is missing if there is none, or none that JSON can carry.
+    """
+
+    name: str
+    type: str
+    schema: dict[str, Any]
+    required: bool
+    given: Literal["positional", "either", "keyword", "rest", "extra"]
+    default: Any | UnsetType = UNSET
 
 
 class Types:
-    """The declared types of a function's parameters; None where any JSON will do."""
+    """The codecs of a function's parameters; None where any JSON will do."""
 
-    def __init__(self, signature: inspect.Signature, hints: Mapping[str, Any]) -> None:
-        declared: dict[str, Any] = {}
-        self.positional: list[Any] = []
-        self.rest: Any = None
-        self.extra: Any = None
+    def __init__(self, codecs: Mapping[str, Codec | None], signature: inspect.Signature) -> None:
+        self.declared = codecs
+        self.names = list(codecs)
+        self.positional: list[Codec | None] = []
+        self.rest: Codec | None = None
+        self.extra: Codec | None = None
         for name, parameter in signature.parameters.items():
-            hint = hints.get(name)
-            kind = declared[name] = None if hint in (Any, object) else hint
             match parameter.kind:
-                case Parameter.VAR_POSITIONAL:
-                    self.rest = kind
-                case Parameter.VAR_KEYWORD:
-                    self.extra = kind
-                case Parameter.KEYWORD_ONLY:
+                case Kind.VAR_POSITIONAL:
+                    self.rest = codecs[name]
+                case Kind.VAR_KEYWORD:
+                    self.extra = codecs[name]
+                case Kind.KEYWORD_ONLY:
                     pass
                 case _:
-                    self.positional.append(kind)
-        self.declared = declared
-        self.names = list(declared)
-        self.plain = all(each is None for each in declared.values())
-        simple = len(declared) == len(self.positional) and SIMPLE.issuperset(self.positional)
-        self._simple = list(self.positional) if simple else None
-        self._numbers = [index for index, kind in enumerate(self.positional) if kind is int]
+                    self.positional.append(codecs[name])
+        self.plain = all(each is None for each in codecs.values())
+        self.kinds = [None if each is None else each.kind for each in self.positional]
+        simple = len(codecs) == len(self.kinds) and all(each in SIMPLE for each in self.kinds)
+        self._simple = self.kinds if simple else None
+        self._numbers = [index for index, kind in enumerate(self.kinds) if kind is int]
 
     def fit(self, args: tuple[Any, ...]) -> bool:
         """Whether these are all arguments, and all simple: a quick check that most calls pass."""
@@ -58,6 +88,12 @@ class Types:
             if not INT_LEAST <= args[index] <= INT_MOST:
                 return False
         return True
+
+    def at(self, index: int) -> tuple[str, Codec | None]:
+        """The name and the codec of the argument at this position."""
+        if index < len(self.positional):
+            return self.names[index], self.positional[index]
+        return f"number {index + 1}", self.rest
 
 
 class Arguments:
@@ -72,27 +108,25 @@ class Arguments:
         # The parameters that ask for a resource, which the worker fills in too.
         self.resources: dict[str, str] = {}
         self._types: Types | None = None
-        with contextlib.suppress(NameError):  # read again at the first call
-            self._leave_out_resources()
 
     def pack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[bytes, bytes]:
         """The call as JSON; refuses what the function does not take or JSON cannot carry."""
-        types = self._types or self._read()
+        types = self._types or self.read_types()
         simple = not kwargs and types.fit(args)
-        if not simple:
-            self._check_all(types, args, kwargs)
+        listed, named = (args, kwargs) if simple else self._checked(types, args, kwargs)
         try:
-            packed = encode(args), encode(kwargs) if kwargs else b"{}"
-        except (TypeError, ValueError, OverflowError) as error:
+            if simple:
+                return encode(listed), b"{}"
+            packed = encode_finite(listed), encode_finite(named) if named else b"{}"
+        except RecursionError as error:
+            raise InvalidError(too_deep(f"task {self._name}: an argument")) from error
+        except MISFIT as error:
             raise InvalidError(
                 f"task {self._name}: the arguments cannot be written as JSON: {error};"
                 " pass text, numbers, lists and dicts, or an id to look up"
             ) from error
-        except RecursionError as error:
-            raise InvalidError(too_deep(f"task {self._name}: an argument")) from error
-        if not simple:
-            for each in packed:
-                check_depth(f"task {self._name}: an argument", each, around=1)
+        for each in packed:
+            check_depth(f"task {self._name}: an argument", each, around=1)
         return packed
 
     def check(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -100,39 +134,63 @@ class Arguments:
         self._bind(args, kwargs)
 
     def unpack(self, call: Call) -> tuple[list[Any], dict[str, Any]]:
-        """The stored arguments in the types that the function declares."""
-        types = self._types or self._read()
+        """The stored arguments in the types that the function declares; Fail if they do not fit."""
+        types = self._types or self.read_types()
         args, kwargs = call.args, call.kwargs
         if self.resources and (given := self.resources.keys() & kwargs):
             raise Fail(self._filled_in(given.pop()), "signature")
         if types.plain:
             return args, kwargs
-        declared = types.positional
-        if list(map(type, args)) != declared:
-            if len(args) > len(declared):
-                declared = declared + [types.rest] * (len(args) - len(declared))
-            args = [
-                value if to is None or type(value) is to else convert(value, to)
-                for value, to in zip(args, declared, strict=False)
-            ]
+        if list(map(type, args)) != types.kinds:
+            args = [self._load(*types.at(index), value) for index, value in enumerate(args)]
         if kwargs:
             kwargs = {
-                name: value
-                if (to := types.declared.get(name, types.extra)) is None
-                else convert(value, to)
+                name: self._load(name, types.declared.get(name, types.extra), value)
                 for name, value in kwargs.items()
             }
         return args, kwargs
 
-    def _check_all(self, types: Types, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def parameters(self) -> list[Parameter]:
+        """Each parameter with its type and its default, as data."""
+        types = self._types or self.read_types()
+        return [
+            described(parameter, types.declared[name])
+            for name, parameter in self.signature.parameters.items()
+        ]
+
+    def read_types(self) -> Types:
+        """Read the annotations; refuses a type that cannot be carried. NameError as `hints_of`."""
+        if self._types is None:
+            hints = hints_of(self._function)
+            self._leave_out_resources(hints)
+            names = self.signature.parameters
+            codecs = {name: self._codec(name, hints.get(name)) for name in names}
+            self._types = Types(codecs, self.signature)
+        return self._types
+
+    def _codec(self, name: str, kind: Any) -> Codec | None:
+        if kind in (None, Any, object):
+            return None
+        try:
+            return codec_of(kind)
+        except CannotCarryError as error:
+            raise InvalidError(
+                f"task {self._name}: parameter {name} is {shown(kind)}: {error}"
+            ) from error
+
+    def _checked(
+        self, types: Types, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        """The arguments as JSON would give them, each checked."""
         if kwargs or len(args) != len(types.positional) or len(types.declared) != len(args):
             self._bind(args, kwargs)
-        for index, value in enumerate(args):
-            known = index < len(types.positional)
-            declared = types.positional[index] if known else types.rest
-            self._check(types.names[index] if known else f"number {index + 1}", declared, value)
-        for name, value in kwargs.items():
-            self._check(name, types.declared.get(name, types.extra), value)
+        return (
+            [self._check(*types.at(index), value) for index, value in enumerate(args)],
+            {
+                name: self._check(name, types.declared.get(name, types.extra), value)
+                for name, value in kwargs.items()
+            },
+        )
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         if self.resources and (given := self.resources.keys() & kwargs):
@@ -144,21 +202,31 @@ class Arguments:
                 f"task {self._name}{self.signature} cannot be called so: {error}"
             ) from error
 
-    def _check(self, name: str, declared: Any, value: Any) -> None:
-        if declared is str and type(value) is str:
-            return
-        if declared is None or type(value) in (int, float):
+    def _check(self, name: str, codec: Codec | None, value: Any) -> Any:
+        if codec is None or type(value) in (int, float):
             self._check_json(name, value)
-        if declared is None or type(value) is declared is int:
-            return
+        if codec is None or (type(value) is codec.kind and codec.kind in SIMPLE):
+            return value
         try:
-            convert(msgspec.to_builtins(value, str_keys=True), declared)
+            dumped = codec.dump(value)
+            codec.load(dumped)
         except RecursionError as error:
             raise InvalidError(too_deep(f"task {self._name}: argument {name}")) from error
-        except (msgspec.ValidationError, TypeError, ValueError) as error:
-            kind = getattr(declared, "__name__", None) or str(declared)
+        except MISFIT as error:
             raise InvalidError(
-                f"task {self._name}: argument {name}={shown(value)} is not {kind}: {error}"
+                f"task {self._name}: argument {name}={cut(value)} is not {shown(codec.kind)}:"
+                f" {reason(error)}"
+            ) from error
+        return dumped
+
+    def _load(self, name: str, codec: Codec | None, value: Any) -> Any:
+        if codec is None or type(value) is codec.kind:
+            return value
+        try:
+            return codec.load(value)
+        except MISFIT as error:
+            raise Fail(
+                f"argument {name} is not {shown(codec.kind)}: {reason(error)}", "arguments"
             ) from error
 
     def _check_json(self, name: str, value: Any, depth: int = 0) -> None:
@@ -178,23 +246,14 @@ class Arguments:
                     self._check_json(name, each, depth + 1)
             case _:
                 raise InvalidError(
-                    f"task {self._name}: argument {name} has {type(value).__name__} {shown(value)},"
+                    f"task {self._name}: argument {name} has {type(value).__name__} {cut(value)},"
                     " which JSON cannot carry; annotate the parameter with its type, or pass text,"
                     " numbers of 64 bits, lists, and dicts of text keys,"
                     f" at most {DEPTH_LIMIT} levels deep"
                 )
 
-    def _read(self) -> Types:
-        """Read the annotations, at the first call, when all names in them are defined."""
-        if self._types is None:
-            hints = hints_of(self._name, self._function)
-            self._leave_out_resources()
-            self._types = Types(self.signature, hints)
-        return self._types
-
-    def _leave_out_resources(self) -> None:
+    def _leave_out_resources(self, hints: Mapping[str, Any]) -> None:
         """Take the parameters that ask for a resource out of the signature."""
-        hints = get_type_hints(self._function, include_extras=True)
         parameters = list(self.signature.parameters.values())
         self.resources |= resources_of(self._name, hints, parameters)
         called = [each for each in parameters if each.name not in self.resources]
@@ -207,12 +266,26 @@ class Arguments:
         )
 
 
-def convert(value: Any, to: Any) -> Any:
-    """The JSON value as the declared type; keys of objects may be text for another type."""
-    return msgspec.convert(value, to, builtin_types=(), str_keys=True)
+def described(parameter: inspect.Parameter, codec: Codec | None) -> Parameter:
+    """The parameter as data."""
+    default: Any = UNSET
+    if parameter.default is not parameter.empty:
+        try:
+            default = msgspec.json.decode(encode_finite(parameter.default))
+        except MISFIT:
+            default = UNSET
+    return Parameter(
+        name=parameter.name,
+        type="any" if codec is None else shown(codec.kind),
+        schema={} if codec is None else codec.schema(),
+        required=parameter.default is parameter.empty
+        and parameter.kind not in (Kind.VAR_POSITIONAL, Kind.VAR_KEYWORD),
+        given=WAYS[parameter.kind],
+        default=default,
+    )
 
 
-def shown(value: Any) -> str:
+def cut(value: Any) -> str:
     """The value for an error message, cut short."""
     try:
         text = repr(value)

@@ -3,11 +3,10 @@
 import inspect
 from collections.abc import Callable
 from types import UnionType
-from typing import Any, get_type_hints
-
-import msgspec
+from typing import Any
 
 from mulligan.app.result_type import without_signals
+from mulligan.app.types import MISFIT, CannotCarryError, codec_of, hints_of, shown
 from mulligan.core.errors import InvalidError
 
 Gate = Callable[[Any], bool]
@@ -36,7 +35,7 @@ def gate_of(accept: object, function: Callable[..., Any]) -> Gate | None:
 def returned_by(function: Callable[..., Any]) -> Any:
     """The return annotation of the function."""
     try:
-        returned = get_type_hints(function).get("return")
+        returned = hints_of(function).get("return")
     except NameError as error:
         raise InvalidError(
             f"accept=True on {function.__name__}: its annotations cannot be read here: {error};"
@@ -53,16 +52,16 @@ def returned_by(function: Callable[..., Any]) -> Any:
 def fits(kind: Any) -> Gate:
     """A gate that passes results which have this type once they are JSON."""
     try:
-        msgspec.json.Decoder(kind)
-    except TypeError as error:
+        codec = codec_of(kind)
+    except (CannotCarryError, NameError) as error:
         raise InvalidError(
-            f"accept {kind!r} is no type that a result can be held to: {error}"
+            f"accept {shown(kind)} is no type that a result can be held to: {error}"
         ) from error
 
     def gate(value: Any) -> bool:
         try:
-            msgspec.convert(msgspec.to_builtins(value), kind)
-        except (msgspec.ValidationError, TypeError, ValueError):
+            codec.load(codec.dump(value))
+        except MISFIT:
             return False
         return True
 

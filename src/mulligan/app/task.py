@@ -1,5 +1,6 @@
 """A task: a function that can also be enqueued."""
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mulligan.app.arguments import Arguments
+from mulligan.app.arguments import Arguments, Parameter
 from mulligan.app.handle import JobHandle
 from mulligan.app.ids import new_id
 from mulligan.app.options import Placement, UsingOptions, checked
@@ -36,11 +37,17 @@ T = TypeVar("T")
 TICK_LENGTH = 21
 
 
+class UndefinedNameError(InvalidError):
+    """An annotation mentions a name that is not defined, or not yet."""
+
+
 class Task(Generic[P, R]):
     """A function, and the options of its jobs. R is its result, after `await` for a coroutine."""
 
     is_async: bool
     __wrapped__: Callable[..., Any]  # the function itself
+    # Whether the annotations have been read, and the types in them found to be carried.
+    is_read: bool = False
 
     def __init__(
         self,
@@ -68,6 +75,8 @@ class Task(Generic[P, R]):
         self.transactional = transactional
         self._arguments = Arguments(name, function, skip=int(transactional))
         self._returned = Returned(name, function)
+        with contextlib.suppress(UndefinedNameError):  # checked again when it is used
+            self.read_types()
 
     @property
     def signature(self) -> inspect.Signature:
@@ -133,6 +142,30 @@ class Task(Generic[P, R]):
             )
         self.schedule = schedule
 
+    def read_types(self) -> None:
+        """Read the annotations, and refuse types that cannot be carried.
+
+        The decorator does this; for names that are not defined there yet, the first use does, or
+        the start of a worker.
+        """
+        if self.is_read:
+            return
+        try:
+            self._arguments.read_types()
+            self._returned.read_type()
+        except NameError as error:
+            raise UndefinedNameError(
+                f"task {self.name}: an annotation cannot be read: {error}; define or import the"
+                " name in the task's module, also outside of TYPE_CHECKING"
+            ) from error
+        self.encode = self._returned.encode
+        self.is_read = True
+
+    def parameters(self) -> list[Parameter]:
+        """Each parameter of the call with its type, as a JSON schema, and its default."""
+        self.read_types()
+        return self._arguments.parameters()
+
     def check_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Refuse a call that the function does not take."""
         self._arguments.check(args, kwargs)
@@ -149,6 +182,8 @@ class Task(Generic[P, R]):
         """The stored arguments in the types that the function declares, and its resources."""
         if call.refused is not None:
             raise Fail(call.refused, "signature")
+        if not self.is_read:
+            self.read_types()
         args, kwargs = self._arguments.unpack(call)
         if self._arguments.resources:
             kwargs = kwargs | filled(self.name, self._arguments.resources, self.app.resources)
@@ -156,6 +191,7 @@ class Task(Generic[P, R]):
 
     def returned(self, job: Job) -> Any:
         """The result of a job that is done, in the type that the function declares."""
+        self.read_types()
         return self._returned.read(job)
 
     def new_job(
@@ -169,6 +205,8 @@ class Task(Generic[P, R]):
 
         `flow` makes the flow of a chain from the id of its first job.
         """
+        if not self.is_read:
+            self.read_types()
         packed_args, packed_kwargs = self._arguments.pack(args, kwargs)
         limit = self.app.settings.payload_limit
         job = placement.id or new_id()

@@ -43,6 +43,8 @@ async def work(
     app: Mulligan, worker: Worker, ready: Callable[[Engine], None] = lambda _engine: None
 ) -> Engine:
     """Run the worker until its engine is stopped; `ready` gets the engine before it starts."""
+    for task in app.tasks.values():
+        task.read_types()
     store = app.make_store()
     # With a handle of its own the heartbeat goes on while this loop is blocked.
     heart = store if is_embedded(app.url) else app.make_store()

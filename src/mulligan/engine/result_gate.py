@@ -3,7 +3,6 @@
 import contextlib
 import inspect
 from collections.abc import Callable
-from math import isfinite
 from typing import Any
 
 import msgspec
@@ -15,17 +14,21 @@ from mulligan.core.settings import TEXT_LIMIT
 from mulligan.core.signals import Fail, RetryAfter, Snooze, SoftTimeout
 from mulligan.engine.traceback import message_of, traceback_of, type_name
 
-encode_result = msgspec.json.Encoder().encode
+encode_plain = msgspec.json.Encoder().encode
 REFUSED_LIMIT = 500
 CODE_LIMIT = 100
 Accept = Callable[[Any], bool]
+Encode = Callable[[Any], bytes]
 SIGNALS = (RetryAfter, Fail, Snooze)
 NOTHING = Succeeded(None)
 TOO_DEEP = too_deep("it")
 
 
-def check_result(accept: Accept | None, value: Any, limit: int) -> Result:
-    """The result of a returned value: accepted, refused, or not storable. It may be a signal."""
+def check_result(accept: Accept | None, value: Any, limit: int, encode: Encode) -> Result:
+    """The result of a returned value: accepted, refused, or not storable. It may be a signal.
+
+    `encode` writes it as JSON, and raises if it cannot.
+    """
     if isinstance(value, SIGNALS):
         return failed(value)
     wrong = refusal(accept, value)
@@ -34,19 +37,12 @@ def check_result(accept: Accept | None, value: Any, limit: int) -> Result:
     if value is None:
         return NOTHING
     try:
-        encoded = encode_result(value)
+        encoded = encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         return not_json(TOO_DEEP if isinstance(error, RecursionError) else str(error))
-    return unfit(value, encoded, limit) or Succeeded(encoded)
-
-
-def unfit(value: Any, encoded: bytes, limit: int) -> Failed | None:
-    """The failure of a result that is JSON and cannot be stored; None if it can."""
     if is_too_deep(encoded):
         return not_json(TOO_DEEP)
-    if b"null" in encoded and not is_finite(value):
-        return not_json("it holds NaN or Infinity")
-    return too_large(encoded, limit)
+    return too_large(encoded, limit) or Succeeded(encoded)
 
 
 def not_json(why: str) -> Failed:
@@ -57,20 +53,6 @@ def not_json(why: str) -> Failed:
         " finite numbers, lists and dicts, then replay the job",
         non_retryable=True,
     )
-
-
-def is_finite(value: Any) -> bool:
-    """Whether all numbers in it are finite: JSON would write NaN as null."""
-    left = [msgspec.to_builtins(value)]
-    while left:
-        each = left.pop()
-        if isinstance(each, float) and not isfinite(each):
-            return False
-        if isinstance(each, dict):
-            left += each.values()
-        elif isinstance(each, list | tuple | set | frozenset):
-            left += each
-    return True
 
 
 def refusal(accept: Accept | None, value: Any) -> Failed | None:
@@ -178,7 +160,7 @@ def shown_code(code: object) -> str | None:
 def shown(value: Any) -> str:
     """A refused value as the history keeps it: shortened. It is stored nowhere else."""
     try:
-        whole = encode_result(value).decode()
+        whole = encode_plain(value).decode()
     except (TypeError, ValueError, msgspec.MsgspecError):
         whole = repr(value)
     return whole if len(whole) <= REFUSED_LIMIT else whole[: REFUSED_LIMIT - 1] + "…"

@@ -50,6 +50,8 @@ class Target(Protocol):
     declared: Declared
     runs: Runs
     around: Around | None
+    # Writes a result as JSON.
+    encode: Callable[[Any], bytes]
 
     def arguments(self, call: Call) -> tuple[Iterable[Any], Mapping[str, Any]]:
         """The stored arguments converted to the function's types; raises if they do not fit."""
@@ -90,7 +92,7 @@ class TaskCaller:
                 value = await target.function(*args, **kwargs)
             else:
                 value = await self._value(target, args, kwargs, limit)
-            return check_result(target.accept, value, self._settings.result_limit)
+            return check_result(target.accept, value, self._settings.result_limit, target.encode)
         except SoftTimeout as error:  # before cancellations: a coroutine's is one of them
             return failed(error)
         except asyncio.CancelledError:

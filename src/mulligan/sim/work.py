@@ -6,7 +6,7 @@ from hashlib import blake2b
 from typing import Any
 
 from mulligan.core.declared import Declared
-from mulligan.core.job import Call, Claim
+from mulligan.core.job import Call, Claim, encode
 from mulligan.core.runs import Runs
 from mulligan.core.signals import Fail, RetryAfter
 from mulligan.engine.current import RUNNING
@@ -37,6 +37,7 @@ class Work:
     declared = Declared()
     around: Around | None = None
     runs = Runs()
+    encode = staticmethod(encode)
 
     def __init__(
         self,

@@ -1,0 +1,368 @@
+"""How values become JSON and come back: a codec for each declared type, made once.
+
+msgspec writes and reads what it knows: dataclasses, structs, attrs classes, TypedDicts, enums,
+dates. What has anything of pydantic in it is written and read by pydantic, in its JSON mode and
+by the names of fields; if it also has something that pydantic does not know, such as a struct,
+msgspec does the whole and pydantic only its own models. Neither pydantic nor attrs is imported
+here: whoever declares a type of theirs has imported them.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from math import isfinite
+from types import GenericAlias, NoneType, UnionType
+from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import inspect as shapes
+
+Encode = Callable[[Any], bytes]
+# What msgspec or pydantic raise for a value that does not fit, or cannot be JSON.
+MISFIT = (TypeError, ValueError, OverflowError)
+# Types that need no look inside.
+PLAIN = frozenset({int, str, bool, float, bytes, list, dict, NoneType})
+# How many of pydantic's complaints a message tells.
+TOLD = 3
+# Modules of the standard library whose values are their texts.
+TEXTS = ("pathlib", "ipaddress", "zoneinfo")
+
+
+class CannotCarryError(Exception):
+    """Values of the type cannot be written as JSON and read back; says why, and what to do."""
+
+
+class Codec:
+    """Writes and reads values of one type, by msgspec. Misfits raise a ValueError or TypeError."""
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+
+    def dump(self, value: Any) -> Any:
+        """The value as JSON would give it: lists, dicts, text and numbers."""
+        return msgspec.to_builtins(value, str_keys=True, enc_hook=write_other)
+
+    def load(self, value: Any) -> Any:
+        """The value of this type, from what JSON gave; keys of objects may be text for others."""
+        return msgspec.convert(
+            value, self.kind, builtin_types=(), str_keys=True, dec_hook=read_other
+        )
+
+    def decode(self, raw: bytes) -> Any:
+        """The value of this type, from JSON."""
+        return self._decoder.decode(raw)
+
+    @property
+    def encode(self) -> Encode:
+        """Writes a value as JSON."""
+        return encode_finite
+
+    def schema(self) -> dict[str, Any]:
+        """The type as a JSON schema."""
+        return msgspec.json.schema(self.kind, schema_hook=schema_of_other)
+
+    @cached_property
+    def _decoder(self) -> "msgspec.json.Decoder[Any]":
+        return msgspec.json.Decoder(self.kind, dec_hook=read_other)
+
+
+class PydanticCodec(Codec):
+    """Writes and reads values of one type by pydantic, through a TypeAdapter."""
+
+    # Models are written by the names of their fields, which differ from no alias of anybody, and
+    # are read by names and aliases: other programs may know the aliases only.
+    READS: ClassVar = {"by_alias": True, "by_name": True}
+
+    def __init__(self, kind: Any, adapter: Any) -> None:
+        super().__init__(kind)
+        self._adapter = adapter
+
+    def dump(self, value: Any) -> Any:
+        """The value as JSON would give it."""
+        return self._adapter.dump_python(value, mode="json", by_alias=False, warnings=False)
+
+    def load(self, value: Any) -> Any:
+        """The value of this type. In JSON mode, where strict models take text for dates."""
+        return self.decode(encode(value))
+
+    def decode(self, raw: bytes) -> Any:
+        """The value of this type, from JSON."""
+        return self._adapter.validate_json(raw, **self.READS)
+
+    @property
+    def encode(self) -> Encode:
+        """Writes a value as JSON."""
+        return lambda value: encode_finite(self.dump(value))
+
+    def schema(self) -> dict[str, Any]:
+        """The type as a JSON schema."""
+        schema: dict[str, Any] = self._adapter.json_schema(by_alias=False)
+        return schema
+
+
+def codec_of(kind: Any) -> Codec:
+    """The codec of a declared type; CannotCarryError if there is none.
+
+    A NameError says that the type mentions another that is not defined yet.
+    """
+    if kind in PLAIN:
+        return Codec(kind)
+    if get_origin(kind) is Iterable:
+        kind = list[get_args(kind)]  # type: ignore[misc]
+    parts = parts_of(kind)
+    if any(is_pydantic(part) for part in parts):
+        adapter = adapter_of(kind)
+        if adapter is not None:
+            refuse_secrets(parts)
+            return PydanticCodec(kind, adapter)
+    refuse_private_fields(parts)
+    try:
+        msgspec.json.Decoder(kind)
+        found = shapes.type_info(kind)
+    except TypeError as error:
+        raise CannotCarryError(
+            f"{error}; use types that JSON can tell apart, such as structs with a tag, or models"
+        ) from error
+    for other in others_in(found):
+        if not (is_model(other) or is_text(other) or other is object):
+            raise CannotCarryError(how_not(other))
+    return Codec(kind)
+
+
+def how_not(kind: type) -> str:
+    """Why values of a class cannot be carried."""
+    if hasattr(kind, "parse_obj"):
+        return f"{shown(kind)} is a model of pydantic 1; make it one of pydantic 2"
+    return (
+        f"{shown(kind)} cannot be written as JSON and read back; declare a dataclass, a model,"
+        " a struct, or builtin types, or pass an id to look up"
+    )
+
+
+# -- writing -------------------------------------------------------------------------------
+
+
+def write_other(value: Any) -> Any:
+    """A value that msgspec does not know, as JSON would give it."""
+    kind = type(value)
+    if is_model(kind):
+        return value.model_dump(mode="json", by_alias=False)
+    if is_text(kind):
+        return str(value)
+    raise TypeError(f"{shown(kind)} is no type that can be carried")
+
+
+encode = msgspec.json.Encoder(enc_hook=write_other).encode
+
+
+def encode_finite(value: Any) -> bytes:
+    """The value as JSON; refuses NaN and infinities, which JSON would write as null."""
+    encoded = encode(value)
+    if b"null" in encoded and not is_finite(value):
+        raise ValueError("it holds NaN or Infinity")
+    return encoded
+
+
+def is_finite(value: Any) -> bool:
+    """Whether all numbers in it are finite."""
+    left = [msgspec.to_builtins(value, str_keys=True, enc_hook=write_other)]
+    while left:
+        each = left.pop()
+        if isinstance(each, float) and not isfinite(each):
+            return False
+        if isinstance(each, dict):
+            left += each.values()
+        elif isinstance(each, list | tuple | set | frozenset):
+            left += each
+    return True
+
+
+# -- reading -------------------------------------------------------------------------------
+
+
+def read_other(kind: Any, value: Any) -> Any:
+    """A value of a type that msgspec does not know, from what JSON gave."""
+    if is_model(kind):
+        try:
+            return kind.model_validate_json(encode(value), **PydanticCodec.READS)
+        except ValueError as error:
+            raise ValueError(reason(error)) from error
+    if is_text(kind):
+        if not isinstance(value, str):
+            raise TypeError(f"Expected `str`, got `{type(value).__name__}`")
+        return kind(value)
+    return value  # object: any JSON will do
+
+
+def reason(error: Exception) -> str:
+    """Why a value does not fit, in the words of its library, on one line."""
+    errors = getattr(error, "errors", None)
+    if not callable(errors):
+        return " ".join(str(error).split())
+    told = [
+        ".".join(map(str, each["loc"])) + ": " * bool(each["loc"]) + each["msg"]
+        for each in errors(include_url=False, include_context=False, include_input=False)
+    ]
+    more = f" and {len(told) - TOLD} more" if len(told) > TOLD else ""
+    return "; ".join(told[:TOLD]) + more
+
+
+# -- looking at types ----------------------------------------------------------------------
+
+
+def parts_of(kind: Any) -> list[Any]:
+    """The type and all that it mentions: arguments, annotations, types of fields."""
+    found: dict[int, Any] = {}
+    left = [kind]
+    while left:
+        part = left.pop()
+        if id(part) not in found:
+            found[id(part)] = part
+            left += mentioned(part)
+    return list(found.values())
+
+
+def mentioned(part: Any) -> Iterable[Any]:
+    """The types that a type mentions itself."""
+    metadata = getattr(part, "__metadata__", ())
+    yield from metadata
+    if has_serializer(metadata):
+        return
+    yield from (each for each in get_args(part) if not isinstance(each, str | int | bytes))
+    kind = get_origin(part) or part
+    if kind is Annotated or not isinstance(kind, type) or kind in PLAIN:
+        return
+    if isinstance(part, type | GenericAlias):
+        yield kind
+    if has_fields(kind):
+        yield from get_type_hints(kind, include_extras=True).values()
+    yield from written_by_pydantic(kind)
+
+
+def written_by_pydantic(kind: Any) -> Iterable[Any]:
+    """The types of a model's fields, apart from those that have a serializer of their own."""
+    fields = getattr(kind, "__pydantic_fields__", {})
+    if not fields or kind.__pydantic_decorators__.model_serializers:
+        return
+    serializers = kind.__pydantic_decorators__.field_serializers.values()
+    serialized = {name for each in serializers for name in each.info.fields}
+    for name, field in fields.items():
+        if name not in serialized and "*" not in serialized and not has_serializer(field.metadata):
+            yield field.annotation
+
+
+def has_serializer(metadata: Iterable[Any]) -> bool:
+    """Whether an annotation says how its values are written, in the way of pydantic."""
+    return any(type(each).__name__ in ("PlainSerializer", "WrapSerializer") for each in metadata)
+
+
+def has_fields(kind: type) -> bool:
+    """Whether its annotations are the fields of its values; those of models pydantic knows."""
+    return not hasattr(kind, "__pydantic_fields__") and (
+        hasattr(kind, "__struct_fields__")
+        or hasattr(kind, "__attrs_attrs__")
+        or hasattr(kind, "__dataclass_fields__")
+        or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
+        or (issubclass(kind, dict) and hasattr(kind, "__total__"))
+    )
+
+
+def others_in(found: shapes.Type) -> Iterator[type]:
+    """The classes within a type that msgspec does not know."""
+    seen: set[int] = set()
+    left: list[Any] = [found]
+    while left:
+        node = left.pop()
+        if isinstance(node, tuple):
+            left += node
+        elif isinstance(node, shapes.Type | shapes.Field) and id(node) not in seen:
+            seen.add(id(node))
+            if isinstance(node, shapes.CustomType):
+                yield node.cls
+            left += (getattr(node, name) for name in node.__struct_fields__)
+
+
+def is_model(kind: Any) -> bool:
+    """Whether it is a pydantic model."""
+    return isinstance(kind, type) and hasattr(kind, "model_validate_json")
+
+
+def is_text(kind: Any) -> bool:
+    """Whether values of this class are written as their texts, and made from them."""
+    return isinstance(kind, type) and kind.__module__.partition(".")[0] in TEXTS
+
+
+def is_pydantic(part: Any) -> bool:
+    """Whether it is a type of pydantic, or says something that only pydantic understands."""
+    if "pydantic" not in sys.modules:
+        return False
+    home = getattr(part if isinstance(part, type) else type(part), "__module__", None) or ""
+    return home.partition(".")[0] in ("pydantic", "annotated_types") or (
+        isinstance(part, type)
+        and (
+            hasattr(part, "__pydantic_core_schema__")
+            or hasattr(part, "__get_pydantic_core_schema__")
+        )
+    )
+
+
+def adapter_of(kind: Any) -> Any:
+    """Pydantic's adapter of the type; None if pydantic does not know all of it."""
+    pydantic = sys.modules["pydantic"]
+    try:
+        adapter = pydantic.TypeAdapter(kind)
+        if not adapter.pydantic_complete:
+            adapter.rebuild(raise_errors=True)
+    except pydantic.errors.PydanticUserError:
+        return None
+    return adapter
+
+
+def refuse_secrets(parts: list[Any]) -> None:
+    """Refuse secrets, which pydantic writes as asterisks unless it is told how."""
+    for part in parts:
+        if hasattr(part, "get_secret_value"):
+            raise CannotCarryError(
+                f"{shown(part)} is written as asterisks; pass an id to look the secret up, or give"
+                " the field a serializer"
+            )
+
+
+def refuse_private_fields(parts: list[Any]) -> None:
+    """Refuse fields with a leading underscore that the constructor takes: msgspec drops them."""
+    for part in parts:
+        if not isinstance(part, type) or is_model(part):
+            continue
+        of_dataclass = getattr(part, "__dataclass_fields__", {}).values()
+        for field in getattr(part, "__attrs_attrs__", of_dataclass):
+            if field.init and field.name.startswith("_"):
+                raise CannotCarryError(
+                    f"field {field.name} of {shown(part)} begins with an underscore, and would be"
+                    " left out; rename it, or set init=False if it need not be carried"
+                )
+
+
+def schema_of_other(kind: type) -> dict[str, Any]:
+    """The schema of a type that msgspec does not know."""
+    if is_model(kind):
+        schema: dict[str, Any] = kind.model_json_schema(by_alias=False)  # type: ignore[attr-defined]
+        return schema
+    return {"type": "string"}
+
+
+def shown(kind: Any) -> str:
+    """A type as errors name it."""
+    if kind is NoneType:
+        return "None"
+    if isinstance(kind, type) and not get_args(kind):
+        return kind.__name__
+    if get_origin(kind) in (Union, UnionType):
+        return " | ".join(map(shown, get_args(kind)))
+    return str(kind).replace("typing.", "")
+
+
+def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of a function; a NameError if a name in them is not defined yet."""
+    if not hasattr(function, "__annotations__"):  # such as functools.partial
+        return {}
+    return get_type_hints(function, include_extras=True)
