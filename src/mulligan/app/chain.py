@@ -162,7 +162,7 @@ class Chain(Generic[P, R]):
         return await self._send(call)
 
     async def _send(self, call: Prepared[Any]) -> ChainHandle[R]:
-        [first] = await self.app.aenqueue_many([call])
+        first = JobHandle[Any](self.app, *await self.app.asend_one(call.job))
         flow = self._flow(call.job.id)
         if self._may_differ(first):
             flow = await self.app.access.acall(lambda store: found_chain(store, first.id, flow))

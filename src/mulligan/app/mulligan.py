@@ -307,6 +307,23 @@ class Mulligan:
 
         return await store_traced(self.tracing, jobs, send, together=together)
 
+    async def asend_one(self, job: NewJob) -> Enqueued:
+        """Store one job, in a batch with those that other callers have under way."""
+        if self.tracing is None:
+            return await self.access.aenqueue(job)
+
+        async def send(jobs: Sequence[NewJob]) -> list[Enqueued]:
+            return [await self.access.aenqueue(job) for job in jobs]
+
+        [answer] = await store_traced(self.tracing, [job], send)
+        return answer
+
+    def send_one(self, job: NewJob) -> Enqueued:
+        """As `asend_one`, from plain code."""
+        if self.tracing is None:
+            return self.access.enqueue(job)
+        return self.run(lambda: self.asend_one(job))
+
     def enqueue_many(
         self, calls: Iterable[Prepared[R]], *, connection: Any = None
     ) -> list[JobHandle[R]]:

@@ -6,12 +6,15 @@
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
+from mulligan.app.enqueue_batches import LoopBatches, ThreadBatches
 from mulligan.core.errors import StoreError
+from mulligan.core.job import Enqueued, NewJob
 from mulligan.stores.contract import Store
 
 if TYPE_CHECKING:
@@ -42,6 +45,14 @@ class StoreAccess(Protocol):
         """Run an operation on the open store, from a coroutine on any loop."""
         ...
 
+    async def aenqueue(self, job: NewJob) -> Enqueued:
+        """Store one job, from a coroutine on any loop, together with those of others."""
+        ...
+
+    def enqueue(self, job: NewJob) -> Enqueued:
+        """Store one job, from plain code in any thread, together with those of others."""
+        ...
+
     async def sleep(self, seconds: float) -> None:
         """Sleep between two reads of the store."""
         ...
@@ -57,6 +68,27 @@ class StoreAccess(Protocol):
     def close(self) -> None:
         """Close the store and end the thread, if there is one."""
         ...
+
+
+class Batches:
+    """What shares batches, for each event loop on which jobs are enqueued."""
+
+    def __init__(self, acall: Callable[[Operation[Any]], Coroutine[Any, Any, Any]]) -> None:
+        self._acall = acall
+        self._of: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopBatches] = WeakKeyDictionary()
+
+    @property
+    def here(self) -> LoopBatches:
+        """That of the running loop."""
+        loop = asyncio.get_running_loop()
+        batches = self._of.get(loop)
+        if batches is None:
+            batches = self._of[loop] = LoopBatches(self._enqueue)
+        return batches
+
+    async def _enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        answers: list[Enqueued] = await self._acall(lambda store: store.enqueue(jobs))
+        return answers
 
 
 class ThreadAccess:
@@ -76,6 +108,7 @@ class ThreadAccess:
         self._opening = asyncio.Lock()
         self._calls: set[asyncio.Task[Any]] = set()
         self._loop_store: LoopStore | None = None
+        self._batches = Batches(self.acall)
 
     def run(self, work: Work[T]) -> T:
         """Run the coroutine on the thread's loop and wait."""
@@ -89,6 +122,14 @@ class ThreadAccess:
         if self._loop_store is not None and self._loop_store[0] is running:
             return await operation(self._loop_store[1])
         return await asyncio.wrap_future(self._submit(lambda: self._operate(operation)))
+
+    async def aenqueue(self, job: NewJob) -> Enqueued:
+        """Store one job together with those of other coroutines on the running loop."""
+        return await self._batches.here.add(job)
+
+    def enqueue(self, job: NewJob) -> Enqueued:
+        """Store one job on the thread's loop together with those of other threads, and wait."""
+        return self.run(lambda: self.aenqueue(job))
 
     async def sleep(self, seconds: float) -> None:
         """Sleep on the running loop."""
@@ -196,6 +237,8 @@ class DirectAccess:
         self._store: Store | None = None
         self._lock = threading.Lock()
         self._loop_store: LoopStore | None = None
+        self._batches = Batches(self.acall)
+        self._plain_batches = ThreadBatches(self._enqueue)
 
     def run(self, work: Work[T]) -> T:
         """Run the coroutine to its end, here."""
@@ -212,6 +255,19 @@ class DirectAccess:
         if self._loop_store is not None and self._loop_store[0] is asyncio.get_running_loop():
             return await operation(self._loop_store[1])
         return await asyncio.to_thread(self.run, lambda: self.acall(operation))
+
+    async def aenqueue(self, job: NewJob) -> Enqueued:
+        """Store one job together with those of other coroutines, or of other plain code."""
+        if PLAIN.get():
+            return self.enqueue(job)
+        return await self._batches.here.add(job)
+
+    def enqueue(self, job: NewJob) -> Enqueued:
+        """Store one job, here, together with those of other threads."""
+        return self._plain_batches.add(job)
+
+    def _enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        return at_once(self._opened().enqueue(jobs))
 
     async def sleep(self, seconds: float) -> None:
         """Sleep on the loop, or where there is none, in this thread."""

@@ -118,11 +118,15 @@ class Task(Generic[P, R]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Have the task run by a worker. The job is stored when this returns."""
-        return self.using().enqueue(*args, **kwargs)
+        app = self.app
+        job, created = app.send_one(self.new_job(self.placement, args, kwargs))
+        return JobHandle(app, job, created)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Have the task run by a worker. The job is stored when this returns."""
-        return await self.using().aenqueue(*args, **kwargs)
+        app = self.app
+        job, created = await app.asend_one(self.new_job(self.placement, args, kwargs))
+        return JobHandle(app, job, created)
 
     def run_by(self, schedule: "Schedule") -> None:
         """Run it by a schedule; refuses a task that needs arguments."""
@@ -269,16 +273,22 @@ class Using(Generic[P, R]):
 
         On a connection of the caller's it is stored when that commits.
         """
-        call = self._call(args, kwargs)
-        return self.task.app.enqueue_many([call], connection=self.connection)[0]
+        app, call = self.task.app, self._call(args, kwargs)
+        if app.joins(self.connection):
+            return app.enqueue_many([call], connection=self.connection)[0]
+        job, created = app.send_one(call.job)
+        return JobHandle(app, job, created)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Have the task run by a worker. The job is stored when this returns.
 
         On a connection of the caller's it is stored when that commits.
         """
-        call = self._call(args, kwargs)
-        return (await self.task.app.aenqueue_many([call], connection=self.connection))[0]
+        app, call = self.task.app, self._call(args, kwargs)
+        if app.joins(self.connection):
+            return (await app.aenqueue_many([call], connection=self.connection))[0]
+        job, created = await app.asend_one(call.job)
+        return JobHandle(app, job, created)
 
     def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> "Prepared[R]":
         return Prepared(self.task.new_job(self.placement, args, kwargs))

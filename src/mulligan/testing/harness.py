@@ -15,7 +15,7 @@ from mulligan.app.lifespan import entered
 from mulligan.app.resources import check_resources
 from mulligan.app.store_access import Operation, StoreAccess, Work, at_once
 from mulligan.core.checks import Seconds, seconds
-from mulligan.core.job import ENDED, Job
+from mulligan.core.job import ENDED, Enqueued, Job, NewJob
 from mulligan.core.outcome import Outcome, Verdict
 from mulligan.core.page import Selection
 from mulligan.core.worker import Worker
@@ -113,6 +113,15 @@ class VirtualAccess:
         if self._driver.is_here:
             return await operation(self._store)
         return await self._driver.arun(operation(self._store))
+
+    async def aenqueue(self, job: NewJob) -> Enqueued:
+        """Store one job."""
+        [answer] = await self.acall(lambda store: store.enqueue([job]))
+        return answer
+
+    def enqueue(self, job: NewJob) -> Enqueued:
+        """Store one job."""
+        return self.run(lambda: self.aenqueue(job))
 
     async def sleep(self, seconds: float) -> None:
         """Let virtual time pass."""

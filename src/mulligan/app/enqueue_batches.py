@@ -1,0 +1,187 @@
+"""Single jobs of many callers, which share batches on their way to the store.
+
+Nobody waits for a timer: a job is sent at once if none is under way, and what comes while one is
+under way is the next batch. Each caller is answered when its own job is safe, and what the store
+refuses of one is that one's alone.
+"""
+
+import asyncio
+import os
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
+from typing import NamedTuple, TypeVar
+
+from mulligan.core.errors import StoreUnavailableError
+from mulligan.core.job import Enqueued, NewJob
+from mulligan.core.settings import BATCH_LIMIT
+
+# So many bytes of bodies make a batch, however few jobs they are.
+BYTES_LIMIT = 1024 * 1024
+# What says nothing of one job or another: whether any of the batch is stored is not known.
+AWAY = (StoreUnavailableError, OSError)
+W = TypeVar("W", bound="Waiting | Call")
+
+
+class Waiting(NamedTuple):
+    """A job that a coroutine waits for."""
+
+    job: NewJob
+    future: asyncio.Future[Enqueued]
+
+
+class LoopBatches:
+    """The jobs of the coroutines on one event loop.
+
+    A caller that is cancelled before its job was sent has sent none; after that the job may be
+    stored or not, as with any call that is cut off. The others of its batch are not concerned.
+    """
+
+    def __init__(self, enqueue: Callable[[Sequence[NewJob]], Awaitable[list[Enqueued]]]) -> None:
+        self._enqueue = enqueue
+        self._waiting: deque[Waiting] = deque()
+        self._under_way = False
+        self._sending: asyncio.Task[None] | None = None
+
+    async def add(self, job: NewJob) -> Enqueued:
+        """Have the job stored, alone or with those that came meanwhile."""
+        if self._under_way:
+            future: asyncio.Future[Enqueued] = asyncio.get_running_loop().create_future()
+            self._waiting.append(Waiting(job, future))
+            return await future
+        self._under_way = True
+        try:
+            [answer] = await self._enqueue([job])
+        finally:
+            self._go_on()
+        return answer
+
+    def _go_on(self) -> None:
+        """Have the next batch sent, after those who were just answered have had their turn."""
+        self._under_way = any(not each.future.done() for each in self._waiting)
+        if self._under_way:
+            # not in the context of any one of the callers
+            sending = asyncio.get_running_loop().create_task(self._send_all(), context=Context())
+            self._sending = sending
+
+    async def _send_all(self) -> None:
+        try:
+            while self._waiting:
+                await self._send(taken(self._waiting, lambda each: each.future.done()))
+                await asyncio.sleep(0)  # who was answered may have the next one for this batch
+        finally:
+            self._under_way = False
+            while self._waiting:  # cancelled with the loop
+                self._waiting.popleft().future.cancel()
+
+    async def _send(self, batch: Sequence[Waiting]) -> None:
+        if not batch:
+            return
+        try:
+            answers = await self._enqueue([each.job for each in batch])
+        except Exception as error:  # noqa: BLE001 - it belongs to those who wait
+            await self._fail(batch, error)
+            return
+        except BaseException:
+            for each in batch:
+                each.future.cancel()
+            raise
+        for each, answer in zip(batch, answers, strict=True):
+            if not each.future.done():
+                each.future.set_result(answer)
+
+    async def _fail(self, batch: Sequence[Waiting], error: Exception) -> None:
+        """Tell them all; or find out whose error it is, by sending one at a time."""
+        if len(batch) > 1 and not isinstance(error, AWAY):
+            for each in batch:
+                await self._send([each])
+            return
+        for each in batch:
+            if not each.future.done():
+                each.future.set_exception(same(error))
+
+
+class Call:
+    """A job that a thread waits for."""
+
+    __slots__ = ("answer", "error", "job")
+
+    def __init__(self, job: NewJob) -> None:
+        self.job = job
+        self.answer: Enqueued | None = None
+        self.error: Exception | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was stored or refused."""
+        return self.answer is not None or self.error is not None
+
+
+class ThreadBatches:
+    """The jobs of plain code in many threads: whose turn it is sends those of all who wait."""
+
+    def __init__(self, enqueue: Callable[[Sequence[NewJob]], list[Enqueued]]) -> None:
+        self._enqueue = enqueue
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._turn = threading.Lock()
+        self._waiting: deque[Call] = deque()
+
+    def add(self, job: NewJob) -> Enqueued:
+        """Have the job stored, alone or with those that came meanwhile."""
+        if self._pid != os.getpid():  # what waits is for the process that this one was forked from
+            self._begin()
+        mine = Call(job)
+        self._waiting.append(mine)
+        with self._turn:
+            while not mine.is_over:
+                batch = taken(self._waiting, lambda each: each.is_over)
+                try:
+                    self._send(batch)
+                except BaseException:  # this thread is interrupted, and no other
+                    others = [each for each in batch if each is not mine and not each.is_over]
+                    self._waiting.extendleft(reversed(others))
+                    raise
+        if mine.error is not None:
+            raise mine.error
+        assert mine.answer is not None  # noqa: S101 - it is over
+        return mine.answer
+
+    def _send(self, batch: Sequence[Call]) -> None:
+        try:
+            answers = self._enqueue([each.job for each in batch])
+        except Exception as error:  # noqa: BLE001 - it belongs to those who wait
+            if len(batch) > 1 and not isinstance(error, AWAY):
+                for each in batch:
+                    self._send([each])
+                return
+            for each in batch:
+                each.error = same(error)
+            return
+        for each, answer in zip(batch, answers, strict=True):
+            each.answer = answer
+
+
+def taken(waiting: deque[W], is_over: Callable[[W], bool]) -> list[W]:
+    """Take the next batch from those who wait, leaving out who waits no longer."""
+    batch: list[W] = []
+    size = 0
+    while waiting and len(batch) < BATCH_LIMIT and size < BYTES_LIMIT:
+        each = waiting.popleft()
+        if not is_over(each):
+            batch.append(each)
+            size += len(each.job.body)
+    return batch
+
+
+def same(error: Exception) -> Exception:
+    """The error for one more who waits: one object cannot be raised in many places at once."""
+    try:
+        copy = type(error)(*error.args)
+    except Exception:  # noqa: BLE001 - an error of any class
+        return error
+    copy.__cause__, copy.__suppress_context__ = error.__cause__, error.__suppress_context__
+    return copy
