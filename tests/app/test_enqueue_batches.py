@@ -48,7 +48,7 @@ def batches(store):
     return LoopBatches(store.enqueue)
 
 
-async def calls(batches, *jobs) -> list[asyncio.Task]:
+async def calls(batches, *jobs) -> list[asyncio.Task[Enqueued]]:
     """Callers that have all begun."""
     begun = [asyncio.create_task(batches.add(each)) for each in jobs]
     await asyncio.sleep(0)
@@ -198,7 +198,7 @@ def test_a_forked_process_sends_only_its_own(monkeypatch):
     batches = ThreadBatches(store.enqueue)
     batches._waiting.append(enqueue_batches.Call(job("parent's")))
     batches._turn.acquire()
-    monkeypatch.setattr(enqueue_batches.os, "getpid", lambda: -1)
+    monkeypatch.setattr("os.getpid", lambda: -1)
     assert batches.add(job("child's")).created
     assert store.batches == [["child's"]]
 
