@@ -30,6 +30,8 @@ class Place(Protocol):
         ...
 
 
+# The collections of MongoDB that a store makes indexes in.
+INDEXED = ("tasks", "tasks_arrivals", "tasks_counts")
 # The others are made as quickly as emptied.
 REUSED = ("postgres", "mongo")
 _free: dict[str, list[Place]] = {name: [] for name in REUSED}
@@ -148,12 +150,12 @@ class Database:
         return urlsplit(server)._replace(path=f"/{name}").geturl()
 
     def empty(self) -> bool:
-        """Put back the first documents, and drop what was added."""
+        """Put back the first documents; collections that were added stay, for the next to fill."""
         database = self._client[self.name]
-        for added in set(database.list_collection_names()) - set(self._documents):
-            database.drop_collection(added)
         if self._look() != self._layout:
             return False
+        for added in set(database.list_collection_names()) - set(self._documents):
+            self._documents[added] = []
         for name, documents in self._documents.items():
             database[name].delete_many({})
             if documents:
@@ -167,4 +169,4 @@ class Database:
 
     def _look(self) -> dict[str, Any]:
         database = self._client[self.name]
-        return {name: database[name].index_information() for name in self._documents}
+        return {name: database[name].index_information() for name in INDEXED}

@@ -26,7 +26,7 @@ from mulligan.core.outcome import Again, Dead, Done, Failed, Lost, Succeeded
 from mulligan.core.page import cursor_number
 from mulligan.core.retry import Retry, Trail, read_trail
 from mulligan.core.schedule import Cron, Every
-from mulligan.core.signing import SIGNATURE, Keys, read_keys
+from mulligan.core.signature import SIGNATURE, Keys, read_keys
 from mulligan.server.attempts import is_judged
 from mulligan.server.bodies import decode_body
 from mulligan.server.problems import Refusal, without_secrets

@@ -97,4 +97,4 @@ def test_the_limit_of_a_result_is_a_setting():
         assert (small.status, large.status) == ("done", "failed")
         [attempt] = large.history()
     assert attempt.type == "ResultTooLarge"
-    assert "store it elsewhere and return its address" in attempt.message
+    assert "store it elsewhere and return a link to it" in attempt.message

@@ -136,11 +136,11 @@ async def test_what_lists_jobs_by_the_thousand_reads_none_of_their_bodies(client
         assert most < 4 << 20, (path, most)
 
 
-async def test_a_page_ends_when_its_bodies_are_large(client, store):
+async def test_a_page_ends_when_its_bodies_are_large(client, store, monkeypatch):
     """And the pages after it have the rest, each job once."""
-    body = encode({"task": "send", "args": ["x" * 250_000], "kwargs": {}, "retry": Retry(1)})
-    for start in range(0, 120, 20):
-        await store.enqueue([NewJob(f"j{start + n}", "mail", "send", body) for n in range(20)])
+    monkeypatch.setattr("mulligan.server.jobs_api.PAGE_BYTES", 32_000)
+    body = encode({"task": "send", "args": ["x" * 1000], "kwargs": {}, "retry": Retry(1)})
+    await store.enqueue([NewJob(f"j{n}", "mail", "send", body) for n in range(120)])
     found: list[str] = []
     pages = 0
     after: dict[str, str] = {}

@@ -19,7 +19,7 @@ from mulligan.core.fleets import PREFIX, Exit, FleetState, KindState, SlotState,
 from mulligan.supervisor.events import Event
 from mulligan.supervisor.fleet import Kind
 from mulligan.supervisor.liveness import notify
-from mulligan.supervisor.recipe import recipe_for
+from mulligan.supervisor.process import command_for
 from tests.cli.running import good, good_json, process, read_until, refused
 from tests.store_kit import STORES
 from tests.supervisor.running import APP
@@ -208,28 +208,28 @@ def test_notes_become_fleets_by_host_and_name():
     assert found["host/answers"]["kinds"]["mail"]["wanted"] == 2
 
 
-def test_the_recipe_is_the_command_line_of_a_worker(tmp_path):
+def test_the_command_of_a_slot_is_the_command_line_of_a_worker(tmp_path):
     kind = Kind(
         "eu", app="shop:app", queues=("a", "b"), region="EU", concurrency=5, only="retries", min=1
     )
-    first, second = (recipe_for(kind, n, tmp_path / "s.lock", 9, kept=n == 1) for n in (1, 2))
-    assert first.command[3:] == (
+    first, second = (command_for(kind, n, tmp_path / "s.lock", 9, kept=n == 1) for n in (1, 2))
+    assert first.words[3:] == (
         "worker", "shop:app", "--region", "EU", "--queues", "a,b", "--concurrency", "5",
         "--only", "retries", "--name", "eu-1", "--drain-timeout", "30",
         "--supervisor", str(tmp_path / "s.lock"), "--orphan-grace", "9",
     )  # fmt: skip
-    assert "--idle-exit" not in first.command, "it stays"
-    assert second.command[-8:-4] == ("--name", "eu-2", "--drain-timeout", "30")
-    assert "--idle-exit" in second.command
-    assert first.mark != second.mark
+    assert "--idle-exit" not in first.words, "it stays"
+    assert second.words[-8:-4] == ("--name", "eu-2", "--drain-timeout", "30")
+    assert "--idle-exit" in second.words
+    assert first.digest != second.digest
 
 
 def test_a_password_is_not_on_the_command_line(tmp_path):
     url = "redis://me:secret@host/0"
-    recipe = recipe_for(Kind("d", service=True, store=url), 1, tmp_path / "s.lock", 9, kept=True)
-    assert "housekeep" in recipe.command
-    assert not any("secret" in word for word in recipe.command)
-    assert recipe.env["MULLIGAN_STORE"] == url
+    command = command_for(Kind("d", service=True, store=url), 1, tmp_path / "s.lock", 9, kept=True)
+    assert "housekeep" in command.words
+    assert not any("secret" in word for word in command.words)
+    assert command.env["MULLIGAN_STORE"] == url
 
 
 def test_the_service_manager_is_told_if_it_asked(tmp_path, monkeypatch):

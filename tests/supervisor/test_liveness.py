@@ -17,7 +17,7 @@ from mulligan.supervisor.liveness import (
     write_record,
 )
 from mulligan.supervisor.output import LONGEST_FILE, Output
-from mulligan.supervisor.process import Process, adopt, age_of, in_words, is_leader, start
+from mulligan.supervisor.process import Command, Process, adopt, age_of, in_words, is_leader, start
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def child(lock: Path, *command: str) -> Process:
     assert opened is not None
     try:
         with lock.with_suffix(".log").open("ab") as log:
-            return start(command, {}, opened, log)
+            return start(Command(command, {}), opened, log)
     finally:
         os.close(opened)
 
@@ -100,7 +100,7 @@ def test_the_record_says_who_and_how_and_may_be_missing(lock):
     assert read_record(lock) == Record()
     lock.touch()
     assert read_record(lock) == Record()
-    write_record(lock, Record(12345, "a longer recipe than the next", 1.5))
+    write_record(lock, Record(12345, "a longer digest than the next", 1.5))
     write_record(lock, Record(7, "b", 2.5))
     assert read_record(lock) == Record(7, "b", 2.5)
 

@@ -7,13 +7,12 @@ import pytest
 
 from mulligan.supervisor.fleet import Kind
 from mulligan.supervisor.liveness import Record, acquire, read_record
-from mulligan.supervisor.process import start
-from mulligan.supervisor.recipe import Recipe
+from mulligan.supervisor.process import Command, start
 from mulligan.supervisor.slot import Ending, Slot, TakenError
 from tests.store_kit import VirtualClock
 
 KIND = Kind("any", command=("sleep", "600"), backoff=1.0, backoff_max=60.0, drain_timeout=10.0)
-SLEEP = Recipe(("sleep", "600"), {})
+SLEEP = Command(("sleep", "600"), {})
 
 
 def end(slot: Slot) -> Ending:
@@ -50,10 +49,10 @@ def test_from_start_to_end(tmp_path: Path, clock: VirtualClock):
     slot.ready = True
     phases.append(slot.phase)
     clock.advance(5)
-    assert slot.view(SLEEP.mark, "idle").age == 5
-    assert not slot.view(SLEEP.mark, "idle").outdated
-    assert slot.view(SLEEP.mark, "idle").kept
-    idle = slot.view("kept", SLEEP.mark)
+    assert slot.view(SLEEP.digest, "idle").age == 5
+    assert not slot.view(SLEEP.digest, "idle").outdated
+    assert slot.view(SLEEP.digest, "idle").kept
+    idle = slot.view("kept", SLEEP.digest)
     assert (idle.outdated, idle.kept) == (False, False)
     assert slot.view("another", "idle").outdated
     assert end(slot).words == "killed by SIGKILL after 5.0 s"
@@ -62,7 +61,7 @@ def test_from_start_to_end(tmp_path: Path, clock: VirtualClock):
 
 def test_what_ignores_being_told_is_killed_when_its_time_is_up(tmp_path, clock):
     slot = Slot(KIND, 1, tmp_path, clock)
-    deaf = Recipe(("sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.05; done"), {})
+    deaf = Command(("sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.05; done"), {})
     slot.start(deaf)
     while "deaf" not in slot.output.read():
         os.sched_yield()
@@ -85,7 +84,7 @@ def test_a_process_is_adopted_even_if_nobody_could_write_down_its_number(tmp_pat
     opened = acquire(lock)
     assert opened is not None
     with (tmp_path / "any-1.log").open("ab") as log:
-        child = start(("sleep", "600"), {}, opened, log)
+        child = start(Command(("sleep", "600"), {}), opened, log)
     os.close(opened)
     assert read_record(lock) == Record()
     slot = Slot(KIND, 1, tmp_path, clock)
@@ -93,7 +92,7 @@ def test_a_process_is_adopted_even_if_nobody_could_write_down_its_number(tmp_pat
     assert found.pid == child.pid, "not started a second time"
     assert found.adopted
     assert slot.phase == "running"
-    assert slot.view(SLEEP.mark, "idle").outdated
+    assert slot.view(SLEEP.digest, "idle").outdated
     os.kill(child.pid, 9)
     while not child.ended or slot.check() is None:
         os.sched_yield()
@@ -102,7 +101,7 @@ def test_a_process_is_adopted_even_if_nobody_could_write_down_its_number(tmp_pat
 
 def test_what_an_ended_process_left_behind_is_ended_before_the_next_starts(tmp_path, clock):
     slot = Slot(KIND, 1, tmp_path, clock)
-    slot.start(Recipe(("sh", "-c", "sleep 600 & echo $!; exec sleep 601"), {}))
+    slot.start(Command(("sh", "-c", "sleep 600 & echo $!; exec sleep 601"), {}))
     while not slot.output.read():
         os.sched_yield()
     end(slot)

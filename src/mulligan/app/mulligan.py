@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mulligan.app.lifespan import Lifespan
     from mulligan.app.store_access import StoreAccess
     from mulligan.app.user_transaction import UserTransactions
-    from mulligan.core.signing import Keys
+    from mulligan.core.signature import Keys
     from mulligan.engine.middleware import Middleware
     from mulligan.testing import Testing
 
@@ -465,7 +465,7 @@ def keys_of(given: Sequence[str | bytes] | None, written: str | None) -> "Keys |
     """
     if given is None and written is None:
         return None
-    from mulligan.core.signing import Keys, read_keys  # noqa: PLC0415 - few apps sign
+    from mulligan.core.signature import Keys, read_keys  # noqa: PLC0415 - few apps sign
 
     if given is not None:
         return Keys(given)

@@ -119,7 +119,12 @@ class KnownTasks:
         ):
             await self._note(claim)
             return None
-        log.debug("job %s: left to who knows %r", claim.id, claim.task, extra=job_fields(claim))
+        log.debug(
+            "job %s: left to workers that know task %r",
+            claim.id,
+            claim.task,
+            extra=job_fields(claim),
+        )
         if claim.snoozes >= SNOOZE_LIMIT - KEPT_SNOOZES:
             return Drained()
         later = 2 ** max(0, claim.snoozes + 1 - BRIEF_TIMES)

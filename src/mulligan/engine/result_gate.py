@@ -79,7 +79,7 @@ def too_large(encoded: bytes | None, limit: int) -> Failed | None:
     return Failed(
         "ResultTooLarge",
         f"the result has {len(encoded)} bytes, more than the {limit} allowed; store it elsewhere"
-        " and return its address, or raise result_limit, then replay the job",
+        " and return a link to it, or raise result_limit, then replay the job",
         non_retryable=True,
     )
 

@@ -28,7 +28,7 @@ from mulligan.core.outcome import (
     Verdict,
 )
 from mulligan.core.settings import Settings
-from mulligan.core.signing import Keys
+from mulligan.core.signature import Keys
 from mulligan.engine.executor import LaneDepths
 from mulligan.engine.reporter import Reporter, ending_of
 from mulligan.engine.result_gate import refusal, too_large

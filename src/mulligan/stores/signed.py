@@ -9,7 +9,7 @@ from mulligan.core.answers import Beat, Claimed
 from mulligan.core.job import Claim, Enqueued, Lease, NewJob
 from mulligan.core.outcome import Dead, Done, Outcome, Verdict
 from mulligan.core.plan import ClaimPlan
-from mulligan.core.signing import Keys
+from mulligan.core.signature import Keys
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Store
 

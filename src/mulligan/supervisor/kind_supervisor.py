@@ -11,8 +11,7 @@ from mulligan.supervisor.decide import Drain, Pace, Replace, Start, decide
 from mulligan.supervisor.events import Event, Happening, Tell
 from mulligan.supervisor.fleet import Fleet, Kind
 from mulligan.supervisor.liveness import LOCK
-from mulligan.supervisor.process import Process
-from mulligan.supervisor.recipe import Recipe, recipe_for
+from mulligan.supervisor.process import Command, Process, command_for
 from mulligan.supervisor.scale import Load, Wanted, wanted
 from mulligan.supervisor.slot import Ending, Slot, TakenError
 
@@ -82,7 +81,7 @@ class KindSupervisor:
     def step(self) -> None:
         """Find processes that have ended, then start and drain as many as needed."""
         self.check()
-        views = [slot.view(*self._marks(slot)) for slot in self._in_order()]
+        views = [slot.view(*self._digests(slot)) for slot in self._in_order()]
         alive = [view for view in views if view.phase in ("starting", "running")]
         starting = sum(view.phase == "starting" for view in alive)
         self._want(wanted(self.kind, self._load, len(alive), starting=starting), len(alive))
@@ -157,14 +156,14 @@ class KindSupervisor:
     def _in_order(self) -> list[Slot]:
         return [self.slots[number] for number in sorted(self.slots)]
 
-    def _recipe(self, number: int, *, kept: bool) -> Recipe:
+    def _command(self, number: int, *, kept: bool) -> Command:
         lock, grace = self._folder / LOCK, self._fleet.orphan_grace
-        return recipe_for(self.kind, number, lock, grace, kept=kept)
+        return command_for(self.kind, number, lock, grace, kept=kept)
 
-    def _marks(self, slot: Slot) -> tuple[str, str]:
-        """The marks of a process that is kept in the slot, and of one that may end when idle."""
+    def _digests(self, slot: Slot) -> tuple[str, str]:
+        """The digests of a process that is kept in the slot, and of one that may end when idle."""
         number = slot.number
-        return self._recipe(number, kept=True).mark, self._recipe(number, kept=False).mark
+        return self._command(number, kept=True).digest, self._command(number, kept=False).digest
 
     def _want(self, wanted: Wanted, alive: int) -> None:
         """Take the number wanted, and report a rise; a fall shows when processes end."""
@@ -176,7 +175,7 @@ class KindSupervisor:
     def _start(self, slot: Slot, *, kept: bool) -> None:
         self._started_at = time.monotonic()
         try:
-            process = slot.start(self._recipe(slot.number, kept=kept))
+            process = slot.start(self._command(slot.number, kept=kept))
         except (OSError, TakenError) as error:
             rest = slot.rest(0.0, self.kind.cooldown)
             reason = f"could not be started: {error}; again in {rest:.1f} s"
@@ -224,7 +223,7 @@ class KindSupervisor:
                 "killed" if ending.killed else "ended",
                 f"{ending.drain_reason}; {ending.words}",
             )
-        may_end = slot.recipe != self._marks(slot)[0] and self.kind.ends_by_itself
+        may_end = slot.digest != self._digests(slot)[0] and self.kind.ends_by_itself
         if may_end and ending.code in (0, None) and ending.lived >= self.kind.idle_exit:
             return "ended", f"idle; {ending.words}"
         return "died", ending.words

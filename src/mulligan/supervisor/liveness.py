@@ -25,11 +25,11 @@ PATIENCE, PAUSE = 1.0, 0.02
 class Record(msgspec.Struct, frozen=True):
     """What a lock file says about its holder, for people and for the next supervisor.
 
-    `recipe` is the mark of how it was started, `began` is when (seconds since 1970).
+    `digest` is that of its command, `began` is when it was started (seconds since 1970).
     """
 
     pid: int = 0
-    recipe: str = ""
+    digest: str = ""
     began: float = 0.0
 
 

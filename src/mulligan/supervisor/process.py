@@ -1,15 +1,22 @@
-"""A process that is watched and signalled through a kernel handle, never by its pid."""
+"""A process of a kind: the command that starts it, and a handle to watch and signal it by.
+
+The handle is the kernel's, never a pid.
+"""
 
 import contextlib
+import hashlib
 import os
 import select
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+import msgspec
+
+from mulligan.supervisor.fleet import Kind
 from mulligan.supervisor.liveness import has_open
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -61,7 +68,45 @@ class Process:
         os.close(self.handle)
 
 
-def start(command: Sequence[str], env: Mapping[str, str], lock: int, log: IO[bytes]) -> Process:
+class Command(msgspec.Struct, frozen=True):
+    """A command line, and the variables that it gets besides those of the supervisor."""
+
+    words: tuple[str, ...]
+    env: dict[str, str]
+
+    @property
+    def digest(self) -> str:
+        """A short text that differs where the command does: then its process is outdated."""
+        ordered = msgspec.json.encode([self.words, sorted(self.env.items())])
+        return hashlib.sha256(ordered).hexdigest()[:16]
+
+
+def command_for(
+    kind: Kind, number: int, supervisor: Path, orphan_grace: float, *, kept: bool
+) -> Command:
+    """The command of the process in this slot; `supervisor` is the supervisor's own lock file.
+
+    A process that is `kept` stays when idle; others end by themselves.
+    """
+    name = f"{kind.name}-{number}"
+    if kind.command:
+        return Command(kind.command, {**kind.env, "MULLIGAN_SLOT": name})
+    words = ["housekeep" if kind.service else "worker", *([kind.app] if kind.app else [])]
+    if not kind.service:
+        words += ["--region", kind.region]
+        words += ["--queues", ",".join(kind.queues)] if kind.queues else []
+        words += ["--concurrency", str(kind.concurrency)] if kind.concurrency else []
+        words += ["--only", kind.only] if kind.only else []
+        words += ["--idle-exit", f"{kind.idle_exit:g}"] if not kept else []
+    words += ["--name", name, "--drain-timeout", f"{kind.drain_timeout:g}"]
+    words += ["--supervisor", str(supervisor), "--orphan-grace", f"{orphan_grace:g}"]
+    env = {**kind.env, "MULLIGAN_SLOT": name}
+    if not kind.app:
+        env["MULLIGAN_STORE"] = kind.store  # not an argument: it may hold a password
+    return Command((sys.executable, "-m", "mulligan", *words), env)
+
+
+def start(command: Command, lock: int, log: IO[bytes]) -> Process:
     """Start a process that holds the lock; its output goes to the log.
 
     It has its own session, so that Ctrl-C reaches the supervisor alone, which then drains it.
@@ -69,8 +114,8 @@ def start(command: Sequence[str], env: Mapping[str, str], lock: int, log: IO[byt
     # The service manager expects reports from the supervisor, not from its processes.
     ours = {name: value for name, value in os.environ.items() if name != "NOTIFY_SOCKET"}
     child = subprocess.Popen(  # noqa: S603 - what the fleet file says
-        command,
-        env={**ours, **env},
+        command.words,
+        env={**ours, **command.env},
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,

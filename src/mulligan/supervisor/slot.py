@@ -20,8 +20,15 @@ from mulligan.supervisor.liveness import (
     write_record,
 )
 from mulligan.supervisor.output import Output
-from mulligan.supervisor.process import Process, adopt, age_of, in_words, is_leader, start
-from mulligan.supervisor.recipe import Recipe
+from mulligan.supervisor.process import (
+    Command,
+    Process,
+    adopt,
+    age_of,
+    in_words,
+    is_leader,
+    start,
+)
 
 # How long after its drain timeout a process is killed: a worker that cuts jobs off still has to
 # commit their outcomes.
@@ -65,7 +72,7 @@ class Slot:
         self.number = number
         self.name = f"{kind.name}-{number}"
         self.process: Process | None = None
-        self.recipe = ""
+        self.digest = ""
         self.ready = False
         self.deaths = 0
         self.rests_until = 0.0
@@ -97,15 +104,15 @@ class Slot:
         return read_record(self._lock).began
 
     def view(self, kept: str, idle: str) -> SlotView:
-        """The slot now; outdated if its process has neither of these two marks."""
+        """The slot now; outdated if its process has neither of these two digests."""
         return SlotView(
             self.number,
             self.phase,
             self.age,
             self.process.memory if self.process and self.kind.memory_limit else 0,
-            outdated=self.process is not None and self.recipe not in (kept, idle),
+            outdated=self.process is not None and self.digest not in (kept, idle),
             rest=self.rests_until - self._clock() if self.deaths else 0.0,
-            kept=self.process is not None and self.recipe == kept,
+            kept=self.process is not None and self.digest == kept,
         )
 
     def adopt(self) -> Process | None:
@@ -123,12 +130,12 @@ class Slot:
                 found.send(signal.SIGKILL)
                 found.close()
                 continue
-            self._occupy(found, age_of(pid), read_record(self._lock).recipe)
+            self._occupy(found, age_of(pid), read_record(self._lock).digest)
             self.ready = True
             return found
         return None
 
-    def start(self, recipe: Recipe) -> Process:
+    def start(self, command: Command) -> Process:
         """Start a process, or take over the one that runs in the slot.
 
         Refuses while children of an earlier process still hold the slot.
@@ -141,18 +148,18 @@ class Slot:
             raise TakenError(f"slot {self.name} is held by a process that has yet to end")
         try:
             # Written first, so that a later supervisor knows how the process was started.
-            write_record(self._lock, Record(0, recipe.mark, time.time()))
+            write_record(self._lock, Record(0, command.digest, time.time()))
             with self.output.open() as log:
-                process = start(recipe.command, recipe.env, lock, log)
-            write_record(self._lock, Record(process.pid, recipe.mark, time.time()))
+                process = start(command, lock, log)
+            write_record(self._lock, Record(process.pid, command.digest, time.time()))
         finally:
             os.close(lock)
-        self._occupy(process, 0.0, recipe.mark)
+        self._occupy(process, 0.0, command.digest)
         return process
 
-    def _occupy(self, process: Process, age: float, recipe: str) -> None:
+    def _occupy(self, process: Process, age: float, digest: str) -> None:
         self.process = process
-        self.recipe = recipe
+        self.digest = digest
         self.ready = self._killed = False
         self._drain_reason = ""
         self._began = self._clock() - age

@@ -11,7 +11,7 @@ from mulligan.core.facts import Facts
 from mulligan.core.job import NewJob, decode_call, encode
 from mulligan.core.outcome import Dead, Lost
 from mulligan.core.retry import Retry
-from mulligan.core.signing import Keys, name_of, read_keys
+from mulligan.core.signature import Keys, name_of, read_keys
 from tests.core.test_decide import claimed
 
 OLD, NEW = "o" * 32, "n" * 32

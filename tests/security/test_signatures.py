@@ -17,7 +17,7 @@ from mulligan.core.errors import InvalidError
 from mulligan.core.job import NewJob, encode
 from mulligan.core.outcome import Dead, Lost
 from mulligan.core.page import Selection
-from mulligan.core.signing import SIGNATURE, Keys
+from mulligan.core.signature import SIGNATURE, Keys
 from mulligan.server.application import make_application
 from mulligan.server.guard import Guard
 from mulligan.server.service import Service
