@@ -97,11 +97,27 @@ def test_metrics_as_json_carry_labels_and_buckets(measured):
     [saved] = found["mulligan_time_saved_seconds_total"]["samples"]
     assert saved == {"labels": {"queue": "mail", "region": "US"}, "value": 150.0}
     [wait] = found["mulligan_retry_wait_seconds"]["samples"]
-    assert (wait["sum"], wait["buckets"]["0.05"]) == (0.04, 2)
+    assert (wait["sum"], wait["buckets"]["0.025"]) == (0.04, 2)
 
 
 def test_a_store_that_nobody_used_has_no_metrics(store):
     assert "Nothing has been measured" in good("metrics", APP)
+
+
+def test_tasks_show_the_last_hour_of_what_has_run(store):
+    assert "No task has run so far." in good("tasks", APP)
+
+    async def fill(store):
+        names = {"runtime.succeeded.0.5/ask": 2, "runtime.failed.2/ask": 1, "failure.Late/ask": 1}
+        await store.count([Count("mail", "US", name, value) for name, value in names.items()])
+
+    do(store, fill)
+    words = " ".join(good("tasks", APP).split())
+    assert "ask mail" in words
+    assert "0.44 s 1.9 s 2 s 1 Late" in words
+    [found] = good_json("tasks", APP)
+    assert (found["task"], found["succeeded"], found["failed"]) == ("ask", 2, 1)
+    assert found["failures"] == {"Late": 1}
 
 
 def test_status_tells_the_last_minute_and_raises_alerts(measured):

@@ -3,7 +3,18 @@
 import pytest
 from msgspec.structs import replace
 
-from mulligan.core.counts import BOUNDS, as_probe, at_end, at_start, bucket
+from mulligan.core.counts import (
+    BOUNDS,
+    FailureName,
+    RuntimeName,
+    as_probe,
+    at_end,
+    at_start,
+    bucket,
+    outcome_word,
+    read_failure,
+    read_runtime,
+)
 from mulligan.core.decide import SNOOZE_LIMIT, decide
 from mulligan.core.facts import Facts
 from mulligan.core.flow import Flow
@@ -15,6 +26,7 @@ from mulligan.core.retry import Trail
 from mulligan.core.stage import Stage
 from tests.core.test_decide import EXACT, claimed
 
+TIMED_OUT = "failure.TimeoutError/ask"
 OOPS = Failed("TimeoutError", "late")
 FAIL = Failed("Fail", "hopeless", non_retryable=True)
 REFUSED = Failed("Refused", "no", refused='"Error"')
@@ -31,14 +43,14 @@ def counted(result: Result, retry_count: int = 0, **changes: object) -> tuple[st
     [
         (GOOD, 0, ("succeeded",)),
         (GOOD, 2, ("succeeded", "retry-succeeded")),
-        (OOPS, 0, ("failed",)),
-        (OOPS, 1, ("failed", "retry-failed")),
-        (OOPS, 3, ("failed", "retry-failed", "dead")),
-        (FAIL, 0, ("job-fault", "dead")),
-        (REFUSED, 0, ("job-fault",)),
-        (REFUSED, 3, ("job-fault", "retry-failed", "dead")),
-        (Lost(), 0, ("failed", "lost", "reclaimed")),
-        (Lost(), 3, ("failed", "retry-failed", "lost", "reclaimed", "dead")),
+        (OOPS, 0, ("failed", TIMED_OUT)),
+        (OOPS, 1, ("failed", "retry-failed", TIMED_OUT)),
+        (OOPS, 3, ("failed", "retry-failed", "dead", TIMED_OUT)),
+        (FAIL, 0, ("job-fault", "dead", "failure.Fail/ask")),
+        (REFUSED, 0, ("job-fault", "failure.Refused/ask")),
+        (REFUSED, 3, ("job-fault", "retry-failed", "dead", "failure.Refused/ask")),
+        (Lost(), 0, ("failed", "lost", "reclaimed", "failure.Lost/ask")),
+        (Lost(), 3, ("failed", "retry-failed", "lost", "reclaimed", "dead", "failure.Lost/ask")),
         (Snoozed(5), 0, ()),
         (Drained(), 0, ()),
     ],
@@ -50,11 +62,12 @@ def test_an_end_counts_by_what_becomes_of_the_job(result, retry_count, names):
 def test_a_good_result_that_the_next_stage_cannot_take_counts_as_dead_and_blames_no_region():
     flow = Flow("A-q1", ("a", "each(b)"), then=(Stage("b", each=True),))
     body = encode({"task": "a", "args": [], "kwargs": {}, "retry": EXACT, "flow": flow})
-    assert counted(GOOD, body=body) == ("job-fault", "dead")
+    assert counted(GOOD, body=body) == ("job-fault", "dead", "failure.Flow/ask")
 
 
 def test_a_job_that_was_snoozed_too_often_failed_for_a_reason_of_its_own():
-    assert counted(Snoozed(5), snoozes=SNOOZE_LIMIT) == ("job-fault",)
+    names = counted(Snoozed(5), snoozes=SNOOZE_LIMIT)
+    assert names == ("job-fault", "failure.Snooze/ask")
 
 
 def test_the_start_of_a_fresh_job_counts_by_its_lane():
@@ -75,14 +88,14 @@ RETRY = claimed(
 def test_the_start_of_a_retry_counts_its_wait_its_return_and_whether_it_is_elsewhere():
     counts = dict(at_start(RETRY))
     assert counts["started.global-retry"] == counts["retry-elsewhere"] == 1.0
-    assert counts["retry-wait.0.5"] == counts["retry-return.5"] == 1.0
+    assert counts["retry-wait.0.25"] == counts["retry-return.5"] == 1.0
     assert counts["retry-wait.sum"] == pytest.approx(0.2)
     assert counts["retry-return.sum"] == pytest.approx(4.2)
 
 
 def test_a_retry_that_stood_in_the_fresh_line_counts_as_a_retry_all_the_same():
     counts = dict(at_start(replace(RETRY, scope="US", lane_priority=Priority.NORMAL)))
-    assert (counts["started.fresh"], counts["retry-wait.0.5"]) == (1.0, 1.0)
+    assert (counts["started.fresh"], counts["retry-wait.0.25"]) == (1.0, 1.0)
 
 
 def test_the_return_of_a_retry_is_its_pause_and_its_wait_together():
@@ -97,12 +110,12 @@ def test_a_retry_where_it_failed_last_is_not_elsewhere():
 
 def test_a_clock_that_is_behind_makes_no_negative_wait():
     counts = dict(at_start(replace(RETRY, started_at=99.0)))
-    assert (counts["retry-wait.sum"], counts["retry-wait.0.005"]) == (0.0, 1.0)
+    assert (counts["retry-wait.sum"], counts["retry-wait.0.001"]) == (0.0, 1.0)
 
 
 def test_a_wait_falls_into_the_first_bucket_that_holds_it():
-    assert [bucket(seconds) for seconds in (0.0, 0.005, 0.006, 2.0, 300.0, 301.0)] == [
-        "0.005",
+    assert [bucket(seconds) for seconds in (0.0, 0.005, 0.006, 2.0, 300.0, 1801.0)] == [
+        "0.001",
         "0.005",
         "0.01",
         "2",
@@ -110,6 +123,25 @@ def test_a_wait_falls_into_the_first_bucket_that_holds_it():
         "inf",
     ]
     assert bucket(BOUNDS[-1]) == "inf"
+
+
+def test_names_of_tasks_and_failures_are_read_as_they_were_written():
+    runtime = RuntimeName("job-fault", "0.05", "app.tasks/ask me")
+    assert read_runtime(runtime.written) == runtime
+    failure = FailureName("httpx.ReadTimeout", "app.tasks/ask me")
+    assert read_failure(failure.written) == failure
+    assert read_failure(FailureName("a/b\0", "t").written) == FailureName("a_b", "t")
+    assert read_runtime(failure.written) is None
+    assert read_failure(runtime.written) is None
+
+
+def test_an_attempt_has_one_word_for_how_it_ended():
+    job, facts = claimed(worker_region="US"), Facts()
+    words = [
+        outcome_word(job, result, decide(job, result, facts, 0.5))
+        for result in (GOOD, OOPS, FAIL, Snoozed(5), Drained())
+    ]
+    assert words == ["succeeded", "failed", "job-fault", "snoozed", None]
 
 
 def test_what_started_while_the_breaker_was_open_is_a_probe():

@@ -152,7 +152,8 @@ def test_counters_say_what_was_counted_ever():
 
 
 def test_every_metric_has_its_kind_and_the_labels_that_monitors_ask_for():
-    waits = {("q", "US", "retry-wait.1"): 1.0, ("q", "US", "retry-return.1"): 1.0}
+    names = ("retry-wait.1", "retry-return.1", "fresh-wait.1", "runtime.failed.1/a", "failure.E/a")
+    waits = {("q", "US", name): 1.0 for name in names}
     facts = Facts(
         queues={"q": QueueSettings(RetryFirst(), Budget(100))},
         regions=(Region("US"),),
@@ -178,6 +179,9 @@ def test_every_metric_has_its_kind_and_the_labels_that_monitors_ask_for():
         "mulligan_dead_letters_total": ("counter", *place),
         "mulligan_time_saved_seconds_total": ("counter", *place),
         "mulligan_time_saved_retries_total": ("counter", *place),
+        "mulligan_attempt_duration_seconds": ("histogram", *place, "task", "outcome"),
+        "mulligan_failures_total": ("counter", *place, "task", "type"),
+        "mulligan_fresh_wait_seconds": ("histogram", *place),
         "mulligan_retry_wait_seconds": ("histogram", *place),
         "mulligan_retry_return_seconds": ("histogram", *place),
         "mulligan_success_rate": ("gauge", *place),
@@ -195,7 +199,7 @@ def test_rates_say_how_the_last_minute_went():
 
 
 def test_a_histogram_has_a_count_for_each_bucket_and_the_sum():
-    waits = {("q", "US", "retry-wait.0.005"): 3.0, ("q", "US", "retry-wait.inf"): 1.0}
+    waits = {("q", "US", "retry-wait.0.001"): 3.0, ("q", "US", "retry-wait.inf"): 1.0}
     sums = Counts({**waits, ("q", "US", "retry-wait.sum"): 400.0}, {})
     [sample] = found("mulligan_retry_wait_seconds", sums=sums).samples
     assert sample == Sample(
@@ -203,6 +207,34 @@ def test_a_histogram_has_a_count_for_each_bucket_and_the_sum():
     )
     assert found("mulligan_retry_return_seconds", sums=sums).samples == []
     assert found("mulligan_retry_wait_seconds", sums=Counts(waits, {})).samples[0].value == 0.0
+
+
+def test_runtimes_are_told_by_task_and_outcome_and_failures_by_type():
+    sums = Counts(
+        {
+            ("q", "US", "runtime.succeeded.0.001/ask"): 2.0,
+            ("q", "US", "runtime.succeeded.inf/ask"): 1.0,
+            ("q", "US", "runtime.succeeded.sum/ask"): 2000.0,
+            ("q", "US", "runtime.failed.0.001/a/b"): 4.0,
+            ("q", "US", "failure.builtins.ValueError/a/b"): 4.0,
+        },
+        {},
+    )
+    none = [0.0] * (len(BOUNDS) - 2)
+    assert found("mulligan_attempt_duration_seconds", sums=sums).samples == [
+        Sample(
+            {"queue": "q", "region": "US", "task": "a/b", "outcome": "failed"},
+            0.0,
+            (4.0, *none, 0.0),
+        ),
+        Sample(
+            {"queue": "q", "region": "US", "task": "ask", "outcome": "succeeded"},
+            2000.0,
+            (2.0, *none, 1.0),
+        ),
+    ]
+    failures = values(found("mulligan_failures_total", sums=sums))
+    assert failures == [("q/US/a/b/builtins.ValueError", 4.0)]
 
 
 @pytest.mark.parametrize(
@@ -313,7 +345,7 @@ def test_the_summary_has_a_few_numbers_for_each_queue_and_region():
         ({"w.0.005": 99, "w.10": 1}, 0.99, 0.005),
         ({"w.0.005": 98, "w.10": 2}, 0.99, 10.0),
         ({"w.0.005": 1, "w.1": 1}, 0.5, 0.005),
-        ({"w.inf": 5}, 0.5, 300.0),
+        ({"w.inf": 5}, 0.5, 1800.0),
     ],
 )
 def test_a_quantile_is_the_bound_that_so_many_waits_stay_under(counts, share, bound):

@@ -12,6 +12,7 @@ from mulligan.core.counts import Count
 from mulligan.core.errors import StoreUnavailableError
 from mulligan.core.facts import Facts
 from mulligan.core.health import Breaker, Health, Probe
+from mulligan.core.job import Attempt
 from mulligan.core.metrics import summary
 from mulligan.core.outcome import Again, Done, Failed, Succeeded
 from mulligan.engine.breakers import Ending
@@ -334,7 +335,8 @@ def ended(result: Succeeded | Failed, health: Health) -> Ending:
 
 
 def again(claim) -> Again:
-    return Again(claim.lease, claim.lane, 0.0, None)  # type: ignore[arg-type]
+    failure = Attempt(1, 0, "US", "w", 100.0, "TimeoutError", "late")
+    return Again(claim.lease, claim.lane, 0.0, failure)
 
 
 OOPS = Failed("TimeoutError", "late")

@@ -18,10 +18,13 @@ from mulligan.core.metrics import metrics
 from mulligan.core.stats import DelayedStats, LaneStats, Stats
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
+WAITS = (("retry", "wait"), ("retry", "return"), ("fresh", "wait"))
 NAMES = (
     "succeeded", "failed", "job-fault", "dead", "stale", "reclaimed", "saved", "saved-seconds",
     "retry-succeeded", "retry-failed", "retry-elsewhere", "started.fresh", "started.global-retry",
-    *(f"{wait}.{bound:g}" for wait in ("retry-wait", "retry-return") for bound in BOUNDS),
+    "failure.TimeoutError/ask",
+    *(f"runtime.succeeded.{bound:g}/ask" for bound in BOUNDS),
+    *(f"{wait}-{of}.{bound:g}" for wait, of in WAITS for bound in BOUNDS),
 )  # fmt: skip
 COUNTED = {("q", "US", name): 1.0 for name in NAMES}
 EVERYTHING = metrics(

@@ -1,7 +1,9 @@
 """A chain by any of its jobs, and when what was put off falls due."""
 
+from mulligan.core.counts import Count
 from mulligan.core.decide import decide
 from mulligan.core.outcome import Succeeded
+from mulligan.engine.chores import MinuteKeeper
 from mulligan.server import jobs_api
 from tests.browser.apps import report
 from tests.cli.running import claim, new_job
@@ -46,3 +48,29 @@ async def test_hours_of_more_jobs_than_are_looked_at_say_so(client, store, monke
     await store.enqueue([new_job(f"j{number}", delay=60) for number in range(6)])
     shown = await good(client.get("/api/delayed/hours"))
     assert (shown["hours"][0], shown["looked_at"], shown["complete"]) == (5, 5, False)
+
+
+async def test_the_last_hour_is_told_by_the_minute_and_by_task(client, store, clock):
+    await MinuteKeeper(store).note()
+    names = {"runtime.succeeded.0.5/ask": 3.0, "fresh-wait.1": 3.0}
+    await store.count([Count("mail", "US", name, value) for name, value in names.items()])
+    clock.advance(60)
+    await MinuteKeeper(store).note()
+    names = {"runtime.failed.2/ask": 1.0, "failure.Late/ask": 1.0, "runtime.succeeded.1/other": 1.0}
+    await store.count([Count("mail", "US", name, value) for name, value in names.items()])
+    clock.advance(20)
+
+    shown = (await good(client.get("/api/hour")))["minutes"]
+    assert [(each["succeeded"], each["failed"]) for each in shown] == [(3, 0), (1, 1)]
+    assert [round(each["seconds"]) for each in shown] == [60, 20]
+    assert shown[0]["wait"]["p50"] == 0.75
+    shown = (await good(client.get("/api/hour", params={"task": "ask"})))["minutes"]
+    assert [(each["succeeded"], each["failed"]) for each in shown] == [(3, 0), (0, 1)]
+    shown = (await good(client.get("/api/hour", params={"queue": "post"})))["minutes"]
+    assert [(each["succeeded"], each["failed"]) for each in shown] == [(0, 0), (0, 0)]
+    tasks = (await good(client.get("/api/hour/tasks")))["tasks"]
+    assert [(each["task"], each["failures"]) for each in tasks] == [
+        ("ask", {"Late": 1}),
+        ("other", {}),
+    ]
+    await refused(client.get("/api/hour?hours=2"), 422, "hours")

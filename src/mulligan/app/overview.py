@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from mulligan.core.alerts import alerts
-from mulligan.core.counts import BOUNDS, Counts
+from mulligan.core.counts import BUCKETS, Counts
 from mulligan.core.facts import Facts
 from mulligan.core.fleets import PREFIX, fleets
 from mulligan.core.job import Job
@@ -76,5 +76,5 @@ def sample_document(sample: Sample) -> dict[str, Any]:
     """A value; of a histogram the sum, and the count in each bucket by its upper bound."""
     if not sample.buckets:
         return {"labels": sample.labels, "value": sample.value}
-    counts = {f"{bound:g}": n for bound, n in zip(BOUNDS, sample.buckets, strict=True)}
+    counts = dict(zip(BUCKETS, sample.buckets, strict=True))
     return {"labels": sample.labels, "sum": sample.value, "buckets": counts}

@@ -26,6 +26,7 @@ COMMANDS = {
     "top": ("top", "top", "Watch regions, retries, workers and alerts until Ctrl-C."),
     "queues": ("top", "queues", "Show what waits, runs and has ended, by queue."),
     "workers": ("top", "workers", "Show workers, and the fleets of supervisors."),
+    "tasks": ("tasks", "tasks", "Show what every task did in the last hour."),
     "watch": ("watch", "watch", "Follow one job until it has ended."),
     "metrics": ("metrics", "metrics", "Show every metric with its values."),
     "enqueue": ("enqueue", "enqueue", "Have a task run by a worker."),

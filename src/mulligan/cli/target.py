@@ -10,7 +10,10 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
+from msgspec import to_builtins
+
 from mulligan.app.explain import explain_job
+from mulligan.app.hour import last_hour
 from mulligan.app.overview import measure, metrics_document, overview
 from mulligan.cli.find_app import find_app, given, opened
 from mulligan.cli.show import job_json
@@ -34,6 +37,10 @@ class Target(Protocol):
         """Every metric by name."""
         ...
 
+    async def tasks(self) -> list[dict[str, Any]]:
+        """Every task that has run, with its last hour."""
+        ...
+
     async def job(self, job: str) -> dict[str, Any] | None:
         """One job with its explanation; None if none is stored."""
         ...
@@ -53,6 +60,11 @@ class StoreTarget:
     async def metrics(self) -> dict[str, Any]:
         """Every metric by name."""
         return metrics_document(await measure(self._store))
+
+    async def tasks(self) -> list[dict[str, Any]]:
+        """Every task that has run, with its last hour."""
+        found: list[dict[str, Any]] = to_builtins((await last_hour(self._store)).tasks())
+        return found
 
     async def job(self, job: str) -> dict[str, Any] | None:
         """One job with its explanation."""
@@ -78,6 +90,11 @@ class ServerTarget:
     async def metrics(self) -> dict[str, Any]:
         """Every metric by name."""
         found: dict[str, Any] = (await self._known("/api/metrics", "metrics"))["metrics"]
+        return found
+
+    async def tasks(self) -> list[dict[str, Any]]:
+        """Every task that has run, with its last hour."""
+        found: list[dict[str, Any]] = (await self._known("/api/hour/tasks", "tasks"))["tasks"]
         return found
 
     async def job(self, job: str) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""The names under which workers count, by queue and region."""
+"""The names under which workers count, by queue and region, and some of them by task too."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from mulligan.core.checks import clean
 from mulligan.core.decide import blames_region
 from mulligan.core.facts import Facts
 from mulligan.core.health import Probe
 from mulligan.core.job import Claim
 from mulligan.core.lane import ANYWHERE, Priority
-from mulligan.core.outcome import Again, Dead, Done, Lost, Outcome, Result
+from mulligan.core.outcome import Again, Dead, Done, Later, Lost, Outcome, Result
 from mulligan.core.retry import read_trail
 
 SUCCEEDED = "succeeded"
@@ -31,15 +32,27 @@ SAVED_SECONDS = "saved-seconds"
 STARTED = "started."
 RETRY_WAIT = "retry-wait."
 RETRY_RETURN = "retry-return."
+FRESH_WAIT = "fresh-wait."
 SUM = "sum"
+# By task: runtimes by outcome and bucket, and failures by type.
+RUNTIME = "runtime."
+FAILURE = "failure."
+SNOOZED = "snoozed"
+# The task, or type of failure, of all beyond the most that a process counts by name.
+OTHER = "(other)"
 
 # The counts of nearly every start and end, made once.
 FRESH_START = ((f"{STARTED}fresh", 1.0),)
 SUCCESS = (SUCCEEDED,)
 RETRY_SUCCESS = (SUCCEEDED, RETRY_SUCCEEDED)
 
-# Upper bounds of the buckets for waits, in seconds.
-BOUNDS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, inf)
+# Upper bounds of the buckets for waits and runtimes, in seconds.
+BOUNDS = (
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, inf),
+)
+# The names of the buckets.
+BUCKETS = tuple(f"{bound:g}" for bound in BOUNDS)
 
 
 class Count(NamedTuple):
@@ -60,7 +73,49 @@ class Counts(Struct, frozen=True):
 
 def bucket(seconds: float) -> str:
     """The name of the bucket that a wait falls into."""
-    return f"{BOUNDS[bisect_left(BOUNDS, seconds)]:g}"
+    return BUCKETS[bisect_left(BOUNDS, seconds)]
+
+
+class RuntimeName(NamedTuple):
+    """What a count of runtimes is about; `bucket` is the bucket or SUM."""
+
+    outcome: str
+    bucket: str
+    task: str
+
+    @property
+    def written(self) -> str:
+        """As the name of a count."""
+        return f"{RUNTIME}{self.outcome}.{self.bucket}/{self.task}"
+
+
+class FailureName(NamedTuple):
+    """What a count of failures is about."""
+
+    type: str
+    task: str
+
+    @property
+    def written(self) -> str:
+        """As the name of a count; the type is what stands before the first slash."""
+        return f"{FAILURE}{clean(self.type).replace('/', '_')}/{self.task}"
+
+
+def read_runtime(name: str) -> RuntimeName | None:
+    """The name of a count of runtimes, read; None if it is no such name."""
+    if not name.startswith(RUNTIME):
+        return None
+    about, _, task = name.removeprefix(RUNTIME).partition("/")
+    outcome, _, bucket = about.partition(".")
+    return RuntimeName(outcome, bucket, task)
+
+
+def read_failure(name: str) -> FailureName | None:
+    """The name of a count of failures, read; None if it is no such name."""
+    if not name.startswith(FAILURE):
+        return None
+    failure, _, task = name.removeprefix(FAILURE).partition("/")
+    return FailureName(failure, task)
 
 
 def at_start(claim: Claim) -> Sequence[tuple[str, float]]:
@@ -93,9 +148,20 @@ def at_end(claim: Claim, result: Result, outcome: Outcome) -> tuple[str, ...]:
             names += [RETRY_FAILED] if claim.retry_count else []
             names += [LOST, RECLAIMED] if isinstance(result, Lost) else []
             names += [DEAD] if isinstance(outcome, Dead) else []
+            names.append(FailureName(outcome.failure.type, claim.task).written)
             return tuple(names)
         case _:
             return ()
+
+
+def outcome_word(claim: Claim, result: Result, outcome: Outcome) -> str | None:
+    """The word for how an attempt ended; None if it did not run."""
+    if isinstance(outcome, Done):
+        return SUCCEEDED
+    if isinstance(outcome, Later):
+        return SNOOZED
+    names = at_end(claim, result, outcome)
+    return names[0] if names else None
 
 
 def as_probe(claim: Claim, names: Sequence[str], facts: Facts) -> Probe | None:

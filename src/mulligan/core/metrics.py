@@ -13,9 +13,11 @@ from typing import Any, Literal, NamedTuple, Protocol
 from mulligan.core.budget import Budget
 from mulligan.core.counts import (
     BOUNDS,
+    BUCKETS,
     DEAD,
     ELSEWHERE,
     FAILED,
+    FRESH_WAIT,
     JOB_FAULT,
     RECLAIMED,
     RETRY_FAILED,
@@ -28,6 +30,8 @@ from mulligan.core.counts import (
     STARTED,
     SUCCEEDED,
     SUM,
+    read_failure,
+    read_runtime,
 )
 from mulligan.core.facts import Facts
 from mulligan.core.status import Snapshot
@@ -107,6 +111,19 @@ def metrics(snapshot: Snapshot, sums: Sums, facts: Facts) -> list[Metric]:
         plain("mulligan_dead_letters_total", DEAD, "jobs that failed for good", sums),
         plain("mulligan_time_saved_seconds_total", SAVED_SECONDS, "by priority, measured", sums),
         plain("mulligan_time_saved_retries_total", SAVED, "retries it was measured for", sums),
+        Metric(
+            "mulligan_attempt_duration_seconds",
+            "histogram",
+            "runtimes of attempts, by task and outcome",
+            [*runtimes(sums)],
+        ),
+        Metric(
+            "mulligan_failures_total",
+            "counter",
+            "failed attempts, by task and type of failure",
+            [*failures(sums)],
+        ),
+        histogram("mulligan_fresh_wait_seconds", "from due to first start", sums, FRESH_WAIT),
         histogram("mulligan_retry_wait_seconds", "from due to start", sums, RETRY_WAIT),
         histogram("mulligan_retry_return_seconds", "from failure to start", sums, RETRY_RETURN),
         gauge("mulligan_success_rate", "of attempts in the last minute", success_rates(sums)),
@@ -151,7 +168,7 @@ def summary(sums: Sums, facts: Facts) -> dict[str, dict[str, Any]]:
 
 def quantile(recent: Mapping[str, float], prefix: str, share: float) -> float | None:
     """The upper bound of this share of the waits; None if nothing waited."""
-    below = [*accumulate(recent.get(f"{prefix}{bound:g}", 0.0) for bound in BOUNDS)]
+    below = [*accumulate(recent.get(prefix + bucket, 0.0) for bucket in BUCKETS)]
     if not below[-1]:
         return None
     bound = BOUNDS[bisect_left(below, share * below[-1])]
@@ -218,11 +235,30 @@ def histogram(name: str, meaning: str, sums: Sums, prefix: str) -> Metric:
         Sample(
             labels(queue, region),
             counts.get(SUM, 0.0),
-            tuple(counts.get(f"{bound:g}", 0.0) for bound in BOUNDS),
+            tuple(counts.get(bucket, 0.0) for bucket in BUCKETS),
         )
         for (queue, region), counts in sorted(found.items())
     ]
     return Metric(name, "histogram", meaning, samples)
+
+
+def runtimes(sums: Sums) -> Iterator[Sample]:
+    """Runtimes in buckets, by task and outcome."""
+    found: dict[tuple[str, str, str, str], dict[str, float]] = defaultdict(dict)
+    for (queue, region, each), value in sums.ever.items():
+        if (name := read_runtime(each)) is not None:
+            found[queue, region, name.task, name.outcome][name.bucket] = value
+    for (queue, region, task, outcome), counts in sorted(found.items()):
+        buckets = tuple(counts.get(bucket, 0.0) for bucket in BUCKETS)
+        about = labels(queue, region, task=task, outcome=outcome)
+        yield Sample(about, counts.get(SUM, 0.0), buckets)
+
+
+def failures(sums: Sums) -> Iterator[Sample]:
+    """Failed attempts, by task and type of failure."""
+    for (queue, region, each), value in sorted(sums.ever.items()):
+        if (name := read_failure(each)) is not None:
+            yield Sample(labels(queue, region, task=name.task, type=name.type), value)
 
 
 def lane_depths(snapshot: Snapshot) -> Iterator[Sample]:

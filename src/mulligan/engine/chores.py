@@ -3,7 +3,7 @@
 The reaper reclaims what dead workers held, and decides it like any other failure. The housekeeper
 promotes jobs that fell due, ends expired ones and deletes old ones. The ticker enqueues the next
 tick of every periodic task, once. The unserved watch logs which jobs wait that no live worker may
-take.
+take. The minute keeper notes what was counted by the end of each minute.
 """
 
 import asyncio
@@ -11,8 +11,10 @@ import logging
 import random
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from zlib import crc32
 
 from mulligan.core.decide import decide
+from mulligan.core.hour import KEEP_MINUTE, MINUTE, encode, minute_key, sums_at
 from mulligan.core.job import Claim
 from mulligan.core.outcome import Lost
 from mulligan.core.periodic import PREFIX, Periodic
@@ -179,6 +181,39 @@ class Ticker:
                 log.info("task %s: next at %s", each.task, ids[-1].rpartition("@")[2])
         following = min(each.schedule.after(now) for each in self._periodic)
         return min(max(following - now, SHORTEST_SLEEP), LONGEST_SLEEP)
+
+
+class MinuteKeeper:
+    """Notes once a minute what was counted so far; the last hour is read from these notes.
+
+    Of all processes the first in a minute does it. `offset` is for how many seconds this one leaves
+    it to others.
+    """
+
+    def __init__(self, store: Store, offset: float = 0.0) -> None:
+        self._store = store
+        self._offset = offset
+        self._store_retry = StoreRetry("minutes")
+
+    async def run(self) -> None:
+        """Note every minute until cancelled."""
+        while True:
+            pause = await self._store_retry.call(self.note)
+            await asyncio.sleep(pause)
+
+    async def note(self) -> float:
+        """Note this minute unless it is noted; returns the seconds until the next."""
+        now = (await self._store.facts()).now
+        key = minute_key(now)
+        if key not in await self._store.notes(key):
+            counts = await self._store.counts()
+            await self._store.note(key, encode(sums_at(counts.ever, now)), KEEP_MINUTE)
+        return MINUTE - now % MINUTE + self._offset
+
+
+def offset_of(worker: str) -> float:
+    """Seconds between 0 and 10, so that the processes of a fleet do not all ask at once."""
+    return crc32(worker.encode()) % 1000 / 100
 
 
 class UnservedWatch:

@@ -110,11 +110,13 @@ class Executor:
                 return
             self._note_start(held.claim)
             if self._tracing is None:
-                _, outcome = await self._run(held)
+                result, outcome = await self._run(held)
             else:
                 with attempt_traced(self._tracing, held.claim) as ended:
                     result, outcome = await self._run(held)
                     ended(result, outcome)
+            if held.claim.task in self._tasks:
+                self._reporter.ran(held.claim, result, outcome, self._monotonic() - began)
             if isinstance(outcome, Done) and log.isEnabledFor(logging.DEBUG):
                 log_success(held.claim, self._monotonic() - began)
             if self._holds_through and isinstance(outcome, Again):

@@ -11,7 +11,16 @@ import logging
 from collections import defaultdict
 from typing import NamedTuple
 
-from mulligan.core.counts import SAVED, SAVED_SECONDS, STALE, Count, as_probe, at_end, at_start
+from mulligan.core.counts import (
+    SAVED,
+    SAVED_SECONDS,
+    STALE,
+    Count,
+    as_probe,
+    at_end,
+    at_start,
+    outcome_word,
+)
 from mulligan.core.errors import StoreError
 from mulligan.core.facts import Facts
 from mulligan.core.health import Health, Probe, judge
@@ -19,6 +28,7 @@ from mulligan.core.job import ENDED, Claim, Job
 from mulligan.core.lane import ANYWHERE, Lane, Priority
 from mulligan.core.outcome import Outcome, Result, Verdict
 from mulligan.engine.breakers import Breakers, Ending
+from mulligan.engine.task_times import TaskTimes
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.worker")
@@ -45,6 +55,7 @@ class Reporter:
         self._counts: dict[tuple[str, str, str], float] = defaultdict(float)
         self._probes: dict[tuple[str, str], list[Probe]] = defaultdict(list)
         self._time_saved = TimeSaved(store)
+        self._times = TaskTimes()
         self._any = asyncio.Event()
         self._at_once = asyncio.Event()
 
@@ -55,7 +66,16 @@ class Reporter:
             self._counts[queue, region, name] += value
         if claim.retry_count:
             self._time_saved.watch(claim)
+        else:
+            self._times.waited(queue, region, max(0.0, claim.started_at - claim.due))
         self._any.set()
+
+    def ran(self, claim: Claim, result: Result, outcome: Outcome, seconds: float) -> None:
+        """Measure an attempt that ended so; also one whose outcome turns out to be stale."""
+        word = outcome_word(claim, result, outcome)
+        if word is not None:
+            self._times.ran(claim.queue, claim.worker_region, claim.task, word, seconds)
+            self._any.set()
 
     def ended(self, ending: Ending) -> None:
         """Have the breakers count an attempt whose outcome is not written yet."""
@@ -69,7 +89,7 @@ class Reporter:
             self.breakers.forget(ending, times)
         else:
             for name in names:
-                self._counts[queue, region, name] += times
+                self._counts[queue, region, self._times.bounded(name)] += times
             if probe is not None:
                 self._probes[queue, region] += [probe] * times
         self._any.set()
@@ -94,6 +114,7 @@ class Reporter:
             if not self._time_saved.waiting:
                 self._any.clear()
             counts = [Count(*key, value) for key, value in self._counts.items()]
+            counts += self._times.take()
             probes, self._probes = self._probes, defaultdict(list)
             self._counts.clear()
             if not counts:

@@ -18,7 +18,14 @@ from mulligan.core.settings import Settings
 from mulligan.core.worker import Worker
 from mulligan.engine.breakers import Breakers, Ending
 from mulligan.engine.cancel import cancel_tasks
-from mulligan.engine.chores import Housekeeper, Reaper, Ticker, UnservedWatch
+from mulligan.engine.chores import (
+    Housekeeper,
+    MinuteKeeper,
+    Reaper,
+    Ticker,
+    UnservedWatch,
+    offset_of,
+)
 from mulligan.engine.committer import Committer
 from mulligan.engine.executor import Executor
 from mulligan.engine.fetcher import Fetcher
@@ -121,8 +128,10 @@ class Engine:
         self._housekeeper = Housekeeper(store, every=KEEP_HOUSE_EVERY, keep_done=settings.keep_done)
         self._ticker = Ticker(store, periodic, tracing) if periodic else None
         self._unserved_watch: UnservedWatch | None = None
+        self._minute_keeper: MinuteKeeper | None = None
         if app is not None:
             self._unserved_watch = UnservedWatch(store, self.slots, app)
+            self._minute_keeper = MinuteKeeper(store, offset_of(worker.id))
         self._stop = asyncio.Event()
         self._stop_now = asyncio.Event()
         # Whether the engine ended before its attempts, or before their outcomes were written.
@@ -169,6 +178,8 @@ class Engine:
             support.append(self._ticker.run())
         if self._unserved_watch is not None:
             support.append(self._unserved_watch.run())
+        if self._minute_keeper is not None:
+            support.append(self._minute_keeper.run())
         if self._known_tasks is not None:
             support.append(self._known_tasks.run())
         if self._heart is None:

@@ -86,6 +86,8 @@ class Attempts:
         self._draw = draw
         self._keys = keys
         self._claims: OrderedDict[Lease, Claim] = OrderedDict()
+        # When claims of this server were handed out; runtimes of others' are not measured.
+        self._began: OrderedDict[Lease, float] = OrderedDict()
         self._depths = LaneDepths(store, monotonic)
 
     async def under_keys(self, claims: Sequence[Claim]) -> list[Claim]:
@@ -110,8 +112,10 @@ class Attempts:
             self._reporter.started(claim)
             if len(claim.body) <= LONGEST_REMEMBERED_BODY:
                 self._claims[claim.lease] = claim
-        while len(self._claims) > REMEMBERED:
-            self._claims.popitem(last=False)
+            self._began[claim.lease] = monotonic()
+        for remembered in (self._claims, self._began):
+            while len(remembered) > REMEMBERED:
+                remembered.popitem(last=False)
         return claims
 
     async def commit(
@@ -133,6 +137,7 @@ class Attempts:
         results = [
             None if claim is None else result_of(index, claim) for index, claim in enumerate(claims)
         ]
+        decided: list[tuple[Claim, Result]] = []
         outcomes: list[Outcome] = []
         endings: list[Ending] = []
         for claim, result in zip(claims, results, strict=True):
@@ -140,12 +145,18 @@ class Attempts:
                 continue
             depth = await self._depths.of(claim) if isinstance(result, Failed) else 0
             outcome = decide(claim, result, facts, self._draw(), depth)
+            decided.append((claim, result))
             outcomes.append(outcome)
             endings.append(ending_of(claim, result, outcome, facts))
         verdicts = await self._store.commit(outcomes) if outcomes else []
-        for ending, verdict in zip(endings, verdicts, strict=True):
+        for (claim, result), outcome, ending, verdict in zip(
+            decided, outcomes, endings, verdicts, strict=True
+        ):
             if verdict != "already":  # counted when it was written
                 self._reporter.answered(ending, verdict)
+                began = self._began.pop(claim.lease, None)
+                if began is not None:
+                    self._reporter.ran(claim, result, outcome, monotonic() - began)
         written = iter(zip(outcomes, verdicts, strict=True))
         return [
             Committed(each.id, each.token, "stale") if claim is None else answer(*next(written))

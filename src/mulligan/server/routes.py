@@ -35,6 +35,8 @@ ROUTES: tuple[Row, ...] = (
     Row("GET", "/api/lanes", "read", status_api.lanes),
     Row("GET", "/api/delayed", "read", status_api.delayed),
     Row("GET", "/api/delayed/hours", "read", hours_api.hours),
+    Row("GET", "/api/hour", "read", hours_api.hour),
+    Row("GET", "/api/hour/tasks", "read", hours_api.tasks_hour),
     Row("GET", "/api/regions", "read", status_api.regions),
     Row("GET", "/api/workers", "read", status_api.workers),
     Row("GET", "/api/tasks", "read", status_api.tasks),

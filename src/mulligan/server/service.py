@@ -8,6 +8,7 @@ from typing import Any
 
 from mulligan.app import Mulligan, Task
 from mulligan.engine.cancel import cancel_tasks
+from mulligan.engine.chores import MinuteKeeper
 from mulligan.engine.reporter import Reporter
 from mulligan.server.attempts import Attempts
 from mulligan.server.connections import REQUEST_WITHIN
@@ -78,13 +79,14 @@ class Service:
             for name, queue in self.app.queues.items():
                 await self.store.configure(name, queue)
         reporting = asyncio.ensure_future(self.reporter.run())
+        keeping = asyncio.ensure_future(MinuteKeeper(self.store).run())
         try:
             async with housekeeping(
                 self.store, self.settings, self.app.periodic if self.declares else ()
             ):
                 yield
         finally:
-            await cancel_tasks([reporting])
+            await cancel_tasks([reporting, keeping])
             await self.reporter.report()
 
     def stop(self) -> None:

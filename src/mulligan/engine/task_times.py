@@ -1,0 +1,107 @@
+"""What a process measures until it reports: runtimes by task, and waits of fresh jobs.
+
+A process counts the first tasks and types of failure that it meets by their names, and all others
+together, so that what a store keeps has a bound.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from mulligan.core.counts import (
+    BOUNDS,
+    BUCKETS,
+    FRESH_WAIT,
+    OTHER,
+    SUM,
+    Count,
+    FailureName,
+    RuntimeName,
+    read_failure,
+)
+
+# How many tasks, and how many types of failure of all tasks, have a name of their own.
+MOST_TASKS = 200
+MOST_TYPES = 500
+
+
+class Histogram:
+    """How many values fell into each bucket, and their sum."""
+
+    __slots__ = ("buckets", "sum")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * len(BOUNDS)
+        self.sum = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Add a value."""
+        self.buckets[bisect_left(BOUNDS, seconds)] += 1
+        self.sum += seconds
+
+    def counts(self) -> Iterator[tuple[str, float]]:
+        """The buckets with something in them, and the sum, by their names."""
+        for bucket, count in zip(BUCKETS, self.buckets, strict=True):
+            if count:
+                yield bucket, count
+        yield SUM, self.sum
+
+
+class TaskTimes:
+    """Gathers times; `take` gives them as counts and begins anew."""
+
+    def __init__(self) -> None:
+        self._tasks: set[str] = set()
+        self._failures: set[FailureName] = set()
+        self._runtimes: dict[tuple[str, str, str, str], Histogram] = {}
+        self._waits: dict[tuple[str, str], Histogram] = {}
+
+    def waited(self, queue: str, region: str, seconds: float) -> None:
+        """A fresh job started so long after it was due."""
+        waits = self._waits.get((queue, region))
+        if waits is None:
+            waits = self._waits[queue, region] = Histogram()
+        waits.add(seconds)
+
+    def ran(self, queue: str, region: str, task: str, outcome: str, seconds: float) -> None:
+        """An attempt ended so after this time."""
+        runtimes = self._runtimes.get((queue, region, task, outcome))
+        if runtimes is None:
+            key = queue, region, self._name(task), outcome
+            runtimes = self._runtimes.setdefault(key, Histogram())
+        runtimes.add(seconds)
+
+    def bounded(self, name: str) -> str:
+        """The name under which a failure is counted: that of its type and task, within bounds."""
+        failure = read_failure(name)
+        if failure is None:
+            return name
+        task = self._name(failure.task)
+        pair = FailureName(failure.type, task)
+        if pair not in self._failures:
+            if len(self._failures) >= MOST_TYPES:
+                return FailureName(OTHER, task).written
+            self._failures.add(pair)
+        return pair.written
+
+    def take(self) -> list[Count]:
+        """All that was gathered since the last time."""
+        found = [
+            Count(queue, region, RuntimeName(outcome, bucket, task).written, value)
+            for (queue, region, task, outcome), times in self._runtimes.items()
+            for bucket, value in times.counts()
+        ]
+        found += [
+            Count(queue, region, FRESH_WAIT + bucket, value)
+            for (queue, region), times in self._waits.items()
+            for bucket, value in times.counts()
+        ]
+        self._runtimes, self._waits = {}, {}
+        return found
+
+    def _name(self, task: str) -> str:
+        if task in self._tasks:
+            return task
+        if len(self._tasks) >= MOST_TASKS:
+            return OTHER
+        self._tasks.add(task)
+        return task
