@@ -2,6 +2,7 @@
 
 import pytest
 
+from mulligan.core.fairness import Bound, Carry, plan_claim
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.plan import ClaimPlan, Take
 from tests.contract.making import (
@@ -198,3 +199,12 @@ async def test_merging_keeps_the_order_over_many_claims_of_one(store, clock):
         clock.advance(n % 2)
     taken = [names(await walk(store, in_turn(1, group(one_tier(*lanes)))))[0] for _ in range(30)]
     assert taken == expected
+
+
+async def test_of_bounded_queues_a_claim_takes_no_more_than_its_bound(store):
+    await store.enqueue([job(f"{queue}{n}", queue=queue) for n in range(5) for queue in "ab"])
+    facts = (await store.beat(BOB, [])).facts
+    served = [("a", Carry()), ("b", Carry())]
+    plan = plan_claim(8, "default", served, facts, bound=Bound(frozenset("a"), 2))
+    claims = (await store.claim(plan, BOB)).claims
+    assert sorted(each.queue for each in claims) == ["a"] * 2 + ["b"] * 5

@@ -4,7 +4,7 @@ import pytest
 
 from mulligan.core.budget import Budget
 from mulligan.core.facts import Facts, QueueSettings, Region
-from mulligan.core.fairness import KINDS, Carry, ClaimCounts, plan_claim, steps_of
+from mulligan.core.fairness import KINDS, Bound, Carry, ClaimCounts, plan_claim, steps_of
 from mulligan.core.fetch import Capped, RetryFirst, Weighted
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.plan import Cap, ClaimPlan, Group, Rate, Source, yielding
@@ -138,3 +138,28 @@ def test_a_worker_among_strangers_yields_where_it_did_not_wait():
     assert {source.waited for tier in retry.tiers for source in tier} == {2.0}
     held_back = [s.lane.scope for tier in retry.tiers for s in tier if not s.yields]
     assert held_back == ["*-US"]  # what its own region failed waits as before
+
+
+def bounded(most: int, *queues: str) -> ClaimPlan:
+    facts = Facts(3, {}, REGIONS)
+    served = [(queue, Carry()) for queue in ("a", "b", "c")]
+    return plan_claim(9, "US", served, facts, bound=Bound(frozenset(queues), most))
+
+
+def test_bounded_queues_come_first_and_share_what_the_bound_allows():
+    plan = bounded(3, "b", "c")
+    of = [(plan.groups[step.group].queue, step.until) for step in plan.steps]
+    untils = {queue: sorted({until for q, until in of if q == queue}) for queue in ("a", "b", "c")}
+    assert untils == {"a": [9], "b": [2, 3], "c": [3]}
+    assert [queue for queue, _ in of].index("a") > max(
+        index for index, (queue, _) in enumerate(of) if queue != "a"
+    )
+
+
+def test_where_the_bound_allows_none_its_queues_rest():
+    plan = bounded(0, "a")
+    assert [bool(group.tiers) for group in plan.groups] == [False] * 3 + [True] * 6
+
+
+def test_a_bound_is_no_more_than_the_demand():
+    assert max(step.until for step in bounded(50, "a").steps) == 9

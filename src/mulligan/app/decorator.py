@@ -12,7 +12,7 @@ from mulligan.app.task import AsyncTask, PlainTask, Task
 from mulligan.core.checks import Seconds, check_name, check_seconds
 from mulligan.core.declared import Declared
 from mulligan.core.errors import InvalidError
-from mulligan.core.runs import Runs
+from mulligan.core.runs import Pool, Runs, check_pool, check_size
 
 if TYPE_CHECKING:
     from mulligan.app.mulligan import Mulligan
@@ -33,6 +33,8 @@ class TaskOptions(Options, total=False):
     every: Seconds
     timezone: str
     soft_timeout: Seconds
+    pool: Pool | None
+    max_memory: str | int
 
 
 TASK_ONLY = [name for name in TaskOptions.__annotations__ if name not in Options.__annotations__]
@@ -90,6 +92,11 @@ class TaskDecorator:
             raise InvalidError(f"task {name!r} exists already; give one of them name=")
         kind = AsyncTask if inspect.iscoroutinefunction(function) else PlainTask
         self._runs.check(name, self._placement.timeout, in_thread=not kind.is_async)
+        if self._transactional and self._runs.pool is not None:
+            raise InvalidError(
+                f"sink {name!r} is transactional, and a child process has no part in the worker's"
+                ' transaction; leave out pool="process"'
+            )
         task: Task[..., Any] = kind(
             self._app,
             function,
@@ -113,9 +120,12 @@ class TaskDecorator:
 
 def runs_of(options: TaskOptions) -> Runs:
     """Take out of the options where the attempts run, and check it."""
-    soft = options.pop("soft_timeout", None)
+    pool, soft = options.pop("pool", None), options.pop("soft_timeout", None)
+    memory = options.pop("max_memory", None)
     return Runs(
-        soft_timeout=None if soft is None else check_seconds("soft_timeout", soft, least=0.001),
+        check_pool(pool),
+        None if soft is None else check_seconds("soft_timeout", soft, least=0.001),
+        None if memory is None else check_size("max_memory", memory),
     )
 
 

@@ -3,18 +3,22 @@
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from msgspec.structs import replace
 
+from mulligan.app.child import path_of
 from mulligan.app.lifespan import entered
 from mulligan.app.mulligan import Mulligan
 from mulligan.core.checks import check_name, check_region
 from mulligan.core.errors import InvalidError
 from mulligan.core.fetch import Only
+from mulligan.core.settings import Settings
 from mulligan.core.worker import DEFAULT_REGION, Worker
 from mulligan.engine import Engine
+from mulligan.engine.processes import Processes, can_measure_memory
 from mulligan.stores import is_embedded
 from mulligan.stores.contract import Store
 
@@ -55,7 +59,7 @@ async def work(
         for name, queue in app.queues.items():
             await store.configure(name, queue)
         check_sinks(app, store)
-        async with entered(app):
+        async with entered(app), children(app, settings) as processes:
             engine = Engine(
                 store,
                 app.tasks,
@@ -66,6 +70,8 @@ async def work(
                 tracing=app.tracing,
                 hold_through_backoff=settings.hold_through_backoff,
                 app=app.called,
+                processes=processes,
+                pool_queues=pool_queues(app, worker),
             )
             ready(engine)
             await engine.run()
@@ -73,6 +79,33 @@ async def work(
     finally:
         app.access.use_on_loop(None)
         await store.close()
+
+
+@asynccontextmanager
+async def children(app: Mulligan, settings: Settings) -> AsyncIterator[Processes | None]:
+    """The child processes of a worker, if a task of the app runs in one; they end afterwards."""
+    pooled = [task for task in app.tasks.values() if task.runs.pool is not None]
+    if not pooled:
+        yield None
+        return
+    measured = [task.name for task in pooled if task.runs.max_memory is not None]
+    if measured and not can_measure_memory():
+        raise InvalidError(
+            f"task {measured[0]!r} has max_memory, and the memory of a process can be read on Linux"
+            " alone; run its workers there, or leave it out"
+        )
+    processes = await Processes.start(path_of(app), settings)
+    try:
+        yield processes
+    finally:
+        await processes.close()
+
+
+def pool_queues(app: Mulligan, worker: Worker) -> set[str]:
+    """The queues of the worker in which all tasks of the app run in child processes."""
+    pools = [(task.placement.queue, task.runs.pool) for task in app.tasks.values()]
+    mixed = {queue for queue, pool in pools if pool is None}
+    return {queue for queue, _ in pools if queue in worker.queues} - mixed
 
 
 def check_sinks(app: Mulligan, store: Store) -> None:

@@ -40,6 +40,7 @@ MEANINGS = {
     "abandoned_limit": "plain functions past their timeout at which a worker replaces itself",
     "unknown_task_delay": "seconds until a job whose task its worker does not know is tried again",
     "threads": "plain functions that a worker runs at a time; if none, min(32, processors + 4)",
+    "pool_size": "child processes of a worker for tasks with pool=process; if none, processors",
     "hold_through_backoff": "whether a slot stays idle while the job that failed in it waits",
 }
 QUEUE_MEANINGS = {

@@ -24,6 +24,7 @@ from mulligan.core.fetch import Only
 from mulligan.core.worker import DEFAULT_REGION, Worker
 from mulligan.engine import Engine
 from mulligan.engine.cancel import cancel_tasks
+from mulligan.engine.processes import default_size
 from mulligan.engine.threads import default_limit
 from mulligan.supervisor.liveness import notify
 
@@ -47,6 +48,8 @@ HURRY = 2.0
 )
 @click.option("--threads", type=click.IntRange(min=1), envvar="MULLIGAN_THREADS",
               show_envvar=True, help="How many plain functions run at a time.")  # fmt: skip
+@click.option("--pool-size", type=click.IntRange(min=1),
+              help="How many child processes run tasks with pool=process.")  # fmt: skip
 @click.option("--only", type=click.Choice(["retries", "fresh"]),
               help="Serve one kind of job, for queues with policy separate.")  # fmt: skip
 @click.option("--hold-through-backoff/--no-hold-through-backoff", default=None,
@@ -69,6 +72,7 @@ def worker(
     queues: str | None,
     concurrency: int | None,
     threads: int | None,
+    pool_size: int | None,
     only: Only | None,
     hold_through_backoff: bool | None,
     idle_exit: float | None,
@@ -93,7 +97,11 @@ def worker(
     found = load_app(called)
     check_url(found.url)
     set_drain_timeout(found, drain_timeout)
-    given = {"threads": threads, "hold_through_backoff": hold_through_backoff}
+    given = {
+        "threads": threads,
+        "pool_size": pool_size,
+        "hold_through_backoff": hold_through_backoff,
+    }
     said = {name: value for name, value in given.items() if value is not None}
     found.settings = replace(found.settings, **said)
     ends = exit_reasons(idle_exit, supervisor, orphan_grace)
@@ -191,6 +199,7 @@ def announce(named: str, app: Mulligan, me: Worker, *, brief: bool) -> None:
         "queues": ", ".join(me.queues) + (f" (only {me.only})" if me.only else ""),
         "concurrency": str(me.concurrency),
         "threads": str(app.settings.threads or default_limit()),
+        **({"pool": f"{pool_size(app, me)} child processes"} if pooled(app) else {}),
         "tasks": ", ".join(app.tasks) or "none",
         "loop": loop_name(),
     }
@@ -207,6 +216,16 @@ def announce(named: str, app: Mulligan, me: Worker, *, brief: bool) -> None:
         click.echo(f"note: {module} declares no task; import there what declares them", err=True)
     if app.url.startswith("memory:"):
         click.echo("note: memory:// is seen by this process alone; use sqlite:///…", err=True)
+
+
+def pooled(app: Mulligan) -> bool:
+    """Whether a task of the app runs in child processes."""
+    return any(task.runs.pool is not None for task in app.tasks.values())
+
+
+def pool_size(app: Mulligan, me: Worker) -> int:
+    """How many child processes the worker may have."""
+    return min(app.settings.pool_size or default_size(), me.concurrency)
 
 
 def loop_name() -> str:

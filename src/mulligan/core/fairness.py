@@ -40,6 +40,18 @@ class ClaimCounts(Struct, frozen=True):
         return kind in self.left or getattr(self, kind) > 0
 
 
+class Bound(NamedTuple):
+    """At most so many jobs from these queues together in one claim."""
+
+    queues: frozenset[str]
+    most: int
+
+
+NO_BOUND = Bound(frozenset(), 0)
+# The index of a queue's first group, its carry and its settings.
+Round = tuple[int, Carry, QueueSettings]
+
+
 def plan_claim(
     demand: int,
     region: str,
@@ -48,33 +60,47 @@ def plan_claim(
     only: Only | None = None,
     *,
     resting: Collection[str] = (),
+    bound: Bound = NO_BOUND,
 ) -> ClaimPlan:
     """Plan a claim of `demand` jobs for a worker of `region`, from these queues in turn.
 
     Each queue gets an even part of the demand, the first ones the remainder; what a queue leaves
     goes to the others in the same order. Paused queues are left out. A queue is `resting` where
     the region's breaker is open and its next probe not due: the worker then takes nothing from it,
-    and nothing is reserved for the worker.
+    and nothing is reserved for the worker. The queues of the `bound` come first, since the others
+    do not compete for what bounds them, and get no more than it allows.
     """
     open_queues = [(q, carry) for q, carry in queues if q not in facts.paused]
     groups: list[Group] = []
-    rounds: list[tuple[int, Carry, QueueSettings]] = []
+    rounds: list[Round] = []
+    bounded: list[Round] = []
     for queue, carry in open_queues:
         settings = facts.queue(queue)
-        rounds.append((len(groups), carry, settings))
-        if queue in resting:
+        mine = bounded if queue in bound.queues else rounds
+        mine.append((len(groups), carry, settings))
+        if queue in resting or (mine is bounded and bound.most <= 0):
             groups.extend(Group(queue, kind, ()) for kind in KINDS)
         else:
             groups.extend(groups_of(queue, region, settings, facts, only))
-    steps: list[Take] = []
-    if len(rounds) > 1:
-        until = 0
-        for index, (first, carry, settings) in enumerate(rounds):
-            until += demand // len(rounds) + (index < demand % len(rounds))
-            steps.extend(steps_of(until, first, carry, settings))
-    for first, carry, settings in rounds:
-        steps.extend(steps_of(demand, first, carry, settings))
+    most = min(bound.most, demand) if bounded else 0
+    steps = [*turns(bounded, 0, most), *turns(rounds, most, demand)]
     return ClaimPlan(demand, tuple(groups), tuple(steps), facts.epoch)
+
+
+def turns(rounds: Sequence[Round], taken: int, until: int) -> list[Take]:
+    """The steps by which queues take evenly, and then what others leave.
+
+    The claim has at most `taken` jobs before them, and `until` after them.
+    """
+    steps: list[Take] = []
+    room, so_far = until - taken, taken
+    if len(rounds) > 1:
+        for index, (first, carry, settings) in enumerate(rounds):
+            so_far += room // len(rounds) + (index < room % len(rounds))
+            steps.extend(steps_of(so_far, first, carry, settings))
+    for first, carry, settings in rounds:
+        steps.extend(steps_of(until, first, carry, settings))
+    return steps
 
 
 def steps_of(until: int, first: int, carry: Carry, settings: QueueSettings) -> list[Take]:

@@ -24,6 +24,7 @@ class Settings(Struct, frozen=True):
     unknown_task_delay: float = 3.0
     threads: int | None = None
     hold_through_backoff: bool = False
+    pool_size: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse settings under which a healthy worker would lose its leases."""
@@ -46,6 +47,9 @@ class Settings(Struct, frozen=True):
             message = (
                 f"threads {self.threads!r} must be at least 1; None is a few more than processors"
             )
+            raise InvalidError(message)
+        if self.pool_size is not None and self.pool_size < 1:
+            message = f"pool_size {self.pool_size!r} must be at least 1; None is one per processor"
             raise InvalidError(message)
 
 

@@ -6,7 +6,15 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from mulligan.core.facts import Facts
-from mulligan.core.fairness import KINDS, Carry, ClaimCounts, plan_claim, settle
+from mulligan.core.fairness import (
+    KINDS,
+    NO_BOUND,
+    Bound,
+    Carry,
+    ClaimCounts,
+    plan_claim,
+    settle,
+)
 from mulligan.core.job import Claim
 from mulligan.core.lane import Priority
 from mulligan.core.plan import ClaimPlan, Kind, yielding
@@ -18,7 +26,7 @@ KIND_OF: dict[int, Kind] = {
     Priority.URGENT: "urgent",
     Priority.URGENT_RETRY: "urgent",
 }
-Asked = tuple[int, tuple[tuple[str, Carry], ...], frozenset[str]]
+Asked = tuple[int, tuple[tuple[str, Carry], ...], frozenset[str], Bound]
 # Plans differ by demand and carries: in practice there are few. Beyond this they are dropped.
 MOST_PLANS = 1000
 # After a job whose task only another worker knows, others go first in its queue for so long.
@@ -43,7 +51,13 @@ class ClaimPlanner:
         self._facts = Facts()
         self._plans: dict[Asked, ClaimPlan] = {}
 
-    def plan(self, demand: int, facts: Facts, resting: frozenset[str] = frozenset()) -> ClaimPlan:
+    def plan(
+        self,
+        demand: int,
+        facts: Facts,
+        resting: frozenset[str] = frozenset(),
+        bound: Bound = NO_BOUND,
+    ) -> ClaimPlan:
         """The next plan, without the queues that are `resting`; each time another queue is first.
 
         Cached plans are dropped if a breaker changed: one judged by this worker changes no epoch.
@@ -61,12 +75,14 @@ class ClaimPlanner:
                 self._plans.clear()
         queues = tuple((queue, self._carries[queue]) for queue in self._turn)
         if self._yielding or self._resting:
-            return self._plan_yielding(demand, queues, facts, resting)
-        asked = demand, queues, resting
+            return self._plan_yielding(demand, queues, facts, resting, bound)
+        asked = demand, queues, resting, bound
         plan = self._plans.get(asked)
         if plan is None:
             worker = self._worker
-            plan = plan_claim(demand, worker.region, queues, facts, worker.only, resting=resting)
+            plan = plan_claim(
+                demand, worker.region, queues, facts, worker.only, resting=resting, bound=bound
+            )
             self._plans[asked] = plan
         return plan
 
@@ -88,6 +104,7 @@ class ClaimPlanner:
         queues: Sequence[tuple[str, Carry]],
         facts: Facts,
         resting: frozenset[str],
+        bound: Bound,
     ) -> ClaimPlan:
         """A plan that skips the queues it rests in, and lets others go first where it yields."""
         now = self._monotonic()
@@ -95,7 +112,9 @@ class ClaimPlanner:
         self._resting = {queue: until for queue, until in self._resting.items() if until > now}
         open_queues = [each for each in queues if each[0] not in self._resting]
         worker = self._worker
-        plan = plan_claim(demand, worker.region, open_queues, facts, worker.only, resting=resting)
+        plan = plan_claim(
+            demand, worker.region, open_queues, facts, worker.only, resting=resting, bound=bound
+        )
         groups = tuple(
             yielding(group, YIELD_WAIT) if group.queue in self._yielding else group
             for group in plan.groups

@@ -18,6 +18,8 @@ from mulligan.engine.claim_runner import HeldClaim
 from mulligan.engine.committer import Committer
 from mulligan.engine.job_log import log_failure, log_start, log_success
 from mulligan.engine.known_tasks import UnknownTasks
+from mulligan.engine.pool_room import PoolRoom
+from mulligan.engine.process_pool import ProcessPool
 from mulligan.engine.reporter import Reporter, ending_of
 from mulligan.engine.result_gate import failed
 from mulligan.engine.slots import Slots
@@ -43,6 +45,7 @@ class Executor:
         settings: Settings,
         *,
         task_caller: TaskCaller,
+        pool: ProcessPool | None = None,
         unknown_tasks: UnknownTasks,
         chance: random.Random,
         monotonic: Callable[[], float],
@@ -55,6 +58,7 @@ class Executor:
         self._breakers = reporter.breakers
         self._facts = reporter.breakers.facts
         self._task_caller = task_caller
+        self._pool = pool
         self._unknown_tasks = unknown_tasks
         self._sinks = TransactionalSinks(store, task_caller, reporter)
         self._depths = LaneDepths(store, monotonic)
@@ -102,10 +106,15 @@ class Executor:
     async def _attempt(self, held: HeldClaim) -> None:
         """Run an attempt that has a slot. Unless it is cut off, it ends with an outcome."""
         began = self._monotonic()
+        room = self._room_for(held.claim)
+        entered = False
         try:
             if held.cut_off:
                 return
-            if self._breakers.forbids(held.claim):
+            entered = room is not None and await room.enter(held.claim.queue)
+            if room is not None:
+                began = self._monotonic()
+            if self._breakers.forbids(held.claim) or entered != (room is not None):
                 self.slots.put_back(held)
                 return
             self._note_start(held.claim)
@@ -123,7 +132,16 @@ class Executor:
                 await self.slots.keep_through_backoff(held, outcome.delay)
         finally:
             self._breakers.left(held.claim)
-            self.slots.release(held, began)
+            self.slots.release(held, began, learn=room is None)
+            if room is not None and entered:
+                room.leave(self._monotonic() - began)
+
+    def _room_for(self, claim: Claim) -> PoolRoom | None:
+        """The room that the attempt needs in the process pool; None if it runs elsewhere."""
+        if self._pool is None:
+            return None
+        target = self._tasks.get(claim.task)
+        return None if target is None or target.runs.pool is None else self._pool.room
 
     def _note_start(self, claim: Claim) -> None:
         self.started += 1
@@ -146,7 +164,7 @@ class Executor:
                 if written is not None:
                     return result, written
             else:
-                result = await self._task_caller.result(claim, target)
+                result = await self._call(claim, target)
         except asyncio.CancelledError as error:
             if held.cut_off:
                 raise
@@ -163,6 +181,11 @@ class Executor:
         outcome = decide(claim, result, facts, self._chance.random(), depth)
         self._committer.add(outcome, ending_of(claim, result, outcome, facts))
         return result, outcome
+
+    async def _call(self, claim: Claim, target: Target) -> Result:
+        if self._pool is not None and target.runs.pool is not None:
+            return await self._pool.result(claim, target)
+        return await self._task_caller.result(claim, target)
 
 
 class LaneDepths:

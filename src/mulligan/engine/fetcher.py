@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 
 from mulligan.core.errors import StoreError
+from mulligan.core.fairness import NO_BOUND, Bound
 from mulligan.core.job import Claim
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.settings import BATCH_LIMIT
@@ -15,6 +16,7 @@ from mulligan.engine.cancel import cancel_tasks
 from mulligan.engine.claim_planner import ClaimPlanner
 from mulligan.engine.committer import Committer
 from mulligan.engine.executor import Executor
+from mulligan.engine.pool_room import PoolRoom
 from mulligan.engine.store_retry import StoreRetry
 from mulligan.stores.contract import Store
 
@@ -46,8 +48,12 @@ class Fetcher:
         breakers: Breakers,
         *,
         monotonic: Callable[[], float],
+        room: PoolRoom | None = None,
     ) -> None:
         self._store = store
+        self._room = room
+        self._outdated = False  # whether more may be claimed than the last plan said
+        self._limited = False  # whether the last claim took all that the room allowed
         self._worker = worker
         self._executor = executor
         self._slots = executor.slots
@@ -121,12 +127,29 @@ class Fetcher:
         changed = self._planner.leave_to_others(queue, rest)
         if changed and self._expected and not self._stopping:
             self._replans[queue] = asyncio.Event()
-            if self._resting and self._task is not None:
-                self._interrupted = True
-                self._task.cancel()
+            self._interrupt()
         if queue in self._replans:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._replans[queue].wait(), REPLAN_WITHIN)
+
+    def more_room(self) -> None:
+        """Claim again soon: there is more room in the process pool than the last plan said."""
+        if self._limited:
+            self._claim_again()
+
+    async def rest_from(self, queue: str, rest: float) -> None:
+        """Take nothing from the queue for so long; returns when the store knows."""
+        asyncio.get_running_loop().call_later(rest + TIMER, self._claim_again)
+        await self.leave_to_others(queue, rest)
+
+    def _claim_again(self) -> None:
+        self._outdated = True
+        self._interrupt()
+
+    def _interrupt(self) -> None:
+        if self._resting and not self._interrupted and self._task is not None:
+            self._interrupted = True
+            self._task.cancel()
 
     def _replanned(self, known: dict[str, asyncio.Event]) -> None:
         for queue, event in known.items():
@@ -138,6 +161,8 @@ class Fetcher:
         replans = dict(self._replans)
         breakers = self._breakers
         resting, probe_only = breakers.resting, breakers.probe_only
+        self._outdated = False
+        allowed = 0 if self._room is None else min(self._room.room, demand)
         plan, asked = self._plan(demand, resting), self._monotonic()
         self.asking = True
         try:
@@ -154,6 +179,7 @@ class Fetcher:
             self._executor.give_back(claimed.claims)
             return
         self._expected = len(claimed.claims) < demand
+        self._note_room(allowed, claimed.claims)
         started = self._executor.start(self._still_wanted(claimed.claims, probe_only))
         self._planner.settle(plan, started, claimed.left, breakers.facts.current)
         if len(claimed.claims) < demand and len(started) == len(claimed.claims):
@@ -173,6 +199,8 @@ class Fetcher:
         `again_in` counts from the store's answer. That answer took about half of what the claim
         `took`, and so will the next claim on its way.
         """
+        if self._outdated:
+            return
         nap = LONGEST_SLEEP if again_in is None else OTHERS_CLAIM
         if again_in is not None and again_in > 0:
             left = again_in - min(took / 2, LONGEST_WAY)
@@ -211,10 +239,19 @@ class Fetcher:
                 raise
             self._task.uncancel()
         finally:
-            self._resting = False
+            self._resting = self._interrupted = False
 
     def _plan(self, demand: int, resting: frozenset[str]) -> ClaimPlan:
-        return self._planner.plan(demand, self._breakers.facts.current, resting)
+        bound = NO_BOUND
+        if self._room is not None and self._room.queues:
+            bound = Bound(self._room.queues, self._room.room)
+        return self._planner.plan(demand, self._breakers.facts.current, resting, bound)
+
+    def _note_room(self, allowed: int, claims: list[Claim]) -> None:
+        """Whether the claim took all that the process pool had room for: more may wait then."""
+        if self._room is not None:
+            taken = sum(claim.queue in self._room.queues for claim in claims)
+            self._limited = taken >= allowed
 
 
 def sooner(one: float | None, other: float | None) -> float | None:

@@ -110,10 +110,13 @@ class Slots:
         self._held.pop(held, None)
         self._give_back([held.claim])
 
-    def release(self, held: HeldClaim, began: float) -> None:
-        """The attempt that began then has ended: its slot goes to the next prefetched claim."""
+    def release(self, held: HeldClaim, began: float, *, learn: bool = True) -> None:
+        """The attempt that began then has ended: its slot goes to the next prefetched claim.
+
+        With `learn`, its time says whether attempts are short.
+        """
         self._held.pop(held, None)
-        if held.task is not None:
+        if learn and held.task is not None:
             self._prefetch.learn(self._monotonic() - began)
         if self._prefetch and self._free > 0:
             self._prefetch.start_next()

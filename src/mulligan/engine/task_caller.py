@@ -32,7 +32,7 @@ from mulligan.engine.middleware import Around
 from mulligan.engine.reporter import Reporter, ending_of
 from mulligan.engine.result_gate import check_result, failed, timed_out
 from mulligan.engine.store_retry import StoreRetry
-from mulligan.engine.threads import OutlivedError, Threads
+from mulligan.engine.threads import OutlivedError
 from mulligan.stores.contract import CommitsInTransaction, Store
 
 log = logging.getLogger("mulligan.worker")
@@ -58,14 +58,30 @@ class Target(Protocol):
         ...
 
 
+class HasArrivals(Protocol):
+    """Where the results that a gathering job waits for are read from: a store."""
+
+    async def arrivals(self, job: str) -> Mapping[int, bytes | None]:
+        """The results that have arrived at the job, by index, in their order."""
+        ...
+
+
+class PlainCalls(Protocol):
+    """Where plain functions are called: in threads."""
+
+    async def run(self, call: Callable[[], Any], timeout: float | None) -> Any:  # noqa: ASYNC109
+        """Call it; raise OutlivedError when it has taken too long."""
+        ...
+
+
 class TaskCaller:
     """Calls tasks: coroutines on the loop, plain functions in `threads`, or on the loop without."""
 
     def __init__(
         self,
-        store: Store,
+        store: HasArrivals,
         settings: Settings,
-        threads: Threads | None,
+        threads: PlainCalls | None,
         watch: LoopWatch | None = None,
     ) -> None:
         self._store = store

@@ -5,7 +5,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -32,6 +32,9 @@ from mulligan.engine.fetcher import Fetcher
 from mulligan.engine.heartbeat import Heartbeat, OwnThread
 from mulligan.engine.known_tasks import KnownTasks, UnknownTasks
 from mulligan.engine.loop_watch import LoopWatch
+from mulligan.engine.pool_room import PoolRoom
+from mulligan.engine.process_pool import ProcessPool
+from mulligan.engine.processes import Processes, default_size
 from mulligan.engine.reporter import Reporter
 from mulligan.engine.task_caller import Target, TaskCaller, claim_in
 from mulligan.engine.threads import Threads
@@ -51,6 +54,7 @@ class Engine:
     it everything runs on the one loop, as a simulation needs it. With `hold_through_backoff` the
     slot of a failed attempt stays idle until its retry is due. With `app`, the name that commands
     have for the app, the worker registers its tasks and warns of work that no live worker may take.
+    With `processes`, tasks with pool="process" run there; `pool_queues` have no other tasks.
     """
 
     def __init__(
@@ -67,6 +71,8 @@ class Engine:
         periodic: Sequence[Periodic] = (),
         tracing: Tracing | None = None,
         app: str | None = None,
+        processes: Processes | None = None,
+        pool_queues: Collection[str] = (),
     ) -> None:
         self.worker = worker
         self.settings = settings
@@ -82,6 +88,16 @@ class Engine:
         self.breakers = Breakers(worker.region, monotonic)
         self.reporter = Reporter(store, self.breakers)
         self.committer = Committer(store, self.reporter, monotonic)
+        self._pool: ProcessPool | None = None
+        if processes is not None:
+            room = PoolRoom(
+                settings.pool_size or default_size(),
+                settings.concurrency,
+                pool_queues,
+                changed=lambda: self.fetcher.more_room(),  # noqa: PLW0108 - made later
+                leave=lambda *asked: self.fetcher.rest_from(*asked),  # noqa: PLW0108 - made later
+            )
+            self._pool = ProcessPool(processes, room, store, self._watch, monotonic=monotonic)
         self._known_tasks: KnownTasks | None = None
         if app is not None:
             self._known_tasks = KnownTasks(
@@ -94,6 +110,7 @@ class Engine:
             self.reporter,
             settings,
             task_caller=TaskCaller(store, settings, self._threads, self._watch),
+            pool=self._pool,
             unknown_tasks=UnknownTasks(
                 settings.unknown_task_delay,
                 self._known_tasks,
@@ -123,7 +140,13 @@ class Engine:
             monotonic=monotonic,
         )
         self.fetcher = Fetcher(
-            store, worker, self.executor, self.committer, self.breakers, monotonic=monotonic
+            store,
+            worker,
+            self.executor,
+            self.committer,
+            self.breakers,
+            monotonic=monotonic,
+            room=None if self._pool is None else self._pool.room,
         )
         self._housekeeper = Housekeeper(store, every=KEEP_HOUSE_EVERY, keep_done=settings.keep_done)
         self._ticker = Ticker(store, periodic, tracing) if periodic else None
@@ -156,6 +179,8 @@ class Engine:
             self._stop_now.set()
         self.fetcher.stop()
         self.slots.drain()
+        if self._pool is not None:
+            self._pool.room.drain()
         self._stop.set()
 
     async def run(self) -> None:

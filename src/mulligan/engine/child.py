@@ -1,0 +1,196 @@
+"""A child process of a worker: runs attempts one by one, and sends back results and logs."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
+from contextvars import copy_context
+from types import FrameType
+from typing import Any, TypeVar
+
+import msgspec
+
+from mulligan.core.job import Claim
+from mulligan.core.outcome import Failed, Result
+from mulligan.core.settings import Settings
+from mulligan.core.signals import SoftTimeout
+from mulligan.engine.child_messages import Logged, Run, ended, framed, receive
+from mulligan.engine.current import RUNNING
+from mulligan.engine.job_log import JOB_FIELDS, job_fields
+from mulligan.engine.result_gate import failed
+from mulligan.engine.task_caller import Target, TaskCaller
+
+T = TypeVar("T")
+# Attributes of a log record that the worker makes anew, or that only mean something in the child.
+NOT_CARRIED = {"args", "msg", "exc_info", "stack_info", "thread", "process", "taskName"}
+CARRIED = (str, int, float, bool, type(None))
+
+
+class Child:
+    """Serves attempts from a socket. `lifespan` is entered before the first, if it is given."""
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        tasks: Mapping[str, Target],
+        settings: Settings,
+        *,
+        lifespan: Callable[[], AbstractAsyncContextManager[None]] | None = None,
+        log_level: int = logging.INFO,
+    ) -> None:
+        self._connection = connection
+        self._tasks = tasks
+        self._lifespan = lifespan
+        self._sending = threading.Lock()
+        self._arrived = Arrived()
+        self._alarm = Alarm()
+        self._caller = TaskCaller(self._arrived, settings, self._alarm)
+        self._runner = asyncio.Runner()
+        send_logs(self, log_level)
+
+    def serve(self) -> None:
+        """Run attempts until the worker closes its end."""
+        with self._runner:
+            lifespan = None if self._lifespan is None else self._lifespan()
+            broken: Failed | None = None
+            if lifespan is not None:
+                try:
+                    self._runner.run(entered(lifespan))
+                except Exception as error:  # noqa: BLE001 - whatever the lifespan raises
+                    broken = Failed("LifespanFailed", f"in a child process: {error}")
+            decoder = msgspec.msgpack.Decoder(Run)
+            while (run := receive(self._connection, decoder)) is not None:
+                self.send(ended(broken or self._result(run)))
+                for stream in (sys.stdout, sys.stderr):
+                    stream.flush()
+            if lifespan is not None and broken is None:
+                self._runner.run(left(lifespan))
+
+    def send(self, message: Any) -> None:
+        """Send a message to the worker, from any thread; a worker that is gone needs none."""
+        with self._sending, contextlib.suppress(OSError):
+            self._connection.sendall(framed(message))
+
+    def _result(self, run: Run) -> Result:
+        claim, context = run.claim, copy_context()
+        target = self._tasks.get(claim.task)
+        if target is None:
+            return Failed("UnknownTask", f"no task is named {claim.task!r} in the child process")
+        self._arrived.found = run.arrived or {}
+        self._alarm.seconds = target.runs.soft_timeout
+        attempt = self._caller.result(claim, target)
+        try:
+            if target.is_async:
+                return self._runner.run(attempt, context=context)
+            # Not on a loop: the function may run one of its own.
+            return context.run(run_plain, attempt)
+        except BaseException as error:  # noqa: BLE001 - a task that cancelled itself, for instance
+            return failed(error)
+
+
+async def entered(lifespan: AbstractAsyncContextManager[None]) -> None:
+    """Enter the lifespan."""
+    await lifespan.__aenter__()
+
+
+async def left(lifespan: AbstractAsyncContextManager[None]) -> None:
+    """Leave the lifespan."""
+    await lifespan.__aexit__(None, None, None)
+
+
+def run_plain(attempt: Coroutine[Any, Any, T]) -> T:
+    """Run the attempt of a plain function, which never waits for a loop."""
+    try:
+        attempt.send(None)
+    except StopIteration as answer:
+        value: T = answer.value
+        return value
+    attempt.close()
+    raise RuntimeError("the attempt of a plain function waited for an event loop")
+
+
+class Arrived:
+    """What the worker has read for a gathering job."""
+
+    found: Mapping[int, bytes | None] = {}
+
+    async def arrivals(self, job: str) -> Mapping[int, bytes | None]:  # noqa: ARG002
+        """The results that have arrived at the job."""
+        return self.found
+
+
+class Alarm:
+    """Calls plain functions here, in the main thread, and raises SoftTimeout in one by SIGALRM."""
+
+    seconds: float | None = None
+
+    def __init__(self) -> None:
+        self._armed = False
+
+    async def run(self, call: Callable[[], Any], timeout: float | None) -> Any:  # noqa: ARG002, ASYNC109
+        """Call it; the worker looks after the timeout, and kills this process."""
+        if self.seconds is None:
+            return call()
+        signal.signal(signal.SIGALRM, self._ring)
+        self._armed = True
+        signal.setitimer(signal.ITIMER_REAL, self.seconds)
+        try:
+            return call()
+        finally:
+            self._armed = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _ring(self, _number: int, _frame: FrameType | None) -> None:
+        if self._armed:
+            self._armed = False
+            raise SoftTimeout(f"the attempt has run for {self.seconds:g} s")
+
+
+def send_logs(child: Child, level: int) -> None:
+    """Send all that is logged in this process to the worker, and nothing anywhere else.
+
+    The worker has the same loggers, with the handlers that the app has given them.
+    """
+    for logger in list(logging.root.manager.loggerDict.values()):
+        if isinstance(logger, logging.Logger):
+            logger.handlers.clear()
+            logger.propagate = True
+    logging.root.handlers[:] = [LogSender(child)]
+    logging.root.setLevel(level)
+
+
+class LogSender(logging.Handler):
+    """Sends records to the worker; a line that a task logs carries its job."""
+
+    def __init__(self, child: Child) -> None:
+        super().__init__()
+        self._child = child
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send the record; what it cannot carry is sent as text."""
+        try:
+            self._child.send(Logged(carried(record, RUNNING.get(None))))
+        except Exception:  # noqa: BLE001 - as every handler
+            self.handleError(record)
+
+
+def carried(record: logging.LogRecord, claim: Claim | None) -> dict[str, Any]:
+    """The attributes of a record, as `logging.makeLogRecord` takes them."""
+    fields: dict[str, Any] = {
+        name: value if isinstance(value, CARRIED) else str(value)
+        for name, value in vars(record).items()
+        if name not in NOT_CARRIED
+    }
+    fields["msg"] = record.getMessage()
+    if record.exc_info and not record.exc_text:
+        fields["exc_text"] = logging.Formatter().formatException(record.exc_info)
+    if claim is not None and not any(name in fields for name in JOB_FIELDS):
+        fields.update(job_fields(claim))
+    fields["process"] = os.getpid()
+    return fields

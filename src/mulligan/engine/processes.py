@@ -1,0 +1,415 @@
+"""Child processes for tasks with pool="process". One that must not go on is killed and replaced."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections import deque
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mulligan.core.errors import InvalidError
+from mulligan.core.outcome import Failed, Result
+from mulligan.core.settings import Settings
+from mulligan.engine.cancel import cancel_tasks
+from mulligan.engine.child_messages import (
+    HEAD,
+    Answer,
+    AppPath,
+    Ended,
+    Exited,
+    Fork,
+    Forked,
+    Frames,
+    Kill,
+    Loaded,
+    Run,
+    Setup,
+    Told,
+    framed,
+)
+from mulligan.engine.loop_watch import Deadline, never_held
+from mulligan.engine.result_gate import AttemptTimeoutError, failed
+
+log = logging.getLogger("mulligan.worker")
+START = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]);"
+    " from mulligan.app.child import main; main(int(sys.argv[2]))"
+)
+CHUNK = 1 << 16
+PAGE = os.sysconf("SC_PAGE_SIZE")
+MIB = 1 << 20
+# How often the memory of an attempt is looked at.
+LOOK_EVERY = 0.05
+# How long an idle child may take to end, and the fork server to say how a child ended.
+END_WITHIN = 2.0
+# A fork server that died is started again after so long.
+RESTART_AFTER = 1.0
+
+
+def default_size() -> int:
+    """How many child processes a worker has by default: one for each processor it may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def can_measure_memory() -> bool:
+    """Whether the memory of a process can be read here."""
+    return Path("/proc/self/statm").exists()
+
+
+class DiedError(Exception):
+    """A child process has ended in the middle of an attempt; `code` is as `Exited` has it."""
+
+    def __init__(self, code: int | None) -> None:
+        super().__init__(in_words(code))
+
+
+def in_words(code: int | None) -> str:
+    """How a child ended, as people say it."""
+    if code is None:
+        return "how is not known"
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    out_of_memory = "; perhaps the system was out of memory" if -code == signal.SIGKILL else ""
+    return f"killed by {name}{out_of_memory}"
+
+
+class ChildProcess:
+    """The worker's end of a child: runs one attempt at a time in it."""
+
+    def __init__(self, pid: int, server: "ForkServerProcess") -> None:
+        self.pid = pid
+        self.alive = True
+        self.exceeded = 0  # bytes, if it was killed for them
+        self.ended: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+        self._server = server
+        self._result: asyncio.Future[Result] | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    async def connect(self, connection: socket.socket) -> None:
+        """Use this end of the socket."""
+        reader, self._writer = await asyncio.open_connection(sock=connection)
+        self._reading = asyncio.ensure_future(self._read(reader))
+
+    async def run(self, run: Run) -> Result:
+        """Run an attempt; raises DiedError if the process ends first."""
+        self._result = asyncio.get_running_loop().create_future()
+        assert self._writer is not None  # noqa: S101 - set by `connect`
+        self._writer.write(framed(run))
+        if not self.alive:
+            raise DiedError(await self._code())
+        return await self._result
+
+    def kill(self) -> None:
+        """Kill the process, and what it has started."""
+        self.alive = False
+        self._server.send(Kill(self.pid))
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more can come from it."""
+        return self._reading is None or self._reading.done()
+
+    @property
+    def memory(self) -> int:
+        """Its resident memory in bytes; 0 once it has ended."""
+        try:
+            return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * PAGE
+        except (OSError, IndexError):
+            return 0
+
+    async def close(self) -> None:
+        """Let an idle child end by itself."""
+        self.alive = False
+        if self._writer is not None:
+            self._writer.close()
+        if self._reading is not None:
+            await asyncio.wait([self._reading], timeout=END_WITHIN)
+            await cancel_tasks([self._reading])
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        decode = msgspec.msgpack.Decoder(Told).decode
+        with contextlib.suppress(asyncio.IncompleteReadError, OSError):
+            while True:
+                head = await reader.readexactly(HEAD)
+                told: Told = decode(await reader.readexactly(int.from_bytes(head)))
+                if not isinstance(told, Ended):
+                    log_again(told.record)
+                elif self._result is not None and not self._result.done():
+                    self._result.set_result(told.result)
+        self.alive = False
+        if self._result is not None and not self._result.done():
+            code = await self._code()
+            if not self._result.done():
+                self._result.set_exception(DiedError(code))
+        if self._writer is not None:
+            self._writer.close()
+
+    async def _code(self) -> int | None:
+        await asyncio.wait([self.ended], timeout=END_WITHIN)
+        return self.ended.result() if self.ended.done() else None
+
+
+def log_again(fields: dict[str, Any]) -> None:
+    """Log what a child has logged, by the logger of the same name."""
+    record = logging.makeLogRecord(fields)
+    logger = logging.getLogger(record.name)
+    if logger.isEnabledFor(record.levelno):
+        logger.handle(record)
+
+
+class ForkServerProcess:
+    """The worker's end of its fork server."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", control: socket.socket) -> None:
+        self._process = process
+        self._control = control
+        self._loop = asyncio.get_running_loop()
+        self._frames = Frames()
+        self._decode = msgspec.msgpack.Decoder(Answer).decode
+        self._loaded: asyncio.Future[str] = self._loop.create_future()
+        self._forking: deque[asyncio.Future[int]] = deque()
+        self._children: dict[int, ChildProcess] = {}
+        self._exited: dict[int, int] = {}  # before anybody has heard that they were forked
+        self.alive = True
+        control.setblocking(False)  # noqa: FBT003 - the standard library's
+        self._loop.add_reader(control.fileno(), self._read)
+
+    @classmethod
+    async def start(cls, setup: Setup) -> "ForkServerProcess":
+        """Start one and wait until it has imported the app; refuses an app that it cannot."""
+        control, theirs = socket.socketpair()
+        with theirs:
+            server = cls(start_fork_server(theirs), control)
+        server.send(setup)
+        try:
+            error = await server._loaded
+        except BaseException:
+            await server.close()
+            raise
+        if error:
+            await server.close()
+            raise InvalidError(
+                f'child processes, which tasks with pool="process" run in, cannot import the app'
+                f" {setup.app}: {error}; it must be importable by its name"
+            )
+        return server
+
+    def send(self, message: Any, sockets: tuple[int, ...] = ()) -> None:
+        """Send a message; to one that is gone there is nothing to say."""
+        # A message is far smaller than the socket's buffer.
+        with contextlib.suppress(OSError):
+            if sockets:
+                socket.send_fds(self._control, [framed(message)], sockets)
+            else:
+                self._control.sendall(framed(message))
+
+    async def fork(self) -> ChildProcess:
+        """A new child; raises OSError if there can be none."""
+        ours, theirs = socket.socketpair()
+        forked: asyncio.Future[int] = self._loop.create_future()
+        with theirs:
+            self._forking.append(forked)
+            self.send(Fork(), (theirs.fileno(),))
+        if not self.alive:
+            ours.close()
+            raise ConnectionError("the fork server has ended")
+        try:
+            child = ChildProcess(await asyncio.shield(forked), self)
+        except BaseException:
+            ours.close()
+            raise
+        self._children[child.pid] = child
+        if (code := self._exited.pop(child.pid, None)) is not None:
+            self._over(child.pid, code)
+        await child.connect(ours)
+        return child
+
+    async def close(self) -> None:
+        """End it, and with it all children that still run."""
+        self._gone()
+        self._control.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            await asyncio.to_thread(self._process.wait, END_WITHIN)
+        if self._process.poll() is None:
+            self._process.kill()
+            await asyncio.to_thread(self._process.wait)
+
+    def _read(self) -> None:
+        try:
+            data = self._control.recv(CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._gone()
+            return
+        for body in self._frames.add(data):
+            answer: Answer = self._decode(body)
+            match answer:
+                case Loaded(error):
+                    self._loaded.set_result(error)
+                case Forked(pid, error):
+                    self._answer(self._forking.popleft(), pid, error)
+                case Exited(pid, code):
+                    self._over(pid, code)
+
+    def _answer(self, forked: "asyncio.Future[int]", pid: int, error: str) -> None:
+        if error:
+            forked.set_exception(OSError(f"no child process can be started: {error}"))
+        elif not forked.done():
+            forked.set_result(pid)
+
+    def _over(self, pid: int, code: int) -> None:
+        child = self._children.pop(pid, None)
+        if child is None:
+            self._exited[pid] = code
+        elif not child.ended.done():
+            child.ended.set_result(code)
+
+    def _gone(self) -> None:
+        """It has ended, and its children with it."""
+        if not self.alive:
+            return
+        self.alive = False
+        self._loop.remove_reader(self._control.fileno())
+        lost = ConnectionError("the fork server has ended")
+        for forked in self._forking:
+            if not forked.done():
+                forked.set_exception(lost)
+                forked.exception()  # perhaps nobody waits any more
+        if not self._loaded.done():
+            self._loaded.set_result("the process that imports it has ended")
+        for child in self._children.values():
+            if not child.ended.done():
+                child.ended.set_result(None)
+
+
+def start_fork_server(control: socket.socket) -> "subprocess.Popen[bytes]":
+    """Start the process, with this end of a socket; Ctrl-C reaches the worker alone."""
+    return subprocess.Popen(  # noqa: S603 - this interpreter
+        [sys.executable, "-c", START, json.dumps(sys.path), str(control.fileno())],
+        stdin=subprocess.DEVNULL,
+        pass_fds=[control.fileno()],
+        start_new_session=True,
+    )
+
+
+class Processes:
+    """The child processes of a worker, made when they are first needed.
+
+    `held` says for how long the worker's loop was blocked: such time is no attempt's own.
+    """
+
+    def __init__(self, server: ForkServerProcess, setup: Setup) -> None:
+        self._server = server
+        self._setup = setup
+        self._idle: list[ChildProcess] = []
+        self._children: set[ChildProcess] = set()
+        self._starting = asyncio.Lock()
+        self.held = never_held
+
+    @classmethod
+    async def start(cls, app: AppPath, settings: Settings) -> "Processes":
+        """Start the fork server; refuses an app that children cannot import."""
+        setup = Setup(app, settings, logging.getLogger().getEffectiveLevel())
+        return cls(await ForkServerProcess.start(setup), setup)
+
+    async def child(self, max_memory: int | None = None) -> ChildProcess:
+        """An idle child, or a new one; OSError if there can be none now.
+
+        One that has kept half of the memory which the attempt may use is replaced first.
+        """
+        while self._idle:
+            child = self._idle.pop()
+            if not child.alive:
+                continue
+            if max_memory is None or child.memory <= max_memory // 2:
+                return child
+            child.kill()
+        async with self._starting:
+            if not self._server.alive:
+                log.error("the fork server of the child processes has ended; starting another")
+                await self._server.close()
+                await asyncio.sleep(RESTART_AFTER)
+                self._server = await ForkServerProcess.start(self._setup)
+        child = await self._server.fork()
+        self._children = {each for each in self._children if not each.closed} | {child}
+        return child
+
+    def done_with(self, child: ChildProcess) -> None:
+        """Keep the child for another attempt, if it lives."""
+        if child.alive:
+            self._idle.append(child)
+
+    async def result(
+        self,
+        child: ChildProcess,
+        run: Run,
+        timeout: float | None,  # noqa: ASYNC109 - it ends the child
+        max_memory: int | None,
+    ) -> Result:
+        """The result of an attempt. A child that must not go on is killed.
+
+        That is when the timeout is over, when it uses more memory than it may, and when this is
+        cancelled, as when the lease is lost.
+        """
+        deadline = Deadline(inf if timeout is None else timeout, self.held)
+        watch = None
+        if max_memory is not None:
+            watch = asyncio.ensure_future(kill_over(child, max_memory))
+        try:
+            async with deadline:
+                deadline.begin()
+                return await child.run(run)
+        except DiedError as error:
+            if child.exceeded:
+                return Failed("MemoryExceeded", memory_text(child.exceeded, max_memory or 0))
+            return Failed("ProcessDied", f"the child process of the attempt died: {error}")
+        except TimeoutError:
+            child.kill()
+            return failed(AttemptTimeoutError(f"the attempt took longer than {timeout:g} s"))
+        except asyncio.CancelledError:
+            child.kill()
+            raise
+        finally:
+            if watch is not None:
+                watch.cancel()
+
+    async def close(self) -> None:
+        """Let idle children end by themselves, then end what is left."""
+        await asyncio.gather(*(child.close() for child in self._idle))
+        await self._server.close()
+        await asyncio.gather(*(child.close() for child in self._children))
+
+
+async def kill_over(child: ChildProcess, limit: int) -> None:
+    """Kill the child when it uses more memory than the limit."""
+    while (used := child.memory) <= limit:  # noqa: ASYNC110 - the kernel has no event for it
+        await asyncio.sleep(LOOK_EVERY)
+    child.exceeded = used
+    child.kill()
+
+
+def memory_text(used: int, limit: int) -> str:
+    """Why an attempt was killed for its memory."""
+    return (
+        f"the attempt used {used / MIB:.0f} MiB, more than its max_memory of {limit / MIB:.0f} MiB;"
+        " let it use less, or raise max_memory"
+    )
