@@ -7,14 +7,17 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from mulligan import (
+    INJECTED,
     Delays,
     Fail,
     Mulligan,
+    Resource,
     Retry,
     RetryAfter,
     Settings,
@@ -220,3 +223,43 @@ async def elsewhere() -> int:
 
 
 app = make(os.environ.get("TEST_STORE", "memory://"))
+
+# -- an app with middleware and a lifespan, for children only -------------------------------
+
+
+@asynccontextmanager
+async def lifespan(_app: Mulligan) -> AsyncIterator[dict[str, Any]]:
+    """Give each process a resource of its own."""
+    yield {"owner": os.getpid()}
+
+
+surrounded = Mulligan(os.environ.get("TEST_STORE", "memory://"), lifespan=lifespan)
+
+
+@surrounded.middleware
+async def around(call: Callable[[], Any], job: Any) -> Any:
+    """Say on what it runs."""
+    await asyncio.sleep(0)
+    return {"around": os.getpid(), "value": await call()}
+
+
+@surrounded.middleware(plain_only=True)
+def inside(call: Callable[[], Any], job: Any) -> Any:
+    """Say on what it runs."""
+    return {"inside": os.getpid(), "value": call()}
+
+
+@surrounded.task(pool="process")
+def plain(*, owner: Annotated[int, Resource("owner")] = INJECTED) -> Any:
+    """Run a loop of our own, inside of the middleware's."""
+
+    async def own() -> int:
+        return owner
+
+    return {"owner": asyncio.run(own())}
+
+
+@surrounded.task(pool="process")
+async def awaited(*, owner: Annotated[int, Resource("owner")] = INJECTED) -> Any:
+    """Say whose resource it has."""
+    return {"owner": owner}

@@ -15,7 +15,7 @@ from mulligan.cli.find_app import opened as opened_store
 from mulligan.core.decide import decide
 from mulligan.core.outcome import Lost
 from mulligan.core.worker import Worker
-from tests.pools.app import make
+from tests.pools.app import make, surrounded
 from tests.pools.running import ME, gone, pids_in, until, working
 
 TIMEOUT = 60
@@ -54,6 +54,7 @@ async def test_attempts_run_in_children_which_are_kept(app):
     await gone(first)
 
 
+@pytest.mark.prove
 async def test_what_a_task_may_do_elsewhere_it_may_do_in_a_child(app):
     async with working(app) as engine:
         job = await app.tasks["who"].aenqueue()
@@ -74,8 +75,14 @@ async def test_what_a_task_may_do_elsewhere_it_may_do_in_a_child(app):
     ("how", "words"),
     [
         ("segfault", "the child process of the attempt died: killed by SIGSEGV"),
-        ("exit", "the child process of the attempt died: exit code 3"),
-        ("kill", "the child process of the attempt died: killed by SIGKILL; perhaps"),
+        pytest.param(
+            "exit", "the child process of the attempt died: exit code 3", marks=pytest.mark.prove
+        ),
+        pytest.param(
+            "kill",
+            "the child process of the attempt died: killed by SIGKILL; perhaps",
+            marks=pytest.mark.prove,
+        ),
     ],
 )
 async def test_the_crash_of_a_child_is_a_failure_of_its_one_job(app, tmp_path, how, words):
@@ -92,6 +99,7 @@ async def test_the_crash_of_a_child_is_a_failure_of_its_one_job(app, tmp_path, h
         assert await beside.ahistory() == []
 
 
+@pytest.mark.prove
 async def test_sys_exit_is_a_failure_and_the_child_lives_on(app):
     async with working(app):
         before = await run(app, "pid")
@@ -109,6 +117,7 @@ async def test_one_that_outlives_its_timeout_is_killed_wherever_it_hangs(app):
         await gone(before)
 
 
+@pytest.mark.prove
 async def test_one_that_uses_too_much_memory_is_killed(app):
     async with working(app):
         assert await run(app, "grow", 20) == 20
@@ -119,6 +128,7 @@ async def test_one_that_uses_too_much_memory_is_killed(app):
         )
 
 
+@pytest.mark.prove
 async def test_memory_that_an_earlier_attempt_has_kept_counts_against_none(app):
     async with working(app):
         kept = await run(app, "keep", 200)
@@ -126,6 +136,7 @@ async def test_memory_that_an_earlier_attempt_has_kept_counts_against_none(app):
         await gone(kept)
 
 
+@pytest.mark.prove
 async def test_a_soft_timeout_is_raised_in_the_middle_of_a_computation(app):
     async with working(app):
         before = await run(app, "pid")
@@ -138,6 +149,7 @@ async def test_a_soft_timeout_is_raised_in_the_middle_of_a_computation(app):
         assert await run(app, "pid") == before
 
 
+@pytest.mark.prove
 async def test_a_cancelled_job_is_killed_with_all_that_it_has_started(app, tmp_path):
     async with working(app):
         job = await app.tasks["hold"].aenqueue(str(tmp_path / "held"), str(tmp_path / "never"))
@@ -148,6 +160,7 @@ async def test_a_cancelled_job_is_killed_with_all_that_it_has_started(app, tmp_p
         assert (await job.ainfo()).status == "cancelled"
 
 
+@pytest.mark.prove
 async def test_one_that_lost_its_lease_is_killed_and_its_result_is_nobodys(app, tmp_path):
     held = str(tmp_path / "held")
     async with working(app) as engine:
@@ -166,6 +179,7 @@ async def test_one_that_lost_its_lease_is_killed_and_its_result_is_nobodys(app, 
         assert [each.type for each in await job.ahistory()] == ["Lost"]
 
 
+@pytest.mark.prove
 async def test_a_stopped_worker_kills_what_its_children_run(app, tmp_path):
     async with working(app, drain=False):
         await app.tasks["hold"].aenqueue(str(tmp_path / "held"), str(tmp_path / "never"))
@@ -173,6 +187,7 @@ async def test_a_stopped_worker_kills_what_its_children_run(app, tmp_path):
     await gone(child, grandchild)
 
 
+@pytest.mark.prove
 async def test_the_log_of_a_child_is_the_log_of_its_worker(app, caplog):
     async with working(app):
         with caplog.at_level(logging.INFO):
@@ -186,12 +201,14 @@ async def test_the_log_of_a_child_is_the_log_of_its_worker(app, caplog):
     assert "ValueError: invalid literal" in (wrong.exc_text or "")
 
 
+@pytest.mark.prove
 async def test_a_task_in_a_child_may_enqueue(app, monkeypatch):
     monkeypatch.setenv("TEST_STORE", app.url)
     async with working(app):
         assert await app.job(await run(app, "enqueues", 5)).aresult(timeout=TIMEOUT) == 25
 
 
+@pytest.mark.prove
 async def test_but_not_on_a_store_that_children_do_not_see(monkeypatch):
     monkeypatch.delenv("TEST_STORE", raising=False)
     app = make("memory://")
@@ -200,6 +217,7 @@ async def test_but_not_on_a_store_that_children_do_not_see(monkeypatch):
         assert (await failure(app, "enqueues", 5))[1].startswith("memory:// is seen by the worker")
 
 
+@pytest.mark.prove
 async def test_a_child_that_dies_while_it_is_idle_is_replaced(app):
     async with working(app):
         pid = await run(app, "pid")
@@ -208,6 +226,7 @@ async def test_a_child_that_dies_while_it_is_idle_is_replaced(app):
         assert await run(app, "pid") != pid
 
 
+@pytest.mark.prove
 async def test_a_fork_server_that_dies_is_replaced(app, caplog):
     async with working(app) as engine:
         assert await run(app, "square", 2) == 4
@@ -219,9 +238,21 @@ async def test_a_fork_server_that_dies_is_replaced(app, caplog):
     assert "the fork server of the child processes has ended; starting another" in caplog.text
 
 
+@pytest.mark.prove
+async def test_middleware_and_lifespan_are_those_of_the_child(monkeypatch):
+    monkeypatch.delenv("TEST_STORE", raising=False)
+    async with working(surrounded):
+        found = await run(surrounded, "plain")
+        pid = found["around"]
+        inside = {"inside": pid, "value": {"owner": pid}}
+        assert (found, pid != ME) == ({"around": pid, "value": inside}, True)
+        assert await run(surrounded, "awaited") == {"around": pid, "value": {"owner": pid}}
+
+
 # -- what children cannot import ------------------------------------------------------------
 
 
+@pytest.mark.prove
 async def test_an_app_that_children_cannot_import_is_refused_when_the_worker_starts(tmp_path):
     app = make(f"sqlite:///{tmp_path}/jobs.db")
     app.called = "tests.pools.missing:app"

@@ -99,6 +99,8 @@ def path_in(name: str, attribute: str, module: ModuleType) -> AppPath:
 class OnlyInWorker:
     """Stands for the store in the children of a worker on memory://, which they do not see."""
 
+    joins_transactions = False
+
     def __getattr__(self, name: str) -> Callable[..., Any]:
         raise InvalidError(
             "memory:// is seen by the worker alone, and not by its child processes; use"

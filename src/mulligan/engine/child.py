@@ -86,9 +86,8 @@ class Child:
         self._alarm.seconds = target.runs.soft_timeout
         attempt = self._caller.result(claim, target)
         try:
-            if target.is_async:
+            if target.is_async or target.around is not None:
                 return self._runner.run(attempt, context=context)
-            # Not on a loop: the function may run one of its own.
             return context.run(run_plain, attempt)
         except BaseException as error:  # noqa: BLE001 - a task that cancelled itself, for instance
             return failed(error)
@@ -135,6 +134,15 @@ class Alarm:
 
     async def run(self, call: Callable[[], Any], timeout: float | None) -> Any:  # noqa: ARG002, ASYNC109
         """Call it; the worker looks after the timeout, and kills this process."""
+        # The function may run a loop of its own, which it could not inside of another.
+        loop = asyncio._get_running_loop()  # noqa: SLF001 - for those who run loops
+        asyncio._set_running_loop(None)  # noqa: SLF001
+        try:
+            return self._call(call)
+        finally:
+            asyncio._set_running_loop(loop)  # noqa: SLF001
+
+    def _call(self, call: Callable[[], Any]) -> Any:
         if self.seconds is None:
             return call()
         signal.signal(signal.SIGALRM, self._ring)

@@ -37,7 +37,6 @@ from mulligan.engine.child_messages import (
     framed,
 )
 from mulligan.engine.loop_watch import Deadline, never_held
-from mulligan.engine.result_gate import AttemptTimeoutError, failed
 
 log = logging.getLogger("mulligan.worker")
 START = (
@@ -384,7 +383,7 @@ class Processes:
             return Failed("ProcessDied", f"the child process of the attempt died: {error}")
         except TimeoutError:
             child.kill()
-            return failed(AttemptTimeoutError(f"the attempt took longer than {timeout:g} s"))
+            return Failed("Timeout", f"the attempt took longer than {timeout:g} s")
         except asyncio.CancelledError:
             child.kill()
             raise
