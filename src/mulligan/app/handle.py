@@ -25,7 +25,6 @@ else:
     Mulligan = Any  # help() reads annotations, and that module imports this one
 
 R = TypeVar("R")
-FIRST_LOOK, LONGEST_LOOK = 0.005, 0.25
 
 
 class JobHandle(Struct, Generic[R], frozen=True, gc=False):
@@ -80,15 +79,14 @@ class JobHandle(Struct, Generic[R], frozen=True, gc=False):
         return self._app.run(lambda: self.aresult(timeout))
 
     async def _ended(self, within: float) -> Job:
-        look, waited = FIRST_LOOK, 0.0
-        while not self.is_over(job := await self.ainfo()):
-            if waited >= within:
-                raise ResultTimeoutError(
-                    f"job {self.id} has not ended after {within:g} s: {await self.aexplain()}"
-                )
-            await self._app.access.sleep(min(look, within - waited))
-            waited += look
-            look = min(LONGEST_LOOK, look * 1.5)
+        from mulligan.app.wait import until_over  # noqa: PLC0415 - to import quickly
+
+        access = self._app.access
+        job = await until_over(access.acall, access.waiter(), self.ainfo, self.is_over, within)
+        if not self.is_over(job):
+            raise ResultTimeoutError(
+                f"job {self.id} has not ended after {within:g} s: {await self.aexplain()}"
+            )
         return job
 
     def is_over(self, job: Job) -> bool:

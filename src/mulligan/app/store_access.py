@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from mulligan.app.enqueue_batches import LoopBatches, ThreadBatches
+from mulligan.app.wait import LoopWaiter, ThreadWaiter, Waiter
 from mulligan.core.errors import StoreError
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.stores.contract import Store
@@ -55,6 +56,10 @@ class StoreAccess(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Sleep between two reads of the store."""
+        ...
+
+    def waiter(self) -> Waiter:
+        """What the caller sleeps on until a store tells it something."""
         ...
 
     def use_on_loop(self, store: Store | None) -> None:
@@ -134,6 +139,10 @@ class ThreadAccess:
     async def sleep(self, seconds: float) -> None:
         """Sleep on the running loop."""
         await asyncio.sleep(seconds)
+
+    def waiter(self) -> Waiter:
+        """The running loop's."""
+        return LoopWaiter()
 
     def use_on_loop(self, store: Store | None) -> None:
         """Use this open store for coroutines on the running loop; None ends that."""
@@ -275,6 +284,10 @@ class DirectAccess:
             time.sleep(seconds)  # noqa: ASYNC251 - plain code has no loop to wait on
         else:
             await asyncio.sleep(seconds)
+
+    def waiter(self) -> Waiter:
+        """The running loop's, or where there is none, this thread's."""
+        return ThreadWaiter() if PLAIN.get() else LoopWaiter()
 
     def use_on_loop(self, store: Store | None) -> None:
         """Use this open store for coroutines on the running loop; None ends that."""

@@ -22,6 +22,7 @@ from mulligan.core.page import LOOKS, Page, Selection
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
+from mulligan.stores.watches import Tell, Watch
 
 
 class OpenStore(Protocol):
@@ -160,6 +161,16 @@ class ReaderStore(Protocol):
 
     async def get(self, job: str) -> Job | None:
         """The job as it is now."""
+
+    async def watch(self, job: str, tell: Tell) -> Watch:
+        """Have `tell` called when the job may have ended, from any thread, until it is closed.
+
+        It is called soon after the job is done, failed or cancelled, however that came about. It
+        may be called too early, more than once, and not at all if a wake-up is lost: who waits
+        looks from time to time too, and once after this was answered, as what ended before is not
+        told. Where the store cannot tell, or may not, the watch says so. Callers of one store share
+        what it takes to be told, and a store of which nobody waits spends nothing on it.
+        """
 
     async def arrivals(self, job: str) -> dict[int, bytes | None]:
         """The results that have arrived at a gathering job, by index, in their order."""

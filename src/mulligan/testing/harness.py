@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from mulligan.app.lifespan import entered
 from mulligan.app.resources import check_resources
 from mulligan.app.store_access import Operation, StoreAccess, Work, at_once
+from mulligan.app.wait import LoopWaiter, Waiter
 from mulligan.core.checks import Seconds, seconds
 from mulligan.core.job import ENDED, Enqueued, Job, NewJob
 from mulligan.core.outcome import Outcome, Verdict
@@ -95,6 +96,19 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
+class VirtualWaiter:
+    """What a coroutine of another loop sleeps on: virtual time passes meanwhile."""
+
+    def __init__(self, on_loop: LoopWaiter, driver: Driver) -> None:
+        self.tell = on_loop.tell
+        self._on_loop = on_loop
+        self._driver = driver
+
+    async def sleep(self, seconds: float) -> float:
+        """Sleep on the virtual loop."""
+        return await self._driver.arun(self._on_loop.sleep(seconds))
+
+
 class VirtualAccess:
     """Calls the store; those that wait, such as `result`, let virtual time pass."""
 
@@ -129,6 +143,11 @@ class VirtualAccess:
             await asyncio.sleep(seconds)
         else:
             await self._driver.arun(asyncio.sleep(seconds))
+
+    def waiter(self) -> Waiter:
+        """What lets virtual time pass."""
+        on_loop = LoopWaiter(self._driver.loop)
+        return on_loop if self._driver.is_here else VirtualWaiter(on_loop, self._driver)
 
     def use_on_loop(self, store: Store | None) -> None:
         """There is one store and one loop."""

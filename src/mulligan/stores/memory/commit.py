@@ -101,6 +101,8 @@ def end(state: State, record: Record, status: Status) -> None:
     key = None if new.unique_key is None else (new.key_queue, new.unique_key)
     if key is not None and state.unique.get(key) == new.id:
         del state.unique[key]
+    if state.watches:
+        state.watches.tell((new.id,))
 
 
 def release(state: State, record: Record, key: str | None) -> None:

@@ -1,6 +1,7 @@
 """Reads jobs, histories, pages and stats."""
 
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -13,6 +14,7 @@ from mulligan.core.stats import DelayedStats, LaneStats, Stats
 from mulligan.core.worker import WorkerView
 from mulligan.stores.memory.fields import Record, job_of
 from mulligan.stores.memory.state import State
+from mulligan.stores.watches import Tell, Watch
 
 if TYPE_CHECKING:
     from mulligan.core.job import Status
@@ -23,6 +25,12 @@ def get(state: State, job: str) -> Job | None:
     with state.lock:
         record = state.jobs.get(job)
         return None if record is None else job_of(record)
+
+
+def watch(state: State, job: str, tell: Tell) -> Watch:
+    """Have `tell` called when the job ends."""
+    state.watches.add(job, tell)
+    return Watch(partial(state.watches.remove, job, tell), is_told=True)
 
 
 def history(state: State, job: str) -> list[Attempt]:

@@ -13,6 +13,7 @@ from mulligan.stores.memory.counts import Counters
 from mulligan.stores.memory.fields import Record
 from mulligan.stores.memory.limits import Limits
 from mulligan.stores.memory.wakeup import Sleepers
+from mulligan.stores.watches import Watches
 
 if TYPE_CHECKING:
     from mulligan.core.facts import QueueSettings
@@ -70,6 +71,7 @@ class State:
         self.ended: deque[tuple[float, Record]] = deque()
         self.workers: dict[str, Presence] = {}
         self.sleepers = Sleepers(self.lock, self.is_live)
+        self.watches: Watches[str] = Watches()
         self.counters = Counters()
         self.notes: dict[str, tuple[bytes, float]] = {}
         self.note_keys: list[str] = []  # in order

@@ -18,6 +18,7 @@ from mulligan.core.worker import Worker
 from mulligan.stores.batches import batch_by_batch
 from mulligan.stores.memory import claim, commit, enqueue, operate, read, workers
 from mulligan.stores.memory.state import State
+from mulligan.stores.watches import Tell, Watch
 
 
 class MemoryStore:
@@ -83,6 +84,9 @@ class MemoryStore:
 
     async def get(self, job: str) -> Job | None:
         return read.get(self.state, job)
+
+    async def watch(self, job: str, tell: Tell) -> Watch:
+        return read.watch(self.state, job, tell)
 
     async def arrivals(self, job: str) -> dict[int, bytes | None]:
         return read.arrivals(self.state, job)

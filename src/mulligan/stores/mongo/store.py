@@ -39,7 +39,9 @@ from mulligan.stores.mongo.repair import Repair
 from mulligan.stores.mongo.stats import StatsReader
 from mulligan.stores.mongo.url import parse_url
 from mulligan.stores.mongo.wakeup import Wakeup
+from mulligan.stores.mongo.watch import Watcher
 from mulligan.stores.mongo.workers import Workers
+from mulligan.stores.watches import Tell, Watch
 
 
 class MongoStore:
@@ -63,6 +65,7 @@ class MongoStore:
             shown = self.parsed_url.without_secrets(error)
             raise InvalidError(f"store URL for {self.parsed_url.where}: {shown}") from None
         wakeup = self._wakeup = Wakeup(connection)
+        self._watcher = Watcher(connection)
         keys = self._keys = Keys(connection, wakeup)
         gatherer = Gatherer(connection, wakeup)
         self._counts = StoredCounts(connection)
@@ -92,6 +95,7 @@ class MongoStore:
         """Let go of the connections."""
         if hasattr(self, "_connection"):
             await self._wakeup.local.close()
+            await self._watcher.close()
             await self._connection.client.close()
 
     @guarded
@@ -121,7 +125,9 @@ class MongoStore:
     async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
         """Write each outcome whose lease is still held."""
         check_batch(len(outcomes))
-        return await self._committer.commit(outcomes)
+        verdicts = await self._committer.commit(outcomes)
+        self._watcher.ended(outcome.lease.job for outcome in outcomes)
+        return verdicts
 
     @guarded
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
@@ -198,6 +204,10 @@ class MongoStore:
         """The job as it is now."""
         return await self._reader.get(job)
 
+    async def watch(self, job: str, tell: Tell) -> Watch:
+        """Have `tell` called when the job may have ended."""
+        return self._watcher.watch(job, tell)
+
     @guarded
     async def arrivals(self, job: str) -> dict[int, bytes | None]:
         """The results that have arrived at a gathering job, by index."""
@@ -249,7 +259,9 @@ class MongoStore:
     @guarded
     async def cancel(self, jobs: Sequence[str], reason: str) -> list[bool]:
         """End pending and running jobs."""
-        return await self._operator.cancel(jobs, reason)
+        answers = await self._operator.cancel(jobs, reason)
+        self._watcher.ended(jobs)
+        return answers
 
     @guarded
     async def adopt(self, jobs: Sequence[Adopted]) -> list[bool]:

@@ -1,7 +1,7 @@
 """Outcomes: batches of them, cut where their order could matter, and those of a user's own work."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg.rows import tuple_row
@@ -33,31 +33,37 @@ VERDICTS: dict[int, Verdict] = {1: "written", 2: "already", 3: "stale"}
 KINDS: dict[type, int] = {Done: 1, Again: 2, Later: 3, Dead: 4, Returned: 5, Keyed: 5, Cancelled: 6}
 
 
-async def commit(database: Database, outcomes: Sequence[Outcome]) -> list[Verdict]:
+class Written(NamedTuple):
+    """What became of each outcome, and whether anybody waits for jobs to end."""
+
+    verdicts: list[Verdict]
+    any_watching: bool
+
+
+async def commit(database: Database, outcomes: Sequence[Outcome]) -> Written:
     """Write each outcome whose lease is still held, and say what became of each.
 
     Those that are plainly done are written by one quick statement, others by a full one.
     """
     if not outcomes:
-        return []
+        return Written([], any_watching=False)
     if plainly_done(outcomes):
         return await finish(database, outcomes)
     return await commit_parts(database, outcomes)
 
 
-async def finish(database: Database, outcomes: Sequence[Any]) -> list[Verdict]:
+async def finish(database: Database, outcomes: Sequence[Any]) -> Written:
     """Write outcomes that are plainly done."""
     ids, tokens = zip(*[outcome.lease for outcome in outcomes], strict=True)
     results = sparse(bytestrings, alike([outcome.result for outcome in outcomes]))
-    [[answers]] = await database.call(
+    [[answers, any_watching]] = await database.call(
         "finish", ids=texts(ids), tokens=numbers(tokens), results=results
     )
-    if answers is None:
-        return ["written"] * len(outcomes)
-    return [VERDICTS[answer] for answer in answers]
+    answers = [1] * len(outcomes) if answers is None else answers
+    return Written([VERDICTS[answer] for answer in answers], any_watching)
 
 
-async def commit_parts(database: Database, outcomes: Sequence[Outcome]) -> list[Verdict]:
+async def commit_parts(database: Database, outcomes: Sequence[Outcome]) -> Written:
     """Write the parts one after the other, as many as may be in one statement.
 
     In a transaction of several, the server would wait for us between them with all that the
@@ -65,12 +71,14 @@ async def commit_parts(database: Database, outcomes: Sequence[Outcome]) -> list[
     """
     parts = [database.values("commit", outcome_values(part)) for part in in_parts(outcomes)]
     verdicts: list[Verdict] = []
+    any_watching = False
     for start in range(0, len(parts), TOGETHER):
         some = parts[start : start + TOGETHER]
         values = tuple([value for part in some for value in part])
         [row] = await database.pool.run(database.statements.commits(len(some)), values)
-        verdicts += [VERDICTS[answer] for answers in row for answer in answers]
-    return verdicts
+        *answered, any_watching = row
+        verdicts += [VERDICTS[answer] for answers in answered for answer in answers]
+    return Written(verdicts, any_watching)
 
 
 def plainly_done(outcomes: Sequence[Outcome]) -> bool:
@@ -162,7 +170,7 @@ class TransactionalSink:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def commit(self, outcome: Done, work: Work) -> Verdict:
+    async def commit(self, outcome: Done, work: Work) -> Written:
         """Have the work done and write the outcome, in one transaction.
 
         The lease is looked at first, so that no work is done in vain, and again when the outcome is
@@ -170,6 +178,7 @@ class TransactionalSink:
         """
         pool = self._database.sink_pool
         failure: BaseException | None = None
+        any_watching = False
         try:
             async with pool.use() as connection, connection.transaction() as transaction:
                 verdict = await self._begin(connection, outcome)
@@ -180,29 +189,31 @@ class TransactionalSink:
                     except BaseException as error:  # noqa: BLE001 - raised when all is undone
                         failure = error
                     else:
-                        verdict = await self._write(connection, outcome)
+                        verdict, any_watching = await self._write(connection, outcome)
                     transaction.force_rollback = failure is not None or verdict != "written"
         except psycopg.Error as error:
             if failure is None:
                 raise await pool.explained(error) from None
         if failure is not None:
             raise failure
-        return verdict
+        return Written([verdict], any_watching)
 
     async def _begin(self, connection: Connection, outcome: Done) -> Verdict:
         """What would become of the outcome now."""
         job, token = outcome.lease
-        return VERDICTS[await self._ask(connection, "begin_sink", in_id=job, in_token=token)]
+        [answer] = await self._ask(connection, "begin_sink", in_id=job, in_token=token)
+        return VERDICTS[answer]
 
-    async def _write(self, connection: Connection, outcome: Done) -> Verdict:
+    async def _write(self, connection: Connection, outcome: Done) -> tuple[Verdict, bool]:
         job = outcome.lease.job
-        if not await self._ask(connection, "still_in_sink", in_id=job):
+        if (await self._ask(connection, "still_in_sink", in_id=job))[0] is not True:
             raise InvalidError(
                 f"the work of job {job!r} ended the transaction that it was given;"
                 " leave COMMIT and ROLLBACK to the store"
             )
-        [answer] = await self._ask(connection, "commit_last", **outcome_values([outcome]))
-        return VERDICTS[answer]
+        values = outcome_values([outcome])
+        [answer], any_watching, _ = await self._ask(connection, "commit_last", **values)
+        return VERDICTS[answer], any_watching
 
     async def _ask(self, connection: Connection, name: str, /, **values: Any) -> Any:
         # rows as we read them, whatever the work has set for the connection
@@ -210,4 +221,4 @@ class TransactionalSink:
             statement = self._database.statements[name]
             await cursor.execute(statement.encode(), self._database.values(name, values))
             row = await cursor.fetchone()
-        return (row or [None])[0]
+        return row or (None,)

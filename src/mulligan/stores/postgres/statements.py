@@ -7,6 +7,7 @@ from msgspec import Struct
 from psycopg import sql
 
 from mulligan.stores.postgres import fields
+from mulligan.stores.postgres.url import ended_key
 
 # In milliseconds: as long as an event loop may be held up by what else it does.
 HURRY = 10_000
@@ -213,11 +214,17 @@ class Statements(dict[str, str]):
         )
         for page, columns in PAGES.items():
             self[page] = f"SELECT {columns} FROM {calls['page']}"  # noqa: S608
+        # What workers commit is answered with whether anybody waits for jobs to end. One expression
+        # takes the lock and frees it, so that nothing can come in between; who meets another that
+        # looks at the same moment tells in vain.
+        key = ended_key(schema)
+        self._watching = f"NOT (pg_try_advisory_lock({key}) AND pg_advisory_unlock({key}))"
+        self["finish"] = f"SELECT {calls['finish']}, {self._watching}"
         self._commit = calls["commit"]
         # Nothing but the end of the transaction follows, and what the job locked others wait for:
         # a client that was stopped right here is not waited for any longer than this.
         hurry = f"set_config('idle_in_transaction_session_timeout', '{HURRY}', true)"
-        self["commit_last"] = f"SELECT {self._commit}, {hurry}"
+        self["commit_last"] = f"SELECT {self._commit}, {self._watching}, {hurry}"
         # answered when the disk has it, and before
         self["accept"] = f"CALL {name}.accept({arguments(name, 'receive')}, before => NULL)"
         soon = "set_config('synchronous_commit', 'off', true)"
@@ -225,4 +232,4 @@ class Statements(dict[str, str]):
 
     def commits(self, many: int) -> str:
         """So many commits in one statement, which PostgreSQL carries out in the order given."""
-        return f"SELECT {', '.join([self._commit] * many)}"
+        return f"SELECT {', '.join([self._commit] * many)}, {self._watching}"

@@ -33,6 +33,8 @@ from mulligan.stores.postgres.sweep import Sweeper
 from mulligan.stores.postgres.url import read_url
 from mulligan.stores.postgres.user_transaction import IDENTITY, UserTransactions
 from mulligan.stores.postgres.wakeup import OVERDUE, Sleepers
+from mulligan.stores.postgres.watch import Watcher
+from mulligan.stores.watches import Tell, Watch
 
 log = logging.getLogger("mulligan.store")
 
@@ -47,6 +49,7 @@ class PostgresStore:
         self.url = url
         self._database = Database(read_url(url), clock)
         self._sleepers = Sleepers(self._database.pool, listen=self._database.url.listen)
+        self._watcher = Watcher(self._database, listen=self._database.url.listen)
         self._sweeper = Sweeper(self._database.pool)
         self._sink = TransactionalSink(self._database)
         self._user_transactions = UserTransactions(self._database)
@@ -57,7 +60,7 @@ class PostgresStore:
         direct = await self._database.open(read_only=read_only)
         if not direct and not (url.listen and await self._sleepers.test()):
             await self._database.be_pooled()
-            self._sleepers.listen = False
+            self._sleepers.listen = self._watcher.listen = False
             log.warning(
                 "a connection pooler hands transactions of %s to changing server processes: no"
                 " LISTEN and no prepared statements; workers poll instead",
@@ -70,6 +73,7 @@ class PostgresStore:
         """Let go of all connections."""
         await self._sweeper.close()
         await self._sleepers.close()
+        await self._watcher.close()
         await self._database.close()
 
     # -- producers -----------------------------------------------------------------------------
@@ -117,7 +121,10 @@ class PostgresStore:
 
     async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
         check_batch(len(outcomes))
-        return await commit.commit(self._database, outcomes)
+        verdicts, any_watching = await commit.commit(self._database, outcomes)
+        if any_watching:
+            self._watcher.written(outcomes, verdicts)
+        return verdicts
 
     async def commit_within(self, outcome: Done, work: Work) -> Verdict:
         """Have the work done on a connection, and write the outcome, in one transaction.
@@ -125,7 +132,10 @@ class PostgresStore:
         `work` is called with a psycopg AsyncConnection, and not at all if the lease is no longer
         held or the outcome already written. What it raises is raised when all is undone.
         """
-        return await self._sink.commit(outcome, work)
+        [verdict], any_watching = await self._sink.commit(outcome, work)
+        if any_watching:
+            self._watcher.written([outcome], [verdict])
+        return verdict
 
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
         return await workers.beat(self._database, worker, holding)
@@ -176,6 +186,9 @@ class PostgresStore:
 
     async def get(self, job: str) -> Job | None:
         return await read.get(self._database, job)
+
+    async def watch(self, job: str, tell: Tell) -> Watch:
+        return await self._watcher.watch(job, tell)
 
     async def arrivals(self, job: str) -> dict[int, bytes | None]:
         return await read.arrivals(self._database, job)

@@ -1,5 +1,6 @@
 """What a store's URL says: where the server is, and which options are ours."""
 
+from hashlib import sha256
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from msgspec import Struct
@@ -55,3 +56,9 @@ def read_seconds(value: str) -> float:
     except ValueError:
         raise InvalidError(f"answer_within {value!r} must be a number of seconds") from None
     return check_seconds("answer_within", number, least=0.001)
+
+
+def ended_key(schema: str) -> int:
+    """The advisory lock that is held, shared, while anybody waits for jobs of this schema."""
+    digest = sha256(f"mulligan ended {schema}".encode()).digest()
+    return int.from_bytes(digest[:8], signed=True)

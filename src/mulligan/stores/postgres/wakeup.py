@@ -12,6 +12,7 @@ from psycopg import sql
 
 from mulligan.core.errors import StoreError
 from mulligan.stores.postgres.connection import Connection
+from mulligan.stores.postgres.listen import received
 from mulligan.stores.postgres.pool import Pool
 
 log = logging.getLogger("mulligan.store")
@@ -123,32 +124,11 @@ class Sleepers:
         await self._ready.wait()
 
     async def _listen(self, connection: Connection) -> None:
-        """Wake workers until the connection is lost.
-
-        As soon as there is something to read: the driver's own way takes several steps of the loop,
-        and looks ten times a second whether somebody has interrupted it.
-        """
-        loop, server = asyncio.get_running_loop(), connection.pgconn
-        lost: asyncio.Future[None] = loop.create_future()
-
-        def read() -> None:
-            try:
-                server.consume_input()
-            except psycopg.Error as error:
-                loop.remove_reader(socket)
-                lost.set_exception(error)
-            while notification := server.notifies():
-                self.wake(notification.extra.decode())
-
+        """Wake workers until the connection is lost."""
         try:
             await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self.channel)))
-            socket = connection.fileno()
-            loop.add_reader(socket, read)
             self._ready.set()
-            try:
-                await lost
-            finally:
-                loop.remove_reader(socket)
+            await received(connection, self.wake)
         except (psycopg.Error, StoreError) as error:
             log.warning("wake-ups stopped, starting anew: %s", type(error).__name__)
         finally:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from hiredis import pack_command
 from redis.asyncio import Connection, ConnectionPool
+from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
@@ -138,6 +139,11 @@ class Server:
         return None
 
     async def _connect(self) -> Wire:
+        wire = Wire(await self.connection())
+        self._wires.add(wire)
+        return wire
+
+    async def connection(self) -> AbstractConnection:
         """Make a connection, apart: the driver may swallow a cancellation that meets it there."""
         connection = self._driver.make_connection()  # type: ignore[no-untyped-call]
         connecting = asyncio.create_task(connection.connect())
@@ -150,9 +156,8 @@ class Server:
         if connecting.exception() is not None:
             self._node = None  # the URL's own will know who holds the keys now
         connecting.result()
-        wire = Wire(connection)
-        self._wires.add(wire)
-        return wire
+        made: AbstractConnection = connection
+        return made
 
     async def command(self, *words: Value) -> Any:
         """Send one plain command."""

@@ -27,7 +27,9 @@ from mulligan.stores.redis.fields import UNPACK, attempt_of, float_text, job_of,
 from mulligan.stores.redis.inbox import Inbox
 from mulligan.stores.redis.schema import prepare
 from mulligan.stores.redis.url import read_url
+from mulligan.stores.redis.watch import Subscriber
 from mulligan.stores.redis.workers import worker_values
+from mulligan.stores.watches import Tell, Watch
 
 KEEP_DEAD_WORKERS = 86_400.0
 
@@ -44,6 +46,7 @@ class RedisStore:
         self._clock = clock
         self._server = Server(read_url(url))
         self._inbox = Inbox(self._server, self._now)
+        self._subscriber = Subscriber(self._server)
         # The worker that last claimed here: it likely holds what is committed here.
         self._worker = ""
 
@@ -52,6 +55,7 @@ class RedisStore:
 
     async def close(self) -> None:
         await self._inbox.close()
+        await self._subscriber.close()
         await self._server.close()
 
     async def doctor(self) -> list[Finding]:
@@ -151,6 +155,9 @@ class RedisStore:
     async def get(self, job: str) -> Job | None:
         found = await self._read("get", job)
         return None if found is None else job_of(job, found)
+
+    async def watch(self, job: str, tell: Tell) -> Watch:
+        return await self._subscriber.watch(job, tell)
 
     async def arrivals(self, job: str) -> dict[int, bytes | None]:
         return read.arrivals_of(await self._read_key("HGETALL", f"arrived:{job}"))

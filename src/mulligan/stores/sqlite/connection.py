@@ -12,6 +12,7 @@ from mulligan.core.checks import rounded
 from mulligan.core.errors import StoreError, StoreUnavailableError
 from mulligan.stores.sqlite.schema import check_library, migrate, version_of
 from mulligan.stores.sqlite.transaction import (
+    Ended,
     StoreConnection,
     Transaction,
     WakeUp,
@@ -81,7 +82,7 @@ class Connection:
             self.wal.close()
         self._db.close()
 
-    def run(self, works: Sequence[Work]) -> tuple[list[Reply], list[WakeUp]]:
+    def run(self, works: Sequence[Work]) -> tuple[list[Reply], list[WakeUp | Ended]]:
         """Do the operations, several in one transaction where that is possible.
 
         Each is answered on its own: where one fails, the others are done without it.
@@ -92,7 +93,7 @@ class Connection:
             except Exception:  # noqa: BLE001, S110 - each is tried alone below
                 pass
         replies: list[Reply] = []
-        wakeups: list[WakeUp] = []
+        wakeups: list[WakeUp | Ended] = []
         for work in works:
             try:
                 done, picked = self._run_together((work,))
@@ -103,7 +104,7 @@ class Connection:
                 wakeups += picked
         return replies, wakeups
 
-    def _run_together(self, works: Sequence[Work]) -> tuple[list[Reply], list[WakeUp]]:
+    def _run_together(self, works: Sequence[Work]) -> tuple[list[Reply], list[WakeUp | Ended]]:
         try:
             return retry_while_locked(lambda: self._transact(works), self._url.path)
         except StoreError as error:
@@ -133,11 +134,11 @@ class Connection:
                 " restart this process with the newest release"
             ) from error
 
-    def _transact(self, works: Sequence[Work]) -> tuple[list[Reply], list[WakeUp]]:
+    def _transact(self, works: Sequence[Work]) -> tuple[list[Reply], list[WakeUp | Ended]]:
         db = self._db
         writes = works[0].writes
         replies: list[Reply] = []
-        wakeups: list[WakeUp] = []
+        wakeups: list[WakeUp | Ended] = []
         db.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
         try:
             for work in works:
@@ -146,6 +147,8 @@ class Connection:
                 if writes:
                     pick(tx)
                     wakeups += tx.wakeups
+                    if tx.ended:
+                        wakeups.append(Ended(tx.ended))
             db.execute("COMMIT")
         except BaseException:
             if db.in_transaction:

@@ -18,6 +18,7 @@ from mulligan.stores.sqlite.transaction import Transaction
 
 SQL = load("read", job=JOB_LIST, attempt=listed(ATTEMPT_COLUMNS))
 _GET = SQL["get"]
+_NUMBER = SQL["number"]
 _HISTORY = SQL["history"]
 _ARRIVALS = SQL["arrivals"]
 _PAGE = SQL["page"]
@@ -44,6 +45,12 @@ def get(tx: Transaction, job: str) -> Job | None:
     """The job as it is now."""
     row = tx.db.execute(_GET, {"id": job, "bodies": True}).fetchone()
     return None if row is None else job_of(row)
+
+
+def number_of(tx: Transaction, job: str) -> int:
+    """The number of the job, 0 if it is unknown."""
+    row = tx.db.execute(_NUMBER, (job,)).fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def history(tx: Transaction, job: str) -> list[Attempt]:

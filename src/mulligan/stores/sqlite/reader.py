@@ -18,7 +18,7 @@ from mulligan.stores.sqlite.connection import (
     retry_while_locked,
 )
 from mulligan.stores.sqlite.schema import check_library, missing_steps
-from mulligan.stores.sqlite.transaction import StoreConnection, Transaction, WakeUp
+from mulligan.stores.sqlite.transaction import Ended, StoreConnection, Transaction, WakeUp
 from mulligan.stores.sqlite.url import SqliteUrl
 from mulligan.stores.sqlite.wal import wal_path
 
@@ -47,7 +47,7 @@ class Reader:
     def close(self) -> None:
         """Nothing is open between operations."""
 
-    def run(self, works: Sequence[Work]) -> tuple[list[Reply], list[WakeUp]]:
+    def run(self, works: Sequence[Work]) -> tuple[list[Reply], list[WakeUp | Ended]]:
         """Do the operations, one after the other; those that write are refused."""
         return [self._reply(work) for work in works], []
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from mulligan.core.errors import StoreError
 from mulligan.stores.sqlite.connection import Connection, Reply, Work
 from mulligan.stores.sqlite.reader import Reader
-from mulligan.stores.sqlite.transaction import WakeUp
+from mulligan.stores.sqlite.transaction import Ended, WakeUp
 from mulligan.stores.sqlite.url import SqliteUrl
 from mulligan.stores.sqlite.wal import WriteAheadLog
 
@@ -108,7 +108,7 @@ class Runner:
         self,
         url: SqliteUrl,
         clock: Callable[[], float],
-        wake: Callable[[list[WakeUp]], list[Work]],
+        wake: Callable[[list[WakeUp | Ended]], list[Work]],
         *,
         inline: bool = False,
     ) -> None:

@@ -28,9 +28,11 @@ from mulligan.stores.sqlite.doctor import examine
 from mulligan.stores.sqlite.enqueue import enqueue
 from mulligan.stores.sqlite.runner import Runner
 from mulligan.stores.sqlite.sockets import WakeSocket
-from mulligan.stores.sqlite.transaction import Transaction, WakeUp, WorkError
+from mulligan.stores.sqlite.transaction import Ended, Transaction, WakeUp, WorkError
 from mulligan.stores.sqlite.url import parse
 from mulligan.stores.sqlite.user_transaction import enqueue_in, refuse_async
+from mulligan.stores.sqlite.watch import Watchers
+from mulligan.stores.watches import Tell, Watch
 
 # How often a sleeper looks by itself, for what wakes it and sends it no datagram.
 LOOK_EVERY = 0.25
@@ -54,6 +56,7 @@ class SqliteStore:
         self._url = parse(url)
         self._clock = clock
         self._socket = WakeSocket(self._url)
+        self._watchers = Watchers(self._url)
         self._runner = Runner(self._url, clock, self._wake, inline=inline)
         self._look_every = inf if self._url.in_memory else LOOK_EVERY
         # Workers whose wait ended because they were woken, until their next claim.
@@ -61,12 +64,14 @@ class SqliteStore:
 
     async def open(self, *, read_only: bool = False) -> None:
         """Open the file, or make it, and bring its schema up to date; neither to read it only."""
+        self._watchers.read_only = read_only
         await self._runner.open(read_only=read_only)
 
     async def close(self) -> None:
         """Let go of the file, the thread and the socket."""
         await self._runner.close()
         self._socket.close()
+        self._watchers.close()
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         answers: list[Enqueued] = await self._runner.run(partial(enqueue, jobs=jobs))
@@ -170,13 +175,15 @@ class SqliteStore:
         version, woken = await self._runner.run(look, writes=False)
         return version, woken and worker not in self._woken
 
-    def _wake(self, wakeups: list[WakeUp]) -> list[Work]:
+    def _wake(self, wakeups: list[WakeUp | Ended]) -> list[Work]:
         """Wake each; gives what is to be done about those who are dead."""
-        return [
-            Work(partial(wakeup.wake_another, wakeup=each), writes=True)
-            for each in wakeups
-            if not self._socket.wake(each.worker, each.socket)
-        ]
+        dead: list[Work] = []
+        for each in wakeups:
+            if isinstance(each, Ended):
+                self._watchers.tell(each.numbers)
+            elif not self._socket.wake(each.worker, each.socket):
+                dead.append(Work(partial(wakeup.wake_another, wakeup=each), writes=True))
+        return dead
 
     async def facts(self) -> Facts:
         known: Facts = await self._runner.run(operate.facts, writes=False)
@@ -213,6 +220,10 @@ class SqliteStore:
     async def get(self, job: str) -> Job | None:
         found: Job | None = await self._runner.run(partial(read.get, job=job), writes=False)
         return found
+
+    async def watch(self, job: str, tell: Tell) -> Watch:
+        number: int = await self._runner.run(partial(read.number_of, job=job), writes=False)
+        return self._watchers.watch(number, tell)
 
     async def arrivals(self, job: str) -> dict[int, bytes | None]:
         work = partial(read.arrivals, job=job)

@@ -96,21 +96,38 @@ class WakeUp(NamedTuple):
     freed: str | None = None
 
 
+class Ended(NamedTuple):
+    """Jobs that have ended, by number: whoever waits for them is to be told."""
+
+    numbers: list[int]
+
+
 class Transaction:
     """The connection inside a transaction, the time of it, and what it does that may wake others.
 
     `joined` lists the lanes that jobs joined, with their due times; `freed` the keys of limits that
-    got a permit back; `wakes_all` is set when facts changed. The `claimant` is not woken. `wakeups`
-    are the sleepers that were picked.
+    got a permit back; `ended` the jobs that ended; `wakes_all` is set when facts changed. The
+    `claimant` is not woken. `wakeups` are the sleepers that were picked.
     """
 
-    __slots__ = ("_anyone", "claimant", "db", "freed", "joined", "now", "wakes_all", "wakeups")
+    __slots__ = (
+        "_anyone",
+        "claimant",
+        "db",
+        "ended",
+        "freed",
+        "joined",
+        "now",
+        "wakes_all",
+        "wakeups",
+    )
 
     def __init__(self, db: StoreConnection, now: float) -> None:
         self.db = db
         self.now = now
         self.joined: list[tuple[Lane, float]] = []
         self.freed: list[str] = []
+        self.ended: list[int] = []
         self.wakes_all = False
         self.claimant: str | None = None
         self.wakeups: list[WakeUp] = []
@@ -157,6 +174,7 @@ def stop_running(tx: Transaction, numbers: Sequence[int]) -> None:
 def close(tx: Transaction, numbers: Sequence[int]) -> None:
     """Jobs that have ended run no more, and others may have their unique keys."""
     stop_running(tx, numbers)
+    tx.ended += numbers
     if numbers and tx.db.execute(_ANY_UNIQUE_KEY).fetchone()[0]:
         tx.db.execute(_FREE_UNIQUE_KEYS, (as_json(numbers),))
 

@@ -10,6 +10,7 @@ BEGIN
     )
     INSERT INTO kept_change (many, queue, status) SELECT 1, queue, 'cancelled' FROM over;
     PERFORM keep(now, ARRAY[in_id]);
+    PERFORM tell_ended(in_id);
 END
 $$;
 

@@ -5,6 +5,11 @@
 -- gives the fields of Job
 SELECT {job} FROM jobs WHERE id = :id
 
+-- name: number
+-- ?1 id
+-- gives its number
+SELECT number FROM job WHERE id = ?
+
 -- name: history
 -- ?1 job, ?2 limit
 -- gives the newest attempts, newest first: the fields of Attempt

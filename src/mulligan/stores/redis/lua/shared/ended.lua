@@ -1,9 +1,10 @@
 -- What is written once for all jobs that a script ends: their number by status and queue, and their
--- ids in the order in which they ended.
--- include: base
+-- ids in the order in which they ended. Whoever waits for one of them is told.
+-- include: base, tell
 
 local ended_counts = { done = {}, failed = {}, cancelled = {} }
 local ended_ids, ended_count = {}, 0
+local failed_ids = {}
 
 local function count_ended(status, queue, by)
   local counts = ended_counts[status]
@@ -14,6 +15,8 @@ local function finish_end()
   if ended_count > 0 then
     call('RPUSH', p .. 'past', stamp .. '\t' .. table.concat(ended_ids, '\t'))
   end
+  tell_ended(ended_ids, ended_count)
+  tell_ended(failed_ids, #failed_ids)
   for status, counts in pairs(ended_counts) do
     for queue, by in pairs(counts) do
       local field = status .. ':' .. queue
