@@ -4,7 +4,7 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
@@ -108,7 +108,7 @@ class Runner:
         self,
         url: SqliteUrl,
         clock: Callable[[], float],
-        wake: Callable[[list[WakeUp | Ended]], list[Work]],
+        wake: Callable[[Sequence[WakeUp | Ended]], list[Work]],
         *,
         inline: bool = False,
     ) -> None:

@@ -175,7 +175,7 @@ class SqliteStore:
         version, woken = await self._runner.run(look, writes=False)
         return version, woken and worker not in self._woken
 
-    def _wake(self, wakeups: list[WakeUp | Ended]) -> list[Work]:
+    def _wake(self, wakeups: Sequence[WakeUp | Ended]) -> list[Work]:
         """Wake each; gives what is to be done about those who are dead."""
         dead: list[Work] = []
         for each in wakeups:
