@@ -145,11 +145,16 @@ async def claim(
 
 
 async def fail(
-    store: Store, claims: Sequence[Claim], message: str = "boom", *, non_retryable: bool = True
+    store: Store,
+    claims: Sequence[Claim],
+    message: str = "boom",
+    traceback: str | None = None,
+    *,
+    non_retryable: bool = True,
 ) -> None:
     """Let attempts fail, for good unless told otherwise."""
     facts = await store.facts()
-    result = Failed("ValueError", message, non_retryable=non_retryable)
+    result = Failed("ValueError", message, non_retryable=non_retryable, traceback=traceback)
     await store.commit([decide(each, result, facts, 0.5) for each in claims])
 
 

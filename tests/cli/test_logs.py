@@ -154,10 +154,11 @@ def test_a_worker_process_writes_one_object_a_line_whatever_jobs_say(tmp_path):
     read = [json.loads(line) for line in written]
     [failed] = [line for line in read if "failed" in line["message"]]
     assert (failed["job"], failed["attempt"], failed["lane"]) == ("a\u2028b", 1, "fresh")
-    assert failed["level"] == "warning"
+    assert failed["level"] == "error"
 
 
 def test_every_key_is_documented():
     page = (DOCS / "observability.md").read_text()
-    for key in ("time", "level", "logger", "message", "trace", *JOB_FIELDS):
+    for key in ("time", "level", "logger", "message", "exception", *JOB_FIELDS):
         assert re.search(rf"^\| `{key}` \|", page, re.MULTILINE), key
+    assert "| `trace_id`, `span_id` |" in page

@@ -33,6 +33,10 @@ from tests.cli.running import (
     run,
 )
 
+TRACEBACK = (
+    'Traceback:\n  File "mail.py", line 7, in send\n    connect("\x1b[31m")\nOSError: away\n'
+)
+
 
 @pytest.fixture
 def busy(store):
@@ -40,7 +44,7 @@ def busy(store):
 
     async def fill(store):
         await store.enqueue([new_job(name) for name in ("dead", "done", "again", "runs", "waits")])
-        await fail(store, await claim(store, 1), "no such [red]address\x1b[31m")
+        await fail(store, await claim(store, 1), "no such [red]address\x1b[31m", TRACEBACK)
         await finish(store, await claim(store, 1))
         await fail(store, await claim(store, 1), "the network timed out", non_retryable=False)
         await claim(store, 1)
@@ -212,3 +216,25 @@ def test_json_is_json_for_every_command_that_offers_it(busy):
         ("dead", "replay", "dead", "-a", APP), ("dead", "purge", "-a", APP),
     ):  # fmt: skip
         assert isinstance(msgspec.json.decode(run(*arguments, "--json").stdout), dict), arguments
+
+
+@pytest.mark.usefixtures("busy")
+def test_a_job_shows_the_traceback_of_its_last_failure():
+    said = good("job", "dead", "-a", APP)
+    at = said.index("Traceback of attempt 1\n")
+    assert '    File "mail.py", line 7, in send\n' in said[at:]
+    assert '      connect("\\x1b[31m")\n' in said[at:]
+    assert said[at:].rstrip().endswith("OSError: away")
+    assert good_json("job", "dead", "-a", APP)["history"][0]["traceback"] == TRACEBACK
+    assert "Traceback" not in good("job", "again", "-a", APP)
+
+
+@pytest.mark.usefixtures("busy")
+def test_dead_letters_are_listed_with_their_tracebacks_if_asked():
+    said = good("dead", "list", "--traces", "-a", APP)
+    assert "Traceback of attempt 1 of job dead\n" in said
+    assert "OSError: away" in said
+    assert "OSError: away" not in good("dead", "list", "-a", APP)
+    [job] = good_json("dead", "list", "--traces", "-a", APP)["jobs"]
+    assert job["traceback"] == TRACEBACK
+    assert "traceback" not in good_json("dead", "list", "-a", APP)["jobs"][0]

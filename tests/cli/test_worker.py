@@ -235,10 +235,10 @@ def test_a_trace_is_part_of_its_record():
         record = logging.LogRecord("x", 40, "f", 1, "it %s", ("broke",), sys.exc_info())
     fields = json.loads(JsonLines().format(record))
     assert fields["message"] == "it broke"
-    assert fields["trace"].endswith("'odd'")
+    assert fields["exception"].endswith("'odd'")
     lines = TextLines().format(record).splitlines()
     assert lines[0].endswith("error   it broke")
-    assert lines[-1].startswith("ValueError: ")
+    assert lines[-1].startswith("  ValueError: ")
 
 
 def test_a_worker_is_seen_by_the_other_commands(url):

@@ -344,6 +344,7 @@ def test_a_dead_letter_is_told_once_under_an_id_of_its_own():
             "attempts": 4,
             "type": "ValueError",
             "message": "oops",
+            "traceback": None,
         }
     ]
     assert msgspec.json.decode(news.body)["kwargs"] == {}

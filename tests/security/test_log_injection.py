@@ -11,8 +11,8 @@ from mulligan.app.overview import overview
 from mulligan.cli.logs import JsonLines, TextLines
 from mulligan.cli.show import console
 from mulligan.cli.top import screen
-from mulligan.core.job import Claim, NewJob, encode
-from mulligan.core.outcome import Failed
+from mulligan.core.job import Attempt, Claim, NewJob, encode
+from mulligan.core.outcome import Dead
 from mulligan.engine.job_log import log_failure, log_start
 from mulligan.stores import make_store
 from mulligan.stores.contract import Store
@@ -52,7 +52,8 @@ def test_lines_about_jobs_are_lines(written):
         EVIL, 1, EVIL, EVIL, b"{}", EVIL, 0, EVIL, 0, 0.0, 1, 0, 0, EVIL, EVIL, 0.0, EVIL
     )  # fmt: skip
     log_start(evil)
-    log_failure(evil, Failed(EVIL, EVIL, EVIL))
+    failure = Attempt(1, 0, EVIL, EVIL, 0.0, EVIL, EVIL, EVIL)
+    log_failure(evil, Dead(evil.lease, failure))
     logging.getLogger("mulligan.worker").warning("job %s: %s", EVIL, EVIL)
     assert len(written) == 6
     for line in written:

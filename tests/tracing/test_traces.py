@@ -67,10 +67,14 @@ def test_a_failed_attempt_records_its_error_and_the_delay(app, flaky, spans):
     assert first.status.status_code is StatusCode.ERROR
     assert first.status.description == "OSError: the line is dead"
     [event] = first.events
-    assert dict(event.attributes or {}) == {
+    recorded = dict(event.attributes or {})
+    stacktrace = str(recorded.pop("exception.stacktrace"))
+    assert recorded == {
         "exception.type": "OSError",
         "exception.message": "the line is dead",
     }
+    assert stacktrace.startswith("Traceback (most recent call last):\n")
+    assert stacktrace.endswith("OSError: the line is dead\n")
     assert said(first, "delay") == [1.0]
     assert second.status.status_code is StatusCode.UNSET
 

@@ -63,7 +63,8 @@ class JobHandle(Struct, Generic[R], frozen=True, gc=False):
         """
         job = await self._ended(inf if timeout is None else seconds(timeout))
         if job.status == "failed":
-            raise JobFailedError(f"job {job.id} failed: {job.last_failure_reason}")
+            attempts = await self._app.access.acall(lambda store: store.history(job.id))
+            raise JobFailedError(f"job {job.id} failed: {job.last_failure_reason}", attempts)
         if job.status == "cancelled":
             raise JobCancelledError(f"job {job.id} was cancelled: {job.cancel_reason}")
         task = self._app.tasks.get(job.task)

@@ -1,5 +1,6 @@
 """`dead`: the jobs that failed for good."""
 
+import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
@@ -14,13 +15,15 @@ from mulligan.cli.find_app import (
     yes_option,
 )
 from mulligan.cli.group import RefusalError, printable
-from mulligan.cli.jobs import print_page, read_page
-from mulligan.cli.show import job_json, print_json, progress
+from mulligan.cli.jobs import print_page, print_traceback, read_page
+from mulligan.cli.show import console, job_json, print_json, progress
 from mulligan.core.errors import InvalidError
-from mulligan.core.page import Selection
+from mulligan.core.job import Attempt, Job
+from mulligan.core.page import Page, Selection
 from mulligan.stores.contract import Store
 
 PAGE = 500
+AT_ONCE = 50
 Change = Callable[[Store, Sequence[str]], Coroutine[Any, Any, list[bool]]]
 
 queue_option = click.option("-q", "--queue", help="Only dead letters of this queue.")
@@ -40,22 +43,43 @@ def dead() -> None:
     help="How many to list.",
 )  # fmt: skip
 @click.option("--after", metavar="CURSOR", help="The cursor that the last listing ended with.")
+@click.option("--traces", is_flag=True, help="With the traceback of each last failure.")
 @json_option
 @about_an_app_or_store
 def list_(
     *, named: str | None, queue: str | None, text: str | None, limit: int, after: str | None,
-    as_json: bool, app: str | None, store: str | None,
+    traces: bool, as_json: bool, app: str | None, store: str | None,
 ) -> None:  # fmt: skip
     """List dead letters, each with its last failure."""
     wanted = Selection(status="failed", queue=queue, text=text)
-    target = find_app(named, app, store)
-    page, now = with_store(target, lambda opened: read_page(opened, wanted, limit, after))
+
+    async def read(opened: Store) -> tuple[Page, float, dict[str, Attempt]]:
+        page, now = await read_page(opened, wanted, limit, after)
+        return page, now, await last_failures(opened, page.jobs) if traces else {}
+
+    page, now, failures = with_store(find_app(named, app, store), read)
     if as_json:
-        print_json({"jobs": [job_json(each) for each in page.jobs], "after": page.after})
+        shown = [job_json(each) for each in page.jobs]
+        if traces:
+            said = {job: failure.traceback for job, failure in failures.items()}
+            shown = [each | {"traceback": said.get(each["id"])} for each in shown]
+        print_json({"jobs": shown, "after": page.after})
     elif page.jobs:
         print_page(page, now)
+        for job, failure in failures.items():
+            print_traceback(console(), failure, job)
     else:
         click.echo("No dead letters.")
+
+
+async def last_failures(store: Store, jobs: Sequence[Job]) -> dict[str, Attempt]:
+    """The last failed attempt of each job that has one, with its traceback."""
+    found: dict[str, Attempt] = {}
+    for start in range(0, len(jobs), AT_ONCE):
+        ids = [job.id for job in jobs[start : start + AT_ONCE]]
+        histories = await asyncio.gather(*(store.history(each) for each in ids))
+        found |= {job: each[-1] for job, each in zip(ids, histories, strict=True) if each}
+    return found
 
 
 @dead.command()

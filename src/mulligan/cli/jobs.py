@@ -3,6 +3,8 @@
 from typing import Any, get_args
 
 import click
+from rich.console import Console
+from rich.text import Text
 
 from mulligan.app.explain import explain_job
 from mulligan.app.stages import StageView, family
@@ -87,6 +89,7 @@ def job(job_id: str, *, as_json: bool, app: str | None, store: str | None) -> No
         out.print()
         columns = ("#attempt", "region", "started", "#took", "#next in", "~failure")
         out.print(table("History", columns, [attempt_row(each) for each in history]))
+        print_traceback(out, history[-1])
     if stages:
         out.print()
         out.print(tree_of(stages, found.id))
@@ -132,6 +135,25 @@ def key_text(job: Job) -> str | None:
     if job.concurrency_key is None:
         return None
     return f"{job.concurrency_key} (at most {job.concurrency_limit} at a time)"
+
+
+def print_traceback(out: Console, attempt: Attempt, job: str | None = None) -> None:
+    """The traceback of an attempt, if it has one: files are dim, what was raised is red."""
+    if attempt.traceback is None:
+        return
+    out.print()
+    whose = f"attempt {attempt.number}" + ("" if job is None else f" of job {printable(job)}")
+    out.print(Text(f"Traceback of {whose}", "bold"))
+    for line in attempt.traceback.splitlines():
+        out.print(Text(f"  {printable(line)}", style_of(line)), soft_wrap=True)
+
+
+def style_of(line: str) -> str:
+    """The colour of a line of a traceback."""
+    inner = line.lstrip(" |+")
+    if inner.startswith(("File ", "Traceback", "[…", "The above", "During", "---")):
+        return "dim"
+    return "" if line.startswith("    ") else "red"
 
 
 def attempt_row(attempt: Attempt) -> tuple[Any, ...]:

@@ -15,10 +15,10 @@ LEVELS = ("debug", "info", "warning", "error")
 
 
 class JsonLines(logging.Formatter):
-    """Records as JSON objects: time, level, logger, message, and trace where there is one.
+    """Records as JSON objects: time, level, logger, message, and the traceback of an exception.
 
-    Lines about a job have its id, and so have those that a task logs while it runs. A worker that
-    has a name adds it.
+    Lines about a job have its id, and so have those that a task logs while it runs, with the ids of
+    the trace and the span if the app is traced. A worker that has a name adds it.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -35,9 +35,9 @@ class JsonLines(logging.Formatter):
             **self._name,
             **concerned(record),
         }
-        if record.exc_info:
-            fields["trace"] = self.formatException(record.exc_info)
-        return json.dumps(fields, default=str)
+        if (said := traceback_in(record, self)) is not None:
+            fields["exception"] = said
+        return json.dumps(fields | span_ids(), default=str)
 
 
 def concerned(record: logging.LogRecord) -> dict[str, Any]:
@@ -50,15 +50,39 @@ def concerned(record: logging.LogRecord) -> dict[str, Any]:
     return job_fields(claim) if claim is not None and "job" not in said else said
 
 
+def traceback_in(record: logging.LogRecord, formatter: logging.Formatter) -> str | None:
+    """The traceback of a record: of a failed attempt the one that the job's history keeps."""
+    if hasattr(record, "traceback"):
+        return record.traceback if isinstance(record.traceback, str) else None
+    return formatter.formatException(record.exc_info) if record.exc_info else None
+
+
+def span_ids() -> dict[str, str]:
+    """The ids of the current trace and span; empty without one, or if nothing here traces."""
+    tracing = sys.modules.get("opentelemetry.trace")
+    if tracing is None:
+        return {}
+    current = tracing.get_current_span().get_span_context()
+    if not current.is_valid:
+        return {}
+    return {"trace_id": f"{current.trace_id:032x}", "span_id": f"{current.span_id:016x}"}
+
+
 class TextLines(logging.Formatter):
     """Records for people to read."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record on one line; a traceback follows it."""
+        """The record on one line; a traceback follows it, indented as no record is."""
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
         head = f"{clock}.{int(record.msecs):03d} {record.levelname.lower():<7}"
         line = f"{head} {printable(record.getMessage())}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        said = traceback_in(record, self)
+        return line if said is None else "\n".join([line, *indented(said)])
+
+
+def indented(text: str) -> list[str]:
+    """The lines of a traceback, none of which can pass for a record or send control codes."""
+    return [f"  {printable(each)}" for each in text.splitlines()]
 
 
 def iso(at: float) -> str:

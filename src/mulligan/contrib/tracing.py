@@ -160,5 +160,7 @@ def ended_as(outcome: Outcome) -> dict[str, Any]:
 def record_failure(span: Span, failed: Failed) -> None:
     """Record the failure as spans record exceptions."""
     said = {"exception.type": failed.type, "exception.message": failed.message}
+    if failed.traceback is not None:
+        said["exception.stacktrace"] = failed.traceback
     span.add_event("exception", said)
     span.set_status(Status(StatusCode.ERROR, f"{failed.type}: {failed.message}"))

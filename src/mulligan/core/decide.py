@@ -209,6 +209,7 @@ def dead_letter_job(claim: Claim, policy: Policy, failure: Attempt) -> tuple[New
         "attempts": claim.attempt,
         "type": failure.type,
         "message": failure.message,
+        "traceback": failure.traceback,
     }
     job = follower_id(claim, "dead", named=policy.named)
     said = {"args": [letter], "kwargs": {}}

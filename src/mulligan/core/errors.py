@@ -1,6 +1,13 @@
 """The exceptions that mulligan raises, and those that decoding stored data may raise."""
 
+from typing import TYPE_CHECKING
+
 from msgspec import MsgspecError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mulligan.core.job import Attempt
 
 # Stored data may be no JSON, of another type, no UTF-8, or nested too deeply.
 UNREADABLE = (MsgspecError, UnicodeDecodeError, RecursionError)
@@ -27,7 +34,18 @@ class UnknownJobError(MulliganError, LookupError):
 
 
 class JobFailedError(MulliganError):
-    """The awaited job ended as failed; the message is its last failure."""
+    """The awaited job ended as failed; the text is its last failure and that one's traceback.
+
+    `attempts` are its failed and lost attempts, oldest first, as `history()` gives them; `type` and
+    `traceback` are those of the last.
+    """
+
+    def __init__(self, message: str, attempts: "Sequence[Attempt]" = ()) -> None:
+        self.attempts = list(attempts)
+        last = self.attempts[-1] if self.attempts else None
+        self.type = None if last is None else last.type
+        self.traceback = None if last is None else last.traceback
+        super().__init__(f"{message}\n\n{self.traceback}" if self.traceback else message)
 
 
 class JobCancelledError(MulliganError):

@@ -16,14 +16,14 @@ from zlib import crc32
 from mulligan.core.decide import decide
 from mulligan.core.hour import KEEP_MINUTE, MINUTE, encode, minute_key, sums_at
 from mulligan.core.job import Claim
-from mulligan.core.outcome import Lost
+from mulligan.core.outcome import Dead, Lost
 from mulligan.core.periodic import PREFIX, Periodic
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.core.unserved import unserved
 from mulligan.core.worker import Worker
 from mulligan.engine.breakers import FactsCell
 from mulligan.engine.committer import Committer
-from mulligan.engine.job_log import job_fields
+from mulligan.engine.job_log import job_fields, log_failure
 from mulligan.engine.reporter import ending_of
 from mulligan.engine.slots import Slots
 from mulligan.engine.store_retry import StoreRetry
@@ -97,6 +97,8 @@ class Reaper:
         """Decide a lost attempt whose job was reclaimed here."""
         facts, claim = self._facts.current, self._completed(claim)
         outcome = decide(claim, Lost(), facts, self._chance.random())
+        if isinstance(outcome, Dead):
+            log_failure(claim, outcome)
         self._committer.add(outcome, ending_of(claim, Lost(), outcome, facts))
         self.reclaimed += 1
 

@@ -11,7 +11,7 @@ from mulligan.core.declared import completed, keyed
 from mulligan.core.errors import StoreError
 from mulligan.core.job import Claim
 from mulligan.core.lane import Lane, Priority
-from mulligan.core.outcome import Again, Done, Failed, Outcome, Result, Returned
+from mulligan.core.outcome import Again, Dead, Done, Failed, Outcome, Result, Returned
 from mulligan.core.settings import Settings
 from mulligan.engine.breakers import Ending
 from mulligan.engine.claim_runner import HeldClaim
@@ -21,7 +21,7 @@ from mulligan.engine.known_tasks import UnknownTasks
 from mulligan.engine.pool_room import PoolRoom
 from mulligan.engine.process_pool import ProcessPool
 from mulligan.engine.reporter import Reporter, ending_of
-from mulligan.engine.result_gate import failed
+from mulligan.engine.result_gate import Raised, failed
 from mulligan.engine.slots import Slots
 from mulligan.engine.task_caller import Target, TaskCaller, TransactionalSinks
 from mulligan.engine.tracing import Tracing, attempt_traced
@@ -171,16 +171,21 @@ class Executor:
             result = failed(error)  # the task cancelled itself, which is a failure
         depth = 0
         if isinstance(result, Failed):
-            log_failure(claim, result)
             try:
                 depth = await self._depths.of(claim)
             except asyncio.CancelledError:
                 if held.cut_off:
                     raise  # otherwise the task caused it before it failed
+        return result, self._decide(claim, result, depth)
+
+    def _decide(self, claim: Claim, result: Result, depth: int) -> Outcome:
+        """Decide the outcome, log it if it is a failure, and hand it to the committer."""
         facts = self._facts.current
         outcome = decide(claim, result, facts, self._chance.random(), depth)
+        if isinstance(outcome, Again | Dead):
+            log_failure(claim, outcome, result.error if isinstance(result, Raised) else None)
         self._committer.add(outcome, ending_of(claim, result, outcome, facts))
-        return result, outcome
+        return outcome
 
     async def _call(self, claim: Claim, target: Target) -> Result:
         if self._pool is not None and target.runs.pool is not None:

@@ -1,11 +1,13 @@
 """Log lines about jobs, and the fields that they carry beside their text."""
 
 import logging
+from functools import partial
 from typing import Any
 
 from mulligan.core.job import Claim
-from mulligan.core.outcome import Failed
+from mulligan.core.outcome import Again, Dead
 from mulligan.core.retry import read_trail
+from mulligan.engine.traceback import trace_of
 
 log = logging.getLogger("mulligan.worker")
 MINUTE = 60.0
@@ -64,17 +66,31 @@ def log_success(claim: Claim, seconds: float) -> None:
     )
 
 
-def log_failure(claim: Claim, result: Failed) -> None:
-    """Log a failed attempt."""
-    log.warning(
+def log_failure(claim: Claim, outcome: Again | Dead, error: BaseException | None = None) -> None:
+    """Log a failed attempt: at level error if it was the last one, else at level warning.
+
+    The record has the exception, for handlers such as Sentry's, and as `traceback` what the job's
+    history keeps of it.
+    """
+    failure = outcome.failure
+    write = partial(
+        log.log,
+        logging.ERROR if isinstance(outcome, Dead) else logging.WARNING,
         "job %s: attempt %d of task %s failed: %s: %s",
         claim.id,
         claim.attempt,
         claim.task,
-        result.type,
-        result.message.replace("\n", "\\n"),
-        extra=job_fields(claim),
+        failure.type,
+        failure.message.replace("\n", "\\n"),
+        extra=job_fields(claim) | {"traceback": failure.traceback},
     )
+    if error is None:
+        write()
+        return
+    try:
+        write(exc_info=(type(error), error, trace_of(error)))
+    except BaseException:  # noqa: BLE001 - a handler may ask a broken exception for its message
+        write()
 
 
 def log_holding(claim: Claim | None, seconds: float, where: str) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -97,30 +98,31 @@ def timed_out(limit: float | None, outlived: BaseException) -> AttemptTimeoutErr
     return late
 
 
-def failed(error: BaseException) -> Failed | Snoozed:
+class Raised(Failed, frozen=True, kw_only=True, gc=True):
+    """A failure with its exception, for logs. No outcome has it, so that no store is given it."""
+
+    error: BaseException
+
+
+def failed(error: BaseException) -> Raised | Snoozed:
     """The result of an attempt that raised an exception, or raised or returned a signal."""
     if isinstance(error, Snooze):
         return Snoozed(error.delay)
-    message, traceback = text(error), traceback_of(error)
+    made = partial(Raised, message=text(error), traceback=traceback_of(error), error=error)
     match error:
         case RetryAfter():
-            return Failed(
-                "RetryAfter", message, delay=error.delay, about_region=False, traceback=traceback
-            )
+            return made("RetryAfter", delay=error.delay, about_region=False)
         case Fail():
-            code = shown_code(error.code)
-            return Failed("Fail", message, code, non_retryable=True, traceback=traceback)
+            return made("Fail", code=shown_code(error.code), non_retryable=True)
         case SoftTimeout():
-            return Failed("SoftTimeout", message, traceback=traceback)
+            return made("SoftTimeout")
         case AttemptTimeoutError():
-            return Failed("Timeout", message, traceback=traceback)
+            return made("Timeout")
         case _:
-            return Failed(
+            return made(
                 type_name(type(error)),
-                message,
-                shown_code(code_of(error)),
+                code=shown_code(code_of(error)),
                 about_region=not isinstance(error, ABOUT_DATA) and not asks_to_wait(error),
-                traceback=traceback,
             )
 
 

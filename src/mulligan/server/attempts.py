@@ -30,6 +30,7 @@ from mulligan.core.outcome import (
 from mulligan.core.settings import Settings
 from mulligan.core.signature import Keys
 from mulligan.engine.executor import LaneDepths
+from mulligan.engine.job_log import log_failure
 from mulligan.engine.reporter import Reporter, ending_of
 from mulligan.engine.result_gate import refusal, too_large
 from mulligan.server.problems import Refusal
@@ -157,6 +158,8 @@ class Attempts:
                 began = self._began.pop(claim.lease, None)
                 if began is not None:
                     self._reporter.ran(claim, result, outcome, monotonic() - began)
+            if verdict == "written" and isinstance(outcome, Again | Dead):
+                log_failure(claim, outcome)
         written = iter(zip(outcomes, verdicts, strict=True))
         return [
             Committed(each.id, each.token, "stale") if claim is None else answer(*next(written))
