@@ -281,3 +281,39 @@ def test_the_id_of_a_chain_leaves_room_for_those_of_its_jobs():
         " because its jobs are named after it"
     ):
         check_root(long)
+
+
+BOUND = Stage("resize", args=(Raw(b'"b"'),), kwargs={"width": Raw(b"80")})
+IGNORING = Stage("notify", args=(Raw(b'"ops"'),), ignores=True)
+
+
+def called(job: NewJob) -> tuple[list[object], dict[str, object]]:
+    call = decode_call(job.body)
+    return call.args, call.kwargs
+
+
+def test_a_stage_is_called_with_what_was_bound_around_the_result():
+    [job] = following(finished(Flow("root", PATH, then=(BOUND,))), b"1")
+    assert called(job) == (["b", 1], {"width": 80})
+
+
+def test_a_stage_that_ignores_the_result_is_called_with_what_was_bound_alone():
+    [job] = following(finished(Flow("root", PATH, then=(IGNORING,))), b"1")
+    assert called(job) == (["ops"], {})
+
+
+def test_every_job_of_a_fan_out_and_the_sink_are_called_with_what_was_bound():
+    spread = replace(BOUND, each=True)
+    flow = Flow("root", PATH, then=(spread, IGNORING, BOUND))
+    kept, gather, *members = following(finished(flow, sink=BOUND), b"[1,2]")
+    assert called(kept) == (["b", [1, 2]], {"width": 80, "key": "root.0"})
+    assert [called(member) for member in members] == [
+        (["b", 1], {"width": 80}),
+        (["b", 2], {"width": 80}),
+    ]
+    assert called(gather) == (["ops"], {})
+    assert decode_call(gather.body).flow.ignores
+    told = flow_of(gather.body)
+    assert told is not None
+    [after] = following(finished(told), b"1")
+    assert not decode_call(after.body).flow.ignores

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType
 
+from mulligan.app.partial import Bound
 from mulligan.app.resources import resources_of
 from mulligan.app.types import (
     MISFIT,
@@ -129,6 +130,51 @@ class Arguments:
             check_depth(f"task {self._name}: an argument", each, around=1)
         return packed
 
+    def bind(self, kwargs: Mapping[str, Any]) -> Bound:
+        """Some of the arguments, checked, to be given before the others.
+
+        Leading parameters are bound by position, so that the result goes to the first one left.
+        """
+        types = self._types or self.read_types()
+        self._bind((), kwargs, partly=True)
+        raw = {
+            name: self._pack_one(name, types.declared.get(name, types.extra), value)
+            for name, value in kwargs.items()
+        }
+        leading: list[str] = []
+        for name in types.names[: len(types.positional)]:
+            if name not in kwargs:
+                break
+            leading.append(name)
+        return Bound(
+            tuple(kwargs[name] for name in leading),
+            {name: value for name, value in kwargs.items() if name not in leading},
+            tuple(raw[name] for name in leading),
+            {name: value for name, value in raw.items() if name not in leading},
+        )
+
+    def bind_all(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
+        """All the arguments, checked: a stage that is called with them ignores the result."""
+        packed = self.pack(args, kwargs)
+        return Bound(
+            args,
+            dict(kwargs),
+            tuple(msgspec.json.decode(packed[0], type=list[Raw])),
+            msgspec.json.decode(packed[1], type=dict[str, Raw]),
+            ignores=True,
+        )
+
+    def _pack_one(self, name: str, codec: Codec | None, value: Any) -> Raw:
+        what = f"task {self._name}: argument {name}"
+        try:
+            packed = encode_finite(self._check(name, codec, value))
+        except InvalidError:
+            raise
+        except MISFIT as error:
+            raise InvalidError(f"{what} cannot be written as JSON: {error}") from error
+        check_depth(what, packed)
+        return Raw(packed)
+
     def check(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Refuse what the function does not take."""
         self._bind(args, kwargs)
@@ -192,11 +238,13 @@ class Arguments:
             },
         )
 
-    def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def _bind(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, partly: bool = False
+    ) -> None:
         if self.resources and (given := self.resources.keys() & kwargs):
             raise InvalidError(self._filled_in(given.pop()))
         try:
-            self.signature.bind(*args, **kwargs)
+            (self.signature.bind_partial if partly else self.signature.bind)(*args, **kwargs)
         except TypeError as error:
             raise InvalidError(
                 f"task {self._name}{self.signature} cannot be called so: {error}"

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from mulligan.app.handle import JobHandle
 from mulligan.app.options import Placement, UsingOptions, checked
+from mulligan.app.partial import NOTHING_BOUND, Bound, BoundTask, stage_name
 from mulligan.app.stages import ChainHandle, found_chain
 from mulligan.app.task import Prepared, Task, Using
 from mulligan.core.errors import InvalidError
@@ -59,17 +60,23 @@ class Part(NamedTuple):
 
     task: Task[..., Any]
     placement: Placement
-    each: bool
+    bound: Bound = NOTHING_BOUND
+    each: bool = False
 
     @property
     def name(self) -> str:
         """The stage's name for people."""
-        return f"each({self.task.name})" if self.each else self.task.name
+        name = stage_name(self.task.name, self.bound)
+        return f"each({name})" if self.each else name
 
     @property
     def stage(self) -> Stage:
         """The stage as jobs carry it."""
-        return self.placement.stage(self.task.name, each=self.each)
+        stage = self.placement.stage(self.task.name, each=self.each)
+        bound = self.bound
+        if bound is NOTHING_BOUND:
+            return stage
+        return replace(stage, args=bound.raw_args, kwargs=bound.raw_kwargs, ignores=bound.ignores)
 
 
 def part_of(step: object) -> Part:
@@ -77,15 +84,20 @@ def part_of(step: object) -> Part:
     if isinstance(step, Each):
         return part_of(step.step)._replace(each=True)
     if isinstance(step, Task):
-        return Part(step, step.placement, each=False)
+        return Part(step, step.placement)
+    if isinstance(step, BoundTask):
+        return Part(step.task, step.placement, step.bound)
     if isinstance(step, Using):
         if step.connection is not None:
             raise InvalidError(
                 f"{step.task.name} has a connection, which a stage cannot have: later ones start"
                 " long after the transaction; say it of the whole, by chain.using(connection=...)"
             )
-        return Part(step.task, step.placement, each=False)
-    raise InvalidError(f"a chain is made of tasks, task.using(...) and each(task), not of {step!r}")
+        return Part(step.task, step.placement)
+    raise InvalidError(
+        "a chain is made of tasks, task.using(...), task.partial(...), task.without_result(...) and"
+        f" each(task), not of {step!r}"
+    )
 
 
 class Chain(Generic[P, R]):
@@ -122,7 +134,10 @@ class Chain(Generic[P, R]):
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Prepared[Any]:
         """The call as a value, for `enqueue_many`, which returns a handle on the first job only."""
         first = self.parts[0]
-        return Prepared(first.task.new_job(first.placement, args, kwargs, self._flow))
+        whole = first.bound.kwargs | kwargs
+        return Prepared(
+            first.task.new_job(first.placement, (*first.bound.args, *args), whole, self._flow)
+        )
 
     def _flow(self, root: str) -> Flow:
         first, *rest = self.parts
@@ -222,9 +237,18 @@ def check_later(chain: str, part: Part) -> None:
             f"{chain}: {part.name} has {given[0]}=, which only the first job of a chain can have;"
             " say it of the whole, by chain.using(...)"
         )
+    check_call(chain, part)
+
+
+def check_call(chain: str, part: Part, given: str = "the result before it") -> None:
+    """Refuse a stage that cannot be called with what it is given and what was bound."""
+    if part.bound.ignores:
+        return
     try:
-        part.task.signature.bind(None)
+        part.task.signature.bind(*part.bound.args, None, **part.bound.kwargs)
     except TypeError as error:
+        alone = "" if part.bound.args or part.bound.kwargs else " alone"
         raise InvalidError(
-            f"{chain}: {part.name} is called with the result before it alone: {error}"
+            f"{chain}: {part.name} is called with {given}{alone}: {error}; bind other"
+            f" arguments by {part.task.name}.partial(name=value)"
         ) from error

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from msgspec.structs import replace
 
+from mulligan.app.chain import check_call, part_of
 from mulligan.app.options import Options, Placement, checked
+from mulligan.app.partial import BoundTask, Partial
 from mulligan.app.result_gate import gate_of
 from mulligan.app.task import AsyncTask, PlainTask, Task
 from mulligan.core.checks import Seconds, check_name, check_seconds
@@ -27,8 +29,8 @@ class TaskOptions(Options, total=False):
 
     name: str
     accept: Callable[[Any], bool] | type | bool
-    on_dead: Task[..., Any]
-    sink: Task[..., Any]
+    on_dead: Task[..., Any] | BoundTask[Any]
+    sink: Task[..., Any] | Partial[Any, Any]
     cron: str
     every: Seconds
     timezone: str
@@ -60,14 +62,17 @@ class TaskDecorator:
         if self._accept not in (None, False) or transactional:
             placement = replace(placement, judged=True)
         if sink is not None:
-            if not isinstance(sink, Task):
+            if not isinstance(sink, Task | Partial):
                 raise InvalidError(f"sink {sink!r} must be a task of the app; use @app.sink")
-            sink.check_call((None,), {"key": ""})
-            placement = replace(placement, sink=sink.placement.stage(sink.name))
+            part = part_of(sink)
+            part.task.check_call((*part.bound.args, None), part.bound.kwargs | {"key": ""})
+            placement = replace(placement, sink=part.stage)
         if on_dead is not None:
-            if not isinstance(on_dead, Task):
+            if not isinstance(on_dead, Task | BoundTask):
                 raise InvalidError(f"on_dead {on_dead!r} must be a task of the app")
-            placement = replace(placement, on_dead=on_dead.placement.stage(on_dead.name))
+            part = part_of(on_dead)
+            check_call("on_dead", part, "the dead letter")
+            placement = replace(placement, on_dead=part.stage)
         self._placement = placement
         self._declared = Declared(
             placement.retry if "retry" in options else None,

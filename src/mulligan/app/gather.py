@@ -116,7 +116,15 @@ def gathered(
     check(calls, first)
     tasks = ", ".join(dict.fromkeys(call.job.task for call in calls))
     names = (f"each({tasks})", *(part.name for part in parts))
-    whole = Flow(root, names, 2, tuple(part.stage for part in rest), None, len(calls), gathers=True)
+    whole = Flow(
+        root,
+        names,
+        2,
+        tuple(part.stage for part in rest),
+        members=len(calls),
+        gathers=True,
+        ignores=first.bound.ignores,
+    )
     gather = stage_id(whole)
     of_members = {call.job.region for call in calls}
     inherited = of_members.pop() if len(of_members) == 1 else ANYWHERE
@@ -132,7 +140,15 @@ def gathered(
         )
         for index, call in enumerate(calls)
     ]
-    return whole, [gathering(gather, first.stage, region, whole, named=named), *members]
+    then = gathering(gather, first.stage, region, whole, named=named)
+    limit = first.task.app.settings.payload_limit
+    if len(then.body) > limit:
+        raise InvalidError(
+            f"gather: the payload of {first.name}, with all that follows from it, has"
+            f" {len(then.body)} bytes, more than the {limit} allowed; bind less, or raise"
+            " payload_limit"
+        )
+    return whole, [then, *members]
 
 
 def check(calls: Sequence[Prepared[Any]], first: Part) -> None:

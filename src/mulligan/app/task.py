@@ -4,7 +4,17 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,6 +23,7 @@ from mulligan.app.arguments import Arguments, Parameter
 from mulligan.app.handle import JobHandle
 from mulligan.app.ids import new_id
 from mulligan.app.options import Placement, UsingOptions, checked
+from mulligan.app.partial import Bound, Partial, WithoutResult
 from mulligan.app.resources import filled
 from mulligan.app.result_type import Returned
 from mulligan.core.checks import NAME_LIMIT
@@ -30,6 +41,7 @@ if TYPE_CHECKING:
     from mulligan.engine.middleware import Around
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
@@ -112,6 +124,19 @@ class Task(Generic[P, R]):
         self.runs.check_timeout(self.name, placement.timeout)
         return Using(self, placement, connection)
 
+    def partial(
+        self: "Task[Concatenate[T, Q], R]", *args: Q.args, **kwargs: Q.kwargs
+    ) -> Partial[T, R]:
+        """The task with some arguments bound, by name: a stage of a chain, or of a gather.
+
+        The result of the stage before is the first parameter that is not bound.
+        """
+        return self.using().partial(*args, **kwargs)
+
+    def without_result(self, *args: P.args, **kwargs: P.kwargs) -> WithoutResult[R]:
+        """The task with all its arguments: a stage that ignores the result before it."""
+        return self.using().without_result(*args, **kwargs)
+
     def call(self, *args: P.args, **kwargs: P.kwargs) -> "Prepared[R]":
         """The call as a value, for `enqueue_many`."""
         return Prepared(self.new_job(self.placement, args, kwargs))
@@ -169,6 +194,27 @@ class Task(Generic[P, R]):
         """Each parameter of the call with its type, as a JSON schema, and its default."""
         self.read_types()
         return self._arguments.parameters()
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
+        """Some arguments of later calls, checked."""
+        if args:
+            raise InvalidError(
+                f"task {self.name}: partial binds arguments by name, as in"
+                f" {self.name}.partial(name=value); give {args[0]!r} its name"
+            )
+        self.read_types()
+        return self._arguments.bind(kwargs)
+
+    def bind_all(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
+        """All arguments of a later call, checked."""
+        self.read_types()
+        return self._arguments.bind_all(args, kwargs)
+
+    def prepared(
+        self, placement: Placement, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> "Prepared[R]":
+        """The call with these options, checked."""
+        return Prepared(self.new_job(placement, args, kwargs))
 
     def check_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Refuse a call that the function does not take."""
@@ -259,6 +305,23 @@ class Using(Generic[P, R]):
 
         return Chain([part_of(self), part_of(step)])
 
+    def partial(
+        self: "Using[Concatenate[T, Q], R]", *args: Q.args, **kwargs: Q.kwargs
+    ) -> Partial[T, R]:
+        """The task with some arguments bound, by name: a stage of a chain, or of a gather.
+
+        The result of the stage before is the first parameter that is not bound.
+        """
+        self._refuse_connection()
+        bound = self.task.bind(args, kwargs)
+        return Partial(self.task, self.placement, bound)
+
+    def without_result(self, *args: P.args, **kwargs: P.kwargs) -> WithoutResult[R]:
+        """The task with all its arguments: a stage that ignores the result before it."""
+        self._refuse_connection()
+        bound = self.task.bind_all(args, kwargs)
+        return WithoutResult(self.task, self.placement, bound)
+
     def call(self, *args: P.args, **kwargs: P.kwargs) -> "Prepared[R]":
         """The call as a value, for `enqueue_many`."""
         if self.connection is not None:
@@ -289,6 +352,13 @@ class Using(Generic[P, R]):
             return (await app.aenqueue_many([call], connection=self.connection))[0]
         job, created = await app.asend_one(call.job)
         return JobHandle(app, job, created)
+
+    def _refuse_connection(self) -> None:
+        if self.connection is not None:
+            raise InvalidError(
+                f"{self.task.name} has a connection, which bound arguments cannot have; say it of"
+                " the whole, by chain.using(connection=...)"
+            )
 
     def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> "Prepared[R]":
         return Prepared(self.task.new_job(self.placement, args, kwargs))

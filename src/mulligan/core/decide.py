@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from mulligan.core.errors import UNREADABLE, InvalidError
 from mulligan.core.facts import Facts
 from mulligan.core.fetch import Fifo
-from mulligan.core.flow import FlowError, follower_id, following, new_job
+from mulligan.core.flow import FlowError, called_with, follower_id, following, new_job
 from mulligan.core.health import FREE_PROBES
 from mulligan.core.job import Attempt, Claim, NewJob, Policy, decode_policy, traced
 from mulligan.core.lane import ANYWHERE, Lane, Priority, away_from, towards
@@ -212,7 +212,7 @@ def dead_letter_job(claim: Claim, policy: Policy, failure: Attempt) -> tuple[New
         "traceback": failure.traceback,
     }
     job = follower_id(claim, "dead", named=policy.named)
-    said = {"args": [letter], "kwargs": {}}
+    said = called_with(policy.on_dead, letter)
     return (traced(new_job(job, policy.on_dead, claim.region, said), policy.trace),)
 
 

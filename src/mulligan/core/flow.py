@@ -29,8 +29,9 @@ class Flow(Struct, frozen=True, omit_defaults=True):
     """A job's position in a chain: all stages by name, and the stages to come.
 
     `key` is the unique key that the chain holds until its last job has ended, and its queue.
-    `members` is how many jobs a fan-out has; the job after it gathers their results. `life` is
-    that of the first job, once it is known, and 0 if its id is never used again.
+    `members` is how many jobs a fan-out has; the job after it gathers their results, and
+    is not called with them if it `ignores` them. `life` is that of the first job, once it is known,
+    and 0 if its id is never used again.
     """
 
     root: str
@@ -41,6 +42,7 @@ class Flow(Struct, frozen=True, omit_defaults=True):
     members: int = 0
     gathers: bool = False
     life: int = 0
+    ignores: bool = False
 
     @property
     def begins_at(self) -> int:
@@ -134,15 +136,29 @@ def sink_job(claim: Claim, job: str, sink: Stage, value: Raw) -> NewJob:
 
     Its key is the same however often the sink is called.
     """
-    said = {"args": [value], "kwargs": {"key": f"{claim.id}.{claim.replay}"}}
+    said = called_with(sink, value)
+    said["kwargs"]["key"] = f"{claim.id}.{claim.replay}"
     return new_job(job, sink, claim.region, said)
 
 
+def called_with(stage: Stage, value: Any) -> dict[str, Any]:
+    """The arguments of a stage's job: those that were bound, and the result before it."""
+    args = stage.args if stage.ignores else (*stage.args, value)
+    return {"args": args, "kwargs": dict(stage.kwargs)}
+
+
 def next_stage(region: str, flow: Flow, value: Raw) -> list[NewJob]:
-    """The one job of the next stage: the result is its argument."""
+    """The one job of the next stage: the result is its argument, unless it ignores that."""
     stage = flow.then[0]
-    after = replace(flow, number=flow.number + 1, then=flow.then[1:], members=0, gathers=False)
-    return [new_job(stage_id(after), stage, region, {"args": [value], "kwargs": {}}, after)]
+    after = replace(
+        flow,
+        number=flow.number + 1,
+        then=flow.then[1:],
+        members=0,
+        gathers=False,
+        ignores=False,
+    )
+    return [new_job(stage_id(after), stage, region, called_with(stage, value), after)]
 
 
 def fan_out(region: str, flow: Flow, value: Raw) -> list[NewJob]:
@@ -158,17 +174,28 @@ def fan_out(region: str, flow: Flow, value: Raw) -> list[NewJob]:
             " put several into one"
         )
     spread = replace(
-        flow, number=flow.number + 1, then=(), key=None, members=len(elements), gathers=False
+        flow,
+        number=flow.number + 1,
+        then=(),
+        key=None,
+        members=len(elements),
+        gathers=False,
+        ignores=False,
     )
     gather = None
     jobs: list[NewJob] = []
     if rest:
         after = replace(
-            flow, number=flow.number + 2, then=flow.then[2:], members=len(elements), gathers=True
+            flow,
+            number=flow.number + 2,
+            then=flow.then[2:],
+            members=len(elements),
+            gathers=True,
+            ignores=rest[0].ignores,
         )
         gather = stage_id(after)
         jobs.append(gathering(gather, rest[0], region, after))
-    said = ({"args": [element], "kwargs": {}} for element in elements)
+    said = (called_with(stage, element) for element in elements)
     return jobs + [
         new_job(
             member_id(spread, index), stage, region, each, spread, gather=gather, gather_index=index
@@ -179,7 +206,8 @@ def fan_out(region: str, flow: Flow, value: Raw) -> list[NewJob]:
 
 def gathering(job: str, stage: Stage, region: str, flow: Flow, *, named: bool = False) -> NewJob:
     """The job that starts when all members have arrived, with their results as its argument."""
-    said: dict[str, Any] = {"args": [], "kwargs": {}} | ({"named": True} if named else {})
+    said: dict[str, Any] = {"args": stage.args, "kwargs": stage.kwargs}
+    said |= {"named": True} if named else {}
     return new_job(job, stage, region, said, flow, awaits=flow.members)
 
 

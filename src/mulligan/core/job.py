@@ -244,9 +244,10 @@ class Adopted(NamedTuple):
 
 
 class Arrivals(Struct, frozen=True):
-    """Whether a job's argument is what has arrived at it."""
+    """Whether a job's argument is what has arrived at it, unless it `ignores` that."""
 
     gathers: bool = False
+    ignores: bool = False
 
 
 NONE_ARRIVE = Arrivals()

@@ -8,7 +8,8 @@ from mulligan.core.lane import Priority
 class Stage(Struct, frozen=True, omit_defaults=True):
     """A task to run next, and its options; without a region, in that of the job before.
 
-    With `each` there is a job for every element of the result.
+    With `each` there is a job for every element of the result. It is called with the bound `args`,
+    the result before it unless it `ignores` that, and the bound `kwargs`.
     """
 
     task: str
@@ -25,3 +26,6 @@ class Stage(Struct, frozen=True, omit_defaults=True):
     judged: bool = False
     on_dead: "Stage | None" = None
     sink: "Stage | None" = None
+    args: tuple[Raw, ...] = ()
+    kwargs: dict[str, Raw] = {}
+    ignores: bool = False

@@ -119,10 +119,12 @@ class TaskCaller:
             return failed(error)
 
     async def gather(self, claim: Claim, call: Call) -> None:
-        """Put the results that a gathering job has waited for into its arguments."""
+        """Add the results that a gathering job has waited for to its arguments."""
+        if call.flow.ignores:
+            return
         arrived = await self._store_retry.call(lambda: self._store.arrivals(claim.id))
         found = arrived.values()
-        call.args = [[None if each is None else decode_json(each) for each in found]]
+        call.args.append([None if each is None else decode_json(each) for each in found])
 
     async def _value(
         self, target: Target, args: Iterable[Any], kwargs: Mapping[str, Any], limit: float | None

@@ -102,8 +102,8 @@ async def claim(
         elif (spent := beyond(each)) is not None:
             unreadable.append((each, spent))
         else:
-            if call.flow.gathers:
-                call.args = await gathered(service, each)
+            if call.flow.gathers and not call.flow.ignores:
+                call.args = await gathered(service, each, call.args)
             jobs.append(handed_out(each, call))
     if unreadable:
         await fail_unreadable(service, body.worker, unreadable)
@@ -183,11 +183,12 @@ async def fail_unreadable(
     await written(service, worker, held, lambda index, _claim: claims[index][1])
 
 
-async def gathered(service: Service, claim: Claim) -> Raw:
-    """The one argument of a gathering job: the list of results that arrived."""
+async def gathered(service: Service, claim: Claim, bound: Raw) -> Raw:
+    """The arguments of a gathering job: those that were bound, and the results that arrived."""
     arrived = await service.store.arrivals(claim.id)
     results = b",".join(b"null" if each is None else each for each in arrived.values())
-    return Raw(b"[[" + results + b"]]")
+    args = [*msgspec.json.decode(bound, type=list[Raw]), Raw(b"[" + results + b"]")]
+    return Raw(msgspec.json.encode(args))
 
 
 def handed_out(claim: Claim, call: RawCall) -> ClaimedJob:
