@@ -171,10 +171,10 @@ def test_what_a_move_that_died_could_not_store_is_not_lost(store):
 def test_a_move_that_is_killed_is_finished_by_the_next(tmp_path):
     """Killed for good as soon as the target has some: whichever step it is in by then."""
     source, target = (f"sqlite:///{tmp_path}/{name}.db" for name in ("source", "target"))
-    jobs = [f"j{number}" for number in range(20 * BATCH)]
+    jobs = [f"j{number}" for number in range(10 * BATCH)]
     do(source, lambda store: store.enqueue_all([new_job(name) for name in jobs]))
     do(target, lambda store: store.stats())
-    for share in (0.1, 0.4, 0.7):
+    for share in (0.1, 0.5):
         with process("copy", source, target, "--yes") as copying:
             while arrived(target) < share * len(jobs) and copying.poll() is None:
                 pass

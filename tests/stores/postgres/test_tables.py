@@ -99,6 +99,7 @@ async def test_counts_hold_while_many_end_prune_and_fold_at_once(url):
         await each.close()
 
 
+@pytest.mark.prove
 async def test_tables_do_not_grow_at_a_constant_backlog(own_server, monkeypatch):
     """On a server of its own: a transaction of another test would keep dead rows from going."""
     monkeypatch.setattr(sweep, "EVERY", 1000)
