@@ -13,6 +13,7 @@ from msgspec import Struct
 from mulligan.core.job import Claim
 from mulligan.core.outcome import Failed, Result, Snoozed, Succeeded
 from mulligan.core.settings import Settings
+from mulligan.engine.result_gate import Raised
 
 HEAD = 4
 T = TypeVar("T")
@@ -108,6 +109,8 @@ def ended(result: Result) -> Ended:
             return Ended(succeeded=result)
         case Snoozed():
             return Ended(snoozed=result)
+        case Raised():  # an exception cannot be sent
+            return Ended(failed=result.told)
         case Failed():
             return Ended(failed=result)
         case _:

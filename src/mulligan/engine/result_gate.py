@@ -103,6 +103,11 @@ class Raised(Failed, frozen=True, kw_only=True, gc=True):
 
     error: BaseException
 
+    @property
+    def told(self) -> Failed:
+        """The failure as data."""
+        return Failed(*(getattr(self, name) for name in Failed.__struct_fields__))
+
 
 def failed(error: BaseException) -> Raised | Snoozed:
     """The result of an attempt that raised an exception, or raised or returned a signal."""
