@@ -29,13 +29,14 @@ def test_the_examples_of_a_page_run_in_order(page, monkeypatch, tmp_path):
     code = "\n".join(blocks(page))
     if not code:
         return
-    app_made = code.split("\n\n\n", 1)
-    exec(compile(app_made[0], str(page), "exec"), names)  # noqa: S102 - our own words
+    before, app_is, after = code.partition("\napp = ")
+    app_made = before + app_is + after.split("\n\n\n", 1)[0]
+    exec(compile(app_made, str(page), "exec"), names)  # noqa: S102 - our own words
     app = names.get("app")
     assert isinstance(app, Mulligan), f"{page.name} begins with an app"
     queues = {"default", *re.findall(r'queue="(\w+)"', code)}
     with app.testing(regions=("default", "US"), queues=sorted(queues)) as t:
-        rest = code[len(app_made[0]) :].replace("def test_", "def checked_")
+        rest = code[len(app_made) :].replace("def test_", "def checked_")
         rest = re.sub(r"(async )?with app.testing\(\) as t:", "if True:", rest)
         names["t"] = t
         exec(compile(rest, str(page), "exec"), names)  # noqa: S102 - our own words

@@ -27,6 +27,7 @@ from mulligan.core.errors import (
     StoreUnavailableError,
     UnknownJobError,
 )
+from mulligan.core.event import JobEvent
 from mulligan.core.fetch import Balanced, Capped, Fifo, RetryFirst, Separate, Weighted
 from mulligan.core.job import Attempt, Job
 from mulligan.core.retry import Adaptive, Delays, Exponential, Retry, Sessions
@@ -56,6 +57,7 @@ __all__ = [
     "InvalidError",
     "Job",
     "JobCancelledError",
+    "JobEvent",
     "JobFailedError",
     "JobHandle",
     "Mulligan",

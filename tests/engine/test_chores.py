@@ -27,6 +27,7 @@ from mulligan.engine.chores import (
     tick_id,
 )
 from mulligan.engine.committer import Committer
+from mulligan.engine.events import Events
 from mulligan.engine.reporter import Reporter
 from mulligan.stores.contract import Store
 from mulligan.stores.memory import MemoryStore
@@ -68,12 +69,15 @@ async def test_it_reclaims_no_more_while_what_it_reclaimed_is_not_written():
     facts = cell.current = (await store.beat(DEAD, [])).facts
     await store.claim(plan_claim(JOBS, "default", [("default", Carry())], facts), DEAD)
     clock.advance(2 * DEAD.lease)
-    committer = Committer(store, Reporter(store), asyncio.get_running_loop().time)
+    reporter = Reporter(store)
+    events = Events({}, reporter, None)
+    committer = Committer(store, reporter, events, asyncio.get_running_loop().time)
     reaper = Reaper(
         store,
         Worker("w"),
         lambda claim: claim,
         committer,
+        events,
         facts=cell,
         every=0.001,
         chance=random.Random(1),

@@ -16,6 +16,7 @@ from mulligan.app.task import AsyncTask, PlainTask, Prepared, Task
 from mulligan.core.budget import Budget
 from mulligan.core.checks import Seconds, check_name, check_word
 from mulligan.core.errors import InvalidError
+from mulligan.core.event import EventName, JobEvent
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import FetchPolicy, parse_policy
 from mulligan.core.job import Enqueued, NewJob
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from mulligan.app.store_access import StoreAccess
     from mulligan.app.user_transaction import UserTransactions
     from mulligan.core.signature import Keys
+    from mulligan.engine.events import EventHook
     from mulligan.engine.middleware import Middleware
     from mulligan.testing import Testing
 
@@ -45,6 +47,7 @@ B = TypeVar("B")
 C = TypeVar("C")
 D = TypeVar("D")
 M = TypeVar("M", bound=Callable[[Callable[[], Any], CurrentCall], Any])
+H = TypeVar("H", bound=Callable[[JobEvent], Any])
 KEYS_VARIABLE = "MULLIGAN_SIGNING_KEYS"
 STORE_VARIABLE = "MULLIGAN_STORE"
 DEFAULT_STORE = "sqlite:///mulligan.db"
@@ -82,6 +85,7 @@ class Mulligan:
             check_lifespan(lifespan)
         self.lifespan = lifespan
         self.middlewares: list[Middleware] = []
+        self.event_hooks: dict[EventName, list[EventHook]] = {}
         # Those of the worker that runs in this process.
         self.resources: Mapping[str, Any] = {}
         self._memory: Store | None = make_store(url) if url.startswith("memory:") else None
@@ -126,7 +130,11 @@ class Mulligan:
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine of this app from plain code."""
-        return self.access.run(work)
+        if "enqueue" not in self.event_hooks:
+            return self.access.run(work)
+        from mulligan.app.events import run_and_tell  # noqa: PLC0415 - few apps have hooks
+
+        return run_and_tell(self, work)
 
     # -- tasks and queues ------------------------------------------------------------------
 
@@ -204,6 +212,24 @@ class Mulligan:
             wrap(task, added)
         self.middlewares = added
         return function
+
+    def on(self, event: EventName) -> Callable[[H], H]:
+        """Tell a function of events: `@app.on("dead")`. It is called with a `JobEvent`.
+
+        `enqueue` is told in the process that enqueues, by a plain function, before the call
+        returns. Workers tell of `start`, `success`, `retry` and `dead`, by plain functions and
+        coroutines, in order, once the store has accepted what happened. A hook that raises is
+        logged and counted, and changes nothing.
+        """
+
+        def add(function: H) -> H:
+            from mulligan.app.events import hook_of  # noqa: PLC0415 - few apps have hooks
+
+            hook = hook_of(event, function)
+            self.event_hooks.setdefault(event, []).append(hook)
+            return function
+
+        return add
 
     def queue(
         self,
@@ -305,22 +331,36 @@ class Mulligan:
         async def send(jobs: Sequence[NewJob]) -> list[Enqueued]:
             return await self.access.acall(lambda store: store.enqueue_all(jobs))
 
-        return await store_traced(self.tracing, jobs, send, together=together)
+        answers = await store_traced(self.tracing, jobs, send, together=together)
+        self._tell_accepted(jobs, answers)
+        return answers
 
     async def asend_one(self, job: NewJob) -> Enqueued:
         """Store one job, in a batch with those that other callers have under way."""
-        if self.tracing is None:
+        if self._unwatched:
             return await self.access.aenqueue(job)
 
         async def send(jobs: Sequence[NewJob]) -> list[Enqueued]:
             return [await self.access.aenqueue(job) for job in jobs]
 
-        [answer] = await store_traced(self.tracing, [job], send)
-        return answer
+        answers = await store_traced(self.tracing, [job], send)
+        self._tell_accepted([job], answers)
+        return answers[0]
+
+    @property
+    def _unwatched(self) -> bool:
+        """Whether nobody follows what is enqueued."""
+        return self.tracing is None and "enqueue" not in self.event_hooks
+
+    def _tell_accepted(self, jobs: Sequence[NewJob], answers: Sequence[Enqueued]) -> None:
+        if "enqueue" in self.event_hooks:
+            from mulligan.app.events import accepted  # noqa: PLC0415 - few apps have hooks
+
+            accepted(self, jobs, answers)
 
     def send_one(self, job: NewJob) -> Enqueued:
         """As `asend_one`, from plain code."""
-        if self.tracing is None:
+        if self._unwatched:
             return self.access.enqueue(job)
         return self.run(lambda: self.asend_one(job))
 

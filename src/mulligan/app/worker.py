@@ -72,6 +72,7 @@ async def work(
                 app=app.called,
                 processes=processes,
                 pool_queues=pool_queues(app, worker),
+                hooks=app.event_hooks,
             )
             ready(engine)
             await engine.run()

@@ -23,6 +23,7 @@ from mulligan.core.unserved import unserved
 from mulligan.core.worker import Worker
 from mulligan.engine.breakers import FactsCell
 from mulligan.engine.committer import Committer
+from mulligan.engine.events import Events
 from mulligan.engine.job_log import job_fields, log_failure
 from mulligan.engine.reporter import ending_of
 from mulligan.engine.slots import Slots
@@ -57,6 +58,7 @@ class Reaper:
         worker: Worker,
         completed: Callable[[Claim], Claim],
         committer: Committer,
+        events: Events,
         *,
         facts: FactsCell,
         every: float,
@@ -67,6 +69,7 @@ class Reaper:
         self._completed = completed
         self._facts = facts
         self._committer = committer
+        self._events = events
         self._every = every
         self._chance = chance
         self._store_retry = StoreRetry("reclaim")
@@ -99,7 +102,8 @@ class Reaper:
         outcome = decide(claim, Lost(), facts, self._chance.random())
         if isinstance(outcome, Dead):
             log_failure(claim, outcome)
-        self._committer.add(outcome, ending_of(claim, Lost(), outcome, facts))
+        event = self._events.of_outcome(claim, outcome)
+        self._committer.add(outcome, ending_of(claim, Lost(), outcome, facts), event)
         self.reclaimed += 1
 
 
@@ -154,10 +158,15 @@ class Ticker:
     """
 
     def __init__(
-        self, store: Store, periodic: Sequence[Periodic], tracing: Tracing | None = None
+        self,
+        store: Store,
+        periodic: Sequence[Periodic],
+        tracing: Tracing | None = None,
+        events: Events | None = None,
     ) -> None:
         self._store = store
         self._tracing = tracing
+        self._events = events
         self._periodic = periodic
         self._store_retry = StoreRetry("periodic tasks")
 
@@ -178,7 +187,9 @@ class Ticker:
                 delays = [max(0.0, tick - now) for tick in ticks]
                 ids = [tick_id(each.task, tick) for tick in ticks]
                 jobs = [each.make(job, delay) for job, delay in zip(ids, delays, strict=True)]
-                await store_traced(self._tracing, jobs, self._store.enqueue)
+                answers = await store_traced(self._tracing, jobs, self._store.enqueue)
+                if self._events is not None:
+                    self._events.stored(jobs, answers)
                 await self._store.note(each.note, repr(ticks[-1]).encode(), FOREVER)
                 log.info("task %s: next at %s", each.task, ids[-1].rpartition("@")[2])
         following = min(each.schedule.after(now) for each in self._periodic)

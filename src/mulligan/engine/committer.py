@@ -10,10 +10,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mulligan.core.errors import StoreError, StoreUnavailableError
+from mulligan.core.event import JobEvent
 from mulligan.core.job import Lease
 from mulligan.core.outcome import Again, Cancelled, Later, Outcome, Verdict
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.engine.breakers import Ending
+from mulligan.engine.events import Events
 from mulligan.engine.reporter import Reporter
 from mulligan.engine.store_retry import StoreRetry
 from mulligan.stores.contract import Store
@@ -29,6 +31,7 @@ class Unanswered(Struct, frozen=True, gc=False):
     outcome: Outcome
     added: float
     ending: Ending
+    event: JobEvent | None = None
 
     @property
     def log_fields(self) -> dict[str, str]:
@@ -40,9 +43,12 @@ class Unanswered(Struct, frozen=True, gc=False):
 class Committer:
     """Sends one batch at a time; the outcomes added meanwhile are the next batch."""
 
-    def __init__(self, store: Store, reporter: Reporter, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, store: Store, reporter: Reporter, events: Events, monotonic: Callable[[], float]
+    ) -> None:
         self._store = store
         self._reporter = reporter
+        self._events = events
         self._monotonic = monotonic
         self._waiting: list[Unanswered] = []
         self._wake = asyncio.Event()
@@ -63,11 +69,14 @@ class Committer:
         """The leases of unanswered outcomes; may be read from any thread."""
         return [waiting.outcome.lease for waiting in list(self._waiting)]
 
-    def add(self, outcome: Outcome, ending: Ending) -> None:
-        """Have the outcome written as soon as possible; its delay counts from now."""
+    def add(self, outcome: Outcome, ending: Ending, event: JobEvent | None = None) -> None:
+        """Have the outcome written as soon as possible; its delay counts from now.
+
+        The event happens when it is written.
+        """
         if not self._waiting:
             self._wake.set()
-        self._waiting.append(Unanswered(outcome, self._monotonic(), ending))
+        self._waiting.append(Unanswered(outcome, self._monotonic(), ending, event))
         self._reporter.ended(ending)
 
     async def run(self) -> None:
@@ -85,6 +94,9 @@ class Committer:
             endings = zip([waiting.ending for waiting in batch], verdicts, strict=True)
             for (ending, verdict), alike in groupby(endings):
                 self._reporter.answered(ending, verdict, len(list(alike)))
+            if self._events.hooks:
+                for waiting, verdict in zip(batch, verdicts, strict=True):
+                    self._events.answered(waiting.outcome, waiting.event, verdict)
             stale = verdicts.count("stale")
             self.written += len(verdicts) - stale
             self.stale += stale

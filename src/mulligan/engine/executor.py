@@ -16,6 +16,7 @@ from mulligan.core.settings import Settings
 from mulligan.engine.breakers import Ending
 from mulligan.engine.claim_runner import HeldClaim
 from mulligan.engine.committer import Committer
+from mulligan.engine.events import Events
 from mulligan.engine.job_log import log_failure, log_start, log_success
 from mulligan.engine.known_tasks import UnknownTasks
 from mulligan.engine.pool_room import PoolRoom
@@ -44,6 +45,7 @@ class Executor:
         reporter: Reporter,
         settings: Settings,
         *,
+        events: Events,
         task_caller: TaskCaller,
         pool: ProcessPool | None = None,
         unknown_tasks: UnknownTasks,
@@ -57,10 +59,11 @@ class Executor:
         self._reporter = reporter
         self._breakers = reporter.breakers
         self._facts = reporter.breakers.facts
+        self._events = events
         self._task_caller = task_caller
         self._pool = pool
         self._unknown_tasks = unknown_tasks
-        self._sinks = TransactionalSinks(store, task_caller, reporter)
+        self._sinks = TransactionalSinks(store, task_caller, reporter, events, monotonic)
         self._depths = LaneDepths(store, monotonic)
         self._chance = chance
         self._monotonic = monotonic
@@ -119,10 +122,10 @@ class Executor:
                 return
             self._note_start(held.claim)
             if self._tracing is None:
-                result, outcome = await self._run(held)
+                result, outcome = await self._run(held, began)
             else:
                 with attempt_traced(self._tracing, held.claim) as ended:
-                    result, outcome = await self._run(held)
+                    result, outcome = await self._run(held, began)
                     ended(result, outcome)
             if held.claim.task in self._tasks:
                 self._reporter.ran(held.claim, result, outcome, self._monotonic() - began)
@@ -146,10 +149,11 @@ class Executor:
     def _note_start(self, claim: Claim) -> None:
         self.started += 1
         self._reporter.started(claim)
+        self._events.started(claim)
         if claim.retry_count or log.isEnabledFor(logging.DEBUG):
             log_start(claim)
 
-    async def _run(self, held: HeldClaim) -> tuple[Result, Outcome]:
+    async def _run(self, held: HeldClaim, began: float) -> tuple[Result, Outcome]:
         """Get the result, decide the outcome, and hand it to the committer."""
         claim = held.claim
         target = self._tasks.get(claim.task)
@@ -176,15 +180,17 @@ class Executor:
             except asyncio.CancelledError:
                 if held.cut_off:
                     raise  # otherwise the task caused it before it failed
-        return result, self._decide(claim, result, depth)
+        return result, self._decide(claim, result, depth, began)
 
-    def _decide(self, claim: Claim, result: Result, depth: int) -> Outcome:
+    def _decide(self, claim: Claim, result: Result, depth: int, began: float) -> Outcome:
         """Decide the outcome, log it if it is a failure, and hand it to the committer."""
         facts = self._facts.current
         outcome = decide(claim, result, facts, self._chance.random(), depth)
+        error = result.error if isinstance(result, Raised) else None
         if isinstance(outcome, Again | Dead):
-            log_failure(claim, outcome, result.error if isinstance(result, Raised) else None)
-        self._committer.add(outcome, ending_of(claim, result, outcome, facts))
+            log_failure(claim, outcome, error)
+        event = self._events.of_outcome(claim, outcome, self._monotonic() - began, error)
+        self._committer.add(outcome, ending_of(claim, result, outcome, facts), event)
         return outcome
 
     async def _call(self, claim: Claim, target: Target) -> Result:

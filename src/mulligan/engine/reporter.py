@@ -77,6 +77,11 @@ class Reporter:
             self._times.ran(claim.queue, claim.worker_region, claim.task, word, seconds)
             self._any.set()
 
+    def count(self, queue: str, region: str, name: str) -> None:
+        """Count one under this name."""
+        self._counts[queue, region, name] += 1
+        self._any.set()
+
     def ended(self, ending: Ending) -> None:
         """Have the breakers count an attempt whose outcome is not written yet."""
         self.breakers.ended(ending)

@@ -26,6 +26,7 @@ from mulligan.core.settings import Settings
 from mulligan.core.signals import Fail, RetryAfter, Snooze, SoftTimeout
 from mulligan.engine.committer import AWAY
 from mulligan.engine.current import RUNNING
+from mulligan.engine.events import Events
 from mulligan.engine.job_log import job_fields
 from mulligan.engine.loop_watch import Deadline, LoopWatch, SoftDeadline, never_held
 from mulligan.engine.middleware import Around
@@ -230,15 +231,25 @@ def raise_signal(value: Any) -> None:
 class TransactionalSinks:
     """Runs transactional sinks, each in one transaction with the commit of its job."""
 
-    def __init__(self, store: Store, task_caller: TaskCaller, reporter: Reporter) -> None:
+    def __init__(
+        self,
+        store: Store,
+        task_caller: TaskCaller,
+        reporter: Reporter,
+        events: Events,
+        monotonic: Callable[[], float],
+    ) -> None:
         self._store = store
         self._task_caller = task_caller
         self._reporter = reporter
+        self._events = events
+        self._monotonic = monotonic
         self._store_retry = StoreRetry("sink")
 
     async def run(self, claim: Claim, target: Target, facts: Facts) -> tuple[Result, Done | None]:
         """The result of the sink. A Done with it is written already: the store has answered it."""
         RUNNING.set(claim)
+        began = self._monotonic()
         outcome = decide(claim, WRITTEN, facts, 0.0)
         if not isinstance(outcome, Done):
             return Failed(
@@ -263,6 +274,8 @@ class TransactionalSinks:
         ending = ending_of(claim, WRITTEN, outcome, facts)
         self._reporter.ended(ending)
         self._reporter.answered(ending, verdict)
+        event = self._events.of_outcome(claim, outcome, self._monotonic() - began)
+        self._events.answered(outcome, event, verdict)
         if verdict == "stale":
             log.warning(
                 "job %s: its lease was no longer held; nothing was written",

@@ -27,6 +27,7 @@ from mulligan.engine.chores import (
     offset_of,
 )
 from mulligan.engine.committer import Committer
+from mulligan.engine.events import Events, Hooks
 from mulligan.engine.executor import Executor
 from mulligan.engine.fetcher import Fetcher
 from mulligan.engine.heartbeat import Heartbeat, OwnThread
@@ -45,6 +46,8 @@ log = logging.getLogger("mulligan.worker")
 REAP_EVERY = 1.0
 KEEP_HOUSE_EVERY = 1.0
 LEAVE_WITHIN = 2.0
+# How long hooks may take for the last events, once a worker has drained.
+TELL_WITHIN = 5.0
 
 
 class Engine:
@@ -73,6 +76,7 @@ class Engine:
         app: str | None = None,
         processes: Processes | None = None,
         pool_queues: Collection[str] = (),
+        hooks: Hooks | None = None,
     ) -> None:
         self.worker = worker
         self.settings = settings
@@ -87,7 +91,10 @@ class Engine:
             self._threads = Threads(self._loop, settings.threads, self._watch.held)
         self.breakers = Breakers(worker.region, monotonic)
         self.reporter = Reporter(store, self.breakers)
-        self.committer = Committer(store, self.reporter, monotonic)
+        # Hooks have a thread of their own: a slow one takes none from tasks.
+        self._hook_thread = None if heart is None else Threads(self._loop, 1)
+        self.events = Events({} if hooks is None else hooks, self.reporter, self._hook_thread)
+        self.committer = Committer(store, self.reporter, self.events, monotonic)
         self._pool: ProcessPool | None = None
         if processes is not None:
             room = PoolRoom(
@@ -109,6 +116,7 @@ class Engine:
             self.committer,
             self.reporter,
             settings,
+            events=self.events,
             task_caller=TaskCaller(store, settings, self._threads, self._watch),
             pool=self._pool,
             unknown_tasks=UnknownTasks(
@@ -127,6 +135,7 @@ class Engine:
             worker,
             self.executor.completed,
             self.committer,
+            self.events,
             facts=self.breakers.facts,
             every=REAP_EVERY,
             chance=chance,
@@ -149,7 +158,7 @@ class Engine:
             room=None if self._pool is None else self._pool.room,
         )
         self._housekeeper = Housekeeper(store, every=KEEP_HOUSE_EVERY, keep_done=settings.keep_done)
-        self._ticker = Ticker(store, periodic, tracing) if periodic else None
+        self._ticker = Ticker(store, periodic, tracing, self.events) if periodic else None
         self._unserved_watch: UnservedWatch | None = None
         self._minute_keeper: MinuteKeeper | None = None
         if app is not None:
@@ -198,15 +207,10 @@ class Engine:
             self.reaper.run(),
             self._housekeeper.run(),
             self.reporter.run(),
+            self.events.run(),
         ]
-        if self._ticker is not None:
-            support.append(self._ticker.run())
-        if self._unserved_watch is not None:
-            support.append(self._unserved_watch.run())
-        if self._minute_keeper is not None:
-            support.append(self._minute_keeper.run())
-        if self._known_tasks is not None:
-            support.append(self._known_tasks.run())
+        optional = (self._ticker, self._unserved_watch, self._minute_keeper, self._known_tasks)
+        support += [each.run() for each in optional if each is not None]
         if self._heart is None:
             support.append(self._heartbeat.run())
         else:
@@ -220,10 +224,9 @@ class Engine:
         finally:
             await cancel_tasks([fetching, *loops, self._crashed])
             thread.stop()
-            if self._threads is not None:
-                self._threads.close()
-            if self._watch is not None:
-                self._watch.close()
+            for ended in (self._threads, self._hook_thread, self._watch):
+                if ended is not None:
+                    ended.close()
             await self._leave()
 
     def _return(self, forgotten: Sequence[Lease]) -> None:
@@ -304,6 +307,15 @@ class Engine:
                 await self.committer.flushed()
         except TimeoutError:
             self.cut_off = True
+        await self._tell_last()
+
+    async def _tell_last(self) -> None:
+        """Let the hooks be told of what has happened, for a while."""
+        try:
+            async with asyncio.timeout(TELL_WITHIN):
+                await self.events.told()
+        except TimeoutError:
+            log.warning("hooks are slow: they were not told of %d events", self.events.untold)
 
     def _on_beat(self, beat: Beat) -> None:
         """Take in a heartbeat's answer on the worker's loop; called from either thread."""

@@ -279,6 +279,9 @@ class Testing:
                 while self.store.unfinished():
                     self.store.moved.clear()
                     await self.store.moved.wait()
+                for engine, _ in self._engines:
+                    await engine.committer.flushed()
+                    await engine.events.told()
         except TimeoutError:
             stuck = self.store.unfinished()
             why = await self._app.aexplain(stuck[0])
@@ -312,6 +315,7 @@ class Testing:
                 monotonic=self.loop.time,
                 hold_through_backoff=self._hold,
                 tracing=self._app.tracing,
+                hooks=self._app.event_hooks,
             )
             self._engines.append((engine, asyncio.ensure_future(engine.run())))
 
