@@ -15,6 +15,11 @@ COMMANDS = {
         "Watch jobs fail, retry elsewhere and succeed, on this machine.",
     ),
     "worker": ("worker", "worker", "Run jobs of an app until stopped."),
+    "dev": (
+        "dev",
+        "dev",
+        "Run a worker, the server and the dashboard of an app while you write it.",
+    ),
     "supervise": ("supervise", "supervise", "Run a fleet of workers as a file says."),
     "housekeep": ("housekeep", "housekeep", "Do the chores of a store without running jobs."),
     "serve": (

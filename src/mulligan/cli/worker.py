@@ -18,8 +18,16 @@ from mulligan.cli.exit_reasons import ExitReason, end_when, exit_reasons, superv
 from mulligan.cli.find_app import app_option, check_url, load_app, named_app, with_variables
 from mulligan.cli.group import RefusalError
 from mulligan.cli.logs import LEVELS, LogFormat, set_up
+from mulligan.cli.process_group import (
+    RELOAD_DRAIN,
+    Member,
+    check_reload,
+    given_arguments,
+    is_member,
+    run_group,
+)
 from mulligan.core.checks import check_name, check_seconds
-from mulligan.core.errors import StoreUnavailableError
+from mulligan.core.errors import InvalidError, StoreUnavailableError
 from mulligan.core.fetch import Only
 from mulligan.core.worker import DEFAULT_REGION, Worker
 from mulligan.engine import Engine
@@ -50,6 +58,10 @@ HURRY = 2.0
               show_envvar=True, help="How many plain functions run at a time.")  # fmt: skip
 @click.option("--pool-size", type=click.IntRange(min=1),
               help="How many child processes run tasks with pool=process.")  # fmt: skip
+@click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True,
+              help="How many workers to run, each in a process of its own.")  # fmt: skip
+@click.option("--reload", is_flag=True,
+              help="Restart when a Python file below this folder changes.")  # fmt: skip
 @click.option("--only", type=click.Choice(["retries", "fresh"]),
               help="Serve one kind of job, for queues with policy separate.")  # fmt: skip
 @click.option("--hold-through-backoff/--no-hold-through-backoff", default=None,
@@ -73,6 +85,8 @@ def worker(
     concurrency: int | None,
     threads: int | None,
     pool_size: int | None,
+    processes: int,
+    reload: bool,
     only: Only | None,
     hold_through_backoff: bool | None,
     idle_exit: float | None,
@@ -94,6 +108,9 @@ def worker(
     called = named_app(named, app)
     if called is None:
         raise click.MissingParameter(param_hint="'APP'", param_type="argument")
+    if processes > 1 or reload:
+        run_several(called, processes, reload=reload, prefix=log_format == "text", name=name)
+        return
     found = load_app(called)
     check_url(found.url)
     set_drain_timeout(found, drain_timeout)
@@ -109,8 +126,30 @@ def worker(
     me = new_worker(found, region=region, queues=served, concurrency=concurrency, only=only)
     me = replace(me, name=name and check_name("name", name))
     set_up(log_level, log_format, me.name)
-    announce(called, found, me, brief=log_format == "json" or supervisor is not None)
+    brief = log_format == "json" or supervisor is not None or is_member()
+    announce(called, found, me, brief=brief)
     run_and_exit(WorkerRun(found, me, ends))
+
+
+def run_several(called: str, processes: int, *, reload: bool, prefix: bool, name: str) -> None:
+    """Run so many workers under this command, each with the options that were given."""
+    from mulligan.cli.app_facts import read_app_facts  # noqa: PLC0415 - few workers need it
+
+    if reload:
+        check_reload()
+    elif read_app_facts(called, {}).url.startswith("memory:"):
+        raise InvalidError(
+            f"app {called!r} is on memory://, which {processes} processes would not share;"
+            " use sqlite:///FILE"
+        )
+    context = click.get_current_context()
+    options = given_arguments(context, ("app", "processes", "reload", "name"))
+    if reload and context.params["drain_timeout"] is None:
+        options += ["--drain-timeout", f"{RELOAD_DRAIN:g}"]
+    base = name or "worker"
+    names = [f"{base}-{number}" if processes > 1 else base for number in range(1, processes + 1)]
+    members = [Member(each, ("worker", called, "--name", each, *options)) for each in names]
+    run_group(members, reload=reload, prefix=prefix)
 
 
 def set_drain_timeout(app: Mulligan, seconds: float | None) -> None:
