@@ -49,7 +49,8 @@ def test_a_job_shows_the_chain_it_belongs_to(chained):
     said = good("job", "photo.2.1", "--app", APP)
     for word in ("1. split", "2. each(resize)  1 of 2 done", "photo.2.0", "the disk is full"):
         assert word in said
-    assert "photo.3  pending, awaits 1" in said
+    assert 'photo.2.1  ("b")  failed' in said
+    assert 'photo.3  (["ok"])  pending, awaits 1' in said
 
 
 def test_a_chain_is_found_from_each_of_its_jobs_as_json(chained):
@@ -59,6 +60,8 @@ def test_a_chain_is_found_from_each_of_its_jobs_as_json(chained):
         assert [stage["members"] for stage in stages] == [1, 2, 1]
         statuses = [each["status"] for each in stages[1]["jobs"]]
         assert statuses == ["done", "failed"]
+        called = [(each["args"], each["kwargs"]) for stage in stages for each in stage["jobs"]]
+        assert called == [([], {}), (["a"], {}), (["b"], {}), ([["ok"]], {})]
 
 
 def test_a_gathering_job_explains_what_it_waits_for(chained):

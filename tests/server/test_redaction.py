@@ -2,10 +2,15 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from mulligan import Mulligan
 from mulligan.core.fleets import Exit, FleetState, KindState, note_key
+from mulligan.core.redaction import HIDDEN
 from mulligan.server.problems import without_secrets
+from mulligan.server.redaction import Redaction
 from tests.cli.running import claim, fail, new_job
+from tests.core.jobs import WAITING
 from tests.core.test_redaction import PIECES, grows_with_its_length
 from tests.server.conftest import good
 
@@ -61,3 +66,23 @@ async def test_the_last_lines_of_a_worker_that_died_show_no_secret(client, store
 @pytest.mark.parametrize("piece", PIECES)
 def test_hiding_what_drivers_say_takes_time_by_its_length(piece):
     grows_with_its_length(lambda text: without_secrets(OSError(text)), piece)
+
+
+def test_bound_arguments_of_later_stages_are_hidden_by_the_names_of_their_parameters():
+    app = Mulligan("memory://")
+
+    @app.task
+    def fetch(password: str, url: str) -> str:
+        return url
+
+    @app.task
+    def ask(url: str) -> str:
+        return url
+
+    whole = ask | fetch.partial(password="hunter2") | fetch.without_result("hunter2", "u")  # type: ignore[call-arg]
+    asked = whole.call("u").job
+    shown = Redaction(tasks=app.tasks).job(replace(WAITING, task="ask", body=asked.body))
+    assert "hunter2" not in str(shown)
+    assert [each["args"] for each in shown.body["flow"]["then"]] == [[HIDDEN], [HIDDEN, "u"]]
+    called = Redaction(tasks=app.tasks).call("fetch", ["hunter2", "u"], {})
+    assert called == ([HIDDEN, "u"], {})

@@ -25,6 +25,12 @@ async def test_a_chain_is_shown_by_any_of_its_jobs(client, store):
     assert [job["id"] for job in spread] == ["r~1.2.0", "r~1.2.1"]
     assert shown == await good(client.get("/api/jobs/r~1.2.1/stages"))
     assert last[0]["awaits"] == 2
+    assert [(job["args"], job["kwargs"]) for job in (*first, *spread, *last)] == [
+        (["x"], {}),
+        (["p"], {}),
+        (["q"], {}),
+        ([[]], {}),
+    ]
 
 
 async def test_a_job_that_stands_alone_has_no_stages(client, store):

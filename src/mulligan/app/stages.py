@@ -1,33 +1,55 @@
 """A handle on a chain that was enqueued: its progress and its result."""
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from mulligan.app.handle import JobHandle, storable
-from mulligan.core.errors import InvalidError
+from mulligan.core.errors import UNREADABLE, InvalidError
 from mulligan.core.flow import Flow, flow_of, following_of, is_spread, member_id, stage_id
-from mulligan.core.job import Attempt, Job, life_of
+from mulligan.core.job import Attempt, Job, decode_call, life_of
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.stores.contract import Store
 
 R = TypeVar("R")
+decode_json = msgspec.json.Decoder().decode
 SHOWN_MEMBERS = 100
 # For stores that deliver the next stage a moment after the one before.
 LOOKS, LOOK_AGAIN = 20, 0.05
 
 
+class Input(Struct, frozen=True):
+    """The arguments of a job; none if its body cannot be read."""
+
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+
+
 class StageView(Struct, frozen=True):
     """A stage as a reader sees it: its stored jobs, or the first hundred of a fan-out.
 
-    `members` is how many jobs it has or will have, if that is known.
+    `members` is how many jobs it has or will have, if that is known. `arrived` are the results that
+    its job takes, if it gathers at most a hundred.
     """
 
     number: int
     name: str
     jobs: list[Job]
     members: int = 1
+    arrived: list[Any] | None = None
+
+    def input_of(self, job: Job) -> Input:
+        """What a job of this stage is called with."""
+        try:
+            call = decode_call(job.body)
+        except UNREADABLE:
+            return Input()
+        args = call.args
+        if call.flow.gathers and not call.flow.ignores and self.arrived is not None:
+            args = [*args, self.arrived]
+        return Input(args, call.kwargs)
 
 
 class ChainHandle(JobHandle[R], frozen=True, gc=False):
@@ -140,7 +162,7 @@ async def stages_of(store: Store, flow: Flow) -> list[StageView]:
     """Every stage of the flow, with its stored jobs."""
     views = [await stage_of(store, flow, number) for number in range(1, len(flow.path) + 1)]
     return [
-        StageView(view.number, view.name, view.jobs, max(view.members, spread_of(views, at)))
+        replace(view, members=max(view.members, spread_of(views, at)))
         for at, view in enumerate(views)
     ]
 
@@ -160,7 +182,9 @@ async def stage_of(store: Store, flow: Flow, number: int) -> StageView:
     here = replace(flow, number=number)
     if not is_spread(name):
         job = await store.get(stage_id(here))
-        return StageView(number, name, [] if job is None else [job])
+        if job is None:
+            return StageView(number, name, [])
+        return StageView(number, name, [job], arrived=await arrived_at(store, job))
     jobs: list[Job] = []
     members = 0
     for index in range(SHOWN_MEMBERS):
@@ -174,6 +198,15 @@ async def stage_of(store: Store, flow: Flow, number: int) -> StageView:
         if index + 1 >= members > 0:
             break
     return StageView(number, name, jobs, members)
+
+
+async def arrived_at(store: Store, job: Job) -> list[Any] | None:
+    """The results that have arrived at a gathering job, if there are not too many to show."""
+    flow = flow_of(job.body)
+    if flow is None or not flow.gathers or flow.members > SHOWN_MEMBERS:
+        return None
+    arrived = await store.arrivals(job.id)
+    return [None if each is None else decode_json(each) for each in arrived.values()]
 
 
 async def family(store: Store, job: Job) -> list[StageView]:

@@ -7,10 +7,12 @@ from rich.tree import Tree
 
 from mulligan.app.stages import StageView
 from mulligan.cli.group import printable
-from mulligan.cli.show import coloured
+from mulligan.cli.show import as_json, coloured
 from mulligan.core.job import Job
 
 SHOWN_JOBS = 20
+# How much is shown of what a job is called with.
+SHOWN_CALL = 60
 
 
 def stage_json(stage: StageView) -> dict[str, Any]:
@@ -19,15 +21,18 @@ def stage_json(stage: StageView) -> dict[str, Any]:
         "number": stage.number,
         "name": stage.name,
         "members": stage.members,
-        "jobs": [job_line(job) for job in stage.jobs],
+        "jobs": [job_line(stage, job) for job in stage.jobs],
     }
 
 
-def job_line(job: Job) -> dict[str, Any]:
-    """A job in short."""
+def job_line(stage: StageView, job: Job) -> dict[str, Any]:
+    """A job in short, with what it is called with."""
+    called = stage.input_of(job)
     return {
         "id": job.id,
         "status": job.status,
+        "args": called.args,
+        "kwargs": called.kwargs,
         "retry_count": job.retry_count,
         "awaits": job.awaits,
         "last_failure_reason": job.last_failure_reason,
@@ -41,7 +46,7 @@ def tree_of(stages: list[StageView], current: str) -> Tree:
         name = (printable(stage.name), "bold")
         branch = root.add(Text.assemble(f"{stage.number}. ", name, progress(stage)))
         for job in stage.jobs[:SHOWN_JOBS]:
-            branch.add(leaf(job, current))
+            branch.add(leaf(stage, job, current))
         more = stage.members - len(stage.jobs[:SHOWN_JOBS])
         if stage.jobs and more > 0:
             branch.add(Text(f"… and {more} more", "dim"))
@@ -59,9 +64,10 @@ def progress(stage: StageView) -> str:
     return f"  {done} of {stage.members} done" if whole else f"  {stage.members} jobs"
 
 
-def leaf(job: Job, current: str) -> Text:
+def leaf(stage: StageView, job: Job, current: str) -> Text:
     """One job on one line."""
     line = Text(printable(job.id), "bold underline" if job.id == current else "")
+    line.append(f"  {call_text(stage, job)}", "dim")
     line.append("  ").append_text(coloured(job.status))
     if job.retry_count:
         line.append(f", {job.retry_count} retries", "dim")
@@ -70,3 +76,11 @@ def leaf(job: Job, current: str) -> Text:
     if job.status in ("failed", "pending") and job.last_failure_reason:
         line.append(f": {printable(job.last_failure_reason)}", "red")
     return line
+
+
+def call_text(stage: StageView, job: Job) -> str:
+    """What a job is called with, cut short."""
+    called = stage.input_of(job)
+    named = [f"{name}={as_json(value)}" for name, value in called.kwargs.items()]
+    text = printable(f"({', '.join([*map(as_json, called.args), *named])})")
+    return text if len(text) <= SHOWN_CALL else f"{text[: SHOWN_CALL - 2]}…)"

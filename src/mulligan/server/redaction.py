@@ -1,7 +1,7 @@
 """Hides secrets in what readers see of jobs."""
 
-import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -71,21 +71,39 @@ class Redaction:
             }
         return value
 
+    def call(
+        self, task: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments of a job without secrets: by the names of parameters, if they are known."""
+        names = list(self._tasks[task].signature.parameters) if task in self._tasks else []
+        shown = self.value({"args": args, "kwargs": kwargs})
+        hidden = [
+            HIDDEN if name and self._is_secret(name) else value
+            for name, value in zip_longest(names[: len(args)], shown["args"])
+        ]
+        return hidden, shown["kwargs"]
+
     def _body(self, job: Job) -> Any:
         body = decoded(job.body)
         shown = self.value(body)
-        task = self._tasks.get(job.task)
-        if task is not None and isinstance(shown, dict) and isinstance(shown.get("args"), list):
-            shown["args"] = self._positional(task, shown["args"])
+        if isinstance(shown, dict):
+            for each in (shown | {"task": job.task}, *stages_in(shown)):
+                self._hide_args(each)
         return shown
 
-    def _positional(self, task: Task[..., Any], args: Sequence[Any]) -> list[Any]:
-        names = list(inspect.signature(task.function).parameters)
-        names += [""] * (len(args) - len(names))
-        return [
-            HIDDEN if name and self._is_secret(name) else value
-            for name, value in zip(names, args, strict=False)
-        ]
+    def _hide_args(self, called: dict[str, Any]) -> None:
+        if isinstance(called.get("args"), list) and isinstance(called.get("task"), str):
+            called["args"][:] = self.call(called["task"], called["args"], {})[0]
+
+
+def stages_in(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The stages that a body names: what follows from its job, with arguments of their own."""
+    flow = body.get("flow")
+    then = flow.get("then") if isinstance(flow, dict) else None
+    for each in (body.get("sink"), body.get("on_dead"), *(then if isinstance(then, list) else ())):
+        if isinstance(each, dict):
+            yield each
+            yield from stages_in(each)
 
 
 def decoded(data: bytes) -> Any:

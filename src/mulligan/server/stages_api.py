@@ -15,12 +15,14 @@ async def stages(service: Service, job: str) -> Stages:
 
 def row(service: Service, stage: StageView) -> StageRow:
     """A stage with its jobs."""
-    jobs = [line(service, job) for job in stage.jobs]
+    jobs = [line(service, stage, job) for job in stage.jobs]
     return StageRow(stage.number, stage.name, stage.members, jobs)
 
 
-def line(service: Service, job: Job) -> StageJob:
+def line(service: Service, stage: StageView, job: Job) -> StageJob:
     """A job in short."""
+    called = stage.input_of(job)
+    args, kwargs = service.redaction.call(job.task, called.args, called.kwargs)
     reason = job.last_failure_reason
     said = None if reason is None else service.redaction.text(reason)
-    return StageJob(job.id, job.status, job.retry_count, job.awaits, said)
+    return StageJob(job.id, job.status, args, kwargs, job.retry_count, job.awaits, said)

@@ -1,15 +1,19 @@
 """A chain in answers."""
 
+from typing import Any
+
 from msgspec import Struct
 
 from mulligan.core.job import Status
 
 
 class StageJob(Struct, frozen=True):
-    """A job of a stage, in short."""
+    """A job of a stage, in short, with its arguments; those of a gather are what has arrived."""
 
     id: str
     status: Status
+    args: list[Any]
+    kwargs: dict[str, Any]
     retry_count: int
     awaits: int
     last_failure_reason: str | None
