@@ -14,7 +14,7 @@ from mulligan.core.retry import PRESETS, Retry
 from mulligan.core.stage import Stage
 from tests.core.test_decide import claimed
 
-DECLARED = Declared(Raw(encode(Retry(0))), 7.0, Stage("mourn"), Stage("keep"), judged=True)
+DECLARED = Declared(Raw(encode(Retry(0))), 7.0, Stage("mourn"), Stage("keep"), gated=True)
 CALL = {"task": "ask", "args": [1], "kwargs": {}}
 
 
@@ -26,7 +26,7 @@ def test_a_job_of_another_program_gets_all_that_its_task_declares():
     claim = completed(claim_of(CALL | {"given": []}), DECLARED)
     assert decode_call(claim.body).timeout == 7.0
     assert decode_policy(claim.body).retry == Retry(0)
-    assert msgspec.json.decode(claim.body)["judged"] is True
+    assert msgspec.json.decode(claim.body)["gated"] is True
     done = decide(claim, Succeeded(b"1"), Facts(), 0.0)
     assert isinstance(done, Done)
     assert [job.task for job in done.next] == ["keep"]

@@ -76,7 +76,7 @@ def test_everything_that_was_said_of_a_stage_reaches_its_job():
         concurrency_key="api",
         concurrency_limit=3,
         on_dead=Stage("mourn", "graves", retry=Raw(b'{"max_retries":1}')),
-        judged=True,
+        gated=True,
         sink=SAVE,
     )
     [job] = following(finished(Flow("root", PATH, then=(stage,))), b"1")
@@ -93,7 +93,7 @@ def test_everything_that_was_said_of_a_stage_reaches_its_job():
         "retry": {"max_retries": 7},
         "timeout": 30.0,
         "on_dead": {"task": "mourn", "queue": "graves", "retry": {"max_retries": 1}},
-        "judged": True,
+        "gated": True,
         "sink": {"task": "save", "queue": "sinks"},
         "flow": {"root": "root", "path": list(PATH), "number": 2},
     }

@@ -91,7 +91,7 @@ def test_a_result_that_accept_cannot_judge_is_refused(app):
         t.drain()
         [attempt] = job.history()
         assert (job.status, attempt.type, attempt.refused) == ("failed", "Refused", "{}")
-        assert attempt.message == "the result could not be judged: KeyError: 'missing'"
+        assert attempt.message == "the result could not be checked: KeyError: 'missing'"
 
 
 @pytest.mark.parametrize("how", ["raise", "return"])

@@ -27,7 +27,7 @@ from mulligan.core.page import cursor_number
 from mulligan.core.retry import Retry, Trail, read_trail
 from mulligan.core.schedule import Cron, Every
 from mulligan.core.signature import SIGNATURE, Keys, read_keys
-from mulligan.server.attempts import is_judged
+from mulligan.server.attempts import is_gated
 from mulligan.server.bodies import decode_body
 from mulligan.server.problems import Refusal, without_secrets
 from mulligan.server.redaction import Redaction, decoded
@@ -40,7 +40,7 @@ from tests.core.test_decide import claimed
 many = settings(deadline=None, max_examples=100)
 FIELDS = (
     *("task", "args", "kwargs", "retry", "timeout", "on_dead", "on_dead_queue", "on_dead_retry"),
-    *("sink", "flow", "trace", "judged", "refused", "signed", "root", "path", "number", "then"),
+    *("sink", "flow", "trace", "gated", "refused", "signed", "root", "path", "number", "then"),
     *("key", "members", "gathers", "queue", "region", "priority", "each", "max_retries"),
     *("backoff", "type", "base", "factor", "max", "jitter", "scope", "seconds", "policy", "budget"),
 )
@@ -97,7 +97,7 @@ def test_a_body_is_read_or_is_one_of_the_unreadable(body):
         decode_call(body)
     policy_of(body)
     flow_of(body)
-    is_judged(body)
+    is_gated(body)
     carrier_of(body)
     decoded(body)
     assert Keys(["k" * 32]).refusal("j", "t", body) is not None

@@ -1,4 +1,4 @@
-"""An app whose results are judged, for a server that has it."""
+"""An app whose results pass a gate, for a server that has it."""
 
 import os
 

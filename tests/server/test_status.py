@@ -123,6 +123,6 @@ async def test_tasks_are_those_of_the_app(client, serve):
         "name": "ask",
         "queue": "questions",
         "region": "*",
-        "judged": True,
+        "gated": True,
         "parameters": ["question", "limit"],
     }

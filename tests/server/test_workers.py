@@ -364,13 +364,13 @@ async def test_a_refused_result_is_a_failed_attempt_and_is_not_stored(serve, sto
     assert answers[1]["reason"] == "the result was refused"
     assert (await store.get("bad")).result is None
     assert (await store.history("bad"))[0].refused == '{"category":"Error"}'
-    assert (await store.history("odd"))[0].message.startswith("the result could not be judged")
+    assert (await store.history("odd"))[0].message.startswith("the result could not be checked")
 
 
 @pytest.mark.parametrize(
-    "mark", [{"judged": True}, {"sink": {"task": "deliver", "queue": "default"}}]
+    "mark", [{"gated": True}, {"sink": {"task": "deliver", "queue": "default"}}]
 )
-async def test_without_the_app_a_judged_result_is_refused_and_nothing_written(
+async def test_without_the_app_a_gated_result_is_refused_and_nothing_written(
     client, serve, store, mark
 ):
     await store.enqueue([job("a"), job("b", **mark)])

@@ -60,7 +60,7 @@ class TaskDecorator:
         sink = options.pop("sink", None)
         placement = replace(Placement(), **checked(options, besides=TASK_ONLY))
         if self._accept not in (None, False) or transactional:
-            placement = replace(placement, judged=True)
+            placement = replace(placement, gated=True)
         if sink is not None:
             if not isinstance(sink, Task | Partial):
                 raise InvalidError(f"sink {sink!r} must be a task of the app; use @app.sink")
@@ -79,7 +79,7 @@ class TaskDecorator:
             placement.timeout,
             placement.on_dead,
             placement.sink,
-            placement.judged or None,
+            placement.gated or None,
             placement.concurrency_key,
             placement.concurrency_limit,
         )

@@ -57,7 +57,7 @@ class Placement(Struct, frozen=True, dict=True):
     expires: float | None = None
     concurrency_key: str | None = None
     concurrency_limit: int = 1
-    judged: bool = False
+    gated: bool = False
     on_dead: Stage | None = None
     sink: Stage | None = None
     given: tuple[str, ...] | None = None
@@ -80,7 +80,7 @@ class Placement(Struct, frozen=True, dict=True):
             self.concurrency_key,
             self.concurrency_limit,
             each,
-            self.judged,
+            self.gated,
             self.on_dead,
             self.sink,
         )
@@ -149,7 +149,7 @@ class Placement(Struct, frozen=True, dict=True):
                 self.retry,
                 self.timeout,
                 self.on_dead,
-                self.judged,
+                self.gated,
                 self.sink,
                 flow,
                 named=self.id is not None and (self._followed or flow is not None),

@@ -29,7 +29,7 @@ class Declared(Struct, frozen=True):
     timeout: float | None = None
     on_dead: Stage | None = None
     sink: Stage | None = None
-    judged: bool | None = None
+    gated: bool | None = None
     concurrency_key: str | None = None
     concurrency_limit: int = 1
 
@@ -45,7 +45,7 @@ def completed(claim: Claim, declared: Declared) -> Claim:
     if foreign is None:
         return claim
     fields, given = foreign
-    for name in ("retry", "timeout", "on_dead", "sink", "judged"):
+    for name in ("retry", "timeout", "on_dead", "sink", "gated"):
         value = getattr(declared, name)
         if value is not None and name not in given:
             fields[name] = value

@@ -223,8 +223,8 @@ def new_job(
     body = {"task": stage.task, **said, "retry": stage.retry, "timeout": stage.timeout}
     if stage.on_dead is not None:
         body["on_dead"] = stage.on_dead
-    if stage.judged:
-        body["judged"] = True
+    if stage.gated:
+        body["gated"] = True
     if stage.sink is not None:
         body["sink"] = stage.sink
     if flow is not None:

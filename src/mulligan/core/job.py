@@ -298,7 +298,7 @@ class Body(Struct, omit_defaults=True):
     retry: Raw
     timeout: float | None = None
     on_dead: Stage | None = None
-    judged: bool = False  # the app alone can say whether a result is good
+    gated: bool = False  # only its app can say whether a result is good
     sink: Stage | None = None
     flow: Any = None
     named: bool = False

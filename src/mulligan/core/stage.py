@@ -23,7 +23,7 @@ class Stage(Struct, frozen=True, omit_defaults=True):
     concurrency_key: str | None = None
     concurrency_limit: int = 1
     each: bool = False
-    judged: bool = False
+    gated: bool = False
     on_dead: "Stage | None" = None
     sink: "Stage | None" = None
     args: tuple[Raw, ...] = ()

@@ -64,12 +64,12 @@ def refusal(accept: Accept | None, value: Any) -> Failed | None:
     try:
         answer: Any = accept(value)
         if inspect.isawaitable(answer):
-            reason = "the result could not be judged: accept did not answer at once"
+            reason = "the result could not be checked: accept did not answer at once"
             getattr(answer, "close", lambda: None)()
         elif answer:
             return None
     except Exception as error:  # noqa: BLE001 - `accept` is the user's
-        reason = f"the result could not be judged: {type(error).__name__}: {text(error)}"
+        reason = f"the result could not be checked: {type(error).__name__}: {text(error)}"
     return Failed("Refused", reason[:TEXT_LIMIT], refused=shown(value))
 
 

@@ -51,20 +51,20 @@ ResultOf = Callable[[int, Claim], Result]
 class Marks(Struct):
     """The fields of a job's body that say who may judge its result."""
 
-    judged: bool = False
+    gated: bool = False
     sink: Any = None
 
 
 decode_marks = msgspec.json.Decoder(Marks).decode
 
 
-def is_judged(body: bytes) -> bool:
+def is_gated(body: bytes) -> bool:
     """Whether the app that enqueued the job has a result gate for it."""
     try:
         marks = decode_marks(body)
     except UNREADABLE:
         return False
-    return marks.judged or marks.sink is not None
+    return marks.gated or marks.sink is not None
 
 
 class Attempts:
@@ -169,16 +169,16 @@ class Attempts:
     def judge(self, claim: Claim, raw: bytes) -> Result:
         """The result of a success: refused if the task's `accept` refuses it."""
         task = self._tasks.get(claim.task)
-        if task is None and is_judged(claim.body):
+        if task is None and is_gated(claim.body):
             raise Refusal(
-                "not-judged",
-                f"job {claim.id}: results of task {claim.task!r} are judged by its app, which this"
+                "result-gate",
+                f"job {claim.id}: results of task {claim.task!r} pass a gate of its app, which this"
                 " server does not have; start it with: mulligan serve APP",
                 jobs=[claim.id],
             )
         if task is not None and task.transactional:
             raise Refusal(
-                "not-judged",
+                "result-gate",
                 f"job {claim.id}: sink {claim.task!r} is transactional, and runs within a commit;"
                 " leave its queue to: mulligan worker APP",
                 jobs=[claim.id],

@@ -28,7 +28,7 @@ KINDS: dict[str, tuple[int, str]] = {
     "no-method": (405, "The route does not take this method"),
     "changed": (409, "The selection has changed"),
     "in-progress": (409, "The same request is under way"),
-    "not-judged": (409, "The result must be judged by its app"),
+    "result-gate": (409, "The result must pass a gate of its app"),
     "too-large": (413, "The body is too large"),
     "not-json-type": (415, "The body is not sent as JSON"),
     "wrong-host": (421, "The host is not served here"),

@@ -170,7 +170,7 @@ class TaskView(Struct, frozen=True):
     name: str
     queue: str
     region: str
-    judged: bool
+    gated: bool
     parameters: list[str]
 
 
