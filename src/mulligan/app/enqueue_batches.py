@@ -132,8 +132,7 @@ class ThreadBatches:
 
     def add(self, job: NewJob) -> Enqueued:
         """Have the job stored, alone or with those that came meanwhile."""
-        if self._pid != os.getpid():  # what waits is for the process that this one was forked from
-            self._begin()
+        self._check_process()
         mine = Call(job)
         self._waiting.append(mine)
         with self._turn:
@@ -149,6 +148,19 @@ class ThreadBatches:
             raise mine.error
         assert mine.answer is not None  # noqa: S101 - it is over
         return mine.answer
+
+    def alone(self, work: Callable[[], object], within: float) -> None:
+        """Do something while nothing is under way, unless that takes too long."""
+        self._check_process()
+        if self._turn.acquire(timeout=within):
+            try:
+                work()
+            finally:
+                self._turn.release()
+
+    def _check_process(self) -> None:
+        if self._pid != os.getpid():  # what waits is for the process that this one was forked from
+            self._begin()
 
     def _send(self, batch: Sequence[Call]) -> None:
         try:

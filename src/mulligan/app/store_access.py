@@ -4,19 +4,20 @@
 """
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from mulligan.app.enqueue_batches import LoopBatches, ThreadBatches
 from mulligan.app.wait import LoopWaiter, ThreadWaiter, Waiter
 from mulligan.core.errors import StoreError
 from mulligan.core.job import Enqueued, NewJob
-from mulligan.stores.contract import Store
+from mulligan.stores.contract import BlockingProducer, HasBlockingProducer, NotDoneError, Store
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -114,6 +115,10 @@ class ThreadAccess:
         self._calls: set[asyncio.Task[Any]] = set()
         self._loop_store: LoopStore | None = None
         self._batches = Batches(self.acall)
+        self._plain_batches = ThreadBatches(self._enqueue)
+        self._producer: BlockingProducer | None = None
+        self._producer_of: int | None = None  # the process that made it
+        self._inherited: list[BlockingProducer | None] = []  # not to be closed by this process
 
     def run(self, work: Work[T]) -> T:
         """Run the coroutine on the thread's loop and wait."""
@@ -133,8 +138,25 @@ class ThreadAccess:
         return await self._batches.here.add(job)
 
     def enqueue(self, job: NewJob) -> Enqueued:
-        """Store one job on the thread's loop together with those of other threads, and wait."""
-        return self.run(lambda: self.aenqueue(job))
+        """Store one job, together with those of other threads.
+
+        Where the store has a producer for plain code, the caller itself waits for the answer: to
+        hand the job to the thread and be woken by it takes longer than all the rest.
+        """
+        return self._plain_batches.add(job)
+
+    def _enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """Store jobs from plain code; one thread at a time."""
+        if self._producer_of != os.getpid():  # connections do not survive a fork
+            self._inherited.append(self._producer)
+            self._producer = self.run(lambda: self.acall(producer_of))
+            self._producer_of = os.getpid()
+        if self._producer is not None:
+            try:
+                return at_once(self._producer.enqueue(jobs))
+            except NotDoneError:
+                pass
+        return self.run(lambda: self.acall(lambda store: store.enqueue(jobs)))
 
     async def sleep(self, seconds: float) -> None:
         """Sleep on the running loop."""
@@ -164,6 +186,7 @@ class ThreadAccess:
 
     def close(self) -> None:
         """Close the store and end the thread; calls under way fail, later ones start it again."""
+        self._plain_batches.alone(self._close_producer, END_WITHIN)
         with self._lock:
             thread, loop, store, calls = self._thread, self._loop, self._store, self._calls
             self._thread = self._loop = self._store = None
@@ -175,6 +198,11 @@ class ThreadAccess:
             loop.call_soon_threadsafe(loop.stop)
             thread.join(timeout=END_WITHIN)
         loop.close()
+
+    def _close_producer(self) -> None:
+        if self._producer is not None and self._producer_of == os.getpid():
+            self._producer.close()
+        self._producer = self._producer_of = None
 
     def _submit(self, work: Work[T]) -> "Future[T]":
         return asyncio.run_coroutine_threadsafe(self._serve(work), self._started())
@@ -224,6 +252,12 @@ class ThreadAccess:
                 self._thread.start()
             assert self._loop is not None  # noqa: S101 - set together with the thread
             return self._loop
+
+
+async def producer_of(store: Store) -> BlockingProducer | None:
+    """The producer for plain code of a store that has one."""
+    make = getattr(store, "producer", None)
+    return None if make is None else cast("HasBlockingProducer", store).producer()
 
 
 async def end(calls: "set[asyncio.Task[Any]]", store: Store | None) -> None:

@@ -284,6 +284,27 @@ class EnqueuesInTransaction(Protocol):
         """As `enqueue_in`, on an asynchronous connection."""
 
 
+class NotDoneError(Exception):
+    """Nothing was done, for a reason that the store itself can deal with, or tell."""
+
+
+class BlockingProducer(Protocol):
+    """Enqueues for plain code, over a connection of its own on which the caller itself waits."""
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """As that of the store, but it never suspends. Raises NotDoneError too."""
+
+    def close(self) -> None:
+        """Let go of the connection; the next job makes a new one."""
+
+
+class HasBlockingProducer(Protocol):
+    """What a store can do that is reached over a network."""
+
+    def producer(self) -> BlockingProducer | None:
+        """A producer for plain code, of a store that is open; None if there can be none."""
+
+
 class CommitsInTransaction(Protocol):
     """What a store can do that lends a connection to the user's work."""
 

@@ -63,6 +63,8 @@ class Signed:
                 return lambda connection, jobs, *identity: operation(
                     connection, self._keys.sign_all(jobs), *identity
                 )
+            case "producer":
+                return lambda: (made := operation()) and Signed(made, self._keys)
             case "commit_within":
                 return lambda outcome, work: operation(self._signed(outcome), work)
             case _:

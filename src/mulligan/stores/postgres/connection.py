@@ -83,18 +83,21 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
 
 async def connect(url: Url) -> Connection:
     """A new connection; the driver's errors are raised as they are. Nothing is prepared on it."""
+    conninfo, options = options_of(url)
+    connection = await Connection.connect(conninfo, **options)
+    connection.answer_within = url.answer_within
+    return connection
+
+
+def options_of(url: Url) -> tuple[str, dict[str, Any]]:
+    """How a connection is made: what libpq is told, and what the driver is."""
     defaults: dict[str, Any] = {
         "connect_timeout": CONNECT_TIMEOUT,
         "application_name": "mulligan",
     }
     given = conninfo_to_dict(url.conninfo)
-    connection = await Connection.connect(
-        make_conninfo("", **(defaults | given | {"client_encoding": "UTF8"})),
-        autocommit=True,
-        prepare_threshold=None,
-    )
-    connection.answer_within = url.answer_within
-    return connection
+    conninfo = make_conninfo("", **(defaults | given | {"client_encoding": "UTF8"}))
+    return conninfo, {"autocommit": True, "prepare_threshold": None}
 
 
 def not_connected(url: Url, error: psycopg.Error | OSError) -> StoreError | InvalidError:

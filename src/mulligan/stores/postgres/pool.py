@@ -70,12 +70,11 @@ class Pool:
         """Say how long the server waits for locks; a pooler's session is not ours to change."""
         if self.pooled:
             return
-        longest = min(round(connection.answer_within * LOCKS * 1000) + 1, MOST_MILLISECONDS)
         try:
             await connection.execute(SET_LITERALS)
             if not self.prepares:
                 return
-            await connection.execute(SET_LOCK_TIMEOUT, (str(longest),))
+            await connection.execute(SET_LOCK_TIMEOUT, (lock_timeout(connection.answer_within),))
             if self.read_only:
                 await connection.execute(SET_READ_ONLY)
         except BaseException:
@@ -196,7 +195,12 @@ class Pool:
             await connection.close()
 
 
-def is_quiet(connection: Connection) -> bool:
+def lock_timeout(answer_within: float) -> str:
+    """How many milliseconds the server may wait for a lock."""
+    return str(min(round(answer_within * LOCKS * 1000) + 1, MOST_MILLISECONDS))
+
+
+def is_quiet(connection: "psycopg.BaseConnection[Any]") -> bool:
     """Whether the server has said nothing since the last answer: unasked it takes its leave."""
     waiting = select.poll()
     waiting.register(connection.fileno(), select.POLLIN)

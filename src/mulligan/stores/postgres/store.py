@@ -27,6 +27,7 @@ from mulligan.stores.postgres import (
     read,
     workers,
 )
+from mulligan.stores.postgres.blocking import BlockingProducer
 from mulligan.stores.postgres.commit import TransactionalSink, Work
 from mulligan.stores.postgres.database import Database
 from mulligan.stores.postgres.sweep import Sweeper
@@ -87,6 +88,10 @@ class PostgresStore:
         if len(batches) == 1:
             return await self.enqueue(jobs)
         return await enqueue.enqueue_batches(self._database, batches) if batches else []
+
+    def producer(self) -> BlockingProducer | None:
+        """What enqueues for plain code; None behind a pooler, which changes sessions."""
+        return None if self._database.pool.pooled else BlockingProducer(self._database)
 
     async def identity(self) -> str:
         """What tells this database from all others."""

@@ -19,6 +19,7 @@ from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batch_by_batch
 from mulligan.stores.redis import doctor, operate, read, validate, workers
+from mulligan.stores.redis.blocking import BlockingProducer
 from mulligan.stores.redis.claim import claimed_of, encode_plan
 from mulligan.stores.redis.commit import commit
 from mulligan.stores.redis.connection import Server, Value
@@ -70,6 +71,11 @@ class RedisStore:
 
     async def enqueue_all(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         return await batch_by_batch(self.enqueue, jobs)
+
+    def producer(self) -> BlockingProducer | None:
+        """What enqueues for plain code; None where replicas are waited for."""
+        url = self._server.url
+        return None if url.wait_replicas else BlockingProducer(url, self._now)
 
     async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
         check_batch(plan.demand)
