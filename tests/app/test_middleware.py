@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -275,6 +276,26 @@ def test_what_it_raises_fails_the_attempt_which_is_retried(app, kind):
         assert job.result() == "done"
         assert [each.message for each in job.history()] == ["no ticket", "no ticket"]
     assert runs == [1]
+
+
+def test_the_traceback_of_a_failure_has_the_users_functions_alone(app):
+    @app.middleware
+    async def outer(call: Call, job: CurrentCall) -> Any:
+        return await call()
+
+    @app.middleware
+    def inner(call: Call, job: CurrentCall) -> Any:
+        return call()
+
+    @app.task(retry=Retry(0))
+    def ask() -> None:
+        raise ValueError("no")
+
+    with app.testing() as t:
+        job = ask.enqueue()
+        t.drain()
+        [failure] = job.history()
+    assert re.findall(r", in (\w+)", failure.traceback) == ["outer", "inner", "ask"]
 
 
 @pytest.mark.parametrize(

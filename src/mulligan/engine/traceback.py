@@ -32,7 +32,8 @@ UNSHOWABLE = "<its message cannot be shown>"
 PLAIN_MODULES = ("builtins", "__main__")
 
 PACKAGE = Path(__file__).parent.parent
-ENGINE = f"{PACKAGE / 'engine'}{os.sep}"
+# What runs between the functions of the user's, such as from middleware to a task.
+ENGINE = (f"{PACKAGE / 'engine'}{os.sep}", str(PACKAGE / "app" / "middleware.py"))
 BEFORE_THE_TASK = tuple(
     f"{PACKAGE / name}{os.sep}" for name in ("app", "core", "engine", "stores", "testing")
 )
