@@ -34,13 +34,26 @@ async def test_a_schema_of_another_version_is_refused(store, url):
             await PostgresStore(url).open(read_only=read_only)
 
 
-async def test_making_a_schema_changes_nothing_if_it_fails(store, url):
+async def test_a_table_of_jobs_without_a_version_is_refused_and_left_alone(store, url):
     await store.enqueue(jobs("a"))
     with connected(url) as connection:
         connection.execute("DELETE FROM schema_version")
-    with pytest.raises(StoreError, match="already exists"):
+    with pytest.raises(StoreError, match=r"has a table job and no version .*another \?schema="):
         await PostgresStore(url).open()
     assert await store.get("a") is not None
+
+
+async def test_making_a_schema_changes_nothing_if_it_fails(url):
+    with connected(url) as connection:
+        schema = schema_of(url)
+        connection.execute(f"CREATE SCHEMA {schema}; CREATE TABLE {schema}.waiting ()".encode())
+    with pytest.raises(StoreError, match="already exists"):
+        await PostgresStore(url).open()
+    with connected(url) as connection:
+        tables = connection.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = %s", [schema]
+        )
+        assert tables.fetchall() == [("waiting",)]
 
 
 async def test_functions_of_another_build_of_the_same_version_are_made_anew(store, url):

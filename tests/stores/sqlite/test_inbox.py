@@ -1,14 +1,18 @@
 """Jobs of producers in other languages."""
 
 import asyncio
+import re
 import time
+from importlib.resources import files
 
 import pytest
 
+from mulligan.core.checks import DEPTH_LIMIT, LONGEST, NAME_LIMIT
 from mulligan.core.job import decode_call, decode_policy, first_token
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.page import Selection
-from mulligan.core.retry import Retry
+from mulligan.core.retry import PRESETS, Retry
+from mulligan.core.settings import Settings
 from tests.contract.making import ANN, BOB, claim, job, names, source, start
 from tests.store_kit import handle
 from tests.stores.sqlite.kit import foreign, rows
@@ -150,3 +154,22 @@ async def test_of_two_sleepers_a_foreign_job_wakes_the_one_that_may_take_it_soon
         assert await rows(store, "SELECT worker FROM sleeper WHERE woken") == [(ANN.id,)]
         foreign(path, "INSERT INTO inbox (task, region) VALUES ('ask', '*')")
         assert len(await rows(store, "SELECT worker FROM sleeper WHERE woken")) == 2
+
+
+def test_the_inbox_has_the_presets_and_limits_of_core():
+    source = files("mulligan.stores.sqlite").joinpath("schema/inbox.sql").read_text("utf-8")
+    text = re.sub(r"'\s*\|\| '", "", source)
+    named = re.findall(r"IN \(\s*('default'.*?)\s*\)", text, re.DOTALL)
+    assert [re.findall(r"'(\w+)'", each) for each in named] == [list(PRESETS)] * 2
+    assert text.count(f"preset: {', '.join(PRESETS)}'") == 2
+    size = Settings().payload_limit
+    for limit in (
+        f"BETWEEN 0 AND {LONGEST:.0f}",
+        f"> {size}\n",
+        f"more than {size} bytes",
+        f"> {DEPTH_LIMIT}\n",
+        f"more than {DEPTH_LIMIT} levels",
+        f"BETWEEN 1 AND {NAME_LIMIT}\n",
+        f"1 to {NAME_LIMIT} characters",
+    ):
+        assert limit in text, limit

@@ -147,6 +147,8 @@ async def bring_up_to_date(connection: Connection, schema: str) -> None:
         if stored == known():
             return
         name = sql.Identifier(schema)
+        if not stored.version:
+            await refuse_others_tables(connection, schema)
         if not await exists(connection, schema):
             await connection.execute(sql.SQL("CREATE SCHEMA {}").format(name))
         await connection.execute(
@@ -168,6 +170,15 @@ async def bring_up_to_date(connection: Connection, schema: str) -> None:
         )
 
 
+async def refuse_others_tables(connection: Connection, schema: str) -> None:
+    """Refuse a schema without a version that has a table of jobs: somebody else made it."""
+    if await has_table(connection, schema, "job"):
+        raise StoreError(
+            f"schema {schema!r} has a table job and no version of mulligan's: it belongs to another"
+            " program, or to a mulligan before its first release; use another ?schema="
+        )
+
+
 async def exists(connection: Connection, schema: str) -> bool:
     """Whether the schema is there."""
     cursor = await connection.execute("SELECT FROM pg_namespace WHERE nspname = %s", (schema,))
@@ -176,13 +187,7 @@ async def exists(connection: Connection, schema: str) -> bool:
 
 async def stored_in(connection: Connection, schema: str) -> Stored:
     """What the database has."""
-    # asked of the catalogue itself: to_regclass may still answer from before the lock was ours
-    cursor = await connection.execute(
-        "SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-        " WHERE n.nspname = %s AND c.relname = 'schema_version'",
-        (schema,),
-    )
-    if await cursor.fetchone() is None:
+    if not await has_table(connection, schema, "schema_version"):
         return Stored(0)
     cursor = await connection.execute(
         sql.SQL("SELECT version, functions FROM {}").format(
@@ -191,3 +196,14 @@ async def stored_in(connection: Connection, schema: str) -> Stored:
     )
     row = await cursor.fetchone()
     return Stored(*row) if row else Stored(0)
+
+
+async def has_table(connection: Connection, schema: str, table: str) -> bool:
+    """Whether the schema has the table."""
+    # asked of the catalogue itself: to_regclass may still answer from before the lock was ours
+    cursor = await connection.execute(
+        "SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = %s AND c.relname = %s",
+        (schema, table),
+    )
+    return await cursor.fetchone() is not None
