@@ -253,6 +253,28 @@ def test_there_are_no_more_children_than_slots():
     assert room(size=8, slots=3).size == 3
 
 
+def test_short_attempts_are_claimed_ahead_and_refilled_by_halves():
+    async def main() -> None:
+        made = room(size=2, slots=100)
+        rooms = [made.room]
+        for _ in range(2):
+            assert await made.enter("pool")
+        rooms.append(made.room)
+        made.leave(0.02)
+        rooms.append(made.room)  # one is free, and five for each child
+        assert await made.enter("pool")
+        waiting = [asyncio.ensure_future(made.enter("pool")) for _ in range(10)]
+        await asyncio.sleep(0)
+        for _ in range(6):
+            rooms.append(made.room)
+            made.leave(0.02)
+        assert rooms == [2, 0, 11, 0, 0, 0, 0, 0, 5]
+        made.drain()
+        await asyncio.gather(*waiting)
+
+    play(main())
+
+
 def test_one_that_is_cancelled_while_it_waits_keeps_nobody_out():
     async def main() -> None:
         made = room(size=1)

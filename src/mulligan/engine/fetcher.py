@@ -134,7 +134,7 @@ class Fetcher:
 
     def more_room(self) -> None:
         """Claim again soon: there is more room in the process pool than the last plan said."""
-        if self._limited:
+        if self._limited and self._room is not None and self._room.room > 0:
             self._claim_again()
 
     async def rest_from(self, queue: str, rest: float) -> None:

@@ -171,6 +171,7 @@ class ForkServer:
     def _reap(self) -> None:
         while True:
             try:
+                self._end_sessions()
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
                 return
@@ -179,6 +180,15 @@ class ForkServer:
             if pid in self._children:
                 self._children.remove(pid)
                 self._tell(Exited(pid, os.waitstatus_to_exitcode(status)))
+
+    def _end_sessions(self) -> None:
+        """Kill what children that have ended left behind, while their pids are not free."""
+        if not hasattr(os, "waitid"):  # macOS
+            return
+        for pid in self._children:
+            options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            if os.waitid(os.P_PID, pid, options) is not None:
+                kill(pid)
 
     def _tell(self, answer: Any) -> None:
         with contextlib.suppress(OSError):  # the next read says that the worker is gone

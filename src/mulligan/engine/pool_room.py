@@ -1,10 +1,10 @@
 """How many attempts may run in child processes, which wait for one, and how many jobs to claim.
 
 Jobs of a queue in which all tasks run in child processes are claimed for free children only; while
-attempts are short, one more for each child. A queue with other tasks too may bring more: they wait
-for a child, in a part of the slots, so that coroutines always find some. When they have waited for
-a moment, they are given back, for other workers to claim. Each time they may wait twice as long:
-a job that waits for hours is not claimed and given back all the time.
+attempts are short, also those that will be done within SHORT. A queue with other tasks too may
+bring more: they wait for a child, in a part of the slots, so that coroutines always find some. When
+they have waited for a moment, they are given back, for other workers to claim. Each time they may
+wait twice as long: a job that waits for hours is not claimed and given back all the time.
 """
 
 import asyncio
@@ -18,8 +18,9 @@ MOMENT, LONGEST_MOMENT = 0.25, 60.0
 # How long the worker takes nothing from a queue after it has given back jobs of it, so that others
 # get them; and at most, if it could not even keep them waiting.
 REST, LONGEST_REST = 0.05, 5.0
-# While attempts take no longer on average, one job more is claimed for each child.
-SHORT = 0.1
+# While attempts take no longer on average, jobs are claimed ahead: for each child as many as it
+# runs in this time, up to a number.
+SHORT, MOST_AHEAD = 0.1, 25
 # The weight of the last attempt in that average.
 WEIGHT = 1 / 8
 
@@ -61,9 +62,21 @@ class PoolRoom:
 
     @property
     def room(self) -> int:
-        """How many more jobs to claim from the queues that have no other tasks."""
-        more = min(self.size, self._most_waiting) if self._average <= SHORT else 0
-        return max(0, self.size + more - self._running - len(self._waiting))
+        """How many more jobs to claim from the queues that have no other tasks.
+
+        What is claimed ahead is refilled when half of it has started, not one by one.
+        """
+        ahead, free = self._ahead, self.size - self._running
+        if free <= 0 and 2 * len(self._waiting) > ahead:
+            return 0
+        return max(0, free + ahead - len(self._waiting))
+
+    @property
+    def _ahead(self) -> int:
+        if self._average > SHORT:
+            return 0
+        each = min(SHORT / max(self._average, SHORT / MOST_AHEAD), MOST_AHEAD)
+        return min(int(each * self.size), self._most_waiting)
 
     async def enter(self, queue: str) -> bool:
         """Wait until an attempt may run in a child; False if its job should be given back."""
