@@ -32,11 +32,9 @@ def save(result: str, key: str) -> None: ...
 )
 
 
-def test_a_chain_takes_the_arguments_of_its_first_and_gives_the_result_of_its_last(tmp_path):
-    assert not mypy(
-        tmp_path,
-        TASKS
-        + """
+GOOD = (
+    TASKS
+    + """
 chain = split | each(measure) | total | show
 assert_type(chain.enqueue("a b"), ChainHandle[str])
 assert_type(chain.enqueue("a b").result(timeout=5), str)
@@ -63,8 +61,12 @@ def record(connection: object, result: str, key: str) -> None: ...
 async def main() -> None:
     assert_type(await (total | show).aenqueue([1]), ChainHandle[str])
     assert_type(await (await app.agather([measure.call("a")], total)).aresult(), float)
-""",
-    )
+"""
+)
+
+
+def test_a_chain_takes_the_arguments_of_its_first_and_gives_the_result_of_its_last(tmp_path):
+    assert not mypy(tmp_path, GOOD)
 
 
 WRONG = [

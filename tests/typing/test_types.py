@@ -45,12 +45,9 @@ def without_errors(tmp_path: Path, before: str, lines: list[str]) -> list[str]:
     return [line for number, line in enumerate(lines, first) if number not in wrong]
 
 
-def test_the_decorator_keeps_the_functions_types(tmp_path):
-    """rq#2203: with a decorated function, neither arguments nor results were checked."""
-    assert not mypy(
-        tmp_path,
-        HEADER
-        + """
+GOOD = (
+    HEADER
+    + """
 from typing import assert_type
 
 assert_type(plain("a", times=2), list[str])
@@ -63,8 +60,13 @@ app.enqueue_many(coroutine.call(q) for q in ("a", "b"))
 async def main() -> None:
     assert_type(await coroutine("a"), dict[str, int])
     assert_type(await coroutine.aenqueue("a"), JobHandle[dict[str, int]])
-""",
-    )
+"""
+)
+
+
+def test_the_decorator_keeps_the_functions_types(tmp_path):
+    """rq#2203: with a decorated function, neither arguments nor results were checked."""
+    assert not mypy(tmp_path, GOOD)
 
 
 WRONG = [

@@ -7,9 +7,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import (
     TYPE_CHECKING,
     Any,
-    Concatenate,
     Generic,
     ParamSpec,
+    Protocol,
     TypeVar,
     Unpack,
     cast,
@@ -45,8 +45,16 @@ Q = ParamSpec("Q")
 R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
 # @2026-01-31T12:00:00Z
 TICK_LENGTH = 21
+
+
+class Takes(Protocol[T_contra, Q, R]):
+    """A task by its first parameter and the others: type checkers find both for `partial`."""
+
+    def enqueue(self, value: T_contra, /, *args: Q.args, **kwargs: Q.kwargs) -> JobHandle[R]:
+        """Have it run by a worker."""
 
 
 class UndefinedNameError(InvalidError):
@@ -124,14 +132,12 @@ class Task(Generic[P, R]):
         self.runs.check_timeout(self.name, placement.timeout)
         return Using(self, placement, connection)
 
-    def partial(
-        self: "Task[Concatenate[T, Q], R]", *args: Q.args, **kwargs: Q.kwargs
-    ) -> Partial[T, R]:
+    def partial(self: "Takes[T, Q, R]", *args: Q.args, **kwargs: Q.kwargs) -> Partial[T, R]:
         """The task with some arguments bound, by name: a stage of a chain, or of a gather.
 
         The result of the stage before is the first parameter that is not bound.
         """
-        return self.using().partial(*args, **kwargs)
+        return cast("Task[..., R]", self).bound_by(args, kwargs)
 
     def without_result(self, *args: P.args, **kwargs: P.kwargs) -> WithoutResult[R]:
         """The task with all its arguments: a stage that ignores the result before it."""
@@ -195,15 +201,20 @@ class Task(Generic[P, R]):
         self.read_types()
         return self._arguments.parameters()
 
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
-        """Some arguments of later calls, checked."""
+    def bound_by(
+        self,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        placement: Placement | None = None,
+    ) -> Partial[Any, R]:
+        """The task with these arguments bound, and perhaps other options; they are checked."""
         if args:
             raise InvalidError(
                 f"task {self.name}: partial binds arguments by name, as in"
                 f" {self.name}.partial(name=value); give {args[0]!r} its name"
             )
         self.read_types()
-        return self._arguments.bind(kwargs)
+        return Partial(self, placement or self.placement, self._arguments.bind(kwargs))
 
     def bind_all(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
         """All arguments of a later call, checked."""
@@ -305,20 +316,18 @@ class Using(Generic[P, R]):
 
         return Chain([part_of(self), part_of(step)])
 
-    def partial(
-        self: "Using[Concatenate[T, Q], R]", *args: Q.args, **kwargs: Q.kwargs
-    ) -> Partial[T, R]:
+    def partial(self: "Takes[T, Q, R]", *args: Q.args, **kwargs: Q.kwargs) -> Partial[T, R]:
         """The task with some arguments bound, by name: a stage of a chain, or of a gather.
 
         The result of the stage before is the first parameter that is not bound.
         """
-        self._refuse_connection()
-        bound = self.task.bind(args, kwargs)
-        return Partial(self.task, self.placement, bound)
+        using = cast("Using[..., R]", self)
+        using.refuse_connection()
+        return using.task.bound_by(args, kwargs, using.placement)
 
     def without_result(self, *args: P.args, **kwargs: P.kwargs) -> WithoutResult[R]:
         """The task with all its arguments: a stage that ignores the result before it."""
-        self._refuse_connection()
+        self.refuse_connection()
         bound = self.task.bind_all(args, kwargs)
         return WithoutResult(self.task, self.placement, bound)
 
@@ -353,7 +362,8 @@ class Using(Generic[P, R]):
         job, created = await app.asend_one(call.job)
         return JobHandle(app, job, created)
 
-    def _refuse_connection(self) -> None:
+    def refuse_connection(self) -> None:
+        """Refuse a connection, which bound arguments cannot have."""
         if self.connection is not None:
             raise InvalidError(
                 f"{self.task.name} has a connection, which bound arguments cannot have; say it of"
