@@ -110,7 +110,7 @@ def areas(
     now: float,
 ) -> list[str]:
     """How many jobs wait in each lane, as stacked areas."""
-    parts = [text(LEFT - 8, floor - BACKLOG - 5, "in line", "quiet small", "end")]
+    parts = [text(LEFT - 8, floor - BACKLOG - 5, "waiting", "quiet small", "end")]
     for count in count_ticks(counts.most):
         y = floor - counts(count)
         parts.append(line(LEFT, y, WIDTH - RIGHT, y, "grid"))
@@ -163,7 +163,7 @@ def legend(runs: Sequence[Run], y: float) -> list[str]:
     ]
     if any(attempt.is_retry for run in runs for attempt in run.log.attempts):
         entries.append(("again", "done by a retry") if many else ("retry", "a retry"))
-    entries += [(f"area {lane}", f"in line: {lane}") for lane in LANES if lane in lanes]
+    entries += [(f"area {lane}", f"waiting: {lane}") for lane in LANES if lane in lanes]
     if any(region.outage for region in runs[0].scenario.regions):
         entries.append(("outage", "out of order"))
     if any(run.log.switches for run in runs):
