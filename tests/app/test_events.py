@@ -304,6 +304,26 @@ def test_a_hook_that_hangs_delays_no_outcome_and_events_beyond_the_bound_are_dro
     assert "hooks are slow: they were not told of 3 events" in caplog.text
 
 
+def test_a_drain_of_testing_waits_for_hooks_and_names_one_that_hangs(app):
+    told: list[str] = []
+
+    @app.on("success")
+    async def slow(event: JobEvent) -> None:
+        await asyncio.sleep(10)
+        told.append(event.id)
+
+    @app.task
+    def ask() -> None: ...
+
+    with app.testing() as t:
+        ask.using(id="x").enqueue()
+        assert t.drain() == 10
+        assert told == ["x"]
+        ask.enqueue()
+        with pytest.raises(AssertionError, match="a hook has not ended after 5 s"):
+            t.drain(within=5)
+
+
 async def test_plain_hooks_of_a_worker_have_a_thread_and_coroutines_its_loop(tmp_path):
     app = Mulligan(f"sqlite:///{tmp_path}/jobs.db")
     where: dict[str, int] = {}

@@ -22,7 +22,7 @@ WAITS = (("retry", "wait"), ("retry", "return"), ("fresh", "wait"))
 NAMES = (
     "succeeded", "failed", "job-fault", "dead", "stale", "reclaimed", "saved", "saved-seconds",
     "retry-succeeded", "retry-failed", "retry-elsewhere", "started.fresh", "started.global-retry",
-    "failure.TimeoutError/ask",
+    "failure.TimeoutError/ask", "hook-failed.dead", "event-dropped",
     *(f"runtime.succeeded.{bound:g}/ask" for bound in BOUNDS),
     *(f"{wait}-{of}.{bound:g}" for wait, of in WAITS for bound in BOUNDS),
 )  # fmt: skip

@@ -284,6 +284,8 @@ class Testing:
                     await engine.events.told()
         except TimeoutError:
             stuck = self.store.unfinished()
+            if not stuck:
+                raise AssertionError(f"a hook has not ended after {within:g} s") from None
             why = await self._app.aexplain(stuck[0])
             raise AssertionError(
                 f"{len(stuck)} jobs have not ended after {within:g} s; {stuck[0]}: {why}"
