@@ -1,6 +1,7 @@
 """An app whose jobs do what a test, or a picture, needs to see."""
 
 import asyncio
+import json
 import os
 from pathlib import Path
 
@@ -32,6 +33,12 @@ async def charge(customer: str, mended: str = "") -> str:
     if mended and Path(mended).exists():  # noqa: ASYNC240 - it is a test that makes the file
         return f"charged {customer}"
     raise Fail(f"no such customer: {customer}")
+
+
+@app.task(queue="reports", retry=Retry(max_retries=0))
+async def parse(text: str) -> object:
+    """Fail in a library, unless it is JSON."""
+    return json.loads(text)
 
 
 @app.task(queue="reports")

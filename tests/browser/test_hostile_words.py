@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from playwright.sync_api import expect
 
+from mulligan.core.counts import Count, FailureName, RuntimeName
 from mulligan.core.decide import decide
 from mulligan.core.fairness import Carry, plan_claim
 from mulligan.core.fleets import Exit, FleetState, KindState, SlotState, note_key
@@ -26,7 +27,7 @@ HOSTILE = (
     "two\u2028lines",
 )
 
-PAGES = ("", "queues", "jobs", "jobs?status=failed", "dead", "workers")
+PAGES = ("", "queues", "tasks", "jobs", "jobs?status=failed", "dead", "workers")
 MARKUP = "main :is(img, script, style, iframe, object, embed, base, link)"
 # Links that lead anywhere but to a page of the dashboard.
 ELSEWHERE = """[...document.querySelectorAll("main a")]
@@ -36,6 +37,8 @@ ELSEWHERE = """[...document.querySelectorAll("main a")]
 async def fill(store):
     for number, word in enumerate(HOSTILE):
         await jobs_of(store, number, word)
+        names = RuntimeName("failed", "0.5", word).written, FailureName(word, word).written
+        await store.count([Count(word, word, name, 1.0) for name in names])
         key = note_key(word, word)
         exit_ = Exit(word, 1, 1.0, word, (word,))
         kind = KindState(1, word, 1, 0, 0, 0, 1, 1.0, None, (SlotState(word, word),), (exit_,))
@@ -85,6 +88,10 @@ def test_queues_and_their_jobs_are_shown_as_they_are_called(site, page, half):
         page.page.goto(f"{site.address}/#/queues/{quote(word, safe='')}")
         expect(page.heading).to_have_text(word)
         expect(page.page.locator(".lane")).to_have_count(1)
+        page.page.goto(f"{site.address}/#/tasks/{quote(word, safe='')}")
+        expect(page.heading).to_have_text(word)
+        expect(page.page.get_by_role("region", name="Last dead letters")).to_contain_text(word)
+        expect(page.page.locator(MARKUP)).to_have_count(0)
         for job in (word, f"done {number}", f"cancelled {number}", f"waiting {number}"):
             page.page.goto(f"{site.address}/#/jobs/{quote(job, safe='')}")
             expect(page.page.locator(".heading .id")).to_have_text(job)

@@ -13,7 +13,7 @@ FILL = """
     INSERT INTO inbox (task, queue, region, id)
     SELECT 'send', 'mail', 'US', printf('j-%06d', i) FROM n
 """
-PAGES = ("", "queues", "jobs", "dead", "delayed", "workers", "enqueue")
+PAGES = ("", "queues", "tasks", "jobs", "dead", "delayed", "workers", "enqueue")
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +37,21 @@ def test_pages_of_an_empty_store_say_that_there_is_nothing(empty, phone):
         assert phone.is_narrow_enough(), path
         text = phone.page.locator("body").inner_text()
         assert not re.search("undefined|NaN|null", text), text
+
+
+def test_without_an_app_a_job_is_enqueued_as_json(empty, page):
+    page.open(empty, "enqueue")
+    page.page.get_by_role("textbox", name="Task").fill("send")
+    positional = page.page.get_by_label("Positional arguments")
+    positional.fill("[1,")
+    page.button("Enqueue").click()
+    expect(page.page.get_by_role("alert")).to_contain_text("args must be JSON")
+    expect(positional).to_be_focused()
+    positional.fill('[1, "two"]')
+    page.button("Enqueue").click()
+    page.page.get_by_role("status").get_by_role("link").click()
+    expect(page.heading).to_have_text("send")
+    expect(page.page.get_by_role("region", name="Payload")).to_contain_text('"two"')
 
 
 def test_a_hundred_thousand_jobs_are_counted_to_the_unit_and_shown_in_pages(full, page):

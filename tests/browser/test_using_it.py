@@ -2,6 +2,7 @@
 
 import json
 import re
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import expect
@@ -19,7 +20,7 @@ def test_a_job_is_enqueued_and_its_retry_moves_from_us_to_eu(site, page):
     page.open(site, "enqueue")
     form = page.page.get_by_role("form", name="Enqueue a job")
     form.get_by_label("question").fill("What is a mulligan?")
-    form.get_by_role("textbox", name="seconds").fill("1.5")
+    form.get_by_role("spinbutton", name="seconds: float").fill("1.5")
     form.get_by_label("fails_in").fill("US")
     form.get_by_role("combobox", name="Region").fill("US")
     expect(page.page.locator("#link")).to_have_text("live")
@@ -52,7 +53,14 @@ def test_a_refused_job_is_refused_in_the_words_of_the_server(site, page):
     page.page.get_by_role("combobox", name="Region").fill("*nowhere")
     page.page.get_by_label("customer").fill("C-1")
     page.button("Enqueue").click()
-    page.says("region '*nowhere' must not begin with '*'")
+    region = page.page.locator("label", has=page.page.get_by_role("combobox", name="Region"))
+    expect(region.get_by_role("alert")).to_contain_text("'*nowhere' must not begin with '*'")
+    expect(page.page.locator("[aria-invalid]")).to_be_focused()
+    page.page.get_by_role("combobox", name="Region").fill("US")
+    page.page.get_by_label("Delay").fill("3600")
+    page.button("Enqueue").click()
+    page.says("is enqueued.")
+    expect(page.page.locator("[aria-invalid]")).to_have_count(0)
 
 
 def test_dead_letters_are_chosen_by_their_error_and_replayed(site, page, tmp_path):
@@ -197,3 +205,43 @@ def test_workers_are_shown_with_what_they_run(site, page):
         row = page.rows().filter(has_text=worker["id"])
         slots = f"0 of {worker['concurrency']}"
         expect(row.get_by_text(slots)).to_have_count(1 if worker["queues"] else 0)
+
+
+def test_a_failed_job_shows_its_traceback_with_library_frames_folded(site, page):
+    job = site.post("/api/jobs", {"task": "parse", "args": ["{"], "region": "US"})["id"]
+    page.open(site, f"jobs/{job}")
+    expect(page.heading).to_have_text("parse")
+    expect(page.page.locator(".heading .badge")).to_have_text("failed")
+    panel = page.page.get_by_role("region", name="Traceback")
+    own = panel.locator(".own .frame")
+    expect(own).to_contain_text("tests/browser/apps.py")
+    expect(own.locator("code")).to_have_text("return json.loads(text)")
+    library = panel.locator(".frame.library")
+    expect(library.first).to_be_hidden()
+    panel.get_by_text(re.compile(r"^\d frames of Python$")).click()
+    expect(library.first).to_be_visible()
+    panel.get_by_role("button", name="Copy the traceback").click()
+    expect(panel.get_by_role("button", name="Copy the traceback")).to_have_text("Copied")
+    panel.locator(".failed > summary").click()
+    expect(own).to_be_hidden()
+
+
+def test_a_task_has_a_page_with_its_last_hour(site, page):
+    for word in ("{", "[", "[]"):
+        site.post("/api/jobs", {"task": "parse", "args": [word], "region": "US", "id": f"p{word}"})
+        page.open(site, f"jobs/{quote(f'p{word}')}")
+        expect(page.page.locator(".heading .badge")).to_have_text(re.compile("done|failed"))
+    page.open(site, "tasks")
+    row = page.rows().filter(has_text="parse")
+    expect(row).to_contain_text("JSONDecodeError")
+    row.get_by_role("link", name="parse").click()
+    expect(page.heading).to_have_text("parse")
+    expect(page.page.locator(".heading .id")).to_have_text("(text: str)")
+    expect(page.tile("Succeeded")).to_have_text("1")
+    types = page.page.get_by_role("region", name="Failures by type")
+    expect(types.locator(".bar-name")).to_have_text("json.decoder.JSONDecodeError")
+    expect(page.page.get_by_role("region", name="Last dead letters")).to_contain_text('"["')
+    [counted] = [each for each in site.get("/api/hour/tasks")["tasks"] if each["task"] == "parse"]
+    expect(page.tile("Failed")).to_have_text(str(counted["failed"]))
+    page.page.get_by_role("link", name="Enqueue").last.click()
+    expect(page.page.get_by_role("combobox", name="Task")).to_have_value("parse")

@@ -5,7 +5,10 @@ from playwright.sync_api import expect
 
 from tests.cli.running import claim, fail, new_job
 
-PAGES = ("", "queues", "queues/mail", "jobs", "jobs/a", "dead", "delayed", "workers")
+PAGES = (
+    *("", "queues", "queues/mail", "tasks", "tasks/send", "jobs", "jobs/a"),
+    *("dead", "delayed", "workers"),
+)
 # Tables without a caption or a header for each column, fields without a label.
 UNNAMED = """[
   ...[...document.querySelectorAll("main table")].filter((table) => !table.caption?.textContent ||

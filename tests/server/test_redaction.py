@@ -86,3 +86,14 @@ def test_bound_arguments_of_later_stages_are_hidden_by_the_names_of_their_parame
     assert [each["args"] for each in shown.body["flow"]["then"]] == [[HIDDEN], [HIDDEN, "u"]]
     called = Redaction(tasks=app.tasks).call("fetch", ["hunter2", "u"], {})
     assert called == ([HIDDEN, "u"], {})
+
+
+async def test_the_default_of_a_secret_parameter_is_hidden(serve):
+    known = Mulligan("memory://")
+
+    @known.task
+    def log_in(user: str = "anna", password: str = "hunter2") -> None:  # noqa: S107
+        """Needs both."""
+
+    shown = (await good(serve(app=known).get("/api/tasks")))["tasks"][0]["parameters"]
+    assert [each["default"] for each in shown] == ["anna", "***"]

@@ -124,5 +124,21 @@ async def test_tasks_are_those_of_the_app(client, serve):
         "queue": "questions",
         "region": "*",
         "gated": True,
-        "parameters": ["question", "limit"],
+        "parameters": [
+            {
+                "name": "question",
+                "type": "str",
+                "schema": {"type": "string"},
+                "required": True,
+                "given": "either",
+            },
+            {
+                "name": "limit",
+                "type": "int",
+                "schema": {"type": "integer"},
+                "required": False,
+                "given": "keyword",
+                "default": 1,
+            },
+        ],
     }

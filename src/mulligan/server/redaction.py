@@ -5,9 +5,11 @@ from itertools import zip_longest
 from typing import Any
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec import UNSET
+from msgspec.structs import asdict, replace
 
 from mulligan.app import Task
+from mulligan.app.arguments import Parameter
 from mulligan.core.checks import DEPTH_LIMIT
 from mulligan.core.errors import UNREADABLE
 from mulligan.core.fields import JOB, fields_of
@@ -48,6 +50,13 @@ class Redaction:
             if fields[name] is not None:
                 fields[name] = self.text(fields[name])
         return AttemptView(**fields)
+
+    def parameter(self, parameter: Parameter) -> Parameter:
+        """A parameter of a task without a default that is secret."""
+        if parameter.default is UNSET:
+            return parameter
+        secret = self._is_secret(parameter.name)
+        return replace(parameter, default=HIDDEN if secret else self.value(parameter.default))
 
     def value(self, value: Any) -> Any:
         """A JSON value in which values under secret names, and secrets in texts, are hidden."""

@@ -103,7 +103,7 @@ async def tasks(service: Service) -> Tasks:
                 task.placement.queue,
                 task.placement.region or ANYWHERE,
                 task.accept is not None,
-                list(task.signature.parameters),
+                [service.redaction.parameter(each) for each in task.parameters()],
             )
             for name, task in service.tasks.items()
         ]

@@ -4,6 +4,8 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
+from mulligan.app.arguments import Parameter
+
 
 class CurrentJob(Struct, frozen=True, omit_defaults=True):
     """A running job, with its own region if it runs in another."""
@@ -165,13 +167,13 @@ class Workers(Struct, frozen=True):
 
 
 class TaskView(Struct, frozen=True):
-    """A task of the app, and where its jobs go unless a call says otherwise."""
+    """A task of the app: where its jobs go unless a call says otherwise, and what it takes."""
 
     name: str
     queue: str
     region: str
     gated: bool
-    parameters: list[str]
+    parameters: list[Parameter]
 
 
 class Tasks(Struct, frozen=True):

@@ -127,3 +127,55 @@ function spoken(attempts) {
   const each = attempts.map(({ region, kind, from, to }) => `${kind} in ${region} after ${span(to - from)}`);
   return `${counted(attempts.length, "attempt")}: ${each.join(", ")}`;
 }
+
+const HOUR_HEIGHT = 120;
+const AXIS = [[0, "1 h ago"], [50, "30 min ago"], [100, "now"]];
+
+/** The frame of an hour: a line at the top with the most, one at the bottom, and when it was. */
+function hourFrame(label, most, words, drawing) {
+  return s("svg.hour", { role: "img", "aria-label": label, height: HOUR_HEIGHT + 38 },
+    s("line.rail", { x1: "0%", x2: "100%", y1: 18, y2: 18 }),
+    s("line.rail", { x1: "0%", x2: "100%", y1: HOUR_HEIGHT + 18, y2: HOUR_HEIGHT + 18 }),
+    s("text.most", { x: 0, y: 12 }, most > 0 ? words(most) : "nothing yet"),
+    AXIS.map(([x, text]) => s("text", {
+      x: `${x}%`, y: HOUR_HEIGHT + 34, "text-anchor": x === 0 ? "start" : x === 100 ? "end" : "middle",
+    }, text)),
+    drawing);
+}
+
+/** Columns of parts on each other, `{from, to, parts: [[kind, value]], title}`, placed in per cent. */
+export function stacks(columns, label, words) {
+  const total = ({ parts }) => parts.reduce((all, [, value]) => all + value, 0);
+  const most = Math.max(0, ...columns.map(total));
+  return hourFrame(label, most, words, columns.map((column) => {
+    let bottom = HOUR_HEIGHT + 18;
+    const width = Math.max(0.3, 0.86 * (column.to - column.from));
+    return s("g", {}, s("title", {}, column.title), column.parts.filter(([, value]) => value > 0).map(([kind, value]) => {
+      const tall = Math.max((HOUR_HEIGHT * value) / most, 1);
+      bottom -= tall;
+      return s("rect.fill", { "data-kind": kind, x: `${column.from}%`, y: bottom, width: `${width}%`, height: tall });
+    }));
+  }));
+}
+
+/** Lines, `{kind, points: [{x, value}]}` with x in per cent; a value that is null leaves a gap. */
+export function lines(series, label, words) {
+  const most = Math.max(0, ...series.flatMap(({ points }) => points.map(({ value }) => value ?? 0)));
+  const height = (value) => (HOUR_HEIGHT * (1 - value / most)).toFixed(1);
+  const drawn = most > 0 && s("svg", {
+    y: 18, height: HOUR_HEIGHT, width: "100%", viewBox: `0 0 100 ${HOUR_HEIGHT}`, preserveAspectRatio: "none",
+  }, series.map(({ kind, points }) => runs(points).map((run) =>
+    s("polyline.line", { "data-kind": kind, points: run.map(({ x, value }) => `${x.toFixed(2)},${height(value)}`).join(" ") }))));
+  return hourFrame(label, most, words, drawn);
+}
+
+/** The points between gaps; one that stands alone is drawn as a short line. */
+function runs(points) {
+  const found = [[]];
+  for (const point of points) {
+    if (point.value === null) found.push([]);
+    else found.at(-1).push(point);
+  }
+  return found.filter((run) => run.length).map((run) =>
+    run.length > 1 ? run : [{ ...run[0], x: Math.max(0, run[0].x - 1) }, run[0]]);
+}

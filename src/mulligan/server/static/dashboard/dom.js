@@ -47,12 +47,12 @@ export function morph(from, to) {
 }
 
 function morphAttributes(from, to) {
+  const kept = (name) => name === "open" && from.nodeName === "DETAILS"; // it is the reader's
   for (const { name } of [...from.attributes]) {
-    const kept = name === "open" && from.nodeName === "DETAILS";
-    if (!to.hasAttribute(name) && !kept) from.removeAttribute(name);
+    if (!to.hasAttribute(name) && !kept(name)) from.removeAttribute(name);
   }
   for (const { name, value } of to.attributes) {
-    if (from.getAttribute(name) !== value) from.setAttribute(name, value);
+    if (from.getAttribute(name) !== value && !kept(name)) from.setAttribute(name, value);
   }
   for (const name of HANDLERS) {
     if (from[name] !== to[name]) from[name] = to[name];

@@ -13,6 +13,8 @@ import jobs from "./pages/jobs.js";
 import overview from "./pages/overview.js";
 import queue from "./pages/queue.js";
 import queues from "./pages/queues.js";
+import task from "./pages/task.js";
+import tasks from "./pages/tasks.js";
 import workers from "./pages/workers.js";
 
 /**
@@ -21,11 +23,12 @@ import workers from "./pages/workers.js";
  * `stale(data, age)` says so of data that many milliseconds old.
  */
 const PAGES = [
-  ["", overview], ["queues", queues], ["queues/*", queue], ["jobs", jobs], ["jobs/*", job],
+  ["", overview], ["queues", queues], ["queues/*", queue], ["tasks", tasks], ["tasks/*", task],
+  ["jobs", jobs], ["jobs/*", job],
   ["dead", dead], ["delayed", delayed], ["workers", workers], ["enqueue", enqueue],
 ];
 const NAV = [
-  ["", "Overview"], ["queues", "Queues"], ["jobs", "Jobs"], ["dead", "Dead letters"],
+  ["", "Overview"], ["queues", "Queues"], ["tasks", "Tasks"], ["jobs", "Jobs"], ["dead", "Dead letters"],
   ["delayed", "Delayed"], ["workers", "Workers"], ["enqueue", "Enqueue"],
 ];
 const TICK = 5000;

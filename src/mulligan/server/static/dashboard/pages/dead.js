@@ -32,7 +32,7 @@ export default {
         columns: [
           !readOnly && chosen.column,
           { title: "Error", by: (group) => group.error, cell: errorOf },
-          { title: "Task", by: (group) => group.task, cell: (group) => name(group.task) },
+          { title: "Task", by: (group) => group.task, cell: (group) => link(["tasks", group.task], name(group.task)) },
           { title: "Queue", by: (group) => group.queue, cell: (group) => link(["queues", group.queue], name(group.queue)) },
           { title: "Jobs", number: true, by: (group) => group.count, cell: (group) => listed(group) },
           { title: "Newest", brief: true, by: (group) => group.newest_at, cell: (group) => when(group.newest_at, now) },

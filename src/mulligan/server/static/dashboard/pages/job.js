@@ -6,6 +6,7 @@ import { timeline } from "../charts.js";
 import { h } from "../dom.js";
 import { NOTHING, count, json, span } from "../format.js";
 import { badge, button, copyButton, facts, heading, link, name, panel, scopeWords, table, when } from "../parts.js";
+import { tracebackView } from "../traceback.js";
 
 const ENDED = ["done", "failed", "cancelled"];
 
@@ -27,6 +28,7 @@ export default {
       h("p.explanation", {}, explanation),
       stages.length > 0 && panel("Chain", chainOf(stages, job.id)),
       panel("Attempts", attemptsOf(job, attempts, now)),
+      tracebacksOf(attempts),
       h("div.columns", {},
         panel("About", about(job, now)),
         h("div", {},
@@ -64,6 +66,24 @@ function attemptsOf(job, attempts, now) {
       ],
     }),
   ];
+}
+
+/** Tracebacks, the newest first and open; attempts that failed alike share one. */
+function tracebacksOf(attempts) {
+  const groups = new Map();
+  for (const attempt of attempts.filter(({ traceback }) => traceback))
+    groups.set(attempt.traceback, [...(groups.get(attempt.traceback) ?? []), attempt]);
+  const shown = [...groups].reverse();
+  return shown.length > 0 && panel(shown.length > 1 ? "Tracebacks" : "Traceback", shown.map(([text, alike], index) =>
+    h("details.failed", { "data-key": text, open: index === 0 },
+      h("summary", {}, h("strong", {}, alike[0].type), " ", h("span.message", {}, alike[0].message),
+        h("span.below", {}, ` ${whichAttempts(alike)}`)),
+      tracebackView(text))));
+}
+
+function whichAttempts(attempts) {
+  const numbers = attempts.map(({ number, replay }) => `${number}${replay ? ` (replay ${replay})` : ""}`);
+  return `${numbers.length > 1 ? "attempts" : "attempt"} ${numbers.join(", ")}`;
 }
 
 function errorOf({ type, code, message, refused }) {
@@ -115,7 +135,7 @@ function chainOf(stages, current) {
 function about(job, now) {
   const given = (label, value) => value !== null && value !== undefined && [label, value];
   return facts([
-    ["task", name(job.task)],
+    ["task", link(["tasks", job.task], name(job.task))],
     ["queue", link(["queues", job.queue], name(job.queue))],
     ["region", name(job.region)],
     ["lane", `${job.lane}${job.scope === job.region ? "" : `, ${scopeWords(job.scope)}`}`],

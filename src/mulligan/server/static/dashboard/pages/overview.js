@@ -1,22 +1,28 @@
 /** Everything at a glance: the lanes of each region around the global retry queue. */
 
+import { get } from "../api.js";
 import { barRow, dots, sparkline } from "../charts.js";
 import { h } from "../dom.js";
 import { NOTHING, count, counted, percent, span } from "../format.js";
 import { at, badge, heading, isGlobal, isRetry, link, name, panel, scopeWords, serving, sum } from "../parts.js";
+import { hourPanels } from "./hour.js";
 import { queueTable } from "./queues.js";
 import { recentTable } from "./recent.js";
+import { hourIsStale } from "./tasks.js";
 
 const SHOWN_RUNNING = 4;
 
 export default {
   title: () => "Overview",
-  view({ overview, samples, readOnly }) {
+  load: () => get("/api/hour"),
+  stale: hourIsStale,
+  view({ overview, data: { minutes }, samples, readOnly, now }) {
     return [
       heading("Overview"),
       alerts(overview),
       tiles(overview, samples),
       lanes(overview),
+      hourPanels(minutes, now),
       panel("The last minute", recentTable(overview)),
       panel("Queues", queueTable(overview, readOnly)),
     ];
