@@ -109,6 +109,9 @@ bench: setup ## measure mulligan on each store, in a few minutes
 bench-peers: setup ## measure mulligan beside its peers; installs them in ~/.cache/mulligan/peers
 	$(BENCH) $(ARGS)
 
+bench-producers: setup ## measure enqueues and a web server's requests beside peers
+	$(SERVERS) --stores redis,postgres -- $(BIN)/python -m benchmarks.producers $(ARGS)
+
 bench-docs: setup ## write docs/benchmarks.md from benchmarks/results/reference.json
 	$(BIN)/python -m benchmarks.report
 

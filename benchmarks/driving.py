@@ -7,7 +7,9 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from benchmarks.contenders import Contender
 from benchmarks.emptied import emptied
@@ -26,7 +28,7 @@ class Driver:
         self.notes = Notes(self.folder / "notes")
         self.before = 0.0
         self._command, variables = command_of(contender.peer, node=contender.node)
-        self._variables = (
+        self.variables = (
             os.environ
             | variables
             | {
@@ -116,7 +118,13 @@ class Driver:
         lines = (self.folder / "log").read_text(errors="replace").strip().splitlines()
         return " / ".join(line.strip() for line in lines[-3:]) or "nothing was printed"
 
-    def _start(self, role: str, concurrency: int) -> "subprocess.Popen[str]":
+    def start_role(self, role: str, **variables: str) -> "subprocess.Popen[str]":
+        """Another process of the peer's, with variables of its own."""
+        return self._start(role, 0, variables)
+
+    def _start(
+        self, role: str, concurrency: int, variables: Mapping[str, str] = MappingProxyType({})
+    ) -> "subprocess.Popen[str]":
         pipe = subprocess.PIPE if role == "client" else None
         process = subprocess.Popen(
             [*leash(), *self._command, role],
@@ -125,7 +133,7 @@ class Driver:
             stderr=self._log,
             text=True,
             cwd=PEERS,
-            env=self._variables | {"BENCH_CONCURRENCY": str(concurrency)},
+            env=self.variables | {"BENCH_CONCURRENCY": str(concurrency)} | dict(variables),
         )
         self._processes.append(process)
         return process

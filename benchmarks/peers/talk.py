@@ -1,6 +1,6 @@
 """One peer in its own environment: its client, told by the harness what to do, or its worker.
 
-    python talk.py with_celery client|worker
+    python talk.py with_celery client|worker|web
 
 The client reads a request a line, `{"verb": ..., "arguments": [...]}`, and answers each by a line,
 `{"value": ...}` or `{"error": ...}`. Each `with_*.py` has a class `Client` with these verbs, plain
@@ -39,12 +39,30 @@ async def answer(module, client, request):
         return {"value": found or version(module.DISTRIBUTION)}
     before = time.time()
     try:
-        value = getattr(client, request["verb"])(*request["arguments"])
+        value = verb_of(client, request["verb"])(*request["arguments"])
         if inspect.isawaitable(value):
             value = await value
     except Exception as error:  # noqa: BLE001 - the harness is told
         return {"error": f"{type(error).__name__}: {error}"}
     return {"value": value, "before": before}
+
+
+def verb_of(client, verb):
+    """What the client does by this name; any client can enqueue by many coroutines."""
+    if verb != "enqueue_together":
+        return getattr(client, verb)
+
+    async def enqueue_together(count, callers):
+        """So many coroutines, each of which enqueues one job after the other."""
+
+        async def caller():
+            value = client.enqueue_one(count // callers)
+            if inspect.isawaitable(value):
+                await value
+
+        await asyncio.gather(*(caller() for _ in range(callers)))
+
+    return enqueue_together
 
 
 def become(*command):
@@ -53,10 +71,12 @@ def become(*command):
 
 
 def main():
-    """Be the client or the worker."""
+    """Be the client, the worker, or a web server that enqueues."""
     module = import_module(sys.argv[1])
     if sys.argv[2] == "worker":
         module.worker()
+    elif sys.argv[2] == "web":
+        import_module("web").serve(module)
     else:
         asyncio.run(serve(module))
 

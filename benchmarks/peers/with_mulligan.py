@@ -48,6 +48,11 @@ class Client:
         for number in range(count):
             await noop.aenqueue(number)
 
+    def enqueue_plain(self, count):
+        """One by one, from plain code."""
+        for number in range(count):
+            noop.enqueue(number)
+
     async def enqueue_many(self, count, plain):
         """In bulk."""
         task = plain_noop if plain else noop

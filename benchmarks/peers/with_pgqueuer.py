@@ -7,6 +7,7 @@ what its log calls an exception. It has no plain functions.
 import asyncio
 import json
 import logging
+from contextlib import suppress
 from datetime import timedelta
 
 import asyncpg
@@ -23,10 +24,11 @@ class Client:
     """Enqueues and counts."""
 
     async def open(self):
-        """Make the schema."""
+        """Make the schema, unless another process has."""
         self.db = await asyncpg.connect(URL)
         self.queries = Queries(AsyncpgDriver(self.db))
-        await self.queries.install()
+        with suppress(asyncpg.DuplicateObjectError):
+            await self.queries.install()
 
     async def enqueue_one(self, count):
         """One by one."""
