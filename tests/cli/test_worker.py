@@ -151,7 +151,9 @@ def test_the_name_of_a_worker_is_shown_wherever_the_worker_is(url):
     options = ("--name", "till-1", "--log-format", "json")
     with worker(url, *options) as started:
         lines = read_until(started, "ready for jobs")
-        assert [each["name"] for each in good_json("status", "-s", url)["workers"]] == ["till-1"]
+        while not (shown := good_json("status", "-s", url)["workers"]):
+            pass  # it is shown from its first beat on
+        assert [each["name"] for each in shown] == ["till-1"]
         for command in ("status", "workers", "top"):
             assert "till-1" in good(command, "-s", url)
         started.send_signal(signal.SIGTERM)
