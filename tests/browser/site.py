@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import httpx
 
 from tests.cli.running import do, process
-from tests.server.serving import PATIENCE, server
+from tests.server.process import PATIENCE, server
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.running import APP, claim, do, fail, new_job, run_all
 from tests.cli.test_top import on_terminal, read_terminal
-from tests.server.serving import server
+from tests.server.process import server
 
 ODD = "Ωμέγα→€"
 LATIN = {"PYTHONIOENCODING": "latin-1"}

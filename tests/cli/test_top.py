@@ -36,7 +36,7 @@ from tests.cli.running import (
     refused,
     run,
 )
-from tests.server.serving import server
+from tests.server.process import server
 
 TOKEN = "r" * 32
 HOUR = 3600.0

@@ -14,7 +14,7 @@ import pytest
 
 from tests.databases import Unavailable
 from tests.databases._debian import install
-from tests.server.serving import PATIENCE, client_of, server
+from tests.server.process import PATIENCE, client_of, server
 
 CLIENTS = Path(__file__).parents[2] / "examples" / "clients"
 TOKEN = "t" * 32

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.cli.running import refused
-from tests.server.serving import PATIENCE, client_of, server
+from tests.server.process import PATIENCE, client_of, server
 from tests.server.test_serving import peer
 
 STORE = ("--store", "memory://")

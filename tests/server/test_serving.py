@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.cli.running import good, process, read_until, refused
-from tests.server.serving import PATIENCE, client_of, server
+from tests.server.process import PATIENCE, client_of, server
 
 APP = "tests.server.apps:app"
 get, post = partial(httpx.get, timeout=PATIENCE), partial(httpx.post, timeout=PATIENCE)

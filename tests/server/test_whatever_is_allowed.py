@@ -8,7 +8,7 @@ from hypothesis.strategies import one_of
 
 from mulligan.server.openapi import describe
 from mulligan.server.routes import ROUTES
-from tests.server.serving import client_of, server
+from tests.server.process import client_of, server
 
 # An event stream has no end that a check could wait for.
 ROWS = [row for row in ROUTES if row.path != "/api/events"]

@@ -6,7 +6,7 @@ import pytest
 
 from mulligan.sim import chart, page
 from mulligan.sim.svg import count_ticks, time_ticks
-from tests.sim.playing import QUICK, play, play_builtin
+from tests.sim.kit import QUICK, play, play_builtin
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from mulligan.cli.simulate import region_rows
 from mulligan.sim import builtin_names, load_scenario, read_scenario, simulate, summary
-from tests.sim.playing import play_builtin
+from tests.sim.kit import play_builtin
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "simulator.md").read_text()

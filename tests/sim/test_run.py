@@ -11,7 +11,7 @@ from mulligan.core.settings import Settings
 from mulligan.sim import builtin_names, load_scenario, simulate
 from mulligan.sim.scenario import arrivals
 from mulligan.sim.scenario_file import read_scenario
-from tests.sim.playing import QUICK, happened, play, play_builtin, starts
+from tests.sim.kit import QUICK, happened, play, play_builtin, starts
 
 ONE_REGION = f'{QUICK}\n[fetch]\npolicy = "retry-first"\n[regions.US]\n'
 

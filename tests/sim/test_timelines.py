@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from mulligan.sim import load_scenario, simulate, summary, with_policy
-from tests.sim.playing import happened, play_builtin, starts
+from tests.sim.kit import happened, play_builtin, starts
 
 
 def said(run) -> str:
