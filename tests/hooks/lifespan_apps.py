@@ -1,10 +1,10 @@
 """Apps whose worker cannot start."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
-from mulligan import INJECTED, Mulligan, Resource
+from mulligan import INJECTED, CurrentCall, JobEvent, Mulligan, Resource
 
 
 @asynccontextmanager
@@ -20,6 +20,17 @@ broken = Mulligan(lifespan=connects)
 
 @broken.task
 def ask() -> None: ...
+
+
+@broken.middleware
+async def around(call: Callable[[], Any], job: CurrentCall) -> Any:
+    """Adds nothing."""
+    return await call()
+
+
+@broken.on("dead")
+def page(event: JobEvent) -> None:
+    """Tells nobody."""
 
 
 lacking = Mulligan()

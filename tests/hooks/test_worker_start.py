@@ -41,3 +41,11 @@ def test_a_task_without_its_resource_is_refused_with_code_2(url, monkeypatch):
     last = result.stderr.strip().splitlines()[-1]
     assert last.startswith("error: task look: parameter db asks for resource 'db'")
     assert "lifespan" in last
+
+
+def test_a_worker_says_at_its_start_which_hooks_it_has(url, monkeypatch):
+    monkeypatch.setattr(lifespan_apps.broken, "url", url)
+    said = run("worker", "tests.hooks.lifespan_apps:broken").stderr
+    assert "lifespan     connects" in said
+    assert "middleware   around" in said
+    assert "events       page on dead" in said

@@ -13,6 +13,7 @@ import click
 from msgspec.structs import replace
 
 from mulligan.app import Mulligan
+from mulligan.app.lifespan import name_of
 from mulligan.app.worker import new_worker, run_loop, work
 from mulligan.cli.exit_reasons import ExitReason, end_when, exit_reasons, supervised
 from mulligan.cli.find_app import app_option, check_url, load_app, named_app, with_variables
@@ -240,6 +241,7 @@ def announce(named: str, app: Mulligan, me: Worker, *, brief: bool) -> None:
         "threads": str(app.settings.threads or default_limit()),
         **({"pool": f"{pool_size(app, me)} child processes"} if pooled(app) else {}),
         "tasks": ", ".join(app.tasks) or "none",
+        **hooks_of(app),
         "loop": loop_name(),
     }
     if app.settings.hold_through_backoff:
@@ -255,6 +257,16 @@ def announce(named: str, app: Mulligan, me: Worker, *, brief: bool) -> None:
         click.echo(f"note: {module} declares no task; import there what declares them", err=True)
     if app.url.startswith("memory:"):
         click.echo("note: memory:// is seen by this process alone; use sqlite:///…", err=True)
+
+
+def hooks_of(app: Mulligan) -> dict[str, str]:
+    """The kinds of hooks that the app has, and their names."""
+    named = {
+        "lifespan": [] if app.lifespan is None else [name_of(app.lifespan)],
+        "middleware": [each.name for each in app.middlewares],
+        "events": [f"{each.name} on {on}" for on, all_ in app.event_hooks.items() for each in all_],
+    }
+    return {kind: ", ".join(names) for kind, names in named.items() if names}
 
 
 def pooled(app: Mulligan) -> bool:
