@@ -11,7 +11,7 @@ from sentry_sdk.integrations.logging import LoggingIntegration
 from sentry_sdk.transport import Transport
 
 from mulligan import CurrentCall, Delays, Mulligan, Retry
-from mulligan.app.worker import new_worker, work
+from tests.hooks.running import worked
 
 
 class Kept(Transport):
@@ -57,19 +57,6 @@ def app():
 
     yield app
     app.close()
-
-
-async def worked(app: Mulligan, over: asyncio.Event) -> None:
-    """Run a worker until all is over."""
-
-    async def end(engine: Any) -> None:
-        async with asyncio.timeout(60):
-            await over.wait()
-        engine.stop()
-
-    ends: list[asyncio.Task[None]] = []
-    await work(app, new_worker(app), lambda engine: ends.append(asyncio.create_task(end(engine))))
-    await asyncio.gather(*ends)
 
 
 async def test_what_attempts_capture_at_the_same_time_has_the_tags_of_each(app, sent):

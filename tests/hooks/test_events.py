@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from mulligan import Delays, Fail, InvalidError, JobEvent, Mulligan, Retry, Snooze, each
-from mulligan.app.worker import new_worker, work
 from mulligan.core.event import EVENTS
 from mulligan.core.fairness import Carry, plan_claim
 from mulligan.core.worker import Worker
 from mulligan.engine import events as engine_events
+from tests.hooks.running import worked
 
 REQUEST: ContextVar[str] = ContextVar("request", default="none")
 SOON = Retry(3, Delays((5,)))
@@ -157,19 +157,6 @@ async def test_ticks_are_told_as_enqueued_by_one_worker(store_url):
     app.close()
     assert [event.task for event in told] == ["tidy"]
     assert told[0].delay > 0
-
-
-async def worked(app: Mulligan, stop: asyncio.Event) -> None:
-    """Run a worker until `stop` is set."""
-
-    async def end(engine: Any) -> None:
-        async with asyncio.timeout(30):
-            await stop.wait()
-        engine.stop()
-
-    ends: list[asyncio.Task[None]] = []
-    await work(app, new_worker(app), lambda engine: ends.append(asyncio.create_task(end(engine))))
-    await asyncio.gather(*ends)
 
 
 async def test_hooks_are_told_on_every_store_once_it_has_accepted_the_outcome(store_url):
