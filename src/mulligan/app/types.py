@@ -72,6 +72,8 @@ class PydanticCodec(Codec):
     # Models are written by the names of their fields, which differ from no alias of anybody, and
     # are read by names and aliases: other programs may know the aliases only.
     READS: ClassVar = {"by_alias": True, "by_name": True}
+    # Without computed fields, which a model that forbids extra ones would not take back.
+    WRITES: ClassVar = {"mode": "json", "by_alias": False, "round_trip": True}
 
     def __init__(self, kind: Any, adapter: Any) -> None:
         super().__init__(kind)
@@ -79,7 +81,7 @@ class PydanticCodec(Codec):
 
     def dump(self, value: Any) -> Any:
         """The value as JSON would give it."""
-        return self._adapter.dump_python(value, mode="json", by_alias=False, warnings=False)
+        return self._adapter.dump_python(value, warnings=False, **self.WRITES)
 
     def load(self, value: Any) -> Any:
         """The value of this type. In JSON mode, where strict models take text for dates."""
@@ -146,7 +148,7 @@ def write_other(value: Any) -> Any:
     """A value that msgspec does not know, as JSON would give it."""
     kind = type(value)
     if is_model(kind):
-        return value.model_dump(mode="json", by_alias=False)
+        return value.model_dump(**PydanticCodec.WRITES)
     if is_text(kind):
         return str(value)
     raise TypeError(f"{shown(kind)} is no type that can be carried")
@@ -198,7 +200,11 @@ def reason(error: Exception) -> str:
     """Why a value does not fit, in the words of its library, on one line."""
     errors = getattr(error, "errors", None)
     if not callable(errors):
-        return " ".join(str(error).split())
+        text, _, path = str(error).partition(" - at `")
+        said: tuple[Any, ...] = getattr(error.__cause__, "args", ())
+        if len(said) > 1 and isinstance(said[0], str):  # as attrs raises, with the field and more
+            text = said[0]
+        return " ".join(text.split()) + (f" - at `{path}" if path else "")
     told = [
         ".".join(map(str, each["loc"])) + ": " * bool(each["loc"]) + each["msg"]
         for each in errors(include_url=False, include_context=False, include_input=False)
@@ -351,14 +357,17 @@ def schema_of_other(kind: type) -> dict[str, Any]:
 
 
 def shown(kind: Any) -> str:
-    """A type as errors name it."""
+    """A type as errors name it: without modules, and without what only a library reads."""
+    origin, inner = get_origin(kind), get_args(kind)
     if kind is NoneType:
         return "None"
-    if isinstance(kind, type) and not get_args(kind):
-        return kind.__name__
-    if get_origin(kind) in (Union, UnionType):
-        return " | ".join(map(shown, get_args(kind)))
-    return str(kind).replace("typing.", "")
+    if origin is Annotated:
+        return shown(inner[0])
+    if origin in (Union, UnionType):
+        return " | ".join(map(shown, inner))
+    if isinstance(origin, type) and all(isinstance(each, type) or get_args(each) for each in inner):
+        return f"{origin.__name__}[{', '.join(map(shown, inner))}]"
+    return kind.__name__ if isinstance(kind, type) else str(kind).replace("typing.", "")
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
