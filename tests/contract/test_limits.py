@@ -241,6 +241,18 @@ async def test_the_starts_of_a_claim_count_once_in_what_it_says_of_the_rest(stor
     assert (names(claimed), claimed.left) == (["f1", "f2"], (False, False))
 
 
+async def test_room_that_the_starts_of_a_claim_make_is_for_the_next_claim(store):
+    counted = source(FRESH, Rate("fresh", None, 60.0))
+    shared = source(RETRY, Rate("retries", 1, 60.0, 0.5, "fresh"))
+    taken = await begin(store, *jobs("r1", "r2"))
+    await store.commit([again(each) for each in taken])
+    await store.enqueue(jobs("f1", "f2", "f3", "f4"))
+    claimed = await walk(store, in_turn(9, group(shared), group(counted)))
+    assert names(claimed) == ["r1", "f1", "f2", "f3", "f4"]
+    assert (claimed.left, claimed.again_in) == ((True, False), 0.0)
+    assert names(await walk(store, in_turn(9, group(shared), group(counted)))) == ["r2"]
+
+
 async def test_a_rate_without_a_limit_only_counts(store):
     counted = source(FRESH, Rate("fresh", None, 60.0))
     await store.enqueue(jobs(*(f"f{n}" for n in range(50))))

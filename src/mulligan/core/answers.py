@@ -10,8 +10,9 @@ class Claimed(Struct, frozen=True):
     """The answer to a claim.
 
     `left` says for each group of the plan whether a job of it could still start now. `again_in`
-    is how long until the plan could yield more by itself, None if it could not. If `stale`, nothing
-    was claimed, because the plan was made from older facts than the store's.
+    is how long until the plan could yield more by itself, None if it could not; 0 if what this
+    claim started makes room for more, which is for the next claim. If `stale`, nothing was claimed,
+    because the plan was made from older facts than the store's.
     """
 
     claims: list[Claim]

@@ -130,7 +130,8 @@ class Claimer:
             walked.left,
             walked.again_in,
             trial.heads(plan.lanes),
-            again=registers or len(claims) < len(trial.taken),
+            # A worker that is told to ask again at once sees then what came between.
+            again=(registers and walked.again_in != 0.0) or len(claims) < len(trial.taken),
             stale=bool(limited) and await self.has_idle_permit(limited, docs, stamp),
         )
 
