@@ -245,3 +245,20 @@ def test_a_task_has_a_page_with_its_last_hour(site, page):
     expect(page.tile("Failed")).to_have_text(str(counted["failed"]))
     page.page.get_by_role("link", name="Enqueue").last.click()
     expect(page.page.get_by_role("combobox", name="Task")).to_have_value("parse")
+
+
+def test_a_worker_shows_its_process_and_is_drained_from_its_page(site, page):
+    site.start_worker("ASIA")
+    page.open(site, "workers")
+    row = page.rows().filter(has_text="ASIA")
+    row.get_by_role("link").first.click()
+    about = page.page.get_by_role("region", name="About")
+    worker = about.locator(".id").inner_text()
+    expect(about).to_contain_text("tests.browser.apps:app")
+    told = site.get(f"/api/workers/{worker}")["about"]
+    expect(about).to_contain_text(f"process{told['pid']}")
+    page.button("Drain").click()
+    page.agree(f"Drain worker {worker}?", "Drain")
+    page.says("is told to drain")
+    page.expects_refusals = True
+    expect(page.page.get_by_role("alert")).to_contain_text("it may have left")

@@ -6,6 +6,8 @@ import pytest
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Weighted
 from mulligan.core.status import region_status
+from mulligan.core.worker import Worker
+from mulligan.engine.worker_note import WorkerNote
 from mulligan.server.overview import full_overview
 from mulligan.server.shapes.status import Overview
 from tests.cli.running import claim, fail, new_job
@@ -142,3 +144,23 @@ async def test_tasks_are_those_of_the_app(client, serve):
             },
         ],
     }
+
+
+async def test_a_worker_is_shown_with_its_process_and_its_jobs_and_obeys_orders(
+    client, store, busy
+):
+    shown = await good(client.get("/api/workers/w-us"))
+    assert (shown["id"], shown["about"], shown["order"]) == ("w-us", None, None)
+    assert [job["status"] for job in shown["jobs"]] == ["processing"]
+    refusal = "takes no orders"
+    await refused(client.post("/api/workers/w-us/drain"), 422, refusal)
+
+    note = WorkerNote(store, Worker("w-us"), "shop:app", lambda _order: None)
+    await note.look()
+    answer = await good(client.post("/api/workers/w-us/drain"))
+    assert answer == {"worker": "w-us", "order": "drain"}
+    shown = await good(client.get("/api/workers/w-us"))
+    assert (shown["about"]["app"], shown["order"]) == ("shop:app", "drain")
+    await good(client.post("/api/workers/w-us/stop"))
+    assert (await good(client.get("/api/workers/w-us")))["order"] == "stop"
+    await refused(client.get("/api/workers/w"), 404, "no worker 'w' is known")

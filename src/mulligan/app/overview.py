@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from msgspec.structs import asdict
+
 from mulligan.core.alerts import alerts
 from mulligan.core.counts import BUCKETS, Counts
 from mulligan.core.facts import Facts
@@ -13,6 +15,7 @@ from mulligan.core.page import Selection
 from mulligan.core.stats import Stats
 from mulligan.core.status import status
 from mulligan.core.unserved import AN_APP
+from mulligan.core.worker_notes import ABOUT, WorkerAbout, read_about
 from mulligan.stores.contract import Store
 
 RUNNING_LIMIT = 1000
@@ -26,6 +29,7 @@ class StoreReading(NamedTuple):
     counts: Counts
     running: list[Job]
     notes: dict[str, bytes]
+    worker_notes: dict[str, bytes]
 
 
 async def read_store(store: Store) -> StoreReading:
@@ -37,17 +41,27 @@ async def read_store(store: Store) -> StoreReading:
         await store.counts(),
         running.jobs,
         await store.notes(PREFIX),
+        await store.notes(ABOUT),
     )
 
 
 def overview_of(reading: StoreReading, app: str = AN_APP) -> dict[str, Any]:
     """The whole status of a store; `app` is the app's name in commands."""
-    return status(reading.stats, reading.running, reading.facts) | {
+    whole = status(reading.stats, reading.running, reading.facts)
+    about = read_about(reading.worker_notes)
+    workers = [each | {"about": shown(about.get(each["id"]))} for each in whole["workers"]]
+    return whole | {
+        "workers": workers,
         "recent": summary(reading.counts, reading.facts),
         "alerts": alerts(reading.stats, reading.facts, app),
         "gathering": dict(sorted(reading.stats.gathering.items())),
         "fleets": fleets(reading.notes),
     }
+
+
+def shown(about: WorkerAbout | None) -> dict[str, Any] | None:
+    """What a worker tells of itself, as plain values."""
+    return None if about is None else asdict(about)
 
 
 async def overview(store: Store, app: str = AN_APP) -> dict[str, Any]:

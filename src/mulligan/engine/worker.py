@@ -16,6 +16,7 @@ from mulligan.core.outcome import Returned
 from mulligan.core.periodic import Periodic
 from mulligan.core.settings import Settings
 from mulligan.core.worker import Worker
+from mulligan.core.worker_notes import Order
 from mulligan.engine.breakers import Breakers, Ending
 from mulligan.engine.cancel import cancel_tasks
 from mulligan.engine.chores import (
@@ -40,6 +41,7 @@ from mulligan.engine.reporter import Reporter
 from mulligan.engine.task_caller import Target, TaskCaller, claim_in
 from mulligan.engine.threads import Threads
 from mulligan.engine.tracing import Tracing
+from mulligan.engine.worker_note import WorkerNote
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.worker")
@@ -161,9 +163,11 @@ class Engine:
         self._ticker = Ticker(store, periodic, tracing, self.events) if periodic else None
         self._unserved_watch: UnservedWatch | None = None
         self._minute_keeper: MinuteKeeper | None = None
+        self._worker_note: WorkerNote | None = None
         if app is not None:
             self._unserved_watch = UnservedWatch(store, self.slots, app)
             self._minute_keeper = MinuteKeeper(store, offset_of(worker.id))
+            self._worker_note = WorkerNote(store, worker, app, self.obey)
         self._stop = asyncio.Event()
         self._stop_now = asyncio.Event()
         # Whether the engine ended before its attempts, or before their outcomes were written.
@@ -192,6 +196,15 @@ class Engine:
             self._pool.room.drain()
         self._stop.set()
 
+    def obey(self, order: Order) -> None:
+        """Drain or stop, because an operator ordered it."""
+        log.warning("an operator ordered this worker to %s", order)
+        if order == "drain" and not self.stopping:
+            self.stop()
+        elif order == "stop":
+            for _ in range(1 if self.stopping else 2):
+                self.stop()
+
     async def run(self) -> None:
         """Work until stopped, then drain within the timeout, write all outcomes and leave."""
         if not await self._joined():
@@ -209,7 +222,13 @@ class Engine:
             self.reporter.run(),
             self.events.run(),
         ]
-        optional = (self._ticker, self._unserved_watch, self._minute_keeper, self._known_tasks)
+        optional = (
+            self._ticker,
+            self._unserved_watch,
+            self._minute_keeper,
+            self._known_tasks,
+            self._worker_note,
+        )
         support += [each.run() for each in optional if each is not None]
         if self._heart is None:
             support.append(self._heartbeat.run())
@@ -280,6 +299,8 @@ class Engine:
                 await self.reporter.report()
                 if self._known_tasks is not None:
                     await self._known_tasks.register(left=True)
+                if self._worker_note is not None:
+                    await self._worker_note.forget()
                 await self._store.leave(self.worker)
 
     async def _until_stopped(self, loops: "list[asyncio.Future[None]]") -> None:

@@ -12,6 +12,7 @@ from mulligan.server import (
     stages_api,
     status_api,
     worker_api,
+    workers_api,
 )
 from mulligan.server.endpoint import Row
 from mulligan.server.service import Service
@@ -39,6 +40,7 @@ ROUTES: tuple[Row, ...] = (
     Row("GET", "/api/hour/tasks", "read", hours_api.tasks_hour),
     Row("GET", "/api/regions", "read", status_api.regions),
     Row("GET", "/api/workers", "read", status_api.workers),
+    Row("GET", "/api/workers/{worker}", "read", workers_api.one_worker),
     Row("GET", "/api/tasks", "read", status_api.tasks),
     Row("GET", "/api/metrics", "read", metrics_api.metrics),
     Row("GET", "/metrics", "read", metrics_api.scrape, "text/plain"),
@@ -54,6 +56,8 @@ ROUTES: tuple[Row, ...] = (
     Row("POST", "/api/jobs/cancel", "operate", change_api.cancel),
     Row("POST", "/api/jobs/replay", "operate", change_api.replay),
     Row("POST", "/api/jobs/purge", "operate", change_api.purge),
+    Row("POST", "/api/workers/{worker}/drain", "operate", workers_api.drain),
+    Row("POST", "/api/workers/{worker}/stop", "operate", workers_api.stop),
     Row("POST", "/api/queues/{queue}/pause", "operate", change_api.pause),
     Row("POST", "/api/queues/{queue}/resume", "operate", change_api.resume),
     Row("GET", "/api/openapi.json", "read", description),

@@ -5,6 +5,8 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from mulligan.app.arguments import Parameter
+from mulligan.core.worker_notes import Order, WorkerAbout
+from mulligan.server.shapes.jobs import JobView
 
 
 class CurrentJob(Struct, frozen=True, omit_defaults=True):
@@ -146,7 +148,10 @@ class Regions(Struct, frozen=True):
 
 
 class WorkerRow(Struct, frozen=True):
-    """A worker that has joined and not left; its name is empty if it was given none."""
+    """A worker that has joined and not left; its name is empty if it was given none.
+
+    `about` is its process, null of one that is not alive or speaks HTTP.
+    """
 
     id: str
     name: str
@@ -158,6 +163,21 @@ class WorkerRow(Struct, frozen=True):
     running: int
     beat_at: float
     joined_at: float
+    about: WorkerAbout | None
+
+
+class WorkerDetail(WorkerRow, frozen=True, kw_only=True):
+    """A worker, the jobs that it runs now, and what it was ordered to do."""
+
+    order: Order | None
+    jobs: list[JobView]
+
+
+class Ordered(Struct, frozen=True):
+    """A worker, and what it was ordered to do."""
+
+    worker: str
+    order: Order
 
 
 class Workers(Struct, frozen=True):

@@ -51,6 +51,13 @@ export function relative(seconds, now) {
 /** A value as indented JSON. */
 export const json = (value) => JSON.stringify(value, null, 2);
 
+/** Bytes in the unit that fits. */
+export function bytes(value) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  const power = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log2(Math.max(1, value)) / 10)));
+  return `${+(value / 1024 ** power).toFixed(power > 1 ? 1 : 0)} ${units[power]}`;
+}
+
 const LONGEST_CALL = 300;
 
 /** The arguments of a job in short, as a call has them: `"a", 2, key=true`. */

@@ -15,6 +15,7 @@ import queue from "./pages/queue.js";
 import queues from "./pages/queues.js";
 import task from "./pages/task.js";
 import tasks from "./pages/tasks.js";
+import worker from "./pages/worker.js";
 import workers from "./pages/workers.js";
 
 /**
@@ -25,7 +26,7 @@ import workers from "./pages/workers.js";
 const PAGES = [
   ["", overview], ["queues", queues], ["queues/*", queue], ["tasks", tasks], ["tasks/*", task],
   ["jobs", jobs], ["jobs/*", job],
-  ["dead", dead], ["delayed", delayed], ["workers", workers], ["enqueue", enqueue],
+  ["dead", dead], ["delayed", delayed], ["workers", workers], ["workers/*", worker], ["enqueue", enqueue],
 ];
 const NAV = [
   ["", "Overview"], ["queues", "Queues"], ["tasks", "Tasks"], ["jobs", "Jobs"], ["dead", "Dead letters"],

@@ -4,7 +4,7 @@ import { get, path } from "../api.js";
 import { changeJobs } from "../changing.js";
 import { timeline } from "../charts.js";
 import { h } from "../dom.js";
-import { NOTHING, count, json, span } from "../format.js";
+import { NOTHING, argumentsOf, count, json, span } from "../format.js";
 import { badge, button, copyButton, facts, heading, link, name, panel, scopeWords, table, when } from "../parts.js";
 import { tracebackView } from "../traceback.js";
 
@@ -128,7 +128,7 @@ function chainOf(stages, current) {
     stage.jobs.length === 0 && h("span.below", {}, "not begun, or no longer stored"),
     h("ul.plain", {}, stage.jobs.map((job) => h("li", { "data-key": job.id },
       job.id === current ? h("span.here", { "aria-current": "true" }, job.id) : link(["jobs", job.id], name(job.id)),
-      " ", badge(job.status)))),
+      " ", badge(job.status), h("span.arguments", { title: argumentsOf(job) }, argumentsOf(job))))),
   )));
 }
 

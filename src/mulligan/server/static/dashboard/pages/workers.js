@@ -2,7 +2,7 @@
 
 import { bar } from "../charts.js";
 import { h } from "../dom.js";
-import { NOTHING, count, counted, span } from "../format.js";
+import { NOTHING, bytes, count, counted, span } from "../format.js";
 import { badge, facts, heading, link, name, panel, serving, table, when } from "../parts.js";
 
 export default {
@@ -23,12 +23,14 @@ function workerTable(workers, now) {
     key: (worker) => worker.id,
     rows: workers,
     columns: [
-      { title: "Worker", cell: (worker) => [worker.name && [h("strong", {}, name(worker.name)), " "], name(worker.id)] },
+      { title: "Worker", cell: (worker) => [
+        worker.name && h("strong.line", {}, name(worker.name)), link(["workers", worker.id], name(worker.id))] },
       { title: "State", cell: (worker) => badge(worker.live ? "live" : "silent", worker.live ? "good" : "bad") },
       { title: "Region", cell: (worker) => name(worker.region) },
       { title: "Queues", cell: queuesOf },
       { title: "Serves", cell: (worker) => (worker.queues.length ? (worker.only ?? "all") : NOTHING) },
       { title: "Running", cell: loadOf },
+      { title: "Memory", number: true, cell: ({ about }) => (about?.memory ? bytes(about.memory) : NOTHING) },
       { title: "Last beat", cell: (worker) => when(worker.beat_at, now) },
       { title: "Joined", cell: (worker) => when(worker.joined_at, now) },
     ],
@@ -36,7 +38,7 @@ function workerTable(workers, now) {
 }
 
 function queuesOf({ queues }) {
-  if (!queues.length) return h("span.below", {}, "none: it keeps house");
+  if (!queues.length) return h("span.below", {}, "none: it does chores");
   return queues.map((queue, index) => [index > 0 && ", ", link(["queues", queue], name(queue))]);
 }
 
