@@ -159,6 +159,31 @@ async def test_what_a_producer_says_itself_goes_before_the_task(door):
     assert told["dead"] == [("own", 2, "Refused")]
 
 
+async def test_a_policy_of_any_door_may_name_classes(door):
+    app, enqueue = door
+    backoff = {"type": "delays", "seconds": [0]}
+    ways: dict[str, dict[str, Any]] = {
+        "retried": {"on": ["OSError", "httpx.HTTPError"]},
+        "other": {"on": "TimeoutError"},
+        "never": {"on": ["OSError"], "never": ["ConnectionError"]},
+    }
+
+    @app.task
+    async def reset() -> None:
+        raise ConnectionResetError
+
+    async with working(app):
+        for name, classes in ways.items():
+            retry = {"max_retries": 1, "backoff": backoff, **classes}
+            await enqueue(app, {"task": "reset", "args": [], "id": name, "retry": retry})
+        ends = [await end_of(app, name) for name in ways]
+    assert [(end["status"], end["retries"]) for end in ends] == [
+        ("failed", 1),
+        ("failed", 0),
+        ("failed", 0),
+    ]
+
+
 async def test_a_preset_may_be_named_at_any_door(door):
     app, enqueue = door
     async with working(app):

@@ -6,8 +6,9 @@ import types
 import pytest
 
 from mulligan import Fail, JobFailedError, Mulligan, Retry, RetryAfter
+from mulligan.core.classes import type_name
 from mulligan.core.settings import TRACEBACK_LIMIT
-from mulligan.engine.traceback import bounded, traceback_of, type_name
+from mulligan.engine.traceback import bounded, traceback_of
 
 ONCE = Retry(0)
 

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
 from msgspec.structs import replace
 
@@ -14,6 +14,7 @@ from mulligan.app.task import AsyncTask, PlainTask, Task
 from mulligan.core.checks import Seconds, check_name, check_seconds
 from mulligan.core.declared import Declared
 from mulligan.core.errors import InvalidError
+from mulligan.core.retry import Retry, is_predicate
 from mulligan.core.runs import Pool, Runs, check_pool, check_size
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class TaskOptions(Options, total=False):
 
     name: str
     accept: Callable[[Any], bool] | type | bool
-    on_dead: Task[..., Any] | BoundTask[Any]
+    on_dead: Task[..., Any] | BoundTask[Any] | str | None
     sink: Task[..., Any] | Partial[Any, Any]
     cron: str
     every: Seconds
@@ -48,8 +49,10 @@ class TaskDecorator:
     def __init__(
         self, app: "Mulligan", options: TaskOptions, *, transactional: bool = False
     ) -> None:
+        options = {**app.defaults, **options}
         self._app = app
         self._transactional = transactional
+        self._retry_if = predicate_in(options)
         self._name = options.pop("name", None)
         self._accept = options.pop("accept", None)
         self._schedule = schedule_of(
@@ -67,9 +70,11 @@ class TaskDecorator:
             part = part_of(sink)
             part.task.check_call((*part.bound.args, None), part.bound.kwargs | {"key": ""})
             placement = replace(placement, sink=part.stage)
-        if on_dead is not None:
+        # By name it may be declared later.
+        self._told = check_name("on_dead", on_dead) if isinstance(on_dead, str) else None
+        if on_dead is not None and self._told is None:
             if not isinstance(on_dead, Task | BoundTask):
-                raise InvalidError(f"on_dead {on_dead!r} must be a task of the app")
+                raise InvalidError(f"on_dead {on_dead!r} must be a task of the app, or its name")
             part = part_of(on_dead)
             check_call("on_dead", part, "the dead letter")
             placement = replace(placement, on_dead=part.stage)
@@ -112,6 +117,11 @@ class TaskDecorator:
             runs=self._runs,
             transactional=self._transactional,
         )
+        task.retry_if = self._retry_if
+        if self._told is not None and self._told != name:  # no task is told of its own
+            task.awaits_on_dead = self._told
+            if self._told in self._app.tasks:
+                tell_dead(task, self._app.tasks[self._told])
         if self._schedule is not None:
             task.run_by(self._schedule)
         if self._app.middlewares:
@@ -120,7 +130,28 @@ class TaskDecorator:
             check(task, self._app.middlewares)
             wrap(task, self._app.middlewares)
         self._app.tasks[name] = task
+        for each in self._app.tasks.values():
+            if each.awaits_on_dead == name:
+                tell_dead(each, task)
         return task
+
+
+def tell_dead(task: Task[..., Any], told: Task[..., Any]) -> None:
+    """Have a task that was named told of each dead letter of the other."""
+    part = part_of(told)
+    check_call("on_dead", part, "the dead letter")
+    task.placement = replace(task.placement, on_dead=part.stage)
+    task.declared = replace(task.declared, on_dead=part.stage)
+    task.awaits_on_dead = None
+
+
+def predicate_in(options: TaskOptions) -> Callable[[Any], bool] | None:
+    """Take the predicate out of the options' retry policy, which is data without it."""
+    retry = options.get("retry")
+    if not isinstance(retry, Retry) or not is_predicate(retry.on):
+        return None
+    options["retry"] = replace(retry, on=())
+    return cast("Callable[[Any], bool]", retry.on)
 
 
 def runs_of(options: TaskOptions) -> Runs:

@@ -21,6 +21,7 @@ from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import FetchPolicy, parse_policy
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.periodic import Periodic
+from mulligan.core.retry import Retry
 from mulligan.core.settings import BATCH_LIMIT, Settings
 from mulligan.core.unserved import AN_APP
 from mulligan.engine.current import CurrentCall
@@ -60,7 +61,8 @@ class Mulligan:
     app connects at the first enqueue or when a worker starts. With `signing_keys` its jobs are
     signed with the first key, and its workers run no job that none of the keys has signed. Each
     worker process enters `lifespan` before its first claim and leaves it after its drain; what it
-    yields are the resources that tasks ask for.
+    yields are the resources that tasks ask for. Tasks that say nothing else have this `retry`
+    policy, this `timeout`, and this task, by its name, that is told of their dead letters.
     """
 
     def __init__(
@@ -70,6 +72,9 @@ class Mulligan:
         settings: Settings | None = None,
         signing_keys: Sequence[str | bytes] | None = None,
         lifespan: "Lifespan | None" = None,
+        retry: Retry | str | None = None,
+        on_dead: str | None = None,
+        timeout: Seconds | None = None,
     ) -> None:
         self.url = url = url or os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
         # Its name in commands: module:attribute, if a command loaded it.
@@ -78,6 +83,10 @@ class Mulligan:
         self.keys = keys_of(signing_keys, os.environ.get(KEYS_VARIABLE))
         self.tasks: dict[str, Task[..., Any]] = {}
         self.queues: dict[str, QueueSettings] = {}
+        given = {"retry": retry, "on_dead": on_dead, "timeout": timeout}
+        # What tasks have that do not say it themselves.
+        self.defaults: TaskOptions = {k: v for k, v in given.items() if v is not None}  # type: ignore[assignment]
+        TaskDecorator(self, {})  # refuses defaults that no task could have
         self.tracing: Tracing | None = None
         if lifespan is not None:
             from mulligan.app.lifespan import check_lifespan  # noqa: PLC0415 - few apps have one

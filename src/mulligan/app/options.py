@@ -6,14 +6,13 @@ from functools import cached_property
 from typing import Any, TypedDict
 
 from msgspec import Raw, Struct
-from msgspec import json as msgjson
 
 from mulligan.core.checks import Seconds, check_name, check_region, check_seconds
 from mulligan.core.errors import InvalidError
 from mulligan.core.flow import ROOT_LIMIT, Flow
 from mulligan.core.job import Body, NewJob, encode
 from mulligan.core.lane import ANYWHERE, Priority, PriorityWord, priority_of
-from mulligan.core.retry import Retry, preset
+from mulligan.core.retry import Retry, encode_retry, is_predicate, preset
 from mulligan.core.stage import Stage
 
 KWARGS = b',"kwargs":'
@@ -48,7 +47,7 @@ class Placement(Struct, frozen=True, dict=True):
     queue: str = "default"
     region: str | None = None
     priority: int = Priority.NORMAL
-    retry: Raw = Raw(msgjson.encode(Retry()))
+    retry: Raw = Raw(encode_retry(Retry()))
     timeout: float | None = None
     delay: float = 0.0
     run_after: datetime | None = None
@@ -179,7 +178,12 @@ def check_retry(value: object) -> Raw:
     policy = preset(value) if isinstance(value, str) else value
     if not isinstance(policy, Retry):
         raise InvalidError(f"retry {value!r} must be a Retry; for three retries use Retry(3)")
-    return Raw(msgjson.encode(policy))
+    if is_predicate(policy.on):
+        raise InvalidError(
+            f"retry on={policy.on!r} is a function, which only workers of its task ask; put it on"
+            " the task: @app.task(retry=Retry(on=…)), or name exception classes here"
+        )
+    return Raw(encode_retry(policy))
 
 
 def check_moment(value: object) -> datetime:

@@ -91,6 +91,10 @@ class Task(Generic[P, R]):
         self.placement = placement
         self.declared = declared
         self.runs = runs
+        # Says which exceptions are retried, if its retry policy has a predicate.
+        self.retry_if: Callable[[Any], bool] | None = None
+        # The task that is told of its dead letters, until that is declared.
+        self.awaits_on_dead: str | None = None
         self.schedule: Schedule | None = None
         self.transactional = transactional
         self._arguments = Arguments(name, function, skip=int(transactional))
@@ -268,6 +272,13 @@ class Task(Generic[P, R]):
         """
         if not self.is_read:
             self.read_types()
+        if self.awaits_on_dead is not None:
+            raise InvalidError(
+                f"task {self.name!r} has on_dead {self.awaits_on_dead!r}, and there is no task of"
+                " that name; declare it before the first enqueue, or mend the name"
+            )
+        if placement.on_dead is not self.placement.on_dead:  # `using` was called before
+            placement = replace(placement, on_dead=self.placement.on_dead)
         packed_args, packed_kwargs = self._arguments.pack(args, kwargs)
         limit = self.app.settings.payload_limit
         job = placement.id or new_id()

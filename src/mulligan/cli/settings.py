@@ -39,6 +39,7 @@ MEANINGS = {
     "result_limit": "bytes that the result of a job may take",
     "abandoned_limit": "plain functions past their timeout at which a worker replaces itself",
     "unknown_task_delay": "seconds until a job whose task its worker does not know is tried again",
+    "retry_after_limit": "seconds that a retry waits at most because a Retry-After asks for it",
     "threads": "plain functions that a worker runs at a time; if none, min(32, processors + 4)",
     "pool_size": "child processes of a worker for tasks with pool=process; if none, processors",
     "hold_through_backoff": "whether a slot stays idle while the job that failed in it waits",
@@ -55,6 +56,8 @@ RETRY_MEANINGS = {
     "max": "seconds that a wait is at most",
     "jitter": "how waits are spread: none, full or decorrelated",
     "scope": "which regions may take a retry: global or region",
+    "on": "exception classes that are retried; if none, all",
+    "never": "exception classes that are never retried",
 }
 FLEET_MEANINGS = {
     "min": "processes of a kind that there are always",

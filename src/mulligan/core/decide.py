@@ -80,7 +80,7 @@ def after_success(claim: Claim, value: bytes | None, facts: Facts) -> Outcome:
 def after_failure(
     claim: Claim, failed: Failed, facts: Facts, draw: float, depth: int, *, lost: bool = False
 ) -> Outcome:
-    """A retry while one is left and the failure is not non-retryable; otherwise a dead letter.
+    """A retry while one is left and the policy retries such failures; otherwise a dead letter.
 
     The first three failed probes of a job use no retry: a probe is made for the region, while a
     healthy region serves. A lost probe does use one.
@@ -108,12 +108,14 @@ def after_failure(
         and blames_region(failed)
         and is_probe(claim, facts)
     )
-    if failed.non_retryable or (policy.retry.spent(claim.retry_count) and not free):
+    retried = not failed.non_retryable and policy.retry.covers(failed.type, failed.classes)
+    if not retried or (policy.retry.spent(claim.retry_count) and not free):
         return Dead(claim.lease, failure, dead_letter_job(claim, policy, failure))
     delay = failed.delay
     if delay is None:
         # Another program may have made the count negative, which is no index.
         delay = policy.retry.backoff.delay(max(1, claim.attempt), draw, depth)
+        delay = max(delay, failed.least_delay)
     trail = before.after(claim.worker_region, delay, lost=lost, free=free)
     lane = route(claim, policy.retry, facts, trail)
     return Again(claim.lease, lane, delay, replace(failure, delay=delay), trail.write(), free)

@@ -21,7 +21,8 @@ class Failed(Struct, frozen=True, gc=False):
     """The task raised, timed out, or its result was refused.
 
     `about_region` is False if the failure does not count against the region. No retry follows if
-    it is `non_retryable`.
+    it is `non_retryable`. `classes` are those of an exception, by name: what a policy may name. It
+    asks to wait for at least `least_delay`.
     """
 
     type: str
@@ -32,6 +33,8 @@ class Failed(Struct, frozen=True, gc=False):
     refused: str | None = None
     about_region: bool = True
     traceback: str | None = None
+    classes: tuple[str, ...] = ()
+    least_delay: float = 0.0
 
 
 class Lost(Struct, frozen=True, gc=False):

@@ -4,14 +4,16 @@ A backoff is a function of the retry's number n, a draw and the depth of the que
 random number from [0, 1) that the caller passes in, so that delays are reproducible.
 """
 
+from collections.abc import Callable, Sequence
 from math import exp, inf, log
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from mulligan.core.checks import LONGEST, Seconds, check_seconds, seconds
+from mulligan.core.classes import check_classes
 from mulligan.core.errors import UNREADABLE, InvalidError
 
 Jitter = Literal["none", "full", "decorrelated"]
@@ -168,15 +170,29 @@ def check_curve(curve: Curve) -> None:
         raise InvalidError(message)
 
 
+# Exception classes, given as such or by name; on a task also a predicate. Stored are names.
+if TYPE_CHECKING:
+    Class = str | type[BaseException]
+    Classes = Class | Sequence[Class]
+    Predicate = Callable[[Any], bool]
+    ClassesOrPredicate = Classes | Predicate
+else:
+    Classes = ClassesOrPredicate = str | tuple[str, ...]
+
+
 class Retry(Struct, frozen=True):
     """`max_retries` retries after the first attempt (None: without end), spaced by `backoff`.
 
-    With scope "global" any region may take a retry; "region" pins it to the job's own.
+    With scope "global" any region may take a retry; "region" pins it to the job's own. Exceptions
+    of the classes in `on`, or of any class if it is empty, are retried, unless they are of one in
+    `never`: `Retry(on=(TimeoutError, "httpx.TransportError"), never=ValueError)`.
     """
 
     max_retries: int | None = 5
     backoff: Backoff = Exponential()
     scope: Scope = "global"
+    on: ClassesOrPredicate = ()
+    never: Classes = ()
 
     def __post_init__(self) -> None:
         """Refuse an invalid policy."""
@@ -192,6 +208,20 @@ class Retry(Struct, frozen=True):
         if self.scope not in get_args(Scope):
             message = f"scope {self.scope!r} is not one of {', '.join(get_args(Scope))}"
             raise InvalidError(message)
+        if not is_predicate(self.on):
+            force_setattr(self, "on", check_classes("on", self.on))
+        force_setattr(self, "never", check_classes("never", self.never))
+
+    def covers(self, kind: str, classes: Sequence[str]) -> bool:
+        """Whether it retries a failure of this type.
+
+        `on` is about exceptions, which have classes. What has none, such as a refused result or a
+        lost attempt, is retried unless `never` names its type.
+        """
+        never, on = cast("tuple[str, ...]", self.never), self.on
+        if kind in never or any(each in never for each in classes):
+            return False
+        return not on or not classes or any(each in cast("Any", on) for each in classes)
 
     def spent(self, retry_count: int) -> bool:
         """Whether a failure at this retry_count is the last one."""
@@ -201,6 +231,20 @@ class Retry(Struct, frozen=True):
     def needs_depth(self) -> bool:
         """Whether a delay depends on how much fresh work waits."""
         return isinstance(self.backoff, Adaptive)
+
+
+def is_predicate(value: object) -> bool:
+    """Whether it is a function that says which exceptions are retried."""
+    return callable(value) and not isinstance(value, type)
+
+
+def encode_retry(retry: Retry) -> bytes:
+    """The policy as jobs carry it; one without classes says nothing of them."""
+    said = msgspec.to_builtins(retry)
+    for name in ("on", "never"):
+        if not said[name]:
+            del said[name]
+    return msgspec.json.encode(said)
 
 
 def is_count(value: object) -> bool:

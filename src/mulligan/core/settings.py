@@ -22,13 +22,21 @@ class Settings(Struct, frozen=True):
     result_limit: int = 256 * 1024
     abandoned_limit: int = 4
     unknown_task_delay: float = 3.0
+    retry_after_limit: float = 3600.0
     threads: int | None = None
     hold_through_backoff: bool = False
     pool_size: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse settings under which a healthy worker would lose its leases."""
-        for name in ("lease", "beat", "drain_timeout", "keep_done", "unknown_task_delay"):
+        for name in (
+            "lease",
+            "beat",
+            "drain_timeout",
+            "keep_done",
+            "unknown_task_delay",
+            "retry_after_limit",
+        ):
             force_setattr(self, name, check_seconds(name, getattr(self, name)))
         if self.beat <= 0:
             message = f"beat {self.beat:g}s must be above 0"

@@ -23,8 +23,8 @@ from mulligan.core.signals import SoftTimeout
 from mulligan.engine.child_messages import Logged, Run, ended, framed, receive
 from mulligan.engine.current import RUNNING
 from mulligan.engine.job_log import JOB_FIELDS, job_fields
-from mulligan.engine.result_gate import failed
-from mulligan.engine.task_caller import Target, TaskCaller
+from mulligan.engine.result_gate import asked, failed
+from mulligan.engine.task_caller import Target, TaskCaller, predicate_of
 
 T = TypeVar("T")
 # Attributes of a log record that the worker makes anew, or that only mean something in the child.
@@ -66,7 +66,7 @@ class Child:
                     broken = Failed("LifespanFailed", f"in a child process: {error}")
             decoder = msgspec.msgpack.Decoder(Run)
             while (run := receive(self._connection, decoder)) is not None:
-                self.send(ended(broken or self._result(run)))
+                self.send(ended(broken or self._asked(run)))
                 for stream in (sys.stdout, sys.stderr):
                     stream.flush()
             if lifespan is not None and broken is None:
@@ -76,6 +76,12 @@ class Child:
         """Send a message to the worker, from any thread; a worker that is gone needs none."""
         with self._sending, contextlib.suppress(OSError):
             self._connection.sendall(framed(message))
+
+    def _asked(self, run: Run) -> Result:
+        """The result; whether it is retried may be the task's own decision, which is made here."""
+        target = self._tasks.get(run.claim.task)
+        retry_if = None if target is None else predicate_of(target, run.claim)
+        return asked(self._result(run), retry_if)
 
     def _result(self, run: Run) -> Result:
         claim, context = run.claim, copy_context()

@@ -6,6 +6,8 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from mulligan.core.decide import beyond, decide, policy_of
 from mulligan.core.declared import completed, keyed
 from mulligan.core.errors import StoreError
@@ -22,9 +24,9 @@ from mulligan.engine.known_tasks import UnknownTasks
 from mulligan.engine.pool_room import PoolRoom
 from mulligan.engine.process_pool import ProcessPool
 from mulligan.engine.reporter import Reporter, ending_of
-from mulligan.engine.result_gate import Raised, failed
+from mulligan.engine.result_gate import Raised, asked, failed
 from mulligan.engine.slots import Slots
-from mulligan.engine.task_caller import Target, TaskCaller, TransactionalSinks
+from mulligan.engine.task_caller import Target, TaskCaller, TransactionalSinks, predicate_of
 from mulligan.engine.tracing import Tracing, attempt_traced
 from mulligan.stores.contract import Store
 
@@ -66,6 +68,7 @@ class Executor:
         self._sinks = TransactionalSinks(store, task_caller, reporter, events, monotonic)
         self._depths = LaneDepths(store, monotonic)
         self._chance = chance
+        self._longest_wait = settings.retry_after_limit
         self._monotonic = monotonic
         self._holds_through = hold_through_backoff
         self._tracing = tracing
@@ -185,6 +188,10 @@ class Executor:
     def _decide(self, claim: Claim, result: Result, depth: int, began: float) -> Outcome:
         """Decide the outcome, log it if it is a failure, and hand it to the committer."""
         facts = self._facts.current
+        if isinstance(result, Failed):
+            target = self._tasks.get(claim.task)
+            limited = replace(result, least_delay=min(result.least_delay, self._longest_wait))
+            result = asked(limited, None if target is None else predicate_of(target, claim))
         outcome = decide(claim, result, facts, self._chance.random(), depth)
         error = result.error if isinstance(result, Raised) else None
         if isinstance(outcome, Again | Dead):

@@ -37,6 +37,7 @@ from mulligan.engine.child_messages import (
     framed,
 )
 from mulligan.engine.loop_watch import Deadline, never_held
+from mulligan.engine.result_gate import TIMED_OUT
 
 log = logging.getLogger("mulligan.worker")
 START = (
@@ -383,7 +384,8 @@ class Processes:
             return Failed("ProcessDied", f"the child process of the attempt died: {error}")
         except TimeoutError:
             child.kill()
-            return Failed("Timeout", f"the attempt took longer than {timeout:g} s")
+            late = f"the attempt took longer than {timeout:g} s"
+            return Failed("Timeout", late, classes=TIMED_OUT)
         except asyncio.CancelledError:
             child.kill()
             raise

@@ -1,21 +1,25 @@
 """The result gate: turns what a task returned or raised into the result of the attempt."""
 
-import contextlib
 import inspect
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from mulligan.core.checks import clean, is_too_deep, too_deep
+from mulligan.core.classes import class_names, type_name
 from mulligan.core.health import ABOUT_DATA
 from mulligan.core.outcome import Failed, Result, Snoozed, Succeeded
 from mulligan.core.settings import TEXT_LIMIT
 from mulligan.core.signals import Fail, RetryAfter, Snooze, SoftTimeout
-from mulligan.engine.traceback import message_of, traceback_of, type_name
+from mulligan.engine.retry_after import asked_wait
+from mulligan.engine.traceback import message_of, traceback_of
 
 encode_plain = msgspec.json.Encoder().encode
+log = logging.getLogger("mulligan.worker")
 REFUSED_LIMIT = 500
 CODE_LIMIT = 100
 Accept = Callable[[Any], bool]
@@ -89,6 +93,10 @@ class AttemptTimeoutError(TimeoutError):
     """The attempt took longer than the timeout of its task."""
 
 
+# What a policy may name to mean a timeout: TimeoutError, and the bases of it.
+TIMED_OUT = class_names(TimeoutError)
+
+
 def timed_out(limit: float | None, outlived: BaseException) -> AttemptTimeoutError:
     """The failure of an attempt that outlived its limit; its cause says where a coroutine was."""
     late = AttemptTimeoutError(f"the attempt took longer than {limit:g} s")
@@ -120,25 +128,32 @@ def failed(error: BaseException) -> Raised | Snoozed:
         case Fail():
             return made("Fail", code=shown_code(error.code), non_retryable=True)
         case SoftTimeout():
-            return made("SoftTimeout")
+            return made("SoftTimeout", classes=TIMED_OUT)
         case AttemptTimeoutError():
-            return made("Timeout")
-        case _:
-            return made(
-                type_name(type(error)),
-                code=shown_code(code_of(error)),
-                about_region=not isinstance(error, ABOUT_DATA) and not asks_to_wait(error),
-            )
+            return made("Timeout", classes=TIMED_OUT)
+    wait = asked_wait(error)
+    return made(
+        type_name(type(error)),
+        code=shown_code(code_of(error)),
+        about_region=not isinstance(error, ABOUT_DATA) and wait is None,
+        classes=class_names(type(error)),
+        least_delay=wait or 0.0,
+    )
 
 
-def asks_to_wait(error: BaseException) -> bool:
-    """Whether the error, or the HTTP response that it carries, has a Retry-After."""
-    with contextlib.suppress(BaseException):  # a user's exception class may be broken
-        if getattr(error, "retry_after", None) is not None:
-            return True
-        headers: Any = getattr(getattr(error, "response", error), "headers", None)
-        return headers is not None and "Retry-After" in headers
-    return False
+def asked(result: Result, retry_if: Callable[[Any], bool] | None) -> Result:
+    """The result, which is non-retryable if the task's predicate does not retry its exception.
+
+    If the predicate raises, the exception is retried. It is not asked about signals.
+    """
+    if retry_if is None or not isinstance(result, Raised) or isinstance(result.error, SIGNALS):
+        return result
+    try:
+        retried = retry_if(result.error)
+    except Exception:
+        log.exception("the predicate in Retry(on=…) raised; the attempt is retried")
+        return result
+    return result if retried else replace(result, non_retryable=True)
 
 
 def text(error: BaseException) -> str:

@@ -49,6 +49,7 @@ class Target(Protocol):
     transactional: bool
     accept: Callable[[Any], bool] | None
     declared: Declared
+    retry_if: Callable[[Any], bool] | None
     runs: Runs
     around: Around | None
     # Writes a result as JSON.
@@ -152,6 +153,12 @@ class TaskCaller:
         if self._threads is None:
             return call()
         return await self._threads.run(call, limit)
+
+
+def predicate_of(target: Target, claim: Claim) -> Callable[[Any], bool] | None:
+    """The predicate of the task's retry policy; None if the job carries another policy."""
+    own = target.declared.retry
+    return target.retry_if if own is not None and bytes(own) in claim.body else None
 
 
 def claim_in(frame: FrameType) -> Claim | None:

@@ -13,6 +13,7 @@ from types import CodeType, TracebackType
 from typing import Any, NamedTuple
 
 from mulligan.core.checks import clean
+from mulligan.core.classes import type_name
 from mulligan.core.redaction import Redactor
 from mulligan.core.settings import TRACEBACK_LIMIT
 
@@ -23,13 +24,10 @@ FRAMES = ((5, 20), (3, 10), (2, 5), (1, 2))
 EXCEPTIONS_LIMIT = 20
 MESSAGE_LIMIT = 1000
 LINE_LIMIT = 200
-TYPE_LIMIT = 200
 CAUSE = "\nThe above exception was the direct cause of the following exception:\n\n"
 CONTEXT = "\nDuring handling of the above exception, another exception occurred:\n\n"
 CUT = "  [… cut …]\n"
 UNSHOWABLE = "<its message cannot be shown>"
-# Modules that Python does not print before the name of a class.
-PLAIN_MODULES = ("builtins", "__main__")
 
 PACKAGE = Path(__file__).parent.parent
 # What runs between the functions of the user's, such as from middleware to a task.
@@ -55,16 +53,6 @@ def traceback_of(error: BaseException) -> str | None:
         return rendered(parts)
     except BaseException:  # noqa: BLE001 - what a class does in attributes must not cost the outcome
         return None
-
-
-def type_name(kind: type[BaseException]) -> str:
-    """The class as Python prints it: with its module, unless it is a builtin."""
-    try:
-        module, name = kind.__module__, kind.__qualname__
-        shown = name if module in PLAIN_MODULES else f"{module}.{name}"
-    except BaseException:  # noqa: BLE001 - a metaclass may do anything
-        shown = "Exception"
-    return clean(shown)[:TYPE_LIMIT]
 
 
 def message_of(error: BaseException, shown: Callable[[BaseException], str] = str) -> str:
@@ -120,15 +108,40 @@ class Part(NamedTuple):
         return f"{head}{''.join(frames)}{self.message}{members}{self.link}"
 
 
+def led_to(error: BaseException) -> Iterator[BaseException]:
+    """The error, the one that it was raised from or while handling, and so on."""
+    budget, each = Budget(EXCEPTIONS_LIMIT), error
+    while budget.allows(each):
+        yield each
+        earlier, _ = before(each)
+        if earlier is None:
+            return
+        each = earlier
+
+
+def before(error: BaseException) -> tuple[BaseException | None, str]:
+    """The exception that led to this one, if any, and the words between them."""
+    cause = cause_of(error)
+    if cause is not None or suppresses_context(error):
+        return cause, CAUSE
+    return context_of(error), CONTEXT
+
+
+def members(error: BaseException) -> Sequence[BaseException]:
+    """The members of an exception group; none of any other exception."""
+    if not isinstance(error, BaseExceptionGroup):
+        return ()
+    found: Sequence[BaseException] = exceptions_of(error)
+    return found[:EXCEPTIONS_LIMIT]
+
+
 def chain_of(error: BaseException, budget: Budget) -> Iterator[Part]:
     """The exceptions that led to this one, the first one first, and then itself."""
     chain: list[tuple[BaseException, str]] = []
     link, each = "", error
     while budget.allows(each):
         chain.append((each, link))
-        earlier, link = cause_of(each), CAUSE
-        if earlier is None and not suppresses_context(each):
-            earlier, link = context_of(each), CONTEXT
+        earlier, link = before(each)
         if earlier is None:
             break
         each = earlier
@@ -138,9 +151,7 @@ def chain_of(error: BaseException, budget: Budget) -> Iterator[Part]:
 
 def members_of(error: BaseException, budget: Budget) -> list[list[Part]]:
     """The members of an exception group."""
-    if not isinstance(error, BaseExceptionGroup):
-        return []
-    return [part for each in exceptions_of(error) if (part := list(chain_of(each, budget)))]
+    return [part for each in members(error) if (part := list(chain_of(each, budget)))]
 
 
 def head_of(error: BaseException) -> str:

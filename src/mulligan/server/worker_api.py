@@ -135,6 +135,7 @@ async def nack(service: Service, body: Nacks, principal: bytes) -> CommittedJobs
             said.non_retryable,
             about_region=said.delay is None and said.type not in DATA_ERRORS,
             traceback=bounded(said.traceback) if said.traceback else None,
+            classes=(said.type, *said.classes),
         )
 
     check_owner(body.worker, principal)

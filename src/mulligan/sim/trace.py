@@ -10,6 +10,7 @@ from typing import Literal, NoReturn, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mulligan.core.checks import check_region
 from mulligan.core.decide import policy_of
@@ -267,7 +268,8 @@ def plan(job: TracedJob, begin: float, usual: float) -> Planned:
         id=job.id,
         region=job.region,
         duration=pasts[-1].duration if pasts else usual,
-        retry=job.retry,
+        # A simulated failure is of no class of theirs: what was retried is retried.
+        retry=replace(job.retry, on=(), never=()),
         priority=job.priority,
         fail=frozenset(),
         crash=frozenset(),

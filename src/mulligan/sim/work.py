@@ -35,6 +35,7 @@ class Work:
     transactional = False
     accept: Callable[[Any], bool] | None = None
     declared = Declared()
+    retry_if: Callable[[Any], bool] | None = None
     around: Around | None = None
     runs = Runs()
     encode = staticmethod(encode)

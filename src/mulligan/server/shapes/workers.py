@@ -9,6 +9,7 @@ from mulligan.core.settings import BATCH_LIMIT
 from mulligan.server.shapes.names import Name, Token, Wait
 
 LONGEST_POLL = 30.0
+ClassName = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class Held(Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,7 +91,8 @@ class Success(Held, frozen=True, forbid_unknown_fields=True):
 class Failure(Held, frozen=True, forbid_unknown_fields=True):
     """An attempt that failed, and why; `delay` replaces the wait that the job's policy gives.
 
-    Of the `traceback` 8 KiB are kept, without secrets.
+    Of the `traceback` 8 KiB are kept, without secrets. `classes` are those that the error belongs
+    to beside its `type`: what `on` and `never` of a retry policy may name.
     """
 
     reason: Annotated[str, Meta(max_length=100_000)]
@@ -99,6 +101,7 @@ class Failure(Held, frozen=True, forbid_unknown_fields=True):
     delay: Wait | None = None
     non_retryable: bool = False
     traceback: Annotated[str, Meta(max_length=100_000)] | None = None
+    classes: Annotated[tuple[ClassName, ...], Meta(max_length=100)] = ()
 
 
 class Snooze(Held, frozen=True, forbid_unknown_fields=True):

@@ -133,6 +133,11 @@ BEGIN
                     json_extract(NEW.retry, '$.backoff.max')
                     >= json_extract(NEW.retry, '$.backoff.base'), 1
                 )
+            WHEN part.parent = '$' AND part.key IN ('on', 'never') AND part.type = 'array'
+                THEN json_array_length(NEW.retry, '$.' || part.key) <= 100
+            WHEN part.parent IN ('$.on', '$.never')
+                OR part.parent = '$' AND part.key IN ('on', 'never')
+                THEN part.type = 'text' AND length(part.value) BETWEEN 1 AND 200
             WHEN part.parent = '$.backoff' AND part.key = 'jitter'
                 THEN part.type = 'text' AND part.value IN ('none', 'full', 'decorrelated')
             WHEN part.parent = '$.backoff' AND part.key IN ('factor', 'per')
