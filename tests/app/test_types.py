@@ -483,6 +483,32 @@ def test_parameters_are_data(app):
     assert (more.given, more.type, more.schema) == ("extra", "any", {})
 
 
+class Opaque(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(arbitrary_types_allowed=True)
+    thing: Annotated[
+        Weird,
+        pydantic.BeforeValidator(lambda _text: Weird()),
+        pydantic.PlainSerializer(lambda _thing: "weird"),
+    ]
+
+
+def test_parameters_without_a_schema_or_a_readable_type_are_told_all_the_same(app):
+    @app.task
+    def take(what: Opaque, n: object = b"bytes") -> None: ...
+
+    @app.task
+    def never(what: "Missing") -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+    what, n = take.parameters()
+    assert (what.type, what.schema) == ("Opaque", {})
+    assert (n.required, n.default) == (False, "Ynl0ZXM=")
+    assert [(each.name, each.type) for each in never.parameters()] == [("what", "any")]
+    with app.testing() as t:
+        job = take.enqueue(Opaque(thing=Weird()))
+        t.drain()
+        assert job.status == "done"
+
+
 def test_neither_pydantic_nor_attrs_is_imported_for_plain_types():
     code = (
         "import sys; from mulligan import Mulligan; from dataclasses import dataclass;"

@@ -197,10 +197,10 @@ class Arguments:
         return args, kwargs
 
     def parameters(self) -> list[Parameter]:
-        """Each parameter with its type and its default, as data."""
-        types = self._types or self.read_types()
+        """Each parameter with its type and its default; without types, if they are not read."""
+        declared = {} if self._types is None else self._types.declared
         return [
-            described(parameter, types.declared[name])
+            described(parameter, declared.get(name))
             for name, parameter in self.signature.parameters.items()
         ]
 
@@ -325,12 +325,20 @@ def described(parameter: inspect.Parameter, codec: Codec | None) -> Parameter:
     return Parameter(
         name=parameter.name,
         type="any" if codec is None else shown(codec.kind),
-        schema={} if codec is None else codec.schema(),
+        schema={} if codec is None else schema_of(codec),
         required=parameter.default is parameter.empty
         and parameter.kind not in (Kind.VAR_POSITIONAL, Kind.VAR_KEYWORD),
         given=WAYS[parameter.kind],
         default=default,
     )
+
+
+def schema_of(codec: Codec) -> dict[str, Any]:
+    """The JSON schema of a type; empty if its library can give none."""
+    try:
+        return codec.schema()
+    except Exception:  # noqa: BLE001 - a model may have fields or hooks without a schema
+        return {}
 
 
 def cut(value: Any) -> str:

@@ -201,8 +201,12 @@ class Task(Generic[P, R]):
         self.is_read = True
 
     def parameters(self) -> list[Parameter]:
-        """Each parameter of the call with its type, as a JSON schema, and its default."""
-        self.read_types()
+        """Each parameter of the call with its type, as a JSON schema, and its default.
+
+        Where an annotation mentions a name that is not defined, without types.
+        """
+        with contextlib.suppress(UndefinedNameError):
+            self.read_types()
         return self._arguments.parameters()
 
     def bound_by(
