@@ -1,0 +1,193 @@
+"""docs/errors.md: each message in it is what mulligan says, word for word."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from mulligan import (
+    InvalidError,
+    JobFailedError,
+    Mulligan,
+    MulliganError,
+    ResultTimeoutError,
+    Retry,
+    Settings,
+    StoreUnavailableError,
+    UnknownJobError,
+    current_job,
+)
+from mulligan.core.decide import SNOOZE_LIMIT
+from mulligan.stores import make_store
+from tests.cli.running import run
+
+PAGE = (Path(__file__).parents[2] / "docs/errors.md").read_text()
+MESSAGES = [line[4:] for line in PAGE.splitlines() if line.startswith("    ")]
+
+
+def is_on_the_page(said: str) -> None:
+    """The page has a line that the message ends with, or that it continues."""
+    said = said.strip()
+    assert any(said.endswith(line) or said.startswith(line) for line in MESSAGES), said
+
+
+@pytest.fixture
+def app():
+    made = Mulligan("memory://", settings=Settings(payload_limit=1000, result_limit=1000))
+
+    @made.task(retry=Retry(0))
+    def charge(order: int) -> object:
+        ways = {1: lambda: "x" * 2000, 2: lambda: float("nan"), 3: lambda: 1 / 0}
+        return ways[order]()
+
+    @made.task(name="refund")
+    def refund(note: str) -> None: ...
+
+    @made.task(retry=Retry(0))
+    async def waits(job: str) -> object:
+        return made.job(job).result()
+
+    @made.task(retry=Retry(0), timeout=0.2)
+    async def slow() -> None:
+        await asyncio.sleep(60)
+
+    return made
+
+
+def test_a_wrong_url():
+    with pytest.raises(InvalidError) as told:
+        make_store("rabbitmq://localhost")
+    is_on_the_page(str(told.value))
+
+
+class NotInstalled:
+    """Finds no driver of Redis."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "redis":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def test_a_missing_driver(monkeypatch):
+    for name in list(sys.modules):
+        if name.split(".")[0] == "redis" or name.startswith("mulligan.stores.redis"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [NotInstalled(), *sys.meta_path])
+    with pytest.raises(InvalidError) as told:
+        make_store("redis://localhost")
+    is_on_the_page(str(told.value))
+
+
+def test_a_server_that_is_not_there():
+    pytest.importorskip("redis")
+    app = Mulligan("redis://127.0.0.1:1/0")
+    with pytest.raises(StoreUnavailableError) as told:
+        app.job("a-1").info()
+    app.close()
+    is_on_the_page(str(told.value))
+
+
+def test_a_file_that_is_not_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    is_on_the_page(run("status", "--store", "sqlite:///jobs.db").output)
+
+
+def test_an_app_that_is_not_there(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "shop.py").write_text("from mulligan import Mulligan\napp = Mulligan('memory://')")
+    is_on_the_page(run("worker", "shop:nosuch").output)
+
+
+def test_a_task_that_is_not_there(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "stall.py").write_text(
+        "from mulligan import Mulligan\napp = Mulligan('memory://')\n"
+        "@app.task\ndef charge(): ...\n@app.task\ndef refund(): ...\n"
+    )
+    is_on_the_page(run("enqueue", "stall:app", "chrage").output)
+
+
+def test_a_task_that_no_worker_knows(app):
+    other = Mulligan("memory://")
+
+    @other.task
+    def chrage() -> None: ...
+
+    with app.testing() as t:
+        [job] = app.run(lambda: app.asend([chrage.call().job]))
+        for _ in range(SNOOZE_LIMIT + 1):
+            t.advance(10)
+        with pytest.raises(JobFailedError) as told:
+            app.job(job.id).result()
+    is_on_the_page(str(told.value).split("failed: ", 1)[1])
+
+
+def test_a_misspelled_option(app):
+    with pytest.raises(InvalidError) as told:
+        app.task(acept=bool)
+    is_on_the_page(str(told.value))
+
+
+@pytest.mark.parametrize(("task", "args"), [("charge", ("abc",)), ("charge", (1, 2))])
+def test_arguments_that_do_not_fit(app, task, args):
+    with pytest.raises(InvalidError) as told:
+        app.tasks[task].enqueue(*args)
+    is_on_the_page(str(told.value))
+
+
+def test_a_payload_that_is_too_large(app):
+    with pytest.raises(InvalidError) as told:
+        app.tasks["refund"].enqueue("x" * 2000)
+    is_on_the_page(str(told.value))
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_result_that_cannot_be_stored(app, order):
+    with app.testing(), pytest.raises(JobFailedError) as told:
+        app.tasks["charge"].enqueue(order).result()
+    is_on_the_page(str(told.value).split("failed: ", 1)[1])
+
+
+def test_a_failure_has_its_traceback_below(app):
+    with app.testing(), pytest.raises(JobFailedError) as told:
+        app.tasks["charge"].using(id="a-1").enqueue(3).result()
+    is_on_the_page(str(told.value))
+    assert "ZeroDivisionError" in str(told.value.traceback)
+
+
+def test_a_timeout(app):
+    with app.testing(), pytest.raises(JobFailedError) as told:
+        app.tasks["slow"].enqueue().result()
+    is_on_the_page(str(told.value).split("\n\n")[0])
+
+
+def test_a_coroutine_that_blocks(app):
+    with app.testing(), pytest.raises(JobFailedError) as told:
+        app.tasks["waits"].enqueue("a-1").result()
+    is_on_the_page(str(told.value).split("\n\n")[0])
+
+
+def test_no_worker(app):
+    job = app.tasks["charge"].enqueue(3)
+    with pytest.raises(ResultTimeoutError) as told:
+        job.result(timeout=0)
+    is_on_the_page(str(told.value))
+
+
+def test_a_wrong_region(app):
+    with app.testing(), pytest.raises(ResultTimeoutError) as told:
+        app.tasks["charge"].using(region="EU").enqueue(3).result(timeout=1)
+    is_on_the_page(str(told.value))
+
+
+def test_a_job_that_is_not_stored(app):
+    with pytest.raises(UnknownJobError) as told:
+        app.job("nope").info()
+    is_on_the_page(str(told.value))
+
+
+def test_current_job_outside_a_task():
+    with pytest.raises(MulliganError) as told:
+        current_job()
+    is_on_the_page(str(told.value))
