@@ -277,3 +277,19 @@ async def test_bound_and_ignoring_stages_run_on_every_store(store_url, seen):
         (["told"], {"mark": "!"}),
     ]
     app.close()
+
+
+def test_what_a_gather_takes_is_shown_up_to_a_hundred(app, tasks):
+    with app.testing() as t:
+        few = app.gather([tasks.classify.call("a")] * 2, tasks.join.partial(by="+"))
+        many = app.gather([tasks.classify.call("a")] * 101, tasks.join)
+        none = app.gather([tasks.classify.call("a")], tasks.notify.without_result("x"))
+        t.drain()
+        [shown, left_out, ignored] = [
+            stage.input_of(stage.jobs[0])
+            for handle in (few, many, none)
+            for stage in [handle.stages()[-1]]
+        ]
+    assert (shown.args, shown.kwargs, shown.left_out) == ([["a.png"] * 2], {"by": "+"}, 0)
+    assert (left_out.args, left_out.left_out) == ([], 101)
+    assert (ignored.args, ignored.left_out) == (["x"], 0)

@@ -21,10 +21,14 @@ LOOKS, LOOK_AGAIN = 20, 0.05
 
 
 class Input(Struct, frozen=True):
-    """The arguments of a job; none if its body cannot be read."""
+    """The arguments of a job; none if its body cannot be read.
+
+    `left_out` is how many results it gathers besides, if they are too many to show.
+    """
 
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
+    left_out: int = 0
 
 
 class StageView(Struct, frozen=True):
@@ -46,10 +50,12 @@ class StageView(Struct, frozen=True):
             call = decode_call(job.body)
         except UNREADABLE:
             return Input()
-        args = call.args
-        if call.flow.gathers and not call.flow.ignores and self.arrived is not None:
-            args = [*args, self.arrived]
-        return Input(args, call.kwargs)
+        if not call.flow.gathers or call.flow.ignores:
+            return Input(call.args, call.kwargs)
+        if self.arrived is None:
+            flow = flow_of(job.body)
+            return Input(call.args, call.kwargs, 0 if flow is None else flow.members)
+        return Input([*call.args, self.arrived], call.kwargs)
 
 
 class ChainHandle(JobHandle[R], frozen=True, gc=False):

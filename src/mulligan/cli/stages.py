@@ -81,6 +81,8 @@ def leaf(stage: StageView, job: Job, current: str) -> Text:
 def call_text(stage: StageView, job: Job) -> str:
     """What a job is called with, cut short."""
     called = stage.input_of(job)
+    if called.left_out:
+        return f"(… {called.left_out} results)"
     named = [f"{name}={as_json(value)}" for name, value in called.kwargs.items()]
     text = printable(f"({', '.join([*map(as_json, called.args), *named])})")
     return text if len(text) <= SHOWN_CALL else f"{text[: SHOWN_CALL - 2]}…)"

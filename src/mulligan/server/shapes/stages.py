@@ -8,7 +8,10 @@ from mulligan.core.job import Status
 
 
 class StageJob(Struct, frozen=True):
-    """A job of a stage, in short, with its arguments; those of a gather are what has arrived."""
+    """A job of a stage, in short, with its arguments.
+
+    Those of a job that gathers end with the results that have arrived, if there are at most 100.
+    """
 
     id: str
     status: Status
