@@ -56,6 +56,7 @@ ON_A_STORE = {
     "status": [],
     "top": [],
     "queues": [],
+    "tasks": [],
     "workers": [],
     "watch": ["j"],
     "metrics": [],
@@ -75,7 +76,7 @@ ON_A_STORE = {
 # These go on for long where there is a store: they are tried where there is none, above and below.
 UNENDING = {"bench", "serve", "housekeep", "top"}
 # These take an app or a file, or make a store of their own.
-OTHERS = {"worker", "enqueue", "supervise", "copy", "demo", "simulate"}
+OTHERS = {"worker", "dev", "enqueue", "supervise", "copy", "demo", "simulate"}
 KEYS = {KEYS_VARIABLE: CANARY, "MULLIGAN_TOKEN": CANARY}
 
 

@@ -19,6 +19,7 @@ RUNS_COMMANDS = {"system", "popen", "getoutput", "getstatusoutput"}
 
 # Where something is imported whose name is not written there, and where that name comes from.
 IMPORTS_BY_NAME = {
+    "app/child.py": "the module of the app, in a process of its worker's",
     "cli/group.py": "a command of the table in cli/__init__.py",
     "cli/bench_run.py": "a constant, imported late",
     "cli/find_app.py": "the APP of the command line, which its user wants to run",

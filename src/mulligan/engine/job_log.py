@@ -1,7 +1,6 @@
 """Log lines about jobs, and the fields that they carry beside their text."""
 
 import logging
-from functools import partial
 from typing import Any
 
 from mulligan.core.job import Claim
@@ -69,28 +68,34 @@ def log_success(claim: Claim, seconds: float) -> None:
 def log_failure(claim: Claim, outcome: Again | Dead, error: BaseException | None = None) -> None:
     """Log a failed attempt: at level error if it was the last one, else at level warning.
 
-    The record has the exception, for handlers such as Sentry's, and as `traceback` what the job's
-    history keeps of it.
+    The record has the exception, for handlers such as Sentry's. Formatters write what the job's
+    history keeps of it: the exception itself may have secrets in it, and no bounds.
     """
-    failure = outcome.failure
-    write = partial(
-        log.log,
-        logging.ERROR if isinstance(outcome, Dead) else logging.WARNING,
-        "job %s: attempt %d of task %s failed: %s: %s",
-        claim.id,
-        claim.attempt,
-        claim.task,
-        failure.type,
-        failure.message.replace("\n", "\\n"),
-        extra=job_fields(claim) | {"traceback": failure.traceback},
-    )
-    if error is None:
-        write()
+    level = logging.ERROR if isinstance(outcome, Dead) else logging.WARNING
+    if not log.isEnabledFor(level):
         return
+    failure = outcome.failure
+    file, line, function, _ = log.findCaller()
+    record = log.makeRecord(
+        log.name,
+        level,
+        file,
+        line,
+        "job %s: attempt %d of task %s failed: %s: %s",
+        (claim.id, claim.attempt, claim.task, failure.type, failure.message.replace("\n", "\\n")),
+        None,
+        function,
+        job_fields(claim) | {"traceback": failure.traceback},
+    )
+    record.exc_text = failure.traceback
+    if error is not None:
+        record.exc_info = (type(error), error, trace_of(error))
+        record.exc_text = failure.traceback or f"{failure.type}: {failure.message}"
     try:
-        write(exc_info=(type(error), error, trace_of(error)))
+        log.handle(record)
     except BaseException:  # noqa: BLE001 - a handler may ask a broken exception for its message
-        write()
+        record.exc_info = None
+        log.handle(record)
 
 
 def log_holding(claim: Claim | None, seconds: float, where: str) -> None:
