@@ -30,11 +30,14 @@ FONT = Path("/usr/share/fonts/opentype/inter")
 PAGES = {
     "overview": "",
     "queue": "queues/questions",
+    "task": "tasks/ask",
     "jobs": "jobs?queue=questions&text=did%20not%20answer",
     "job": "jobs/A-q1",
+    "failure": "jobs/broken",
     "dead": "dead",
     "delayed": "delayed",
     "workers": "workers",
+    "worker": "workers/{worker}",
     "enqueue": "enqueue",
 }
 SLOTS = {"US": 4, "EU": 2, "ASIA": 1}
@@ -72,6 +75,8 @@ def prepare(site: Site) -> None:
     site.post("/api/jobs", [question(chance, number) for number in range(500)])
     site.post("/api/jobs", [later(chance) for _ in range(300)])
     site.post("/api/jobs", [charge(chance, number) for number in range(18)])
+    broken = {"task": "parse", "args": ['{"name": "Ada'], "region": "EU", "id": "broken"}
+    site.post("/api/jobs", broken)
     site.on_store(more)
 
 
@@ -135,7 +140,7 @@ def take(chromium: Browser, site: Site, folder: Path) -> None:
         context = chromium.new_context(viewport=WIDE, color_scheme=theme)
         page = Watched(context.new_page())
         for name, path in PAGES.items():
-            page.open(site, path)
+            page.open(site, path.format(worker=busiest(site)))
             if name == "overview":
                 expect(page.page.locator("#link")).to_have_text("live")
                 page.page.wait_for_timeout(WATCHED_SECONDS * 1000)
@@ -148,6 +153,12 @@ def take(chromium: Browser, site: Site, folder: Path) -> None:
             page.open(site)
             page.page.screenshot(path=folder / "dashboard-phone-dark.png")
         context.close()
+
+
+def busiest(site: Site) -> str:
+    """The worker with the most slots."""
+    workers = [each for each in site.get("/api/workers")["workers"] if each["about"]]
+    return str(max(workers, key=lambda each: each["concurrency"])["id"])
 
 
 def shown(page: Watched) -> FloatRect:

@@ -75,7 +75,6 @@ class Reporter:
         word = outcome_word(claim, result, outcome)
         if word is not None:
             self._times.ran(claim.queue, claim.worker_region, claim.task, word, seconds)
-            self._any.set()
 
     def count(self, queue: str, region: str, name: str) -> None:
         """Count one under this name."""

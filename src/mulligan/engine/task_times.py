@@ -33,11 +33,6 @@ class Histogram:
         self.buckets = [0] * len(BOUNDS)
         self.sum = 0.0
 
-    def add(self, seconds: float) -> None:
-        """Add a value."""
-        self.buckets[bisect_left(BOUNDS, seconds)] += 1
-        self.sum += seconds
-
     def counts(self) -> Iterator[tuple[str, float]]:
         """The buckets with something in them, and the sum, by their names."""
         for bucket, count in zip(BUCKETS, self.buckets, strict=True):
@@ -60,7 +55,8 @@ class TaskTimes:
         waits = self._waits.get((queue, region))
         if waits is None:
             waits = self._waits[queue, region] = Histogram()
-        waits.add(seconds)
+        waits.buckets[bisect_left(BOUNDS, seconds)] += 1
+        waits.sum += seconds
 
     def ran(self, queue: str, region: str, task: str, outcome: str, seconds: float) -> None:
         """An attempt ended so after this time."""
@@ -68,7 +64,8 @@ class TaskTimes:
         if runtimes is None:
             key = queue, region, self._name(task), outcome
             runtimes = self._runtimes.setdefault(key, Histogram())
-        runtimes.add(seconds)
+        runtimes.buckets[bisect_left(BOUNDS, seconds)] += 1
+        runtimes.sum += seconds
 
     def bounded(self, name: str) -> str:
         """The name under which a failure is counted: that of its type and task, within bounds."""

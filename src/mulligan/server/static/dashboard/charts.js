@@ -158,15 +158,23 @@ export function stacks(columns, label, words) {
   }));
 }
 
-/** Lines, `{kind, points: [{x, value}]}` with x in per cent; a value that is null leaves a gap. */
+/**
+ * Lines, `{kind, points: [{x, value}]}` with x in per cent; a value that is null leaves a gap. The scale
+ * is logarithmic, so that milliseconds show beside minutes.
+ */
 export function lines(series, label, words) {
-  const most = Math.max(0, ...series.flatMap(({ points }) => points.map(({ value }) => value ?? 0)));
-  const height = (value) => (HOUR_HEIGHT * (1 - value / most)).toFixed(1);
+  const values = series.flatMap(({ points }) => points.map(({ value }) => value)).filter((value) => value > 0);
+  const [most, least] = [Math.max(0, ...values), Math.min(...values) / 1.5];
+  const height = (value) => {
+    const share = Math.log(Math.max(value, least) / least) / Math.log(most / least);
+    return (1 + (HOUR_HEIGHT - 2) * (1 - share)).toFixed(1);
+  };
   const drawn = most > 0 && s("svg", {
     y: 18, height: HOUR_HEIGHT, width: "100%", viewBox: `0 0 100 ${HOUR_HEIGHT}`, preserveAspectRatio: "none",
   }, series.map(({ kind, points }) => runs(points).map((run) =>
     s("polyline.line", { "data-kind": kind, points: run.map(({ x, value }) => `${x.toFixed(2)},${height(value)}`).join(" ") }))));
-  return hourFrame(label, most, words, drawn);
+  const bottom = most > 0 && s("text.least", { x: 0, y: HOUR_HEIGHT + 12 }, words(least));
+  return hourFrame(label, most, words, [drawn, bottom]);
 }
 
 /** The points between gaps; one that stands alone is drawn as a short line. */

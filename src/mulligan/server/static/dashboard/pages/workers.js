@@ -21,7 +21,7 @@ function workerTable(workers, now) {
     caption: "Workers",
     empty: "No worker has joined. Start one with: mulligan worker APP",
     key: (worker) => worker.id,
-    rows: workers,
+    rows: [...workers].sort((one, other) => Number(other.live) - Number(one.live)),
     columns: [
       { title: "Worker", cell: (worker) => [
         worker.name && h("strong.line", {}, name(worker.name)), link(["workers", worker.id], name(worker.id))] },
