@@ -5,7 +5,9 @@ from mulligan.core.budget import Budget
 from mulligan.core.explain import Surroundings, explain
 from mulligan.core.facts import Facts, QueueSettings
 from mulligan.core.fetch import Capped, RetryFirst
+from mulligan.core.job import encode
 from mulligan.core.lane import Priority
+from mulligan.core.retry import Retry
 from tests.core.jobs import WAITING
 
 RETRY = replace(WAITING, scope="*", lane_priority=Priority.RETRY, retry_count=2)
@@ -177,3 +179,22 @@ def test_a_job_whose_task_no_live_worker_knows_names_it():
         f"Waiting because {said}; deploy a worker that does, or cancel the job"
         f" (mulligan cancel {WAITING.id})."
     )
+
+
+@pytest.mark.parametrize(
+    ("retry", "words"),
+    [
+        (
+            Retry(2, on=(OSError, "httpx.HTTPError")),
+            " retries only OSError, httpx.HTTPError;",
+        ),
+        (Retry(2, never=ValueError), "; its policy retries never ValueError;"),
+        (Retry(2, on=OSError, never=ValueError), " retries only OSError and never ValueError;"),
+        (Retry(0, on=OSError), "oops; replay"),
+        (Retry(2), "oops; replay"),
+    ],
+)
+def test_a_failure_that_its_policy_does_not_retry_is_explained(retry, words):
+    body = encode({"task": "ask", "args": [], "kwargs": {}, "retry": retry})
+    failed = replace(WAITING, status="failed", last_failure_reason="oops", body=body)
+    assert words in explain(failed, Surroundings(1000.0, 0, Facts(), 1))

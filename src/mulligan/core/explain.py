@@ -1,8 +1,11 @@
 """Why a job is where it is, in one sentence."""
 
+from typing import Any
+
 from msgspec import Struct
 
 from mulligan.core.checks import span
+from mulligan.core.decide import policy_of
 from mulligan.core.facts import Facts
 from mulligan.core.fetch import Capped
 from mulligan.core.flow import flow_of
@@ -33,7 +36,8 @@ def explain(job: Job, around: Surroundings) -> str:
         case "failed":
             return (
                 f"Failed for good{_ago(job.ended_at, around.now)} at attempt"
-                f" {job.retry_count + 1}: {job.last_failure_reason}; replay it to try again."
+                f" {job.retry_count + 1}: {job.last_failure_reason}{_not_retried(job)}; replay it"
+                " to try again."
             )
         case "cancelled":
             since = _ago(job.ended_at, around.now)
@@ -51,6 +55,16 @@ def _running(job: Job, around: Surroundings) -> str:
         return f"{attempt} in another program" + (f", which took it{since}." if since else ".")
     since = span(around.now - (job.started_at or around.now))
     return f"{attempt} on worker {job.worker} in region {job.worker_region} since {since}."
+
+
+def _not_retried(job: Job) -> str:
+    """What its policy says of failures, if it failed with retries left."""
+    policy = policy_of(job.body)
+    if policy is None or policy.retry.spent(job.retry_count):
+        return ""
+    classes: Any = (("only", policy.retry.on), ("never", policy.retry.never))
+    said = [f"{word} {', '.join(names)}" for word, names in classes if names]
+    return f"; its policy retries {' and '.join(said)}" if said else ""
 
 
 def _until(job: Job) -> str:

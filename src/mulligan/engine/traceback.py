@@ -26,6 +26,9 @@ MESSAGE_LIMIT = 1000
 LINE_LIMIT = 200
 CAUSE = "\nThe above exception was the direct cause of the following exception:\n\n"
 CONTEXT = "\nDuring handling of the above exception, another exception occurred:\n\n"
+# Frames that were shown lately: jobs that fail mostly fail at the same lines, many times.
+KNOWN_FRAMES: dict[tuple[str, int, str], str] = {}
+KNOWN_LIMIT = 2000
 CUT = "  [… cut …]\n"
 UNSHOWABLE = "<its message cannot be shown>"
 
@@ -203,6 +206,16 @@ def without_engine(frames: list[Frame]) -> list[Frame]:
 
 def frame_text(code: CodeType, line: int, namespace: dict[str, Any]) -> str:
     """A frame: its file, line and function, and the source line if it can be read."""
+    key = code.co_filename, line, code.co_name
+    if key not in KNOWN_FRAMES:
+        if len(KNOWN_FRAMES) >= KNOWN_LIMIT:
+            KNOWN_FRAMES.clear()
+        KNOWN_FRAMES[key] = new_frame_text(code, line, namespace)
+    return KNOWN_FRAMES[key]
+
+
+def new_frame_text(code: CodeType, line: int, namespace: dict[str, Any]) -> str:
+    """A frame that was not shown lately."""
     where = f'  File "{code.co_filename}", line {line}, in {code.co_name}'
     try:
         source = linecache.getline(code.co_filename, line, namespace).strip()

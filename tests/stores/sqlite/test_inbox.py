@@ -83,6 +83,8 @@ async def test_a_foreign_job_that_is_there_already_changes_nothing(store, path):
         ("task, retry", ["ask", "3"], "retry is not a JSON object"),
         ("task, retry", ["ask", '{"max_retries":-1}'], "retry.max_retries -1 is not valid"),
         ("task, retry", ["ask", '{"scope":"moon"}'], "retry.scope moon is not valid"),
+        ("task, retry", ["ask", '{"on":3}'], "retry.on 3 is not valid"),
+        ("task, retry", ["ask", '{"never":["OSError",""]}'], "retry.never[1]  is not valid"),
         ("task, retry", ["ask", '{"backoff":{"type":"none"}}'], "retry.backoff null is not valid"),
         (
             "task, retry",
