@@ -90,6 +90,11 @@ class Executor:
         self._breakers.claimed(claims)
         return self.slots.admit(claims)
 
+    @property
+    def held_for_pool(self) -> int:
+        """How many claims are held that run in child processes, or are about to."""
+        return self.slots.count(lambda claim: self._room_for(claim) is not None)
+
     def completed(self, claim: Claim) -> Claim:
         """The claim with what its task declares, where the job came without."""
         target = self._tasks.get(claim.task)

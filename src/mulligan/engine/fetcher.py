@@ -252,6 +252,8 @@ class Fetcher:
         if self._room is not None:
             taken = sum(claim.queue in self._room.queues for claim in claims)
             self._limited = taken >= allowed
+            # The store wakes nobody who leaves work behind: tell it that this is for others.
+            self._outdated |= self._limited and allowed > 0
 
 
 def sooner(one: float | None, other: float | None) -> float | None:

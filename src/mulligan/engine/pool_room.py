@@ -35,7 +35,8 @@ class Waiting(NamedTuple):
 class PoolRoom:
     """Counts attempts in `size` child processes; `queues` are those with no other tasks.
 
-    `slots` is how many attempts the worker runs in all. `changed` is called when more jobs may be
+    `slots` is how many attempts the worker runs in all, `held` how many jobs it holds for children,
+    those included that have not come here yet. `changed` is called when more jobs may be
     claimed. `leave` has the worker take nothing from a queue for so long; it returns when the store
     knows.
     """
@@ -46,12 +47,14 @@ class PoolRoom:
         slots: int,
         queues: Collection[str],
         *,
+        held: Callable[[], int] = int,
         changed: Callable[[], None],
         leave: Callable[[str, float], Awaitable[None]],
     ) -> None:
         self.size = min(size, slots)
         self.queues = frozenset(queues)
         self._most_waiting = (slots - self.size) // 2
+        self._held = held
         self._changed = changed
         self._leave = leave
         self._running = 0
@@ -66,10 +69,10 @@ class PoolRoom:
 
         What is claimed ahead is refilled when half of it has started, not one by one.
         """
-        ahead, free = self._ahead, self.size - self._running
-        if free <= 0 and 2 * len(self._waiting) > ahead:
+        ahead, held = self._ahead, max(self._held(), self._running + len(self._waiting))
+        if held >= self.size and 2 * (held - self.size) > ahead:
             return 0
-        return max(0, free + ahead - len(self._waiting))
+        return max(0, self.size + ahead - held)
 
     @property
     def _ahead(self) -> int:

@@ -89,6 +89,10 @@ class Slots:
         """The leases of all claims that are held; may be read from another thread."""
         return [held.claim.lease for held in list(self._held)]
 
+    def count(self, true: Callable[[Claim], bool]) -> int:
+        """How many claims of this sort are held."""
+        return sum(true(held.claim) for held in self._held)
+
     def admit(self, claims: list[Claim]) -> list[Claim]:
         """Start claims in this order as slots are free, keep the rest as prefetch; which it took.
 

@@ -103,6 +103,7 @@ class Engine:
                 settings.pool_size or default_size(),
                 settings.concurrency,
                 pool_queues,
+                held=lambda: self.executor.held_for_pool,
                 changed=lambda: self.fetcher.more_room(),  # noqa: PLW0108 - made later
                 leave=lambda *asked: self.fetcher.rest_from(*asked),  # noqa: PLW0108 - made later
             )
