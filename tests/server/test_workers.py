@@ -138,6 +138,21 @@ async def test_a_nack_is_decided_by_the_policy_that_the_job_carries(client, stor
     assert [each["traceback"] for each in shown] == [first.traceback, last.traceback]
 
 
+async def test_a_worker_in_another_language_names_the_classes_that_a_policy_may_name(client, store):
+    busy = Retry(1, Delays((5.0,)), on="Busy", never="Gone")
+    await store.enqueue([job(name, busy) for name in ("a", "b", "c", "d")])
+    held = await take(client, await join(client))
+    answers = await say(
+        client,
+        "nack",
+        held["a"] | {"reason": "x", "type": "Busy"},
+        held["b"] | {"reason": "x", "type": "Http503", "classes": ["Busy", "HttpError"]},
+        held["c"] | {"reason": "x", "type": "Http404", "classes": ["HttpError"]},
+        held["d"] | {"reason": "x", "type": "Http410", "classes": ["Busy", "Gone"]},
+    )
+    assert [each["outcome"] for each in answers] == ["retry", "retry", "failed", "failed"]
+
+
 async def test_a_nack_may_name_its_delay_or_be_non_retryable(client, store):
     await store.enqueue([job("a"), job("b")])
     worker = await join(client)

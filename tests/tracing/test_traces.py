@@ -2,6 +2,8 @@
 
 import asyncio
 import importlib
+import json
+import logging
 import subprocess
 import sys
 
@@ -14,6 +16,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 from opentelemetry.trace import SpanKind, StatusCode
 
 from mulligan import Delays, Fail, Mulligan, Retry, Snooze, each
+from mulligan.cli.logs import JsonLines
 from mulligan.contrib.tracing import carrier_of, instrument
 from mulligan.core.errors import StoreUnavailableError
 from mulligan.core.job import NO_TRACE, NewJob, traced
@@ -77,6 +80,28 @@ def test_a_failed_attempt_records_its_error_and_the_delay(app, flaky, spans):
     assert stacktrace.endswith("OSError: the line is dead\n")
     assert said(first, "delay") == [1.0]
     assert second.status.status_code is StatusCode.UNSET
+
+
+def test_json_lines_of_an_attempt_have_the_ids_of_its_trace_and_span(app, flaky, spans, caplog):
+    written: list[str] = []
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            written.append(JsonLines().format(record))
+
+    handler, log = Lines(), logging.getLogger("mulligan.worker")
+    log.addHandler(handler)
+    try:
+        with app.testing() as t:
+            flaky.enqueue("112")
+            t.drain()
+    finally:
+        log.removeHandler(handler)
+    [line] = [json.loads(line) for line in written if "failed" in line]
+    ids = context(spans.named("call")[0])
+    assert line["trace_id"] == format(ids.trace_id, "032x")
+    assert line["span_id"] == format(ids.span_id, "016x")
+    assert "trace_id" not in json.loads(JsonLines().format(caplog.records[0])), "none is current"
 
 
 def test_the_outcome_of_each_attempt_is_said(app, spans):
