@@ -118,6 +118,7 @@ def new_job(chance: Random, choices: Choices) -> dict[str, Any]:
         "awaits": pick((0,) * 12 + (1, 2, 3)),
         "gather": pick((None, None, some(chance), some(chance))),
         "gather_index": pick((0, 1, 2)),
+        "keep": pick((None, None, None, 3, 50)),
         "retry": Retry(
             max_retries=pick((0, 1, 2, None, None)),
             backoff=pick((Exponential(2, 2, 60, "full"), Delays((0.0, 0.5, 3.0)))),

@@ -18,6 +18,7 @@ from mulligan.core.flow import (
     following,
     gathering,
     member_id,
+    member_keep,
     stage_id,
 )
 from mulligan.core.job import Claim, NewJob, decode_call, encode, first_token, never_arrives
@@ -73,6 +74,7 @@ def test_everything_that_was_said_of_a_stage_reaches_its_job():
         retry=Raw(b'{"max_retries":7}'),
         timeout=30.0,
         expires=60.0,
+        keep=90,
         concurrency_key="api",
         concurrency_limit=3,
         on_dead=Stage("mourn", "graves", retry=Raw(b'{"max_retries":1}')),
@@ -86,6 +88,7 @@ def test_everything_that_was_said_of_a_stage_reaches_its_job():
         "api",
         3,
     )
+    assert job.keep == 90
     assert msgspec.json.decode(job.body) == {
         "task": "upload",
         "args": [1],
@@ -317,3 +320,13 @@ def test_every_job_of_a_fan_out_and_the_sink_are_called_with_what_was_bound():
     assert told is not None
     [after] = following(finished(told), b"1")
     assert not decode_call(after.body).flow.ignores
+
+
+def test_a_job_that_another_gathers_is_kept_no_shorter_than_others():
+    assert [member_keep(keep) for keep in (None, 15, 3599, 3600, 86_400)] == [
+        None,
+        None,
+        None,
+        3600,
+        86_400,
+    ]

@@ -35,6 +35,14 @@ def test_a_result_is_read_back_as_the_json_that_it_was():
     assert WAITING.value() is None
 
 
+def test_a_job_is_kept_from_its_end_unless_it_failed():
+    done = replace(WAITING, status="done", ended_at=100.0)
+    assert done.kept_until(3600.0) == 3700.0
+    assert replace(done, keep=15).kept_until(3600.0) == 115.0
+    assert replace(done, status="failed").kept_until(3600.0) is None
+    assert WAITING.kept_until(3600.0) is None
+
+
 def test_a_claim_names_its_lease_its_lane_and_the_number_of_its_attempt():
     claim = Claim(
         *("A-q1", 7, "questions", "ask", b"{}", "US", Priority.NORMAL, "*", Priority.RETRY),

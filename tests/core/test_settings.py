@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mulligan.core.budget import Budget
-from mulligan.core.errors import StoreError
+from mulligan.core.errors import InvalidError, StoreError
 from mulligan.core.facts import DEFAULT_QUEUE, Facts, QueueSettings, Region, read_settings
 from mulligan.core.fetch import Balanced, Capped, Fifo, RetryFirst
 from mulligan.core.plan import Rate
-from mulligan.core.settings import Settings, check_batch
+from mulligan.core.settings import Settings, check_batch, kept_for
 from tests.core.refusal import refused
 from tests.core.strategies import policies
 
@@ -158,3 +158,11 @@ def test_a_region_serves_the_queues_of_its_live_workers():
     assert facts.serving("a") == ["US"]
     assert facts.serving("c") == []
     assert [region.live for region in facts.regions] == [False, True]
+
+
+def test_a_job_is_kept_for_whole_seconds_and_a_lease_at_least():
+    assert [kept_for(each) for each in (0, 15.2, timedelta(days=1))] == [15, 16, 86_400]
+    assert kept_for(0, lease=30.5) == 31
+    assert kept_for(timedelta(days=36_500)) == 2**31 - 1
+    with pytest.raises(InvalidError, match="keep -1 must be between 0 s"):
+        kept_for(-1)

@@ -36,6 +36,7 @@ class Book:
         self.waiting_for: dict[str, list[str]] = {}
         self.settings: dict[str, QueueSettings] = {}
         self._pruned_until = -inf
+        self._pruned_at = -inf
         self.blind_reclaim = False
         # By worker: since when it was surely alive without a break, and until when.
         self._alive: dict[str, tuple[float, float]] = {}
@@ -206,12 +207,16 @@ class Book:
             since = job.created.began
         else:
             return False
+        if job.new.keep is not None:
+            return since + job.new.keep <= self._pruned_at
         return since <= self._pruned_until
 
     def prune(self, event: Prune) -> None:
         """What had ended so long before may be deleted."""
         at = latest(event)
-        self._pruned_until = max(self._pruned_until, at + self.set_by(at) - event.keep_done)
+        now = at + self.set_by(at)
+        self._pruned_at = max(self._pruned_at, now)
+        self._pruned_until = max(self._pruned_until, now - event.keep_done)
 
     def doubt(self, job: Known, event: AnyEvent, what: Ending | str) -> None:
         """Something may have happened to the job; nothing that is sent late or once more."""

@@ -59,6 +59,7 @@ class New(Struct, frozen=True, omit_defaults=True):
     gather: str | None = None
     gather_index: int = 0
     past: Past | None = None
+    keep: float | None = None
 
     @property
     def lane(self) -> Lane:

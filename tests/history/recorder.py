@@ -245,6 +245,7 @@ def new(job: NewJob) -> New:
         job.awaits,
         job.gather,
         job.gather_index,
+        keep=job.keep,
     )
 
 
@@ -279,6 +280,7 @@ def adopted(each: Adopted) -> New:
         gather=job.gather,
         gather_index=job.gather_index,
         past=past,
+        keep=job.keep,
     )
 
 

@@ -128,7 +128,7 @@ class Chain(Generic[P, R]):
         """
         connection = options.pop("connection", self.connection)
         first = self.parts[0]
-        placement = replace(first.placement, **checked(options))
+        placement = replace(first.placement, **checked(options, self.app.settings.lease))
         return Chain([first._replace(placement=placement), *self.parts[1:]], connection)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Prepared[Any]:

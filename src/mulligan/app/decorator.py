@@ -61,7 +61,7 @@ class TaskDecorator:
         self._runs = runs_of(options)
         on_dead = options.pop("on_dead", None)
         sink = options.pop("sink", None)
-        placement = replace(Placement(), **checked(options, besides=TASK_ONLY))
+        placement = replace(Placement(), **checked(options, app.settings.lease, TASK_ONLY))
         if self._accept not in (None, False) or transactional:
             placement = replace(placement, gated=True)
         if sink is not None:

@@ -18,6 +18,7 @@ from mulligan.core.flow import (
     flow_of,
     gathering,
     member_id,
+    member_keep,
     stage_id,
 )
 from mulligan.core.job import Enqueued, NewJob, encode
@@ -137,6 +138,7 @@ def gathered(
             body=with_flow(call.job, spread, named=named),
             gather=gather,
             gather_index=index,
+            keep=member_keep(call.job.keep),
         )
         for index, call in enumerate(calls)
     ]

@@ -42,8 +42,8 @@ class JobHandle(Struct, Generic[R], frozen=True, gc=False):
         job = await self._app.access.acall(lambda store: store.get(self.id))
         if job is None:
             raise UnknownJobError(
-                f"no job {self.id!r} is stored in {self._app.shown_url}; done jobs are kept for"
-                f" {self._app.settings.keep_done:g} s"
+                f"no job {self.id!r} is stored in {self._app.shown_url}; done and cancelled jobs"
+                f" are kept for {self._app.settings.keep_done:g} s unless their task says keep="
             )
         return job
 
@@ -59,7 +59,9 @@ class JobHandle(Struct, Generic[R], frozen=True, gc=False):
     async def aresult(self, timeout: Seconds | None = None) -> R:  # noqa: ASYNC109
         """Wait for the accepted result, in the type that the task declares.
 
-        Raises if the job failed, was cancelled, or is late, and if its result does not fit.
+        It is here a moment after the commit. It is kept for an hour, or as long as the task's
+        `keep=` or the setting `keep_done` says; then the job is unknown. Raises if the job failed,
+        was cancelled, is late or unknown, and if its result does not fit.
         """
         job = await self._ended(inf if timeout is None else seconds(timeout))
         if job.status == "failed":
@@ -73,8 +75,10 @@ class JobHandle(Struct, Generic[R], frozen=True, gc=False):
     def result(self, timeout: Seconds | None = None) -> R:
         """Wait for the accepted result, in the type that the task declares.
 
-        Raises if the job failed, was cancelled, or is late, and if its result does not fit. It is
-        refused in a task that is a coroutine, where it would block the worker's loop.
+        It is here a moment after the commit. It is kept for an hour, or as long as the task's
+        `keep=` or the setting `keep_done` says; then the job is unknown. Raises if the job failed,
+        was cancelled, is late or unknown, and if its result does not fit. It is refused in a task
+        that is a coroutine, where it would block the worker's loop.
         """
         refuse_in_coroutine(self)
         return self._app.run(lambda: self.aresult(timeout))

@@ -13,6 +13,7 @@ from mulligan.core.flow import ROOT_LIMIT, Flow
 from mulligan.core.job import Body, NewJob, encode
 from mulligan.core.lane import ANYWHERE, Priority, PriorityWord, priority_of
 from mulligan.core.retry import Retry, encode_retry, is_predicate, preset
+from mulligan.core.settings import kept_for
 from mulligan.core.stage import Stage
 
 KWARGS = b',"kwargs":'
@@ -31,6 +32,7 @@ class Options(TypedDict, total=False):
     unique_key: str | None
     id: str | None
     expires: Seconds | None
+    keep: Seconds | None
     concurrency_key: str | None
     concurrency_limit: int
 
@@ -60,6 +62,7 @@ class Placement(Struct, frozen=True, dict=True):
     on_dead: Stage | None = None
     sink: Stage | None = None
     given: tuple[str, ...] | None = None
+    keep: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse a delay that is longer than the expiry, wherever each was set."""
@@ -82,6 +85,7 @@ class Placement(Struct, frozen=True, dict=True):
             self.gated,
             self.on_dead,
             self.sink,
+            self.keep,
         )
 
     def job(
@@ -126,6 +130,7 @@ class Placement(Struct, frozen=True, dict=True):
             self.concurrency_key,
             self.concurrency_limit,
             self.expires,
+            keep=self.keep,
         )
 
     def _check_delay(self, delay: float) -> None:
@@ -219,16 +224,25 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "unique_key": lambda value: optional(value, lambda v: check_name("unique_key", v)),
     "id": lambda value: optional(value, lambda v: check_name("id", v)),
     "expires": lambda value: optional(value, lambda v: check_seconds("expires", v, least=0.001)),
+    "keep": lambda value: optional(value, kept_for),
     "concurrency_key": lambda value: optional(value, lambda v: check_name("concurrency_key", v)),
     "concurrency_limit": check_limit,
 }
 
 
-def checked(options: Options | dict[str, Any], besides: Iterable[str] = ()) -> dict[str, Any]:
-    """The options, each checked; refuses unknown ones. An error names `besides` as allowed too."""
+def checked(
+    options: Options | dict[str, Any], lease: float, besides: Iterable[str] = ()
+) -> dict[str, Any]:
+    """The options, each checked; refuses unknown ones. An error names `besides` as allowed too.
+
+    A job is kept for a lease at least: a commit that is sent again must find it as it was written.
+    """
     for name in options:
         if name not in CHECKS:
             raise InvalidError(f"option {name!r} is not one of {', '.join([*CHECKS, *besides])}")
     if "delay" in options and "run_after" in options:
         raise InvalidError("give delay or run_after, not both")
-    return {name: CHECKS[name](value) for name, value in options.items()}
+    made = {name: CHECKS[name](value) for name, value in options.items()}
+    if options.get("keep") is not None:
+        made["keep"] = kept_for(options["keep"], lease)
+    return made

@@ -132,7 +132,9 @@ class Task(Generic[P, R]):
         it commits.
         """
         connection = options.pop("connection", None)
-        placement = replace(self.placement, **checked(options)) if options else self.placement
+        placement = self.placement
+        if options:
+            placement = replace(placement, **checked(options, self.app.settings.lease))
         self.runs.check_timeout(self.name, placement.timeout)
         return Using(self, placement, connection)
 

@@ -88,26 +88,32 @@ async def until_over(
     `look` gives the job to wait for now: of a chain that is another one with each stage. Once it
     has been seen, a store that is away for a while is waited for too.
     """
-    job, watch, pause, away = await look(), None, TOLD, 0.0
+    job, watch, rate, away = await look(), None, TOLD, 0.0
+    wait, longest = rate
     try:
         while not is_over(job) and within > 0:
-            wait, longest = pause
+            slept = 0.0
             try:
                 if watch is None or watch[0] != job.id:
                     close(watch)
                     watch = None
                     told: Watch = await call(partial(begin, job=job.id, tell=waiter.tell))
-                    watch, pause = (job.id, told), TOLD if told.is_told else POLLED
+                    watch, rate = (job.id, told), TOLD if told.is_told else POLLED
+                    wait, longest = rate
                 else:
-                    within -= await waiter.sleep(min(wait, within))
-                    pause = (min(wait * GROWTH, longest), longest)
-                job, away = await look(), 0.0
+                    slept = await waiter.sleep(min(wait, within))
+                    wait = min(wait * GROWTH, longest)
+                job = await look()
+                if away:
+                    away, (wait, longest) = 0.0, rate
             except StoreUnavailableError:
-                if away > AWAY_AT_MOST or within <= 0:
+                wait, longest = AWAY
+                if watch is None:
+                    slept = await waiter.sleep(min(wait, within))
+                away += slept
+                if away > AWAY_AT_MOST:
                     raise
-                pause = AWAY
-                slept = await waiter.sleep(min(pause[0], within))
-                away, within = away + slept, within - slept
+            within -= slept
     finally:
         close(watch)
     return job

@@ -30,6 +30,7 @@ SHOWN = 20
 @click.option("--delay", type=float, metavar="SECONDS", help="Do not start it before this.")
 @click.option("--timeout", type=float, metavar="SECONDS", help="How long an attempt may take.")
 @click.option("--expires", type=float, metavar="SECONDS", help="Cancel it if not started by then.")
+@click.option("--keep", type=float, metavar="SECONDS", help="Keep it so long when it has ended.")
 @click.option("--id", "id", help="The job's id; nothing is enqueued if it is stored already.")
 @click.option("--unique-key", help="Nothing is enqueued while a job with the key is unfinished.")
 @click.option("--concurrency-key", help="Jobs with this key run one at a time.")

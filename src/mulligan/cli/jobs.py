@@ -117,6 +117,7 @@ def fields(job: Job) -> list[tuple[str, Any]]:
         ("last retry", moment(job.last_retry_at)),
         ("ended", moment(job.ended_at)),
         ("expires", moment(job.expires_at)),
+        ("kept", kept_text(job)),
         ("worker", job.worker),
         ("worker region", job.worker_region),
         ("unique key", job.unique_key),
@@ -128,6 +129,15 @@ def fields(job: Job) -> list[tuple[str, Any]]:
         ("result", None if job.result is None else as_json(decoded(job.result))),
     ]
     return rows + [row for row in optional if row[1] is not None]
+
+
+def kept_text(job: Job) -> str | None:
+    """For how long the job says that it is kept, and until when that is."""
+    if job.keep is None:
+        return None
+    until = job.kept_until(job.keep)
+    said = f"for {job.keep} s after it has ended"
+    return said if until is None else f"{said}, until {moment(until)}"
 
 
 def key_text(job: Job) -> str | None:

@@ -32,7 +32,8 @@ def explain(job: Job, around: Surroundings) -> str:
     """Why the job is where it is: what it waits for, until when, and behind how many."""
     match job.status:
         case "done":
-            return f"Done{_ago(job.ended_at, around.now)}, at attempt {job.retry_count + 1}."
+            done = f"Done{_ago(job.ended_at, around.now)}, at attempt {job.retry_count + 1}"
+            return f"{done}{_kept(job, around.now)}."
         case "failed":
             return (
                 f"Failed for good{_ago(job.ended_at, around.now)} at attempt"
@@ -149,3 +150,9 @@ def _where(job: Job) -> str:
 
 def _ago(at: float | None, now: float) -> str:
     return "" if at is None else f" {span(now - at)} ago"
+
+
+def _kept(job: Job, now: float) -> str:
+    """For how long it is still kept, where it says so itself."""
+    until = None if job.keep is None else job.kept_until(job.keep)
+    return "" if until is None else f"; kept for another {span(max(until - now, 0.0))}"

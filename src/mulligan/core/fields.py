@@ -62,6 +62,8 @@ FIELDS = (
     Field("awaits", "integer", NEW_JOB | JOB, 0, option=True, changes=True),
     Field("gather", "text", NEW_JOB | JOB, None, option=True),
     Field("gather_index", "integer", NEW_JOB | JOB, 0, option=True, shown=False),
+    # In whole seconds.
+    Field("keep", "integer", NEW_JOB | JOB, None, option=True, readers_only=True),
     # Where it stands.
     Field("status", "text", JOB, changes=True),
     Field("scope", "text", CLAIM | JOB, changes=True),

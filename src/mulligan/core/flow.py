@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from mulligan.core.errors import UNREADABLE, InvalidError
 from mulligan.core.job import NO_TRACE, Claim, Job, NewJob, encode, life_of, traced
+from mulligan.core.settings import Settings
 from mulligan.core.stage import Stage
 
 MOST_MEMBERS = 10_000
@@ -242,8 +243,14 @@ def new_job(
         concurrency_key=stage.concurrency_key,
         concurrency_limit=stage.concurrency_limit,
         expires=stage.expires,
+        keep=stage.keep if fields.get("gather") is None else member_keep(stage.keep),
         **fields,
     )
+
+
+def member_keep(keep: int | None) -> int | None:
+    """How long a job is kept that another awaits: no shorter than others, or it could be missed."""
+    return None if keep is None or keep < Settings().keep_done else keep
 
 
 def stage_id(flow: Flow) -> str:

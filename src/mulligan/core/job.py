@@ -66,7 +66,8 @@ class NewJob(Struct, frozen=True, gc=False):
     """A job as it is handed to a store: the body is encoded once and never changes.
 
     One that `awaits` others stands in no lane before so many have arrived: a job with `gather`
-    arrives there when it is done, at its `gather_index`, with its result.
+    arrives there when it is done, at its `gather_index`, with its result. Done or cancelled, it is
+    kept for `keep` seconds, or if that is None for as long as whoever prunes says.
     """
 
     id: str
@@ -84,6 +85,7 @@ class NewJob(Struct, frozen=True, gc=False):
     awaits: int = 0
     gather: str | None = None
     gather_index: int = 0
+    keep: int | None = None
 
     @property
     def key_queue(self) -> str:
@@ -219,6 +221,7 @@ class Job(Struct, frozen=True):
     awaits: int = 0
     gather: str | None = None
     gather_index: int = 0
+    keep: int | None = None
 
     @property
     def key_queue(self) -> str:
@@ -229,6 +232,12 @@ class Job(Struct, frozen=True):
     def lane(self) -> Lane:
         """The lane that it stands in, or was last taken from."""
         return Lane(self.queue, self.scope, self.lane_priority)
+
+    def kept_until(self, keep_done: float) -> float | None:
+        """When it may be deleted, if jobs that say nothing are kept so long; None if never."""
+        if self.ended_at is None or self.status not in ("done", "cancelled"):
+            return None
+        return self.ended_at + (keep_done if self.keep is None else self.keep)
 
     def value(self) -> Any:
         """The accepted result, decoded; None while there is none."""

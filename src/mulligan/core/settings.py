@@ -1,5 +1,8 @@
 """Every default and limit of a running system; `mulligan settings` prints them."""
 
+from math import ceil
+from typing import Any
+
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
@@ -59,6 +62,19 @@ class Settings(Struct, frozen=True):
         if self.pool_size is not None and self.pool_size < 1:
             message = f"pool_size {self.pool_size!r} must be at least 1; None is one per processor"
             raise InvalidError(message)
+
+
+LEASE = Settings().lease
+# In seconds: as many as every store can count, some 68 years.
+LONGEST_KEEP = 2**31 - 1
+
+
+def kept_for(seconds: Any, lease: float = LEASE) -> int:
+    """How long a job is kept that asks for so many seconds: whole ones, and a lease at least.
+
+    A commit that is sent again must find the job as it was written.
+    """
+    return min(ceil(max(check_seconds("keep", seconds), lease)), LONGEST_KEEP)
 
 
 BATCH_LIMIT = 1000

@@ -29,3 +29,4 @@ class Stage(Struct, frozen=True, omit_defaults=True):
     args: tuple[Raw, ...] = ()
     kwargs: dict[str, Raw] = {}
     ignores: bool = False
+    keep: int | None = None

@@ -10,9 +10,10 @@ from msgspec.structs import asdict, replace
 from mulligan.app.explain import explain_job
 from mulligan.app.ids import new_id
 from mulligan.app.options import Placement, checked
+from mulligan.app.wait import LoopWaiter, until_over
 from mulligan.core.checks import check_depth, check_name
 from mulligan.core.errors import InvalidError, MulliganError, UnknownJobError
-from mulligan.core.job import Job, NewJob, encode
+from mulligan.core.job import ENDED, Job, NewJob, encode
 from mulligan.core.page import Page, Selection
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.engine.tracing import store_traced
@@ -28,6 +29,7 @@ from mulligan.server.shapes.jobs import (
     Filter,
     History,
     JobPage,
+    JobQuery,
     JobView,
     PageQuery,
 )
@@ -74,9 +76,16 @@ def is_within(job: Job, query: PageQuery) -> bool:
     )
 
 
-async def get_job(service: Service, job: str) -> JobView:
-    """One job as it is now, with its arguments and result."""
-    return service.redaction.job(await stored(service.store, job))
+async def get_job(service: Service, job: str, query: JobQuery) -> JobView:
+    """One job as it is now, or as soon as it has ended, with its arguments and result."""
+    found = await until_over(
+        lambda operation: operation(service.store),
+        LoopWaiter(),
+        lambda: stored(service.store, job),
+        lambda found: found.status in ENDED,
+        query.wait,
+    )
+    return service.redaction.job(found)
 
 
 async def history(service: Service, job: str) -> History:
@@ -127,7 +136,8 @@ def new_job(service: Service, asked: Enqueue) -> NewJob:
         if name not in CALL_FIELDS and value is not UNSET
     }
     if not service.declares:
-        placement = replace(Placement(), **checked(options), given=tuple(options))
+        made = checked(options, service.settings.lease)
+        placement = replace(Placement(), **made, given=tuple(options))
         limit = service.settings.payload_limit
         return placement.job(new_id(), check_name("task", asked.task), args, kwargs, limit)
     task = service.tasks.get(asked.task)

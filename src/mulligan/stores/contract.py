@@ -122,8 +122,9 @@ class WorkerStore(Protocol):
         """
 
     async def prune(self, keep_done: float, limit: int) -> int:
-        """Delete done and cancelled jobs that ended longer ago than `keep_done` seconds.
+        """Delete done and cancelled jobs that ended longer ago than they are kept.
 
+        That is a job's own `keep`, or for one that has none, `keep_done` seconds.
         And whatever else is past its time: arrivals of deleted jobs, notes, old counts.
         """
 

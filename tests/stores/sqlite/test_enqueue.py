@@ -23,6 +23,7 @@ OTHERS = {
     "awaits": 1,
     "gather": "other",
     "gather_index": 1,
+    "keep": 60,
 }
 
 

@@ -37,6 +37,12 @@ class PageQuery(Filter, frozen=True, forbid_unknown_fields=True):
     created_before: Moment | UnsetType = UNSET
 
 
+class JobQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """For how many seconds the answer may wait until the job has ended."""
+
+    wait: Annotated[float, Meta(ge=0, le=60)] = 0.0
+
+
 class DeadQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """Which dead letters: of a queue and a task, or all."""
 
@@ -77,6 +83,7 @@ class JobView(Struct, frozen=True):
     cancel_reason: str | None
     awaits: int
     gather: str | None
+    keep: int | None
 
 
 class JobPage(Struct, frozen=True):
@@ -166,6 +173,7 @@ class Enqueue(Struct, frozen=True, forbid_unknown_fields=True):
     unique_key: Name | UnsetType | None = UNSET
     id: Name | UnsetType | None = UNSET
     expires: Span | UnsetType | None = UNSET
+    keep: Wait | UnsetType | None = UNSET
     concurrency_key: Name | UnsetType | None = UNSET
     concurrency_limit: Annotated[int, Meta(ge=1, le=1_000_000)] | UnsetType = UNSET
 

@@ -1,6 +1,7 @@
 """Writes outcomes: what becomes of a job, what follows it, and what awaits it."""
 
 from collections.abc import Sequence
+from heapq import heappush
 
 from msgspec.structs import replace
 
@@ -96,8 +97,12 @@ def end(state: State, record: Record, status: Status) -> None:
     record.status = status
     record.ended_at = state.now
     record.worker = None
-    state.ended.append((state.now, record))
     new = record.new
+    if new.keep is None or status == "failed":
+        state.ended.append((state.now, record))
+    else:
+        until = state.now + new.keep
+        heappush(state.kept, (until, record.first_sequence, state.now, record))
     key = None if new.unique_key is None else (new.key_queue, new.unique_key)
     if key is not None and state.unique.get(key) == new.id:
         del state.unique[key]

@@ -138,13 +138,22 @@ def prune(state: State, keep_done: float, limit: int) -> int:
         for key in [key for key, (_, until) in state.notes.items() if until <= now]:
             forget_note(state, key)
         pruned = 0
+        while state.kept and state.kept[0][0] < now and pruned < limit:
+            _, _, ended_at, record = heappop(state.kept)
+            pruned += forget(state, record, ended_at)
         while state.ended and state.ended[0][0] < now - keep_done and pruned < limit:
             ended_at, record = state.ended.popleft()
-            is_old = record.status in ("done", "cancelled") and record.ended_at == ended_at
-            if is_old and state.jobs.get(record.new.id) is record:
-                del state.jobs[record.new.id]
-                pruned += 1
+            pruned += forget(state, record, ended_at)
         return pruned
+
+
+def forget(state: State, record: Record, ended_at: float) -> bool:
+    """Delete the job, if it is still the one that ended then; a dead letter stays."""
+    is_old = record.status in ("done", "cancelled") and record.ended_at == ended_at
+    if is_old and state.jobs.get(record.new.id) is record:
+        del state.jobs[record.new.id]
+        return True
+    return False
 
 
 def replay(state: State, jobs: Sequence[str]) -> list[bool]:

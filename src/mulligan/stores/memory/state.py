@@ -69,6 +69,8 @@ class State:
         self.running: dict[str, Record] = {}
         self.expiring: list[tuple[float, int, Record]] = []
         self.ended: deque[tuple[float, Record]] = deque()
+        # Those that say themselves how long they are kept: until when, and when they ended.
+        self.kept: list[tuple[float, int, float, Record]] = []
         self.workers: dict[str, Presence] = {}
         self.sleepers = Sleepers(self.lock, self.is_live)
         self.watches: Watches[str] = Watches()

@@ -206,8 +206,10 @@ class Claimer:
             Change(c.key, standing_in(c.lane), {"$set": dict(SET_ASIDE)}, c.token)
             for c in trial.held
         ]
-        expired = {"$set": ended("cancelled", trial.now, EXPIRED), "$unset": RELEASE_KEY}
-        changes += [Change(c.key, standing_in(c.lane), expired, c.token) for c in trial.expired]
+        for c in trial.expired:
+            fields = ended("cancelled", trial.now, EXPIRED, c.doc["mulligan"].get("keep"))
+            expired = {"$set": fields, "$unset": RELEASE_KEY}
+            changes.append(Change(c.key, standing_in(c.lane), expired, c.token))
         written = await self.connection.apply(changes)
         await self.wakeup.wake(let_go)
         await self.gatherer.settle(

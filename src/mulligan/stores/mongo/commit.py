@@ -203,7 +203,7 @@ class OutcomeWriter:
     def __init__(self, now: int, number: int) -> None:
         self.now = now
         self._number = number
-        self._done: dict[bytes | None, Doc] = {}
+        self._done: dict[tuple[bytes | None, int | None], Doc] = {}
 
     def plan(self, index: int, outcome: Outcome, doc: Doc) -> Write:
         """The write that an outcome stands for."""
@@ -211,7 +211,8 @@ class OutcomeWriter:
         write = Write(index, doc, change)
         match outcome:
             case Done(_, result, following):
-                write.change.update = self._done_with(result, alone=bool(following))
+                keep = doc["mulligan"].get("keep")
+                write.change.update = self._done_with(result, keep, alone=bool(following))
                 if "owes" in doc["mulligan"]:
                     write.owed = owed_by(doc, "done", result, self._next_number())
                 self._follow_up(write, following)
@@ -232,19 +233,21 @@ class OutcomeWriter:
                 keyed = {"concurrency_key": key, "concurrency_limit": limit, "trail": trail}
                 self._put_back(write, private_names(keyed))
             case Cancelled(_, reason):
-                write.change.update = self._update(ended("cancelled", self.now, reason))
+                keep = doc["mulligan"].get("keep")
+                write.change.update = self._update(ended("cancelled", self.now, reason, keep))
                 write.owed = owed_by(doc, "cancelled")
         return write
 
-    def _done_with(self, result: bytes | None, *, alone: bool) -> Doc:
+    def _done_with(self, result: bytes | None, keep: int | None, *, alone: bool) -> Doc:
         """The update of a job that is done; jobs with the same result share one unless alone."""
-        if alone or result not in self._done:
-            fields = ended("done", self.now) | {"mulligan.result": result}
+        shared = (result, keep)
+        if alone or shared not in self._done:
+            fields = ended("done", self.now, keep=keep) | {"mulligan.result": result}
             update = self._update(fields)
             if alone:
                 return update
-            self._done[result] = update
-        return self._done[result]
+            self._done[shared] = update
+        return self._done[shared]
 
     def _update(self, fields: Doc, failure: Attempt | None = None) -> Doc:
         """An update that ends a lease; a job that has ended releases its unique key."""

@@ -145,8 +145,8 @@ def awaiting(members: int, arrived: int = 0) -> Doc:
     return {"lane": AWAITING, "sequence": 0, "awaits": members, "arrived": arrived}
 
 
-def ended(status: str, now: int, reason: str | None = None) -> Doc:
-    """The fields of a job that has ended."""
+def ended(status: str, now: int, reason: str | None = None, keep: Any = None) -> Doc:
+    """The fields of a job that has ended; `keep` is how many seconds it says it is kept."""
     fields: Doc = {
         "status": status,
         "updated_at": date(now),
@@ -158,6 +158,8 @@ def ended(status: str, now: int, reason: str | None = None) -> Doc:
     }
     if reason is not None:
         fields["mulligan.cancel_reason"] = reason
+    if isinstance(keep, int):
+        fields["mulligan.keep_until"] = now + keep * SECOND
     return fields
 
 

@@ -271,6 +271,6 @@ async def results(connection: Connection, doc: Doc) -> dict[int, bytes | None]:
 def cancelled(doc: Doc, reason: str, now: int) -> Change:
     """The write that ends a job that has not ended; its token is spent."""
     match = {"status": doc["status"]}
-    fields = ended("cancelled", now, reason)
+    fields = ended("cancelled", now, reason, doc["mulligan"].get("keep"))
     update = {"$set": fields, "$inc": NEXT_TOKEN, "$unset": RELEASE_KEY}
     return Change(doc["_id"], match, update, doc["mulligan"]["token"])

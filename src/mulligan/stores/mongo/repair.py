@@ -25,6 +25,7 @@ from mulligan.stores.mongo.workers import forget_dead
 
 SWEEP_EVERY = SECOND
 DATES_EVERY = TIDY_EVERY = 60 * SECOND
+LOOK_EVERY = 600 * SECOND
 # Each comes with its result.
 SETTLED_AT_ONCE = 100
 
@@ -42,7 +43,7 @@ class Repair:
         self.gatherer = operator.gatherer
         self.operator = operator
         self.counts = counts
-        self._swept = self._dated = self._tidied = 0
+        self._swept = self._dated = self._tidied = self._looked = self._looked_through = 0
 
     async def promote(self, limit: int) -> int:
         """End what expired; also take in, deliver, settle, sweep and move what is left over."""
@@ -160,11 +161,22 @@ class Repair:
             await self.counts.forget(now)
             await forget_notes(self.connection, now)
             await forget_dead(self.connection, now)
+        kept = await self.over({"mulligan.keep_until": {"$lt": now}}, limit)
         before = micros(seconds(now) - keep_done)
-        statuses = {"$in": ["done", "cancelled"]}
+        since = await self.looked_through(now, before)
+        dates = {"$gte": date(since), "$lte": date(before)}
+        query = {"updated_at": dates, "mulligan.keep_until": None}
+        found = await self.over(query, limit - len(kept)) if len(kept) < limit else []
+        if len(kept) + len(found) < limit:
+            self._looked_through = before
+        old = kept + [doc for doc in found if (ended_of(doc) or 0) < before]
+        return await self.gatherer.remove(old) if old else 0
+
+    async def over(self, query: Doc, limit: int) -> list[Doc]:
+        """Done and cancelled jobs that match and owe nothing to others."""
         query = {
-            "status": statuses,
-            "updated_at": {"$lte": date(before)},
+            "status": {"$in": ["done", "cancelled"]},
+            **query,
             "mulligan.outbox": None,
             "mulligan.owes": None,
             # What mulligan neither enqueued nor ran is not its to delete.
@@ -172,9 +184,21 @@ class Repair:
         }
         fields = {"status": 1, "updated_at": 1}
         fields |= {f"mulligan.{name}": 1 for name in ("ended_at", "awaits", "number")}
-        found = await rows(self.connection.tasks.find(query, fields).limit(limit))
-        old = [doc for doc in found if (ended_of(doc) or 0) < before]
-        return await self.gatherer.remove(old) if old else 0
+        return await rows(self.connection.tasks.find(query, fields).limit(limit))
+
+    async def looked_through(self, now: int, before: int) -> int:
+        """Since when jobs are to be looked at: those that say how long they are kept lie before.
+
+        However many these are, they are passed over once. From time to time all are looked at, as
+        they always are where no job says it.
+        """
+        if before < self._looked_through or is_due(now, self._looked, LOOK_EVERY):
+            self._looked, self._looked_through = now, 0
+        if self._looked_through:
+            anyone = {"mulligan.keep_until": {"$gte": 0}}
+            if await self.connection.tasks.find_one(anyone, {"_id": 1}) is None:
+                self._looked_through = 0
+        return self._looked_through
 
 
 def is_due(now: int, last: int, every: int) -> bool:

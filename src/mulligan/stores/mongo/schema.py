@@ -65,6 +65,7 @@ INDEXES = (
     index("outbox", "mulligan.outbox.stamp", **only_with("mulligan.outbox.stamp")),
     index("owes", "mulligan.owes", "status", **only_with("mulligan.owes")),
     index("expires", "mulligan.expires_at", **only_with("mulligan.expires_at")),
+    index("keep", "mulligan.keep_until", **only_with("mulligan.keep_until")),
     *ODD,
 )
 DEAD_INDEXES = (

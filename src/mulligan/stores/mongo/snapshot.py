@@ -54,7 +54,7 @@ PROJECTION: Doc = {
             for name in (
                 *(field.name for field in PRIVATE if is_walked(field)),
                 *("sequence", "expires_at", "lane", "delayed", "uncommitted", "unique_queue"),
-                *("lost_key", "owes", "stamps", "updated_at"),
+                *("lost_key", "owes", "stamps", "updated_at", "keep"),
             )
         ],
         1,

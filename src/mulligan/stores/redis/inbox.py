@@ -17,7 +17,7 @@ from mulligan.core.errors import InvalidError, StoreError
 from mulligan.core.job import NewJob, encode
 from mulligan.core.lane import ANYWHERE, PriorityWord, priority_of
 from mulligan.core.retry import Retry, preset
-from mulligan.core.settings import Settings
+from mulligan.core.settings import Settings, kept_for
 from mulligan.stores.redis.connection import Server, Value, end
 from mulligan.stores.redis.enqueue import runs_values
 from mulligan.stores.redis.fields import JSON
@@ -43,6 +43,7 @@ class Document(Struct, forbid_unknown_fields=True):
     id: str | None = None
     unique_key: str | None = None
     retry: Retry | str | None = None
+    keep: float | None = None
 
 
 DOCUMENT = msgspec.json.Decoder(Document)
@@ -73,6 +74,7 @@ def read_document(text: bytes) -> NewJob:
         priority=priority_of(document.priority),
         delay=check_seconds("delay", document.delay),
         unique_key=document.unique_key,
+        keep=None if document.keep is None else kept_for(document.keep),
     )
 
 

@@ -28,7 +28,13 @@ from mulligan.stores.redis.fields import (
 
 SETTINGS = msgspec.json.Decoder(QueueSettings)
 # By field, the letter by which scripts know that a job has it. As in shared/marks.lua.
-MARKS = {"unique_key": "u", "concurrency_key": "k", "expires_at": "e", "gather": "g"}
+MARKS = {
+    "unique_key": "u",
+    "concurrency_key": "k",
+    "expires_at": "e",
+    "gather": "g",
+    "keep": "t",
+}
 
 
 def facts_of(packed: bytes) -> Facts:

@@ -74,7 +74,7 @@ def written_at_once(tx: Transaction, outcomes: Sequence[Outcome]) -> bool:
         return False
     if len(leases) < len(outcomes):
         return False
-    bound = (tx.now, as_json(leases), TOKENS_PER_LIFE)
+    bound = (tx.now, tx.now, as_json(leases), TOKENS_PER_LIFE)
     try:
         ended = tx.db.execute(_DONE_IF_HELD, bound).rowcount
     except sqlite3.IntegrityError:
@@ -183,7 +183,9 @@ class Batch:
         self, number: int, status: Status, *, result: bytes | None = None, reason: str | None = None
     ) -> None:
         self._ending.append(number)
-        self._writes[_END].append((status, self._tx.now, result, reason, number))
+        now = self._tx.now
+        pruned = None if status == "failed" else now
+        self._writes[_END].append((status, now, result, reason, pruned, number))
 
     def _put_off(
         self,

@@ -97,6 +97,7 @@ def are_alike(jobs: Sequence[NewJob]) -> bool:
             or job.awaits
             or job.gather is not None
             or job.gather_index
+            or job.keep is not None
         ):
             return False
     return True

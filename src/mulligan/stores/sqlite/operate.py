@@ -32,6 +32,7 @@ _DELETE_ATTEMPTS = SQL["delete_attempts"]
 _DELETE_ARRIVALS = SQL["delete_arrivals"]
 _EXPIRED = SQL["expired"]
 _PRUNE = SQL["prune"]
+_PRUNE_KEPT = SQL["prune_kept"]
 _PRUNE_NOTES = SQL["prune_notes"]
 _PRUNE_COUNTS = SQL["prune_counts"]
 _PRUNE_WORKERS = SQL["prune_workers"]
@@ -164,9 +165,10 @@ def prune(tx: Transaction, keep_done: float, limit: int) -> int:
     before = tx.now - keep_done
     gone: list[int] = []
     for queue, status in ended_groups(tx):
-        if status != "failed" and len(gone) < limit:
-            rows = tx.db.execute(_PRUNE, (queue, status, before, limit - len(gone)))
-            gone += [number for (number,) in rows]
+        for statement, time in ((_PRUNE_KEPT, tx.now), (_PRUNE, before)):
+            if status != "failed" and len(gone) < limit:
+                rows = tx.db.execute(statement, (queue, status, time, limit - len(gone)))
+                gone += [number for (number,) in rows]
     delete(tx, gone)
     tx.db.execute(_PRUNE_NOTES, (tx.now,))
     tx.db.execute(_PRUNE_COUNTS, (first_slot(tx.now, CLOSED),))

@@ -192,7 +192,7 @@ def leave_ended(tx: Transaction, number: int) -> None:
 
 def cancel_stored(tx: Transaction, number: int, reason: str, *, outdated: bool) -> None:
     """End a job that has not ended, wherever it stands; `outdated` makes a lease of it stale."""
-    tx.db.execute(_CANCEL, (tx.now, outdated, reason, number))
+    tx.db.execute(_CANCEL, (tx.now, outdated, reason, tx.now, number))
     tx.db.execute(_LEAVE_LANE, (number,))
     tx.db.execute(_LEAVE_HELD, (number,))
     close(tx, [number])

@@ -30,6 +30,7 @@ CREATE SEQUENCE counter;
 -- dead         true of failed jobs, NULL of all others
 -- awaits       it waits in no lane before so many others have arrived
 -- gather       the job at which it arrives, at its `gather_index`, when it is done
+-- keep         for how many seconds it is kept when it is done or cancelled, if it says so
 --
 -- A claim and a commit change the row in place: no column that they change is in an index, and
 -- pages have room for two more versions of each row, one of which is cleared away for the other. So
@@ -67,6 +68,7 @@ CREATE TABLE job (
     last_retry_at bigint,
     ended_at bigint,
     expires_at bigint,
+    keep integer,
     worker_region text COLLATE "C",
     unique_key text COLLATE "C",
     unique_in text COLLATE "C",
@@ -131,13 +133,16 @@ CREATE TABLE claimed (
 CREATE INDEX claimed_worker ON claimed (worker);
 
 -- Done and cancelled jobs that ended together: they are deleted when they have been kept so long.
+-- until        when that is over, of jobs that say how long they are kept
 CREATE TABLE ended (
     number bigint PRIMARY KEY,
     ended_at bigint NOT NULL,
+    until bigint,
     ids text[] COLLATE "C" NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500,
         autovacuum_vacuum_cost_delay = 0);
-CREATE INDEX ended_at ON ended (ended_at);
+CREATE INDEX ended_at ON ended (ended_at) WHERE until IS NULL;
+CREATE INDEX ended_until ON ended (until) WHERE until IS NOT NULL;
 -- Compressing lists of ids would cost more than writing them.
 ALTER TABLE claimed ALTER COLUMN ids SET STORAGE EXTERNAL;
 ALTER TABLE ended ALTER COLUMN ids SET STORAGE EXTERNAL;

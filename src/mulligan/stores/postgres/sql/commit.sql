@@ -231,13 +231,13 @@ BEGIN
             FROM unnest(kept, rows) AS k (ord, at) WHERE kinds[k.ord] IN (1, 4, 6)
         ) u
         WHERE j.ctid = u.at
-        RETURNING j.id, j.dead, j.queue, j.status
+        RETURNING j.id, j.dead, j.queue, j.status, j.keep
     ), counted AS (
         INSERT INTO kept_change (many, queue, status)
         SELECT count(*), o.queue, o.status FROM over o GROUP BY o.queue, o.status
     )
-    INSERT INTO ended (number, ended_at, ids)
-    SELECT nextval('counter'), now, array_agg(o.id) FROM over o WHERE o.dead IS NULL
-    HAVING count(*) > 0;
+    INSERT INTO ended (number, ended_at, until, ids)
+    SELECT nextval('counter'), now, now + o.keep * 1000000::bigint, array_agg(o.id)
+    FROM over o WHERE o.dead IS NULL GROUP BY o.keep;
 END
 $$;

@@ -9,7 +9,7 @@ BEGIN
         WHERE id = in_id RETURNING queue
     )
     INSERT INTO kept_change (many, queue, status) SELECT 1, queue, 'cancelled' FROM over;
-    PERFORM keep(now, ARRAY[in_id]);
+    PERFORM keep_each(now, ARRAY[in_id]);
     PERFORM tell_ended(in_id);
 END
 $$;
@@ -20,6 +20,17 @@ LANGUAGE plpgsql
 AS $$
 BEGIN
     INSERT INTO ended (number, ended_at, ids) VALUES (nextval('counter'), now, in_ids);
+END
+$$;
+
+-- keep_each(now, ids): the same, where some may say how long they are kept.
+CREATE FUNCTION keep_each(now bigint, in_ids text[]) RETURNS void
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    INSERT INTO ended (number, ended_at, until, ids)
+    SELECT nextval('counter'), now, now + j.keep * 1000000::bigint, array_agg(j.id)
+    FROM job j WHERE j.id = ANY (in_ids) GROUP BY j.keep;
 END
 $$;
 

@@ -110,12 +110,13 @@ BEGIN
                coalesce(woken[e.ord], false) AS woken, e.*
         FROM each_of(jobs) e WHERE left_out[e.ord] IS NULL
     ), stored AS (
-        INSERT INTO job (number, sequence, due, created_at, token, expires_at, awaits, gather_index,
+        INSERT INTO job (number, sequence, due, created_at, token, expires_at, keep, awaits,
+                         gather_index,
                          concurrency_limit, priority, lane_priority, delayed, id, queue, scope,
                          region, task, unique_key, unique_in, open_key, concurrency_key, gather,
                          body)
         SELECT n.number, n.number, now + n.delay, now, first_token(n.number), now + n.expires,
-               n.awaits, n.gather_index, n.concurrency_limit, n.priority, n.priority,
+               n.keep, n.awaits, n.gather_index, n.concurrency_limit, n.priority, n.priority,
                n.delay > 0, n.id, n.queue, n.region, n.region, n.task, n.unique_key, n.unique_in,
                n.unique_key, n.concurrency_key, n.gather, n.body
         FROM new n
@@ -134,12 +135,12 @@ EXCEPTION WHEN unique_violation THEN
             before[new.ord] := there_before(new.id, coalesce(new.unique_in, new.queue),
                                             new.unique_key);
             EXIT WHEN before[new.ord] IS NOT NULL;
-            INSERT INTO job (number, sequence, due, created_at, token, expires_at, awaits,
+            INSERT INTO job (number, sequence, due, created_at, token, expires_at, keep, awaits,
                              gather_index, concurrency_limit, priority, lane_priority, delayed, id,
                              queue, scope, region, task, unique_key, unique_in, open_key,
                              concurrency_key, gather, body)
             VALUES (number, number, now + new.delay, now, first_token(number), now + new.expires,
-                    new.awaits, new.gather_index, new.concurrency_limit, new.priority, new.priority,
+                    new.keep, new.awaits, new.gather_index, new.concurrency_limit, new.priority, new.priority,
                     new.delay > 0, new.id, new.queue, new.region, new.region, new.task,
                     new.unique_key, new.unique_in, new.unique_key, new.concurrency_key, new.gather,
                     new.body)
@@ -159,19 +160,20 @@ $$;
 CREATE FUNCTION each_of(jobs new_jobs) RETURNS TABLE (
     ord bigint, id text, queue text, task text, body bytea, region text, priority smallint,
     delay bigint, unique_key text, concurrency_key text, concurrency_limit integer, expires bigint,
-    unique_in text, awaits integer, gather text, gather_index integer
+    unique_in text, awaits integer, gather text, gather_index integer, keep integer
 )
 LANGUAGE sql IMMUTABLE AS $$
     SELECT u.ord, u.id, coalesce(u.queue, jobs.queue[1]), coalesce(u.task, jobs.task[1]), u.body,
            coalesce(u.region, jobs.region[1]), coalesce(u.priority, jobs.priority[1]),
            CASE WHEN u.awaits > 0 THEN 0 ELSE coalesce(u.delay, jobs.delay[1]) END, u.unique_key,
            u.concurrency_key, coalesce(u.concurrency_limit, 1), u.expires, u.unique_in,
-           coalesce(u.awaits, 0), u.gather, coalesce(u.gather_index, 0)
+           coalesce(u.awaits, 0), u.gather, coalesce(u.gather_index, 0), u.keep
     FROM unnest(jobs.id, jobs.queue, jobs.task, jobs.body, jobs.region, jobs.priority, jobs.delay,
                 jobs.unique_key, jobs.concurrency_key, jobs.concurrency_limit, jobs.expires,
-                jobs.unique_in, jobs.awaits, jobs.gather, jobs.gather_index) WITH ORDINALITY
+                jobs.unique_in, jobs.awaits, jobs.gather, jobs.gather_index, jobs.keep)
+      WITH ORDINALITY
       AS u (id, queue, task, body, region, priority, delay, unique_key, concurrency_key,
-            concurrency_limit, expires, unique_in, awaits, gather, gather_index, ord)
+            concurrency_limit, expires, unique_in, awaits, gather, gather_index, keep, ord)
 $$;
 
 -- add_alike(now, woken, ids, bodies, what they have in common): store jobs that differ in id and

@@ -16,6 +16,7 @@ DECLARE
     ords bigint[];            -- of those that were written
     numbers bigint[];         -- the claims that handed them out
     special boolean;          -- some hold a permit, or arrive somewhere
+    own boolean;              -- some say how long they are kept
 BEGIN
     WITH done AS (
         UPDATE job j SET status = 'done', ended_at = now, committed = j.token, open_key = NULL,
@@ -23,18 +24,23 @@ BEGIN
         FROM (SELECT * FROM unnest(ids) WITH ORDINALITY AS u (id, ord) ORDER BY u.id) u
         WHERE j.id = ANY (ARRAY[u.id]) AND j.token = tokens[u.ord] AND j.status = 'processing'
         RETURNING u.ord, j.claimed, j.queue,
-                  coalesce(j.concurrency_key, j.permits, j.gather) IS NOT NULL AS special
+                  coalesce(j.concurrency_key, j.permits, j.gather) IS NOT NULL AS special,
+                  j.keep IS NOT NULL AS own
     ), counted AS (
         INSERT INTO kept_change (many, queue, status)
         SELECT count(*), d.queue, 'done' FROM done d GROUP BY d.queue
     )
-    SELECT array_agg(d.ord), array_agg(d.claimed), bool_or(d.special)
-    INTO ords, numbers, special FROM done d;
+    SELECT array_agg(d.ord), array_agg(d.claimed), bool_or(d.special), bool_or(d.own)
+    INTO ords, numbers, special, own FROM done d;
     IF ords IS NULL OR cardinality(ords) < cardinality(ids) THEN
         written := ARRAY(SELECT ids[o] FROM unnest(ords) AS o ORDER BY o);
     END IF;
     IF ords IS NOT NULL THEN
-        PERFORM keep(now, written);
+        IF own THEN
+            PERFORM keep_each(now, written);
+        ELSE
+            PERFORM keep(now, written);
+        END IF;
         PERFORM hand_back(numbers);
     END IF;
     IF special THEN

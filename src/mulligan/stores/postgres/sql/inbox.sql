@@ -2,7 +2,7 @@
 
 -- enqueue(task, args, kwargs, …): enqueue one job from any language, in the caller's transaction.
 -- Result: its id, or that of the job with the same id or unique key. Raises
--- invalid_parameter_value for what is no valid job. delay, expires and timeout are in seconds;
+-- invalid_parameter_value for what is no valid job. delay, expires, timeout and keep are in seconds;
 -- retry is the policy as JSON, or the name of a preset as a JSON string. `given` in the body says
 -- what the caller has said: the rest is for the task to say, when a worker takes the job.
 CREATE FUNCTION enqueue(
@@ -10,7 +10,7 @@ CREATE FUNCTION enqueue(
     region text DEFAULT '*', priority integer DEFAULT 0, delay float8 DEFAULT 0,
     unique_key text DEFAULT NULL, concurrency_key text DEFAULT NULL,
     concurrency_limit integer DEFAULT 1, expires float8 DEFAULT NULL, retry jsonb DEFAULT NULL,
-    timeout float8 DEFAULT NULL, id text DEFAULT NULL
+    timeout float8 DEFAULT NULL, id text DEFAULT NULL, keep float8 DEFAULT NULL
 ) RETURNS text
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
@@ -48,6 +48,8 @@ BEGIN
         PERFORM refuse(format('expires %s must be between 0 and %s s', expires, century));
     ELSIF NOT coalesce(timeout > 0 AND timeout <= century, timeout IS NULL) THEN
         PERFORM refuse(format('timeout %s must be above 0 and at most %s s', timeout, century));
+    ELSIF NOT coalesce(keep >= 0 AND keep <= least(century, 2147483647), keep IS NULL) THEN
+        PERFORM refuse(format('keep %s must be between 0 and 2147483647 s', keep));
     ELSIF coalesce(concurrency_limit, 0) < 1 THEN
         PERFORM refuse(format('concurrency_limit %s must be at least 1', concurrency_limit));
     END IF;
@@ -76,6 +78,8 @@ BEGIN
     new.concurrency_key := ARRAY[concurrency_key];
     new.concurrency_limit := ARRAY[concurrency_limit];
     new.expires := ARRAY[round(expires * 1000000)];
+    -- For a lease at least: a commit that is sent again must find the job as it was written.
+    new.keep := ARRAY[CASE WHEN keep IS NOT NULL THEN greatest(ceil(keep), 15) END];
     before := enqueue_in(NULL, new);
     RETURN coalesce(before[1], new_id);
 END
@@ -134,7 +138,8 @@ CREATE VIEW inbox AS
 SELECT NULL::text AS task, NULL::jsonb AS args, NULL::jsonb AS kwargs, NULL::text AS queue,
        NULL::text AS region, NULL::integer AS priority, NULL::float8 AS delay,
        NULL::text AS unique_key, NULL::text AS concurrency_key, NULL::integer AS concurrency_limit,
-       NULL::float8 AS expires, NULL::jsonb AS retry, NULL::float8 AS timeout, NULL::text AS id
+       NULL::float8 AS expires, NULL::jsonb AS retry, NULL::float8 AS timeout, NULL::text AS id,
+       NULL::float8 AS keep
 WHERE false;
 
 CREATE FUNCTION take_in() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
@@ -143,7 +148,8 @@ BEGIN
         NEW.task, coalesce(NEW.args, '[]'), coalesce(NEW.kwargs, '{}'),
         coalesce(NEW.queue, 'default'), coalesce(NEW.region, '*'),
         coalesce(NEW.priority, 0), coalesce(NEW.delay, 0), NEW.unique_key, NEW.concurrency_key,
-        coalesce(NEW.concurrency_limit, 1), NEW.expires, NEW.retry, NEW.timeout, NEW.id);
+        coalesce(NEW.concurrency_limit, 1), NEW.expires, NEW.retry, NEW.timeout, NEW.id,
+        NEW.keep);
     RETURN NEW;
 EXCEPTION WHEN invalid_parameter_value THEN
     INSERT INTO refused (reason, job) VALUES (SQLERRM, jsonb_strip_nulls(to_jsonb(NEW)));

@@ -1,20 +1,27 @@
--- prune(given, keep, limit, recent): delete done and cancelled jobs that ended longer ago than
--- `keep`, and whatever else is past its time.
+-- prune(given, keep, limit, recent): delete done and cancelled jobs that ended longer ago than they
+-- say, or than `keep`, and whatever else is past its time.
 CREATE FUNCTION prune(given bigint, keep bigint, most integer, recent bigint) RETURNS integer
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET enable_seqscan = off SET enable_bitmapscan = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
-    before bigint := instant(given) - keep;
+    now bigint := instant(given);
+    before bigint := now - keep;
     together record;
     whole bigint[] := '{}';
     old text[] := '{}';
     with_history text[];
 BEGIN
     FOR together IN
-        SELECT e.number, e.ids, cardinality(e.ids) AS many FROM ended e WHERE e.ended_at < before
-        ORDER BY e.ended_at FOR UPDATE SKIP LOCKED
+        SELECT * FROM (
+            SELECT e.number, e.ids, cardinality(e.ids) AS many FROM ended e WHERE e.until < now
+            ORDER BY e.until LIMIT most FOR UPDATE SKIP LOCKED) own
+        UNION ALL
+        SELECT * FROM (
+            SELECT e.number, e.ids, cardinality(e.ids) AS many FROM ended e
+            WHERE e.until IS NULL AND e.ended_at < before
+            ORDER BY e.ended_at LIMIT most FOR UPDATE SKIP LOCKED) others
     LOOP
         EXIT WHEN cardinality(old) >= most;
         IF cardinality(old) + together.many > most THEN
@@ -32,7 +39,8 @@ BEGIN
     WITH gone AS (
         DELETE FROM job WHERE ctid = ANY (ARRAY(
             SELECT j.ctid FROM job j
-            WHERE j.id = ANY (old) AND j.ended_at < before AND j.dead IS NULL
+            WHERE j.id = ANY (old) AND j.dead IS NULL
+              AND coalesce(j.ended_at + j.keep::bigint * 1000000 < now, j.ended_at < before)
             ORDER BY j.id FOR UPDATE))
         RETURNING id, failures, queue, status
     ), counted AS (
@@ -43,7 +51,7 @@ BEGIN
     INTO old, with_history FROM gone g;
     DELETE FROM attempt WHERE job = ANY (with_history);
     DELETE FROM arrival WHERE job = ANY (old);
-    PERFORM tidy(before + keep, most, recent);
+    PERFORM tidy(now, most, recent);
     RETURN coalesce(cardinality(old), 0);
 END
 $$;

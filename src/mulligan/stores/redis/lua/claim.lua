@@ -62,10 +62,10 @@ end
 
 local function expire(reader, id, key)
   local queue, state = queue_of(reader.lane), p .. 'state:' .. id
-  local job = call('HMGET', state, 'unique_key', 'unique_in', 'gather')
+  local job = call('HMGET', state, 'unique_key', 'unique_in', 'gather', 'keep')
   call('HSET', state, 'ended', 'cancelled', 'ended_at', stamp, 'cancel_reason', EXPIRED)
   call('ZREM', p .. 'expires', id)
-  list_ended(id, 'cancelled', queue)
+  list_ended(id, 'cancelled', queue, job[4])
   free_unique(id, queue, job[1], job[2])
   if key then free_held(key) end
   miss(job[3], id, 'cancelled')
@@ -109,7 +109,7 @@ local function take(source)
     local admitted
     admitted, permits = admit(reader, id, text, state, member, counts)
     if not admitted then return end
-    if find(state[3], '[gu]') then flags = flags .. 's' end
+    if find(state[3], '[gtu]') then flags = flags .. 's' end
   end
   for _, limit in ipairs(source.limits) do
     permits = charge(limit, id, permits)

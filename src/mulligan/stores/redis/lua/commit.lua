@@ -35,11 +35,11 @@ local function put_back(key, id, lane, delay, counts, lease, ...)
 end
 
 -- A job that is done needs no state: the lease that it ran under says all.
-local function note_done(id, lease, result)
+local function note_done(id, lease, result, keep)
   done_count = done_count + 1
   done[2 * done_count - 1] = id
   done[2 * done_count] = lease.common .. '\t' .. stamp .. '\t' .. (result and '=' .. result or '')
-  list_ended(id, 'done', queue_of(lease.lane))
+  list_ended(id, 'done', queue_of(lease.lane), keep)
 end
 
 -- A job is done that arrives here at this index, with its result, if it has one. After the last,
@@ -104,10 +104,10 @@ function writers.k(key, id, lease, at)
   writers.r(key, id, lease)
 end
 
-function writers.c(key, id, lease, at)
+function writers.c(key, id, lease, at, keep)
   call('HSET', key, 'ended', 'cancelled', 'ended_at', stamp, 'cancel_reason', values[at],
     'counts', lease.counts, 'ran', lease.ran)
-  list_ended(id, 'cancelled', queue_of(lease.lane))
+  list_ended(id, 'cancelled', queue_of(lease.lane), keep)
 end
 
 -- How many values go with a letter; the last says how many follow for new jobs, where any may.
@@ -133,11 +133,12 @@ local function let_be() end
 local function write(letter, id, lease, at, last)
   local key, result = p .. 'state:' .. id, HAS_RESULT[letter] and values[at]
   local job = lease.is_special and call('HMGET', key, 'unique_key', 'permits', 'concurrency_key',
-    'unique_in', 'gather', 'gather_index')
+    'unique_in', 'gather', 'gather_index', 'keep')
+  local keep = job and job[7] or nil
   if DONE[letter] then
-    note_done(id, lease, result)
+    note_done(id, lease, result, keep)
   else
-    writers[letter](key, id, lease, at)
+    writers[letter](key, id, lease, at, keep)
     if lease.is_retry then call('HSET', key, 'last_retry_at', lease.started) end
   end
   if job and (DONE[letter] or ENDED[letter]) then end_of(letter, id, lease, result, job) end

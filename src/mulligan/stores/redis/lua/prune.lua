@@ -3,7 +3,7 @@
 -- KEYS[1]  prefix
 -- ARGV     now, seconds to keep jobs, limit, seconds to keep dead workers
 -- Result   how many jobs
--- include: base, many, memory
+-- include: base, many, memory, times
 -- include: erase, leases, dismiss, sleepers, slots
 
 go_on_when_full()
@@ -62,6 +62,24 @@ local function look()
   return count < limit and (went or later > later_before) and later < LATER_AT_MOST
 end
 
+-- Erase those that said how long they are kept; one that was enqueued anew is no longer listed.
+local function erase_kept()
+  local over = call('ZRANGEBYSCORE', p .. 'kept', '-inf', '(' .. number_text(now), 'LIMIT', 0, limit)
+  local texts = read_many(p .. 'done', over, 1, #over)
+  for at, id in ipairs(over) do
+    local lease = texts[at] and read_common(texts[at])
+    local status, queue = ending_of(id, lease)
+    if status then
+      if not lease or lease.has_state then erase_state(id, status, queue) end
+      count_ended(status, queue, -1)
+      count = count + 1
+      erased[count] = id
+    end
+  end
+  call_many('ZREM', p .. 'kept', over)
+end
+
+erase_kept()
 repeat until not look()
 erase(erased)
 

@@ -1,6 +1,6 @@
 -- The inbox of producers in other languages: one INSERT into it is one job enqueued.
--- Only task is needed; args is a JSON array, kwargs and retry are JSON objects, delay is seconds,
--- priority is 'normal', 'retry' or 'urgent' (or 0, 1, 2); retry may also name a preset. What cannot
+-- Only task is needed; args is a JSON array, kwargs and retry are JSON objects, delay and keep are
+-- seconds, priority is 'normal', 'retry' or 'urgent' (or 0, 1, 2); retry may also name a preset. What cannot
 -- be a job goes to `refused` instead. `given` in a body says what its producer said: the rest is for
 -- the task to say, when a worker takes the job.
 -- It holds nothing itself, and is made anew whenever a file is brought up to date.
@@ -10,7 +10,7 @@ DROP VIEW IF EXISTS inbox;
 CREATE VIEW inbox AS
 SELECT
     NULL AS task, NULL AS args, NULL AS kwargs, NULL AS queue, NULL AS region, NULL AS delay,
-    NULL AS priority, NULL AS id, NULL AS unique_key, NULL AS retry
+    NULL AS priority, NULL AS id, NULL AS unique_key, NULL AS retry, NULL AS keep
 WHERE 0;
 
 CREATE TRIGGER inbox_insert INSTEAD OF INSERT ON inbox
@@ -40,6 +40,9 @@ BEGIN
             WHEN typeof(coalesce(NEW.delay, 0)) NOT IN ('integer', 'real')
                 OR NOT coalesce(NEW.delay, 0) BETWEEN 0 AND 3153600000
                 THEN 'delay is not a number of seconds'
+            WHEN typeof(coalesce(NEW.keep, 0)) NOT IN ('integer', 'real')
+                OR NOT coalesce(NEW.keep, 0) BETWEEN 0 AND 2147483647
+                THEN 'keep is not a number of seconds'
             WHEN NOT json_valid(coalesce(NEW.args, '[]')) THEN 'args is not JSON'
             WHEN json_type(coalesce(NEW.args, '[]')) <> 'array' THEN 'args is not a JSON array'
             WHEN NOT json_valid(coalesce(NEW.kwargs, '{}')) THEN 'kwargs is not JSON'
@@ -157,11 +160,12 @@ BEGIN
     WHERE reason IS NULL;
 
     INSERT INTO refused (
-        at, reason, task, args, kwargs, queue, region, delay, priority, id, unique_key, retry
+        at, reason, task, args, kwargs, queue, region, delay, priority, id, unique_key, retry,
+        keep
     )
     SELECT
         now, reason, NEW.task, NEW.args, NEW.kwargs, NEW.queue, NEW.region, NEW.delay,
-        NEW.priority, NEW.id, NEW.unique_key, NEW.retry
+        NEW.priority, NEW.id, NEW.unique_key, NEW.retry, NEW.keep
     FROM incoming
     WHERE reason IS NOT NULL;
 
@@ -192,12 +196,15 @@ BEGIN
 
     INSERT INTO job (
         number, id, queue, task, region, priority, scope, lane_priority, due, sequence, delayed,
-        token, created_at, unique_key, key_queue, body
+        token, created_at, unique_key, key_queue, keep, body
     )
     SELECT
         number, id, queue, NEW.task, region, lane_priority, region, lane_priority, due, number,
         due > now, number * 4096, now, NEW.unique_key,
-        CASE WHEN NEW.unique_key IS NOT NULL THEN queue END, CAST(body AS BLOB)
+        CASE WHEN NEW.unique_key IS NOT NULL THEN queue END,
+        -- For a lease at least: a commit that is sent again must find the job as it was written.
+        CASE WHEN NEW.keep IS NOT NULL THEN max(CAST(NEW.keep + 0.999999 AS INTEGER), 15) END,
+        CAST(body AS BLOB)
     FROM incoming
     WHERE true
     ON CONFLICT DO NOTHING;

@@ -25,7 +25,8 @@ SELECT
         SELECT attempt.type || ': ' || attempt.message FROM attempt
         WHERE attempt.job = job.id ORDER BY attempt.id DESC LIMIT 1
     ) AS last_failure_reason,
-    ended.cancel_reason, job.trail, job.unique_in, job.awaits, job.gather, job.gather_index
+    ended.cancel_reason, job.trail, job.unique_in, job.awaits, job.gather, job.gather_index,
+    job.keep
 FROM job
 LEFT JOIN running ON running.number = job.number
 LEFT JOIN ended ON ended.number = job.number

@@ -36,6 +36,7 @@ CREATE TABLE job (
     awaits INTEGER NOT NULL DEFAULT 0,      -- how many have yet to arrive before it may start
     gather TEXT,                            -- the job at which it arrives when it is done
     gather_index INTEGER NOT NULL DEFAULT 0,
+    keep INTEGER,                           -- for how many seconds it is kept when it has ended
     body BLOB NOT NULL                      -- JSON; never changes
 ) STRICT;
 
@@ -97,11 +98,12 @@ CREATE TABLE ended (
     started_at REAL,                        -- of the attempt that it ended, as worker_region
     worker_region TEXT,
     result TEXT,
-    cancel_reason TEXT
+    cancel_reason TEXT,
+    keep_until REAL                         -- set where the job says how long it is kept
 ) STRICT;
 
 -- One index serves prune, the dead letters of a queue, and the counts of what has ended.
-CREATE INDEX ended_queue ON ended (queue, status, ended_at);
+CREATE INDEX ended_queue ON ended (queue, status, keep_until, ended_at);
 
 -- The newest failed or lost attempts of each job; a first-time success writes none.
 CREATE TABLE attempt (
@@ -235,7 +237,7 @@ CREATE TABLE refused (
     number INTEGER PRIMARY KEY,
     at REAL NOT NULL,
     reason TEXT NOT NULL,
-    task, args, kwargs, queue, region, delay, priority, id, unique_key, retry
+    task, args, kwargs, queue, region, delay, priority, id, unique_key, retry, keep
 );
 
 -- Where the inbox puts a job together; empty outside its trigger.

@@ -15,14 +15,18 @@ LEFT JOIN ended ON ended.number = job.number
 WHERE job.id IN (SELECT value FROM json_each(?))
 
 -- name: done_if_held
--- ?1 now, ?2 a JSON object: the token of each job by its id, or text: the token, a space, the result,
--- ?3 tokens per number
+-- ?1 and ?2 now, ?3 a JSON object: the token of each job by its id, or text: the token, a space, the
+-- result, ?4 tokens per number
 -- Ends all or none. A lease that is not held, or a job that is to arrive somewhere, finds no job, and
 -- `ended` takes no row without a queue. Nothing is done while there are permits to be freed.
-INSERT INTO ended (number, queue, status, ended_at, token, started_at, worker_region, result)
+INSERT INTO ended (
+    number, queue, status, ended_at, token, started_at, worker_region, result, keep_until
+)
 SELECT
-    running.number, job.queue, 'done', ?, running.token, running.started_at, running.worker_region,
-    CASE outcome.type WHEN 'text' THEN substr(outcome.value, instr(outcome.value, ' ') + 1) END
+    running.number, job.queue, 'done', ?, running.token, running.started_at,
+    running.worker_region,
+    CASE outcome.type WHEN 'text' THEN substr(outcome.value, instr(outcome.value, ' ') + 1) END,
+    ? + job.keep
 FROM json_each(?) AS outcome
 LEFT JOIN running
     ON running.number = CAST(outcome.value AS INTEGER) / ?
@@ -41,13 +45,14 @@ FROM running
 WHERE running.number = job.number AND job.number IN (SELECT value FROM json_each(?))
 
 -- name: end
--- ?1 status, ?2 now, ?3 result, ?4 cancel_reason, ?5 number
+-- ?1 status, ?2 now, ?3 result, ?4 cancel_reason, ?5 now unless it failed, ?6 number
 INSERT INTO ended (
-    number, queue, status, ended_at, token, started_at, worker_region, result, cancel_reason
+    number, queue, status, ended_at, token, started_at, worker_region, result, cancel_reason,
+    keep_until
 )
 SELECT
     running.number, job.queue, ?, ?, running.token, running.started_at, running.worker_region,
-    CAST(? AS TEXT), ?
+    CAST(? AS TEXT), ?, ? + job.keep
 FROM running
 CROSS JOIN job ON job.number = running.number
 WHERE running.number = ?

@@ -53,8 +53,20 @@ CROSS JOIN job ON job.number = first.number
 DELETE FROM ended
 WHERE number IN (
     SELECT number FROM ended
-    WHERE queue = ? AND status = ? AND ended_at < ?
+    WHERE queue = ? AND status = ? AND keep_until IS NULL AND ended_at < ?
     ORDER BY ended_at
+    LIMIT ?
+)
+RETURNING number
+
+-- name: prune_kept
+-- ?1 queue, ?2 status, ?3 now, ?4 limit
+-- gives the numbers of those that said how long they are kept, and were given up
+DELETE FROM ended
+WHERE number IN (
+    SELECT number FROM ended
+    WHERE queue = ? AND status = ? AND keep_until < ?
+    ORDER BY keep_until
     LIMIT ?
 )
 RETURNING number

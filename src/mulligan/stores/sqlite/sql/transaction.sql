@@ -42,13 +42,13 @@ DELETE FROM running WHERE number IN (SELECT value FROM json_each(?))
 DELETE FROM ended WHERE number = ?
 
 -- name: cancel
--- ?1 now, ?2 1 if a lease of it becomes stale, else 0, ?3 cancel_reason, ?4 number
+-- ?1 now, ?2 1 if a lease of it becomes stale, else 0, ?3 cancel_reason, ?4 now, ?5 number
 INSERT INTO ended (
-    number, queue, status, ended_at, token, started_at, worker_region, cancel_reason
+    number, queue, status, ended_at, token, started_at, worker_region, cancel_reason, keep_until
 )
 SELECT
     job.number, job.queue, 'cancelled', ?, coalesce(running.token, job.token) + ?,
-    running.started_at, running.worker_region, ?
+    running.started_at, running.worker_region, ?, ? + job.keep
 FROM job
 LEFT JOIN running ON running.number = job.number
 WHERE job.number = ?

@@ -4,7 +4,7 @@
 -- include: new_jobs, unique, gather
 
 local RUN_WIDTH, JOB_WIDTH = 4, 2
-local MARKS = { unique_key = 'u', concurrency_key = 'k', gather = 'g' }
+local MARKS = { unique_key = 'u', concurrency_key = 'k', gather = 'g', keep = 't' }
 
 -- Write the options of a new job into its state, each under its own name.
 local function write_options(id, lane, due, delayed, options)

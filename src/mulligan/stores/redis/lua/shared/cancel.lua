@@ -33,7 +33,7 @@ local function stop_running(id, lease, worker)
 end
 
 local FIELDS = { 'lane', 'sequence', 'ended', 'marks', 'counts', 'committed', 'unique_key',
-  'unique_in', 'concurrency_key', 'concurrency_limit', 'held', 'permits', 'awaits', 'gather' }
+  'unique_in', 'concurrency_key', 'concurrency_limit', 'held', 'permits', 'awaits', 'gather', 'keep' }
 -- Why a job that did not start in time is cancelled. As in core/job.py.
 local EXPIRED = 'expired before it could start'
 local miss
@@ -59,7 +59,7 @@ local function cancel(id, reason)
   end
   call('HSET', key, 'ended', 'cancelled', 'ended_at', stamp, 'cancel_reason', reason,
     'committed', committed, 'counts', (next_counts(counts)))
-  list_ended(id, 'cancelled', queue)
+  list_ended(id, 'cancelled', queue, job.keep)
   free_unique(id, queue, job.unique_key, job.unique_in)
   -- What awaits others has no room to leave.
   if tonumber(job.awaits or 0) == 0 then release(id, job.permits, job.concurrency_key) end

@@ -4,7 +4,8 @@
 
 local ended_counts = { done = {}, failed = {}, cancelled = {} }
 local ended_ids, ended_count = {}, 0
-local failed_ids = {}
+-- Those that are not in the list of `past`: dead letters, and what says how long it is kept.
+local other_ids = {}
 
 local function count_ended(status, queue, by)
   local counts = ended_counts[status]
@@ -16,7 +17,7 @@ local function finish_end()
     call('RPUSH', p .. 'past', stamp .. '\t' .. table.concat(ended_ids, '\t'))
   end
   tell_ended(ended_ids, ended_count)
-  tell_ended(failed_ids, #failed_ids)
+  tell_ended(other_ids, #other_ids)
   for status, counts in pairs(ended_counts) do
     for queue, by in pairs(counts) do
       local field = status .. ':' .. queue

@@ -11,7 +11,11 @@ end
 
 -- Forget what is kept of an ended job beside its text and its lease.
 local function erase_state(id, status, queue)
-  if status == 'failed' then call('ZREM', p .. 'failed:' .. queue, id) end
+  if status == 'failed' then
+    call('ZREM', p .. 'failed:' .. queue, id)
+  else
+    call('ZREM', p .. 'kept', id)
+  end
   call('DEL', p .. 'state:' .. id, p .. 'history:' .. id, p .. 'arrived:' .. id)
 end
 

@@ -10,6 +10,6 @@ end
 -- Dead letters are listed by queue, in the order in which they came.
 local function list_failed(id, queue, sequence)
   count_ended('failed', queue, 1)
-  failed_ids[#failed_ids + 1] = id
+  other_ids[#other_ids + 1] = id
   call('ZADD', p .. 'failed:' .. queue, sequence, id)
 end
