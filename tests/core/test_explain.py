@@ -21,7 +21,7 @@ AROUND = Surroundings(now=1000.0, ahead=3, facts=Facts(), live_workers=2)
         ({"status": "done"}, "Done, at attempt 1."),
         (
             {"status": "done", "ended_at": 995.0, "keep": 15},
-            "Done 5.0 s ago, at attempt 1; kept for another 10.0 s.",
+            "Done 5.0 s ago, at attempt 1; kept for another 10 s.",
         ),
         (
             {
