@@ -85,7 +85,7 @@ class Placement(Struct, frozen=True, dict=True):
             self.gated,
             self.on_dead,
             self.sink,
-            self.keep,
+            keep=self.keep,
         )
 
     def job(

@@ -75,7 +75,11 @@ class Partial(BoundTask[R], Generic[T, R]):
 
     def using(self, **options: Unpack[Options]) -> "Partial[T, R]":
         """The same with other options."""
-        return Partial(self.task, replace(self.placement, **checked(options)), self.bound)
+        return Partial(
+            self.task,
+            replace(self.placement, **checked(options, self.task.app.settings.lease)),
+            self.bound,
+        )
 
     def call(self, value: T, /) -> "Prepared[R]":
         """The call as a value, for `enqueue_many` and `gather`."""
@@ -106,7 +110,11 @@ class WithoutResult(BoundTask[R]):
 
     def using(self, **options: Unpack[Options]) -> "WithoutResult[R]":
         """The same with other options."""
-        return WithoutResult(self.task, replace(self.placement, **checked(options)), self.bound)
+        return WithoutResult(
+            self.task,
+            replace(self.placement, **checked(options, self.task.app.settings.lease)),
+            self.bound,
+        )
 
     def call(self, ignored: object = None, /) -> "Prepared[R]":  # noqa: ARG002 - as a stage has it
         """The call as a value, for `enqueue_many` and `gather`."""
