@@ -1,6 +1,7 @@
 """docs/errors.md: each message in it is what mulligan says, word for word."""
 
 import asyncio
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -185,6 +186,20 @@ def test_a_job_that_is_not_stored(app):
     with pytest.raises(UnknownJobError) as told:
         app.job("nope").info()
     is_on_the_page(str(told.value))
+
+
+async def test_a_connection_that_does_not_fit(tmp_path):
+    connection = sqlite3.connect(":memory:")
+    by_redis = Mulligan("redis://localhost").task(len).using(connection=connection)
+    by_file = Mulligan(f"sqlite:///{tmp_path}/jobs.db").task(len).using(connection=connection)
+    for enqueue in (by_redis.enqueue, by_file.enqueue):
+        with pytest.raises(InvalidError) as told:
+            enqueue("a")
+        is_on_the_page(str(told.value))
+    with pytest.raises(InvalidError) as told:
+        await by_file.aenqueue("a")
+    is_on_the_page(str(told.value))
+    connection.close()
 
 
 def test_current_job_outside_a_task():
