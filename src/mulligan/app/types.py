@@ -151,7 +151,9 @@ def write_other(value: Any) -> Any:
         return value.model_dump(**PydanticCodec.WRITES)
     if is_text(kind):
         return str(value)
-    raise TypeError(f"{shown(kind)} is no type that can be carried")
+    if kind in (tuple, frozenset):  # msgspec knows them, but not as keys
+        raise TypeError("Only dicts with str-like or number-like keys are supported")
+    raise TypeError(f"Encoding objects of type {shown(kind)} is unsupported")
 
 
 encode = msgspec.json.Encoder(enc_hook=write_other).encode
