@@ -4,6 +4,9 @@ import asyncio
 import json
 import os
 from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
 
 from mulligan import Budget, Exponential, Fail, Mulligan, Retry, Settings, current_job, each
 
@@ -39,6 +42,19 @@ async def charge(customer: str, mended: str = "") -> str:
 async def parse(text: str) -> object:
     """Fail in a library, unless it is JSON."""
     return json.loads(text)
+
+
+class Parcel(Struct):
+    """A parcel; its weight may be left out."""
+
+    street: str
+    grams: int = 100
+
+
+@app.task(queue="reports")
+async def ship(parcel: Parcel, size: Literal["small", "large"] | None = None) -> str:
+    """Send it."""
+    return f"{size} to {parcel.street}"
 
 
 @app.task(queue="reports")

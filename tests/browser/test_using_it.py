@@ -262,3 +262,20 @@ def test_a_worker_shows_its_process_and_is_drained_from_its_page(site, page):
     page.says("is told to drain")
     page.expects_refusals = True
     expect(page.page.get_by_role("alert")).to_contain_text("it may have left")
+
+
+def test_the_form_fits_the_types_of_a_task_and_a_refusal_is_shown_at_its_field(site, page):
+    page.expects_refusals = True
+    page.open(site, "enqueue?task=ship")
+    parcel = page.page.get_by_role("textbox", name="parcel: Parcel")
+    expect(parcel).to_have_attribute("placeholder", '{"street": …}')
+    page.page.get_by_role("combobox", name="size").select_option("large")
+    parcel.fill('{"grams": 5}')
+    page.button("Enqueue").click()
+    wrong = page.page.locator("label", has=parcel).get_by_role("alert")
+    expect(wrong).to_contain_text("missing required field `street`")
+    parcel.fill('{"street": "Elm"}')
+    page.button("Enqueue").click()
+    page.page.get_by_role("status").get_by_role("link").click()
+    result = page.page.get_by_role("region", name="Result")
+    expect(result).to_contain_text("large to Elm")

@@ -46,7 +46,7 @@ def row(task: Document) -> tuple[Text | str, ...]:
     return (
         Text(task["task"]),
         Text(task["queue"]),
-        f"{task['per_minute']:g}",
+        f"{task['per_minute']:.3g}",
         str(task["succeeded"]),
         str(task["failed"]),
         *(seconds(runtime[each]) for each in ("p50", "p95", "p99")),

@@ -81,7 +81,7 @@ export const at = (record, name) =>
 /** A queue's, a region's or a job's name: cut off where it is too long, whole on hover. */
 export const name = (text) => h("span.name", { title: text }, text);
 
-/** The live workers that run jobs; a server that only keeps house is none. */
+/** The live workers that run jobs; a server, which only does chores, is none. */
 export const serving = (overview) =>
   overview.workers.filter((worker) => worker.live && worker.queues.length > 0);
 

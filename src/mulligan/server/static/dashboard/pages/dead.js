@@ -53,7 +53,7 @@ const listed = (group) =>
 
 function errorOf({ error, example }) {
   return h("div.error", {},
-    h("strong", {}, error || "no words"), example !== error && h("span.below", {}, example));
+    h("strong", {}, error || "no message"), example !== error && h("span.below", {}, example));
 }
 
 function howMany({ groups, looked_at: lookedAt, complete }) {

@@ -1,4 +1,4 @@
-/** What was put off, and when it falls due. */
+/** Delayed jobs, and when they fall due. */
 
 import { get } from "../api.js";
 import { histogram } from "../charts.js";
@@ -20,8 +20,8 @@ export default {
       heading("Delayed"),
       panel("The hours to come", hoursChart(data)),
       panel("By queue", table({
-        caption: "What was put off, by queue",
-        empty: "Nothing was put off.",
+        caption: "Delayed jobs by queue",
+        empty: "No job is delayed.",
         key: (row) => row.queue,
         rows,
         columns: [

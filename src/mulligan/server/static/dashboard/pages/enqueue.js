@@ -63,7 +63,7 @@ function form(task, tasks, memory, overview, redraw) {
       h("legend", {}, "Options"),
       labelled("queue", "Queue", h("input", { name: "queue", placeholder: task?.queue ?? "default", maxlength: 128 })),
       labelled("region", "Region", h("input", {
-        name: "region", placeholder: task?.region ?? "any", maxlength: 128, list: "known-regions",
+        name: "region", placeholder: !task || task.region === "*" ? "any" : task.region, maxlength: 128, list: "known-regions",
       })),
       h("datalist", { id: "known-regions" }, Object.keys(overview.regions).map((value) => h("option", { value }))),
       labelled("priority", "Priority", h("select", { name: "priority" }, h("option", { value: "" }, "as the task says"),
@@ -88,13 +88,28 @@ function fieldView(name, label, input, problem) {
 function argumentFields({ parameters }) {
   return parameters.map((parameter) => {
     const { name, type, required } = parameter;
-    const kind = kindOf(parameter);
+    const schema = plainSchema(parameter.schema);
+    const kind = kindOf(schema, parameter.given);
     const label = h("span", {}, h("strong", {}, name), type && `: ${type}`, required && " (required)");
-    return { name, label, given: parameter.given, read: READ[kind] ?? readJson, input: inputOf(kind, parameter) };
+    return { name, label, given: parameter.given, read: READ[kind] ?? readJson, input: inputOf(kind, schema, parameter) };
   });
 }
 
-function kindOf({ schema, given }) {
+/** The schema that a reference leads to; of one that may be null, that of its other values. */
+function plainSchema(schema, definitions = schema.$defs ?? {}) {
+  const target = schema.$ref && definitions[schema.$ref.split("/").at(-1)];
+  if (target) return plainSchema(target, definitions);
+  const others = schema.anyOf?.filter(({ type }) => type !== "null") ?? [];
+  return others.length === 1 ? plainSchema(others[0], definitions) : schema;
+}
+
+/** What an object looks like: its fields that are required. */
+function sketch({ properties = {}, required = [] }) {
+  const fields = required.filter((name) => name in properties).map((name) => `"${name}": …`);
+  return `{${fields.join(", ")}}`;
+}
+
+function kindOf(schema, given) {
   if (given === "rest" || given === "extra") return "json";
   if (schema.enum?.every((value) => typeof value === "string")) return "choice";
   return ["boolean", "integer", "number", "string"].includes(schema.type) ? schema.type : "json";
@@ -110,9 +125,10 @@ function readJson(text, name) {
   }
 }
 
-function inputOf(kind, { name, schema, required, default: value, given }) {
+function inputOf(kind, schema, { name, required, default: value, given }) {
   const attributes = { name: `argument ${name}`, autocomplete: "off", spellcheck: "false", required };
-  const placeholder = value === undefined ? { rest: "[ ]", extra: "{ }" }[given] ?? "" : kind === "string" ? String(value ?? "") : JSON.stringify(value);
+  const example = { rest: "[ ]", extra: "{ }" }[given] ?? (schema.type === "object" ? sketch(schema) : "");
+  const placeholder = value === undefined ? example : kind === "string" ? String(value ?? "") : JSON.stringify(value);
   const option = (each) => h("option", { value: each }, each);
   const unset = h("option", { value: "" }, value === undefined ? "–" : `default: ${placeholder}`);
   if (kind === "boolean") return h("select", attributes, unset, ["true", "false"].map(option));

@@ -1,4 +1,4 @@
-/** One queue: its settings, its lanes, what was put off, its last minute. */
+/** One queue: its settings, its lanes, its delayed jobs, its last minute. */
 
 import { get } from "../api.js";
 import { barRow } from "../charts.js";
@@ -25,7 +25,7 @@ export default {
         panel("Lanes", lanesOf(queue, overview), jobLinks(queue, numbers)),
         panel("Settings", settings(numbers, at(overview.gathering, queue) ?? 0))),
       panel("The last minute", recentTable(overview, queue)),
-      panel("Put off", facts([
+      panel("Delayed", facts([
         ["in all", count(put.total)],
         ["due now", count(put.ready_now)],
         ["due within the hour", count(put.ready_in_hour)],
