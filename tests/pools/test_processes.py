@@ -12,6 +12,7 @@ import pytest
 from mulligan import InvalidError, JobFailedError, Mulligan
 from mulligan.app.worker import new_worker, work
 from mulligan.cli.find_app import opened as opened_store
+from mulligan.cli.logs import TextLines
 from mulligan.core.decide import decide
 from mulligan.core.outcome import Lost
 from mulligan.core.worker import Worker
@@ -199,6 +200,7 @@ async def test_the_log_of_a_child_is_the_log_of_its_worker(app, caplog):
     assert vars(said)["colour"] == "green"
     assert said.process != ME
     assert "ValueError: invalid literal" in (wrong.exc_text or "")
+    assert "  ValueError: invalid literal" in TextLines().format(wrong)
 
 
 @pytest.mark.prove

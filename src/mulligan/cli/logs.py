@@ -54,7 +54,8 @@ def traceback_in(record: logging.LogRecord, formatter: logging.Formatter) -> str
     """The traceback of a record: of a failed attempt the one that the job's history keeps."""
     if hasattr(record, "traceback"):
         return record.traceback if isinstance(record.traceback, str) else None
-    return formatter.formatException(record.exc_info) if record.exc_info else None
+    # A record of a child process has its traceback as text alone.
+    return formatter.formatException(record.exc_info) if record.exc_info else record.exc_text
 
 
 def span_ids() -> dict[str, str]:
