@@ -1,5 +1,7 @@
 """Enqueueing over HTTP, and looking at jobs."""
 
+import asyncio
+
 import pytest
 
 from mulligan.core.settings import Settings
@@ -34,6 +36,7 @@ async def test_options_are_those_of_using(client, store, clock):
         "unique_key": "k",
         "id": "j",
         "expires": 90,
+        "keep": 60,
         "concurrency_key": "c",
         "concurrency_limit": 2,
     }
@@ -41,6 +44,7 @@ async def test_options_are_those_of_using(client, store, clock):
     shown = await good(client.get("/api/jobs/j"))
     assert shown["due"] == clock() + 60
     assert shown["expires_at"] == clock() + 90
+    assert shown["keep"] == 60
     assert (shown["queue"], shown["region"], shown["priority"]) == ("mail", "US", 2)
     assert (shown["unique_key"], shown["concurrency_key"]) == ("k", "c")
     body = shown["body"]
@@ -202,3 +206,15 @@ async def test_jobs_are_found_by_when_they_were_enqueued(client, store, clock):
     rest = await good(client.get(f"{asked}&limit=1&after={first['after']}"))
     assert (rest["jobs"], rest["after"]) == ([], None)
     await refused(client.get("/api/jobs?created_after=soon"), 422, "created_after")
+
+
+async def test_an_answer_waits_until_the_job_has_ended(client, store):
+    await store.enqueue([new_job("j")])
+    asked = asyncio.create_task(good(client.get("/api/jobs/j?wait=30")))
+    await asyncio.wait([asked], timeout=0.05)
+    await store.cancel(["j"], "not needed")
+    assert (await asked)["status"] == "cancelled"
+    await store.enqueue([new_job("k")])
+    assert (await good(client.get("/api/jobs/k?wait=0.01")))["status"] == "pending"
+    await refused(client.get("/api/jobs/k?wait=61"), 422, "wait")
+    await refused(client.get("/api/jobs/nobody?wait=1"), 404, "nobody")
