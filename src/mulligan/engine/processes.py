@@ -297,6 +297,7 @@ class ForkServerProcess:
         if not self._loaded.done():
             self._loaded.set_result("the process that imports it has ended")
         for child in self._children.values():
+            child.alive = False
             if not child.ended.done():
                 child.ended.set_result(None)
 
