@@ -253,7 +253,7 @@ def test_whatever_a_reader_may_ask_is_a_get():
 @pytest.mark.parametrize("row", each(row for row in ROUTES if not row.writes))
 async def test_no_get_changes_anything(client, row, store, monkeypatch):
     await store.enqueue([new_job("job")])
-    await fail(store, await claim(store, 1, region="region"))
+    await fail(store, await claim(store, 1, region="region", worker="worker"))
     only_reads(store, monkeypatch)
     client.service.hub.stop()  # a stream of events ends after the first
     answer = await client.get(path_of(row))
