@@ -104,3 +104,10 @@ def test_a_class_that_cannot_be_named_is_an_exception():
             raise RuntimeError
 
     assert type_name(Meta("Odd", (Exception,), {})) == "Exception"
+
+
+def test_a_predicate_is_kept_for_the_worker_to_ask():
+    def busy(error: Exception) -> bool:
+        return "busy" in str(error)
+
+    assert Retry(on=busy).on is busy
