@@ -117,7 +117,7 @@ class Executor:
     async def _attempt(self, held: HeldClaim) -> None:
         """Run an attempt that has a slot. Unless it is cut off, it ends with an outcome."""
         began = self._monotonic()
-        room = self._room_for(held.claim)
+        room = None if self._pool is None else self._room_for(held.claim)
         entered = False
         try:
             if held.cut_off:
@@ -157,7 +157,8 @@ class Executor:
     def _note_start(self, claim: Claim) -> None:
         self.started += 1
         self._reporter.started(claim)
-        self._events.started(claim)
+        if self._events.hooks:
+            self._events.started(claim)
         if claim.retry_count or log.isEnabledFor(logging.DEBUG):
             log_start(claim)
 
@@ -176,7 +177,8 @@ class Executor:
                 if written is not None:
                     return result, written
             else:
-                result = await self._call(claim, target)
+                caller = self._task_caller if target.runs.pool is None else self._pool
+                result = await (caller or self._task_caller).result(claim, target)
         except asyncio.CancelledError as error:
             if held.cut_off:
                 raise
@@ -193,22 +195,20 @@ class Executor:
     def _decide(self, claim: Claim, result: Result, depth: int, began: float) -> Outcome:
         """Decide the outcome, log it if it is a failure, and hand it to the committer."""
         facts = self._facts.current
+        error = None
         if isinstance(result, Failed):
             target = self._tasks.get(claim.task)
             limited = replace(result, least_delay=min(result.least_delay, self._longest_wait))
             result = asked(limited, None if target is None else predicate_of(target, claim))
+            error = result.error if isinstance(result, Raised) else None
         outcome = decide(claim, result, facts, self._chance.random(), depth)
-        error = result.error if isinstance(result, Raised) else None
-        if isinstance(outcome, Again | Dead):
+        if not isinstance(outcome, Done) and isinstance(outcome, (Again, Dead)):
             log_failure(claim, outcome, error)
-        event = self._events.of_outcome(claim, outcome, self._monotonic() - began, error)
+        event = None
+        if self._events.hooks:
+            event = self._events.of_outcome(claim, outcome, self._monotonic() - began, error)
         self._committer.add(outcome, ending_of(claim, result, outcome, facts), event)
         return outcome
-
-    async def _call(self, claim: Claim, target: Target) -> Result:
-        if self._pool is not None and target.runs.pool is not None:
-            return await self._pool.result(claim, target)
-        return await self._task_caller.result(claim, target)
 
 
 class LaneDepths:

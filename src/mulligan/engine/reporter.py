@@ -15,6 +15,7 @@ from mulligan.core.counts import (
     SAVED,
     SAVED_SECONDS,
     STALE,
+    SUCCEEDED,
     Count,
     as_probe,
     at_end,
@@ -26,7 +27,7 @@ from mulligan.core.facts import Facts
 from mulligan.core.health import Health, Probe, judge
 from mulligan.core.job import ENDED, Claim, Job
 from mulligan.core.lane import ANYWHERE, Lane, Priority
-from mulligan.core.outcome import Outcome, Result, Verdict
+from mulligan.core.outcome import Done, Outcome, Result, Verdict
 from mulligan.engine.breakers import Breakers, Ending
 from mulligan.engine.task_times import TaskTimes
 from mulligan.stores.contract import Store
@@ -67,12 +68,13 @@ class Reporter:
         if claim.retry_count:
             self._time_saved.watch(claim)
         else:
-            self._times.waited(queue, region, max(0.0, claim.started_at - claim.due))
+            self._times.waited(queue, region, claim.started_at - claim.due)
         self._any.set()
 
     def ran(self, claim: Claim, result: Result, outcome: Outcome, seconds: float) -> None:
         """Measure an attempt that ended so; also one whose outcome turns out to be stale."""
-        word = outcome_word(claim, result, outcome)
+        # at once for most, since this is done for every attempt
+        word = SUCCEEDED if isinstance(outcome, Done) else outcome_word(claim, result, outcome)
         if word is not None:
             self._times.ran(claim.queue, claim.worker_region, claim.task, word, seconds)
 

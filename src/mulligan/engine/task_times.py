@@ -51,12 +51,13 @@ class TaskTimes:
         self._waits: dict[tuple[str, str], Histogram] = {}
 
     def waited(self, queue: str, region: str, seconds: float) -> None:
-        """A fresh job started so long after it was due."""
+        """A fresh job started so long after it was due; a clock that was set back is no wait."""
         waits = self._waits.get((queue, region))
         if waits is None:
             waits = self._waits[queue, region] = Histogram()
         waits.buckets[bisect_left(BOUNDS, seconds)] += 1
-        waits.sum += seconds
+        if seconds > 0:
+            waits.sum += seconds
 
     def ran(self, queue: str, region: str, task: str, outcome: str, seconds: float) -> None:
         """An attempt ended so after this time."""
