@@ -48,6 +48,7 @@ BUILDS_SQL = {
     ("stores/sqlite/connection.py", "f'PRAGMA cache_size = -{CACHE_KIB}'"): "a constant",
     ("stores/sqlite/reader.py", "f'PRAGMA cache_size = -{CACHE_KIB}'"): "as above",
     ("stores/sqlite/read.py", "statement"): "one of two constants",
+    ("stores/sqlite/operate.py", "statement"): "as above",
     ("stores/sqlite/commit.py", "statement"): "a key of a table of constants",
 }
 
