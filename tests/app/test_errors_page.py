@@ -56,6 +56,17 @@ def app():
     return made
 
 
+def test_a_type_that_cannot_be_carried():
+    class Cart:
+        """Any class."""
+
+    def charge(cart: Cart) -> None: ...
+
+    with pytest.raises(InvalidError) as told:
+        Mulligan("memory://").task(charge)
+    is_on_the_page(str(told.value))
+
+
 def test_a_wrong_url():
     with pytest.raises(InvalidError) as told:
         make_store("rabbitmq://localhost")

@@ -1,5 +1,6 @@
 """Commands that change something: enqueue, cancel, pause, resume, dead, migrate, doctor."""
 
+import os
 import time
 
 import pytest
@@ -11,6 +12,8 @@ from mulligan.core.finding import Finding
 from mulligan.core.known_tasks import Registration, Unknown, unknown_note
 from mulligan.core.page import Selection
 from mulligan.core.worker import Worker
+from mulligan.core.worker_notes import ORDER
+from mulligan.engine.worker_note import WorkerNote
 from tests.cli.running import (
     APP,
     claim,
@@ -268,3 +271,30 @@ def test_the_doctor_names_a_task_that_nobody_knows_and_names_that_clash(store):
     assert code == 1
     assert "✗ no live worker knows task 'old'; worker ann knew it last, " in said
     assert "! task 'send' is send(to) to worker bob and send(weight) to worker eve" in said
+
+
+def test_a_worker_is_drained_by_its_id_and_one_that_is_not_known_is_named(store):
+    async def start(store):
+        worker = Worker("w-1", "EU", ("mail",))
+        await store.beat(worker, [])
+        await WorkerNote(store, worker, "shop:app", lambda _order: None).look()
+
+    async def order(store):
+        return await store.notes(ORDER)
+
+    do(store, start)
+    assert good("drain", "w-1", "-a", APP) == "w-1: will drain within 5 s\n"
+    assert do(store, order) == {"order:w-1": b'"drain"'}
+    assert good_json("drain", "w-1", "--now", "-a", APP) == {
+        "order": "stop",
+        "workers": ["w-1"],
+        "unknown": [],
+    }
+    assert do(store, order) == {"order:w-1": b'"stop"'}
+    assert "no such worker: w-2" in refused(1, "drain", "w-2", "w-1", "-a", APP)
+    assert f"{os.getpid()}" in good("workers", "-a", APP)
+
+
+def test_a_worker_that_tells_nothing_of_itself_takes_no_orders(store):
+    do(store, lambda store: store.beat(Worker("w-1", "EU", ("mail",)), []))
+    assert "takes no orders" in refused(2, "drain", "w-1", "-a", APP)

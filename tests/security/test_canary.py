@@ -67,6 +67,7 @@ ON_A_STORE = {
     "cancel": ["j"],
     "pause": ["q"],
     "resume": ["q"],
+    "drain": ["w"],
     "doctor": [],
     "migrate": [],
     "settings": [],

@@ -1,15 +1,17 @@
-"""`cancel`, `pause` and `resume`."""
+"""`cancel`, `pause`, `resume` and `drain`."""
 
 from collections.abc import Sequence
 
 import click
 
+from mulligan.app.orders import find_worker, leave_order
 from mulligan.cli.find_app import about_a_store, find_app, json_option, with_store
 from mulligan.cli.group import RefusalError, printable
 from mulligan.cli.show import print_json
 from mulligan.core.checks import check_name
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.core.status import names
+from mulligan.core.worker_notes import LOOK_EVERY, Order
 from mulligan.stores.contract import Store
 
 
@@ -91,3 +93,42 @@ def switch(queues: Sequence[str], app: str | None, store: str | None, *, paused:
         click.echo(f"{queue}: {word if changed else unchanged}")
         if queue not in {*known, *(target.queue_names if target.tasks else ())}:
             click.echo(f"note: queue {queue!r} has no job, worker or setting so far", err=True)
+
+
+@click.command()
+@click.argument("workers", metavar="WORKER...", nargs=-1, required=True)
+@click.option("--now", is_flag=True, help="Exit at once; the jobs that run are cut off.")
+@json_option
+@about_a_store
+def drain(
+    workers: Sequence[str], *, now: bool, as_json: bool, app: str | None, store: str | None
+) -> None:
+    """Have workers start nothing more, and exit when what they run has ended.
+
+    WORKER is an id as `mulligan workers` shows it. With --now they exit at once; the jobs that they
+    run are cut off, and run again elsewhere. A worker sees the order within seconds. A supervisor
+    starts another one in its place. Exit code 1 if one of the workers is not known.
+    """
+    order: Order = "stop" if now else "drain"
+
+    async def leave(opened: Store) -> list[str]:
+        unknown = []
+        for worker in dict.fromkeys(workers):
+            found = await find_worker(opened, worker)
+            if found is None:
+                unknown.append(worker)
+            else:
+                await leave_order(opened, found, order)
+        return unknown
+
+    unknown = with_store(find_app(None, app, store), leave, writes=True)
+    told = [worker for worker in dict.fromkeys(workers) if worker not in unknown]
+    if as_json:
+        print_json({"order": order, "workers": told, "unknown": unknown})
+    else:
+        for worker in told:
+            click.echo(f"{printable(worker)}: will {order} within {LOOK_EVERY:g} s")
+    if unknown:
+        raise RefusalError(
+            f"no such worker: {printable(', '.join(unknown))}; see: mulligan workers", 1
+        )

@@ -202,13 +202,24 @@ def workers_table(whole: dict[str, Any]) -> RenderableType:
             ", ".join(each["queues"]) + (f" (only {each['only']})" if each["only"] else ""),
             Text("yes", "green") if each["live"] else Text("no", "red"),
             f"{each['running']}/{each['concurrency']}",
+            *process_of(each),
             f"{span(whole['now'] - each['beat_at'])} ago",
         )
         for each in whole["workers"]
     ]
     if not rows:
         return Text("No worker; start one with: mulligan worker APP\n")
-    return table("Workers", ("=worker", "region", "queues", "live", "#running", "#beat"), rows)
+    columns = ("=worker", "region", "queues", "live", "#running", "#pid", "#memory", "#beat")
+    return table("Workers", columns, rows)
+
+
+def process_of(worker: dict[str, Any]) -> tuple[str, str]:
+    """The pid of a worker's process, and the memory that it uses; empty where it does not say."""
+    about = worker.get("about")
+    if about is None:
+        return "", ""
+    memory = about["memory"]
+    return str(about["pid"]), "" if memory is None else f"{memory / 2**20:.0f} MiB"
 
 
 def called(worker: dict[str, Any]) -> Text:

@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
-from mulligan.app.overview import RUNNING_LIMIT, overview
-from mulligan.core.checks import check_name
+from mulligan.app.orders import find_worker, leave_order
+from mulligan.app.overview import RUNNING_LIMIT
 from mulligan.core.page import Selection
-from mulligan.core.worker_notes import KEEP_ORDER, ORDER, Order, encode, read_order
+from mulligan.core.worker_notes import ORDER, Order, read_order
 from mulligan.server.problems import Refusal
 from mulligan.server.service import Service
 from mulligan.server.shapes.status import Ordered, WorkerDetail
@@ -34,21 +34,13 @@ async def stop(service: Service, worker: str) -> Ordered:
 
 async def ordered(service: Service, worker: str, order: Order) -> Ordered:
     """Leave the order where the worker looks for it, within seconds."""
-    found = await known(service, worker)
-    if found["about"] is None:
-        raise Refusal(
-            "invalid",
-            f"worker {worker!r} takes no orders: it is not alive, or no mulligan worker process;"
-            " stop it where it runs",
-        )
-    await service.store.note(ORDER + worker, encode(order), KEEP_ORDER)
+    await leave_order(service.store, await known(service, worker), order)
     return Ordered(worker, order)
 
 
 async def known(service: Service, worker: str) -> dict[str, Any]:
     """The worker in the overview; refused if there is none."""
-    check_name("worker", worker)
-    for found in (await overview(service.store))["workers"]:
-        if found["id"] == worker:
-            return dict(found)
-    raise Refusal("unknown", f"no worker {worker!r} is known; it may have left")
+    found = await find_worker(service.store, worker)
+    if found is None:
+        raise Refusal("unknown", f"no worker {worker!r} is known; it may have left")
+    return found
