@@ -18,7 +18,7 @@ from mulligan.stores.contract import Store
 # Commands that change something; every other one only reads, and so does one that is yet to come.
 WRITERS = {
     *("demo", "worker", "supervise", "housekeep", "serve", "enqueue", "cancel", "pause", "resume"),
-    *("migrate", "copy", "bench", "dead replay", "dead purge"),
+    *("drain", "migrate", "copy", "bench", "dead replay", "dead purge"),
 }
 # What is given where a command or a route asks for something by name.
 UNENDED, ENDED, REGION = "running", "done", "default"
@@ -63,10 +63,10 @@ def command(url: str, *words: str) -> Result:
     return CliRunner(env=clean).invoke(cli, [*words, *about], prog_name="mulligan")
 
 
-def reading_routes(job: str = UNENDED) -> list[str]:
+def reading_routes(job: str = UNENDED, worker: str = "gone") -> list[str]:
     """The path of every GET route."""
     return [
-        row.path.replace("{job}", job).replace("{region}", REGION)
+        row.path.replace("{job}", job).replace("{region}", REGION).replace("{worker}", worker)
         for row in ROUTES
         if row.method == "GET"
     ]

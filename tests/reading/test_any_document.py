@@ -113,7 +113,7 @@ async def every_id(store: Store) -> list[str]:
 async def read_routes(store: Store, url: str, ids: list[str]) -> int:
     """Ask every route, and those of single jobs of each of these."""
     asked = application(store, Mulligan(url))
-    paths = [*reading_routes("good"), "/api/jobs?limit=1000", "/api/jobs?status=processing"]
+    paths = [*reading_routes("good", ANN.id), "/api/jobs?limit=1000", "/api/jobs?status=processing"]
     paths += [f"/api/jobs/{quote(job, safe='')}{of}" for job in ids for of in OF_EACH]
     for path in paths:
         status, body = await get(asked, path)

@@ -103,11 +103,12 @@ def switch(queues: Sequence[str], app: str | None, store: str | None, *, paused:
 def drain(
     workers: Sequence[str], *, now: bool, as_json: bool, app: str | None, store: str | None
 ) -> None:
-    """Have workers start nothing more, and exit when what they run has ended.
+    """Have workers finish what they run, and exit.
 
-    WORKER is an id as `mulligan workers` shows it. With --now they exit at once; the jobs that they
-    run are cut off, and run again elsewhere. A worker sees the order within seconds. A supervisor
-    starts another one in its place. Exit code 1 if one of the workers is not known.
+    They start nothing more. WORKER is an id as `mulligan workers` shows it. With --now they exit at
+    once; the jobs that they run are cut off, and run again elsewhere. A worker sees the order
+    within seconds. A supervisor starts another one in its place. Exit code 1 if one of the workers
+    is not known.
     """
     order: Order = "stop" if now else "drain"
 

@@ -63,7 +63,7 @@ async def live_through(store: Store) -> AsyncIterator[None]:
     """Do a little of everything, so that every kind of key is there at one time or another."""
     kept = jobs("k1", "k2", concurrency_key="k")
     new = [*jobs(*"abcdefgh"), *kept, job("u", priority=2, unique_key="u", expires=9.0)]
-    await store.enqueue([*new, job("later", delay=60.0), *jobs("x", "y", "z")])
+    await store.enqueue([*new, job("later", delay=60.0), *jobs("x", "y", "z", keep=60)])
     yield
     taken = (await claim(store, demand=10)).claims
     await store.commit([again(taken[0]), dead(taken[1]), done(taken[2]), Returned(taken[3].lease)])
