@@ -39,19 +39,19 @@ PROOFS = (
     *("dst/test_same_seed.py", "dst/test_zoo.py", "examples/", "failpoints/test_"),
     *("hostile/test_unknown_tasks.py", "lessons/test_batches.py", "lessons/test_blocked.py"),
     *("lessons/test_killed.py", "lessons/test_restarts.py"),
-    *("resources/", "security/test_canary.py", "server/test_whatever_is_allowed.py"),
+    *("resources/", "security/test_canary.py", "server/test_clients.py"),
+    *("server/test_connections.py", "server/test_whatever_is_allowed.py"),
     *("sim/test_bounds.py", "sim/test_docs.py", "sim/test_real_run.py"),
-    *("supervisor/test_fleet_at_work.py",),
+    *("supervisor/test_command.py", "supervisor/test_fleet_at_work.py"),
 )
 # Tests that start processes, or another program such as mypy: `make test-fast` leaves them out.
 PROCESSES = (
     *("cli/test_copy.py", "cli/test_demo.py", "cli/test_encodings.py", "cli/test_environment.py"),
-    *("cli/test_logs.py", "cli/test_top.py", "cli/test_worker.py", "engine/test_on_every_store.py"),
-    *("hostile/test_newer_stores.py", "hostile/test_stored_bodies.py", "reading/"),
-    *("security/test_running_data.py", "security/test_source.py", "server/test_clients.py"),
-    *("server/test_connections.py", "server/test_on_every_store.py", "server/test_serving.py"),
-    *("sim/test_run.py", "stores/redis/test_failover.py", "supervisor/test_command.py"),
-    *("tracing/test_processes.py", "typing/"),
+    *("cli/test_logs.py", "cli/test_process_group.py", "cli/test_top.py", "cli/test_worker.py"),
+    *("engine/test_on_every_store.py", "hostile/test_newer_stores.py"),
+    *("hostile/test_stored_bodies.py", "pools/", "reading/", "security/test_running_data.py"),
+    *("security/test_source.py", "server/test_on_every_store.py", "server/test_serving.py"),
+    *("sim/test_run.py", "stores/redis/test_failover.py", "tracing/test_processes.py", "typing/"),
 )
 
 # pymongo leaves a connection that was being made to the collector when its maker is cancelled.
