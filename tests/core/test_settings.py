@@ -59,6 +59,12 @@ def test_threads_are_at_least_one_or_by_default():
         Settings(threads=0)
 
 
+def test_a_pool_has_at_least_one_process_or_one_per_processor():
+    with pytest.raises(InvalidError, match="pool_size 0 must be at least 1; None is one per"):
+        Settings(pool_size=0)
+    assert Settings(pool_size=1).pool_size == 1
+
+
 def test_settings_may_be_as_small_as_their_limits():
     least = Settings(beat=0.5, concurrency=1, abandoned_limit=1, payload_limit=1, result_limit=1)
     assert (least.beat, least.concurrency) == (0.5, 1)

@@ -40,6 +40,7 @@ async def working(app: Mulligan, region: str = "default") -> AsyncIterator[Engin
         await running
 
 
+@pytest.mark.prove
 async def test_a_job_that_outlasts_its_lease_runs_once(app):
     runs = []
 
