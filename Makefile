@@ -46,9 +46,10 @@ ifeq ($(strip $(ARGS)),)
 	$(BIN)/coverage report --omit='src/mulligan/core/*' --fail-under=90
 endif
 
-test-fast: JOBS = 2
-test-fast: setup ## run the tests on memory and SQLite that start no servers and few processes
-	$(SERVERS) --stores memory,sqlite -- $(BIN)/python -m $(PYTEST) -m 'not prove and not processes' $(ARGS)
+test-fast: JOBS = 3
+test-fast: setup ## run the quick tests on memory and SQLite: no servers, few processes
+	$(SERVERS) --stores memory,sqlite -- $(BIN)/python -m $(PYTEST) -m 'not prove and not slow' \
+	  -k 'not redis and not postgres and not mongo' $(ARGS)
 
 prove: setup ## run the long proofs: chaos, simulated days, failpoints, the dashboard in a browser
 	$(SERVERS) --stores $(STORES) -- $(BIN)/python -m $(PYTEST) -m prove $(ARGS)

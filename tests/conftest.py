@@ -44,11 +44,13 @@ PROOFS = (
     *("sim/test_bounds.py", "sim/test_docs.py", "sim/test_real_run.py"),
     *("supervisor/test_command.py", "supervisor/test_fleet_at_work.py"),
 )
-# Tests that start processes, or another program such as mypy: `make test-fast` leaves them out.
-PROCESSES = (
+# Tests that start processes or another program such as mypy, or wait in real time: `make test-fast`
+# leaves them out.
+SLOW = (
     *("cli/test_copy.py", "cli/test_demo.py", "cli/test_encodings.py", "cli/test_environment.py"),
     *("cli/test_logs.py", "cli/test_process_group.py", "cli/test_top.py", "cli/test_worker.py"),
-    *("engine/test_on_every_store.py", "hostile/test_newer_stores.py"),
+    *("dst/test_seeds.py", "engine/test_known_tasks.py", "engine/test_on_every_store.py"),
+    *("engine/test_transactional_sink.py", "engine/test_worker.py", "hostile/test_newer_stores.py"),
     *("hostile/test_stored_bodies.py", "pools/", "reading/", "security/test_running_data.py"),
     *("security/test_source.py", "server/test_on_every_store.py", "server/test_serving.py"),
     *("sim/test_run.py", "stores/redis/test_failover.py", "tracing/test_processes.py", "typing/"),
@@ -86,8 +88,8 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
         path = str(item.path.relative_to(TESTS))
         if path.startswith(PROOFS):
             item.add_marker("prove")
-        if path.startswith(PROCESSES):
-            item.add_marker("processes")
+        if path.startswith(SLOW):
+            item.add_marker("slow")
         if "mongo" in item.name:
             item.add_marker(LEFT_TO_THE_COLLECTOR)
 
