@@ -56,7 +56,7 @@ async def test_a_child_that_is_killed_costs_its_job_one_attempt(app, tmp_path):
 
 async def test_children_die_with_their_worker_and_their_jobs_run_once_more(app, tmp_path):
     if app.url.startswith("memory:"):
-        return  # no other process sees it
+        pytest.skip("memory ends with the process that is killed")
     job = await app.tasks["hold"].aenqueue(str(tmp_path / "held"), str(tmp_path / "never"))
     options = ("worker", APP, "--pool-size", "1")
     with process(*options) as first:
