@@ -7,11 +7,13 @@ from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mulligan.core.errors import MulliganError
 from mulligan.server.endpoint import Endpoint, Endpoints
+from mulligan.server.prefix import KEY, split
 from mulligan.server.problems import Refusal, answer_problem
 from mulligan.server.routes import ROUTES
 from mulligan.server.service import Service
@@ -50,7 +52,12 @@ register_url_convertor("segment", Segment())
 
 
 def make_application(service: Service) -> ASGIApp:
-    """The application with all its routes."""
+    """The application with all its routes, and the headers on every answer."""
+    return Secured(make_routes(service))
+
+
+def make_routes(service: Service) -> ASGIApp:
+    """The routes alone, for a mount that adds the headers to its own answers too."""
     by_path: dict[str, dict[str, Endpoint]] = {}
     for row in ROUTES:
         by_path.setdefault(row.path, {})[row.method] = Endpoint(service, row)
@@ -61,7 +68,7 @@ def make_application(service: Service) -> ASGIApp:
     handlers = dict.fromkeys(raised, answer_problem)
     application = Starlette(routes=routes, exception_handlers=handlers)
     application.router.redirect_slashes = False
-    return Secured(application)
+    return application
 
 
 def route(path: str, endpoints: Endpoints) -> Route:
@@ -72,7 +79,7 @@ def route(path: str, endpoints: Endpoints) -> Route:
 
 
 class Secured:
-    """Adds the security headers to every answer, and routes by the raw path of the request."""
+    """Adds the security headers to every answer, and routes by the raw path below the prefix."""
 
     def __init__(self, application: ASGIApp) -> None:
         self._application = application
@@ -88,7 +95,9 @@ class Secured:
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        raw = scope.get("raw_path") or quote(scope["path"]).encode()
-        path = raw.decode("ascii", "replace")
-        inner = {**scope, "path": path, "root_path": ""}
-        await self._application(inner, receive, send_secured)
+        prefix, path = split(scope)
+        inner = {**scope, KEY: prefix, "path": path, "root_path": "", "path_params": {}}
+        if path:
+            await self._application(inner, receive, send_secured)
+        else:  # relative links lead below the prefix only from a path that ends with a slash
+            await RedirectResponse(f"{prefix}/")(inner, receive, send_secured)

@@ -11,6 +11,8 @@ from mulligan.core.checks import ENVELOPE, check_depth
 from mulligan.server.problems import Refusal
 
 BODY_LIMIT = 8 * 1024 * 1024
+# How long the head of a request may take to arrive, and its body.
+REQUEST_WITHIN = 30.0
 
 
 async def read_body(request: Request, within: float) -> bytes:

@@ -7,7 +7,8 @@ from typing import Literal
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-REQUEST_WITHIN = 30.0
+from mulligan.server.bodies import REQUEST_WITHIN
+
 MAX_CONNECTIONS = 1000
 # Extra time for a late body, which is refused with a message that the client should get.
 READ_REFUSAL_WITHIN = 5.0

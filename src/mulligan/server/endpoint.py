@@ -89,7 +89,10 @@ class Endpoint:
             given["body"] = decode_body(self._body, raw or b"{}")
         key = request.headers.get("idempotency-key") if row.keyed else None
         if key is None:
-            return await self._handle(given)
+            response = await self._handle(given)
+            if row.role == "read" and not self._service.guard.may_operate(request):
+                response.headers["Mulligan-Read-Only"] = "true"  # nothing to press in the dashboard
+            return response
         asked = fingerprint(row.method, request.url.path, raw)
         given["id_of"] = partial(job_id, key, asked)
         return await once(self._service.store, key, asked, lambda: self._handle(given))
@@ -99,7 +102,9 @@ class Endpoint:
         taken = {name: given[name] for name in self._takes if name != "service"}
         answer = await row.handler(self._service, **taken)
         if row.role == "operate":
-            log.info("%s %s", row.method, given["request"].url.path)
+            request = given["request"]
+            name = self._service.guard.name_of(request)
+            log.info("%s %s%s", row.method, request.url.path, f" by {name}" if name else "")
         if isinstance(answer, Response):
             return answer
         return Response(encode(answer), media_type=JSON)

@@ -36,9 +36,13 @@ class Hub:
         self._starting = asyncio.Lock()
         self._last: Document = {}
         self._stopped = False
+        # False where a stream would hold a thread, or a whole process, of the web server.
+        self.streams = True
 
     def join(self) -> Listener:
         """Add a listener; refused if there are too many."""
+        if not self.streams:
+            raise Refusal("too-many", "no events are streamed here; ask /api/overview again")
         if len(self._listeners) >= LISTENERS:
             raise Refusal(
                 "too-many", f"{LISTENERS} listen already; close one, or ask /api/overview"

@@ -20,6 +20,11 @@ class Guard:
     resolves to this machine could send requests.
     """
 
+    # What somebody does who wants others to be served, writes to be allowed, or another host.
+    OPEN = "start it with --token-file to serve others"
+    WRITES = "this server was started with --read-only; ask one that was not"
+    HOST = "name it with --allow-host"
+
     def __init__(
         self, tokens: Tokens | None, *, hosts: Iterable[str] = (), read_only: bool = False
     ) -> None:
@@ -32,19 +37,12 @@ class Guard:
 
         Without tokens all requests have the same principal.
         """
-        token = bearer_token(request)
-        if self._tokens is not None:
-            self._check_role(token, role)
-        else:
-            self._check_local(request)
-        principal = b"" if token is None or self._tokens is None else digest(token)
+        principal, by_token = self._identify(request, role)
         if request.method not in UNSAFE_METHODS:
             return principal
         if self.read_only:
-            raise Refusal(
-                "read-only", "this server was started with --read-only; ask one that was not"
-            )
-        if token is None or self._tokens is None:
+            raise Refusal("read-only", self.WRITES)
+        if not by_token:
             check_same_site(request)
         return principal
 
@@ -52,6 +50,25 @@ class Guard:
         """Allow a request for the dashboard's files, which hold no data."""
         if self._tokens is None:
             self._check_local(request)
+
+    def may_operate(self, request: Request) -> bool:
+        """Whether whoever asks may change anything."""
+        if self._tokens is None or self.read_only:
+            return not self.read_only
+        return "operate" in self._tokens.roles_of(bearer_token(request) or "")
+
+    def name_of(self, request: Request) -> str | None:  # noqa: ARG002 - principals have names
+        """Who asks, for the log; tokens have no names."""
+        return None
+
+    def _identify(self, request: Request, role: Role) -> tuple[bytes, bool]:
+        """The principal, and whether a token says so, which no browser sends by itself."""
+        token = bearer_token(request)
+        if self._tokens is None:
+            self._check_local(request)
+            return b"", False
+        self._check_role(token, role)
+        return (b"", False) if token is None else (digest(token), True)
 
     def _check_role(self, token: str | None, role: Role) -> None:
         assert self._tokens is not None  # noqa: S101 - asked only where there are tokens
@@ -75,14 +92,13 @@ class Guard:
             raise Refusal(
                 "not-local",
                 f"{client or 'an unknown address'} is not this machine, and the server has no"
-                " tokens; start it with --token-file to serve others",
+                f" tokens; {self.OPEN}",
             )
         host = bare_host(request.headers.get("host", ""))
         if host not in self._hosts:
             raise Refusal(
                 "wrong-host",
-                f"host {host[:80]!r} is not one of {', '.join(sorted(self._hosts))};"
-                " name it with --allow-host",
+                f"host {host[:80]!r} is not one of {', '.join(sorted(self._hosts))}; {self.HOST}",
             )
 
 
@@ -101,7 +117,8 @@ def check_same_site(request: Request) -> None:
         )
     origin = request.headers.get("origin")
     ours = request.headers.get("host", "").lower()
-    if origin is not None and urlsplit(origin.lower()).netloc != ours:
+    # A proxy may have changed the Host; no page can have changed what the browser says of it.
+    if origin is not None and site != "same-origin" and urlsplit(origin.lower()).netloc != ours:
         raise Refusal(
             "cross-site", f"Origin {origin[:80]!r} must be that of this server, {ours[:80]}"
         )

@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -28,10 +28,11 @@ KEY: Schema = {
 }
 
 
-@cache
-def encoded(rows: tuple[Row, ...]) -> bytes:
-    """The description as JSON."""
-    return msgspec.json.encode(describe(rows))
+@lru_cache(8)
+def encoded(rows: tuple[Row, ...], prefix: str = "") -> bytes:
+    """The description as JSON, of a server that is mounted at this prefix."""
+    whole = describe(rows) | {"servers": [{"url": prefix or "/"}]}
+    return msgspec.json.encode(whole)
 
 
 def describe(rows: Sequence[Row]) -> Schema:
@@ -43,7 +44,6 @@ def describe(rows: Sequence[Row]) -> Schema:
     return {
         "openapi": "3.1.0",
         "info": {"title": "mulligan", "version": __version__, "license": {"name": "MIT"}},
-        "servers": [{"url": "/"}],
         "security": [{"token": []}, {}],  # a server without tokens needs none
         "paths": paths,
         "components": {

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from mulligan.core.errors import InvalidError, StoreError, UnknownJobError
 from mulligan.core.redaction import Redactor, without_passwords
+from mulligan.server.prefix import prefix_of
 
 log = logging.getLogger("mulligan.server")
 
@@ -20,7 +21,8 @@ log = logging.getLogger("mulligan.server")
 KINDS: dict[str, tuple[int, str]] = {
     "not-json": (400, "The body is not JSON"),
     "no-token": (401, "A token is needed"),
-    "not-allowed": (403, "The token's role does not allow this"),
+    "not-signed-in": (401, "You are not signed in"),
+    "not-allowed": (403, "Your role does not allow this"),
     "read-only": (403, "The server is read-only"),
     "cross-site": (403, "The request comes from another site"),
     "not-local": (403, "The request comes from another machine"),
@@ -83,11 +85,11 @@ async def answer_problem(request: Request, error: Exception) -> Response:
     refusal = as_refusal(request, error)
     status, title = KINDS[refusal.kind]
     problem = Problem(
-        type=f"/api/docs#{refusal.kind}",
+        type=f"{prefix_of(request)}/api/docs#{refusal.kind}",
         title=title,
         status=status,
         detail=without_passwords(str(refusal)),
-        instance=request.url.path,
+        instance=prefix_of(request) + request.url.path,
         jobs=list(refusal.jobs) or UNSET,
     )
     return Response(

@@ -16,9 +16,9 @@ HEAD = """<!doctype html>
 <meta name="viewport" content="width=device-width">
 <title>mulligan API</title>
 <link rel="icon" href="data:,">
-<link rel="stylesheet" href="/reference.css">
+<link rel="stylesheet" href="../reference.css">
 <h1>mulligan API</h1>
-<p>As a document for programs: <a href="/api/openapi.json">openapi.json</a>.</p>
+<p>As a document for programs: <a href="openapi.json">openapi.json</a>.</p>
 """
 
 

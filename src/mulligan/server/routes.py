@@ -1,5 +1,6 @@
 """The table of all routes, which are served, guarded and described from it."""
 
+from starlette.requests import Request
 from starlette.responses import Response
 
 from mulligan.server import (
@@ -15,12 +16,14 @@ from mulligan.server import (
     workers_api,
 )
 from mulligan.server.endpoint import Row
+from mulligan.server.prefix import prefix_of
 from mulligan.server.service import Service
 
 
-async def description(service: Service) -> Response:  # noqa: ARG001 - all handlers are called alike
+async def description(service: Service, request: Request) -> Response:  # noqa: ARG001 - all handlers are called alike
     """This API, described in OpenAPI 3.1."""
-    return Response(openapi.encoded(ROUTES), media_type="application/json")
+    encoded = openapi.encoded(ROUTES, prefix_of(request))
+    return Response(encoded, media_type="application/json")
 
 
 async def docs(service: Service) -> Response:  # noqa: ARG001 - as above

@@ -12,7 +12,8 @@ from msgspec import Struct
 from mulligan.app import Mulligan
 from mulligan.core.errors import InvalidError, MulliganError
 from mulligan.server.application import make_application
-from mulligan.server.connections import MAX_CONNECTIONS, REQUEST_WITHIN, bounded
+from mulligan.server.bodies import REQUEST_WITHIN
+from mulligan.server.connections import MAX_CONNECTIONS, bounded
 from mulligan.server.guard import Guard, is_loopback
 from mulligan.server.redaction import Redaction
 from mulligan.server.service import Service

@@ -11,7 +11,7 @@ from mulligan.engine.cancel import cancel_tasks
 from mulligan.engine.chores import MinuteKeeper
 from mulligan.engine.reporter import Reporter
 from mulligan.server.attempts import Attempts
-from mulligan.server.connections import REQUEST_WITHIN
+from mulligan.server.bodies import REQUEST_WITHIN
 from mulligan.server.events import Hub
 from mulligan.server.guard import Guard
 from mulligan.server.housekeep import housekeeping
@@ -70,10 +70,18 @@ class Service:
         return seen | about | {"fleets": self.redaction.texts(seen["fleets"])}
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Run the housekeeping beside the requests, unless read-only."""
+    async def running(self, *, chores: bool = True) -> AsyncIterator[None]:
+        """Report what workers do through this server, and do the chores; neither if read-only."""
         if self.guard.read_only:
             yield
+            return
+        if not chores:
+            reporting = asyncio.ensure_future(self.reporter.run())
+            try:
+                yield
+            finally:
+                await cancel_tasks([reporting])
+                await self.reporter.report()
             return
         if self.declares:
             for name, queue in self.app.queues.items():

@@ -30,6 +30,8 @@ from mulligan.server.shapes.status import (
 )
 
 T = TypeVar("T")
+# Proxies such as nginx would hold events back otherwise.
+UNBUFFERED = {"X-Accel-Buffering": "no"}
 
 
 def shaped(document: Any, shape: type[T]) -> T:
@@ -121,7 +123,9 @@ class EventStream(StreamingResponse):
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._listener = hub.join()
-        super().__init__(hub.stream(self._listener), media_type="text/event-stream")
+        super().__init__(
+            hub.stream(self._listener), headers=UNBUFFERED, media_type="text/event-stream"
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Stream until the client goes."""

@@ -1,6 +1,8 @@
 /** The server's API: every request of the dashboard goes through here. */
 
 const TOKEN = "mulligan.token";
+// Where the server is: below the path of another application, if it is mounted there.
+const ROOT = new URL("..", import.meta.url).pathname.replace(/\/$/, "");
 let askForToken = async () => false;
 
 /** A refusal, in the words of the server's problem document. */
@@ -44,7 +46,8 @@ export async function open(path, options = {}) {
     if (response.ok) return response;
     const problem = await problemOf(response);
     const replaced = token.get() !== shown; // while this request was under way
-    if (problem.status !== 401 || !(replaced || (await askForToken(problem)))) throw problem;
+    const byToken = response.headers.get("WWW-Authenticate") === "Bearer";
+    if (!byToken || !(replaced || (await askForToken(problem)))) throw problem;
   }
 }
 
@@ -64,7 +67,7 @@ async function answered(where, options) {
 async function reached(where, options, bearer) {
   const headers = { ...options.headers, ...(bearer && { Authorization: `Bearer ${bearer}` }) };
   try {
-    return await fetch(where, { ...options, headers });
+    return await fetch(ROOT + where, { ...options, headers });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     const detail = "the server does not answer; is it running, and can this machine reach it?";

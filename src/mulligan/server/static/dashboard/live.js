@@ -3,7 +3,7 @@
  * Nothing is asked for while the page is hidden.
  */
 
-import { get, open } from "./api.js";
+import { open } from "./api.js";
 
 const POLL_EVERY = 2000;
 const POLLS_BEFORE_STREAM = 5;
@@ -15,6 +15,7 @@ export const state = { overview: null, how: "connecting", samples: [], problem: 
 const listeners = new Set();
 let round = null;
 let toldAt = 0;
+let readOnly = false; // whether the reader may change nothing, though others may
 
 /** The store's time now, by how long ago it was last told. */
 export const storeNow = () => state.overview.now + (performance.now() - toldAt) / 1000;
@@ -50,6 +51,7 @@ async function follow(signal) {
 async function streamed(signal) {
   try {
     const response = await open("/api/events", { signal });
+    readOnly = isReadOnly(response);
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let text = "";
     for (;;) {
@@ -66,7 +68,9 @@ async function streamed(signal) {
 
 async function polled(signal) {
   try {
-    const overview = await get("/api/overview");
+    const response = await open("/api/overview");
+    const overview = await response.json();
+    readOnly = isReadOnly(response);
     if (!signal.aborted) update(overview, "polling");
   } catch (problem) {
     if (!signal.aborted) tell({ how: "away", problem });
@@ -95,7 +99,10 @@ function stillThere(entries) {
   return Object.fromEntries(left.sort(([one], [other]) => (one < other ? -1 : 1)));
 }
 
-function update(overview, how) {
+const isReadOnly = (response) => response.headers.get("Mulligan-Read-Only") === "true";
+
+function update(told, how) {
+  const overview = { ...told, read_only: told.read_only || readOnly };
   toldAt = performance.now();
   const queues = Object.values(overview.queues);
   const sum = (field) => queues.reduce((total, queue) => total + queue[field], 0);

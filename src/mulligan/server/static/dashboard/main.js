@@ -128,7 +128,7 @@ function drawShell() {
   document.getElementById("sign-out").hidden = token.get() === null;
   const { store, version, read_only: readOnly } = state.overview ?? {};
   const words = state.overview ? [`mulligan ${version}`, store, readOnly && "read-only"] : [];
-  const api = h("a", { href: "/api/docs" }, "API");
+  const api = h("a", { href: "api/docs" }, "API");
   document.getElementById("foot").replaceChildren(words.filter(Boolean).join(" · "), " · ", api);
 }
 
