@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from mulligan import Mulligan
 from mulligan.cli.history import seconds_of
-from mulligan.contrib.tracing import carrier_of
+from mulligan.contrib.opentelemetry.traces import carrier_of
 from mulligan.core.decide import decide, policy_of
 from mulligan.core.errors import UNREADABLE, InvalidError, StoreError
 from mulligan.core.facts import Facts, QueueSettings, read_settings

@@ -7,7 +7,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
 
 from mulligan import Delays, Mulligan, Retry, current_job
-from mulligan.contrib.tracing import instrument
+from mulligan.contrib.opentelemetry import instrument
 
 folder = Path(os.environ["TEST_SPANS"])
 out = (folder / f"{os.getpid()}.jsonl").open("a")

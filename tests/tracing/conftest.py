@@ -7,10 +7,11 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import SpanContext
+from opentelemetry.trace import SpanContext, SpanKind
 
 from mulligan import Mulligan
-from mulligan.contrib.tracing import instrument
+from mulligan.contrib.opentelemetry import instrument
+from mulligan.contrib.opentelemetry.attributes import OWN
 
 
 class Spans:
@@ -29,6 +30,17 @@ class Spans:
     def named(self, name: str) -> list[ReadableSpan]:
         """Those of that name."""
         return [span for span in self.all if span.name == name]
+
+    def attempts(self, task: str) -> list[ReadableSpan]:
+        """Those of attempts of the task."""
+        return self._of(SpanKind.CONSUMER, task)
+
+    def sent(self, task: str) -> list[ReadableSpan]:
+        """Those that jobs of the task carry."""
+        return self._of(SpanKind.PRODUCER, task)
+
+    def _of(self, kind: SpanKind, task: str) -> list[ReadableSpan]:
+        return [span for span in self.all if span.kind is kind and said(span, "task") == [task]]
 
     @property
     def traces(self) -> int:
@@ -50,7 +62,7 @@ def is_child(span: ReadableSpan, parent: Any) -> bool:
 
 def said(span: ReadableSpan, *names: str) -> list[object]:
     """Some attributes of ours."""
-    return [(span.attributes or {}).get(f"mulligan.{name}") for name in names]
+    return [(span.attributes or {}).get(f"{OWN}{name}") for name in names]
 
 
 @pytest.fixture

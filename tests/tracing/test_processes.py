@@ -35,8 +35,11 @@ def test_a_producer_and_a_worker_write_one_trace(tmp_path):
     spans = spans_in(tmp_path)
     assert len({span["context"]["trace_id"] for span in spans}) == 1
     [enqueue] = [span for span in spans if span["parent_id"] is None]
-    assert enqueue["name"] == "enqueue ask"
+    assert enqueue["name"] == "enqueue default"
     attempts = [span for span in spans if span is not enqueue]
     assert {span["parent_id"] for span in attempts} == {enqueue["context"]["span_id"]}
-    ended = [(span["name"], span["attributes"]["mulligan.outcome"]) for span in attempts]
+    ended = [
+        tuple(span["attributes"][f"messaging.mulligan.{name}"] for name in ("task", "outcome"))
+        for span in attempts
+    ]
     assert ended == [("ask", "retry"), ("ask", "done"), ("answer", "done")]

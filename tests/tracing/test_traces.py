@@ -17,7 +17,8 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from mulligan import Delays, Fail, Mulligan, Retry, Snooze, each
 from mulligan.cli.logs import JsonLines
-from mulligan.contrib.tracing import carrier_of, instrument
+from mulligan.contrib.opentelemetry import instrument
+from mulligan.contrib.opentelemetry.traces import carrier_of
 from mulligan.core.errors import StoreUnavailableError
 from mulligan.core.job import NO_TRACE, NewJob, traced
 from mulligan.core.page import Selection
@@ -47,8 +48,8 @@ def test_every_attempt_is_a_span_under_that_of_the_enqueue(app, flaky, spans):
     with app.testing(regions=("EU",)) as t:
         job = flaky.using(region="EU").enqueue("112")
         t.drain()
-    [enqueue] = spans.named("enqueue call")
-    first, second = spans.named("call")
+    [enqueue] = spans.sent("call")
+    first, second = spans.attempts("call")
     assert is_child(first, enqueue)
     assert is_child(second, enqueue)
     assert enqueue.parent is None
@@ -66,7 +67,7 @@ def test_a_failed_attempt_records_its_error_and_the_delay(app, flaky, spans):
     with app.testing() as t:
         flaky.enqueue("112")
         t.drain()
-    first, second = spans.named("call")
+    first, second = spans.attempts("call")
     assert first.status.status_code is StatusCode.ERROR
     assert first.status.description == "OSError: the line is dead"
     [event] = first.events
@@ -98,7 +99,7 @@ def test_json_lines_of_an_attempt_have_the_ids_of_its_trace_and_span(app, flaky,
     finally:
         log.removeHandler(handler)
     [line] = [json.loads(line) for line in written if "failed" in line]
-    ids = context(spans.named("call")[0])
+    ids = context(spans.attempts("call")[0])
     assert line["trace_id"] == format(ids.trace_id, "032x")
     assert line["span_id"] == format(ids.span_id, "016x")
     assert "trace_id" not in json.loads(JsonLines().format(caplog.records[0])), "none is current"
@@ -114,7 +115,7 @@ def test_the_outcome_of_each_attempt_is_said(app, spans):
     with app.testing() as t:
         call.enqueue()
         t.drain()
-    assert [said(span, "outcome")[0] for span in spans.named("call")] == ["later", "failed"]
+    assert [said(span, "outcome")[0] for span in spans.attempts("call")] == ["later", "failed"]
 
 
 def test_each_job_of_a_batch_has_a_trace_of_its_own(app, spans):
@@ -124,8 +125,10 @@ def test_each_job_of_a_batch_has_a_trace_of_its_own(app, spans):
     with app.testing() as t:
         app.enqueue_many(call.call(number) for number in range(3))
         t.drain()
-    assert spans.traces == 3
-    assert len(spans.all) == 6
+    created = spans.sent("call")
+    ran = spans.attempts("call")
+    assert all(is_child(span, one) for span, one in zip(ran, created, strict=True))
+    assert len({context(span).trace_id for span in created}) == 3
 
 
 def test_a_trace_goes_on_from_the_span_of_the_producer(app, spans):
@@ -138,7 +141,7 @@ def test_a_trace_goes_on_from_the_span_of_the_producer(app, spans):
             call.enqueue()
         t.drain()
     assert spans.traces == 1
-    assert is_child(spans.named("enqueue call")[0], order)
+    assert is_child(spans.sent("call")[0], order)
 
 
 def test_spans_of_the_task_itself_lie_under_its_attempt(app, spans):
@@ -156,9 +159,9 @@ def test_spans_of_the_task_itself_lie_under_its_attempt(app, spans):
     with app.testing() as t:
         outer.enqueue()
         t.drain()
-    [attempt] = spans.named("outer")
+    [attempt] = spans.attempts("outer")
     assert is_child(spans.named("query")[0], attempt)
-    assert is_child(spans.named("enqueue inner")[0], attempt)
+    assert is_child(spans.sent("inner")[0], attempt)
     assert spans.traces == 1
 
 
@@ -180,7 +183,7 @@ async def test_a_plain_function_in_its_thread_sees_the_span_of_its_attempt(spans
             return (await found(store, job.id)).status == "done"
 
         await until(is_done)
-    [attempt] = spans.named("call")
+    [attempt] = spans.attempts("call")
     assert seen == [context(attempt).span_id]
 
 
@@ -208,8 +211,8 @@ def test_a_chain_with_a_fan_out_and_a_sink_is_one_trace(app, spans):
         t.drain()
         assert chain.result() == 6
     assert spans.traces == 1
-    [enqueue] = spans.named("enqueue split")
-    ran = [span.name for span in spans.all if is_child(span, enqueue)]
+    [enqueue] = spans.sent("split")
+    ran = [str(said(span, "task")[0]) for span in spans.all if is_child(span, enqueue)]
     assert sorted(ran) == ["length", "length", "length", "save", "split", "total"]
 
 
@@ -226,7 +229,8 @@ def test_what_is_gathered_is_one_trace(app, spans):
         app.gather((length.call(word) for word in ("a", "bc")), total)
         t.drain()
     [enqueue] = [span for span in spans.all if span.kind is SpanKind.PRODUCER]
-    assert enqueue.name == "enqueue total"
+    assert enqueue.name == "enqueue default"
+    assert (enqueue.attributes or {})["messaging.batch.message_count"] == 3
     assert spans.traces == 1
 
 
@@ -242,7 +246,7 @@ def test_who_is_told_of_a_dead_letter_is_in_its_trace(app, spans):
         call.enqueue()
         t.drain()
     assert spans.traces == 1
-    assert is_child(spans.named("tell")[0], spans.named("enqueue call")[0])
+    assert is_child(spans.attempts("tell")[0], spans.sent("call")[0])
 
 
 # -- edges -------------------------------------------------------------------------------------
@@ -256,9 +260,9 @@ def test_a_job_that_was_there_before_is_said_not_to_be_created(app, spans):
         call.using(id="once", delay=60).enqueue()
         call.using(id="once", delay=60).enqueue()
         t.drain()
-    assert [said(span, "created")[0] for span in spans.named("enqueue call")] == [True, False]
-    [attempt] = spans.named("call")
-    assert is_child(attempt, spans.named("enqueue call")[0])
+    assert [said(span, "created")[0] for span in spans.sent("call")] == [True, False]
+    [attempt] = spans.attempts("call")
+    assert is_child(attempt, spans.sent("call")[0])
 
 
 async def test_an_enqueue_that_fails_is_recorded(app, spans, monkeypatch):
@@ -271,7 +275,7 @@ async def test_an_enqueue_that_fails_is_recorded(app, spans, monkeypatch):
     monkeypatch.setattr(app.access, "acall", away)
     with pytest.raises(StoreUnavailableError):
         await call.aenqueue()
-    [enqueue] = spans.named("enqueue call")
+    [enqueue] = spans.sent("call")
     assert enqueue.status.status_code is StatusCode.ERROR
     assert enqueue.status.description == "the store is away"
 
@@ -293,7 +297,7 @@ async def test_an_attempt_that_is_cut_off_says_so(spans):
         await running.wait()
         made.stop()
         made.stop()
-    [attempt] = spans.named("call")
+    [attempt] = spans.attempts("call")
     assert said(attempt, "outcome") == ["cut off"]
 
 
@@ -304,7 +308,7 @@ async def test_the_trace_of_a_periodic_job_begins_where_a_worker_places_it(app, 
     store = MemoryStore()
     await Ticker(store, app.periodic, app.tracing).enqueue_due()
     [job] = (await store.page(Selection(), 10)).jobs
-    [enqueue] = spans.named("enqueue clean")
+    [enqueue] = spans.sent("clean")
     assert f"{context(enqueue).trace_id:032x}" in carrier_of(job.body)["traceparent"]
 
 
@@ -319,7 +323,7 @@ def test_a_trace_that_cannot_be_read_begins_anew(app, spans, trace_context):
         job = traced(call.call().job, Raw(trace_context))
         t.run(t.store.enqueue([job]))
         t.drain()
-    [attempt] = spans.named("call")
+    [attempt] = spans.attempts("call")
     assert attempt.parent is None
 
 
@@ -363,9 +367,10 @@ def test_where_it_is_not_installed_it_says_how_to_install_it(monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] == "opentelemetry"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
-    monkeypatch.delitem(sys.modules, "mulligan.contrib.tracing")
+    for name in [name for name in sys.modules if name.startswith("mulligan.contrib.open")]:
+        monkeypatch.delitem(sys.modules, name)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'mulligan\[otel\]'"):
-        importlib.import_module("mulligan.contrib.tracing")
+        importlib.import_module("mulligan.contrib.opentelemetry")
 
 
 def test_nothing_is_imported_unless_it_is_wanted():

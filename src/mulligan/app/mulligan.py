@@ -65,6 +65,9 @@ class Mulligan:
     policy, this `timeout`, and this task, by its name, that is told of their dead letters.
     """
 
+    # Of all apps; `instrument(app)` gives an app one of its own.
+    tracing: Tracing | None = None
+
     def __init__(
         self,
         url: str | None = None,
@@ -87,7 +90,6 @@ class Mulligan:
         # What tasks have that do not say it themselves.
         self.defaults: TaskOptions = {k: v for k, v in given.items() if v is not None}  # type: ignore[assignment]
         TaskDecorator(self, {})  # refuses defaults that no task could have
-        self.tracing: Tracing | None = None
         if lifespan is not None:
             from mulligan.app.lifespan import check_lifespan  # noqa: PLC0415 - few apps have one
 
