@@ -1,5 +1,6 @@
 """Arguments are checked when enqueued and arrive in the function's own types."""
 
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -116,3 +117,27 @@ def test_an_annotation_that_cannot_be_read_is_named(app):
     task = app.task(broken)
     with app.testing(), pytest.raises(InvalidError, match="Missing"):
         task.enqueue(1)
+
+
+# What Python 3.14 takes, and those before refuse themselves.
+UNQUOTED = """
+@app.task
+def take(order: Later) -> Later:
+    return order
+
+@app.middleware
+def around(call: NeverDefined, job: NeverDefined) -> NeverDefined:
+    return call()
+
+@app.on("success")
+def told(event: NeverDefined) -> NeverDefined: ...
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="Python 3.14 defers annotations")
+def test_an_unquoted_annotation_may_name_what_is_defined_later_or_never(app):
+    module: dict[str, Any] = {"app": app}
+    exec(UNQUOTED, module)  # noqa: S102 - older versions cannot run it
+    module["Later"] = Order
+    with app.testing():
+        assert module["take"].enqueue(Order(1, ["a"])).result() == Order(1, ["a"])

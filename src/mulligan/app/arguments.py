@@ -20,6 +20,7 @@ from mulligan.app.types import (
     hints_of,
     reason,
     shown,
+    signature_of,
 )
 from mulligan.core.checks import DEPTH_LIMIT, check_depth, too_deep
 from mulligan.core.errors import InvalidError
@@ -103,7 +104,7 @@ class Arguments:
     def __init__(self, name: str, function: Callable[..., Any], *, skip: int = 0) -> None:
         self._name = name
         self._function = function
-        whole = inspect.signature(function)
+        whole = signature_of(function)
         # The worker passes the first ones, which are no part of the call.
         self.signature = whole.replace(parameters=list(whole.parameters.values())[skip:])
         # The parameters that ask for a resource, which the worker fills in too.

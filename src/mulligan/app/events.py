@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mulligan.app.types import signature_of
 from mulligan.core.errors import InvalidError
 from mulligan.core.event import EVENTS, EventName, enqueued
 from mulligan.core.job import Enqueued, NewJob
@@ -29,7 +30,7 @@ def hook_of(event: EventName, function: Callable[..., Any]) -> EventHook:
         raise InvalidError(f"hook {function!r} is no function; use @app.on({event!r}) above one")
     name = getattr(function, "__name__", None) or type(function).__name__
     try:
-        inspect.signature(function).bind(None)
+        signature_of(function).bind(None)
     except TypeError as error:
         raise InvalidError(
             f"hook {name} is called as {name}(event): {error}; let it take the event alone"

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from mulligan.app.types import signature_of
 from mulligan.core.errors import InvalidError
 from mulligan.engine.current import CurrentCall, current_call
 from mulligan.engine.middleware import Around, Middleware, surround, surround_plain, without_waiting
@@ -27,7 +28,7 @@ def declared(
             " its value: return await call()"
         )
     try:
-        inspect.signature(function).bind(None, None)
+        signature_of(function).bind(None, None)
     except TypeError as error:
         raise InvalidError(
             f"middleware {name} is called as {name}(call, job): {error}; let it take these two"

@@ -7,6 +7,7 @@ msgspec does the whole and pydantic only its own models. Neither pydantic nor at
 here: whoever declares a type of theirs has imported them.
 """
 
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
@@ -377,3 +378,12 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
     if not hasattr(function, "__annotations__"):  # such as functools.partial
         return {}
     return get_type_hints(function, include_extras=True)
+
+
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """What a function takes. Names in its annotations need not be defined, quoted or not."""
+    if sys.version_info >= (3, 14):  # annotations are evaluated when they are asked for
+        import annotationlib  # noqa: PLC0415 - there is none before
+
+        return inspect.signature(function, annotation_format=annotationlib.Format.FORWARDREF)
+    return inspect.signature(function)
