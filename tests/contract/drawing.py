@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from mulligan.core.budget import Budget
+from mulligan.core.classes import class_names, type_name
 from mulligan.core.counts import Count
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fairness import Carry
@@ -118,11 +119,13 @@ def new_job(chance: Random, choices: Choices) -> dict[str, Any]:
         "awaits": pick((0,) * 12 + (1, 2, 3)),
         "gather": pick((None, None, some(chance), some(chance))),
         "gather_index": pick((0, 1, 2)),
-        "keep": pick((None, None, None, 3, 50)),
+        "keep": pick((None, None, None, 0, 3, 50)),
         "retry": Retry(
             max_retries=pick((0, 1, 2, None, None)),
             backoff=pick((Exponential(2, 2, 60, "full"), Delays((0.0, 0.5, 3.0)))),
             scope=pick(("global", "region")),
+            on=pick(((), (), (), (OSError, ValueError))),
+            never=pick(((), (), (), (TimeoutError, "Refused"))),
         ),
     }
 
@@ -130,14 +133,16 @@ def new_job(chance: Random, choices: Choices) -> dict[str, Any]:
 def result(chance: Random) -> Result | None:
     """What an attempt gave, a failure more often than not; None if it was asked to stop."""
     pick = chance.choice
+    kind = pick((None, ValueError, TimeoutError, KeyError))
     failed = Failed(
-        pick(("ValueError", "TimeoutError")),
+        "Refused" if kind is None else type_name(kind),
         pick(("boom", "100% 'odd' ☃")),
         code=pick((None, "E1")),
         delay=pick((None, None, 0.0, 1.5)),
         non_retryable=pick((False, False, False, False, True)),
         refused=pick((None, '"Error"')),
         traceback=pick((None, TRACEBACK)),
+        classes=() if kind is None else class_names(kind),
     )
     succeeded = Succeeded(pick((None, b"", b"1", b'{"a":1}')))
     others = Snoozed(1.0), Drained(), Lost()

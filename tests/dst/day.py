@@ -62,6 +62,7 @@ def live(seed: int, store: str = "memory://", *, as_clients: bool | None = None)
         events,
         woken_within=WOKEN_WITHIN if plan.calm else None,
         told_within=0.0 if clients else TOLD_WITHIN,
+        pools=tasks.POOL_QUEUES,
     )
     seconds = time.process_time() - before
     return Day(seed, events, violations, faults, *figures(events), seconds)

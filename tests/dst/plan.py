@@ -5,6 +5,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mulligan import Budget, Exponential, Retry, Sessions, Settings
 from mulligan.app.chain import each, part_of
@@ -102,6 +103,7 @@ def drawn(seed: int) -> Plan:
         concurrency=chance.choice((1, 2, 4)),
         drain_timeout=chance.choice((0.0, 60.0, 600.0)),
         keep_done=chance.choice((600.0, 3600.0, 2 * DAY)),
+        pool_size=chance.choice((1, 2)),
     )
     regions = REGIONS[: chance.choice((1, 2, 2, 3))]
     posts = [
@@ -109,7 +111,9 @@ def drawn(seed: int) -> Plan:
         for region in regions
         for number in range(chance.choice((1, 1, 2)))
     ]
-    arriving = arrivals(chance, regions)
+    arriving = arrivals(chance, regions, lease)
+    if seed % 4 == 2:
+        arriving = [beside_others(arrival) for arrival in arriving]
     hole = hole_of(seed, regions)
     if hole is not None:
         arriving = sorted([*arriving, *calls(hole)], key=lambda arrival: arrival.at)
@@ -125,6 +129,16 @@ def drawn(seed: int) -> Plan:
         chance.choice((20.0, 120.0, 600.0)),
         0.0 if calm else chance.choice((0.0, 0.0, 0.0, 0.05, 10.0)),
         hole,
+    )
+
+
+def beside_others(arrival: Arrival) -> Arrival:
+    """In one seed of four, jobs for child processes stand in a queue with others."""
+    return arrival._replace(
+        jobs=[
+            replace(job, queue="video") if job.task == tasks.crunch.name else job
+            for job in arrival.jobs
+        ]
     )
 
 
@@ -163,22 +177,27 @@ def queue_settings(chance: random.Random) -> QueueSettings:
     return QueueSettings(policy, budget, chance.choice((0.0, 2.0, 2.0, 30.0)))
 
 
-def arrivals(chance: random.Random, regions: tuple[str, ...]) -> list[Arrival]:
+def arrivals(chance: random.Random, regions: tuple[str, ...], lease: float) -> list[Arrival]:
     """A few bursts and a trickle, over the day."""
     moments = [chance.uniform(0, DAY) for _ in range(chance.choice((20, 40)))]
     for _ in range(chance.randrange(1, 4)):
         begin = chance.uniform(0, DAY)
         moments += [begin + chance.uniform(0, 60) for _ in range(chance.choice((5, 20)))]
-    return [Arrival(round(at, 3), jobs(chance, regions, n)) for n, at in enumerate(sorted(moments))]
+    return [
+        Arrival(round(at, 3), jobs(chance, regions, lease, n))
+        for n, at in enumerate(sorted(moments))
+    ]
 
 
-def jobs(chance: random.Random, regions: tuple[str, ...], number: int) -> list[NewJob]:
+def jobs(
+    chance: random.Random, regions: tuple[str, ...], lease: float, number: int
+) -> list[NewJob]:
     """What one producer enqueues: single jobs, a chain, or some that are gathered."""
     kind = chance.random()
-    options = options_of(chance, regions)
+    options = options_of(chance, regions, lease)
     name = f"j{number}"
     if kind < 0.6:
-        task = chance.choice((tasks.send, tasks.send, tasks.render))
+        task = chance.choice((tasks.send, tasks.send, tasks.render, tasks.crunch))
         count = chance.choice((1, 1, 1, 3))
         return [task.using(**options, id=f"{name}x{n}").call(n).job for n in range(count)]
     if kind < 0.75:
@@ -193,7 +212,7 @@ def jobs(chance: random.Random, regions: tuple[str, ...], number: int) -> list[N
     return [tasks.send.using(**options, id=f"{name}u", unique_key=key).call(number).job]
 
 
-def options_of(chance: random.Random, regions: tuple[str, ...]) -> Any:
+def options_of(chance: random.Random, regions: tuple[str, ...], lease: float) -> Any:
     """Where and how a job is to run."""
     options: dict[str, Any] = {"region": chance.choice(regions), "retry": retry(chance)}
     if chance.random() < 0.15:
@@ -205,6 +224,9 @@ def options_of(chance: random.Random, regions: tuple[str, ...]) -> Any:
     if chance.random() < 0.15:
         options["concurrency_key"] = f"account{chance.randrange(3)}"
         options["concurrency_limit"] = 1
+    if chance.random() < 0.3:
+        # What keep=0 means to workers with such leases, or longer than their keep_done.
+        options["keep"] = chance.choice((lease, lease, 3 * DAY))
     return options
 
 
@@ -223,6 +245,8 @@ def retries(scope: "Scope", jitter: "Jitter") -> tuple[Retry, ...]:
         Retry(2, Exponential(60, 2, 3600, jitter), scope),
         Retry(5, Exponential(2, 2, 60, jitter), scope),
         Retry(5, Exponential(300, 2, 3600, jitter), scope),
+        Retry(5, Exponential(60, 2, 600, jitter), scope, on=(ConnectionError, TimeoutError)),
+        Retry(5, Exponential(60, 2, 600, jitter), scope, never=(LookupError, TimeoutError)),
         Retry(None, Sessions(), scope),
     )
 

@@ -4,8 +4,11 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from mulligan import Fail, Mulligan, RetryAfter, Snooze
+from mulligan.core.decide import policy_of
+from mulligan.core.job import Claim
 from mulligan.core.signals import Signal
 from mulligan.engine.current import RUNNING
+from tests.dst.children import CHILD, crash
 from tests.history import Attempt
 
 if TYPE_CHECKING:
@@ -14,10 +17,17 @@ if TYPE_CHECKING:
 ERROR = "Error"
 # How long an attempt takes when the day is over.
 QUICK = 10.0
-QUEUES = ("mail", "video", "index")
+QUEUES = ("mail", "video", "index", "crunch")
+# In which every task runs in child processes.
+POOL_QUEUES = ("crunch",)
 # Calls are apart: nothing else goes wrong with them.
 SERVED = (*QUEUES, "calls")
 BRIEF = 0.01
+# What tasks raise, and the classes that policies name.
+RAISED: tuple[type[Exception], ...] = (ValueError, ConnectionResetError, KeyError, TimeoutError)
+NAMED: dict[str, type[Exception]] = {
+    each.__name__: each for each in (ConnectionError, TimeoutError, LookupError)
+}
 app = Mulligan("memory://")
 
 
@@ -43,7 +53,11 @@ async def attempt(value: Any) -> Any:
         tell(claim.id, claim.token, "succeeded")
         return value
     said, what = failure(chance.random(), world.plan.delay(chance))
+    if said == "failed" and not isinstance(what, Signal) and not retried(claim, what):
+        said = "gave up"
     tell(claim.id, claim.token, said)
+    if said == "crashed":
+        await die()
     if isinstance(what, BaseException):
         raise what
     return what
@@ -63,14 +77,32 @@ async def dial(value: Any) -> Any:
 
 def failure(drawn: float, delay: float) -> tuple[str, Any]:
     """One of the ways to fail, and what a task tells of it."""
+    kind = RAISED[int(drawn * 1000) % len(RAISED)]
     ways: list[tuple[float, str, Any]] = [
-        (0.6, "failed", ValueError("it went wrong")),
+        (0.15, "crashed" if CHILD.get() else "failed", kind("it went wrong")),
+        (0.6, "failed", kind("it went wrong")),
         (0.7, "refused", ERROR),
         (0.8, "failed", RetryAfter(delay)),
         (0.9, "snoozed", Snooze(delay)),
         (1.0, "gave up", Fail("no retry would help")),
     ]
     return next((said, what) for until, said, what in ways if drawn < until)
+
+
+def retried(claim: Claim, error: Exception) -> bool:
+    """Whether the job's policy has it retried: by the classes themselves, and not by their names."""
+    policy = policy_of(claim.body)
+    assert policy is not None
+    on, never = (
+        tuple(NAMED[name] for name in names) for names in (policy.retry.on, policy.retry.never)
+    )
+    return not isinstance(error, never) and (not on or isinstance(error, on))
+
+
+async def die() -> None:
+    """Crash the attempt's own process."""
+    crash()
+    await asyncio.Event().wait()
 
 
 def tell(job: str, token: int, said: Any) -> None:
@@ -98,6 +130,12 @@ async def mourn(letter: dict[str, Any]) -> Any:
 @app.task(queue="mail", accept=is_good, on_dead=mourn)
 async def send(number: int) -> Any:
     """One job by itself, whose death is told."""
+    return await attempt(number)
+
+
+@app.task(queue="crunch", accept=is_good, sink=pour, pool="process")
+async def crunch(number: int) -> Any:
+    """One that runs in a child process, with a sink."""
     return await attempt(number)
 
 

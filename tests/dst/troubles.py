@@ -54,6 +54,7 @@ class Troubled(World):
         self._members.remove(member)
         member.line.dead = True
         member.line.thaw()
+        member.children.die()
         member.engine.slots.stop()
         member.task.cancel()
         self._dying.append(asyncio.ensure_future(gone(member.task)))

@@ -11,9 +11,10 @@ from mulligan.engine import Engine
 from mulligan.sim.loop import OrderedLoop
 from mulligan.stores import make_store
 from mulligan.stores.contract import Store
+from tests.dst.children import Children
 from tests.dst.line import Line
 from tests.dst.plan import DAY, Arrival, Plan, Trouble
-from tests.dst.tasks import QUEUES, SERVED, app
+from tests.dst.tasks import POOL_QUEUES, QUEUES, SERVED, app
 from tests.history import AnyEvent, Clerk, InMemory, Recorder, take_stock
 
 # The store's clock when a day begins: no round number.
@@ -26,12 +27,16 @@ LOOK_EVERY = 600.0
 class Member:
     """One incarnation of a worker process."""
 
-    def __init__(self, post: tuple[str, str], life: int, line: Line, engine: Engine) -> None:
+    def __init__(
+        self, post: tuple[str, str], life: int, line: Line, engine: Engine, children: Children
+    ) -> None:
         self.post = post
         self.life = life
         self.line = line
         self.engine = engine
+        self.children = children
         self.task = asyncio.ensure_future(engine.run())
+        self.task.add_done_callback(lambda _: children.die())
 
 
 class World:
@@ -151,6 +156,7 @@ class World:
         worker = Worker(process, region, SERVED, settings.lease, settings.concurrency, None, name)
         line = self._line(process)
         line.cut = region in self._cutting
+        children = Children(app.tasks, settings)
         engine = Engine(
             self._handle(line, process),
             app.tasks,
@@ -158,9 +164,11 @@ class World:
             settings,
             chance=random.Random(f"{self.plan.seed}/{process}"),
             monotonic=self.loop.time,
+            processes=children.processes(),
+            pool_queues=POOL_QUEUES,
         )
-        self._parts.append(engine)
-        self._members.append(Member(post, life, line, engine))
+        self._parts += [engine, children]
+        self._members.append(Member(post, life, line, engine, children))
 
     async def _produce(self, jobs: list[NewJob]) -> None:
         """Enqueue until it is answered."""

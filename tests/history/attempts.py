@@ -190,7 +190,7 @@ class RefusedStaysOut(Invariant):
 
     def attempted(self, event: Attempt) -> None:
         """Remember which leases gave a result that is no good."""
-        if event.said in ("refused", "failed", "gave up"):
+        if event.said in ("refused", "failed", "gave up", "crashed"):
             self._refused.add((event.job, event.token))
 
     def ended(self, step: Ended) -> None:
@@ -241,6 +241,31 @@ class LostStops(Invariant):
                 told,
                 event,
             )
+
+
+class OneCrashOneJob(Invariant):
+    """A child process that dies fails the attempt that ran in it, and no other.
+
+    Needs the tasks' own events.
+    """
+
+    def __init__(self, book: Book) -> None:
+        super().__init__(book)
+        self._crashed: set[tuple[str, int]] = set()
+
+    def attempted(self, event: Attempt) -> None:
+        """Remember which attempts crashed their process."""
+        if event.said == "crashed":
+            self._crashed.add((event.job, event.token))
+
+    def ended(self, step: Ended) -> None:
+        """Whose process is said to have died must have crashed it."""
+        ending, verdict, job, event = step.ending, step.verdict, step.job, step.event
+        if verdict != "written" or ending.type != "ProcessDied":
+            return
+        if (ending.job, ending.token) not in self._crashed:
+            words = "its process died, which another attempt crashed"
+            self.broken(job or ending.job, words, event)
 
 
 class FailuresAreTrue(Invariant):

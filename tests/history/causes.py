@@ -58,6 +58,8 @@ class Causes:
         # What was deleted, or may have been.
         self._purged: set[str] = set()
         self._pruned = False
+        # The shortest time that any job says it is kept.
+        self._least_keep = min(keeps(events), default=inf)
         # How often a job had been replayed where it was adopted from.
         self._replayed_before: dict[str, int] = {}
         # By job, its life and the number of the replay: the first token after it.
@@ -171,7 +173,8 @@ class Causes:
             case Prune():
                 # What ended before the first event is none of these jobs.
                 lived = self._events[-1].began - self._events[0].began
-                self._pruned |= event.pruned != 0 and event.keep_done <= lived
+                least = min(event.keep_done, self._least_keep)
+                self._pruned |= event.pruned != 0 and least <= lived
             case Attempt():
                 self._attempts.append((Lease(event.job, event.token), number))
 
@@ -211,3 +214,16 @@ class Causes:
             self._gathered[new.id] = new.gather
         if new.past is not None:
             self._replayed_before[new.id] = new.past.replay
+
+
+def keeps(events: Iterable[AnyEvent]) -> Iterator[float]:
+    """How long jobs are kept that say so themselves."""
+    for event in events:
+        match event:
+            case Enqueue():
+                jobs = event.jobs
+            case Commit():
+                jobs = [new for ending in event.endings for new in ending.next]
+            case _:
+                continue
+        yield from (new.keep for new in jobs if new.keep is not None)

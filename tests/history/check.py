@@ -1,6 +1,6 @@
 """The checker: reads a history once, from the first event to the last."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, ClassVar
 
 from tests.history import (
@@ -57,6 +57,7 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     attempts.DelaysAreKept,
     attempts.RefusedStaysOut,
     attempts.LostStops,
+    attempts.OneCrashOneJob,
     attempts.FailuresAreTrue,
     attempts.ResultsAreTrue,
     queues.PausedIsLeftAlone,
@@ -92,6 +93,7 @@ def check(
     *,
     woken_within: float | None = None,
     told_within: float = 0.0,
+    pools: Collection[str] = (),
 ) -> list[Violation]:
     """Every violation in the history, in the order in which it shows.
 
@@ -99,7 +101,8 @@ def check(
     those of several as `in_order` puts them. What was never answered may have happened or not;
     only what cannot be explained either way is a violation. Its end is a `Stock`, without which
     nothing can be said to be lost. `woken_within` is how late, in seconds, a sleeping worker may
-    start what fell due; without it no delay is too long. `told_within` is how long the answer to a
+    start what fell due, but for queues that are served by `pools` of child processes; without it no
+    delay is too long. `told_within` is how long the answer to a
     heartbeat may be under way.
     """
     events = list(events)
@@ -108,6 +111,7 @@ def check(
     for each in reader.invariants:
         if isinstance(each, queues.SleepersAreWoken) and woken_within is not None:
             each.within = woken_within
+            each.pools = pools
         if isinstance(each, attempts.LostStops):
             each.within = told_within
     for event in events:

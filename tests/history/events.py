@@ -242,12 +242,13 @@ class Switch(Event, tag="switch"):
 class Attempt(Event, tag="attempt"):
     """What the task itself saw: it began, or ended so. A recorder's owner writes these.
 
-    A task that failed for good, whatever retries are left, gave up.
+    A task that failed for good, whatever retries are left, gave up. One that has a process of its
+    own may crash it.
     """
 
     job: str
     token: int
-    said: Literal["started", "succeeded", "refused", "failed", "gave up", "snoozed"]
+    said: Literal["started", "succeeded", "refused", "failed", "gave up", "snoozed", "crashed"]
 
 
 class Fault(Event, tag="fault"):

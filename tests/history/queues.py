@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Collection
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -105,10 +106,12 @@ class SleepersAreWoken(Invariant):
 
     Of a worker whose last claim left it with free slots it is known that it slept. Not for queues
     with gates, where it may have waited for a permit, nor for the jobs of another region, which it
-    takes while that one's breaker is open. `within` is what moments are.
+    takes while that one's breaker is open, nor for `pools`: queues whose jobs may have waited for a
+    child process. `within` is what moments are.
     """
 
     within = inf
+    pools: Collection[str] = ()
 
     about = (Configure, Pause, Claim)
 
@@ -139,6 +142,7 @@ class SleepersAreWoken(Invariant):
         slept_since = self._asleep.get(event.worker.id, inf)
         settings = self.book.queue(taken.lane.queue)
         gated = settings.budget is not None or isinstance(settings.policy, Capped)
+        gated = gated or taken.lane.queue in self.pools
         foreign = not taken.lane.is_global and taken.lane.scope != event.worker.region
         if job is None or isinstance(event, Reclaim) or job.new.concurrency_key is not None:
             return

@@ -187,6 +187,22 @@ def test_an_attempt_may_end_before_its_worker_is_told():
     assert story.broken() == set()
 
 
+def test_a_process_that_dies_fails_the_attempt_that_crashed_it_and_no_other():
+    def story(*said: str) -> Story:
+        ran = held()
+        for each in said:
+            ran.attempt("a", 1, each)
+        return ran.again("a", 1, type="ProcessDied")
+
+    assert story("started", "crashed").broken() == set()
+    assert story("started").broken() == {"one crash one job"}
+
+
+def test_what_crashed_is_not_done():
+    crashed = held().attempt("a", 1, "started").attempt("a", 1, "crashed")
+    assert crashed.commit("a", 1, "done").broken() == {"refused stays out"}
+
+
 def test_a_stored_failure_is_one_that_was_written():
     story = held(max_retries=0).reclaim(lease("a", 2, worker="w"))
     story.again("a", 1, "stale", message="zombie")

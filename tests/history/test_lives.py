@@ -91,6 +91,15 @@ def test_a_job_that_ended_just_now_may_not():
     assert done().wait(10).prune(50).stock().broken() == {"nothing is lost"}
 
 
+def test_a_job_that_says_how_long_it_is_kept_may_be_gone_then_and_not_before():
+    def story(keep: float) -> Story:
+        ended = Story().enqueue("a", keep=keep).claim(lease("a", 1)).commit("a", 1, "done")
+        return ended.wait(100).prune(50 if keep > 50 else 3600).stock()
+
+    assert story(20.0).broken() == set()
+    assert story(200.0).broken() == {"nothing is lost"}
+
+
 def test_when_all_is_over_nothing_waits():
     assert Story().enqueue("a").stock(Kept("a", "pending")).broken() == {"nothing is lost"}
     assert Story().enqueue("a").stock(Kept("a", "pending"), rest=False).broken() == set()

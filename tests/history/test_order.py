@@ -160,11 +160,13 @@ def test_a_job_that_was_sent_again_may_be_cancelled_right_after_it_was_returned(
     assert story.broken() == set()
 
 
-@pytest.mark.parametrize("how", ["purge", "lost purge", "prune"])
+@pytest.mark.parametrize("how", ["purge", "lost purge", "prune", "keep"])
 def test_unless_it_may_have_been_deleted_and_then_it_was_cancelled_before(how):
-    story = Seen().enqueue("a", lost=True).within(1, None).operate("cancel", "a").within(5, 50)
-    if how == "prune":
-        story.prune(0.0).within(6, 50)
+    keep = 1.0 if how == "keep" else None
+    story = Seen().enqueue("a", lost=True, keep=keep).within(1, None)
+    story.operate("cancel", "a").within(5, 50)
+    if how in ("prune", "keep"):
+        story.prune(0.0 if how == "prune" else 3600.0).within(6, 50)
     else:
         story.operate("purge", "a", done=None if how == "lost purge" else True)
         story.within(6, None if how == "lost purge" else 50)

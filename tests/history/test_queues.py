@@ -266,6 +266,14 @@ def test_a_worker_that_sleeps_is_woken_for_what_falls_due():
     assert story.wait(10).claim(late, worker="v").broken(woken_within=5) == {"sleepers are woken"}
 
 
+def test_a_worker_may_have_had_no_child_process_free():
+    story = filled(grace=0.0).claim(worker="v")
+    late = lease("a", 1, due=story.now, started_at=story.now + 10)
+    story.wait(10).claim(late, worker="v")
+    assert story.broken(woken_within=5, pools=["default"]) == set()
+    assert story.broken(woken_within=5, pools=["other"]) == {"sleepers are woken"}
+
+
 def test_a_worker_that_comes_in_time_was_woken():
     story = filled(grace=0.0).claim(worker="v")
     due = lease("a", 1, due=story.now, started_at=story.now + 1)

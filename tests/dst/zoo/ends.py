@@ -15,6 +15,7 @@ from tests.dst.zoo.cage import plant
 
 add = enqueue.add
 add_counts = Counters.add
+commit_one = commit.commit_one
 end = commit.end
 lease = workers.lease
 prune = MemoryStore.prune
@@ -122,6 +123,25 @@ def expiry_ignored(self: Any, now: float) -> bool:
 async def prune_does_not_wait(self: Any, keep_done: float, limit: int) -> int:
     """Jobs are deleted as soon as they have ended."""
     return await prune(self, -1.0, limit)
+
+
+@plant(commit, "end")
+def keep_ignored(state: State, record: Record, status: Any) -> None:
+    """A job that is to be kept for days is deleted with the others."""
+    new, record.new = record.new, replace(record.new, keep=None)
+    end(state, record, status)
+    record.new = new
+
+
+@plant(commit, "commit_one")
+def job_kept_briefly_forgets_its_token(state: State, outcome: Any) -> Any:
+    """Of a job with keep=0 the token is forgotten: a second commit is written."""
+    record = state.jobs.get(outcome.lease.job)
+    if record is not None and record.new.keep is not None and record.status == "done":
+        record.status, record.committed = "processing", 0
+        record.token = outcome.lease.token
+        state.running[record.new.id] = record
+    return commit_one(state, outcome)
 
 
 @plant(MemoryStore, "stats")

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from mulligan.core.decide import decide
 from mulligan.core.outcome import Drained, Failed
 from mulligan.core.retry import Retry
@@ -14,6 +16,7 @@ from mulligan.engine.worker import Engine
 from tests.dst.zoo.cage import plant
 
 send = Committer._send
+covers = Retry.covers
 
 
 @plant(Committer, "_send")
@@ -60,6 +63,24 @@ def one_retry_too_many(self: Any, retry_count: int) -> bool:
 def one_retry_too_few(self: Any, retry_count: int) -> bool:
     """The last retry but one is taken for the last."""
     return self.max_retries is not None and retry_count >= max(0, self.max_retries - 1)
+
+
+@plant(Retry, "covers")
+def never_is_ignored(self: Any, kind: str, classes: Any) -> bool:
+    """A failure that a policy never retries is retried."""
+    return covers(replace(self, never=()), kind, classes)
+
+
+@plant(Retry, "covers")
+def on_is_ignored(self: Any, kind: str, classes: Any) -> bool:
+    """A policy retries what it does not name."""
+    return covers(replace(self, on=()), kind, classes)
+
+
+@plant(Retry, "covers")
+def class_matched_without_its_bases(self: Any, kind: str, classes: Any) -> bool:
+    """A policy that names a class does not mean those derived from it."""
+    return covers(self, kind, classes[:1])
 
 
 @plant(Engine, "_return")
