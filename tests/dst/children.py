@@ -70,7 +70,8 @@ class Child(ChildProcess):
         attempt = asyncio.get_running_loop().create_task(self._attempt(run), context=context)
         self._attempts.add(attempt)
         attempt.add_done_callback(self._attempts.discard)
-        await asyncio.wait([attempt, self.ended], return_when=asyncio.FIRST_COMPLETED)
+        either: list[asyncio.Future[Any]] = [attempt, self.ended]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if self.ended.done():
             raise DiedError(self.ended.result())
         return attempt.result()

@@ -90,12 +90,11 @@ def failure(drawn: float, delay: float) -> tuple[str, Any]:
 
 
 def retried(claim: Claim, error: Exception) -> bool:
-    """Whether the job's policy has it retried: by the classes themselves, and not by their names."""
+    """Whether the job's policy has it retried: by the classes themselves, not by their names."""
     policy = policy_of(claim.body)
     assert policy is not None
-    on, never = (
-        tuple(NAMED[name] for name in names) for names in (policy.retry.on, policy.retry.never)
-    )
+    named: Any = policy.retry.on, policy.retry.never
+    on, never = (tuple(NAMED[name] for name in names) for names in named)
     return not isinstance(error, never) and (not on or isinstance(error, on))
 
 

@@ -213,3 +213,49 @@ def test_ctrl_c_ends_a_simulation_without_a_word():
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (ended.stdout, ended.stderr) == ("interrupted\n", "")
+
+
+BY_CLASS = """
+[retry]
+max_retries = 3
+jitter = "none"
+on = ["ConnectionError", "httpx.ReadTimeout"]
+never = "ConnectionRefusedError"
+[regions.US]
+[[jobs]]
+id = "a"
+duration = 1
+fail = [1]
+"""
+
+
+@pytest.mark.parametrize("breaker", [True, False])
+@pytest.mark.parametrize(
+    ("error", "ended"),
+    [
+        ("ConnectionResetError", "done"),  # by its base
+        ("httpx.ReadTimeout", "done"),  # by its name
+        ("ConnectionRefusedError", "dead"),
+        ("httpx.ConnectError", "dead"),
+        ("ValueError", "dead"),
+        ("UnicodeDecodeError", "dead"),  # which takes more than a message
+        ("print", "dead"),
+        (None, "dead"),
+    ],
+)
+def test_which_failures_are_retried_is_said_by_class(error, ended, breaker):
+    said = "" if error is None else f'error = "{error}"\n'
+    run = play(f"breaker = {str(breaker).lower()}\n{BY_CLASS}{said}")
+    assert happened(run, "a")[-1][1] == ended
+
+
+def test_an_entry_may_have_classes_of_its_own():
+    run = play(f'{BY_CLASS}error = "ValueError"\nretry = {{on = "ValueError", never = []}}\n')
+    assert happened(run, "a")[-1][1] == "done"
+
+
+def test_what_fails_in_a_region_has_the_class_of_the_region():
+    outage = 'outage = [[0, 1]]\nerror = "{}"\n[[jobs]]'
+    for error, ended in (("ConnectionError", "done"), ("ValueError", "dead")):
+        text = BY_CLASS.replace("[[jobs]]", outage.format(error)).replace("fail = [1]", "")
+        assert happened(play(text), "a")[-1][1] == ended

@@ -14,7 +14,8 @@ from mulligan.tables import Table
 UNLIMITED = "unlimited"
 DEFAULT_CAP = 4
 CURVE = ("base", "factor", "max", "jitter")
-RETRY = ("max_retries", "scope", *CURVE, "attempts", "within", "per", "delays")
+CLASSES = ("on", "never")
+RETRY = ("max_retries", "scope", *CURVE, "attempts", "within", "per", "delays", *CLASSES)
 
 
 def read_queue(root: Table, retry: Table) -> QueueSettings:
@@ -70,7 +71,11 @@ def read_retry(table: Table, default: Retry) -> Retry:
         most = None if given == UNLIMITED else table.count("max_retries", None)
     scope = table.text("scope", default.scope)
     backoff = read_backoff(table, default.backoff)
-    return table.checked("scope", lambda: Retry(most, backoff, scope))  # type: ignore[arg-type]
+    made = table.checked("scope", lambda: Retry(most, backoff, scope))  # type: ignore[arg-type]
+    for name in CLASSES:
+        given = table.value(name) if name in table else getattr(default, name)
+        made = table.checked(name, lambda: replace(made, **{name: given}))  # noqa: B023 - called now
+    return made
 
 
 def own_retry(table: Table, default: Retry) -> Retry:

@@ -53,6 +53,7 @@ class Region(Struct, frozen=True):
     slowdown: float = 1.0
     outage: tuple[tuple[float, float], ...] = ()
     fail_after: float | None = None
+    error: str | None = None
 
     def down(self, at: float) -> bool:
         """Whether the region has an outage at this time."""
@@ -60,7 +61,10 @@ class Region(Struct, frozen=True):
 
 
 class Jobs(Struct, frozen=True):
-    """`count` equal jobs, enqueued together; `fail` and `crash` are numbers of attempts."""
+    """`count` equal jobs, enqueued together; `fail` and `crash` are numbers of attempts.
+
+    `error` is the class that those which fail raise.
+    """
 
     id: str
     region: str
@@ -71,6 +75,7 @@ class Jobs(Struct, frozen=True):
     priority: int = Priority.NORMAL
     fail: frozenset[int] = frozenset()
     crash: frozenset[int] = frozenset()
+    error: str | None = None
 
 
 class Stream(Struct, frozen=True):
@@ -85,6 +90,7 @@ class Stream(Struct, frozen=True):
     retry: Retry
     priority: int = Priority.NORMAL
     fail_first: float = 0.0
+    error: str | None = None
 
 
 class Past(NamedTuple):
@@ -107,6 +113,7 @@ class Planned(NamedTuple):
     fail: frozenset[int]
     crash: frozenset[int]
     course: tuple[Past, ...] = ()
+    error: str | None = None
 
 
 class Scenario(Struct, frozen=True):
@@ -153,8 +160,9 @@ def alike(jobs: Jobs, seed: int) -> Iterator[Planned]:
         id_ = jobs.id if jobs.count == 1 else f"{jobs.id}-{number}"
         duration = jobs.duration.draw(chance)
         yield Planned(
-            jobs.at, id_, jobs.region, duration, jobs.retry, jobs.priority, jobs.fail, jobs.crash
-        )
+            jobs.at, id_, jobs.region, duration, jobs.retry, jobs.priority, jobs.fail, jobs.crash,
+            error=jobs.error,
+        )  # fmt: skip
 
 
 def streamed(stream: Stream, seed: int) -> Iterator[Planned]:
@@ -168,5 +176,5 @@ def streamed(stream: Stream, seed: int) -> Iterator[Planned]:
         fail = FIRST if chance.random() < stream.fail_first else NONE
         yield Planned(
             round(at, 6), f"{stream.id}-{number}", stream.region, duration, stream.retry,
-            stream.priority, fail, NONE,
+            stream.priority, fail, NONE, error=stream.error,
         )  # fmt: skip

@@ -3,6 +3,7 @@
 from typing import Any
 
 from mulligan.core.checks import check_name, check_region
+from mulligan.core.classes import class_name
 from mulligan.core.lane import ANYWHERE, priority_of
 from mulligan.core.retry import Retry
 from mulligan.sim.policies import RETRY, own_retry, read_queue, read_retry
@@ -70,7 +71,9 @@ def read_regions(root: Table) -> tuple[Region, ...]:
 def read_region(table: Table, tables: Table, name: str) -> Region:
     """One region."""
     tables.checked(name, lambda: check_region(name, anywhere=False))
-    table.only("workers", "concurrency", "failure_rate", "slowdown", "outage", "fail_after")
+    table.only(
+        "workers", "concurrency", "failure_rate", "slowdown", "outage", "fail_after", "error"
+    )  # fmt: skip
     windows = []
     for window in table.items("outage"):
         if not is_window(window):
@@ -84,6 +87,7 @@ def read_region(table: Table, tables: Table, name: str) -> Region:
         table.number("slowdown", 1.0, above=True),
         tuple(windows),
         table.number("fail_after") if "fail_after" in table else None,
+        read_error(table),
     )
 
 
@@ -99,7 +103,7 @@ def is_window(value: Any) -> bool:
 def read_jobs(table: Table, known: set[str], retry: Retry) -> Jobs:
     """One entry of [[jobs]]."""
     table.only(
-        "id", "region", "at", "duration", "fail", "crash", "count", "priority", "retry"
+        "id", "region", "at", "duration", "fail", "crash", "count", "priority", "retry", "error"
     )  # fmt: skip
     id_ = table.text("id")
     table.checked("id", lambda: check_name("id", id_))
@@ -113,13 +117,15 @@ def read_jobs(table: Table, known: set[str], retry: Retry) -> Jobs:
         priority=read_priority(table),
         fail=read_attempts(table, "fail"),
         crash=read_attempts(table, "crash"),
+        error=read_error(table),
     )
 
 
 def read_stream(table: Table, known: set[str], retry: Retry, number: int) -> Stream:
     """One entry of [[streams]]."""
     table.only(
-        "id", "region", "rate", "from", "until", "duration", "fail_first", "priority", "retry"
+        "id", "region", "rate", "from", "until", "duration", "fail_first", "priority", "retry",
+        "error",
     )  # fmt: skip
     begin = table.number("from", 0.0)
     id_ = table.text("id", f"s{number}")
@@ -134,7 +140,16 @@ def read_stream(table: Table, known: set[str], retry: Retry, number: int) -> Str
         retry=own_retry(table, retry),
         priority=read_priority(table),
         fail_first=table.number("fail_first", 0.0, most=1.0),
+        error=read_error(table),
     )
+
+
+def read_error(table: Table) -> str | None:
+    """The class that failing attempts raise, by name; None if none is said."""
+    if "error" not in table:
+        return None
+    name = table.text("error")
+    return table.checked("error", lambda: class_name("error", name))
 
 
 def read_job_region(table: Table, known: set[str]) -> str:

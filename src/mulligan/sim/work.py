@@ -1,9 +1,11 @@
 """A simulated attempt: it takes time, and then succeeds, fails or kills its worker."""
 
 import asyncio
+import builtins
 from collections.abc import Callable, Mapping
+from functools import cache
 from hashlib import blake2b
-from typing import Any
+from typing import Any, cast
 
 from mulligan.core.declared import Declared
 from mulligan.core.job import Call, Claim, encode
@@ -23,6 +25,26 @@ class AttemptFailedError(Exception):
 
 class UncountedError(AttemptFailedError, ValueError):
     """Raised by one that fails without counting against its region."""
+
+
+@cache
+def error_class(name: str | None, *, counted: bool) -> type[AttemptFailedError]:
+    """The class of this name, as policies see it: with its bases, if it is one of Python's own."""
+    base = AttemptFailedError if counted else UncountedError
+    if name is None:
+        return base
+    module, _, plain = name.rpartition(".")
+    known = getattr(builtins, name, None)
+    own: tuple[Any, ...] = (base, known) if can_be_raised(known) else (base,)
+    return cast("type[AttemptFailedError]", type(plain, own, {"__module__": module or "builtins"}))
+
+
+def can_be_raised(kind: Any) -> bool:
+    """Whether it is an exception class, and a message is all that it takes."""
+    try:
+        return issubclass(kind, Exception) and bool(kind("as the scenario says"))
+    except TypeError:
+        return False
 
 
 class Work:
@@ -53,7 +75,7 @@ class Work:
         self._regions = regions
         self._seed = seed
         self._crash = crash
-        self._error = AttemptFailedError if counted else UncountedError
+        self._counted = counted
         self.function: Callable[..., Any] = self._attempt
 
     def arguments(self, call: Call) -> tuple[tuple[()], dict[str, Any]]:  # noqa: ARG002
@@ -78,9 +100,11 @@ class Work:
             duration = region.fail_after
         await asyncio.sleep(duration)
         if down:
-            raise self._error(f"{region.name} is out of order")
-        if fails_here or listed(job.attempt, planned.fail):
-            raise self._error("as the scenario says")
+            raise self._error(region.error)(f"{region.name} is out of order")
+        if fails_here:
+            raise self._error(region.error)("as the scenario says")
+        if listed(job.attempt, planned.fail):
+            raise self._error(planned.error)("as the scenario says")
 
     async def _repeat(self, planned: Planned, job: Claim) -> None:
         """Repeat the traced attempt."""
@@ -92,7 +116,10 @@ class Work:
             raise Fail("as in the trace")
         if past.delay is not None:
             raise RetryAfter(past.delay, "as in the trace")
-        raise self._error("as in the trace")
+        raise self._error(None)("as in the trace")
+
+    def _error(self, name: str | None) -> type[AttemptFailedError]:
+        return error_class(name, counted=self._counted)
 
     def _unlucky(self, job: Claim, region: Region) -> bool:
         """Whether the attempt fails by chance: the same for the same job, number and region."""
