@@ -133,6 +133,16 @@ def hang() -> None:
     ctypes.CDLL(None).sleep(60)  # in C, where no exception of Python gets in
 
 
+def not_late(error: Exception) -> bool:
+    """A predicate of a policy."""
+    return not isinstance(error, TimeoutError)
+
+
+@pooled(retry=Retry(3, Delays((0,)), on=not_late), timeout=0.3)
+def hang_for_good() -> None:
+    time.sleep(60)
+
+
 @pooled(retry=ONCE, max_memory="150 MiB")
 def grow(mebibytes: int) -> int:
     kept = bytearray(mebibytes << 20)

@@ -118,6 +118,14 @@ async def test_one_that_outlives_its_timeout_is_killed_wherever_it_hangs(app):
         await gone(before)
 
 
+async def test_a_predicate_is_asked_about_a_timeout(app):
+    async with working(app):
+        job = await app.tasks["hang_for_good"].aenqueue()
+        with pytest.raises(JobFailedError, match="the attempt took longer than 0.3 s"):
+            await job.aresult(timeout=TIMEOUT)
+        assert [each.type for each in await job.ahistory()] == ["Timeout"]
+
+
 @pytest.mark.prove
 async def test_one_that_uses_too_much_memory_is_killed(app):
     async with working(app):

@@ -37,7 +37,7 @@ from mulligan.engine.child_messages import (
     framed,
 )
 from mulligan.engine.loop_watch import Deadline, never_held
-from mulligan.engine.result_gate import TIMED_OUT
+from mulligan.engine.result_gate import killed_late
 
 log = logging.getLogger("mulligan.worker")
 START = (
@@ -385,8 +385,7 @@ class Processes:
             return Failed("ProcessDied", f"the child process of the attempt died: {error}")
         except TimeoutError:
             child.kill()
-            late = f"the attempt took longer than {timeout:g} s"
-            return Failed("Timeout", late, classes=TIMED_OUT)
+            return killed_late(timeout)
         except asyncio.CancelledError:
             child.kill()
             raise

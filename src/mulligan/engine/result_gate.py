@@ -141,6 +141,12 @@ def failed(error: BaseException) -> Raised | Snoozed:
     )
 
 
+def killed_late(limit: float | None) -> Raised:
+    """The failure of an attempt whose process was killed for it: nobody knows where it was."""
+    late = AttemptTimeoutError(f"the attempt took longer than {limit:g} s")
+    return Raised("Timeout", text(late), classes=TIMED_OUT, error=late)
+
+
 def asked(result: Result, retry_if: Callable[[Any], bool] | None) -> Result:
     """The result, which is non-retryable if the task's predicate does not retry its exception.
 
