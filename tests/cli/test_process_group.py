@@ -14,7 +14,9 @@ import pytest
 
 from mulligan.cli import process_group
 from mulligan.cli.process_group import Member, ProcessGroup, given_arguments, run_group
+from mulligan.cli.readiness import Readiness
 from mulligan.cli.worker import worker as worker_command
+from mulligan.supervisor.liveness import notify
 from tests.cli.running import process, read_until, refused
 
 APP = "tests.cli.apps:filed"
@@ -76,6 +78,61 @@ def test_several_workers_run_under_one_command_and_drain_with_it(url):
         out, _ = started.communicate()
         assert started.returncode == 0
         assert out.count("stopped") == 2
+
+
+@pytest.fixture
+def manager(tmp_path):
+    """Stands for systemd."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(tmp_path / "notify"))
+        listener.settimeout(60)
+        yield listener
+
+
+@pytest.mark.prove
+def test_the_service_manager_hears_that_all_workers_are_ready(url, tmp_path, manager):
+    where = {"TEST_STORE": url, "NOTIFY_SOCKET": str(tmp_path / "notify")}
+    with process("worker", APP, "--processes", "2", **where) as started:
+        assert manager.recv(100) == b"READY=1"
+        assert len(starts(read_ready(started, 2))) == 2
+        started.send_signal(signal.SIGTERM)
+        started.communicate()
+        assert started.returncode == 0
+    manager.settimeout(0)
+    with pytest.raises(BlockingIOError):  # it was told once
+        manager.recv(100)
+
+
+async def test_a_group_is_ready_when_the_last_of_its_workers_is(tmp_path, manager, monkeypatch):
+    asked = str(tmp_path / "notify")
+    monkeypatch.setenv("NOTIFY_SOCKET", asked)
+    readiness = Readiness(["one", "two"])
+    readiness.open()
+    manager.settimeout(0)
+
+    async def tell(name: str, word: str) -> None:
+        with monkeypatch.context() as theirs:
+            theirs.setenv("NOTIFY_SOCKET", readiness.variables(name)["NOTIFY_SOCKET"])
+            notify(word)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a look at the sockets, and what it calls
+
+    for name, word in (("one", "READY=1"), ("one", "READY=1"), ("two", "STATUS=well")):
+        await tell(name, word)
+        with pytest.raises(BlockingIOError):
+            manager.recv(100)
+    await tell("two", "READY=1")
+    assert manager.recv(100) == b"READY=1"
+    readiness.close()
+    assert readiness.variables("one") == {}
+
+
+async def test_where_nobody_asks_nothing_is_opened(monkeypatch):
+    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+    readiness = Readiness(["one"])
+    readiness.open()
+    assert readiness.variables("one") == {}
+    readiness.close()
 
 
 @pytest.mark.prove

@@ -121,7 +121,7 @@ async def test_one_that_outlives_its_timeout_is_killed_wherever_it_hangs(app):
 async def test_a_predicate_is_asked_about_a_timeout(app):
     async with working(app):
         job = await app.tasks["hang_for_good"].aenqueue()
-        with pytest.raises(JobFailedError, match="the attempt took longer than 0.3 s"):
+        with pytest.raises(JobFailedError, match=r"the attempt took longer than 0\.3 s"):
             await job.aresult(timeout=TIMEOUT)
         assert [each.type for each in await job.ahistory()] == ["Timeout"]
 

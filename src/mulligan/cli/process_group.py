@@ -15,8 +15,8 @@ import click
 from msgspec import Struct
 
 from mulligan.cli.group import RefusalError, printable
+from mulligan.cli.readiness import Readiness
 from mulligan.core.errors import InvalidError
-from mulligan.supervisor.liveness import notify
 
 # A member that dies is started again after so long, twice as long each time in a row.
 FIRST_REST, LONGEST_REST = 1.0, 60.0
@@ -87,6 +87,8 @@ class ProcessGroup:
         self._stopping = asyncio.Event()
         self._changed = asyncio.Event()
         self._reloads = False
+        workers = [each.name for each in members if each.arguments[:1] == ("worker",)]
+        self._readiness = Readiness(workers)
         self.code = 0
         self.wrong = ""
 
@@ -96,15 +98,16 @@ class ProcessGroup:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._told)
         self._reloads = reload
+        self._readiness.open()
         keeping = [asyncio.ensure_future(self._keep(each)) for each in self._members]
         watching = asyncio.ensure_future(self._watch()) if reload else None
-        notify("READY=1")
         try:
             await asyncio.gather(*keeping)
         finally:
             if watching is not None:
                 watching.cancel()
                 await asyncio.wait([watching])
+            self._readiness.close()
 
     def _told(self) -> None:
         """Handle a signal: each member gets it too; the third kills them."""
@@ -164,7 +167,7 @@ class ProcessGroup:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "mulligan.cli.process_group", str(os.getpid())),
             *member.arguments,
-            env=environment(),
+            env=environment() | self._readiness.variables(member.name),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
