@@ -14,7 +14,19 @@ and then, in a shell: `mulligan worker module:app`.
 
 import logging
 
-from mulligan.app import Chain, ChainHandle, JobHandle, Mulligan, Prepared, Task, each
+from mulligan.app import (
+    Chain,
+    ChainHandle,
+    JobHandle,
+    Mulligan,
+    Parameter,
+    Partial,
+    Prepared,
+    Task,
+    Using,
+    WithoutResult,
+    each,
+)
 from mulligan.app.resources import INJECTED, Resource
 from mulligan.core.budget import Budget
 from mulligan.core.errors import (
@@ -62,6 +74,8 @@ __all__ = [
     "JobHandle",
     "Mulligan",
     "MulliganError",
+    "Parameter",
+    "Partial",
     "Prepared",
     "Resource",
     "ResultTimeoutError",
@@ -77,7 +91,9 @@ __all__ = [
     "StoreUnavailableError",
     "Task",
     "UnknownJobError",
+    "Using",
     "Weighted",
+    "WithoutResult",
     "current_job",
     "each",
 ]

@@ -259,7 +259,7 @@ def test_a_job_is_gone_when_its_time_is_over():
         t.advance(10)
         assert job.result() == 1
         t.advance(60)
-        with pytest.raises(UnknownJobError, match="kept for 3600 s unless their task says keep="):
+        with pytest.raises(UnknownJobError, match="kept for 60 min unless their task says keep="):
             job.result()
 
 

@@ -280,6 +280,8 @@ def test_a_retry_that_waits_longer_than_thirty_seconds_is_an_alert():
     assert alerts(replace(SERVED, lanes=lanes), REGIONS) == [
         "a retry of queue q has waited 40 s in lane region-retry, longer than 30 s"
     ]
+    long = alerts(replace(SERVED, now=960.0 + 1212, lanes=lanes), REGIONS)
+    assert long == ["a retry of queue q has waited 20 min in lane region-retry, longer than 30 s"]
 
 
 def test_lanes_of_one_name_raise_one_alert_for_the_longest_wait():

@@ -86,7 +86,7 @@ def test_a_breaker_opens_after_twenty_attempts_of_which_most_failed(fleet):
         assert breaker(t).open
         assert set(fleet.ran_in()) == {"US"}
         assert alerts(t.run(t.store.stats()), t.run(t.store.facts())) == [
-            "the breaker of queue q in region US has been open for 3 s, 0 of 3 probes"
+            "the breaker of queue q in region US has been open for 3.0 s, 0 of 3 probes"
         ]
 
 

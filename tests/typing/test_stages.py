@@ -8,7 +8,7 @@ from typing import assert_type
 import attrs
 import pydantic
 
-from mulligan import JobHandle, Mulligan, Prepared, each
+from mulligan import JobHandle, Mulligan, Parameter, Partial, Prepared, Using, WithoutResult, each
 
 app = Mulligan("memory://")
 
@@ -47,6 +47,12 @@ def save(result: float, key: str = "", *, table: str) -> None: ...
 GOOD = (
     TASKS
     + """
+assert_type(resize.partial(width=80), Partial[str, Parcel])
+assert_type(notify.without_result("ops"), WithoutResult[int])
+assert_type(notify.parameters(), list[Parameter])
+def elsewhere(task: Using[[str], int]) -> JobHandle[int]:
+    return task.enqueue("ops")
+elsewhere(notify.using(queue="q"))
 assert_type(resize.partial(width=80).enqueue("a").result(), Parcel)
 assert_type(resize.using(queue="q").partial(width=80, height=2).call("a"), Prepared[Parcel])
 assert_type((classify | resize.partial(width=80)).enqueue(Order(number=1)).result(), Parcel)

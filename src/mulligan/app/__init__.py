@@ -1,9 +1,23 @@
 """What an application is made of."""
 
+from mulligan.app.arguments import Parameter
 from mulligan.app.chain import Chain, each
 from mulligan.app.handle import JobHandle
 from mulligan.app.mulligan import Mulligan
+from mulligan.app.partial import Partial, WithoutResult
 from mulligan.app.stages import ChainHandle
-from mulligan.app.task import Prepared, Task
+from mulligan.app.task import Prepared, Task, Using
 
-__all__ = ["Chain", "ChainHandle", "JobHandle", "Mulligan", "Prepared", "Task", "each"]
+__all__ = [
+    "Chain",
+    "ChainHandle",
+    "JobHandle",
+    "Mulligan",
+    "Parameter",
+    "Partial",
+    "Prepared",
+    "Task",
+    "Using",
+    "WithoutResult",
+    "each",
+]

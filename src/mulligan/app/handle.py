@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from msgspec import Struct
 
-from mulligan.core.checks import Seconds, clean, seconds
+from mulligan.core.checks import Seconds, clean, seconds, span
 from mulligan.core.errors import (
     InvalidError,
     JobCancelledError,
@@ -43,7 +43,7 @@ class JobHandle(Struct, Generic[R], frozen=True, gc=False):
         if job is None:
             raise UnknownJobError(
                 f"no job {self.id!r} is stored in {self._app.shown_url}; done and cancelled jobs"
-                f" are kept for {self._app.settings.keep_done:g} s unless their task says keep="
+                f" are kept for {span(self._app.settings.keep_done)} unless their task says keep="
             )
         return job
 

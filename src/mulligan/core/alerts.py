@@ -1,5 +1,6 @@
 """The alerts of the command line and the API."""
 
+from mulligan.core.checks import span
 from mulligan.core.facts import Facts
 from mulligan.core.health import PROBES_TO_CLOSE, WINDOW, Health
 from mulligan.core.status import Snapshot, is_global_retry
@@ -24,8 +25,8 @@ def alerts(snapshot: Snapshot, facts: Facts, app: str = AN_APP) -> list[str]:
         wait = snapshot.now - due
         if wait > RETRY_WAIT_LIMIT:
             said.append(
-                f"a retry of queue {queue} has waited {wait:.0f} s in lane"
-                f" {lane}, longer than {RETRY_WAIT_LIMIT:.0f} s"
+                f"a retry of queue {queue} has waited {span(wait)} in lane"
+                f" {lane}, longer than {span(RETRY_WAIT_LIMIT)}"
             )
     for (queue, region), health in sorted(facts.health.items()):
         running = snapshot.running.get((queue, region), 0)
@@ -33,7 +34,7 @@ def alerts(snapshot: Snapshot, facts: Facts, app: str = AN_APP) -> list[str]:
             open_for = snapshot.now - health.breaker.since
             said.append(
                 f"the breaker of queue {queue} in region {region} has been open for"
-                f" {open_for:.0f} s, {health.breaker.succeeded} of {PROBES_TO_CLOSE} probes"
+                f" {span(open_for)}, {health.breaker.succeeded} of {PROBES_TO_CLOSE} probes"
             )
     return said
 
