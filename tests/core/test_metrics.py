@@ -13,7 +13,7 @@ from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.fetch import RetryFirst
 from mulligan.core.health import Breaker, Health
 from mulligan.core.lane import Lane, Priority
-from mulligan.core.metrics import Metric, Sample, metrics, quantile, summary
+from mulligan.core.metrics import Metric, Sample, build_info, metrics, quantile, summary
 from mulligan.core.stats import DelayedStats, LaneStats, Stats
 from mulligan.core.worker import Worker, WorkerView
 
@@ -81,17 +81,32 @@ BUSY = replace(
 
 
 def test_what_waits_runs_and_lies_dead_is_counted_now():
-    assert values(found("mulligan_lane_depth", BUSY)) == [
-        ("q/*-US/global-retry", 3),
+    assert values(found("mulligan_waiting_jobs", BUSY)) == [
+        ("q/*/global-retry", 3),
         ("q/US/fresh", 7),
     ]
     assert values(found("mulligan_oldest_wait_seconds", BUSY)) == [
-        ("q/*-US/global-retry", 1.0),
+        ("q/*/global-retry", 1.0),
         ("q/US/fresh", 1.0),
     ]
     assert values(found("mulligan_delayed_jobs", BUSY)) == [("q", 3)]
     assert values(found("mulligan_running_jobs", BUSY)) == [("q/EU", 2)]
+    served = Facts(regions=AT_WORK)
+    assert values(found("mulligan_running_jobs", BUSY, facts=served)) == [("q/EU", 2), ("q/US", 0)]
     assert values(found("mulligan_dead_letters_stored", BUSY)) == [("q", 4)]
+
+
+def test_lanes_that_any_region_may_take_from_are_one():
+    lanes = [lane("*", Priority.RETRY, 1, 990.0), lane("*-US", Priority.RETRY, 2, 980.0)]
+    some = replace(NOTHING, lanes=[*lanes, lane("*+EU", Priority.URGENT_RETRY, 4, 999.0)])
+    assert values(found("mulligan_waiting_jobs", some)) == [
+        ("q/*/global-retry", 3),
+        ("q/*/urgent-retry", 4),
+    ]
+    assert values(found("mulligan_oldest_wait_seconds", some)) == [
+        ("q/*/global-retry", 20.0),
+        ("q/*/urgent-retry", 1.0),
+    ]
 
 
 def test_a_job_that_falls_due_right_now_has_not_waited():
@@ -106,13 +121,16 @@ def test_a_lane_in_which_nothing_is_due_has_no_wait():
 
 def test_live_workers_are_counted_in_every_region_that_ever_had_one():
     workers = [
-        WorkerView(Worker(name, region), 999.0, 900.0, live, 0)
+        WorkerView(Worker(name, region, concurrency=5), 999.0, 900.0, live, 0)
         for name, region, live in (("a", "EU", True), ("b", "EU", True), ("c", "MARS", False))
     ]
     facts = Facts(regions=(Region("EU"), Region("US")))
     assert values(
         found("mulligan_live_workers", replace(NOTHING, workers=workers), facts=facts)
     ) == [("EU", 2), ("MARS", 0), ("US", 0)]
+    assert values(
+        found("mulligan_worker_slots", replace(NOTHING, workers=workers), facts=facts)
+    ) == [("EU", 10), ("MARS", 0), ("US", 0)]
 
 
 COUNTS = counted(
@@ -158,19 +176,21 @@ def test_every_metric_has_its_kind_and_the_labels_that_monitors_ask_for():
     names = ("retry-wait.1", "retry-return.1", "fresh-wait.1", "runtime.failed.1/a", "failure.E/a")
     waits = {("q", "US", name): 1.0 for name in names}
     facts = Facts(
-        queues={"q": QueueSettings(RetryFirst(), Budget(100))},
+        queues={"q": QueueSettings(RetryFirst(), Budget(ratio=0.2))},
         regions=(Region("US"),),
         health={("q", "US"): OPEN},
     )
     every = metrics(BUSY, Counts({**COUNTS.ever, **waits}, COUNTS.recent), facts)
-    lane, place, queue = ("queue", "scope", "lane"), ("queue", "region"), ("queue",)
+    lane, place, queue = ("queue", "region", "lane"), ("queue", "region"), ("queue",)
     outcome = (*place, "outcome")
     assert {each.name: (each.kind, *each.samples[0].labels) for each in every} == {
-        "mulligan_lane_depth": ("gauge", *lane),
+        "mulligan_waiting_jobs": ("gauge", *lane),
         "mulligan_oldest_wait_seconds": ("gauge", *lane),
+        "mulligan_startable_jobs": ("gauge", *place),
         "mulligan_delayed_jobs": ("gauge", *queue),
         "mulligan_running_jobs": ("gauge", *place),
         "mulligan_live_workers": ("gauge", "region"),
+        "mulligan_worker_slots": ("gauge", "region"),
         "mulligan_unserved_jobs": ("gauge", *place),
         "mulligan_dead_letters_stored": ("gauge", *queue),
         "mulligan_starts_total": ("counter", *place, "lane"),
@@ -189,18 +209,11 @@ def test_every_metric_has_its_kind_and_the_labels_that_monitors_ask_for():
         "mulligan_fresh_wait_seconds": ("histogram", *place),
         "mulligan_retry_wait_seconds": ("histogram", *place),
         "mulligan_retry_return_seconds": ("histogram", *place),
-        "mulligan_success_rate": ("gauge", *place),
-        "mulligan_retry_success_rate": ("gauge", *place),
-        "mulligan_retries_per_minute": ("gauge", *queue),
-        "mulligan_retry_budget": ("gauge", *queue),
+        "mulligan_retry_budget_retries": ("gauge", *queue),
+        "mulligan_retry_budget_window_seconds": ("gauge", *queue),
+        "mulligan_retry_budget_ratio": ("gauge", *queue),
         "mulligan_breaker_open": ("gauge", *place),
     }
-
-
-def test_rates_say_how_the_last_minute_went():
-    assert values(found("mulligan_success_rate", sums=COUNTS)) == [("q/EU", 1.0), ("q/US", 0.75)]
-    assert values(found("mulligan_retry_success_rate", sums=COUNTS)) == [("q/EU", 0.5)]
-    assert values(found("mulligan_retries_per_minute", sums=COUNTS)) == [("q", 4)]
 
 
 def test_a_histogram_has_a_count_for_each_bucket_and_the_sum():
@@ -243,12 +256,24 @@ def test_runtimes_are_told_by_task_and_outcome_and_failures_by_type():
 
 
 @pytest.mark.parametrize(
-    ("budget", "allowed"),
-    [(Budget(100), 100), (Budget(5, per=10), 30), (Budget(ratio=0.5), 10), (Budget(ratio=1), 13)],
+    ("budget", "retries", "window", "ratio"),
+    [
+        (Budget(100), 100, 60, []),
+        (Budget(5, per=10), 5, 10, []),
+        (Budget(ratio=0.5), 10, 60, [("q", 0.5)]),
+    ],
 )
-def test_a_budget_is_told_in_retries_a_minute(budget, allowed):
+def test_a_budget_is_told_as_it_was_set(budget, retries, window, ratio):
     facts = Facts(queues={"q": QueueSettings(RetryFirst(), budget), "other": QueueSettings()})
-    assert values(found("mulligan_retry_budget", sums=COUNTS, facts=facts)) == [("q", allowed)]
+    assert values(found("mulligan_retry_budget_retries", facts=facts)) == [("q", retries)]
+    assert values(found("mulligan_retry_budget_window_seconds", facts=facts)) == [("q", window)]
+    assert values(found("mulligan_retry_budget_ratio", facts=facts)) == ratio
+
+
+def test_what_measures_is_told_by_labels_and_is_always_one():
+    made = build_info({"version": "1.2.3"})
+    assert (made.name, made.kind) == ("mulligan_build_info", "gauge")
+    assert made.samples == [Sample({"version": "1.2.3"}, 1)]
 
 
 def test_a_breaker_is_one_while_it_is_open():

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from mulligan.app.overview import BUILD
 from mulligan.core.alerts import GLOBAL_DEPTH_LIMIT, RETRY_WAIT_LIMIT
 from mulligan.core.budget import Budget
 from mulligan.core.counts import BOUNDS, Counts
@@ -14,7 +15,7 @@ from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.fetch import RetryFirst
 from mulligan.core.health import Breaker, Health
 from mulligan.core.lane import Lane, Priority
-from mulligan.core.metrics import metrics
+from mulligan.core.metrics import build_info, metrics
 from mulligan.core.stats import DelayedStats, LaneStats, Stats
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -27,22 +28,20 @@ NAMES = (
     *(f"{wait}-{of}.{bound:g}" for wait, of in WAITS for bound in BOUNDS),
 )  # fmt: skip
 COUNTED = {("q", "US", name): 1.0 for name in NAMES}
-EVERYTHING = metrics(
-    Stats(
-        1000.0,
-        [LaneStats(Lane("q", "*", Priority.RETRY), 1, 0, 990.0)],
-        {("q", "US"): 1},
-        {("q", "failed"): 1},
-        {"q": DelayedStats(1, 0, 1)},
-        [],
-    ),
-    Counts(COUNTED, COUNTED),
-    Facts(
-        queues={"q": QueueSettings(RetryFirst(), Budget(limit=5))},
-        regions=(Region("US"),),
-        health={("q", "US"): Health(1, 1, Breaker(open=True))},
-    ),
+STATS = Stats(
+    1000.0,
+    [LaneStats(Lane("q", "*", Priority.RETRY), 1, 0, 990.0)],
+    {("q", "US"): 1},
+    {("q", "failed"): 1},
+    {"q": DelayedStats(1, 0, 1)},
+    [],
 )
+FACTS = Facts(
+    queues={"q": QueueSettings(RetryFirst(), Budget(ratio=0.5))},
+    regions=(Region("US"),),
+    health={("q", "US"): Health(1, 1, Breaker(open=True))},
+)
+EVERYTHING = [build_info(BUILD), *metrics(STATS, Counts(COUNTED, COUNTED), FACTS)]
 
 
 def exposed() -> dict[str, set[str]]:
@@ -63,7 +62,8 @@ EXPOSED = exposed()
 
 def rules() -> dict[str, str]:
     document = yaml.safe_load((DEPLOY / "prometheus/mulligan.rules.yml").read_text())
-    return {rule["alert"]: rule["expr"] for rule in document["groups"][0]["rules"]}
+    found = [rule for group in document["groups"] for rule in group["rules"]]
+    return {rule.get("alert") or rule["record"]: rule["expr"] for rule in found}
 
 
 def panels() -> dict[str, str]:
@@ -86,8 +86,9 @@ QUERIES = {**rules(), **panels(), **variables()}
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=list(QUERIES))
 def test_a_query_names_only_metrics_and_labels_that_exist(query):
-    names = re.findall(r"\bmulligan_\w+", query)
+    names = re.findall(r"(?<!:)\bmulligan_\w+", query)
     assert names
+    assert set(re.findall(r"\bqueue:\w+:\w+", query)) <= set(rules())
     for name in names:
         assert name in EXPOSED
     for name, selected in re.findall(r"(mulligan_\w+){([^}]*)}", query):

@@ -1,5 +1,6 @@
 """The overview of a store: its status, the last minute, alerts, and fleets."""
 
+import sys
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ from mulligan.core.counts import BUCKETS, Counts
 from mulligan.core.facts import Facts
 from mulligan.core.fleets import PREFIX, fleets
 from mulligan.core.job import Job
-from mulligan.core.metrics import Metric, Sample, metrics, summary
+from mulligan.core.metrics import Metric, Sample, build_info, metrics, summary
 from mulligan.core.page import Selection
 from mulligan.core.stats import Stats
 from mulligan.core.status import status
@@ -19,6 +20,10 @@ from mulligan.core.worker_notes import ABOUT, WorkerAbout, read_about
 from mulligan.stores.contract import Store
 
 RUNNING_LIMIT = 1000
+BUILD = {
+    "version": sys.modules["mulligan"].__version__,
+    "python_version": ".".join(map(str, sys.version_info[:3])),
+}
 
 
 class StoreReading(NamedTuple):
@@ -70,8 +75,9 @@ async def overview(store: Store, app: str = AN_APP) -> dict[str, Any]:
 
 
 async def measure(store: Store) -> list[Metric]:
-    """Every metric of a store."""
-    return metrics(await store.stats(), await store.counts(), await store.facts())
+    """Every metric of a store, and what measures it."""
+    found = metrics(await store.stats(), await store.counts(), await store.facts())
+    return [build_info(BUILD), *found]
 
 
 def metrics_document(found: Iterable[Metric]) -> dict[str, Any]:

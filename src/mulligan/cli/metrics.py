@@ -11,6 +11,8 @@ from mulligan.cli.show import console, print_json, table
 from mulligan.cli.target import target_of
 
 Document = dict[str, Any]
+# Says what measures, and so is there before anything has been.
+ABOUT_US = "mulligan_build_info"
 
 
 @click.command()
@@ -32,7 +34,7 @@ def metrics(named: str | None, *, as_json: bool, app: str | None, store: str | N
         print_json(found)
         return
     rows = [row for name, metric in found.items() for row in rows_of(name, metric)]
-    if not rows:
+    if not any(metric["samples"] for name, metric in found.items() if name != ABOUT_US):
         click.echo("Nothing has been measured so far.")
         return
     console().print(table("", ("metric", "of", "#value", "~meaning"), rows))

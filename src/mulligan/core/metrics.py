@@ -5,12 +5,11 @@ The command line, the API and Prometheus all show these.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from math import inf
 from typing import Any, Literal, NamedTuple, Protocol
 
-from mulligan.core.budget import Budget
 from mulligan.core.counts import (
     BOUNDS,
     BUCKETS,
@@ -36,8 +35,12 @@ from mulligan.core.counts import (
     read_runtime,
 )
 from mulligan.core.facts import Facts
+from mulligan.core.lane import Lane
+from mulligan.core.load import startable
+from mulligan.core.plan import Rate
 from mulligan.core.status import Snapshot
-from mulligan.core.unserved import unserved
+from mulligan.core.unserved import region_of, unserved
+from mulligan.core.worker import Worker
 
 Key = tuple[str, str, str]
 
@@ -78,11 +81,21 @@ class Metric(NamedTuple):
 def metrics(snapshot: Snapshot, sums: Sums, facts: Facts) -> list[Metric]:
     """Every metric, with a value for each queue and region that has one."""
     return [
-        gauge("mulligan_lane_depth", "due jobs waiting", lane_depths(snapshot)),
+        gauge("mulligan_waiting_jobs", "due jobs waiting, by lane", waiting(snapshot)),
         gauge("mulligan_oldest_wait_seconds", "of the first due job", oldest_waits(snapshot)),
+        gauge(
+            "mulligan_startable_jobs",
+            "due jobs that one more worker could start now",
+            startable_jobs(snapshot, facts),
+        ),
         gauge("mulligan_delayed_jobs", "jobs put off and not yet due", delayed(snapshot)),
-        gauge("mulligan_running_jobs", "jobs that run", running(snapshot)),
+        gauge("mulligan_running_jobs", "jobs that run", running(snapshot, facts)),
         gauge("mulligan_live_workers", "workers that beat", live_workers(snapshot, facts)),
+        gauge(
+            "mulligan_worker_slots",
+            "how many jobs the live workers can run at a time",
+            worker_slots(snapshot, facts),
+        ),
         gauge(
             "mulligan_unserved_jobs",
             "due, and no live worker may take them",
@@ -136,12 +149,28 @@ def metrics(snapshot: Snapshot, sums: Sums, facts: Facts) -> list[Metric]:
         histogram("mulligan_fresh_wait_seconds", "from due to first start", sums, FRESH_WAIT),
         histogram("mulligan_retry_wait_seconds", "from due to start", sums, RETRY_WAIT),
         histogram("mulligan_retry_return_seconds", "from failure to start", sums, RETRY_RETURN),
-        gauge("mulligan_success_rate", "of attempts in the last minute", success_rates(sums)),
-        gauge("mulligan_retry_success_rate", "of retries in the last minute", retry_rates(sums)),
-        gauge("mulligan_retries_per_minute", "retries started in the last minute", retries(sums)),
-        gauge("mulligan_retry_budget", "retries allowed a minute", budgets(facts, sums)),
+        gauge(
+            "mulligan_retry_budget_retries",
+            "retries that may start in any window of the budget",
+            budgets(facts, lambda rate: rate.limit),
+        ),
+        gauge(
+            "mulligan_retry_budget_window_seconds",
+            "the window of the budget",
+            budgets(facts, lambda rate: rate.per),
+        ),
+        gauge(
+            "mulligan_retry_budget_ratio",
+            "retries that may start for each fresh start, if that is more",
+            budgets(facts, lambda rate: rate.ratio or None),
+        ),
         gauge("mulligan_breaker_open", "1 while the region is probed only", breakers(facts)),
     ]
+
+
+def build_info(about: Mapping[str, str]) -> Metric:
+    """What runs here, as labels of a metric that is always 1."""
+    return gauge("mulligan_build_info", "what measures here", iter([Sample(dict(about), 1)]))
 
 
 def summary(sums: Sums, facts: Facts) -> dict[str, dict[str, Any]]:
@@ -271,20 +300,35 @@ def failures(sums: Sums) -> Iterator[Sample]:
             yield Sample(labels(queue, region, task=name.task, type=name.type), value)
 
 
-def lane_depths(snapshot: Snapshot) -> Iterator[Sample]:
-    """Due, waiting jobs of each lane."""
-    for count in snapshot.lanes:
-        lane = count.lane
-        yield Sample({"queue": lane.queue, "scope": lane.scope, "lane": lane.label}, count.ready)
+def waiting(snapshot: Snapshot) -> Iterator[Sample]:
+    """Due, waiting jobs, by lane; the lanes that any region may take from are one."""
+    found: dict[tuple[str, str, str], int] = defaultdict(int)
+    for each in snapshot.lanes:
+        found[place_of(each.lane)] += each.ready
+    for (queue, region, lane), ready in found.items():
+        yield Sample(labels(queue, region, lane=lane), ready)
 
 
 def oldest_waits(snapshot: Snapshot) -> Iterator[Sample]:
     """How long the first due job of each lane has waited."""
-    for count in snapshot.lanes:
-        if count.ready:
-            lane = count.lane
-            wait = max(0.0, snapshot.now - count.oldest_due)
-            yield Sample({"queue": lane.queue, "scope": lane.scope, "lane": lane.label}, wait)
+    found: dict[tuple[str, str, str], float] = defaultdict(float)
+    for each in snapshot.lanes:
+        if each.ready:
+            place = place_of(each.lane)
+            found[place] = max(found[place], snapshot.now - each.oldest_due)
+    for (queue, region, lane), seconds in found.items():
+        yield Sample(labels(queue, region, lane=lane), seconds)
+
+
+def place_of(lane: Lane) -> tuple[str, str, str]:
+    """The queue, the region whose workers take from the lane (`*` is any), and its label."""
+    return lane.queue, region_of(lane), lane.label
+
+
+def startable_jobs(snapshot: Snapshot, facts: Facts) -> Iterator[Sample]:
+    """Due jobs that one more worker could start now, by queue and region."""
+    for (queue, region), jobs in sorted(startable(snapshot, facts).items()):
+        yield Sample(labels(queue, region), jobs)
 
 
 def delayed(snapshot: Snapshot) -> Iterator[Sample]:
@@ -293,17 +337,31 @@ def delayed(snapshot: Snapshot) -> Iterator[Sample]:
         yield Sample({"queue": queue}, counts.total - counts.ready_now)
 
 
-def running(snapshot: Snapshot) -> Iterator[Sample]:
-    """Jobs that run, by the region that runs them."""
-    for (queue, region), count in sorted(snapshot.running.items()):
+def running(snapshot: Snapshot, facts: Facts) -> Iterator[Sample]:
+    """Jobs that run, by the region that runs them; 0 where a live worker serves the queue."""
+    found = {(queue, region.name): 0 for region in facts.regions for queue in region.serves}
+    for (queue, region), count in sorted((found | dict(snapshot.running)).items()):
         yield Sample(labels(queue, region), count)
 
 
 def live_workers(snapshot: Snapshot, facts: Facts) -> Iterator[Sample]:
     """How many workers live in each region that ever had one."""
+    return by_region(snapshot, facts, lambda _: 1)
+
+
+def worker_slots(snapshot: Snapshot, facts: Facts) -> Iterator[Sample]:
+    """How many jobs the live workers of each region can run at a time."""
+    return by_region(snapshot, facts, lambda worker: worker.concurrency)
+
+
+def by_region(
+    snapshot: Snapshot, facts: Facts, number: Callable[[Worker], int]
+) -> Iterator[Sample]:
+    """A sum over the live workers of each region that ever had one."""
     found = dict.fromkeys((region.name for region in facts.regions), 0)
     for view in snapshot.workers:
-        found[view.worker.region] = found.get(view.worker.region, 0) + int(view.live)
+        found.setdefault(view.worker.region, 0)
+        found[view.worker.region] += number(view.worker) if view.live else 0
     for region, count in sorted(found.items()):
         yield Sample({"region": region}, count)
 
@@ -325,52 +383,13 @@ def ended(snapshot: Snapshot) -> Iterator[Sample]:
             yield Sample({"queue": queue}, count)
 
 
-def success_rates(sums: Sums) -> Iterator[Sample]:
-    """The success rate of recent attempts, by region."""
-    return rates(sums, SUCCEEDED, FAILED)
-
-
-def retry_rates(sums: Sums) -> Iterator[Sample]:
-    """The success rate of recent retries, by region."""
-    return rates(sums, RETRY_SUCCEEDED, RETRY_FAILED)
-
-
-def rates(sums: Sums, good: str, bad: str) -> Iterator[Sample]:
-    """The share of `good` in the last minute."""
-    for queue, region in sorted({(q, r) for q, r, _ in sums.recent}):
-        ok = sums.recent.get((queue, region, good), 0.0)
-        rate = share(ok, sums.recent.get((queue, region, bad), 0.0))
-        if rate is not None:
-            yield Sample(labels(queue, region), rate)
-
-
-def retries(sums: Sums) -> Iterator[Sample]:
-    """Retries started in the last minute, by queue."""
-    found: dict[str, float] = defaultdict(float)
-    for (queue, _, name), value in sums.recent.items():
-        if is_retry_start(name):
-            found[queue] += value
-    for queue, value in sorted(found.items()):
-        yield Sample({"queue": queue}, value)
-
-
-def budgets(facts: Facts, sums: Sums) -> Iterator[Sample]:
-    """How many retries a minute the budget of each queue allows, where it has one."""
+def budgets(facts: Facts, number: Callable[[Rate], float | None]) -> Iterator[Sample]:
+    """A number of each queue's budget, where it has one."""
     for queue, settings in sorted(facts.queues.items()):
         if settings.budget is not None:
-            fresh = sum(
-                value
-                for (q, _, name), value in sums.recent.items()
-                if q == queue and name.startswith(STARTED) and not is_retry_start(name)
-            )
-            yield Sample({"queue": queue}, allowance(settings.budget, fresh))
-
-
-def allowance(budget: Budget, fresh: float) -> float:
-    """Retries a minute that a budget allows beside so many fresh starts."""
-    rate = budget.retry_limit("")
-    limit = max(rate.limit or 0, int(rate.ratio * fresh))
-    return limit * 60.0 / rate.per
+            value = number(settings.budget.retry_limit(queue))
+            if value is not None:
+                yield Sample({"queue": queue}, value)
 
 
 def breakers(facts: Facts) -> Iterator[Sample]:

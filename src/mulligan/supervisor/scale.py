@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from mulligan.core.facts import Facts
 from mulligan.core.fairness import Carry, plan_claim
+from mulligan.core.load import tightest
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.stats import LaneStats, Stats, due_lanes
 from mulligan.supervisor.fleet import Kind
@@ -90,11 +91,9 @@ def by_limit(
     unlimited: list[LaneStats] = []
     limited: dict[tuple[str, int], list[LaneStats]] = {}
     for lane in lanes:
-        limits = plan.by_lane[lane.lane].limits
-        bounds = [(limit.limit, limit.key) for limit in limits if limit.limit is not None]
-        if bounds:
-            most, key = min(bounds)
-            limited.setdefault((key, most), []).append(lane)
-        else:
+        if (limit := tightest(plan.by_lane[lane.lane])) is None:
             unlimited.append(lane)
+        else:
+            most, key = limit
+            limited.setdefault((key, most), []).append(lane)
     return unlimited, [(most, found) for (_, most), found in limited.items()]
