@@ -51,9 +51,11 @@ SLOW = (
     *("cli/test_logs.py", "cli/test_process_group.py", "cli/test_top.py", "cli/test_worker.py"),
     *("dst/test_seeds.py", "engine/test_known_tasks.py", "engine/test_on_every_store.py"),
     *("engine/test_transactional_sink.py", "engine/test_worker.py", "hostile/test_newer_stores.py"),
-    *("hostile/test_stored_bodies.py", "pools/", "reading/", "security/test_running_data.py"),
+    *("hostile/test_stored_bodies.py", "plugin/test_plugin.py", "plugin/test_stranger.py"),
+    *("pools/", "reading/", "security/test_running_data.py"),
     *("security/test_source.py", "server/test_on_every_store.py", "server/test_serving.py"),
     *("sim/test_run.py", "stores/redis/test_failover.py", "tracing/test_processes.py", "typing/"),
+    *("web/test_examples.py", "web/test_stranger.py"),
 )
 
 # pymongo leaves a connection that was being made to the collector when its maker is cancelled.
