@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import subprocess
 import sys
 from pathlib import Path
 
@@ -211,6 +212,27 @@ async def test_a_connection_that_does_not_fit(tmp_path):
         await by_file.aenqueue("a")
     is_on_the_page(str(told.value))
     connection.close()
+
+
+def test_web_applications_and_tests():
+    from starlette.requests import HTTPConnection  # noqa: PLC0415 - as a user of it has it
+
+    from mulligan.contrib.starlette import Principal, get_app  # noqa: PLC0415
+    from pytest_mulligan import NO_APP  # noqa: PLC0415 - pytest has imported it
+
+    with pytest.raises(MulliganError) as refusal:
+        get_app(HTTPConnection({"type": "http"}))
+    is_on_the_page(str(refusal.value))
+    with pytest.raises(InvalidError) as invalid:
+        Principal("alice", ["admin"])
+    is_on_the_page(str(invalid.value))
+    is_on_the_page(NO_APP)
+    without = (
+        "import sys; sys.modules['prometheus_client'] = None; import mulligan.contrib.starlette"
+    )
+    command = [sys.executable, "-c", without]
+    failed = subprocess.run(command, capture_output=True, text=True, check=False)
+    is_on_the_page(failed.stderr.splitlines()[-1])
 
 
 def test_current_job_outside_a_task():

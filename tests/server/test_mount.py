@@ -10,7 +10,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
-from starlette.routing import Mount
+from starlette.routing import Mount, Route
 
 from mulligan import Mulligan
 from mulligan.core.errors import InvalidError
@@ -179,6 +179,26 @@ async def test_a_page_may_lead_to_a_login_and_programs_are_told_why_not(mounted)
     answer = await client.get("/ops/mulligan/")
     assert (answer.status_code, answer.headers["location"]) == (303, "/login?next=/ops")
     await refused(client.get("/ops/mulligan/api/status"), 401, "sign in")
+
+
+async def test_authenticate_sees_the_request_as_routes_around_it_do(app):
+    seen = []
+
+    def authenticate(request):
+        seen.append(request.url.path)
+        return RedirectResponse(
+            request.url_for("login").include_query_params(next=request.url.path)
+        )
+
+    routes = [
+        Mount("/ops", Dashboard(app, authenticate=authenticate)),
+        Route("/login", lambda _: None, name="login"),
+    ]
+    transport = httpx.ASGITransport(Starlette(routes=routes), root_path="/site")
+    async with httpx.AsyncClient(transport=transport, base_url="http://a") as client:
+        answer = await client.get("/site/ops/")
+    assert seen == ["/site/ops/"]
+    assert answer.headers["location"] == "http://a/site/login?next=%2Fsite%2Fops%2F"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from mulligan.server.tokens import read_tokens
 log = logging.getLogger("mulligan.server")
 # Where the lifespan of the application around it leaves what it has opened.
 STATE = "mulligan"
+AROUND = "mulligan.around"
 SIGN_IN = "sign in to the application around this dashboard"
 
 
@@ -40,10 +41,13 @@ class Opened:
         self.app = app
         self.stopping = asyncio.Event()
         self.dashboards: set[Dashboard] = set()
+        self.told: set[Callable[[], None]] = set()  # the streams of jobs
 
     def stop(self) -> None:
         """End all streams, so that the web server can stop."""
         self.stopping.set()
+        for tell in tuple(self.told):
+            tell()
         for dashboard in self.dashboards:
             dashboard.stop()
 
@@ -99,7 +103,7 @@ class Dashboard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] == "http":
-            await self._secured(scope, receive, send)
+            await self._secured({**scope, AROUND: scope}, receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1000})
 
@@ -131,7 +135,9 @@ class Dashboard:
         """Note who sends the request, or give the response that is sent instead."""
         if self._authenticate is None:
             return None
-        answer = await principal_of(request, self._authenticate)
+        # As its own routes see it: with the whole path, and their names in url_for.
+        around = Request(request.scope[AROUND], request.receive)
+        answer = await principal_of(around, self._authenticate)
         if isinstance(answer, Response):
             # A program cannot sign in at a page: the dashboard's own requests are told why.
             leads_away = "location" in answer.headers

@@ -1,0 +1,136 @@
+"""The example applications, started as their users start them, and a worker beside each."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import httpx
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+from starlette.routing import Route
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
+# How long a busy machine may take to start, answer or stop.
+PATIENCE = 60
+COMMANDS = {
+    "fastapi": ("uvicorn", "main:api", "--port", "0"),
+    "starlette": ("uvicorn", "main:web", "--port", "0"),
+    "flask": ("flask", "--app", "main", "run", "--port", "0"),
+    "gunicorn": ("gunicorn", "main:web", "--bind", "127.0.0.1:0", "--workers", "2"),
+}
+WORKER = ("mulligan", "worker", "jobs:app")
+
+
+class Started:
+    """A process, and what it has said so far."""
+
+    def __init__(self, command: Sequence[str], folder: Path, **environment: str) -> None:
+        program = Path(sys.executable).with_name(command[0])
+        given = {**os.environ, "PYTHONUNBUFFERED": "1", "SECRET_KEY": "of a test", **environment}
+        given.pop("COVERAGE_PROCESS_CONFIG", None)
+        self.command = command
+        self.said = ""
+        self.process = subprocess.Popen(
+            [program, *command[1:]],
+            cwd=folder,
+            env=given,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def says(self, pattern: "re.Pattern[str]") -> str:
+        """What it says, as soon as it does; pytest's timeout is the limit."""
+        assert self.process.stdout is not None
+        while (found := pattern.search(self.said)) is None:
+            line = self.process.stdout.readline()
+            assert line, f"{' '.join(self.command)} ended:\n{self.said}"
+            self.said += line
+        # Somebody must go on reading, or it stands still when the pipe is full.
+        Thread(target=self._read, daemon=True).start()
+        return found[0]
+
+    def stop(self) -> int:
+        """Stop it as its users do; its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE)
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.said += line
+
+
+@contextmanager
+def started(command: Sequence[str], folder: Path, **environment: str) -> Iterator[Started]:
+    """A process that is killed if it still runs in the end."""
+    it = Started(command, folder, **environment)
+    try:
+        yield it
+    finally:
+        if it.process.poll() is None:
+            it.process.kill()
+        it.process.wait()
+        if it.process.stdout is not None:
+            it.process.stdout.close()
+
+
+@contextmanager
+def example(name: str, store: str, *options: str) -> Iterator[tuple[str, Started]]:
+    """An example with its worker: its address and its web server."""
+    folder = EXAMPLES / ("flask" if name == "gunicorn" else name)
+    with (
+        started(WORKER, folder, MULLIGAN_STORE=store) as worker,
+        started((*COMMANDS[name], *options), folder, MULLIGAN_STORE=store) as web,
+    ):
+        worker.says(re.compile("ready"))
+        yield web.says(ADDRESS), web
+
+
+@contextmanager
+def proxy(upstream: str, prefix: str) -> Iterator[str]:
+    """A proxy that takes the prefix out of each path, as nginx does with a slash; its address."""
+
+    async def forward(request: Request) -> StreamingResponse:
+        client: httpx.AsyncClient = request.app.state.client
+        headers = [pair for pair in request.headers.raw if pair[0] != b"host"]
+        asked = client.build_request(
+            request.method,
+            f"{upstream}/{request.path_params['path']}",
+            params=request.query_params,
+            headers=headers,
+            content=await request.body(),
+        )
+        answer = await client.send(asked, stream=True)
+        response = StreamingResponse(answer.aiter_raw(), answer.status_code)
+        response.raw_headers = [
+            pair for pair in answer.headers.raw if pair[0].lower() != b"transfer-encoding"
+        ]
+        return response
+
+    methods = ["GET", "POST"]
+    around = Starlette(routes=[Route(prefix + "/{path:path}", forward, methods=methods)])
+    around.state.client = httpx.AsyncClient(timeout=None)  # noqa: S113 - streams are silent for long
+    config = uvicorn.Config(around, port=0, log_level="warning", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    thread = Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        thread.join(0.01)
+    address: Any = server.servers[0].sockets[0].getsockname()
+    try:
+        yield f"http://127.0.0.1:{address[1]}{prefix}"
+    finally:
+        server.should_exit = True
+        thread.join(PATIENCE)
