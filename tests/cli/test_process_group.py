@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
-from mulligan.cli import process_group
+from mulligan.cli import dev, process_group
 from mulligan.cli.process_group import Member, ProcessGroup, given_arguments, run_group
 from mulligan.cli.readiness import Readiness
 from mulligan.cli.worker import worker as worker_command
@@ -218,9 +218,39 @@ def test_what_cannot_be_shared_is_refused():
 
 def test_reload_without_its_package_says_what_to_install(monkeypatch):
     monkeypatch.setattr(process_group, "find_spec", lambda _name: None)
-    for command in (("worker", APP, "--reload"), ("dev", APP)):
-        said = refused(2, *command)
-        assert "--reload needs 'watchfiles', which is not installed; run: pip install" in said
+    said = refused(2, "worker", APP, "--reload")
+    assert "--reload needs 'watchfiles', which is not installed; run: pip install" in said
+
+
+@pytest.mark.parametrize(
+    ("there", "options", "words"),
+    [
+        (
+            (),
+            (),
+            (
+                "dev needs 'uvicorn' and 'watchfiles', which are not installed; run: pip install"
+                " 'mulligan[server,reload]'"
+            ),
+        ),
+        (
+            ("uvicorn",),
+            (),
+            (
+                "dev needs 'watchfiles', which is not installed; run: pip install 'mulligan[reload]',"
+                " or give --no-reload"
+            ),
+        ),
+        (
+            (),
+            ("--no-reload",),
+            "dev needs 'uvicorn', which is not installed; run: pip install 'mulligan[server]'",
+        ),
+    ],
+)
+def test_dev_names_all_that_it_needs_at_once(monkeypatch, there, options, words):
+    monkeypatch.setattr(dev, "find_spec", lambda name: name if name in there else None)
+    assert refused(2, "dev", APP, *options).endswith(words)
 
 
 def test_dev_needs_an_app():

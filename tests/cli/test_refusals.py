@@ -13,7 +13,10 @@ from tests.cli.running import APP, refused, run
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["status"], "no store is named; give an app (module:attribute) or --store URL"),
+        (["status"], "no store is named; give --app module:attribute or --store URL"),
+        (["job", "some", "shop:app"], "argument (shop:app); an app is given as --app shop:app"),
+        (["wroker", "shop:app"], "no command is named 'wroker'; did you mean worker?"),
+        (["zzz"], "No such command 'zzz'"),
         (["status", "tests.cli.apps"], "'tests.cli.apps' is not written module:attribute"),
         (["status", ":app"], "':app' is not written module:attribute"),
         (["status", "no.such.module:app"], "there is no module 'no'"),

@@ -1,12 +1,13 @@
 """`dev`: a worker, the server and the dashboard while you write the app."""
 
 import socket
+from importlib.util import find_spec
 
 import click
 
 from mulligan.cli.app_facts import read_app_facts
 from mulligan.cli.find_app import app_option, named_app
-from mulligan.cli.process_group import RELOAD_DRAIN, Member, check_reload, run_group
+from mulligan.cli.process_group import RELOAD_DRAIN, Member, run_group
 from mulligan.core.errors import InvalidError
 from mulligan.core.worker import DEFAULT_REGION
 from mulligan.stores import redact
@@ -42,8 +43,7 @@ def dev(
     called = named_app(named, app)
     if called is None:
         raise click.MissingParameter(param_hint="'APP'", param_type="argument")
-    if reload:
-        check_reload()
+    check_installed(reload=reload)
     url = read_app_facts(called, {}).url
     if url.startswith("memory:"):
         raise InvalidError(
@@ -67,6 +67,21 @@ def dev(
     server = ["serve", called, "--port", str(port)]
     members = [Member("worker", tuple(worker)), Member("server", tuple(server))]
     run_group(members, reload=reload, prefix=True)
+
+
+def check_installed(*, reload: bool) -> None:
+    """Refuse to start without what the two extras bring, and name both at once."""
+    wanted = {"server": "uvicorn", "reload": "watchfiles"}
+    missing = {extra: name for extra, name in wanted.items() if find_spec(name) is None}
+    if not reload:
+        missing.pop("reload", None)
+    if missing:
+        names = " and ".join(map(repr, missing.values()))
+        without = ", or give --no-reload" if [*missing] == ["reload"] else ""
+        raise InvalidError(
+            f"dev needs {names}, which {'is' if len(missing) == 1 else 'are'} not installed;"
+            f" run: pip install 'mulligan[{','.join(missing)}]'{without}"
+        )
 
 
 def free_port(port: int) -> int:

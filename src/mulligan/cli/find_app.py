@@ -81,7 +81,8 @@ def find_app(named: str | None, app: str | None, store: str | None) -> Mulligan:
     if store:
         return bare_app(store)
     raise InvalidError(
-        "no store is named; give an app (module:attribute) or --store URL, or set MULLIGAN_STORE"
+        "no store is named; give --app module:attribute or --store URL, or set MULLIGAN_APP or"
+        " MULLIGAN_STORE"
     )
 
 

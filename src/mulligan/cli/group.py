@@ -2,15 +2,20 @@
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
 import click
 
 from mulligan.core.errors import InvalidError, MulliganError
+
+# What click says of an app where the command takes none as an argument.
+EXTRA_APP = re.compile(r"unexpected extra argument \(([\w.]+:\w+)\)")
 
 
 class RefusalError(click.ClickException):
@@ -60,7 +65,11 @@ def drop_output() -> None:
 def usage_text(error: click.UsageError) -> str:
     """Click's message, and the command that prints the help."""
     path = error.ctx.command_path if error.ctx is not None else "mulligan"
-    return f"{printable(error.format_message())}\nSee: {path} --help"
+    text = printable(error.format_message())
+    extra = EXTRA_APP.search(text)
+    if extra is not None and error.ctx is not None and "app" in error.ctx.params:
+        text += f"; an app is given as --app {extra[1]}"
+    return f"{text}\nSee: {path} --help"
 
 
 def printable(text: str) -> str:
@@ -97,6 +106,15 @@ class LazyGroup(click.Group):
         module, attribute, _ = self._by_name[cmd_name]
         command: click.Command = getattr(import_module(f"{self._package}.{module}"), attribute)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is named first; one that is nearly right is said."""
+        near = get_close_matches(args[0], self._by_name, 1)
+        if near and args[0] not in self._by_name:
+            ctx.fail(f"no command is named {args[0]!r}; did you mean {near[0]}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(
         self,
