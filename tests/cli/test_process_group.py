@@ -237,8 +237,8 @@ def test_reload_without_its_package_says_what_to_install(monkeypatch):
             ("uvicorn",),
             (),
             (
-                "dev needs 'watchfiles', which is not installed; run: pip install 'mulligan[reload]',"
-                " or give --no-reload"
+                "dev needs 'watchfiles', which is not installed; run: pip install"
+                " 'mulligan[reload]', or give --no-reload"
             ),
         ),
         (

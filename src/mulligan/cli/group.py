@@ -6,7 +6,6 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -111,8 +110,11 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that is named first; one that is nearly right is said."""
-        near = get_close_matches(args[0], self._by_name, 1)
-        if near and args[0] not in self._by_name:
+        if args[0] in self._by_name:
+            return super().resolve_command(ctx, args)
+        from difflib import get_close_matches  # noqa: PLC0415 - commands start sooner without it
+
+        if near := get_close_matches(args[0], self._by_name, 1):
             ctx.fail(f"no command is named {args[0]!r}; did you mean {near[0]}?")
         return super().resolve_command(ctx, args)
 
