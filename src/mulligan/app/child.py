@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from mulligan.app.lifespan import entered
+from mulligan.app.module_of import module_of
 from mulligan.app.mulligan import Mulligan
 from mulligan.core.errors import InvalidError
 from mulligan.core.unserved import AN_APP
@@ -75,10 +76,8 @@ def path_of(app: Mulligan) -> AppPath:
     if app.called != AN_APP:
         named, _, attribute = app.called.rpartition(":")
         return AppPath(named, attribute)
-    for name, module in list(sys.modules.items()):
-        for attribute, value in list(getattr(module, "__dict__", {}).items()):
-            if value is app and not name.startswith("mulligan."):
-                return path_in(name, attribute, module)
+    if (place := module_of(app)) is not None:
+        return path_in(*place)
     pooled = ", ".join(task.name for task in app.tasks.values() if task.runs.pool is not None)
     raise InvalidError(
         f'tasks {pooled} have pool="process", and child processes cannot import an app that is no'

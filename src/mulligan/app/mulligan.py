@@ -402,8 +402,11 @@ class Mulligan:
 
     async def aexplain(self, job: str) -> str:
         """One sentence on why the job is where it is."""
+        from mulligan.app.module_of import name_of  # noqa: PLC0415 - whoever enqueues needs no names
+
         check_word("job", job)
-        return await self.access.acall(lambda store: explain_job(store, job, self.called))
+        called = name_of(self)
+        return await self.access.acall(lambda store: explain_job(store, job, called))
 
     # -- operating -------------------------------------------------------------------------
 
