@@ -48,7 +48,13 @@ PROOFS = (
 # leaves them out.
 SLOW = (
     *("cli/test_copy.py", "cli/test_demo.py", "cli/test_encodings.py", "cli/test_environment.py"),
-    *("cli/test_logs.py", "cli/test_process_group.py", "cli/test_top.py", "cli/test_worker.py"),
+    *(
+        "cli/test_health.py",
+        "cli/test_logs.py",
+        "cli/test_process_group.py",
+        "cli/test_top.py",
+        "cli/test_worker.py",
+    ),
     *("dst/test_seeds.py", "engine/test_known_tasks.py", "engine/test_on_every_store.py"),
     *("engine/test_transactional_sink.py", "engine/test_worker.py", "hostile/test_newer_stores.py"),
     *("hostile/test_stored_bodies.py", "plugin/test_plugin.py", "plugin/test_stranger.py"),

@@ -65,7 +65,7 @@ def commands() -> dict[str, list[str]]:
     assert match is not None
     documents = yaml.safe_load_all((ROOT / "deploy/kubernetes/workers.yaml").read_text())
     [container] = next(iter(documents))["spec"]["template"]["spec"]["containers"]
-    return {"guide": shlex.split(match[1]), "kubernetes": container["args"]}
+    return {"guide": shlex.split(match[1]), "kubernetes": container["args"][2:]}
 
 
 @pytest.mark.parametrize("where", ["guide", "kubernetes"])

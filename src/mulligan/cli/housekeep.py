@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from mulligan.app.worker import new_worker
 from mulligan.cli.exit_reasons import exit_reasons, supervised
 from mulligan.cli.find_app import about_an_app_or_store, check_url, find_app
+from mulligan.cli.health import bound, health_options
 from mulligan.cli.logs import LEVELS, LogFormat, set_up
 from mulligan.cli.worker import WorkerRun, log, run_and_exit, set_drain_timeout
 from mulligan.core.checks import check_name
@@ -15,6 +16,7 @@ from mulligan.core.checks import check_name
 
 @click.command()
 @supervised
+@health_options
 @click.option("--drain-timeout", type=float, metavar="SECONDS",
               help="How long to wait for the store when stopping.")  # fmt: skip
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True,
@@ -28,6 +30,8 @@ def housekeep(
     name: str,
     supervisor: Path | None,
     orphan_grace: float,
+    health_port: int | None,
+    health_host: str,
     drain_timeout: float | None,
     log_level: str,
     log_format: LogFormat,
@@ -47,4 +51,4 @@ def housekeep(
     me = replace(new_worker(target), queues=(), name=name and check_name("name", name))
     set_up(log_level, log_format, me.name)
     log.info("keeping house at %s as %s", target.shown_url, me.name or me.id)
-    run_and_exit(WorkerRun(target, me, ends))
+    run_and_exit(WorkerRun(target, me, ends, bound(health_host, health_port)))

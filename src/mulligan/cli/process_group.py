@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,8 +16,11 @@ import click
 from msgspec import Struct
 
 from mulligan.cli.group import RefusalError, printable
+from mulligan.cli.health import probes
 from mulligan.cli.readiness import Readiness
+from mulligan.cli.signs import LOOK_EVERY, signs_of_life, watchdog_seconds
 from mulligan.core.errors import InvalidError
+from mulligan.engine.cancel import cancel_tasks
 
 # A member that dies is started again after so long, twice as long each time in a row.
 FIRST_REST, LONGEST_REST = 1.0, 60.0
@@ -26,7 +30,10 @@ RELOAD_DRAIN = 5.0
 COLOURS = ("cyan", "magenta", "green", "yellow", "blue")
 WRONG = 2  # the exit code of a command that will not work however often it is started
 # What the commands of a group must not take from the environment.
-OWN_VARIABLES = ("MULLIGAN_PROCESSES", "MULLIGAN_RELOAD", "NOTIFY_SOCKET")
+OWN_VARIABLES = (
+    *("MULLIGAN_PROCESSES", "MULLIGAN_RELOAD", "MULLIGAN_HEALTH_PORT", "MULLIGAN_HEALTH_HOST"),
+    *("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"),
+)
 IN_GROUP = "MULLIGAN_IN_GROUP"
 
 
@@ -49,9 +56,18 @@ def check_reload() -> None:
         )
 
 
-def run_group(members: Sequence[Member], *, reload: bool, prefix: bool) -> None:
-    """Run the commands until all have ended, and exit with the worst of their codes."""
-    group = ProcessGroup(members, prefix=prefix)
+def run_group(
+    members: Sequence[Member],
+    *,
+    reload: bool,
+    prefix: bool,
+    listening: socket.socket | None = None,
+) -> None:
+    """Run the commands until all have ended, and exit with the worst of their codes.
+
+    On the socket, if there is one, the group answers probes.
+    """
+    group = ProcessGroup(members, prefix=prefix, listening=listening)
     asyncio.run(group.run(reload=reload))
     if group.code == WRONG:
         raise RefusalError(f"{group.wrong} cannot start; see above", WRONG)
@@ -79,7 +95,13 @@ def given_arguments(context: click.Context, without: Sequence[str] = ()) -> list
 class ProcessGroup:
     """Runs members side by side. `code` is how they ended, `wrong` the one that cannot start."""
 
-    def __init__(self, members: Sequence[Member], *, prefix: bool) -> None:
+    def __init__(
+        self,
+        members: Sequence[Member],
+        *,
+        prefix: bool,
+        listening: socket.socket | None = None,
+    ) -> None:
         self._members = members
         self._width = max(len(each.name) for each in (*members, GROUP)) if prefix else 0
         self._processes: dict[str, asyncio.subprocess.Process] = {}
@@ -88,7 +110,8 @@ class ProcessGroup:
         self._changed = asyncio.Event()
         self._reloads = False
         workers = [each.name for each in members if each.arguments[:1] == ("worker",)]
-        self._readiness = Readiness(workers)
+        self._readiness = Readiness(workers, asked=listening is not None)
+        self._listening = listening
         self.code = 0
         self.wrong = ""
 
@@ -100,14 +123,32 @@ class ProcessGroup:
         self._reloads = reload
         self._readiness.open()
         keeping = [asyncio.ensure_future(self._keep(each)) for each in self._members]
-        watching = asyncio.ensure_future(self._watch()) if reload else None
+        beside = [asyncio.ensure_future(self._watch())] if reload else []
+        if watchdog_seconds() is not None:
+            beside.append(asyncio.ensure_future(self._kill_silent()))
+        readiness = self._readiness
         try:
-            await asyncio.gather(*keeping)
+            async with (
+                probes(self._listening, self._unready, readiness.unwell),
+                signs_of_life(self._unready),
+            ):
+                await asyncio.gather(*keeping)
         finally:
-            if watching is not None:
-                watching.cancel()
-                await asyncio.wait([watching])
-            self._readiness.close()
+            await cancel_tasks(beside)
+            readiness.close()
+
+    def _unready(self) -> str:
+        return "draining" if self._stopping.is_set() else self._readiness.unready()
+
+    async def _kill_silent(self) -> None:
+        """Do for each worker what systemd does for the group: end it if it hangs."""
+        while True:
+            for name in self._readiness.silent():
+                self._say(f"{name} hangs; killing it")
+                self._readiness.ended(name)
+                with contextlib.suppress(ProcessLookupError, KeyError):
+                    self._processes[name].kill()
+            await asyncio.sleep(LOOK_EVERY)
 
     def _told(self) -> None:
         """Handle a signal: each member gets it too; the third kills them."""
@@ -167,7 +208,7 @@ class ProcessGroup:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "mulligan.cli.process_group", str(os.getpid())),
             *member.arguments,
-            env=environment() | self._readiness.variables(member.name),
+            env=environment() | self._readiness.starts(member.name),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -183,6 +224,7 @@ class ProcessGroup:
             self._pass_on(member, process.stderr, err=True),
         )
         code = await process.wait()
+        self._readiness.ended(member.name)
         del self._processes[member.name]
         return code
 

@@ -5,25 +5,33 @@ import os
 import socket
 from collections.abc import Iterable
 
+from mulligan.cli import signs
 from mulligan.supervisor.liveness import notify
 
 READY = "READY=1"
+STARTING, GONE = "not ready: starting", "not ready: not running"
 LONGEST = 4096
+# How long a worker may be silent before its group is unwell, if systemd does not say.
+SILENCE = 30.0
 
 
 class Readiness:
     """Hears from each worker by a socket of its own; the last one's word is passed on.
 
-    Nothing is opened where nobody asks: without NOTIFY_SOCKET.
+    Nothing is opened where nobody asks: without NOTIFY_SOCKET, and without a port for probes.
     """
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self, names: Iterable[str], *, asked: bool = False) -> None:
         self._waits_for = set(names)
+        self._asked = asked or bool(os.environ.get("NOTIFY_SOCKET"))
         self._sockets: dict[str, socket.socket] = {}
+        self._silence = signs.watchdog_seconds() or SILENCE
+        self._status = dict.fromkeys(self._waits_for, STARTING)
+        self._heard: dict[str, float] = {}  # by each that has said WATCHDOG
 
     def open(self) -> None:
         """Listen, if somebody wants to know."""
-        if not os.environ.get("NOTIFY_SOCKET"):
+        if not self._asked:
             return
         loop = asyncio.get_running_loop()
         for name in self._waits_for:
@@ -34,10 +42,39 @@ class Readiness:
             self._sockets[name] = heard
             loop.add_reader(heard.fileno(), self._hear, name)
 
-    def variables(self, name: str) -> dict[str, str]:
-        """What the member's environment needs."""
+    def starts(self, name: str) -> dict[str, str]:
+        """The worker is started; what its environment needs."""
         heard = self._sockets.get(name)
-        return {} if heard is None else {"NOTIFY_SOCKET": f"@{heard.getsockname()[1:].decode()}"}
+        if heard is None:
+            return {}
+        self._status[name] = STARTING
+        self._heard.pop(name, None)
+        return {
+            "NOTIFY_SOCKET": f"@{heard.getsockname()[1:].decode()}",
+            "WATCHDOG_USEC": str(int(self._silence * 1e6)),
+        }
+
+    def ended(self, name: str) -> None:
+        """The worker has ended."""
+        if name in self._status:
+            self._status[name] = GONE
+            self._heard.pop(name, None)
+
+    def unready(self) -> str:
+        """Why the group is not ready; empty if each worker is."""
+        for name, status in sorted(self._status.items()):
+            if status != signs.READY:
+                return f"{name} is {status}"
+        return ""
+
+    def unwell(self) -> str:
+        """Which worker hangs; empty if none does."""
+        return "".join(f"{name} hangs" for name in self.silent()[:1])
+
+    def silent(self) -> list[str]:
+        """The workers that have said nothing for so long that they must hang."""
+        now = asyncio.get_running_loop().time()
+        return sorted(name for name, at in self._heard.items() if now - at > self._silence)
 
     def close(self) -> None:
         """Listen no more."""
@@ -48,8 +85,13 @@ class Readiness:
         self._sockets.clear()
 
     def _hear(self, name: str) -> None:
-        said = self._sockets[name].recv(LONGEST).decode(errors="replace")
-        if READY in said.split("\n") and name in self._waits_for:
+        said = self._sockets[name].recv(LONGEST).decode(errors="replace").split("\n")
+        for word in said:
+            if word == "WATCHDOG=1":
+                self._heard[name] = asyncio.get_running_loop().time()
+            elif word.startswith("STATUS="):
+                self._status[name] = word.removeprefix("STATUS=")
+        if READY in said and name in self._waits_for:
             self._waits_for.discard(name)
             if not self._waits_for:
                 notify(READY)

@@ -9,8 +9,10 @@ from mulligan.app import Mulligan
 from mulligan.app.worker import run_loop
 from mulligan.cli.find_app import about_an_app_or_store, check_url, find_app, opened
 from mulligan.cli.logs import LEVELS, LogFormat, set_up
+from mulligan.cli.signs import signs_of_life
 from mulligan.core.checks import check_seconds
 from mulligan.core.errors import InvalidError
+from mulligan.supervisor.liveness import notify
 
 
 @click.command()
@@ -85,9 +87,11 @@ def serve(
         async with opened(target, create=not read_only) as open_store:
             url = server.url_of(listening)
             announce(target, url, read_only=read_only, guarded=tokens is not None)
-            await server.run(
-                target, open_store, options, tokens, listening, declares=bool(target.tasks)
-            )
+            async with signs_of_life():
+                notify("READY=1")
+                await server.run(
+                    target, open_store, options, tokens, listening, declares=bool(target.tasks)
+                )
 
     with listening:
         run_loop(main)

@@ -19,6 +19,7 @@ from mulligan.cli.fleet_view import EVENTS_SHOWN, picture, status_tables
 from mulligan.cli.group import RefusalError, printable
 from mulligan.cli.logs import iso, set_up
 from mulligan.cli.show import console, print_json
+from mulligan.cli.signs import signs_of_life
 from mulligan.core.errors import MulliganError
 from mulligan.stores import redact
 from mulligan.supervisor.events import SERIOUS, Event
@@ -110,7 +111,8 @@ async def run(fleet: Fleet, *, live: bool, as_json: bool) -> bool:
     supervisor = Supervisor(
         fleet, lambda: load_fleet(fleet.file, read_app_facts), print_event if as_json else log_event
     )
-    await supervisor.run()
+    async with signs_of_life():
+        await supervisor.run()
     return supervisor.clean
 
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from mulligan.app.worker import new_worker, run_loop, work
 from mulligan.cli.exit_reasons import ExitReason, end_when, exit_reasons, supervised
 from mulligan.cli.find_app import app_option, check_url, load_app, named_app, with_variables
 from mulligan.cli.group import RefusalError
+from mulligan.cli.health import bound, health_options, probes
 from mulligan.cli.logs import LEVELS, LogFormat, set_up
 from mulligan.cli.process_group import (
     RELOAD_DRAIN,
@@ -27,6 +29,7 @@ from mulligan.cli.process_group import (
     is_member,
     run_group,
 )
+from mulligan.cli.signs import signs_of_life
 from mulligan.core.checks import check_name, check_seconds
 from mulligan.core.errors import InvalidError, StoreUnavailableError
 from mulligan.core.fetch import Only
@@ -71,6 +74,7 @@ HURRY = 2.0
 @click.option("--idle-exit", type=float, metavar="SECONDS",
               help="Exit when nothing has run for so long.")  # fmt: skip
 @supervised
+@health_options
 @click.option("--drain-timeout", type=float, metavar="SECONDS",
               help="How long to wait for running jobs when stopping.")  # fmt: skip
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True,
@@ -94,6 +98,8 @@ def worker(
     name: str,
     supervisor: Path | None,
     orphan_grace: float,
+    health_port: int | None,
+    health_host: str,
     drain_timeout: float | None,
     log_level: str,
     log_format: LogFormat,
@@ -110,7 +116,10 @@ def worker(
     if called is None:
         raise click.MissingParameter(param_hint="'APP'", param_type="argument")
     if processes > 1 or reload:
-        run_several(called, processes, reload=reload, prefix=log_format == "text", name=name)
+        set_up(log_level, log_format)
+        listening = bound(health_host, health_port)
+        prefix = log_format == "text"
+        run_several(called, processes, reload=reload, prefix=prefix, name=name, listening=listening)
         return
     found = load_app(called)
     check_url(found.url)
@@ -129,10 +138,18 @@ def worker(
     set_up(log_level, log_format, me.name)
     brief = log_format == "json" or supervisor is not None or is_member()
     announce(called, found, me, brief=brief)
-    run_and_exit(WorkerRun(found, me, ends))
+    run_and_exit(WorkerRun(found, me, ends, bound(health_host, health_port)))
 
 
-def run_several(called: str, processes: int, *, reload: bool, prefix: bool, name: str) -> None:
+def run_several(
+    called: str,
+    processes: int,
+    *,
+    reload: bool,
+    prefix: bool,
+    name: str,
+    listening: socket.socket | None,
+) -> None:
     """Run so many workers under this command, each with the options that were given."""
     from mulligan.cli.app_facts import read_app_facts  # noqa: PLC0415 - few workers need it
 
@@ -144,13 +161,14 @@ def run_several(called: str, processes: int, *, reload: bool, prefix: bool, name
             " use sqlite:///FILE"
         )
     context = click.get_current_context()
-    options = given_arguments(context, ("app", "processes", "reload", "name"))
+    ours = ("app", "processes", "reload", "name", "health_port", "health_host")
+    options = given_arguments(context, ours)
     if reload and context.params["drain_timeout"] is None:
         options += ["--drain-timeout", f"{RELOAD_DRAIN:g}"]
     base = name or "worker"
     names = [f"{base}-{number}" if processes > 1 else base for number in range(1, processes + 1)]
     members = [Member(each, ("worker", called, "--name", each, *options)) for each in names]
-    run_group(members, reload=reload, prefix=prefix)
+    run_group(members, reload=reload, prefix=prefix, listening=listening)
 
 
 def set_drain_timeout(app: Mulligan, seconds: float | None) -> None:
@@ -173,8 +191,15 @@ def run_and_exit(run: "WorkerRun") -> None:
 class WorkerRun:
     """One run of a worker: it stops on a signal, or when an exit reason has held long enough."""
 
-    def __init__(self, app: Mulligan, me: Worker, ends: Sequence[ExitReason] = ()) -> None:
+    def __init__(
+        self,
+        app: Mulligan,
+        me: Worker,
+        ends: Sequence[ExitReason] = (),
+        listening: socket.socket | None = None,
+    ) -> None:
         self._app = app
+        self._listening = listening
         self._me = me
         self._ends = ends
         self._looking: list[asyncio.Task[None]] = []
@@ -191,7 +216,8 @@ class WorkerRun:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._told)
         try:
-            engine = await work(self._app, self._me, self._ready)
+            async with probes(self._listening, self._unready), signs_of_life(self._unready):
+                engine = await work(self._app, self._me, self._ready)
         except asyncio.CancelledError:
             self.cut_off = self._engine is not None
         except OSError as error:
@@ -204,6 +230,9 @@ class WorkerRun:
             log.info("stopped")
         finally:
             await cancel_tasks(self._looking)
+
+    def _unready(self) -> str:
+        return "starting" if self._engine is None else self._engine.unready
 
     def _ready(self, engine: Engine) -> None:
         self._engine = engine
@@ -219,6 +248,7 @@ class WorkerRun:
             self._main.cancel()
         elif self._signals == 1 and self._engine is not None:
             log.info("told to stop; once more stops at once")
+            notify("STOPPING=1")
             self._engine.stop()
         elif self._signals == 2 and self._engine is not None:  # noqa: PLR2004
             log.warning("told twice; stopping at once")

@@ -78,6 +78,11 @@ class Fetcher:
         """How many claims were sent; a claim that is being retried counts too."""
         return self.answered + (self.asking or self._store_retry.failing)
 
+    @property
+    def failing(self) -> bool:
+        """Whether the store did not answer the last time it was asked for jobs."""
+        return self._store_retry.failing
+
     async def run(self) -> None:
         """Claim and start jobs until stopped."""
         self._task = asyncio.current_task()

@@ -174,6 +174,20 @@ class Engine:
         # Whether the engine ended before its attempts, or before their outcomes were written.
         self.cut_off = False
         self._crashed: asyncio.Future[None] = self._loop.create_future()
+        self._monotonic = monotonic
+        self._beaten: float | None = None  # when the last heartbeat was answered
+
+    @property
+    def unready(self) -> str:
+        """Why this worker takes no jobs now; empty if it beats and claims, and does not drain."""
+        if self.stopping:
+            return "draining"
+        if self._beaten is None:
+            return "has not reached the store yet"
+        silent = self._monotonic() - self._beaten
+        if silent > self.worker.lease:
+            return f"the store has not answered a heartbeat for {silent:.0f} s"
+        return "claims fail" if self.fetcher.failing else ""
 
     @property
     def worn(self) -> bool:
@@ -348,6 +362,7 @@ class Engine:
                 self._loop.call_soon_threadsafe(self._take_in, beat)
 
     def _take_in(self, beat: Beat) -> None:
+        self._beaten = self._monotonic()
         self.breakers.update(beat.facts)
         self.slots.abandon(beat.lost)
         if not (self.fetcher.asking or self.reaper.asking):

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mulligan.core.errors import MulliganError
 from mulligan.server.endpoint import Endpoint, Endpoints
+from mulligan.server.health import Health
 from mulligan.server.prefix import KEY, split
 from mulligan.server.problems import Refusal, answer_problem
 from mulligan.server.routes import ROUTES
@@ -52,8 +53,8 @@ register_url_convertor("segment", Segment())
 
 
 def make_application(service: Service) -> ASGIApp:
-    """The application with all its routes, and the headers on every answer."""
-    return Secured(make_routes(service))
+    """The application with all its routes and probes, and the headers on every answer."""
+    return Secured(Health(make_routes(service), service))
 
 
 def make_routes(service: Service) -> ASGIApp:

@@ -1,0 +1,114 @@
+"""`--health-port`: `/healthz` and `/readyz` of a worker, or of a group of them.
+
+A few lines of HTTP on the worker's own loop: that it answers is the sign of life. No web server
+is needed for it, nothing is asked of the store, and nothing is written there.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import click
+
+from mulligan.core.errors import MulliganError
+
+log = logging.getLogger("mulligan.worker")
+Command = TypeVar("Command", bound=Callable[..., Any])
+LONGEST_HEAD = 8192
+HEAD_WITHIN = 5.0
+BACKLOG = 64
+PHRASES = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed",
+           503: "Service Unavailable"}  # fmt: skip
+# Why something is not as it should be; empty if it is.
+Reason = Callable[[], str]
+
+
+def health_options(command: Command) -> Command:
+    """Give the command the options of the probes."""
+    port = click.option("--health-port", type=click.IntRange(0, 65535), metavar="PORT",
+                        help="Answer /healthz and /readyz here; 0 takes a free one.")  # fmt: skip
+    host = click.option("--health-host", metavar="HOST", default="127.0.0.1", show_default=True,
+                        help="The address that --health-port listens on.")  # fmt: skip
+    return port(host(command))
+
+
+def bound(host: str, port: int | None) -> socket.socket | None:
+    """The socket that the options ask for, if they do; where it is is logged."""
+    if port is None:
+        return None
+    listening = bind(host, port)
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    log.info("health: http://%s:%d/healthz and /readyz", shown, port)
+    return listening
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """The listening socket; refuses an address that is in use or not this machine's."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        reason = (error.strerror or str(error)).partition(" (while ")[0]
+        raise MulliganError(
+            f"cannot listen on {host} port {port}: {reason};"
+            " choose another --health-host or --health-port"
+        ) from error
+
+
+@asynccontextmanager
+async def probes(
+    listening: socket.socket | None, unready: Reason, unwell: Reason = lambda: ""
+) -> AsyncIterator[None]:
+    """Answer probes on the socket while the block runs; without one nothing is done."""
+    if listening is None:
+        yield
+        return
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(HEAD_WITHIN):
+                writer.write(response(*await answer(reader, unready, unwell)))
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, sock=listening, limit=LONGEST_HEAD)
+    try:
+        yield
+    finally:
+        server.close()
+
+
+async def answer(
+    reader: asyncio.StreamReader, unready: Reason, unwell: Reason
+) -> tuple[int, dict[str, str]]:
+    """The status and the body for the request that comes in."""
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+        method, target, _ = head.split(b"\r\n", 1)[0].split(b" ")
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
+        return 400, {"status": "not a request"}
+    path = target.partition(b"?")[0]
+    if path not in (b"/healthz", b"/readyz"):
+        return 404, {"status": "not found"}
+    if method not in (b"GET", b"HEAD"):
+        return 405, {"status": "not allowed"}
+    reason, bad = (unready(), "not ready") if path == b"/readyz" else (unwell(), "not well")
+    if reason:
+        return 503, {"status": bad, "reason": reason}
+    return 200, {"status": "ready" if path == b"/readyz" else "ok"}
+
+
+def response(status: int, body: dict[str, str]) -> bytes:
+    """The answer on the wire; whoever sent HEAD stops reading where the body begins."""
+    content = json.dumps(body).encode()
+    head = (
+        f"HTTP/1.1 {status} {PHRASES[status]}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(content)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + content
