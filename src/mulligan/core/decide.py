@@ -220,7 +220,7 @@ def dead_letter_job(claim: Claim, policy: Policy, failure: Attempt) -> tuple[New
 
 def group_limit(claim: Claim) -> int | None:
     """How many suspects, this one included, may run at a time; None if the job is no suspect."""
-    lost = read_trail(claim.trail).lost if claim.trail else 0
+    lost = read_trail(claim.trail).lost
     if not lost:
         return None
     policy = policy_of(claim.body)
@@ -230,7 +230,8 @@ def group_limit(claim: Claim) -> int | None:
 
 def isolated(claims: Sequence[Claim]) -> list[Claim]:
     """The suspects to run now, while all other claims are given back; empty if there is none."""
-    found = [(claim, most) for claim in claims if (most := group_limit(claim)) is not None]
+    tried = [claim for claim in claims if claim.trail]
+    found = [(claim, most) for claim in tried if (most := group_limit(claim)) is not None]
     if not found:
         return []
     first = found[0][1]

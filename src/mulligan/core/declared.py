@@ -39,6 +39,11 @@ class Declared(Struct, frozen=True):
         return self.on_dead is not None or self.sink is not None
 
 
+def is_foreign(body: bytes) -> bool:
+    """Whether no app has made the job, so that it may lack what its task declares."""
+    return MARK in body
+
+
 def completed(claim: Claim, declared: Declared) -> Claim:
     """The claim, completed as if the task's app had made the job; unchanged if it did."""
     foreign = read(claim.body)
@@ -73,7 +78,7 @@ def read(body: bytes) -> tuple[dict[str, Any], set[str]] | None:
 
     A body that cannot be read fails when the job runs.
     """
-    if MARK not in body:
+    if not is_foreign(body):
         return None
     try:
         fields: dict[str, Any] = dict(_decode(body))

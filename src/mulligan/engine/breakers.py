@@ -4,8 +4,8 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from mulligan.core.checks import rounded
@@ -31,7 +31,7 @@ class FactsCell:
         self.current = Facts()
 
 
-class Ending(NamedTuple):
+class Ending(Struct, frozen=True, gc=False):
     """What the end of an attempt counts as; `probe` says how a probe went, if it was one."""
 
     queue: str
@@ -109,8 +109,9 @@ class Breakers:
 
     def claimed(self, claims: Sequence[Claim]) -> None:
         """Note that these claims are held here; where a breaker is open they are probes."""
-        for claim in claims:
-            self._last_claim = max(self._last_claim, claim.started_at)
+        last = max([claim.started_at for claim in claims], default=0.0)
+        self._last_claim = max(self._last_claim, last)
+        for claim in claims if self.probe_only else ():
             if claim.queue in self.probe_only:
                 self._probes[claim.queue] = claim.lease
 
@@ -122,9 +123,9 @@ class Breakers:
 
     def ended(self, ending: Ending) -> None:
         """Count the end of an attempt before it is reported, and judge the breaker anew."""
-        queue, region, names, probe = ending
-        if region != self._region:
+        if ending.region != self._region:
             return
+        queue, names, probe = ending.queue, ending.names, ending.probe
         for name in names:
             if name in (SUCCEEDED, FAILED):
                 self._unreported[queue, name] += 1
@@ -136,7 +137,7 @@ class Breakers:
 
     def forget(self, ending: Ending, times: int = 1) -> None:
         """Take off so many endings that will never be reported."""
-        self._take_off(Count(*ending[:2], name, times) for name in ending.names)
+        self._take_off(Count(ending.queue, ending.region, name, times) for name in ending.names)
 
     def reported(self, counts: Sequence[Count]) -> None:
         """Take off counts that are on their way to the store."""

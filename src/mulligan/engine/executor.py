@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from mulligan.core.decide import beyond, decide, policy_of
-from mulligan.core.declared import completed, keyed
+from mulligan.core.declared import completed, is_foreign, keyed
 from mulligan.core.errors import StoreError
 from mulligan.core.job import Claim
 from mulligan.core.lane import Lane, Priority
@@ -86,7 +86,7 @@ class Executor:
 
         A crash suspect runs without the others, which are given back.
         """
-        claims = [self.completed(claim) for claim in claims if not self._put_under_key(claim)]
+        claims = [claim for each in claims if (claim := self._as_declared(each)) is not None]
         self._breakers.claimed(claims)
         return self.slots.admit(claims)
 
@@ -106,13 +106,16 @@ class Executor:
             self._breakers.left(claim)
             self._committer.add(Returned(claim.lease), Ending(claim.queue, claim.worker_region))
 
-    def _put_under_key(self, claim: Claim) -> bool:
-        """Whether the job lacks its task's concurrency key; it is then given back to get it."""
+    def _as_declared(self, claim: Claim) -> Claim | None:
+        """The completed claim; None if the job is given back to get its task's concurrency key."""
+        if not is_foreign(claim.body):
+            return claim
         target = self._tasks.get(claim.task)
         outcome = None if target is None else keyed(claim, target.declared)
-        if outcome is not None:
-            self._committer.add(outcome, Ending(claim.queue, claim.worker_region))
-        return outcome is not None
+        if outcome is None:
+            return self.completed(claim)
+        self._committer.add(outcome, Ending(claim.queue, claim.worker_region))
+        return None
 
     async def _attempt(self, held: HeldClaim) -> None:
         """Run an attempt that has a slot. Unless it is cut off, it ends with an outcome."""

@@ -89,15 +89,15 @@ class Reporter:
 
     def answered(self, ending: Ending, verdict: Verdict, times: int = 1) -> None:
         """Count outcomes that the store has written, or refused as stale."""
-        queue, region, names, probe = ending
+        queue, region = ending.queue, ending.region
         if verdict == "stale":
             self._counts[queue, region, STALE] += times
             self.breakers.forget(ending, times)
         else:
-            for name in names:
+            for name in ending.names:
                 self._counts[queue, region, self._times.bounded(name)] += times
-            if probe is not None:
-                self._probes[queue, region] += [probe] * times
+            if ending.probe is not None:
+                self._probes[queue, region] += [ending.probe] * times
         self._any.set()
         if self.breakers.unconfirmed:
             self._at_once.set()
