@@ -108,6 +108,18 @@ async def test_the_default_task_runs_what_names_none(store_url, tasks, clock):
     assert [decode_call(each.body).args for each in claimed] == [[{"room": 5}], ["text"]]
 
 
+async def test_a_document_may_say_how_long_it_is_kept(store, tasks, clock):
+    for name, keep in (("short", 20), ("least", 0), ("parts", Int64(30)), ("none", None)):
+        tasks.insert_one(plain(clock, name, keep=keep))
+    claimed = (await claim(store, ANYONE, demand=4)).claims
+    kept = {each.id: (await store.get(each.id)).keep for each in claimed}
+    assert kept == {"short": 20, "least": 15, "parts": 30, "none": None}
+    await store.commit([done(each) for each in claimed])
+    clock.advance(21)
+    assert await store.prune(3600.0, 100) == 2
+    assert {each["_id"] for each in tasks.find()} == {"parts", "none"}
+
+
 MALFORMED = {
     "a task that is no text": {"payload": {"task": {"$gt": ""}}},
     "a task with control characters": {"payload": {"task": "a\nb"}},
@@ -124,6 +136,9 @@ MALFORMED = {
     "a policy that is a list": {"backoff_policy": [1, 2]},
     "a base that is text": {"backoff_policy": {"base_sec": "5"}},
     "a base below nothing": {"backoff_policy": {"base_sec": -5}},
+    "a keep that is text": {"keep": "a day"},
+    "a keep below nothing": {"keep": -1},
+    "a keep without end": {"keep": float("inf")},
     "a key of its own kind": {"_id": 7},
     "a key that is a document": {"_id": {"a": 1}},
     "a key with control characters": {"_id": "a\nb"},

@@ -19,6 +19,7 @@ from mulligan.core.checks import check_name
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import ENDED
 from mulligan.core.lane import ANYWHERE, Lane, Priority, priority_of
+from mulligan.core.settings import kept_for
 from mulligan.stores.mongo.bulk_write import Change, write
 from mulligan.stores.mongo.connection import Connection, rows
 from mulligan.stores.mongo.document import (
@@ -256,6 +257,7 @@ def first_fields(doc: Doc, default_task: str | None, now: int, number: int) -> D
         "priority": int(priority_of(0 if (said := doc.get("priority")) is None else said)),
         "body": body,
         "created_at": min(created, now) if created is not None else now,
+        **({} if (keep := doc.get("keep")) is None else {"keep": kept_for(keep)}),
         **never_claimed(number),
     }
 
