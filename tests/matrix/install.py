@@ -29,7 +29,9 @@ SUITES = {
 }
 IN_SID = "3.14"
 # Of the tools, those that rows use.
-UNUSED_TOOLS = re.compile(r"(import-linter|mypy|ruff|playwright|schemathesis)\b")
+UNUSED_TOOLS = re.compile(
+    r"(import-linter|mypy|opentelemetry-distro|playwright|ruff|schemathesis)\b"
+)
 # A command in another root sees the project and the cache where they are here.
 IN_ROOT = """
 set -e
