@@ -37,7 +37,7 @@ def who(request: Request) -> Principal | Response:
     """Who may use the dashboard, and how: whatever your application knows of its users."""
     name = request.session.get("user")
     if name not in ROLES:
-        return RedirectResponse(request.url_for("login"))
+        return RedirectResponse(request.url_for("login").path)
     return Principal(name, ROLES[name])
 
 

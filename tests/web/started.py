@@ -9,14 +9,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
-from typing import Any
-
-import httpx
-import uvicorn
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import StreamingResponse
-from starlette.routing import Route
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
@@ -100,37 +92,7 @@ def example(name: str, store: str, *options: str) -> Iterator[tuple[str, Started
 
 @contextmanager
 def proxy(upstream: str, prefix: str) -> Iterator[str]:
-    """A proxy that takes the prefix out of each path, as nginx does with a slash; its address."""
-
-    async def forward(request: Request) -> StreamingResponse:
-        client: httpx.AsyncClient = request.app.state.client
-        headers = [pair for pair in request.headers.raw if pair[0] != b"host"]
-        asked = client.build_request(
-            request.method,
-            f"{upstream}/{request.path_params['path']}",
-            params=request.query_params,
-            headers=headers,
-            content=await request.body(),
-        )
-        answer = await client.send(asked, stream=True)
-        response = StreamingResponse(answer.aiter_raw(), answer.status_code)
-        response.raw_headers = [
-            pair for pair in answer.headers.raw if pair[0].lower() != b"transfer-encoding"
-        ]
-        return response
-
-    methods = ["GET", "POST"]
-    around = Starlette(routes=[Route(prefix + "/{path:path}", forward, methods=methods)])
-    around.state.client = httpx.AsyncClient(timeout=None)  # noqa: S113 - streams are silent for long
-    config = uvicorn.Config(around, port=0, log_level="warning", timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
-    thread = Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        thread.join(0.01)
-    address: Any = server.servers[0].sockets[0].getsockname()
-    try:
-        yield f"http://127.0.0.1:{address[1]}{prefix}"
-    finally:
-        server.should_exit = True
-        thread.join(PATIENCE)
+    """A proxy before the upstream; the address of its prefix."""
+    command = ("python", "-m", "tests.web.proxy", upstream, prefix)
+    with started(command, EXAMPLES.parent) as it:
+        yield it.says(ADDRESS) + prefix
