@@ -24,6 +24,7 @@ IMPORTS_BY_NAME = {
     "cli/bench_run.py": "a constant, imported late",
     "cli/find_app.py": "the APP of the command line, which its user wants to run",
     "stores/__init__.py": "an engine of the table ENGINES",
+    "testing/named.py": "the app that a project's ini file names",
 }
 # Where SQL is more than a constant, and why no value of a user's can be in it.
 BUILDS_SQL = {
@@ -42,6 +43,10 @@ BUILDS_SQL = {
     ("stores/postgres/commit.py", "statement.encode()"): "from Statements",
     ("stores/postgres/schema.py", "here.encode()"): "a file of the package, the schema quoted",
     ("stores/postgres/sweep.py", "statement"): "composed by psycopg of names in constants",
+    (
+        "testing/places.py",
+        "drop.format(sql.Identifier(place.schema))",
+    ): "composed by psycopg; the name is made here",
     ("stores/sqlite/schema.py", "statement"): "a statement of a file of the package",
     ("stores/sqlite/schema.py", "f'PRAGMA user_version = {len(STEPS)}'"): "a number",
     ("stores/sqlite/connection.py", "'BEGIN IMMEDIATE' if writes else 'BEGIN'"): "two constants",

@@ -174,6 +174,13 @@ async def test_the_log_says_who_changed_something(mounted, caplog):
     assert "POST /api/queues/default/pause by alice" in caplog.text
 
 
+async def test_a_name_cannot_write_lines_of_its_own_into_the_log(mounted, caplog):
+    caplog.set_level(logging.INFO, "mulligan.server")
+    client = mounted(authenticate=lambda _: Principal("a\nPOST by alice", ["operate"]))
+    await good(client.post("/ops/mulligan/api/queues/default/pause", json={}))
+    assert "pause by a?POST by alice" in caplog.text
+
+
 async def test_a_page_may_lead_to_a_login_and_programs_are_told_why_not(mounted):
     client = mounted(authenticate=lambda _: RedirectResponse("/login?next=/ops", 303))
     answer = await client.get("/ops/mulligan/")
@@ -286,6 +293,7 @@ async def test_a_read_only_mount_refuses_every_write(mounted):
             lambda app: Dashboard(app, authenticate="alice"),  # type: ignore[arg-type]
             "must be a function of a request",
         ),
+        (lambda _app: Principal(""), "name '' of a principal must be text"),
         (lambda _app: Principal("alice", ["admin"]), "role 'admin' of principal 'alice' is not"),
         (lambda app: Dashboard(app, token_file="/no/such"), "cannot be read"),
     ],

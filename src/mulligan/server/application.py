@@ -97,7 +97,7 @@ class Secured:
             await send(message)
 
         prefix, path = split(scope)
-        inner = {**scope, KEY: prefix, "path": path, "root_path": "", "path_params": {}}
+        inner = {**scope, KEY: prefix, "path": path, "root_path": ""}
         if path:
             await self._application(inner, receive, send_secured)
         else:  # relative links lead below the prefix only from a path that ends with a slash

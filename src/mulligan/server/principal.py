@@ -30,6 +30,8 @@ class Principal(Struct, frozen=True):
     roles: Iterable[str] = ("read",)
 
     def __post_init__(self) -> None:
+        if not self.name or not isinstance(self.name, str):
+            raise InvalidError(f"name {self.name!r} of a principal must be text, and not empty")
         given = [self.roles] if isinstance(self.roles, str) else list(self.roles)
         for role in given:
             if role not in ROLES:
@@ -85,7 +87,8 @@ class PrincipalGuard(Guard):
 
     def name_of(self, request: Request) -> str | None:
         """The principal's name, for the log."""
-        return self._principal(request).name
+        name = self._principal(request).name
+        return "".join(each if each.isprintable() else "?" for each in name)
 
     def _identify(self, request: Request, role: Role) -> tuple[bytes, bool]:
         principal = self._principal(request)
