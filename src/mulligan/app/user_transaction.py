@@ -33,17 +33,20 @@ class UserTransactions:
                 " task that deletes it"
             )
         self._store = cast("EnqueuesInTransaction", store)
+        # Whether every connection is known to lead to the store, so that nothing is asked.
+        self.is_sure = False
 
     def send(
         self, connection: Any, jobs: Sequence[NewJob], *, together: bool = False
     ) -> list[Enqueued]:
         """Store the jobs as part of the transaction, from plain code."""
+        identity = None if self.is_sure else self._identity
 
         async def send(jobs: Sequence[NewJob]) -> list[Enqueued]:
             return [
                 answer
                 for batch in batches_of(jobs)
-                for answer in self._store.enqueue_in(connection, batch, self._identity)
+                for answer in self._store.enqueue_in(connection, batch, identity)
             ]
 
         return at_once(store_traced(self._app.tracing, jobs, send, together=together))

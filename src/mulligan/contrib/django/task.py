@@ -1,0 +1,49 @@
+"""A task of Django's with the options that Django leaves open: `@task(retry=…, timeout=…)`."""
+
+from collections.abc import Mapping
+from dataclasses import field, fields, make_dataclass, replace
+from typing import Any
+
+from mulligan.app.decorator import TaskOptions
+from mulligan.app.options import Options
+from mulligan.contrib.django.compat import base, exceptions
+
+# Django has words of its own for these, or they need a task of mulligan's.
+DJANGO_SAYS = frozenset({"name", "queue", "priority", "run_after", "delay", "sink"})
+OURS = tuple(name for name in TaskOptions.__annotations__ if name not in DJANGO_SAYS)
+# Those that one call may have: `task.using(unique_key=…)`.
+OF_A_CALL = frozenset(Options.__annotations__) & set(OURS)
+
+
+def using(self: Any, **changes: Any) -> Any:
+    """The task with other options: Django's, and those of ours that a single call may have."""
+    django = {each.name for each in fields(base.Task)} - {"func", "takes_context"}
+    for name in changes:
+        if name in OURS and name not in OF_A_CALL:
+            raise exceptions.InvalidTask(
+                f"{name} is an option of the task, @task({name}=...), and not of a call; those of a"
+                f" call are {', '.join(sorted(OF_A_CALL))}"
+            )
+        if name not in OF_A_CALL | django:
+            raise exceptions.InvalidTask(
+                f"option {name!r} is not one of {', '.join(sorted(OF_A_CALL | django))}"
+            )
+    return replace(self, **{name: value for name, value in changes.items() if value is not None})
+
+
+# Made from the table of options, so that there is one.
+Task: Any = make_dataclass(
+    "Task",
+    [(name, Any, field(default=None)) for name in OURS],
+    bases=(base.Task,),
+    namespace={"using": using, "__module__": __name__},
+    frozen=True,
+    slots=True,
+    kw_only=True,
+)
+
+
+def options_of(task: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Which of our options the task has, or else its backend."""
+    said = {name: getattr(task, name, None) for name in OURS}
+    return {**defaults, **{name: value for name, value in said.items() if value is not None}}
