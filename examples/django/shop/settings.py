@@ -15,6 +15,7 @@ WSGI_APPLICATION = "shop.wsgi.application"
 STATIC_URL = "static/"
 LOGIN_URL = "admin:login"
 USE_TZ = True
+TIME_ZONE = "UTC"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 INSTALLED_APPS = [

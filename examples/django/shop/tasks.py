@@ -1,9 +1,9 @@
 """What the shop does in the background."""
 
 from django.db import transaction
-from shop.models import Order
 
 from mulligan import Delays, Retry
+from shop.models import Order
 
 try:
     from django.tasks import TaskContext, task

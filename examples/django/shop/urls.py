@@ -2,10 +2,11 @@
 
 from django.contrib import admin
 from django.urls import include, path
+
 from shop.views import orders
 
 urlpatterns = [
     path("", orders, name="orders"),
     path("admin/", admin.site.urls),
-    #path("jobs/", include("mulligan.contrib.django.urls")),
+    path("jobs/", include("mulligan.contrib.django.urls")),
 ]

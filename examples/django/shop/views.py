@@ -3,6 +3,7 @@
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+
 from shop.models import Order
 from shop.tasks import charge
 

@@ -36,7 +36,8 @@ PACKAGE = Path(__file__).parent.parent
 # What runs between the functions of the user's, such as from middleware to a task.
 ENGINE = (f"{PACKAGE / 'engine'}{os.sep}", str(PACKAGE / "app" / "middleware.py"))
 BEFORE_THE_TASK = tuple(
-    f"{PACKAGE / name}{os.sep}" for name in ("app", "core", "engine", "stores", "testing")
+    f"{PACKAGE / name}{os.sep}"
+    for name in ("app", "contrib", "core", "engine", "stores", "testing")
 )
 hide_secrets = Redactor().text
 # Attributes that a subclass may shadow, as they are.

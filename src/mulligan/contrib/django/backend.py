@@ -11,7 +11,7 @@ from django.utils import timezone
 from mulligan import Mulligan
 from mulligan.app.ids import new_id
 from mulligan.contrib.django import results
-from mulligan.contrib.django.compat import backends, base, exceptions, signals
+from mulligan.contrib.django.compat import InvalidTask, backends, base, signals
 from mulligan.contrib.django.database import after_commit, in_transaction
 from mulligan.contrib.django.registry import Home, home_of
 from mulligan.contrib.django.task import OF_A_CALL, Task
@@ -52,7 +52,7 @@ class Backend(backends.BaseTaskBackend):
         try:
             self.home.add(task)
         except InvalidError as error:
-            raise exceptions.InvalidTask(str(error)) from error
+            raise InvalidTask(str(error)) from error
 
     def enqueue(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Store the job, now or with the transaction that is under way."""

@@ -48,7 +48,7 @@ class Caller:
         for name in ("__name__", "__qualname__", "__module__", "__doc__"):
             setattr(made, name, getattr(task.func, name))
         made.__annotations__ = {}
-        made.__signature__ = plain_signature(task)  # type: ignore[attr-defined]
+        setattr(made, "__signature__", plain_signature(task))  # noqa: B010 - no type has it
         return made
 
     def _begin(self, task: Any) -> list[Any]:

@@ -20,6 +20,8 @@ except ModuleNotFoundError as error:
 base: Any = import_module(f"{PACKAGE}.base")
 backends: Any = import_module(f"{PACKAGE}.backends.base")
 exceptions: Any = import_module(f"{PACKAGE}.exceptions")
+# django-tasks up to 0.12 has another name for it.
+InvalidTask: Any = getattr(exceptions, "InvalidTask", None) or exceptions.InvalidTaskError
 signals: Any = import_module(f"{PACKAGE}.signals")
 normalize_json: Any = import_module(
     "django.utils.json" if VERSION >= BUILT_IN else "django_tasks.utils"

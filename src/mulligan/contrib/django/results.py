@@ -89,7 +89,7 @@ def errors_of(job: Job, history: Sequence[Attempt]) -> list[Any]:
     errors = [
         base.TaskError(
             exception_class_path=class_path(attempt.type),
-            traceback=f"{attempt.traceback or attempt.reason}\n",
+            traceback=(attempt.traceback or attempt.reason).rstrip("\n") + "\n",
         )
         for attempt in history
     ]

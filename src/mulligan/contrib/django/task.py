@@ -6,7 +6,7 @@ from typing import Any
 
 from mulligan.app.decorator import TaskOptions
 from mulligan.app.options import Options
-from mulligan.contrib.django.compat import base, exceptions
+from mulligan.contrib.django.compat import InvalidTask, base
 
 # Django has words of its own for these, or they need a task of mulligan's.
 DJANGO_SAYS = frozenset({"name", "queue", "priority", "run_after", "delay", "sink"})
@@ -20,12 +20,12 @@ def using(self: Any, **changes: Any) -> Any:
     django = {each.name for each in fields(base.Task)} - {"func", "takes_context"}
     for name in changes:
         if name in OURS and name not in OF_A_CALL:
-            raise exceptions.InvalidTask(
+            raise InvalidTask(
                 f"{name} is an option of the task, @task({name}=...), and not of a call; those of a"
                 f" call are {', '.join(sorted(OF_A_CALL))}"
             )
         if name not in OF_A_CALL | django:
-            raise exceptions.InvalidTask(
+            raise InvalidTask(
                 f"option {name!r} is not one of {', '.join(sorted(OF_A_CALL | django))}"
             )
     return replace(self, **{name: value for name, value in changes.items() if value is not None})

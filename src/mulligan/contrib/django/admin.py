@@ -1,0 +1,166 @@
+"""Jobs in Django's admin: lists, failures with their tracebacks, replay and cancel."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import admin, messages
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+from django.utils.translation import ngettext
+
+from mulligan import Mulligan
+from mulligan.contrib.django import admin_rows
+from mulligan.contrib.django.models import Job
+from mulligan.contrib.django.registry import discover, our_aliases
+from mulligan.core.errors import MulliganError
+from mulligan.core.page import Page
+
+PAGE = 50
+AWAY = (MulliganError, OSError)
+LIST = "admin/mulligan/job/list.html"
+ONE = "admin/mulligan/job/job.html"
+
+
+@admin.register(Job)
+class JobAdmin(admin.ModelAdmin):
+    """Views of jobs, which are in no table: they are read from their store."""
+
+    def get_urls(self) -> list[Any]:
+        """A list, and a page for each job."""
+        view = self.admin_site.admin_view
+        return [
+            path("", view(self.changelist_view), name="mulligan_job_changelist"),
+            path("<path:object_id>/change/", view(self.change_view), name="mulligan_job_change"),
+        ]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:  # noqa: ARG002 - as Django calls it
+        """Jobs are enqueued by the code of the project."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:  # noqa: ARG002
+        """Jobs end by themselves, or are cancelled."""
+        return False
+
+    def changelist_view(
+        self,
+        request: HttpRequest,
+        extra_context: Any = None,  # noqa: ARG002 - as Django calls it
+    ) -> HttpResponse:
+        """The jobs that the filters leave, newest first; a POST replays or cancels those chosen."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        app, alias = app_of(request)
+        if request.method == "POST":
+            self._act(request, app, request.POST.getlist("job"))
+            return HttpResponseRedirect(request.get_full_path())
+        wanted = request.GET
+        page = self._answer(
+            request, partial(read_page, app, admin_rows.selection(wanted), wanted.get("after"))
+        )
+        filters = admin_rows.filters(wanted, app, alias, our_aliases())
+        context = {
+            "jobs": [admin_rows.row(job) for job in page.jobs] if page else [],
+            "later": admin_rows.link(wanted, after=page.after) if page and page.after else None,
+            "filters": filters,
+            "searched": wanted.get("q", ""),
+            "kept": [(k, v) for k, v in wanted.items() if k not in ("q", "after")],
+            "title": "Jobs",
+        }
+        return self._render(request, LIST, context)
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",  # noqa: ARG002 - as Django calls it
+        extra_context: Any = None,  # noqa: ARG002
+    ) -> HttpResponse:
+        """Everything about one job; a POST replays or cancels it."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        app, _ = app_of(request)
+        job = unquote(object_id)
+        if request.method == "POST":
+            self._act(request, app, [job])
+            return HttpResponseRedirect(request.get_full_path())
+        seen = self._answer(request, partial(read_job, app, job))
+        if seen is None:
+            messages.warning(request, f"There is no job {job}; done ones are kept for a while.")
+            return HttpResponseRedirect(reverse("admin:mulligan_job_changelist"))
+        return self._render(request, ONE, {**seen, "title": f"Job {job}"})
+
+    def _act(self, request: HttpRequest, app: Mulligan, jobs: Sequence[str]) -> None:
+        """Replay or cancel, and say how many jobs that was; those are in Django's log."""
+        if not self.has_change_permission(request):
+            raise PermissionDenied
+        asked = request.POST.get("action")
+        name = request.user.get_username()
+        acts: dict[Any, tuple[str, Callable[[], Any]]] = {
+            "replay": ("replayed", lambda: app.areplay(jobs)),
+            "cancel": ("cancelled", lambda: cancel(app, jobs, f"cancelled by {name}")),
+        }
+        if asked not in acts:
+            messages.warning(request, "No action was chosen.")
+            return
+        done, act = acts[asked]
+        changed = self._answer(request, lambda: app.run(act))
+        if changed is None:
+            return
+        these = [job for job, is_changed in zip(jobs, changed, strict=True) if is_changed]
+        for job in these:
+            self.log_change(request, Job(id=job), f"{done.capitalize()}.")
+        words = ngettext("%d job was %s.", "%d jobs were %s.", len(these))
+        level = messages.SUCCESS if these else messages.WARNING
+        messages.add_message(request, level, words % (len(these), done))
+
+    def _answer(self, request: HttpRequest, ask: Callable[[], Any]) -> Any:
+        """What the store answers; None if it cannot, which the page then says."""
+        try:
+            return ask()
+        except AWAY as error:
+            messages.error(request, str(error))
+            return None
+
+    def _render(self, request: HttpRequest, template: str, context: Any) -> HttpResponse:
+        change = self.has_change_permission(request)
+        whole = {**self.admin_site.each_context(request), "opts": self.opts, "can_change": change}
+        alias = request.GET.get("backend")
+        whole["backend"] = f"?{urlencode({'backend': alias})}" if alias else ""
+        return TemplateResponse(request, template, {**whole, **context})
+
+
+def app_of(request: HttpRequest) -> tuple[Mulligan, str]:
+    """The app of the backend that was asked for, or of the first."""
+    aliases = our_aliases()
+    alias = request.GET.get("backend") or next(iter(aliases), "")
+    if alias not in aliases:
+        raise Http404(f"TASKS has no backend {alias!r} of mulligan's")
+    return discover(alias), alias
+
+
+def read_page(app: Mulligan, wanted: Any, after: str | None) -> Page:
+    """A page of jobs."""
+    return app.run(lambda: app.access.acall(lambda store: store.page(wanted, PAGE, after or None)))
+
+
+def read_job(app: Mulligan, job: str) -> dict[str, Any] | None:
+    """Everything that the page of a job shows."""
+
+    async def read() -> dict[str, Any] | None:
+        found = await app.access.acall(lambda store: store.get(job))
+        if found is None:
+            return None
+        attempts = await app.access.acall(lambda store: store.history(job))
+        return admin_rows.details(found, attempts, await app.aexplain(job))
+
+    return app.run(read)
+
+
+async def cancel(app: Mulligan, jobs: Sequence[str], reason: str) -> list[bool]:
+    """Cancel the jobs; False where one had ended."""
+    return await app.access.acall(lambda store: store.cancel(jobs, reason))
