@@ -68,33 +68,10 @@ def by_django(url: str) -> Iterator[Any]:
 @contextmanager
 def django_connection(url: str, alias: str = "mine") -> Iterator[Any]:
     """A connection of Django's, known to it by this alias."""
-    import django  # noqa: PLC0415
-    from django.conf import settings  # noqa: PLC0415
-    from django.db import connections  # noqa: PLC0415
+    from tests.django.project import connection_to  # noqa: PLC0415 - few tests need Django
 
-    if not settings.configured:
-        settings.configure(DATABASES={}, USE_TZ=True)
-    django.setup()
-    parts = urlsplit(server_of(url))
-    if url.startswith("sqlite:"):
-        database = {"ENGINE": "django.db.backends.sqlite3", "NAME": url.removeprefix("sqlite:///")}
-    else:
-        database = {
-            "ENGINE": "django.db.backends.postgresql",
-            "NAME": parts.path.removeprefix("/"),
-            "HOST": parts.hostname or "",
-            "PORT": str(parts.port),
-            "USER": parts.username or "",
-            "PASSWORD": parts.password or "",
-        }
-    connections.settings |= connections.configure_settings({"default": {}, alias: database})
-    connection = connections[alias]
-    try:
+    with connection_to(url if url.startswith("sqlite:") else server_of(url), alias) as connection:
         yield connection
-    finally:
-        connection.close()
-        del connections[alias]
-        del connections.settings[alias]
 
 
 PLAIN: dict[str, tuple[Callable[[str], Any], ...]] = {

@@ -51,6 +51,7 @@ class Backend(backends.BaseTaskBackend):
         super().validate_task(task)
         try:
             self.home.add(task)
+            using(self.home, task)
         except InvalidError as error:
             raise InvalidTask(str(error)) from error
 
@@ -120,18 +121,20 @@ def task_id(task: Any) -> str:
 
 def prepared(home: Home, result: Any, connection: Any = None) -> Any:
     """The task of the app with the options of this call; refuses what it does not take."""
-    task = result.task
-    options = {name: getattr(task, name, None) for name in OF_A_CALL - {"id"}}
-    using = home.app.tasks[task.module_path].using(
-        id=result.id,
-        queue=task.queue_name,
-        priority="urgent" if task.priority > 0 else "normal",
-        connection=connection,
-        **({} if task.run_after is None else {"run_after": aware(task.run_after)}),
-        **{name: value for name, value in options.items() if value is not None},
-    )
-    using.task.check_call(tuple(result.args), result.kwargs)
-    return using
+    made = using(home, result.task, id=result.id, connection=connection)
+    made.task.check_call(tuple(result.args), result.kwargs)
+    return made
+
+
+def using(home: Home, task: Any, **more: Any) -> Any:
+    """The task of the app with the options of Django's task; refuses those that make no sense."""
+    said = {name: getattr(task, name, None) for name in OF_A_CALL}
+    options: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    if task.run_after is not None:
+        options["run_after"] = aware(task.run_after)
+    priority = "urgent" if task.priority > 0 else "normal"
+    options |= {"queue": task.queue_name, "priority": priority, **more}
+    return home.app.tasks[task.module_path].using(**options)
 
 
 def send(home: Home, result: Any, connection: Any = None) -> None:

@@ -114,19 +114,23 @@ def connections_of_a_thread() -> Iterator[None]:
     """Drop connections that are too old or broken, before and after; others are tried before use.
 
     A request of Django's begins and ends alike. While testing, plain functions run on a loop that
-    waits for them, where the database is safe to use.
+    waits for them, with the connections of the test, which are safe to use then.
     """
-    refresh()
-    before = os.environ.get(UNSAFE)
-    on_loop = before is None and is_on_a_loop()
+    on_loop = is_on_a_loop()
+    if on_loop and UNSAFE in os.environ:
+        yield
+        return
     if on_loop:
         os.environ[UNSAFE] = "yes"
+    else:
+        refresh()
     try:
         yield
     finally:
         if on_loop:
             del os.environ[UNSAFE]
-        refresh()
+        else:
+            refresh()
 
 
 @asynccontextmanager
