@@ -55,6 +55,7 @@ SLOW = (
         "cli/test_top.py",
         "cli/test_worker.py",
     ),
+    *("django/test_command.py", "django/test_stranger.py"),
     *("dst/test_seeds.py", "engine/test_known_tasks.py", "engine/test_on_every_store.py"),
     *("engine/test_transactional_sink.py", "engine/test_worker.py", "hostile/test_newer_stores.py"),
     *("hostile/test_stored_bodies.py", "plugin/test_plugin.py", "plugin/test_stranger.py"),

@@ -5,9 +5,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from mulligan import JobCancelledError, Retry
+from mulligan import InvalidError, JobCancelledError, Retry
 from mulligan.contrib.django.compat import InvalidTask, base, exceptions, signals, tasks
+from mulligan.contrib.django.registry import discover
 from mulligan.core.fetch import parse_policy
+from tests.app.test_errors_page import is_on_the_page
+from tests.django import elsewhere
 from tests.django import tasks as ours
 from tests.django.conftest import stored_in, work_off
 
@@ -283,3 +286,30 @@ def test_each_backend_has_an_app_of_its_own(backend):
     assert made.app is tasks.task_backends["default"].app
     first = made.app
     assert backend(url="memory://?other").app is not first
+
+
+def test_a_task_that_no_worker_will_know_is_warned_of_once(backend, caplog):
+    backend(url="memory://", modules=["tests.django.tasks"])
+    ours.add.enqueue(1)
+    assert caplog.messages == []
+    elsewhere.lost.enqueue()
+    elsewhere.lost.enqueue()
+    [said] = caplog.messages
+    assert "task tests.django.elsewhere.lost is in module tests.django.elsewhere, which" in said
+
+
+def test_workers_know_the_tasks_of_the_modules_that_the_settings_name(backend):
+    backend(url="memory://", modules=["tests.django.elsewhere"])
+    assert "tests.django.elsewhere.lost" in discover("default").tasks
+
+
+def test_the_page_of_errors_has_those_of_django(backend, caplog):
+    with pytest.raises(ImproperlyConfigured) as refused:
+        backend(uri="x")
+    is_on_the_page(str(refused.value))
+    backend(url="memory://")
+    elsewhere.lost.enqueue()
+    is_on_the_page(caplog.messages[-1])
+    with pytest.raises(InvalidError) as unknown:
+        discover("none")
+    is_on_the_page(str(unknown.value))

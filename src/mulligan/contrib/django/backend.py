@@ -59,6 +59,7 @@ class Backend(backends.BaseTaskBackend):
         """Store the job, now or with the transaction that is under way."""
         self.validate_task(task)
         home, alias = self.home, self.options.get("database", "default")
+        home.warn_if_unknown(task)
         result = base.TaskResult(
             task=task,
             id=task_id(task),

@@ -1,5 +1,6 @@
 """The app behind each backend of TASKS: one in a process, however many threads ask for it."""
 
+import logging
 import sys
 import threading
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from mulligan.contrib.django.database import Neighbours, url_of
 from mulligan.contrib.django.task import OURS, options_of
 from mulligan.core.errors import InvalidError
 
+log = logging.getLogger("mulligan.django")
 # What OPTIONS may say besides the options of tasks.
 OF_THE_APP = ("url", "database", "settings", "signing_keys", "queues", "modules", "transactional")
 SCHEDULED = ("cron", "every", "timezone")
@@ -32,12 +34,37 @@ class Home(Struct, eq=False):
     neighbours: Neighbours
     caller: Caller
     tasks: dict[str, Any] = {}
+    looked_at: set[str] = set()
 
     @property
     def database(self) -> str | None:
         """The database of Django's that the jobs are kept in by the settings, if any."""
         options = self.params.get("OPTIONS", {})
         return None if "url" in options else options.get("database")
+
+    @property
+    def named_modules(self) -> set[str]:
+        """Modules with tasks that the settings name."""
+        return set(self.params.get("OPTIONS", {}).get("modules", ()))
+
+    @property
+    def modules(self) -> set[str]:
+        """The modules that workers import to know their tasks, as far as there are such."""
+        return {f"{config.name}.tasks" for config in apps.get_app_configs()} | self.named_modules
+
+    def warn_if_unknown(self, task: Any) -> None:
+        """Log, once, that no worker will know the task, for it is in none of their modules."""
+        module = task.func.__module__
+        if task.module_path in self.looked_at:
+            return
+        self.looked_at.add(task.module_path)
+        if not any(f"{module}.".startswith(f"{known}.") for known in self.modules):
+            log.warning(
+                "task %s is in module %s, which workers do not import; move it to a module"
+                " tasks of an app in INSTALLED_APPS, or name the module in OPTIONS['modules']",
+                task.module_path,
+                module,
+            )
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -138,10 +165,10 @@ def discover(alias: str) -> Mulligan:
         )
     home = home_of(alias)
     autodiscover_modules("tasks")
-    found = [sys.modules.get(f"{config.name}.tasks") for config in apps.get_app_configs()]
-    found += [import_module(name) for name in home.params.get("OPTIONS", {}).get("modules", ())]
-    for module in filter(None, found):
-        for value in vars(module).values():
+    for name in home.named_modules:
+        import_module(name)
+    for name in home.modules & sys.modules.keys():
+        for value in vars(sys.modules[name]).values():
             if isinstance(value, base.Task):
                 home.add(value, scheduled=value.backend == alias)
     return home.app

@@ -2,7 +2,12 @@
 
 from django.urls import path
 
-from mulligan.contrib.django.views import dashboard
+from mulligan.contrib.missing import missing
+
+try:
+    from mulligan.contrib.django.views import dashboard
+except ModuleNotFoundError as error:
+    raise missing(error, __name__, "django") from error
 
 app_name = "mulligan"
 urlpatterns = [
