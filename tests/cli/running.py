@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from click.testing import CliRunner, Result
@@ -60,16 +59,12 @@ def refused(code: int, *arguments: str, **more: Any) -> str:
 
 @contextmanager
 def process(
-    *arguments: str,
-    program: Sequence[str] = ("-m", "mulligan"),
-    folder: Path | None = None,
-    **environment: str,
+    *arguments: str, program: Sequence[str] = ("-m", "mulligan"), **environment: str
 ) -> Iterator["subprocess.Popen[str]"]:
     """A command as a process of its own; killed if it still runs in the end."""
     command = [sys.executable, *program, *arguments]
     with subprocess.Popen(
         command,
-        cwd=folder,
         env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -3,7 +3,8 @@
 import os
 import subprocess
 import sys
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -11,7 +12,6 @@ from typing import Any
 import django
 
 from mulligan import Mulligan
-from tests.cli.running import process
 from tests.django.project import database_settings
 
 SETTINGS = """
@@ -40,8 +40,8 @@ class Site:
         (folder / "work" / "__init__.py").touch()
         (folder / "urls.py").write_text("urlpatterns = []\n")
         apps = [*(["django_tasks"] if PACKAGE == "django_tasks" else []), "mulligan.contrib.django"]
-        values = {"apps": [*apps, "work"], "database": database_settings(database)}
-        values["database"] |= {"CONN_MAX_AGE": 600}
+        kept = database_settings(database) | {"CONN_MAX_AGE": 600}
+        values = {"apps": [*apps, "work"], "database": kept}
         text = SETTINGS.format(**values, options=options, package=PACKAGE)
         (folder / "settings.py").write_text(text)
         self.write(tasks)
@@ -57,12 +57,23 @@ class Site:
         paths = os.pathsep.join([str(self.folder), str(Path.cwd())])
         return {"DJANGO_SETTINGS_MODULE": "settings", "PYTHONPATH": paths}
 
-    def start(self, *arguments: str) -> AbstractContextManager["subprocess.Popen[str]"]:
-        """Start a command of mulligan's, as `manage.py mulligan` does."""
-        program = ("-m", "django")
-        return process(
-            "mulligan", *arguments, program=program, folder=self.folder, **self.environment
-        )
+    @contextmanager
+    def start(self, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
+        """A command of mulligan's, as `manage.py mulligan` runs it; killed in the end."""
+        with subprocess.Popen(
+            [sys.executable, "-m", "django", "mulligan", *arguments],
+            cwd=self.folder,
+            env={**os.environ, **self.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as started:
+            try:
+                yield started
+            finally:
+                if started.poll() is None:
+                    started.kill()
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """Run a command of Django's to its end."""

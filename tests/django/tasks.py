@@ -52,7 +52,7 @@ def users() -> int:
     """Uses the database."""
     from django.contrib.auth.models import User  # noqa: PLC0415 - once Django is set up
 
-    return User.objects.count()
+    return int(User.objects.count())
 
 
 @task
@@ -60,4 +60,4 @@ async def ausers() -> int:
     """Uses the database in a coroutine."""
     from django.contrib.auth.models import User  # noqa: PLC0415 - once Django is set up
 
-    return await User.objects.acount()
+    return int(await User.objects.acount())

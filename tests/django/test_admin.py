@@ -26,7 +26,7 @@ def client(*permissions: str, staff: bool = True) -> Client:
 
 
 @pytest.fixture
-def failed(made) -> str:
+def failed(made):
     result = ours.fail.enqueue("<b>no luck</b>")
     work_off(made.app, result.id)
     return result.id
@@ -34,7 +34,7 @@ def failed(made) -> str:
 
 def text(response) -> str:
     assert response.status_code == 200, response
-    return response.content.decode()
+    return str(response.content.decode())
 
 
 def test_the_list_shows_jobs_and_filters_them(made, failed):
