@@ -46,13 +46,16 @@ def test_what_is_built_names_its_pages_and_every_version_of_python(wheel):
     assert said["Requires-Python"] == ">=3.11"
 
 
-def test_the_wheel_holds_the_package_and_nothing_else(wheel):
+PACKAGES = {"mulligan", "pytest_mulligan"}
+
+
+def test_the_wheel_holds_the_package_with_its_pytest_plugin_and_nothing_else(wheel):
     tops = {name.partition("/")[0] for name in wheel.namelist()}
-    assert {top.partition("-")[0] for top in tops} == {"mulligan"}
-    assert "mulligan/py.typed" in wheel.namelist()
-    sources = [path for path in (PROJECT / "src/mulligan").rglob("*.*") if path.is_file()]
-    files = {str(path.relative_to(PROJECT / "src")) for path in sources}
-    ours = {name for name in wheel.namelist() if name.startswith("mulligan/")}
+    assert {top.partition("-")[0] for top in tops} == PACKAGES
+    sources = [path for top in PACKAGES for path in (PROJECT / "src" / top).rglob("*.*")]
+    files = {str(path.relative_to(PROJECT / "src")) for path in sources if path.is_file()}
+    ours = {name for name in wheel.namelist() if name.partition("/")[0] in PACKAGES}
+    assert {f"{top}/py.typed" for top in PACKAGES} <= ours
     assert ours == {name for name in files if "__pycache__" not in name}
 
 
