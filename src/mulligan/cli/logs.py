@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from mulligan.cli.group import printable
 from mulligan.engine.current import RUNNING
-from mulligan.engine.job_log import JOB_FIELDS, job_fields
+from mulligan.engine.job_log import JOB_FIELDS, job_fields, span_ids
 
-LogFormat = Literal["text", "json"]
+LogFormat = Literal["text", "json", "app"]
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -58,17 +58,6 @@ def traceback_in(record: logging.LogRecord, formatter: logging.Formatter) -> str
     return formatter.formatException(record.exc_info) if record.exc_info else record.exc_text
 
 
-def span_ids() -> dict[str, str]:
-    """The ids of the current trace and span; empty without one, or if nothing here traces."""
-    tracing = sys.modules.get("opentelemetry.trace")
-    if tracing is None:
-        return {}
-    current = tracing.get_current_span().get_span_context()
-    if not current.is_valid:
-        return {}
-    return {"trace_id": f"{current.trace_id:032x}", "span_id": f"{current.span_id:016x}"}
-
-
 class TextLines(logging.Formatter):
     """Records for people to read."""
 
@@ -93,7 +82,12 @@ def iso(at: float) -> str:
 
 
 def set_up(level: str, form: LogFormat, name: str = "") -> None:
-    """Send the process's logs to stderr; `name` is the worker's name."""
+    """Send the process's logs to stderr; `name` is the worker's name.
+
+    With the format "app" nothing is set up: the app has done so when it was imported.
+    """
+    if form == "app":
+        return
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines(name) if form == "json" else TextLines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

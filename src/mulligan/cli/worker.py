@@ -79,8 +79,9 @@ HURRY = 2.0
               help="How long to wait for running jobs when stopping.")  # fmt: skip
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True,
               help="The lowest level to log.")  # fmt: skip
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="text",
-              show_default=True, help="The format of the log.")  # fmt: skip
+@click.option("--log-format", type=click.Choice(["text", "json", "app"]), default="text",
+              show_default=True,
+              help="The format of the log; app leaves it as the app has set it up.")  # fmt: skip
 def worker(
     named: str | None,
     *,
@@ -136,7 +137,7 @@ def worker(
     me = new_worker(found, region=region, queues=served, concurrency=concurrency, only=only)
     me = replace(me, name=name and check_name("name", name))
     set_up(log_level, log_format, me.name)
-    brief = log_format == "json" or supervisor is not None or is_member()
+    brief = log_format != "text" or supervisor is not None or is_member()
     announce(called, found, me, brief=brief)
     run_and_exit(WorkerRun(found, me, ends, bound(health_host, health_port)))
 

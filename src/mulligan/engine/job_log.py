@@ -1,11 +1,13 @@
 """Log lines about jobs, and the fields that they carry beside their text."""
 
 import logging
+import sys
 from typing import Any
 
 from mulligan.core.job import Claim
 from mulligan.core.outcome import Again, Dead
 from mulligan.core.retry import read_trail
+from mulligan.engine.current import RUNNING
 from mulligan.engine.traceback import trace_of
 
 log = logging.getLogger("mulligan.worker")
@@ -24,6 +26,23 @@ def job_fields(claim: Claim) -> dict[str, Any]:
         "lane": claim.lane.label,
         "worker": claim.worker,
     }
+
+
+def current_fields() -> dict[str, Any]:
+    """The fields of the job that runs here, and of the trace; empty outside of both."""
+    claim = RUNNING.get(None)
+    return ({} if claim is None else job_fields(claim)) | span_ids()
+
+
+def span_ids() -> dict[str, str]:
+    """The ids of the current trace and span; empty without one, or if nothing here traces."""
+    tracing = sys.modules.get("opentelemetry.trace")
+    if tracing is None:
+        return {}
+    current = tracing.get_current_span().get_span_context()
+    if not current.is_valid:
+        return {}
+    return {"trace_id": f"{current.trace_id:032x}", "span_id": f"{current.span_id:016x}"}
 
 
 def log_start(claim: Claim) -> None:
