@@ -1,5 +1,6 @@
 """An app on the store that the test names; each process writes its spans to a file of its own."""
 
+import logging
 import os
 from pathlib import Path
 
@@ -37,6 +38,13 @@ def ask(question: str) -> str:
 async def answer(text: str) -> str:
     """The last stage."""
     return f"{text}!"
+
+
+@app.task(pool="process")
+def dig(depth: int) -> int:
+    """Runs in a child process."""
+    logging.getLogger("shop").warning("digging %d", depth)
+    return depth
 
 
 chain = ask | answer

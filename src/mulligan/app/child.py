@@ -42,7 +42,12 @@ def load(setup: Setup) -> "Serve":
             app.access = OnlyInWorker()
         lifespan = None if app.lifespan is None else lambda: entered(app)
         Child(
-            connection, app.tasks, app.settings, lifespan=lifespan, log_level=setup.log_level
+            connection,
+            app.tasks,
+            app.settings,
+            lifespan=lifespan,
+            log_level=setup.log_level,
+            tracing=app.tracing,
         ).serve()
 
     return serve

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from mulligan.cli.group import printable
 from mulligan.engine.current import RUNNING
-from mulligan.engine.job_log import JOB_FIELDS, job_fields, span_ids
+from mulligan.engine.job_log import JOB_FIELDS, TRACE_FIELDS, job_fields, span_ids
 
 LogFormat = Literal["text", "json", "app"]
 LEVELS = ("debug", "info", "warning", "error")
@@ -37,7 +37,7 @@ class JsonLines(logging.Formatter):
         }
         if (said := traceback_in(record, self)) is not None:
             fields["exception"] = said
-        return json.dumps(fields | span_ids(), default=str)
+        return json.dumps(fields | ids_of_trace(record), default=str)
 
 
 def concerned(record: logging.LogRecord) -> dict[str, Any]:
@@ -48,6 +48,12 @@ def concerned(record: logging.LogRecord) -> dict[str, Any]:
     said = {name: getattr(record, name) for name in JOB_FIELDS if hasattr(record, name)}
     claim = RUNNING.get(None)
     return job_fields(claim) if claim is not None and "job" not in said else said
+
+
+def ids_of_trace(record: logging.LogRecord) -> dict[str, str]:
+    """The ids that a record of a child process brings along, else those of the current span."""
+    said = {name: getattr(record, name) for name in TRACE_FIELDS if hasattr(record, name)}
+    return said or span_ids()
 
 
 def traceback_in(record: logging.LogRecord, formatter: logging.Formatter) -> str | None:

@@ -11,13 +11,13 @@ import logging
 from collections.abc import MutableMapping
 from typing import Any
 
-from mulligan.engine.job_log import JOB_FIELDS, current_fields
+from mulligan.engine.job_log import JOB_FIELDS, TRACE_FIELDS, current_fields
 
 __all__ = ["FIELDS", "JobFilter", "add_job_fields"]
 
 # Every field that a line may get. `defaults=dict.fromkeys(FIELDS, "-")` of a `logging.Formatter`
 # is for formats that name them, in lines that no task writes.
-FIELDS = (*JOB_FIELDS, "trace_id", "span_id")
+FIELDS = (*JOB_FIELDS, *TRACE_FIELDS)
 
 
 class JobFilter(logging.Filter):

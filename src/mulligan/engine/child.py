@@ -22,9 +22,10 @@ from mulligan.core.settings import Settings
 from mulligan.core.signals import SoftTimeout
 from mulligan.engine.child_messages import Logged, Run, ended, framed, receive
 from mulligan.engine.current import RUNNING
-from mulligan.engine.job_log import JOB_FIELDS, job_fields
+from mulligan.engine.job_log import JOB_FIELDS, job_fields, span_ids
 from mulligan.engine.result_gate import asked, failed
 from mulligan.engine.task_caller import Target, TaskCaller, predicate_of
+from mulligan.engine.tracing import Tracing, resumed
 
 T = TypeVar("T")
 # Attributes of a log record that the worker makes anew, or that only mean something in the child.
@@ -43,8 +44,10 @@ class Child:
         *,
         lifespan: Callable[[], AbstractAsyncContextManager[None]] | None = None,
         log_level: int = logging.INFO,
+        tracing: Tracing | None = None,
     ) -> None:
         self._connection = connection
+        self._tracing = tracing
         self._tasks = tasks
         self._lifespan = lifespan
         self._sending = threading.Lock()
@@ -81,7 +84,8 @@ class Child:
         """The result; whether it is retried may be the task's own decision, which is made here."""
         target = self._tasks.get(run.claim.task)
         retry_if = None if target is None else predicate_of(target, run.claim)
-        return asked(self._result(run), retry_if)
+        with resumed(self._tracing, run.trace):
+            return asked(self._result(run), retry_if)
 
     def _result(self, run: Run) -> Result:
         claim, context = run.claim, copy_context()
@@ -206,5 +210,6 @@ def carried(record: logging.LogRecord, claim: Claim | None) -> dict[str, Any]:
         fields["exc_text"] = logging.Formatter().formatException(record.exc_info)
     if claim is not None and not any(name in fields for name in JOB_FIELDS):
         fields.update(job_fields(claim))
+    fields |= {name: fields.get(name, value) for name, value in span_ids().items()}
     fields["process"] = os.getpid()
     return fields

@@ -69,10 +69,14 @@ class Exited(Struct, frozen=True, tag=True):
 
 
 class Run(Struct, frozen=True):
-    """Run the attempt of a claim; `arrived` is what a gathering job has waited for."""
+    """Run the attempt of a claim; `arrived` is what a gathering job has waited for.
+
+    `trace` is the span of the attempt, if it has one.
+    """
 
     claim: Claim
     arrived: dict[int, bytes | None] | None = None
+    trace: dict[str, str] = {}
 
 
 class Ended(Struct, frozen=True, tag=True):

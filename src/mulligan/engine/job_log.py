@@ -13,6 +13,7 @@ from mulligan.engine.traceback import trace_of
 log = logging.getLogger("mulligan.worker")
 MINUTE = 60.0
 JOB_FIELDS = ("job", "task", "attempt", "queue", "region", "lane", "worker")
+TRACE_FIELDS = ("trace_id", "span_id")
 
 
 def job_fields(claim: Claim) -> dict[str, Any]:

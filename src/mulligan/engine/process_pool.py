@@ -16,6 +16,7 @@ from mulligan.engine.processes import Processes
 from mulligan.engine.result_gate import failed
 from mulligan.engine.store_retry import StoreRetry
 from mulligan.engine.task_caller import HasArrivals, Target, read_call
+from mulligan.engine.tracing import Tracing, carried
 
 log = logging.getLogger("mulligan.worker")
 # How long to wait before a job is given back because no child process could be started.
@@ -33,8 +34,10 @@ class ProcessPool:
         watch: LoopWatch | None = None,
         *,
         monotonic: Callable[[], float] = time.monotonic,
+        tracing: Tracing | None = None,
     ) -> None:
         self.room = room
+        self._tracing = tracing
         self._processes = processes
         self._store = store
         self._watch = watch
@@ -61,6 +64,7 @@ class ProcessPool:
             await asyncio.sleep(TRY_AGAIN_IN)
             return Drained()
         try:
-            return await self._processes.result(child, Run(claim, arrived), call.timeout, most)
+            run = Run(claim, arrived, carried(self._tracing))
+            return await self._processes.result(child, run, call.timeout, most)
         finally:
             self._processes.done_with(child)

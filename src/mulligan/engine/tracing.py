@@ -4,7 +4,7 @@ An exception from a hook is logged and has no effect on the job.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TypeVar
 
@@ -33,6 +33,14 @@ class Tracing(Protocol):
 
     def attempt(self, claim: Claim) -> AbstractContextManager[Ended]:
         """Surrounds an attempt. For one that is cut off, `Ended` is not called."""
+        ...
+
+    def carrier(self) -> dict[str, str]:
+        """The current span, as another process takes it up."""
+        ...
+
+    def resumed(self, carrier: Mapping[str, str]) -> AbstractContextManager[None]:
+        """Surrounds what another process does of an attempt: in the span of the carrier."""
         ...
 
 
@@ -69,6 +77,25 @@ def attempt_traced(tracing: Tracing, claim: Claim) -> Iterator[Ended]:
                 ended(result, outcome)
 
         yield traced
+
+
+def carried(tracing: Tracing | None) -> dict[str, str]:
+    """The current span for another process; empty without tracing, or if the hook raises."""
+    found: dict[str, str] = {}
+    if tracing is not None:
+        with logged():
+            found = tracing.carrier()
+    return found
+
+
+@contextmanager
+def resumed(tracing: Tracing | None, carrier: Mapping[str, str]) -> Iterator[None]:
+    """Surrounds what this process does of another's attempt."""
+    if tracing is None or not carrier:
+        yield
+        return
+    with harmless(lambda: tracing.resumed(carrier), None):
+        yield
 
 
 @contextmanager

@@ -107,7 +107,9 @@ class Engine:
                 changed=lambda: self.fetcher.more_room(),  # noqa: PLW0108 - made later
                 leave=lambda *asked: self.fetcher.rest_from(*asked),  # noqa: PLW0108 - made later
             )
-            self._pool = ProcessPool(processes, room, store, self._watch, monotonic=monotonic)
+            self._pool = ProcessPool(
+                processes, room, store, self._watch, monotonic=monotonic, tracing=tracing
+            )
         self._known_tasks: KnownTasks | None = None
         if app is not None:
             self._known_tasks = KnownTasks(

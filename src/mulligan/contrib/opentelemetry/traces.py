@@ -12,7 +12,7 @@ from time import perf_counter
 import msgspec
 from msgspec import Raw, Struct
 from opentelemetry import trace
-from opentelemetry.context import Context
+from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -108,6 +108,21 @@ class Traces:
             finally:
                 span.set_attributes(said)
                 self._instruments.processed(perf_counter() - began, measured(attributes | said))
+
+    def carrier(self) -> dict[str, str]:
+        """The current span as W3C trace context."""
+        found: dict[str, str] = {}
+        self._propagator.inject(found)
+        return found
+
+    @contextmanager
+    def resumed(self, carrier: Mapping[str, str]) -> Iterator[None]:
+        """Spans of a child process lie under that of its attempt, which the worker ends."""
+        token = attach(self._propagator.extract(carrier, Context()))
+        try:
+            yield
+        finally:
+            detach(token)
 
     def _create(self, job: NewJob) -> Span:
         """The span of a job that is sent with others; it has a trace of its own if none is on."""
