@@ -90,7 +90,7 @@ def remove_keys(server: str, prefix: str) -> None:
     """Delete what a test left in Redis, whether or not the store puts a hash tag around it."""
     import redis  # noqa: PLC0415 - a driver is needed only where its server is
 
-    with redis.Redis.from_url(server) as client:
+    with redis.Redis.from_url(server, socket_timeout=60) as client:
         for pattern in (f"{prefix}*", f"{{{prefix}}}*"):
             for keys in batched(client.scan_iter(pattern, count=1000)):
                 client.delete(*keys)

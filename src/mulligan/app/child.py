@@ -12,7 +12,7 @@ from mulligan.app.lifespan import entered
 from mulligan.app.module_of import module_of
 from mulligan.app.mulligan import Mulligan
 from mulligan.core.errors import InvalidError
-from mulligan.core.unserved import AN_APP
+from mulligan.core.settings import AN_APP
 from mulligan.engine.child_messages import AppPath, Setup
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from mulligan.core.known_tasks import (
     read_unknown,
     unknown_note,
 )
-from mulligan.core.unserved import AN_APP, served
+from mulligan.core.settings import AN_APP
+from mulligan.core.unserved import served
 from mulligan.stores.contract import Store
 
 

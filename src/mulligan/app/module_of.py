@@ -5,7 +5,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
-from mulligan.core.unserved import AN_APP
+from mulligan.core.settings import AN_APP
 
 if TYPE_CHECKING:
     from mulligan.app.mulligan import Mulligan

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 from mulligan.app.chain import Chain, Step, part_of
 from mulligan.app.dead_letters import DeadLetters
 from mulligan.app.decorator import TaskDecorator, TaskOptions
-from mulligan.app.explain import explain_job
 from mulligan.app.gather import gather_in, send_gathered
 from mulligan.app.handle import JobHandle
 from mulligan.app.stages import ChainHandle
@@ -22,8 +21,7 @@ from mulligan.core.fetch import FetchPolicy, parse_policy
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.periodic import Periodic
 from mulligan.core.retry import Retry
-from mulligan.core.settings import BATCH_LIMIT, Settings
-from mulligan.core.unserved import AN_APP
+from mulligan.core.settings import AN_APP, BATCH_LIMIT, Settings
 from mulligan.engine.current import CurrentCall
 from mulligan.engine.tracing import Tracing, store_traced
 from mulligan.stores import is_embedded, make_store, redact
@@ -402,7 +400,9 @@ class Mulligan:
 
     async def aexplain(self, job: str) -> str:
         """One sentence on why the job is where it is."""
-        from mulligan.app.module_of import name_of  # noqa: PLC0415 - whoever enqueues needs no names
+        # Whoever enqueues needs none of this.
+        from mulligan.app.explain import explain_job  # noqa: PLC0415
+        from mulligan.app.module_of import name_of  # noqa: PLC0415
 
         check_word("job", job)
         called = name_of(self)

@@ -13,9 +13,9 @@ from mulligan.core.fleets import PREFIX, fleets
 from mulligan.core.job import Job
 from mulligan.core.metrics import Metric, Sample, build_info, metrics, summary
 from mulligan.core.page import Selection
+from mulligan.core.settings import AN_APP
 from mulligan.core.stats import Stats
 from mulligan.core.status import status
-from mulligan.core.unserved import AN_APP
 from mulligan.core.worker_notes import ABOUT, WorkerAbout, read_about
 from mulligan.stores.contract import Store
 

@@ -3,8 +3,9 @@
 from mulligan.core.checks import span
 from mulligan.core.facts import Facts
 from mulligan.core.health import PROBES_TO_CLOSE, WINDOW, Health
+from mulligan.core.settings import AN_APP
 from mulligan.core.status import Snapshot, is_global_retry
-from mulligan.core.unserved import AN_APP, unserved
+from mulligan.core.unserved import unserved
 
 GLOBAL_DEPTH_LIMIT = 10
 RETRY_WAIT_LIMIT = 30.0

@@ -11,7 +11,8 @@ from mulligan.core.fetch import Capped
 from mulligan.core.flow import flow_of
 from mulligan.core.job import Job
 from mulligan.core.lane import ANYWHERE
-from mulligan.core.unserved import AN_APP, region_of, region_text, start_one
+from mulligan.core.settings import AN_APP
+from mulligan.core.unserved import region_of, region_text, start_one
 
 
 class Surroundings(Struct, frozen=True):

@@ -78,6 +78,8 @@ def kept_for(seconds: Any, lease: float = LEASE) -> int:
 
 
 BATCH_LIMIT = 1000
+# The placeholder for the app in a command, if its name is not known.
+AN_APP = "APP"
 HISTORY_LIMIT = 50
 TEXT_LIMIT = 4000
 # Bytes of a traceback.

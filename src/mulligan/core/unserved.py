@@ -6,11 +6,9 @@ from typing import NamedTuple
 from mulligan.core.facts import Facts
 from mulligan.core.fairness import groups_of
 from mulligan.core.lane import ANYWHERE, Lane
+from mulligan.core.settings import AN_APP
 from mulligan.core.status import Snapshot
 from mulligan.core.worker import DEFAULT_REGION, Worker
-
-# The placeholder for the app in a command, if its name is not known.
-AN_APP = "APP"
 
 
 class Unserved(NamedTuple):

@@ -5,8 +5,8 @@ from typing import Any
 from mulligan import __version__
 from mulligan.app.overview import overview_of, read_store
 from mulligan.core.facts import Facts
+from mulligan.core.settings import AN_APP
 from mulligan.core.stats import LaneStats, Stats
-from mulligan.core.unserved import AN_APP
 from mulligan.stores.contract import Store
 
 

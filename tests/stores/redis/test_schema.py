@@ -33,7 +33,7 @@ from tests.contract.making import (
     run_by_policy,
     source,
 )
-from tests.store_kit import VirtualClock
+from tests.store_kit import VirtualClock, with_query
 from tests.stores.redis.kit import key, keys_of, opened
 
 PAGE = Path(__file__).parents[3] / "docs/stores/redis.md"
@@ -141,8 +141,16 @@ async def test_nothing_is_left_of_a_worker_that_died(url, client):
         assert not [name for name in left if name.startswith(("worker", "serving"))]
 
 
+@pytest.fixture
+async def patient(url) -> AsyncIterator[Store]:
+    """A store that waits for what takes long on a busy machine."""
+    async with opened(with_query(url, socket_timeout="60")) as fresh:
+        yield fresh
+
+
 @pytest.mark.prove
-async def test_a_hundred_thousand_jobs_meet_no_limit_of_lua(store):
+async def test_a_hundred_thousand_jobs_meet_no_limit_of_lua(patient):
+    store = patient
     for at in range(0, 100_000, 1000):
         await store.enqueue(jobs(*(f"j{n}" for n in range(at, at + 1000))))
     assert await store.depth(FRESH, 200_000) == 100_000
