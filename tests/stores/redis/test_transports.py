@@ -32,7 +32,7 @@ def urls() -> Iterator[dict[str, str]]:
         with served(tls=True) as found:
             yield found
     except Unavailable as error:
-        if "tls-port" not in str(error):
+        if "tls" not in str(error).lower():
             raise
         with served(tls=False) as found:
             yield found
