@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from mulligan import Mulligan
 from mulligan.core.errors import StoreError, StoreUnavailableError
-from mulligan.stores.postgres import blocking as postgres_blocking
-from mulligan.stores.redis import blocking as redis_blocking
+from mulligan.stores.postgres import producer as postgres_producer
+from mulligan.stores.redis import producer as redis_producer
 from mulligan.stores.redis.scripts import script
 from tests.app.user_connections import server_of
 from tests.reuse import reused_url
@@ -69,7 +69,7 @@ def test_an_answer_of_redis_that_is_lost_says_so(redis_url, made, monkeypatch):
         raise ConnectionResetError
 
     with monkeypatch.context() as patched:
-        patched.setattr(redis_blocking, "received", lost)
+        patched.setattr(redis_producer, "received", lost)
         with pytest.raises(StoreUnavailableError, match="cannot be reached: ConnectionReset"):
             ask.enqueue("a")
     assert not ask.enqueue("a").created  # it was stored all the same, and again is safe
@@ -77,7 +77,7 @@ def test_an_answer_of_redis_that_is_lost_says_so(redis_url, made, monkeypatch):
 
 def test_a_script_that_redis_does_not_know_is_sent_whole(redis_url, made, monkeypatch):
     unknown = replace(script("enqueue"), sha="0" * 40)
-    monkeypatch.setattr(redis_blocking, "script", lambda _: unknown)
+    monkeypatch.setattr(redis_producer, "script", lambda _: unknown)
     assert made(redis_url).tasks["ask"].enqueue("a").status == "pending"
 
 
@@ -122,7 +122,7 @@ def test_a_connection_to_postgres_that_was_ended_is_made_anew(postgres_url, made
 
 
 def test_an_answer_of_postgres_that_does_not_come_is_not_waited_for(postgres_url):
-    with postgres_blocking.BlockingConnection.connect(server_of(postgres_url)) as connection:
+    with postgres_producer.BlockingConnection.connect(server_of(postgres_url)) as connection:
         connection.answer_within = 0.05
         with pytest.raises(psycopg.OperationalError, match=r"no answer within 0\.05 s"):
             connection.execute("SELECT pg_sleep(20)")

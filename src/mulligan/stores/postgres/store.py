@@ -27,9 +27,9 @@ from mulligan.stores.postgres import (
     read,
     workers,
 )
-from mulligan.stores.postgres.blocking import BlockingProducer
 from mulligan.stores.postgres.commit import TransactionalSink, Work
 from mulligan.stores.postgres.database import Database
+from mulligan.stores.postgres.producer import BlockingProducer
 from mulligan.stores.postgres.sweep import Sweeper
 from mulligan.stores.postgres.url import read_url
 from mulligan.stores.postgres.user_transaction import IDENTITY, UserTransactions

@@ -19,13 +19,13 @@ from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batch_by_batch
 from mulligan.stores.redis import doctor, operate, read, validate, workers
-from mulligan.stores.redis.blocking import BlockingProducer
 from mulligan.stores.redis.claim import claimed_of, encode_plan
 from mulligan.stores.redis.commit import commit
 from mulligan.stores.redis.connection import Server, Value
 from mulligan.stores.redis.enqueue import enqueue
 from mulligan.stores.redis.fields import UNPACK, attempt_of, float_text, job_of, lane_name
 from mulligan.stores.redis.inbox import Inbox
+from mulligan.stores.redis.producer import BlockingProducer
 from mulligan.stores.redis.schema import prepare
 from mulligan.stores.redis.url import read_url
 from mulligan.stores.redis.watch import Subscriber
