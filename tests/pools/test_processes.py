@@ -330,7 +330,7 @@ def test_declarations_that_make_no_sense_are_refused():
 
 
 async def test_max_memory_needs_a_system_that_tells_the_memory_of_a_process(app, monkeypatch):
-    monkeypatch.setattr("mulligan.app.worker.can_measure_memory", lambda: False)
+    monkeypatch.setattr("mulligan.engine.processes.can_measure_memory", lambda: False)
     with pytest.raises(InvalidError, match=r"task 'grow' has max_memory, and .* on Linux alone"):
         await work(app, new_worker(app))
 

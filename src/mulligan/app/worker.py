@@ -5,11 +5,10 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from mulligan.app.child import path_of
 from mulligan.app.lifespan import entered
 from mulligan.app.mulligan import Mulligan
 from mulligan.core.checks import check_name, check_region
@@ -18,9 +17,11 @@ from mulligan.core.fetch import Only
 from mulligan.core.settings import Settings
 from mulligan.core.worker import DEFAULT_REGION, Worker
 from mulligan.engine import Engine
-from mulligan.engine.processes import Processes, can_measure_memory
 from mulligan.stores import is_embedded
 from mulligan.stores.contract import Store
+
+if TYPE_CHECKING:
+    from mulligan.engine.processes import Processes
 
 
 def new_worker(
@@ -83,12 +84,15 @@ async def work(
 
 
 @asynccontextmanager
-async def children(app: Mulligan, settings: Settings) -> AsyncIterator[Processes | None]:
+async def children(app: Mulligan, settings: Settings) -> AsyncIterator["Processes | None"]:
     """The child processes of a worker, if a task of the app runs in one; they end afterwards."""
     pooled = [task for task in app.tasks.values() if task.runs.pool is not None]
     if not pooled:
         yield None
         return
+    from mulligan.app.child import path_of  # noqa: PLC0415 - few apps have such tasks
+    from mulligan.engine.processes import Processes, can_measure_memory  # noqa: PLC0415
+
     measured = [task.name for task in pooled if task.runs.max_memory is not None]
     if measured and not can_measure_memory():
         raise InvalidError(

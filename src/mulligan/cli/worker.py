@@ -36,7 +36,6 @@ from mulligan.core.fetch import Only
 from mulligan.core.worker import DEFAULT_REGION, Worker
 from mulligan.engine import Engine
 from mulligan.engine.cancel import cancel_tasks
-from mulligan.engine.processes import default_size
 from mulligan.engine.threads import default_limit
 from mulligan.supervisor.liveness import notify
 
@@ -307,6 +306,8 @@ def pooled(app: Mulligan) -> bool:
 
 def pool_size(app: Mulligan, me: Worker) -> int:
     """How many child processes the worker may have."""
+    from mulligan.engine.processes import default_size  # noqa: PLC0415 - few apps have such tasks
+
     return min(app.settings.pool_size or default_size(), me.concurrency)
 
 

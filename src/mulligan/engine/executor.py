@@ -5,6 +5,7 @@ import contextlib
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -21,14 +22,16 @@ from mulligan.engine.committer import Committer
 from mulligan.engine.events import Events
 from mulligan.engine.job_log import log_failure, log_start, log_success
 from mulligan.engine.known_tasks import UnknownTasks
-from mulligan.engine.pool_room import PoolRoom
-from mulligan.engine.process_pool import ProcessPool
 from mulligan.engine.reporter import Reporter, ending_of
 from mulligan.engine.result_gate import Raised, asked, failed
 from mulligan.engine.slots import Slots
 from mulligan.engine.task_caller import Target, TaskCaller, TransactionalSinks, predicate_of
 from mulligan.engine.tracing import Tracing, attempt_traced
 from mulligan.stores.contract import Store
+
+if TYPE_CHECKING:
+    from mulligan.engine.pool_room import PoolRoom
+    from mulligan.engine.process_pool import ProcessPool
 
 log = logging.getLogger("mulligan.worker")
 # How old a known depth may be.
@@ -49,7 +52,7 @@ class Executor:
         *,
         events: Events,
         task_caller: TaskCaller,
-        pool: ProcessPool | None = None,
+        pool: "ProcessPool | None" = None,
         unknown_tasks: UnknownTasks,
         chance: random.Random,
         monotonic: Callable[[], float],
@@ -150,7 +153,7 @@ class Executor:
             if room is not None and entered:
                 room.leave(self._monotonic() - began)
 
-    def _room_for(self, claim: Claim) -> PoolRoom | None:
+    def _room_for(self, claim: Claim) -> "PoolRoom | None":
         """The room that the attempt needs in the process pool; None if it runs elsewhere."""
         if self._pool is None:
             return None

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from mulligan.core.errors import StoreError
 from mulligan.core.fairness import NO_BOUND, Bound
@@ -16,9 +17,11 @@ from mulligan.engine.cancel import cancel_tasks
 from mulligan.engine.claim_planner import ClaimPlanner
 from mulligan.engine.committer import Committer
 from mulligan.engine.executor import Executor
-from mulligan.engine.pool_room import PoolRoom
 from mulligan.engine.store_retry import StoreRetry
 from mulligan.stores.contract import Store
+
+if TYPE_CHECKING:
+    from mulligan.engine.pool_room import PoolRoom
 
 # A wake-up that was lost costs at most this long.
 LONGEST_SLEEP = 5.0
@@ -48,7 +51,7 @@ class Fetcher:
         breakers: Breakers,
         *,
         monotonic: Callable[[], float],
-        room: PoolRoom | None = None,
+        room: "PoolRoom | None" = None,
     ) -> None:
         self._store = store
         self._room = room

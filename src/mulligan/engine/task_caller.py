@@ -10,7 +10,7 @@ from contextvars import copy_context
 from functools import partial
 from math import inf
 from types import FrameType
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
 
@@ -29,12 +29,14 @@ from mulligan.engine.current import RUNNING
 from mulligan.engine.events import Events
 from mulligan.engine.job_log import job_fields
 from mulligan.engine.loop_watch import Deadline, LoopWatch, SoftDeadline, never_held
-from mulligan.engine.middleware import Around
 from mulligan.engine.reporter import Reporter, ending_of
 from mulligan.engine.result_gate import check_result, failed, timed_out
 from mulligan.engine.store_retry import StoreRetry
 from mulligan.engine.threads import OutlivedError
 from mulligan.stores.contract import CommitsInTransaction, Store
+
+if TYPE_CHECKING:
+    from mulligan.engine.middleware import Around
 
 log = logging.getLogger("mulligan.worker")
 decode_json = msgspec.json.Decoder().decode
@@ -51,7 +53,7 @@ class Target(Protocol):
     declared: Declared
     retry_if: Callable[[Any], bool] | None
     runs: Runs
-    around: Around | None
+    around: "Around | None"
     # Writes a result as JSON.
     encode: Callable[[Any], bytes]
 

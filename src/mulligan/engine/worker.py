@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mulligan.core.answers import Beat
 from mulligan.core.errors import StoreError
@@ -34,15 +34,16 @@ from mulligan.engine.fetcher import Fetcher
 from mulligan.engine.heartbeat import Heartbeat, OwnThread
 from mulligan.engine.known_tasks import KnownTasks, UnknownTasks
 from mulligan.engine.loop_watch import LoopWatch
-from mulligan.engine.pool_room import PoolRoom
-from mulligan.engine.process_pool import ProcessPool
-from mulligan.engine.processes import Processes, default_size
 from mulligan.engine.reporter import Reporter
 from mulligan.engine.task_caller import Target, TaskCaller, claim_in
 from mulligan.engine.threads import Threads
 from mulligan.engine.tracing import Tracing
 from mulligan.engine.worker_note import WorkerNote
 from mulligan.stores.contract import Store
+
+if TYPE_CHECKING:
+    from mulligan.engine.process_pool import ProcessPool
+    from mulligan.engine.processes import Processes
 
 log = logging.getLogger("mulligan.worker")
 REAP_EVERY = 1.0
@@ -76,7 +77,7 @@ class Engine:
         periodic: Sequence[Periodic] = (),
         tracing: Tracing | None = None,
         app: str | None = None,
-        processes: Processes | None = None,
+        processes: "Processes | None" = None,
         pool_queues: Collection[str] = (),
         hooks: Hooks | None = None,
     ) -> None:
@@ -97,19 +98,8 @@ class Engine:
         self._hook_thread = None if heart is None else Threads(self._loop, 1)
         self.events = Events({} if hooks is None else hooks, self.reporter, self._hook_thread)
         self.committer = Committer(store, self.reporter, self.events, monotonic)
-        self._pool: ProcessPool | None = None
-        if processes is not None:
-            room = PoolRoom(
-                settings.pool_size or default_size(),
-                settings.concurrency,
-                pool_queues,
-                held=lambda: self.executor.held_for_pool,
-                changed=lambda: self.fetcher.more_room(),  # noqa: PLW0108 - made later
-                leave=lambda *asked: self.fetcher.rest_from(*asked),  # noqa: PLW0108 - made later
-            )
-            self._pool = ProcessPool(
-                processes, room, store, self._watch, monotonic=monotonic, tracing=tracing
-            )
+        self._monotonic = monotonic
+        self._pool = None if processes is None else self._make_pool(processes, pool_queues, tracing)
         self._known_tasks: KnownTasks | None = None
         if app is not None:
             self._known_tasks = KnownTasks(
@@ -176,8 +166,27 @@ class Engine:
         # Whether the engine ended before its attempts, or before their outcomes were written.
         self.cut_off = False
         self._crashed: asyncio.Future[None] = self._loop.create_future()
-        self._monotonic = monotonic
         self._beaten: float | None = None  # when the last heartbeat was answered
+
+    def _make_pool(
+        self, processes: "Processes", queues: Collection[str], tracing: Tracing | None
+    ) -> "ProcessPool":
+        """The pool for tasks that run in child processes; what few apps have is imported here."""
+        from mulligan.engine.pool_room import PoolRoom  # noqa: PLC0415
+        from mulligan.engine.process_pool import ProcessPool  # noqa: PLC0415
+        from mulligan.engine.processes import default_size  # noqa: PLC0415
+
+        room = PoolRoom(
+            self.settings.pool_size or default_size(),
+            self.settings.concurrency,
+            queues,
+            held=lambda: self.executor.held_for_pool,
+            changed=lambda: self.fetcher.more_room(),  # noqa: PLW0108 - made later
+            leave=lambda *asked: self.fetcher.rest_from(*asked),  # noqa: PLW0108 - made later
+        )
+        return ProcessPool(
+            processes, room, self._store, self._watch, monotonic=self._monotonic, tracing=tracing
+        )
 
     @property
     def unready(self) -> str:
