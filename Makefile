@@ -113,6 +113,12 @@ bench-peers: setup ## measure mulligan beside its peers; installs them in ~/.cac
 bench-producers: setup ## measure enqueues and a web server's requests beside peers
 	$(SERVERS) --stores redis,postgres -- $(BIN)/python -m benchmarks.producers $(ARGS)
 
+bench-results: setup ## measure how long after its commit a result reaches who waits for it
+	$(SERVERS) --stores redis,postgres,mongo -- $(BIN)/python -m benchmarks.result_wait $(ARGS)
+
+bench-pools: setup ## measure work in child processes beside peers, and coroutines beside it
+	$(SERVERS) --stores redis -- $(BIN)/python -m benchmarks.pools $(ARGS)
+
 bench-docs: setup ## write docs/benchmarks.md from benchmarks/results/reference.json
 	$(BIN)/python -m benchmarks.report
 
