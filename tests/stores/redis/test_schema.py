@@ -33,7 +33,7 @@ from tests.contract.making import (
     run_by_policy,
     source,
 )
-from tests.store_kit import VirtualClock, with_query
+from tests.store_kit import VirtualClock, require, with_query
 from tests.stores.redis.kit import key, keys_of, opened
 
 PAGE = Path(__file__).parents[3] / "docs/stores/redis.md"
@@ -142,9 +142,10 @@ async def test_nothing_is_left_of_a_worker_that_died(url, client):
 
 
 @pytest.fixture
-async def patient(url) -> AsyncIterator[Store]:
-    """A store that waits for what takes long on a busy machine."""
-    async with opened(with_query(url, socket_timeout="60")) as fresh:
+async def patient(own_server) -> AsyncIterator[Store]:
+    """A store whose server others need not wait for, and that waits on a busy machine."""
+    require("redis")
+    async with opened(with_query(own_server.url, socket_timeout="60")) as fresh:
         yield fresh
 
 
