@@ -4,6 +4,7 @@ import logging
 import os
 from pathlib import Path
 
+from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
 
@@ -42,8 +43,9 @@ async def answer(text: str) -> str:
 
 @app.task(pool="process")
 def dig(depth: int) -> int:
-    """Runs in a child process."""
-    logging.getLogger("shop").warning("digging %d", depth)
+    """Runs in a child process, and says in which span."""
+    span = trace.get_current_span().get_span_context().span_id
+    logging.getLogger("shop").warning("digging %d in %016x", depth, span)
     return depth
 
 

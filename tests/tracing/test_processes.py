@@ -48,7 +48,7 @@ def test_a_producer_and_a_worker_write_one_trace(tmp_path):
 DIG = "from tests.tracing.apps import dig; print(dig.enqueue(3).id)"
 
 
-def test_what_a_child_process_logs_has_the_trace_and_the_span_of_its_attempt(tmp_path):
+def test_a_child_process_runs_and_logs_in_the_span_of_its_attempt(tmp_path):
     environment = {"TEST_STORE": f"sqlite:///{tmp_path}/jobs.db", "TEST_SPANS": str(tmp_path)}
     subprocess.run([sys.executable, "-c", DIG], env={**os.environ, **environment}, check=True)
     options = ("--idle-exit", "3", "--log-format", "json")
@@ -57,5 +57,6 @@ def test_what_a_child_process_logs_has_the_trace_and_the_span_of_its_attempt(tmp
     [said] = [json.loads(line) for line in lines if "digging 3" in line]
     [attempt] = [span for span in spans_in(tmp_path) if span["kind"] == "SpanKind.CONSUMER"]
     assert said["task"] == "dig"
+    assert said["message"] == f"digging 3 in {said['span_id']}"
     assert f"0x{said['trace_id']}" == attempt["context"]["trace_id"]
     assert f"0x{said['span_id']}" == attempt["context"]["span_id"]
