@@ -185,8 +185,9 @@ def main() -> int:
         print(f"image: {size(image.written):.1f} MB above the base", file=sys.stderr, flush=True)
         entrypoint = [given.entrypoint] if given.entrypoint else image.entrypoint
         started = image.start(entrypoint, given.arguments or image.arguments)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is for process 1
-        print(f"pid {child_of(started.pid)}", flush=True)
+        first = child_of(started.pid)
+        signal.signal(signal.SIGTERM, lambda *_: os.kill(first, signal.SIGKILL))
+        print(f"pid {first}", flush=True)
         return started.wait()
     finally:
         roots = [str(each) for each in layers.glob("*/root")]

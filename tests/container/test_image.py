@@ -82,7 +82,7 @@ def worker(folder) -> Iterator["subprocess.Popen[str]"]:
     with container(folder, context, "worker", "shop.jobs:app", "--health-port", "0") as started:
         yield started
         if started.poll() is None:
-            started.kill()
+            started.terminate()  # a failure: process 1 goes first, then the layers
 
 
 def children(pid: int) -> dict[int, str]:
