@@ -8,9 +8,10 @@ from msgspec.structs import replace
 from mulligan.core.decide import decide
 from mulligan.core.fairness import plan_claim
 from mulligan.core.health import Breaker
-from mulligan.core.job import ENDED, Adopted, Claim, NewJob, Status
+from mulligan.core.job import ENDED, Adopted, Claim, Lease, NewJob, Status
 from mulligan.core.outcome import Again, Cancelled, Done, Keyed, Outcome, Returned
 from mulligan.core.page import Selection
+from mulligan.core.record import Recording
 from mulligan.core.retry import Retry
 from mulligan.core.worker import Worker
 from tests.contract import drawing
@@ -29,6 +30,7 @@ class Comparison:
         self.pair = Pair(name, folder, counted=counted)
         self.ids: list[str] = ["never enqueued"]
         self.claims: list[Claim] = []
+        self.recorded: dict[Lease, Recording] = {}
         self.incarnations = [0, 0, 0, 0]
         for number in range(4):
             self.pair.ask("beat", self.worker(number), [])
@@ -45,6 +47,7 @@ class Comparison:
                 if each.last_failure_reason is not None:
                     self.pair.ask("history", each.id)
                 self.pair.ask("arrivals", each.id)
+                self.pair.ask("records", each.id)
         finally:
             self.pair.close()
 
@@ -135,6 +138,23 @@ class Comparison:
             assert verdict != "written" or name not in ended, "what has ended has ended"
             self.pair.ask("get", name)
 
+    def record(self, chosen):
+        """Record something under claims, the newest and old ones; now and then the same again."""
+        sent = []
+        for number, again, records in chosen:
+            claim = self.claim_of(number)
+            if claim is not None:
+                last = self.recorded.get(claim.lease)
+                if last is None or not again:
+                    above = 0 if last is None else last.records[-1].number
+                    made = (replace(each, number=above + i) for i, each in enumerate(records, 1))
+                    last = self.recorded[claim.lease] = Recording(claim.lease, tuple(made))
+                sent.append(last)
+        self.pair.ask("record", sent)
+        for name in dict.fromkeys(each.lease.job for each in sent):
+            self.pair.ask("records", name)
+            self.pair.ask("records", name, 3)
+
     def beat(self, number, shown):
         """Beat, showing some leases that are held and some that are not."""
         claims = [self.claim_of(each) for each in shown]
@@ -166,9 +186,12 @@ class Comparison:
         """Let more time pass than any window, lease or grace lasts."""
         self.pair.clock.advance(61.0)
 
-    def replay(self, numbers):
-        """Make failed jobs pending again."""
-        self.operate("replay", [self.job(each, "failed") for each in numbers])
+    def replay(self, numbers, *, from_start):
+        """Make failed jobs pending again, now and then without what they have recorded."""
+        names = [self.job(each, "failed") for each in numbers]
+        self.operate("replay", names, from_start=from_start)
+        for name in dict.fromkeys(names):
+            self.pair.ask("records", name)
 
     def cancel(self, numbers):
         """End jobs by hand."""
@@ -179,9 +202,9 @@ class Comparison:
         """Delete jobs that have ended."""
         self.operate("purge", [self.job(each, *ENDED) for each in numbers])
 
-    def operate(self, command, names, *more):
+    def operate(self, command, names, *more, **options):
         """Give a command about some jobs, and look at them."""
-        self.pair.ask(command, names, *more)
+        self.pair.ask(command, names, *more, **options)
         for name in dict.fromkeys(names):
             self.pair.ask("get", name)
 
@@ -196,9 +219,10 @@ class Comparison:
         if stored is not None and stored.status not in ("done", "cancelled"):
             copy = replace(stored, id=f"copy {len(self.ids)} of {stored.id}"[:60])
             self.ids.append(copy.id)
-            arrived = self.pair.ask("arrivals", name)
-            self.pair.ask("adopt", [Adopted(copy, history, arrived)])
+            arrived, records = self.pair.ask("arrivals", name), self.pair.ask("records", name)
+            self.pair.ask("adopt", [Adopted(copy, history, arrived, records)])
             self.pair.ask("get", copy.id)
+            self.pair.ask("records", copy.id)
 
     def pause(self, queue, paused):
         """Stop or resume a queue."""

@@ -19,6 +19,7 @@ from mulligan.core.lane import Lane
 from mulligan.core.outcome import Drained, Failed, Lost, Result, Snoozed, Succeeded
 from mulligan.core.page import Selection
 from mulligan.core.plan import Cap, ClaimPlan, Group, Limit, Rate, Source, Take
+from mulligan.core.record import Record
 from mulligan.core.retry import Delays, Exponential, Retry
 from tests.contract.making import TRACEBACK
 
@@ -253,6 +254,22 @@ def commit(chance: Random, choices: Choices) -> dict[str, Any]:
     }
 
 
+def record(chance: Random) -> Record:
+    """Something that an attempt records, without its number."""
+    value = chance.choice((b"1", b'"odd \xe2\x98\x83"', b'{"a":[1,2,3]}'))
+    match chance.choice(("step", "step", "log", "log", "progress", "checkpoint")):
+        case "step":
+            return Record("step", 0, value, chance.choice(("charge", "ship", "odd ☃ 'name'")))
+        case kind:
+            return Record(kind, 0, value)
+
+
+def recording(chance: Random) -> tuple[int, bool, list[Record]]:
+    """Under which claim, whether it is sent again, and what is recorded if not."""
+    many = chance.choice((1, 1, 2, 5, 120))
+    return some(chance), chance.random() < 0.2, [record(chance) for _ in range(many)]
+
+
 def tally(chance: Random) -> Count:
     """So much of something."""
     name = chance.choice(("succeeded", "failed", "failed", "started", "wait seconds"))
@@ -295,7 +312,8 @@ COMMANDS: dict[str, tuple[int, Callable[[Random, Choices], dict[str, Any]]]] = {
     "die": (4, lambda c, _: {"number": worker(c)}),
     "reclaim": (8, lambda c, _: {"number": worker(c), "limit": c.randint(1, 5)}),
     "promote": (2, lambda *_: {}),
-    "replay": (5, lambda c, _: {"numbers": several(c)}),
+    "replay": (5, lambda c, _: {"numbers": several(c), "from_start": c.random() < 0.3}),
+    "record": (6, lambda c, _: {"chosen": [recording(c) for _ in range(c.randint(1, 3))]}),
     "cancel": (3, lambda c, _: {"numbers": several(c)}),
     "purge": (2, lambda c, _: {"numbers": several(c)}),
     "prune": (2, lambda c, _: {"keep": c.choice((0.0, 5.0, 100.0))}),

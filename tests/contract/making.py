@@ -159,7 +159,12 @@ async def adopted_from(other: Store, *ids: str) -> list[Adopted]:
     """The jobs of the other store with their histories, as they are handed over."""
     found = [(await other.get(each), each) for each in ids]
     return [
-        Adopted(job, await other.history(each), await other.arrivals(each))
+        Adopted(
+            job,
+            await other.history(each),
+            await other.arrivals(each),
+            await other.records(each),
+        )
         for job, each in found
         if job is not None
     ]

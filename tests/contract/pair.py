@@ -13,6 +13,7 @@ from mulligan.core.health import UNKNOWN
 from mulligan.core.job import TOKENS_PER_LIFE, Claim, Job, Lease, Status
 from mulligan.core.outcome import Again, Cancelled, Dead, Done, Keyed, Later, Returned
 from mulligan.core.page import Selection
+from mulligan.core.record import Recording
 from mulligan.stores.contract import Store
 from mulligan.stores.memory import MemoryStore
 from tests.contract.steps import step
@@ -77,6 +78,8 @@ class Pair:
         match value:
             case Lease():
                 return self._leases.get(value, value)
+            case Recording():
+                return value._replace(lease=self._theirs(value.lease))
             case Done() | Again() | Later() | Dead() | Returned() | Keyed() | Cancelled():
                 return replace(value, lease=self._theirs(value.lease))
             case list():

@@ -8,7 +8,8 @@ import re
 import unicodedata
 from datetime import timedelta
 from itertools import accumulate
-from math import inf
+from math import inf, isfinite
+from typing import Any
 
 from mulligan.core.errors import InvalidError
 
@@ -112,6 +113,20 @@ def is_too_deep(raw: bytes, around: int = 0) -> bool:
         return False
     brackets = STRING.sub(b"", raw).translate(None, OTHERS)
     return max(accumulate(map(STEPS.__getitem__, brackets)), default=0) > limit
+
+
+def all_finite(value: Any) -> bool:
+    """Whether all numbers are finite in what JSON would give: lists, dicts, text and numbers."""
+    left = [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, float) and not isfinite(each):
+            return False
+        if isinstance(each, dict):
+            left += each.values()
+        elif isinstance(each, list | tuple | set | frozenset):
+            left += each
+    return True
 
 
 def check_depth(what: str, raw: bytes, around: int = 0) -> None:

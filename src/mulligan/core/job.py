@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import repeat
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
@@ -12,6 +12,9 @@ from msgspec.structs import replace
 from mulligan.core.lane import ANYWHERE, Lane, Priority
 from mulligan.core.retry import Retry, preset
 from mulligan.core.stage import Stage
+
+if TYPE_CHECKING:
+    from mulligan.core.record import Record
 
 Status = Literal["pending", "processing", "done", "failed", "cancelled"]
 # Why a job that did not start in time is cancelled.
@@ -249,11 +252,15 @@ class Job(Struct, frozen=True):
 
 
 class Adopted(NamedTuple):
-    """A job of another store, with its history and what has arrived at it, by its index."""
+    """A job of another store, with its history and what has arrived at it, by its index.
+
+    And what it has recorded, oldest first, as `core/record.py` has it.
+    """
 
     job: Job
     history: Sequence[Attempt]
     arrived: Mapping[int, bytes | None] = {}
+    records: "Sequence[Record]" = ()
 
 
 class Arrivals(Struct, frozen=True):

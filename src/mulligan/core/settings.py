@@ -84,6 +84,13 @@ HISTORY_LIMIT = 50
 TEXT_LIMIT = 4000
 # Bytes of a traceback.
 TRACEBACK_LIMIT = 8 * 1024
+# What a job may record: steps, bytes of each and of a checkpoint, log lines, characters of each.
+STEP_LIMIT = 1000
+RECORD_LIMIT = 256 * 1024
+LOG_LIMIT = 200
+LINE_LIMIT = 2000
+# Seconds between two sendings of a job's progress.
+PROGRESS_EVERY = 0.5
 
 
 def check_batch(count: int) -> None:

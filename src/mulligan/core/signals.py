@@ -1,6 +1,6 @@
 """Signals: what a task may return or raise to say what should happen next.
 
-And the one that a task is sent: `SoftTimeout`.
+And those that a task is sent: `SoftTimeout` and `LeaseLost`.
 """
 
 from mulligan.core.checks import Seconds, check_seconds
@@ -37,3 +37,10 @@ class Snooze(Signal):
 
 class SoftTimeout(MulliganError):
     """Raised inside a task that has run for its `soft_timeout`; one that catches it may go on."""
+
+
+class LeaseLost(BaseException):
+    """Raised inside a task that records something after its lease was lost: its attempt ends.
+
+    No `except Exception` swallows it: what runs on would only do work that another worker does.
+    """

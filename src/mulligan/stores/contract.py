@@ -20,6 +20,7 @@ from mulligan.core.lane import Lane
 from mulligan.core.outcome import Done, Outcome, Verdict
 from mulligan.core.page import LOOKS, Page, Selection
 from mulligan.core.plan import ClaimPlan
+from mulligan.core.record import Record, Recording, RecordVerdict
 from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
 from mulligan.stores.watches import Tell, Watch
@@ -99,6 +100,15 @@ class WorkerStore(Protocol):
         arrive.
         """
 
+    async def record(self, recordings: Sequence[Recording]) -> list[RecordVerdict]:
+        """Keep what attempts say about their jobs while their leases are held; all of each or none.
+
+        A stale recording changes nothing and does not hold up the others. Of a step the first
+        record stays; of progress and checkpoints the newest, and of log lines the newest 200. An
+        attempt sends its records in the order of their numbers, and one that is sent again is
+        answered as recorded. They stay with the job through retries and replays, and go with it.
+        """
+
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
         """Keep all leases of the worker for another lease time; `holding` is all it knows of.
 
@@ -176,6 +186,9 @@ class ReaderStore(Protocol):
     async def arrivals(self, job: str) -> dict[int, bytes | None]:
         """The results that have arrived at a gathering job, by index, in their order."""
 
+    async def records(self, job: str, most: int | None = None) -> list[Record]:
+        """What the job has recorded, oldest first; values over `most` bytes are left out."""
+
     async def history(self, job: str) -> list[Attempt]:
         """Its failed and lost attempts, the newest 50, oldest first, across replays."""
 
@@ -227,8 +240,11 @@ class OperatorStore(Protocol):
     async def pause(self, queue: str, *, paused: bool) -> None:
         """Stop or resume claims from a queue. Running jobs go on."""
 
-    async def replay(self, jobs: Sequence[str]) -> list[bool]:
-        """Make failed jobs pending again, retry_count 0, history kept; False where not failed."""
+    async def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
+        """Make failed jobs pending again, retry_count 0, history kept; False where not failed.
+
+        They keep what they have recorded, unless they begin `from_start`: then only the log stays.
+        """
 
     async def cancel(self, jobs: Sequence[str], reason: str) -> list[bool]:
         """End pending and running jobs; the lease of a running one becomes stale.

@@ -96,5 +96,13 @@ def test_arrivals_are_found_by_their_job(db, room, name):
     assert re.search(found, explain(db, room, name))
 
 
+@pytest.mark.parametrize("name", ["held", "list", "trim", "drop", "delete"])
+def test_records_are_found_by_their_job(db, name):
+    plan = explain(db, "record", name)
+    table, column = ("job", "id") if name == "held" else ("recorded", "job")
+    found = rf"SEARCH {table} USING (COVERING )?INDEX sqlite_autoindex_{table}_1 \({column}=\?"
+    assert re.search(found, plan), plan
+
+
 def test_notes_are_found_without_reading_the_others(db):
     assert explain(db, "operate", "list_notes") == "SEARCH note USING PRIMARY KEY (key>?)"

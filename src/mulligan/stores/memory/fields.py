@@ -1,10 +1,13 @@
 """A stored job in memory, and the structs of `core/job.py` made from it."""
 
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mulligan.core.fields import JOB, NEW_JOB, names_of
 from mulligan.core.job import Attempt, Claim, Job, Lease, NewJob, Status, first_token, never_started
+
+if TYPE_CHECKING:
+    from mulligan.core import record
 
 
 class Record:
@@ -32,6 +35,7 @@ class Record:
         "leased_at",
         "new",
         "permits",
+        "records",
         "replay",
         "result",
         "retry_count",
@@ -74,6 +78,7 @@ class Record:
         self.awaits = new.awaits
         self.arrived: dict[int, bytes | None] = {}
         self.permits: list[str] = []
+        self.records: dict[str, record.Record] = {}
 
     @property
     def key(self) -> str | None:

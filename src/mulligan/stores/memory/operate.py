@@ -12,6 +12,7 @@ from mulligan.core.job import ENDED, EXPIRED, Adopted, adopted_token
 from mulligan.core.settings import check_batch
 from mulligan.stores.memory import commit, enqueue
 from mulligan.stores.memory.fields import Record, record_of
+from mulligan.stores.memory.record import drop, take_over
 from mulligan.stores.memory.state import State
 
 # -- facts and settings --------------------------------------------------------------------------
@@ -156,14 +157,14 @@ def forget(state: State, record: Record, ended_at: float) -> bool:
     return False
 
 
-def replay(state: State, jobs: Sequence[str]) -> list[bool]:
+def replay(state: State, jobs: Sequence[str], *, from_start: bool) -> list[bool]:
     """Make failed jobs pending again."""
     with state.lock:
         state.tick()
-        return [replay_one(state, record) for record in found(state, jobs)]
+        return [replay_one(state, record, from_start=from_start) for record in found(state, jobs)]
 
 
-def replay_one(state: State, record: Record | None) -> bool:
+def replay_one(state: State, record: Record | None, *, from_start: bool) -> bool:
     """Put a failed job back into its first lane, unless another has its unique key now."""
     if record is None or record.status != "failed":
         return False
@@ -176,6 +177,8 @@ def replay_one(state: State, record: Record | None) -> bool:
     record.replay += 1
     record.trail = ""
     record.ended_at = None
+    if from_start:
+        drop(record)
     enqueue.join_lane(state, record, new.lane, 0.0)
     return True
 
@@ -204,6 +207,7 @@ def adopt_one(state: State, adopted: Adopted) -> bool:
     record = state.jobs[job.id] = record_of(job, state.next_sequence())
     record.token = adopted_token(record.first_sequence, job.token)
     record.history, record.arrived = list(adopted.history), dict(adopted.arrived)
+    take_over(record, adopted.records)
     enqueue.watch_expiry(state, record)
     if job.status == "failed":
         record.status, record.ended_at = "failed", job.ended_at

@@ -13,10 +13,11 @@ from mulligan.core.lane import Lane
 from mulligan.core.outcome import Outcome, Verdict
 from mulligan.core.page import LOOKS, Page, Selection
 from mulligan.core.plan import ClaimPlan
+from mulligan.core.record import Record, Recording, RecordVerdict
 from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batch_by_batch
-from mulligan.stores.memory import claim, commit, enqueue, operate, read, workers
+from mulligan.stores.memory import claim, commit, enqueue, operate, read, record, workers
 from mulligan.stores.memory.state import State
 from mulligan.stores.watches import Tell, Watch
 
@@ -45,6 +46,9 @@ class MemoryStore:
 
     async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
         return commit.commit(self.state, outcomes)
+
+    async def record(self, recordings: Sequence[Recording]) -> list[RecordVerdict]:
+        return record.record(self.state, recordings)
 
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
         return workers.beat(self.state, worker, holding)
@@ -91,6 +95,9 @@ class MemoryStore:
     async def arrivals(self, job: str) -> dict[int, bytes | None]:
         return read.arrivals(self.state, job)
 
+    async def records(self, job: str, most: int | None = None) -> list[Record]:
+        return record.records(self.state, job, most)
+
     async def history(self, job: str) -> list[Attempt]:
         return read.history(self.state, job)
 
@@ -126,8 +133,8 @@ class MemoryStore:
     async def pause(self, queue: str, *, paused: bool) -> None:
         operate.pause(self.state, queue, paused=paused)
 
-    async def replay(self, jobs: Sequence[str]) -> list[bool]:
-        return operate.replay(self.state, jobs)
+    async def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
+        return operate.replay(self.state, jobs, from_start=from_start)
 
     async def cancel(self, jobs: Sequence[str], reason: str) -> list[bool]:
         return operate.cancel(self.state, jobs, reason)

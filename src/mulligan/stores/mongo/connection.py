@@ -94,6 +94,7 @@ class Connection:
         self.dlq = named("_dlq")
         self.outbox = named("_outbox")
         self.arrivals = named("_arrivals")
+        self.records = named("_records")
         self.limits = named("_limits")
         self.workers = named("_workers")
         self.sleepers = named("_sleepers")

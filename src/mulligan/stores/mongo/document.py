@@ -102,7 +102,10 @@ NEVER_STARTED = {"attempts": 0, "mulligan.snoozes": 0, "mulligan.replay": 0}
 # lease whose outcome was written; before the first it is the token itself.
 NEXT_TOKEN = {"mulligan.token": 1, "mulligan.uncommitted": 1}
 # A document without what may be large in it.
-LEAN = {"mulligan.body": 0, "payload": 0, "mulligan.history": 0, "mulligan.result": 0}
+LEAN = {
+    "payload": 0,
+    **{f"mulligan.{name}": 0 for name in ("body", "history", "result", "records")},
+}
 KEPT_KEY = "mulligan.kept_key"
 RELEASE_KEY = {KEPT_KEY: ""}
 

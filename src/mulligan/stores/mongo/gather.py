@@ -34,6 +34,7 @@ from mulligan.stores.mongo.document import (
     private_of,
     standing,
 )
+from mulligan.stores.mongo.record import remove_steps
 from mulligan.stores.mongo.wakeup import News, Wakeup
 
 STILL_AWAITING = {"status": "pending", "mulligan.lane": AWAITING}
@@ -224,10 +225,11 @@ class Gatherer:
         return any(reply.modified_count for reply in replies)
 
     async def remove(self, docs: Sequence[Doc]) -> int:
-        """Delete jobs that have ended for good, after what has arrived at them."""
+        """Delete jobs that have ended for good, after what is kept beside them."""
         gathered = [private_of(d).get("number") for d in docs if "awaits" in private_of(d)]
         if gathered:
             await write(self.connection.arrivals, [DeleteMany({"of": {"$in": gathered}})])
+        await remove_steps(self.connection, docs)
         query = {"_id": {"$in": [doc["_id"] for doc in docs]}, "status": {"$in": sorted(ENDED)}}
         removed = [
             await write(collection, [DeleteMany(query)])

@@ -51,8 +51,11 @@ from mulligan.stores.mongo.gather import (
 from mulligan.stores.mongo.inbox import cancel_plain, is_plain, purge_plain, replay_plain
 from mulligan.stores.mongo.limits import Keys
 from mulligan.stores.mongo.outbox import Box, boxes_of, find_boxes
+from mulligan.stores.mongo.record import RECORDS, adopted, keep_steps, remove_steps
 from mulligan.stores.mongo.wakeup import News, Wakeup, news_of
 
+# What a replay from the start drops of the records; the log stays.
+DROPPED = ("upto", "progress", "checkpoint")
 # No text sorts after it.
 LAST = "\U0010ffff"
 
@@ -93,7 +96,7 @@ class Operator:
 
     # -- replay ----------------------------------------------------------------------------
 
-    async def replay(self, jobs: Sequence[str]) -> list[bool]:
+    async def replay(self, jobs: Sequence[str], *, from_start: bool) -> list[bool]:
         """Make failed jobs pending again."""
         found = await self.documents(jobs)
         now = await self.connection.now()
@@ -102,7 +105,10 @@ class Operator:
         read_anew = [j for j in plain if await replay_plain(self.connection, found[j], now)]
         failed = [j for j in failed if j not in plain]
         number = await self.connection.numbers(len(failed))
-        changes = {j: replayed(found[j], now, at) for at, j in enumerate(failed, number)}
+        changes = {
+            j: replayed(found[j], now, at, from_start=from_start)
+            for at, j in enumerate(failed, number)
+        }
         news = {job: News(lane_name(own_lane(found[job])), now) for job in failed}
         await self.connection.enter_lanes(each.lane for each in news.values())
         written = await write_where_free(self.connection, list(changes.values()))
@@ -112,6 +118,8 @@ class Operator:
             for job in [j for j in failed if j not in done]:
                 if await bring_back(self.connection, changes[job]):
                     done.add(job)
+        if from_start:
+            await remove_steps(self.connection, [found[job] for job in done])
         await self.wakeup.wake([news[job] for job in failed if job in done])
         return once_each(jobs, done.union(read_anew))
 
@@ -173,16 +181,28 @@ class Operator:
                 for index, result in each.arrived.items()
             ],
         )
+        await self.take_records(docs, jobs)
         await self.connection.enter_lanes(each.lane for each in news_of(docs))
         created = {id(doc) for doc in await insert_where_free(self.connection, docs)}
         new = [doc for doc in docs if id(doc) in created]
         if len(new) < len(docs):
             refused = [doc["mulligan"]["number"] for doc in docs if id(doc) not in created]
             await write(self.connection.arrivals, [DeleteMany({"of": {"$in": refused}})])
+            await remove_steps(self.connection, [doc for doc in docs if id(doc) not in created])
         if self.connection.url.move_dead:
             await move_dead(self.connection, [d["_id"] for d in new if d["status"] == "failed"])
         await self.wakeup.wake(news_of(new))
         return [id(doc) in created for doc in docs]
+
+    async def take_records(self, docs: Sequence[Doc], jobs: Sequence[Adopted]) -> None:
+        """Add what jobs of another store have recorded; steps are there before the job is."""
+        for doc, each in zip(docs, jobs, strict=True):
+            if each.records:
+                private = doc["mulligan"]
+                private["records"], steps = adopted(
+                    private["number"], private["token"], each.records
+                )
+                await keep_steps(self.connection, steps)
 
     async def purge(self, jobs: Sequence[str]) -> list[bool]:
         """Delete jobs that have ended, one after the other: a member may end who awaits it."""
@@ -226,8 +246,8 @@ def in_turn(jobs: Sequence[str], found: dict[str, Doc]) -> list[list[str]]:
     return batches
 
 
-def replayed(doc: Doc, now: int, sequence: int) -> Change:
-    """The write that makes a failed job pending."""
+def replayed(doc: Doc, now: int, sequence: int, *, from_start: bool) -> Change:
+    """The write that makes a failed job pending; from the start, without its records."""
     match, token = {"status": "failed"}, doc["mulligan"]["token"]
     public: Doc = {
         "status": "pending",
@@ -245,6 +265,8 @@ def replayed(doc: Doc, now: int, sequence: int) -> Change:
         "$inc": {"mulligan.replay": 1},
         "$unset": {"mulligan.ended_at": "", "mulligan.outbox": "", "mulligan.trail": ""},
     }
+    if from_start and isinstance(doc["mulligan"].get("records"), dict):
+        update["$unset"] |= dict.fromkeys((f"{RECORDS}.{name}" for name in DROPPED), "")
     return Change(doc["_id"], match, update, token, kept=True)
 
 

@@ -13,6 +13,7 @@ import msgspec
 from mulligan.core.errors import UnknownJobError
 from mulligan.core.job import Attempt, Job
 from mulligan.core.lane import Lane
+from mulligan.core.record import Record
 from mulligan.core.validation import INVALID_RECORD
 from mulligan.stores.mongo import gather
 from mulligan.stores.mongo.connection import Connection
@@ -31,6 +32,7 @@ from mulligan.stores.mongo.fields import invalid_job, whole_job
 from mulligan.stores.mongo.inbox import private_fields
 from mulligan.stores.mongo.outbox import find_boxes
 from mulligan.stores.mongo.payload import MalformedError, NoTaskError
+from mulligan.stores.mongo.record import records_of
 from mulligan.stores.mongo.validate import invalid_reason
 
 
@@ -70,6 +72,11 @@ class Reader:
         """What has arrived at a gathering job."""
         doc = await self.document(job)
         return {} if doc is None else await gather.results(self.connection, doc)
+
+    async def records(self, job: str, most: int | None) -> list[Record]:
+        """What the job has recorded."""
+        doc = await self.document(job)
+        return [] if doc is None else await records_of(self.connection, doc, most)
 
     async def history(self, job: str) -> list[Attempt]:
         """Its failed and lost attempts."""

@@ -183,7 +183,9 @@ class Repair:
             **inbox.TAKEN_IN,
         }
         fields = {"status": 1, "updated_at": 1}
-        fields |= {f"mulligan.{name}": 1 for name in ("ended_at", "awaits", "number")}
+        fields |= {
+            f"mulligan.{name}": 1 for name in ("ended_at", "awaits", "number", "records.upto")
+        }
         return await rows(self.connection.tasks.find(query, fields).limit(limit))
 
     async def looked_through(self, now: int, before: int) -> int:

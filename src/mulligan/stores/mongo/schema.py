@@ -74,6 +74,7 @@ DEAD_INDEXES = (
     *ODD,
 )
 ARRIVAL_INDEXES = (index("of", "of", "index"),)
+RECORD_INDEXES = (index("of", "of", "token", "number"),)
 COUNT_INDEXES = (index("start", "start", **only_with("start")),)
 
 
@@ -99,7 +100,11 @@ async def check_layout(connection: Connection, *, read_only: bool = False) -> di
 def wanted(connection: Connection) -> list[tuple[Collection, tuple[IndexModel, ...]]]:
     """The indexes of each collection that has some."""
     dead = [(connection.dlq, DEAD_INDEXES)] if connection.url.move_dead else []
-    others = [(connection.arrivals, ARRIVAL_INDEXES), (connection.counts, COUNT_INDEXES)]
+    others = [
+        (connection.arrivals, ARRIVAL_INDEXES),
+        (connection.records, RECORD_INDEXES),
+        (connection.counts, COUNT_INDEXES),
+    ]
     return [(connection.tasks, INDEXES), *dead, *others]
 
 

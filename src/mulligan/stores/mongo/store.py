@@ -19,11 +19,12 @@ from mulligan.core.page import (
     Selection,
 )
 from mulligan.core.plan import ClaimPlan
+from mulligan.core.record import Record, Recording, RecordVerdict
 from mulligan.core.settings import check_batch
 from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batch_by_batch
-from mulligan.stores.mongo import doctor, operate, schema
+from mulligan.stores.mongo import doctor, operate, record, schema
 from mulligan.stores.mongo.claim import Claimer
 from mulligan.stores.mongo.commit import Committer
 from mulligan.stores.mongo.connection import DEFAULT_TASK, Connection, guarded
@@ -130,6 +131,11 @@ class MongoStore:
         return verdicts
 
     @guarded
+    async def record(self, recordings: Sequence[Recording]) -> list[RecordVerdict]:
+        """Keep what attempts record whose leases are still held."""
+        return await record.record(self._connection, recordings)
+
+    @guarded
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
         """Keep all leases of the worker for another lease time."""
         return await self._workers.beat(worker, holding)
@@ -214,6 +220,11 @@ class MongoStore:
         return await self._reader.arrivals(job)
 
     @guarded
+    async def records(self, job: str, most: int | None = None) -> list[Record]:
+        """What the job has recorded, oldest first."""
+        return await self._reader.records(job, most)
+
+    @guarded
     async def history(self, job: str) -> list[Attempt]:
         """Its failed and lost attempts, oldest first."""
         return await self._reader.history(job)
@@ -252,9 +263,9 @@ class MongoStore:
         return await self._reader.tail(lane, due)
 
     @guarded
-    async def replay(self, jobs: Sequence[str]) -> list[bool]:
+    async def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
         """Make failed jobs pending again."""
-        return await self._operator.replay(jobs)
+        return await self._operator.replay(jobs, from_start=from_start)
 
     @guarded
     async def cancel(self, jobs: Sequence[str], reason: str) -> list[bool]:

@@ -15,6 +15,7 @@ DEAD_FEW = 50_000
 INDEXES = {
     *("job_pkey", "job_unique", "job_dead", "waiting_lane", "waiting_key", "waiting_expires"),
     *("claimed_pkey", "claimed_worker", "ended_at", "attempt_pkey", "arrival_pkey", "start_pkey"),
+    "recorded_pkey",
     *("count_recent_pkey", "count_recent_start", "kept_pkey"),
 }
 

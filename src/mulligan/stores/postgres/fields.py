@@ -17,6 +17,7 @@ from mulligan.core import fields
 from mulligan.core.fields import Field, fields_of
 from mulligan.core.job import Adopted, Attempt, Claim, Job, NewJob
 from mulligan.core.lane import Lane
+from mulligan.core.record import Record, adopted_records
 from mulligan.stores.postgres.arrays import (
     alike,
     bytestrings,
@@ -219,7 +220,10 @@ def adopted_json(jobs: Sequence[Adopted]) -> str:
 
 
 def _adopted(
-    job: Job, history: Sequence[Attempt], arrived: Mapping[int, bytes | None]
+    job: Job,
+    history: Sequence[Attempt],
+    arrived: Mapping[int, bytes | None],
+    records: Sequence[Record],
 ) -> dict[str, Any]:
     return {
         **{
@@ -234,5 +238,14 @@ def _adopted(
         "arrived": [
             (index, None if result is None else b64encode(result).decode())
             for index, result in arrived.items()
+        ],
+        "records": [
+            (
+                each.key if each.kind != "log" else each.kind,
+                each.number,
+                micros(each.at),
+                b64encode(each.value or b"").decode(),
+            )
+            for each in adopted_records(records, 0)
         ],
     }

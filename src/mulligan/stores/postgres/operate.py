@@ -28,9 +28,9 @@ async def pause(database: Database, queue: str, *, paused: bool) -> None:
     await database.call("pause", in_queue=queue, in_paused=paused)
 
 
-async def replay(database: Database, jobs: Sequence[str]) -> list[bool]:
+async def replay(database: Database, jobs: Sequence[str], *, from_start: bool) -> list[bool]:
     """Make failed jobs pending again."""
-    [[answers]] = await database.call("replay", ids=texts(jobs))
+    [[answers]] = await database.call("replay", ids=texts(jobs), from_start=from_start)
     return list(answers)
 
 

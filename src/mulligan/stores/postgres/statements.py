@@ -134,6 +134,17 @@ CALLS: dict[str, Parameters] = {
     "get": {"in_id": "text"},
     "arrivals": {"in_id": "text"},
     "history": {"in_id": "text"},
+    "keep_records": GIVEN
+    | {
+        "ids": "text[]",
+        "tokens": "bigint[]",
+        "counts": "integer[]",
+        "keys": "text[]",
+        "numbers": "integer[]",
+        "contents": "bytea[]",
+        "log_limit": "integer",
+    },
+    "records": {"in_id": "text", "most": "integer"},
     "page": {
         "in_status": "text",
         "in_queue": "text",
@@ -149,7 +160,7 @@ CALLS: dict[str, Parameters] = {
     "depth": GIVEN | {"in_lane": "text", "most": "integer"},
     "ahead": {"in_id": "text"},
     "tail": {"in_lane": "text", "by": "bigint"},
-    "replay": GIVEN | {"ids": "text[]"},
+    "replay": GIVEN | {"ids": "text[]", "from_start": "boolean"},
     "cancel": GIVEN | {"ids": "text[]", "reason": "text"},
     "adopt": GIVEN | {"jobs": "jsonb"},
     "purge": GIVEN | {"ids": "text[]"},

@@ -14,6 +14,7 @@ from mulligan.core.lane import Lane
 from mulligan.core.outcome import Done, Outcome, Verdict
 from mulligan.core.page import LOOKS, Page, Selection
 from mulligan.core.plan import ClaimPlan
+from mulligan.core.record import Record, Recording, RecordVerdict
 from mulligan.core.settings import check_batch
 from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
@@ -25,6 +26,7 @@ from mulligan.stores.postgres import (
     enqueue,
     operate,
     read,
+    record,
     workers,
 )
 from mulligan.stores.postgres.commit import TransactionalSink, Work
@@ -142,6 +144,10 @@ class PostgresStore:
             self._watcher.written([outcome], [verdict])
         return verdict
 
+    async def record(self, recordings: Sequence[Recording]) -> list[RecordVerdict]:
+        check_batch(len(recordings))
+        return await record.record(self._database, recordings) if recordings else []
+
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
         return await workers.beat(self._database, worker, holding)
 
@@ -198,6 +204,9 @@ class PostgresStore:
     async def arrivals(self, job: str) -> dict[int, bytes | None]:
         return await read.arrivals(self._database, job)
 
+    async def records(self, job: str, most: int | None = None) -> list[Record]:
+        return await record.records(self._database, job, most)
+
     async def history(self, job: str) -> list[Attempt]:
         return await read.history(self._database, job)
 
@@ -236,9 +245,9 @@ class PostgresStore:
     async def pause(self, queue: str, *, paused: bool) -> None:
         await operate.pause(self._database, queue, paused=paused)
 
-    async def replay(self, jobs: Sequence[str]) -> list[bool]:
+    async def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
         check_batch(len(jobs))
-        return await operate.replay(self._database, jobs)
+        return await operate.replay(self._database, jobs, from_start=from_start)
 
     async def cancel(self, jobs: Sequence[str], reason: str) -> list[bool]:
         check_batch(len(jobs))

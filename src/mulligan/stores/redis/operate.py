@@ -25,6 +25,7 @@ from mulligan.stores.redis.fields import (
     state_of,
     untabbed,
 )
+from mulligan.stores.redis.record import adopted_values
 
 SETTINGS = msgspec.json.Decoder(QueueSettings)
 # By field, the letter by which scripts know that a job has it. As in shared/marks.lua.
@@ -128,13 +129,14 @@ def position(breaker: Breaker) -> str:
 
 
 def adopt_values(adopted: Adopted) -> list[Value]:
-    """A job of another store as adopt.lua reads it: itself, then history, state and arrivals."""
+    """A job of another store as adopt.lua reads it: itself, then what is kept beside it."""
     job = adopted.job
     history: list[Value] = [attempt_text(attempt) for attempt in adopted.history]
     state = adopted_state(job)
     arrived: list[Value] = []
     for index, result in adopted.arrived.items():
         arrived += (index, b"" if result is None else b"=" + result)
+    records = adopted_values(adopted.records)
     return [
         untabbed(job.id),
         lane_name(job.lane),
@@ -144,9 +146,11 @@ def adopt_values(adopted: Adopted) -> list[Value]:
         len(history),
         len(state),
         len(arrived),
+        len(records),
         *history,
         *state,
         *arrived,
+        *records,
     ]
 
 

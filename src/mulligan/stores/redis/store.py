@@ -14,11 +14,12 @@ from mulligan.core.lane import Lane
 from mulligan.core.outcome import Dead, Outcome, Verdict
 from mulligan.core.page import LOOKS, Page, Selection
 from mulligan.core.plan import ClaimPlan
+from mulligan.core.record import Record, Recording, RecordVerdict
 from mulligan.core.settings import check_batch
 from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batch_by_batch
-from mulligan.stores.redis import doctor, operate, read, validate, workers
+from mulligan.stores.redis import doctor, operate, read, record, validate, workers
 from mulligan.stores.redis.claim import claimed_of, encode_plan
 from mulligan.stores.redis.commit import commit
 from mulligan.stores.redis.connection import Server, Value
@@ -92,6 +93,10 @@ class RedisStore:
     async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
         check_batch(len(outcomes))
         return await commit(self._run, outcomes, self._worker) if outcomes else []
+
+    async def record(self, recordings: Sequence[Recording]) -> list[RecordVerdict]:
+        check_batch(len(recordings))
+        return await record.record(self._run, recordings, self._worker) if recordings else []
 
     # -- workers ---------------------------------------------------------------------------
 
@@ -168,6 +173,11 @@ class RedisStore:
     async def arrivals(self, job: str) -> dict[int, bytes | None]:
         return read.arrivals_of(await self._read_key("HGETALL", f"arrived:{job}"))
 
+    async def records(self, job: str, most: int | None = None) -> list[Record]:
+        return record.records_of(
+            await self._read("records", job, -1 if most is None else most), most
+        )
+
     async def history(self, job: str) -> list[Attempt]:
         entries = await self._read_key("LRANGE", f"history:{job}", 0, -1)
         return [attempt_of(entry) for entry in entries]
@@ -201,8 +211,8 @@ class RedisStore:
 
     # -- operating -------------------------------------------------------------------------
 
-    async def replay(self, jobs: Sequence[str]) -> list[bool]:
-        return await self._each("replay", jobs)
+    async def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
+        return await self._each("replay", jobs, int(from_start))
 
     async def cancel(self, jobs: Sequence[str], reason: str) -> list[bool]:
         return await self._each("cancel", jobs, reason)

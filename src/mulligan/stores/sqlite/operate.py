@@ -12,9 +12,10 @@ from mulligan.core.checks import rounded
 from mulligan.core.counts import Count, Counts
 from mulligan.core.facts import Facts, QueueSettings, Region, read_settings
 from mulligan.core.health import CLOSED, SLOT, Breaker, Health, changes_plans, first_slot
-from mulligan.core.job import ENDED, EXPIRED, Adopted, Status
+from mulligan.core.job import ENDED, EXPIRED, Adopted, Status, adopted_token
 from mulligan.core.lane import Lane
 from mulligan.core.settings import check_batch
+from mulligan.stores.sqlite import record
 from mulligan.stores.sqlite.commit import add_history
 from mulligan.stores.sqlite.enqueue import hold, unique_holder
 from mulligan.stores.sqlite.fields import ADOPTED_COLUMNS, adopted_row, listed, marks
@@ -82,14 +83,14 @@ def state_of(tx: Transaction, job: str) -> State | None:
     return None if row is None else State(*row)
 
 
-def replay(tx: Transaction, jobs: Sequence[str]) -> list[bool]:
+def replay(tx: Transaction, jobs: Sequence[str], *, from_start: bool) -> list[bool]:
     """Make failed jobs pending again, unless another job has their unique key now."""
     check_batch(len(jobs))
     first = tx.reserve(len(jobs))
-    return [replay_one(tx, job, first + i) for i, job in enumerate(jobs)]
+    return [replay_one(tx, job, first + i, from_start=from_start) for i, job in enumerate(jobs)]
 
 
-def replay_one(tx: Transaction, job: str, sequence: int) -> bool:
+def replay_one(tx: Transaction, job: str, sequence: int, *, from_start: bool) -> bool:
     """Let the job join its first lane again, if it failed."""
     state = state_of(tx, job)
     if state is None or state.status != "failed":
@@ -98,6 +99,8 @@ def replay_one(tx: Transaction, job: str, sequence: int) -> bool:
     if key is not None and unique_holder(tx, state.key_queue, key) is not None:
         return False
     leave_ended(tx, state.number)
+    if from_start:
+        record.drop(tx, job)
     tx.db.execute(_REPLAY, (tx.now, sequence, state.number))
     join_lanes(tx, [state.number])
     tx.join(Lane(state.queue, state.region, state.priority), tx.now)
@@ -146,6 +149,7 @@ def delete(tx: Transaction, numbers: Sequence[int]) -> None:
         jobs = as_json([job for (job,) in tx.db.execute(_DELETE, (as_json(numbers),))])
         tx.db.execute(_DELETE_ATTEMPTS, (jobs,))
         tx.db.execute(_DELETE_ARRIVALS, (jobs,))
+        record.delete(tx, jobs)
 
 
 def promote(tx: Transaction, limit: int) -> int:
@@ -185,11 +189,12 @@ def adopt(tx: Transaction, jobs: Sequence[Adopted]) -> list[bool]:
 
 def adopt_one(tx: Transaction, adopted: Adopted, number: int) -> bool:
     """Store the job with its history and what has arrived at it."""
-    job, history, arrived = adopted
+    job, history, arrived, records = adopted
     if not tx.db.execute(_ADOPT, adopted_row(job, number, tx.now)).rowcount:
         return False
     add_history(tx, job.id, history)
     keep_arrived(tx, job.id, arrived.items())
+    record.take_over(tx, job.id, adopted_token(number, job.token), records)
     if job.status == "failed":
         tx.db.execute(_ADOPT_FAILED, (job.ended_at, number))
     elif job.awaits:

@@ -17,10 +17,11 @@ from mulligan.core.lane import Lane
 from mulligan.core.outcome import Done, Outcome, Verdict
 from mulligan.core.page import LOOKS, Page, Selection
 from mulligan.core.plan import ClaimPlan
+from mulligan.core.record import Record, Recording, RecordVerdict
 from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batches_of
-from mulligan.stores.sqlite import operate, read, wakeup, workers
+from mulligan.stores.sqlite import operate, read, record, wakeup, workers
 from mulligan.stores.sqlite.claim import claim
 from mulligan.stores.sqlite.commit import commit, commit_within
 from mulligan.stores.sqlite.connection import Work
@@ -128,6 +129,11 @@ class SqliteStore:
             return verdict
         raise error
 
+    async def record(self, recordings: Sequence[Recording]) -> list[RecordVerdict]:
+        work = partial(record.record, recordings=recordings)
+        verdicts: list[RecordVerdict] = await self._runner.run(work)
+        return verdicts
+
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
         work = partial(workers.beat, worker=worker, holding=holding)
         answer: Beat = await self._runner.run(work)
@@ -230,6 +236,11 @@ class SqliteStore:
         found: dict[int, bytes | None] = await self._runner.run(work, writes=False)
         return found
 
+    async def records(self, job: str, most: int | None = None) -> list[Record]:
+        work = partial(record.records, job=job, most=most)
+        found: list[Record] = await self._runner.run(work, writes=False)
+        return found
+
     async def history(self, job: str) -> list[Attempt]:
         work = partial(read.history, job=job)
         attempts: list[Attempt] = await self._runner.run(work, writes=False)
@@ -273,8 +284,9 @@ class SqliteStore:
         last: str | None = await self._runner.run(work, writes=False)
         return last
 
-    async def replay(self, jobs: Sequence[str]) -> list[bool]:
-        answers: list[bool] = await self._runner.run(partial(operate.replay, jobs=jobs))
+    async def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
+        work = partial(operate.replay, jobs=jobs, from_start=from_start)
+        answers: list[bool] = await self._runner.run(work)
         return answers
 
     async def cancel(self, jobs: Sequence[str], reason: str) -> list[bool]:

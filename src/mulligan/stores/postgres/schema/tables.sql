@@ -182,6 +182,18 @@ CREATE TABLE arrival (
     PRIMARY KEY (job, gather_index)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
+-- What jobs have recorded; deleted with them. `key` is step:NAME, log:TOKEN:NUMBER, progress or
+-- checkpoint; `token` and `number` say which is newer; `value` is JSON.
+CREATE TABLE recorded (
+    job text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    token bigint NOT NULL,
+    number integer NOT NULL,
+    at bigint NOT NULL,
+    value bytea NOT NULL,
+    PRIMARY KEY (job, key)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
 -- What is used of limits, by their key: how many permits are out (`used`), and how many starts its
 -- window holds (`started`), which are the rows of `start`.
 CREATE TABLE limit_use (

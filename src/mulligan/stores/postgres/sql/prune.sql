@@ -51,6 +51,7 @@ BEGIN
     INTO old, with_history FROM gone g;
     DELETE FROM attempt WHERE job = ANY (with_history);
     DELETE FROM arrival WHERE job = ANY (old);
+    DELETE FROM recorded WHERE job = ANY (old);
     PERFORM tidy(now, most, recent);
     RETURN coalesce(cardinality(old), 0);
 END

@@ -22,6 +22,7 @@ BEGIN
             INSERT INTO kept_change (many, queue, status) VALUES (-1, was.queue, was.status);
             DELETE FROM attempt WHERE job = ids[i];
             DELETE FROM arrival WHERE job = ids[i];
+            DELETE FROM recorded WHERE job = ids[i];
             IF was.status = 'failed' THEN
                 PERFORM miss(now, ids[i], was.gather, 'purged');
             END IF;

@@ -1,6 +1,7 @@
--- replay(given, ids): make failed jobs pending again. Result: for each whether it was failed, and
--- no other job has taken its unique key.
-CREATE FUNCTION replay(given bigint, ids text[]) RETURNS boolean[]
+-- replay(given, ids, from_start): make failed jobs pending again, without what they have recorded
+-- if they begin from the start; the log stays. Result: for each whether it was failed, and no other
+-- job has taken its unique key.
+CREATE FUNCTION replay(given bigint, ids text[], from_start boolean) RETURNS boolean[]
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
     now bigint := instant(given);
@@ -8,13 +9,13 @@ DECLARE
 BEGIN
     PERFORM FROM job j WHERE j.id = ANY (ids) AND j.dead ORDER BY j.id FOR UPDATE;
     FOR i IN 1 .. cardinality(ids) LOOP
-        answers := answers || replay_one(now, ids[i]);
+        answers := answers || replay_one(now, ids[i], from_start);
     END LOOP;
     RETURN answers;
 END
 $$;
 
-CREATE FUNCTION replay_one(now bigint, in_id text) RETURNS boolean
+CREATE FUNCTION replay_one(now bigint, in_id text, from_start boolean) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
     in_lane text;
@@ -30,6 +31,9 @@ BEGIN
         RETURN false;
     END IF;
     INSERT INTO kept_change (many, queue, status) VALUES (-1, in_queue, 'failed');
+    IF from_start THEN
+        DELETE FROM recorded WHERE job = in_id AND NOT (key >= 'log:' AND key < 'log;');
+    END IF;
     PERFORM join_lane(in_id, wake_lane(now, in_lane, now, 1) > 0);
     RETURN true;
 EXCEPTION WHEN unique_violation THEN

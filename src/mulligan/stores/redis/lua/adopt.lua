@@ -2,11 +2,12 @@
 -- KEYS[1]  prefix
 -- ARGV     now, and for each job: id, lane, due, 1 if it has failed, text without its sequence,
 --          number of attempts in its history, number of values in its state, number of values that
---          say what has arrived, the history, the fields of its state with their values, the
---          indexes with what has arrived there
+--          say what has arrived, number of values of its records, the history, the fields of its
+--          state with their values, the indexes with what has arrived there, and key, number, time
+--          and value of each record
 -- Result   for each 1, or 0 if its id or unique key is already stored
 -- include: base, many, times, memory
--- include: new_jobs, unique, gather, fail, tokens, marks
+-- include: new_jobs, unique, gather, fail, tokens, marks, records
 
 stop_when_full()
 
@@ -16,7 +17,7 @@ local function slice(first, count)
   return values
 end
 
-local function adopt(id, lane, due, failed, text, history, state, arrived)
+local function adopt(id, lane, due, failed, text, history, state, arrived, records)
   local key, queue, job = p .. 'state:' .. id, queue_of(lane), {}
   for at = 1, #state, 2 do job[state[at]] = state[at + 1] end
   if is_stored(id) then return 0 end
@@ -43,18 +44,24 @@ local function adopt(id, lane, due, failed, text, history, state, arrived)
   keep_job(id, sequence, sequence .. '\t' .. text)
   call('HSET', key, 'lane', lane, 'due', number_text(due),
     'marks', with_delayed(job.marks, delayed))
+  local token = token_of(sequence, tonumber(job.adopted))
+  for at = 1, #records, 4 do
+    keep_record(id, records[at], records[at + 1], token, records[at + 2], records[at + 3])
+  end
+  if #records > 0 then list_recorded(id) end
   return 1
 end
 
 local result, at = {}, 2
 while at <= #ARGV do
-  local attempts, fields, arrivals = unpack(ARGV, at + 5, at + 7)
-  local history_at = at + 8
+  local attempts, fields, arrivals, records = unpack(ARGV, at + 5, at + 8)
+  local history_at = at + 9
   local state_at = history_at + attempts
   local arrived_at = state_at + fields
   result[#result + 1] = adopt(ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 3] == '1',
-    ARGV[at + 4], slice(history_at, attempts), slice(state_at, fields), slice(arrived_at, arrivals))
-  at = arrived_at + arrivals
+    ARGV[at + 4], slice(history_at, attempts), slice(state_at, fields), slice(arrived_at, arrivals),
+    slice(arrived_at + arrivals, records))
+  at = arrived_at + arrivals + records
 end
 finish_add()
 finish_end()

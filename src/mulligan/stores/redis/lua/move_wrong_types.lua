@@ -4,7 +4,7 @@
 -- Result   how many were looked at, then the new names of what was moved
 -- include: base
 
-local TYPES = { state = 'hash', history = 'list', arrived = 'hash' }
+local TYPES = { state = 'hash', history = 'list', arrived = 'hash', records = 'hash', log = 'list' }
 local from, many = tonumber(ARGV[2]), tonumber(ARGV[3])
 local ids = call('ZRANGE', p .. 'order', from, from + many - 1)
 local result = { #ids }

@@ -1,6 +1,6 @@
 -- Make failed jobs pending again.
 -- KEYS[1]  prefix
--- ARGV     now, ids
+-- ARGV     now, 1 if what they have recorded is dropped but for the log, ids
 -- Result   for each 1, or 0 if it is not failed or another job has its unique key now
 -- include: base, memory, many, times
 -- include: ended, unique, join, job_text, job_counts, marks
@@ -22,11 +22,12 @@ local function replay(id)
   call('HDEL', key, 'ended', 'ended_at', 'trail')
   call('ZREM', p .. 'failed:' .. queue, id)
   count_ended('failed', queue, -1)
+  if ARGV[2] == '1' then call('DEL', p .. 'records:' .. id) end
   return 1
 end
 
 local result = {}
-for at = 2, #ARGV do result[at - 1] = replay(ARGV[at]) end
+for at = 3, #ARGV do result[at - 2] = replay(ARGV[at]) end
 finish_join()
 finish_end()
 return result

@@ -132,6 +132,17 @@ CREATE TABLE arrival (
     PRIMARY KEY (job, gather_index)
 );
 
+-- What jobs have recorded: results of steps, progress, log lines, a checkpoint.
+CREATE TABLE recorded (
+    job TEXT NOT NULL,
+    key TEXT NOT NULL,                      -- step:NAME, log:TOKEN:NUMBER, progress, checkpoint
+    token INTEGER NOT NULL,                 -- of the attempt that recorded it, as number
+    number INTEGER NOT NULL,
+    at REAL NOT NULL,
+    value BLOB NOT NULL,                    -- JSON
+    PRIMARY KEY (job, key)
+) STRICT;
+
 CREATE TABLE worker (
     number INTEGER PRIMARY KEY,             -- order of joining
     id TEXT NOT NULL UNIQUE,

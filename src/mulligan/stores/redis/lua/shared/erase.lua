@@ -25,4 +25,11 @@ local function erase(ids)
   call_many('HDEL', p .. 'jobs', ids)
   call_many('HDEL', p .. 'done', ids)
   call_many('ZREM', p .. 'order', ids)
+  if call('EXISTS', p .. 'recorded') == 1 then
+    for _, id in ipairs(ids) do
+      if call('SREM', p .. 'recorded', id) == 1 then
+        call('DEL', p .. 'records:' .. id, p .. 'log:' .. id)
+      end
+    end
+  end
 end
