@@ -28,6 +28,7 @@ from mulligan.app import (
     each,
 )
 from mulligan.app.resources import INJECTED, Resource
+from mulligan.app.steps import astep, step
 from mulligan.core.budget import Budget
 from mulligan.core.errors import (
     InvalidError,
@@ -44,7 +45,7 @@ from mulligan.core.fetch import Balanced, Capped, Fifo, RetryFirst, Separate, We
 from mulligan.core.job import Attempt, Job
 from mulligan.core.retry import Adaptive, Delays, Exponential, Retry, Sessions
 from mulligan.core.settings import Settings
-from mulligan.core.signals import Fail, RetryAfter, Snooze, SoftTimeout
+from mulligan.core.signals import Fail, LeaseLost, RetryAfter, Snooze, SoftTimeout
 from mulligan.engine import CurrentCall, CurrentJob, current_job
 
 __version__ = "0.1.0"
@@ -72,6 +73,7 @@ __all__ = [
     "JobEvent",
     "JobFailedError",
     "JobHandle",
+    "LeaseLost",
     "Mulligan",
     "MulliganError",
     "Parameter",
@@ -94,6 +96,8 @@ __all__ = [
     "Using",
     "Weighted",
     "WithoutResult",
+    "astep",
     "current_job",
     "each",
+    "step",
 ]

@@ -4,12 +4,14 @@ The pool around them is the real one; only forking and talking to a child are si
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar, copy_context
 from typing import Any, cast
 
+from mulligan.core.job import Claim
 from mulligan.core.outcome import Result
 from mulligan.core.settings import Settings
+from mulligan.engine.attempt_records import TaskRecords
 from mulligan.engine.child import Arrived
 from mulligan.engine.child_messages import Ended, Kill, Run, Setup, ended
 from mulligan.engine.processes import ChildProcess, DiedError, ForkServerProcess, Processes
@@ -61,13 +63,15 @@ class Child(ChildProcess):
         self._children = children
         self._attempts: set[asyncio.Task[Result]] = set()
 
-    async def run(self, run: Run) -> Result:
+    async def run(self, run: Run, records: Callable[[], TaskRecords]) -> Result:
         """Run an attempt; raises DiedError if the process ends first."""
         if self.ended.done():
             raise DiedError(self.ended.result())
         context = copy_context()
         context.run(CHILD.set, self)
-        attempt = asyncio.get_running_loop().create_task(self._attempt(run), context=context)
+        attempt = asyncio.get_running_loop().create_task(
+            self._attempt(run, records), context=context
+        )
         self._attempts.add(attempt)
         attempt.add_done_callback(self._attempts.discard)
         either: list[asyncio.Future[Any]] = [attempt, self.ended]
@@ -76,12 +80,12 @@ class Child(ChildProcess):
             raise DiedError(self.ended.result())
         return attempt.result()
 
-    async def _attempt(self, run: Run) -> Result:
+    async def _attempt(self, run: Run, records: Callable[[], TaskRecords]) -> Result:
         """What a real child does with an attempt."""
         target = self._children.tasks[run.claim.task]
         arrived = Arrived()
         arrived.found = run.arrived or {}
-        caller = TaskCaller(arrived, self._children.settings, None)
+        caller = TaskCaller(arrived, self._children.settings, None, records=Asked(records))
         result = await caller.result(run.claim, target)
         sent: Ended = ended(asked(result, predicate_of(target, run.claim)))
         return sent.result
@@ -103,6 +107,17 @@ class Child(ChildProcess):
     def memory(self) -> int:
         """Nobody measures it here."""
         return 0
+
+
+class Asked:
+    """The records of the one attempt that a child runs, which its worker keeps."""
+
+    def __init__(self, records: Callable[[], TaskRecords]) -> None:
+        self._records = records
+
+    def of(self, _claim: Claim) -> TaskRecords:
+        """What the attempt records."""
+        return self._records()
 
 
 def crash() -> None:

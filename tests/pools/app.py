@@ -23,7 +23,9 @@ from mulligan import (
     Settings,
     Snooze,
     SoftTimeout,
+    astep,
     current_job,
+    step,
 )
 
 log = logging.getLogger("tests.pools.app")
@@ -199,6 +201,68 @@ def logs(text: str) -> None:
         int("inside")
     except ValueError:
         log.exception("it went wrong")
+
+
+def note_run(file: str, name: str) -> str:
+    """What a step does: it writes that it ran."""
+    with Path(file).open("a") as runs:
+        runs.write(f"{name}\n")
+    return name
+
+
+@pooled(retry=AT_ONCE)
+def in_steps(file: str) -> list[object]:
+    job = current_job()
+    done = [step("one", note_run, file, "one")]
+    job.progress(1, of=3, note="one is done")
+    job.log("a line of a child")
+    begin = job.last_checkpoint
+    job.checkpoint(job.attempt)
+    if job.attempt == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    done.append(step("two", note_run, file, "two"))
+    return [*done, begin]
+
+
+@pooled(retry=AT_ONCE)
+async def in_async_steps(file: str) -> list[object]:
+    job = current_job()
+    done = [await astep("one", note_run, file, "one")]
+    begin = await job.alast_checkpoint()
+    await job.acheckpoint([job.attempt])
+    if job.attempt == 1:
+        raise ConnectionError("once more")
+    done.append(await asyncio.to_thread(step, "two", note_run, file, "two"))
+    return [*done, begin]
+
+
+@pooled(retry=ONCE)
+def steps_twice() -> None:
+    for _ in range(2):
+        step("one", int)
+
+
+@pooled(retry=ONCE, soft_timeout=0.3, timeout=60)
+def soft_in_steps() -> str:
+    number = 0
+    try:
+        while True:
+            number += 1
+            step(f"step-{number}", int)
+            current_job().progress(number)
+            time.sleep(0.01)
+    except SoftTimeout:
+        return step("last", str, "caught")
+
+
+@pooled(retry=AT_ONCE)
+def hold_in_steps(started: str, until: str) -> str:
+    """Record something again and again, until the lease is lost."""
+    Path(started).write_text(f"{os.getpid()} {os.getpid()}")
+    while not Path(until).exists():
+        current_job().progress(1)
+        time.sleep(0.01)
+    return "ran on"
 
 
 @pooled(retry=ONCE)

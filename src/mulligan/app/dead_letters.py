@@ -47,17 +47,23 @@ class DeadLetters:
     def __len__(self) -> int:
         return self._app.run(self.acount)
 
-    async def areplay(self) -> int:
-        """Give each all its retries again; returns how many there were."""
+    async def areplay(self, *, from_start: bool = False) -> int:
+        """Give each all its retries again; returns how many there were.
+
+        They keep their steps and checkpoints, unless they begin `from_start`.
+        """
         count = 0
         async for page in self._pages():
             ids = [job.id for job in page.jobs]
-            count += sum(await self._app.areplay(ids))
+            count += sum(await self._app.areplay(ids, from_start=from_start))
         return count
 
-    def replay(self) -> int:
-        """Give each all its retries again; returns how many there were."""
-        return self._app.run(self.areplay)
+    def replay(self, *, from_start: bool = False) -> int:
+        """Give each all its retries again; returns how many there were.
+
+        They keep their steps and checkpoints, unless they begin `from_start`.
+        """
+        return self._app.run(lambda: self.areplay(from_start=from_start))
 
     async def apurge(self) -> int:
         """Delete them with their history; returns how many there were."""

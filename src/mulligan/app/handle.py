@@ -15,6 +15,7 @@ from mulligan.core.errors import (
 )
 from mulligan.core.flow import following_of, sink_id
 from mulligan.core.job import ENDED, Attempt, Job, Status
+from mulligan.core.record import SHOWN_LIMIT, Records, shown
 from mulligan.core.settings import TEXT_LIMIT
 from mulligan.core.signals import Fail
 from mulligan.engine.current import RUNNING
@@ -105,6 +106,21 @@ class JobHandle(Struct, Generic[R], frozen=True, gc=False):
     def history(self) -> list[Attempt]:
         """Its failed and lost attempts, oldest first."""
         return self._app.run(self.ahistory)
+
+    async def arecords(self) -> Records:
+        """What it has recorded so far: steps, progress, log lines, its checkpoint.
+
+        Results of more than 1,024 bytes are left out, and so is such a checkpoint.
+        """
+        found = await self._app.access.acall(lambda store: store.records(self.id, SHOWN_LIMIT))
+        return shown(found)
+
+    def records(self) -> Records:
+        """What it has recorded so far: steps, progress, log lines, its checkpoint.
+
+        Results of more than 1,024 bytes are left out, and so is such a checkpoint.
+        """
+        return self._app.run(self.arecords)
 
     async def asink(self) -> "JobHandle[Any]":
         """The job that gives its result to its sink; it is enqueued when this one is done."""

@@ -428,13 +428,21 @@ class Mulligan:
         """Undo a pause."""
         self.run(lambda: self.aresume(queue))
 
-    async def areplay(self, jobs: Sequence[str]) -> list[bool]:
-        """Give failed jobs all their retries again; False where a job had not failed."""
-        return await self.access.acall(lambda store: in_batches(store.replay, jobs))
+    async def areplay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
+        """Give failed jobs all their retries again; False where a job had not failed.
 
-    def replay(self, jobs: Sequence[str]) -> list[bool]:
-        """Give failed jobs all their retries again; False where a job had not failed."""
-        return self.run(lambda: self.areplay(jobs))
+        They keep their steps and checkpoints, unless they begin `from_start`.
+        """
+        return await self.access.acall(
+            lambda store: in_batches(partial(store.replay, from_start=from_start), jobs)
+        )
+
+    def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
+        """Give failed jobs all their retries again; False where a job had not failed.
+
+        They keep their steps and checkpoints, unless they begin `from_start`.
+        """
+        return self.run(lambda: self.areplay(jobs, from_start=from_start))
 
     async def apurge(self, jobs: Sequence[str]) -> list[bool]:
         """Delete jobs that have ended; False where one had not."""

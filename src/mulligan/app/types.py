@@ -11,12 +11,13 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from math import isfinite
 from types import GenericAlias, NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import inspect as shapes
+
+from mulligan.core.checks import all_finite
 
 Encode = Callable[[Any], bytes]
 # What msgspec or pydantic raise for a value that does not fit, or cannot be JSON.
@@ -170,16 +171,7 @@ def encode_finite(value: Any) -> bytes:
 
 def is_finite(value: Any) -> bool:
     """Whether all numbers in it are finite."""
-    left = [msgspec.to_builtins(value, str_keys=True, enc_hook=write_other)]
-    while left:
-        each = left.pop()
-        if isinstance(each, float) and not isfinite(each):
-            return False
-        if isinstance(each, dict):
-            left += each.values()
-        elif isinstance(each, list | tuple | set | frozenset):
-            left += each
-    return True
+    return all_finite(msgspec.to_builtins(value, str_keys=True, enc_hook=write_other))
 
 
 # -- reading -------------------------------------------------------------------------------

@@ -26,6 +26,9 @@ RETRY_FAILED = "retry-failed"
 ELSEWHERE = "retry-elsewhere"
 RECLAIMED = "reclaimed"
 STALE = "stale"
+# A step that was recorded, and records that were refused as stale.
+STEP = "step"
+STALE_RECORD = "stale-record"
 DEAD = "dead"
 # An event that no hook was told of, and a hook that raised.
 EVENT_DROPPED = "event-dropped"

@@ -28,7 +28,9 @@ from mulligan.core.counts import (
     SAVED,
     SAVED_SECONDS,
     STALE,
+    STALE_RECORD,
     STARTED,
+    STEP,
     SUCCEEDED,
     SUM,
     read_failure,
@@ -123,6 +125,8 @@ def metrics(snapshot: Snapshot, sums: Sums, facts: Facts) -> list[Metric]:
             sums,
         ),
         plain("mulligan_stale_commits_total", STALE, "outcomes refused as stale", sums),
+        plain("mulligan_steps_recorded_total", STEP, "steps whose result was recorded", sums),
+        plain("mulligan_stale_records_total", STALE_RECORD, "records refused as stale", sums),
         plain("mulligan_dead_letters_total", DEAD, "jobs that failed for good", sums),
         counted(
             "mulligan_hook_failures_total",

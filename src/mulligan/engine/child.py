@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from contextvars import copy_context
 from types import FrameType
@@ -21,6 +21,7 @@ from mulligan.core.outcome import Failed, Result
 from mulligan.core.settings import Settings
 from mulligan.core.signals import SoftTimeout
 from mulligan.engine.child_messages import Logged, Run, ended, framed, receive
+from mulligan.engine.child_records import ChildRecords
 from mulligan.engine.current import RUNNING
 from mulligan.engine.job_log import JOB_FIELDS, job_fields, span_ids
 from mulligan.engine.result_gate import asked, failed
@@ -53,7 +54,8 @@ class Child:
         self._sending = threading.Lock()
         self._arrived = Arrived()
         self._alarm = Alarm()
-        self._caller = TaskCaller(self._arrived, settings, self._alarm)
+        self._records = ChildRecords(connection, self.send, self._alarm.deferred)
+        self._caller = TaskCaller(self._arrived, settings, self._alarm, records=self._records)
         self._runner = asyncio.Runner()
         send_logs(self, log_level)
 
@@ -69,7 +71,10 @@ class Child:
                     broken = Failed("LifespanFailed", f"in a child process: {error}")
             decoder = msgspec.msgpack.Decoder(Run)
             while (run := receive(self._connection, decoder)) is not None:
-                self.send(ended(broken or self._asked(run)))
+                self._records.begin(run.claim)
+                result = broken or self._asked(run)
+                self._records.end()
+                self.send(ended(result))
                 for stream in (sys.stdout, sys.stderr):
                     stream.flush()
             if lifespan is not None and broken is None:
@@ -141,6 +146,20 @@ class Alarm:
 
     def __init__(self) -> None:
         self._armed = False
+        self._defers = False
+        self._rung = False
+
+    @contextlib.contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Raise nothing before this is left: what is half read from a socket would be lost."""
+        self._defers = True
+        try:
+            yield
+        finally:
+            self._defers = False
+            if self._rung:
+                self._rung = False
+                raise self._late()
 
     async def run(self, call: Callable[[], Any], timeout: float | None) -> Any:  # noqa: ARG002, ASYNC109
         """Call it; the worker looks after the timeout, and kills this process."""
@@ -167,7 +186,12 @@ class Alarm:
     def _ring(self, _number: int, _frame: FrameType | None) -> None:
         if self._armed:
             self._armed = False
-            raise SoftTimeout(f"the attempt has run for {self.seconds:g} s")
+            self._rung = self._defers
+            if not self._defers:
+                raise self._late()
+
+    def _late(self) -> SoftTimeout:
+        return SoftTimeout(f"the attempt has run for {self.seconds:g} s")
 
 
 def send_logs(child: Child, level: int) -> None:

@@ -5,13 +5,14 @@ starts its own fork server.
 """
 
 import socket
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from mulligan.core.job import Claim
 from mulligan.core.outcome import Failed, Result, Snoozed, Succeeded
+from mulligan.core.record import RecordKind
 from mulligan.core.settings import Settings
 from mulligan.engine.result_gate import Raised
 
@@ -68,7 +69,7 @@ class Exited(Struct, frozen=True, tag=True):
     code: int
 
 
-class Run(Struct, frozen=True):
+class Run(Struct, frozen=True, tag=True):
     """Run the attempt of a claim; `arrived` is what a gathering job has waited for.
 
     `trace` is the span of the attempt, if it has one.
@@ -94,6 +95,30 @@ class Ended(Struct, frozen=True, tag=True):
         return result
 
 
+class Asked(Struct, frozen=True, tag=True):
+    """The attempt asks for its records: to begin a step, to write one, or for its checkpoint."""
+
+    what: Literal["begin", "write", "checkpoint"]
+    kind: RecordKind = "step"
+    name: str = ""
+    value: bytes = b""
+
+
+class Answered(Struct, frozen=True, tag=True):
+    """The answer, or why there is none: that it was refused, or that the lease was lost."""
+
+    value: bytes | None = None
+    refused: str = ""
+    lost: str = ""
+
+
+class Noted(Struct, frozen=True, tag=True):
+    """Progress or a log line of the attempt; needs no answer."""
+
+    kind: RecordKind
+    value: bytes
+
+
 class Logged(Struct, frozen=True, tag=True):
     """A log record of a child, for the worker's log: its attributes that can be carried."""
 
@@ -102,7 +127,7 @@ class Logged(Struct, frozen=True, tag=True):
 
 Request = Fork | Kill
 Answer = Loaded | Forked | Exited
-Told = Ended | Logged
+Told = Ended | Logged | Asked | Noted
 encode = msgspec.msgpack.Encoder().encode
 
 

@@ -1,17 +1,30 @@
-"""The current job: what a task may ask about its own attempt."""
+"""The current job: what a task may ask about its own attempt, and record of it."""
 
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Struct
 
-from mulligan.core.errors import MulliganError
+from mulligan.core import record
+from mulligan.core.checks import all_finite
+from mulligan.core.errors import InvalidError, MulliganError
 from mulligan.core.job import Claim
+
+if TYPE_CHECKING:
+    from mulligan.engine.attempt_records import Records, TaskRecords
+
+RUNNING: ContextVar[Claim] = ContextVar("mulligan_running")
+RECORDS: ContextVar["Records"] = ContextVar("mulligan_records")
 
 
 class CurrentJob(Struct, frozen=True):
-    """The running attempt. `attempt` counts from 1; `replay` is how often it was replayed."""
+    """The running attempt. `attempt` counts from 1; `replay` is how often it was replayed.
+
+    What it records is kept with the job: `progress` and `log` are sent soon, a checkpoint at once.
+    Once the lease was lost, each of them raises LeaseLost.
+    """
 
     id: str
     task: str
@@ -25,6 +38,49 @@ class CurrentJob(Struct, frozen=True):
     lane: str
     token: int
 
+    def step_key(self, name: str) -> str:
+        """A key for this step, the same at every attempt: an idempotency key for a service."""
+        return record.step_key(self.id, name)
+
+    def progress(self, done: float, of: float | None = None, note: str | None = None) -> None:
+        """Say how far the job is; sent twice a second at most, and the last one in any case."""
+        recording().note("progress", record.progress_value(done, of, note))
+
+    async def aprogress(
+        self, done: float, of: float | None = None, note: str | None = None
+    ) -> None:
+        """As `progress`, which waits for nothing either."""
+        self.progress(done, of, note)
+
+    def log(self, text: str) -> None:
+        """Keep a line with the job, of which the newest 200 stay; sent soon."""
+        recording().note("log", record.line_value(text))
+
+    async def alog(self, text: str) -> None:
+        """As `log`, which waits for nothing either."""
+        self.log(text)
+
+    def checkpoint(self, cursor: Any) -> None:
+        """Keep where a later attempt goes on; it is stored when this returns."""
+        value, mine = encoded(cursor), recording()
+        mine.wait_for(lambda: mine.write("checkpoint", "", value))
+
+    async def acheckpoint(self, cursor: Any) -> None:
+        """Keep where a later attempt goes on; it is stored when this returns."""
+        value, mine = encoded(cursor), recording()
+        await mine.await_on_loop(lambda: mine.write("checkpoint", "", value))
+
+    @property
+    def last_checkpoint(self) -> Any:
+        """The newest checkpoint, as JSON gives it; None if there is none."""
+        mine = recording()
+        return decoded(mine.wait_for(mine.last_checkpoint))
+
+    async def alast_checkpoint(self) -> Any:
+        """The newest checkpoint, as JSON gives it; None if there is none."""
+        mine = recording()
+        return decoded(await mine.await_on_loop(mine.last_checkpoint))
+
 
 class CurrentCall(CurrentJob, frozen=True):
     """The running attempt as middleware sees it: with the arguments, converted, of the call.
@@ -37,15 +93,29 @@ class CurrentCall(CurrentJob, frozen=True):
     resources: Mapping[str, Any]
 
 
-RUNNING: ContextVar[Claim] = ContextVar("mulligan_running")
-
-
 def current_job() -> CurrentJob:
     """The job whose task is running in this coroutine or thread."""
+    return CurrentJob(**fields_of(running()))
+
+
+def running() -> Claim:
+    """The claim whose task is running here."""
     claim = RUNNING.get(None)
     if claim is None:
         raise MulliganError("current_job() was called outside a running task; call it inside one")
-    return CurrentJob(**fields_of(claim))
+    return claim
+
+
+def recording() -> "TaskRecords":
+    """What the attempt that is running here records."""
+    claim = running()
+    records = RECORDS.get(None)
+    if records is None:
+        raise MulliganError(
+            f"job {claim.id}: a transactional sink runs within the commit of its job, and records"
+            " nothing; let a task before it do that"
+        )
+    return records.of(claim)
 
 
 def current_call(
@@ -72,3 +142,22 @@ def fields_of(claim: Claim) -> dict[str, Any]:
         "lane": claim.lane.label,
         "token": claim.token,
     }
+
+
+def encoded(cursor: Any) -> bytes:
+    """A checkpoint as JSON; refuses what cannot be written and read back."""
+    try:
+        value = msgspec.json.encode(cursor)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidError(
+            f"checkpoint {repr(cursor)[:80]} cannot be written as JSON: {error}; keep text,"
+            " numbers, lists and dicts"
+        ) from error
+    if b"null" in value and not all_finite(msgspec.to_builtins(cursor, str_keys=True)):
+        raise InvalidError(f"checkpoint {repr(cursor)[:80]} holds NaN or Infinity; keep others")
+    return record.checked_value("the checkpoint", value)
+
+
+def decoded(value: bytes | None) -> Any:
+    """A checkpoint, read."""
+    return None if value is None else msgspec.json.decode(value)

@@ -16,12 +16,14 @@ from mulligan.core.job import Claim
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.outcome import Again, Dead, Done, Failed, Outcome, Result, Returned
 from mulligan.core.settings import Settings
+from mulligan.core.signals import LeaseLost
 from mulligan.engine.breakers import Ending
 from mulligan.engine.claim_runner import HeldClaim
 from mulligan.engine.committer import Committer
 from mulligan.engine.events import Events
-from mulligan.engine.job_log import log_failure, log_start, log_success
+from mulligan.engine.job_log import job_fields, log_failure, log_start, log_success
 from mulligan.engine.known_tasks import UnknownTasks
+from mulligan.engine.recorder import Recorder
 from mulligan.engine.reporter import Reporter, ending_of
 from mulligan.engine.result_gate import Raised, asked, failed
 from mulligan.engine.slots import Slots
@@ -52,6 +54,7 @@ class Executor:
         *,
         events: Events,
         task_caller: TaskCaller,
+        recorder: Recorder,
         pool: "ProcessPool | None" = None,
         unknown_tasks: UnknownTasks,
         chance: random.Random,
@@ -66,6 +69,7 @@ class Executor:
         self._facts = reporter.breakers.facts
         self._events = events
         self._task_caller = task_caller
+        self._recorder = recorder
         self._pool = pool
         self._unknown_tasks = unknown_tasks
         self._sinks = TransactionalSinks(store, task_caller, reporter, events, monotonic)
@@ -147,11 +151,19 @@ class Executor:
                 log_success(held.claim, self._monotonic() - began)
             if self._holds_through and isinstance(outcome, Again):
                 await self.slots.keep_through_backoff(held, outcome.delay)
+        except LeaseLost as error:
+            log.warning("%s; the attempt ends", error, extra=job_fields(held.claim))
         finally:
-            self._breakers.left(held.claim)
-            self.slots.release(held, began, learn=room is None)
-            if room is not None and entered:
-                room.leave(self._monotonic() - began)
+            self._end(held, began, room, entered=entered)
+
+    def _end(self, held: HeldClaim, began: float, room: "PoolRoom | None", *, entered: bool) -> None:
+        """The attempt is over, or was never started: others may have what it used."""
+        if self._recorder.attempts:
+            self._recorder.forget(held.claim)
+        self._breakers.left(held.claim)
+        self.slots.release(held, began, learn=room is None)
+        if room is not None and entered:
+            room.leave(self._monotonic() - began)
 
     def _room_for(self, claim: Claim) -> "PoolRoom | None":
         """The room that the attempt needs in the process pool; None if it runs elsewhere."""
@@ -190,13 +202,18 @@ class Executor:
                 raise
             result = failed(error)  # the task cancelled itself, which is a failure
         depth = 0
-        if isinstance(result, Failed):
+        if isinstance(result, Failed) or self._recorder.attempts:
             try:
-                depth = await self._depths.of(claim)
+                depth = await self._recorded(claim, result)
             except asyncio.CancelledError:
                 if held.cut_off:
                     raise  # otherwise the task caused it before it failed
         return result, self._decide(claim, result, depth, began)
+
+    async def _recorded(self, claim: Claim, result: Result) -> int:
+        """Have what the attempt noted stored; returns the depth of its lane, if it failed."""
+        await self._recorder.finish(claim)
+        return await self._depths.of(claim) if isinstance(result, Failed) else 0
 
     def _decide(self, claim: Claim, result: Result, depth: int, began: float) -> Outcome:
         """Decide the outcome, log it if it is a failure, and hand it to the committer."""

@@ -13,6 +13,7 @@ from mulligan.engine.job_log import job_fields
 from mulligan.engine.loop_watch import LoopWatch
 from mulligan.engine.pool_room import PoolRoom
 from mulligan.engine.processes import Processes
+from mulligan.engine.recorder import Recorder
 from mulligan.engine.result_gate import failed
 from mulligan.engine.store_retry import StoreRetry
 from mulligan.engine.task_caller import HasArrivals, Target, read_call
@@ -33,6 +34,7 @@ class ProcessPool:
         store: HasArrivals,
         watch: LoopWatch | None = None,
         *,
+        recorder: Recorder,
         monotonic: Callable[[], float] = time.monotonic,
         tracing: Tracing | None = None,
     ) -> None:
@@ -41,6 +43,7 @@ class ProcessPool:
         self._processes = processes
         self._store = store
         self._watch = watch
+        self._recorder = recorder
         self._store_retry = StoreRetry("arrivals")
         self._monotonic = monotonic
         if watch is not None:
@@ -64,7 +67,9 @@ class ProcessPool:
             await asyncio.sleep(TRY_AGAIN_IN)
             return Drained()
         try:
-            run = Run(claim, arrived, carried(self._tracing))
-            return await self._processes.result(child, run, call.timeout, most)
+            run, records = Run(claim, arrived, carried(self._tracing)), self._recorder.of
+            return await self._processes.result(
+                child, run, call.timeout, most, lambda: records(claim)
+            )
         finally:
             self._processes.done_with(child)

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Callable
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -19,18 +20,23 @@ import msgspec
 from mulligan.core.errors import InvalidError
 from mulligan.core.outcome import Failed, Result
 from mulligan.core.settings import Settings
+from mulligan.core.signals import LeaseLost
+from mulligan.engine.attempt_records import TaskRecords
 from mulligan.engine.cancel import cancel_tasks
 from mulligan.engine.child_messages import (
     HEAD,
     Answer,
+    Answered,
     AppPath,
-    Ended,
+    Asked,
     Exited,
     Fork,
     Forked,
     Frames,
     Kill,
     Loaded,
+    Logged,
+    Noted,
     Run,
     Setup,
     Told,
@@ -98,6 +104,8 @@ class ChildProcess:
         self.ended: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         self._server = server
         self._result: asyncio.Future[Result] | None = None
+        self._records_of: Callable[[], TaskRecords] = no_attempt
+        self._answering: set[asyncio.Task[None]] = set()
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
 
@@ -106,8 +114,12 @@ class ChildProcess:
         reader, self._writer = await asyncio.open_connection(sock=connection)
         self._reading = asyncio.ensure_future(self._read(reader))
 
-    async def run(self, run: Run) -> Result:
-        """Run an attempt; raises DiedError if the process ends first."""
+    async def run(self, run: Run, records: Callable[[], TaskRecords]) -> Result:
+        """Run an attempt; raises DiedError if the process ends first.
+
+        What it records goes to `records`; raises LeaseLost where those do.
+        """
+        self._records_of = records
         self._result = asyncio.get_running_loop().create_future()
         assert self._writer is not None  # noqa: S101 - set by `connect`
         self._writer.write(framed(run))
@@ -148,8 +160,15 @@ class ChildProcess:
             while True:
                 head = await reader.readexactly(HEAD)
                 told: Told = decode(await reader.readexactly(int.from_bytes(head)))
-                if not isinstance(told, Ended):
+                if isinstance(told, Logged):
                     log_again(told.record)
+                elif isinstance(told, Noted):
+                    with contextlib.suppress(LeaseLost):  # the recorder has the attempt stopped
+                        self._records_of().note(told.kind, told.value)
+                elif isinstance(told, Asked):
+                    answering = asyncio.ensure_future(self._answer(told))
+                    self._answering.add(answering)
+                    answering.add_done_callback(self._answering.discard)
                 elif self._result is not None and not self._result.done():
                     self._result.set_result(told.result)
         self.alive = False
@@ -160,9 +179,33 @@ class ChildProcess:
         if self._writer is not None:
             self._writer.close()
 
+    async def _answer(self, asked: Asked) -> None:
+        """Do what the attempt asks for, and tell it."""
+        try:
+            records, value = self._records_of(), None
+            match asked.what:
+                case "begin":
+                    value = await records.begin(asked.name)
+                case "write":
+                    await records.write(asked.kind, asked.name, asked.value)
+                case "checkpoint":
+                    value = await records.last_checkpoint()
+            answer = Answered(value)
+        except LeaseLost as error:
+            answer = Answered(lost=str(error))
+        except Exception as error:  # noqa: BLE001 - whoever asks is told
+            answer = Answered(refused=str(error))
+        if self._writer is not None:
+            self._writer.write(framed(answer))
+
     async def _code(self) -> int | None:
         await asyncio.wait([self.ended], timeout=END_WITHIN)
         return self.ended.result() if self.ended.done() else None
+
+
+def no_attempt() -> TaskRecords:
+    """The records of a child that runs no attempt."""
+    raise LeaseLost("no attempt runs in this child process")
 
 
 def log_again(fields: dict[str, Any]) -> None:
@@ -365,6 +408,7 @@ class Processes:
         run: Run,
         timeout: float | None,  # noqa: ASYNC109 - it ends the child
         max_memory: int | None,
+        records: Callable[[], TaskRecords],
     ) -> Result:
         """The result of an attempt. A child that must not go on is killed.
 
@@ -378,7 +422,7 @@ class Processes:
         try:
             async with deadline:
                 deadline.begin()
-                return await child.run(run)
+                return await child.run(run, records)
         except DiedError as error:
             if child.exceeded:
                 return Failed("MemoryExceeded", memory_text(child.exceeded, max_memory or 0))

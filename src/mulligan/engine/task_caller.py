@@ -23,9 +23,10 @@ from mulligan.core.job import Call, Claim, decode_call
 from mulligan.core.outcome import Done, Failed, Result, Succeeded
 from mulligan.core.runs import Runs
 from mulligan.core.settings import Settings
-from mulligan.core.signals import Fail, RetryAfter, Snooze, SoftTimeout
+from mulligan.core.signals import Fail, LeaseLost, RetryAfter, Snooze, SoftTimeout
+from mulligan.engine.attempt_records import Records
 from mulligan.engine.committer import AWAY
-from mulligan.engine.current import RUNNING
+from mulligan.engine.current import RECORDS, RUNNING
 from mulligan.engine.events import Events
 from mulligan.engine.job_log import job_fields
 from mulligan.engine.loop_watch import Deadline, LoopWatch, SoftDeadline, never_held
@@ -87,17 +88,24 @@ class TaskCaller:
         settings: Settings,
         threads: PlainCalls | None,
         watch: LoopWatch | None = None,
+        *,
+        records: Records,
     ) -> None:
         self._store = store
         self._watch = watch
+        self._records = records
         self.held = never_held if watch is None else watch.held
         self._settings = settings
         self._threads = threads
         self._store_retry = StoreRetry("arrivals")
 
     async def result(self, claim: Claim, target: Target) -> Result:
-        """The result of the attempt, whatever the task does. A cancellation is passed on."""
+        """The result of the attempt, whatever the task does.
+
+        A cancellation is passed on, and that the lease was lost.
+        """
         RUNNING.set(claim)
+        RECORDS.set(self._records)
         if self._watch is not None:
             self._watch.begin()
         try:
@@ -115,7 +123,7 @@ class TaskCaller:
             return check_result(target.accept, value, self._settings.result_limit, target.encode)
         except SoftTimeout as error:  # before cancellations: a coroutine's is one of them
             return failed(error)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, LeaseLost):
             raise
         except OutlivedError as error:
             return failed(timed_out(limit, error))

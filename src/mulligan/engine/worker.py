@@ -34,6 +34,7 @@ from mulligan.engine.fetcher import Fetcher
 from mulligan.engine.heartbeat import Heartbeat, OwnThread
 from mulligan.engine.known_tasks import KnownTasks, UnknownTasks
 from mulligan.engine.loop_watch import LoopWatch
+from mulligan.engine.recorder import Recorder
 from mulligan.engine.reporter import Reporter
 from mulligan.engine.task_caller import Target, TaskCaller, claim_in
 from mulligan.engine.threads import Threads
@@ -99,6 +100,14 @@ class Engine:
         self.events = Events({} if hooks is None else hooks, self.reporter, self._hook_thread)
         self.committer = Committer(store, self.reporter, self.events, monotonic)
         self._monotonic = monotonic
+        self.recorder = Recorder(
+            store,
+            tasks,
+            lambda leases: self.slots.abandon(leases),  # noqa: PLW0108 - made later
+            monotonic=monotonic,
+            inline=heart is None,
+            count=self.reporter.count,
+        )
         self._pool = None if processes is None else self._make_pool(processes, pool_queues, tracing)
         self._known_tasks: KnownTasks | None = None
         if app is not None:
@@ -112,7 +121,10 @@ class Engine:
             self.reporter,
             settings,
             events=self.events,
-            task_caller=TaskCaller(store, settings, self._threads, self._watch),
+            task_caller=TaskCaller(
+                store, settings, self._threads, self._watch, records=self.recorder
+            ),
+            recorder=self.recorder,
             pool=self._pool,
             unknown_tasks=UnknownTasks(
                 settings.unknown_task_delay,
@@ -185,7 +197,13 @@ class Engine:
             leave=lambda *asked: self.fetcher.rest_from(*asked),  # noqa: PLW0108 - made later
         )
         return ProcessPool(
-            processes, room, self._store, self._watch, monotonic=self._monotonic, tracing=tracing
+            processes,
+            room,
+            self._store,
+            self._watch,
+            recorder=self.recorder,
+            monotonic=self._monotonic,
+            tracing=tracing,
         )
 
     @property

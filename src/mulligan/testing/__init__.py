@@ -6,11 +6,12 @@ from mulligan.testing.enqueued import (
     assert_enqueued,
     assert_not_enqueued,
 )
-from mulligan.testing.harness import Testing
+from mulligan.testing.harness import InjectedError, Testing
 from mulligan.testing.real import StoreTesting
 from mulligan.testing.virtual import StuckError, VirtualLoop
 
 __all__ = [
+    "InjectedError",
     "StoreTesting",
     "StuckError",
     "Testing",

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
@@ -15,7 +16,7 @@ from mulligan.app.lifespan import entered
 from mulligan.app.resources import check_resources
 from mulligan.app.store_access import Operation, StoreAccess, Work, at_once
 from mulligan.app.wait import LoopWaiter, Waiter
-from mulligan.core.checks import Seconds, seconds
+from mulligan.core.checks import Seconds, check_name, seconds
 from mulligan.core.job import ENDED, Enqueued, Job, NewJob
 from mulligan.core.outcome import Outcome, Verdict
 from mulligan.core.page import Selection
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 PAGE = 1000
+
+
+class InjectedError(Exception):
+    """What `fail_step` has a task raise."""
 
 
 class Watched(MemoryStore):
@@ -194,6 +199,8 @@ class Testing:
         self._before: StoreAccess = app.access
         self._engines: list[tuple[Engine, asyncio.Task[None]]] = []
         self.store = Watched(self.loop)
+        # By step, and whether its function has returned: how many attempts are to fail there.
+        self._failing: Counter[tuple[str, bool]] = Counter()
 
     def __enter__(self) -> Self:
         self._before = self._app.access
@@ -254,6 +261,20 @@ class Testing:
         Raises if a job has not ended `within` that time, and says what it waits for.
         """
         return await self._driver.arun(self._drained(seconds(within)))
+
+    def fail_step(self, name: str, *, after: bool = False, times: int = 1) -> None:
+        """Have the next attempts fail when they come to the step, before its function is called.
+
+        Or with `after`, when it has returned and its result is not recorded yet: as if the worker
+        had died there.
+        """
+        self._failing[check_name("step", name), after] += times
+
+    def _at_step(self, name: str, *, ran: bool) -> None:
+        if self._failing[name, ran] > 0:
+            self._failing[name, ran] -= 1
+            where = "its result was recorded" if ran else "it ran"
+            raise InjectedError(f"the test had step {name!r} fail before {where}")
 
     def jobs(self) -> list[Job]:
         """Every job in the store, oldest first."""
@@ -319,6 +340,7 @@ class Testing:
                 tracing=self._app.tracing,
                 hooks=self._app.event_hooks,
             )
+            engine.recorder.at_step = self._at_step
             self._engines.append((engine, asyncio.ensure_future(engine.run())))
 
     async def _stop(self) -> None:

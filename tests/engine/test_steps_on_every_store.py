@@ -1,0 +1,86 @@
+"""Steps, progress, log and checkpoint with whole workers, on every store."""
+
+import asyncio
+
+import pytest
+
+from mulligan import Delays, Mulligan, Retry, Settings, astep, current_job, step
+from tests.engine.test_on_every_store import LEASE, working
+
+AT_ONCE = Retry(5, Delays((0,)))
+
+
+@pytest.fixture
+def app(store_url):
+    made = Mulligan(store_url, settings=Settings(lease=LEASE, beat=0.2, concurrency=5))
+    yield made
+    made.close()
+
+
+async def test_recorded_steps_are_handed_to_later_attempts(app):
+    runs = []
+
+    def charge(name: str) -> dict[str, str]:
+        runs.append(name)
+        return {"charged": name}
+
+    @app.task(retry=AT_ONCE)
+    async def coroutine() -> list[object]:
+        job = current_job()
+        got = [await astep("one", charge, "one")]
+        job.progress(job.attempt, of=3)
+        job.log(f"attempt {job.attempt}")
+        await job.acheckpoint({"attempt": job.attempt})
+        if job.attempt == 1:
+            raise ConnectionError("after the first")
+        got.append(await astep("two", charge, "two"))
+        if job.attempt == 2:
+            raise ConnectionError("after the second")
+        return [*got, await job.alast_checkpoint()]
+
+    @app.task(retry=AT_ONCE)
+    def plain() -> list[object]:
+        job = current_job()
+        first = job.last_checkpoint
+        got = step("three", charge, "three")
+        job.checkpoint(job.attempt)
+        if job.attempt == 1:
+            raise ConnectionError("once more")
+        return [got, first]
+
+    async with working(app):
+        jobs = [await coroutine.aenqueue(), await plain.aenqueue()]
+        results = await asyncio.gather(*(job.aresult(timeout=60) for job in jobs))
+        assert results == [
+            [{"charged": "one"}, {"charged": "two"}, {"attempt": 3}],
+            [{"charged": "three"}, 1],
+        ]
+        records = await jobs[0].arecords()
+    assert sorted(runs) == ["one", "three", "two"]
+    assert [(each.name, each.result) for each in records.steps] == [
+        ("one", {"charged": "one"}),
+        ("two", {"charged": "two"}),
+    ]
+    assert (records.progress.done, records.progress.of, records.progress.share) == (3, 3, 1.0)
+    assert [line.text for line in records.log] == ["attempt 1", "attempt 2", "attempt 3"]
+    assert records.checkpoint.value == {"attempt": 3}
+
+
+async def test_a_cancelled_job_ends_at_its_next_record(app):
+    began, went_on = asyncio.Event(), []
+
+    @app.task(retry=AT_ONCE)
+    async def long() -> None:
+        began.set()
+        for number in range(1000):
+            try:
+                await astep(f"step-{number}", asyncio.sleep, 0.01)
+            except Exception:  # noqa: BLE001 - what a careless task does
+                went_on.append(number)
+
+    async with working(app):
+        job = await long.aenqueue()
+        await began.wait()
+        assert await job.acancel()
+    assert went_on == []
+    assert (await job.ainfo()).status == "cancelled"
