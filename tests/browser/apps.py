@@ -8,7 +8,17 @@ from typing import Literal
 
 from msgspec import Struct
 
-from mulligan import Budget, Exponential, Fail, Mulligan, Retry, Settings, current_job, each
+from mulligan import (
+    Budget,
+    Exponential,
+    Fail,
+    Mulligan,
+    Retry,
+    Settings,
+    astep,
+    current_job,
+    each,
+)
 
 SETTINGS = Settings(lease=3.0, beat=0.5)
 SOON = Retry(max_retries=3, backoff=Exponential(0.3, 2, 5, "none"))
@@ -42,6 +52,35 @@ async def charge(customer: str, mended: str = "") -> str:
 async def parse(text: str) -> object:
     """Fail in a library, unless it is JSON."""
     return json.loads(text)
+
+
+@app.task(queue="reports", retry=SOON)
+async def import_rows(rows: int, seconds: float = 0.0, failures: int = 0) -> int:
+    """Import rows in steps, saying how far it is."""
+    job = current_job()
+    source = await astep("download", download, rows)
+    await astep("check", check, source)
+    begin = await job.alast_checkpoint() or 0
+    for row in range(begin, rows):
+        job.progress(row, of=rows, note=f"row {row}")
+        if row % 10 == 0:
+            job.log(f"importing row {row} of {source['file']}")
+            await job.acheckpoint(row)
+        await asyncio.sleep(seconds)
+        if job.attempt <= failures and row > begin + rows // 4:
+            raise ConnectionError("the database went away")
+    job.progress(rows, of=rows, note="done")
+    return rows
+
+
+def download(rows: int) -> dict[str, object]:
+    """What a first step gives."""
+    return {"file": "orders.csv", "rows": rows, "password": "hunter2"}
+
+
+def check(source: dict[str, object]) -> str:
+    """What a second one does."""
+    return f"{source['rows']} rows are sound"
 
 
 class Parcel(Struct):

@@ -224,8 +224,9 @@ async def move(
     taken: set[str] = set()
     if new:
         adopted = await target.adopt([*new, letter(source, [each.job for each in new])])
-        taken = {job.id for (job, _, _), took in zip(new, adopted, strict=False) if took}
-    safe = [job.id for job, _, _ in here if job.id in taken or same(job, await target.get(job.id))]
+        taken = {each.job.id for each, took in zip(new, adopted, strict=False) if took}
+    ours = [each.job for each in here]
+    safe = [job.id for job in ours if job.id in taken or same(job, await target.get(job.id))]
     await end(source, status, safe, reason)
     await target.purge([letter_id(source)])
     kept = set(safe)
@@ -299,11 +300,13 @@ async def finish_interrupted(source: Store, target: Store, reason: str) -> dict[
 
 
 async def whole(source: Store, job: str) -> Adopted | None:
-    """A job with its history and arrivals."""
+    """A job with all that is kept beside it."""
     stored = await source.get(job)
     if stored is None:
         return None
-    return Adopted(stored, await source.history(job), await source.arrivals(job))
+    return Adopted(
+        stored, await source.history(job), await source.arrivals(job), await source.records(job)
+    )
 
 
 def same(job: Job, stored: Job | None) -> bool:

@@ -86,16 +86,23 @@ async def last_failures(store: Store, jobs: Sequence[Job]) -> dict[str, Attempt]
 @click.argument("job_ids", metavar="[JOB]...", nargs=-1)
 @queue_option
 @text_option
+@click.option("--from-start", is_flag=True, help="Forget recorded steps, checkpoints and progress.")
 @yes_option
 @json_option
 @about_a_store
-def replay(job_ids: Sequence[str], **options: Any) -> None:
+def replay(job_ids: Sequence[str], *, from_start: bool, **options: Any) -> None:
     """Give dead letters all their retries again; their history is kept.
+
+    Recorded steps do not run again, unless --from-start is given.
 
     The given jobs, or all that match --queue and --text, or all there are. More than one must
     be confirmed.
     """
-    change("replay", "replayed", lambda store, ids: store.replay(ids), job_ids, **options)
+
+    async def apply(store: Store, ids: Sequence[str]) -> list[bool]:
+        return await store.replay(ids, from_start=from_start)
+
+    change("replay", "replayed", apply, job_ids, **options)
 
 
 @dead.command()

@@ -16,6 +16,7 @@ from mulligan.cli.find_app import (
     with_store,
 )
 from mulligan.cli.group import printable
+from mulligan.cli.records import print_records, records_json
 from mulligan.cli.show import (
     as_json,
     coloured,
@@ -32,6 +33,7 @@ from mulligan.core.errors import InvalidError, UnknownJobError
 from mulligan.core.job import Attempt, Job, Status
 from mulligan.core.lane import WORDS, Priority
 from mulligan.core.page import Page, Selection
+from mulligan.core.record import SHOWN_LIMIT, Records, shown
 from mulligan.stores import redact
 from mulligan.stores.contract import Store
 
@@ -60,12 +62,13 @@ def explain(job_id: str, *, as_json: bool, app: str | None, store: str | None) -
 @json_option
 @about_a_store
 def job(job_id: str, *, as_json: bool, app: str | None, store: str | None) -> None:
-    """Show everything about one job, with its history.
+    """Show everything about one job, with its history and what it has recorded.
 
-    The history is its failed and lost attempts, oldest first, across replays.
+    The history is its failed and lost attempts, oldest first, across replays. Recorded are steps,
+    progress, log lines and a checkpoint.
     """
 
-    async def read(opened: Store) -> tuple[Job, list[Attempt], str, list[StageView]]:
+    async def read(opened: Store) -> tuple[Job, list[Attempt], str, list[StageView], Records]:
         found = await opened.get(job_id)
         if found is None:
             raise UnknownJobError(
@@ -74,13 +77,14 @@ def job(job_id: str, *, as_json: bool, app: str | None, store: str | None) -> No
             )
         history = await opened.history(job_id)
         sentence = await explain_job(opened, job_id, target.called)
-        return found, history, sentence, await family(opened, found)
+        recorded = shown(await opened.records(job_id, SHOWN_LIMIT))
+        return found, history, sentence, await family(opened, found), recorded
 
     target = find_app(None, app, store)
-    found, history, sentence, stages = with_store(target, read)
+    found, history, sentence, stages, recorded = with_store(target, read)
     if as_json:
-        shown = job_json(found, history) | {"explanation": sentence}
-        print_json(shown | ({"stages": [stage_json(each) for each in stages]} if stages else {}))
+        said = job_json(found, history) | {"explanation": sentence} | records_json(recorded)
+        print_json(said | ({"stages": [stage_json(each) for each in stages]} if stages else {}))
         return
     out = console()
     out.print(table("", ("field", "~value"), fields(found)))
@@ -90,6 +94,7 @@ def job(job_id: str, *, as_json: bool, app: str | None, store: str | None) -> No
         columns = ("#attempt", "region", "started", "#took", "#next in", "~failure")
         out.print(table("History", columns, [attempt_row(each) for each in history]))
         print_traceback(out, history[-1])
+    print_records(out, recorded)
     if stages:
         out.print()
         out.print(tree_of(stages, found.id))

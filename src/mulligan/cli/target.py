@@ -16,8 +16,10 @@ from mulligan.app.explain import explain_job
 from mulligan.app.hour import last_hour
 from mulligan.app.overview import measure, metrics_document, overview
 from mulligan.cli.find_app import find_app, given, opened
+from mulligan.cli.records import read_records
 from mulligan.cli.show import job_json
 from mulligan.core.errors import InvalidError, StoreUnavailableError
+from mulligan.core.record import SHOWN_LIMIT, Records, shown
 from mulligan.stores import redact
 from mulligan.stores.contract import Store
 
@@ -43,6 +45,10 @@ class Target(Protocol):
 
     async def job(self, job: str) -> dict[str, Any] | None:
         """One job with its explanation; None if none is stored."""
+        ...
+
+    async def records(self, job: str) -> Records:
+        """What the job has recorded."""
         ...
 
 
@@ -75,6 +81,10 @@ class StoreTarget:
         sentence = await explain_job(self._store, job, self._app)
         return job_json(found, history) | {"explanation": sentence}
 
+    async def records(self, job: str) -> Records:
+        """What the job has recorded."""
+        return shown(await self._store.records(job, SHOWN_LIMIT))
+
 
 class ServerTarget:
     """A system, read through a server's API."""
@@ -104,6 +114,10 @@ class ServerTarget:
         if found is None:
             return None
         return found | (await self._get(f"{path}/explain") or {})
+
+    async def records(self, job: str) -> Records:
+        """What the job has recorded; a server of an older release does not say."""
+        return read_records(await self._get(f"/api/jobs/{quote(job, safe='')}/records") or {})
 
     async def _known(self, path: str, field: str) -> dict[str, Any]:
         """A document that every mulligan server has."""

@@ -1,6 +1,7 @@
 """The routes that change jobs and queues."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from msgspec import UNSET
@@ -19,6 +20,7 @@ from mulligan.server.shapes.jobs import (
     Changed,
     Counted,
     Filter,
+    ReplayChange,
     Switched,
 )
 from mulligan.stores.contract import Store
@@ -53,9 +55,13 @@ async def cancel(service: Service, body: CancelChange) -> Changed:
     return await change(service, body, CANCEL, lambda ids: store.cancel(ids, body.reason))
 
 
-async def replay(service: Service, body: Change) -> Changed:
-    """Give failed jobs all their retries again; their history is kept."""
-    return await change(service, body, REPLAY, service.store.replay)
+async def replay(service: Service, body: ReplayChange) -> Changed:
+    """Give failed jobs all their retries again; their history is kept.
+
+    Recorded steps do not run again, unless they begin `from_start`.
+    """
+    apply = partial(service.store.replay, from_start=body.from_start)
+    return await change(service, body, REPLAY, apply)
 
 
 async def purge(service: Service, body: Change) -> Changed:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,6 +14,8 @@ from mulligan.server.problems import Refusal
 log = logging.getLogger("mulligan.server")
 LISTENERS = 100
 LOOK_EVERY = 1.0
+# A job that is followed is looked at as often as its progress is sent.
+JOB_LOOK_EVERY = 0.5
 # Proxies cut connections that are silent for long.
 COMMENT_EVERY = 15.0
 # How many events a slow listener may be behind before it gets a whole snapshot instead.
@@ -38,6 +41,11 @@ class Hub:
         self._stopped = False
         # False where a stream would hold a thread, or a whole process, of the web server.
         self.streams = True
+
+    @property
+    def listeners(self) -> int:
+        """How many listen."""
+        return len(self._listeners)
 
     def join(self) -> Listener:
         """Add a listener; refused if there are too many."""
@@ -102,6 +110,32 @@ class Hub:
                 tell(listener, event("snapshot", self._last))
             else:
                 listener.put_nowait(change)
+
+
+class JobHubs:
+    """A hub for each job that somebody follows; all together have as many listeners as one."""
+
+    def __init__(
+        self, look: Callable[[str], Awaitable[Document]], *, every: float = JOB_LOOK_EVERY
+    ) -> None:
+        self._look = look
+        self._every = every
+        self._hubs: dict[str, Hub] = {}
+
+    def of(self, job: str) -> Hub:
+        """The hub of the job; refused if too many listen already."""
+        self._hubs = {name: hub for name, hub in self._hubs.items() if hub.listeners}
+        if sum(hub.listeners for hub in self._hubs.values()) >= LISTENERS:
+            raise Refusal(
+                "too-many",
+                f"{LISTENERS} follow jobs already; close one, or ask /api/jobs/{job}/records",
+            )
+        return self._hubs.setdefault(job, Hub(partial(self._look, job), every=self._every))
+
+    def stop(self) -> None:
+        """End all streams."""
+        for hub in self._hubs.values():
+            hub.stop()
 
 
 def tell(listener: Listener, what: bytes | None) -> None:

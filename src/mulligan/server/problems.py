@@ -30,6 +30,7 @@ KINDS: dict[str, tuple[int, str]] = {
     "no-method": (405, "The route does not take this method"),
     "changed": (409, "The selection has changed"),
     "in-progress": (409, "The same request is under way"),
+    "stale": (409, "The lease is no longer held"),
     "result-gate": (409, "The result must pass a gate of its app"),
     "too-large": (413, "The body is too large"),
     "not-json-type": (415, "The body is not sent as JSON"),

@@ -12,7 +12,7 @@ from mulligan.engine.chores import MinuteKeeper
 from mulligan.engine.reporter import Reporter
 from mulligan.server.attempts import Attempts
 from mulligan.server.bodies import REQUEST_WITHIN
-from mulligan.server.events import Hub
+from mulligan.server.events import Hub, JobHubs
 from mulligan.server.guard import Guard
 from mulligan.server.housekeep import housekeeping
 from mulligan.server.overview import full_overview
@@ -56,6 +56,7 @@ class Service:
             keys=app.keys,
         )
         self.hub = Hub(self.overview)
+        self.job_hubs = JobHubs(self._look_at_job)
         self.scrapes = Scrapes(store)
 
     @property
@@ -68,6 +69,11 @@ class Service:
         about = {"read_only": self.guard.read_only, "store": redact(self.app.url)}
         seen = await full_overview(self.store, self.app.called)
         return seen | about | {"fleets": self.redaction.texts(seen["fleets"])}
+
+    async def _look_at_job(self, job: str) -> dict[str, Any]:
+        from mulligan.server.records_api import look  # noqa: PLC0415 - routes are made of services
+
+        return await look(self, job)
 
     @asynccontextmanager
     async def running(self, *, chores: bool = True) -> AsyncIterator[None]:
@@ -101,3 +107,4 @@ class Service:
         """End all long polls and streams, so that the server can stop."""
         self.stopping.set()
         self.hub.stop()
+        self.job_hubs.stop()

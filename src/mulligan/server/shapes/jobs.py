@@ -196,6 +196,12 @@ class Change(Struct, frozen=True, forbid_unknown_fields=True):
     expected: Annotated[int, Meta(ge=0, le=COUNT_LIMIT)] | UnsetType = UNSET
 
 
+class ReplayChange(Change, frozen=True, forbid_unknown_fields=True):
+    """Which jobs to replay; `from_start` forgets their steps, checkpoints and progress."""
+
+    from_start: bool = False
+
+
 class CancelChange(Change, frozen=True, forbid_unknown_fields=True):
     """Which jobs to end, and the reason that is kept with them."""
 

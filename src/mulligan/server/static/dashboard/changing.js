@@ -14,6 +14,10 @@ const WORDS = {
     verb: "Replay", done: "replayed", danger: false,
     means: "They get all their retries again; their history is kept.",
   },
+  "replay-from-start": {
+    verb: "Replay from the start", done: "replayed", danger: false,
+    means: "They get all their retries again, and forget their steps, checkpoints and progress: every step runs again.",
+  },
   purge: {
     verb: "Purge", done: "purged", danger: true,
     means: "They are deleted with their history. This cannot be undone.",
@@ -26,7 +30,8 @@ export async function changeJobs(what, ids, items = []) {
   return attempt(async () => {
     const told = { changed: 0, refused: [], more: false, reasons: {} };
     for (let start = 0; start < ids.length; start += BATCH) {
-      const answer = await post(`/api/jobs/${what}`, { ids: ids.slice(start, start + BATCH) });
+      const [path, more] = what === "replay-from-start" ? ["replay", { from_start: true }] : [what, {}];
+      const answer = await post(`/api/jobs/${path}`, { ids: ids.slice(start, start + BATCH), ...more });
       told.changed += answer.changed;
       told.refused.push(...answer.refused);
       Object.assign(told.reasons, answer.reasons);

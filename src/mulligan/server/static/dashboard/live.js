@@ -50,19 +50,46 @@ async function follow(signal) {
 
 async function streamed(signal) {
   try {
-    const response = await open("/api/events", { signal });
-    readOnly = isReadOnly(response);
-    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    let text = "";
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      const events = (text + value).split("\n\n");
-      text = events.pop();
-      events.forEach(take);
-    }
+    const begun = (response) => (readOnly = isReadOnly(response));
+    await readEvents("/api/events", signal, (name, told) =>
+      update(name === "snapshot" ? told : merged(state.overview, told), "live"), begun);
   } catch {
     // polling says what is wrong, if something still is
+  }
+}
+
+/** Follows a stream until it ends: `take(data)` gets the whole document, as it is after each event. */
+export async function followDocument(where, signal, take) {
+  let document = {};
+  while (!signal.aborted) {
+    try {
+      await readEvents(where, signal, (name, told) => {
+        document = name === "snapshot" ? told : { ...document, ...told };
+        take(document);
+      });
+    } catch (problem) {
+      if (problem.status === 404) return; // it is no longer stored
+    }
+    await pause(POLL_EVERY, signal);
+  }
+}
+
+/** Reads server-sent events until the stream ends: `take(name, data)` gets each. */
+async function readEvents(where, signal, take, begun = () => {}) {
+  const response = await open(where, { signal });
+  begun(response);
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const events = (text + value).split("\n\n");
+    text = events.pop();
+    for (const event of events) {
+      const [name, data] = ["event: ", "data: "].map((field) =>
+        event.split("\n").find((line) => line.startsWith(field))?.slice(field.length));
+      if (data) take(name, JSON.parse(data)); // a comment, which keeps the connection open, has none
+    }
   }
 }
 
@@ -75,14 +102,6 @@ async function polled(signal) {
   } catch (problem) {
     if (!signal.aborted) tell({ how: "away", problem });
   }
-}
-
-function take(event) {
-  const [name, data] = ["event: ", "data: "].map((field) =>
-    event.split("\n").find((line) => line.startsWith(field))?.slice(field.length));
-  if (!data) return; // a comment, which keeps the connection open
-  const told = JSON.parse(data);
-  update(name === "snapshot" ? told : merged(state.overview, told), "live");
 }
 
 function merged(before, change) {

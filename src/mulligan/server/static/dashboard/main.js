@@ -3,7 +3,7 @@
 import { onTokenNeeded, token } from "./api.js";
 import { askForSecret, notify } from "./dialogs.js";
 import { h, morph } from "./dom.js";
-import { listen, start, state, storeNow } from "./live.js";
+import { followDocument, listen, start, state, storeNow } from "./live.js";
 import { button, heading } from "./parts.js";
 import dead from "./pages/dead.js";
 import delayed from "./pages/delayed.js";
@@ -21,7 +21,8 @@ import workers from "./pages/workers.js";
 /**
  * A page has a `title(route)`; `load(route)`, what it asks the API for; `view({data, route, overview,
  * …})`, its elements. It is viewed anew whenever the overview changes, and loaded anew too if
- * `stale(data, age)` says so of data that many milliseconds old.
+ * `stale(data, age)` says so of data that many milliseconds old. It may have a stream of its own:
+ * `stream(route, data)` is where, if there is one, and `told(data, document)` is the data after news.
  */
 const PAGES = [
   ["", overview], ["queues", queues], ["queues/*", queue], ["tasks", tasks], ["tasks/*", task],
@@ -37,6 +38,7 @@ const PASSING = [0, 503]; // no answer, or the store was away
 const THEMES = ["auto", "light", "dark"];
 const main = document.getElementById("main");
 let shown = null;
+let following = null;
 
 function routeOf(hash) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");
@@ -66,6 +68,23 @@ async function navigate() {
   if (!first) scrollTo(0, 0);
 }
 
+/** Follows the stream of the page for as long as it is shown and has one. */
+function followPage(target) {
+  const { page } = target.route;
+  const where = (target.data && page?.stream?.(target.route, target.data)) || null;
+  if (where === following?.where) return;
+  following?.round.abort();
+  following = where && { where, round: new AbortController() };
+  if (!where) return;
+  followDocument(where, following.round.signal, (document) => {
+    if (target !== shown) return;
+    const told = page.told(target.data, document);
+    if (told) target.data = told;
+    if (told) draw();
+    else load(target); // more has changed than the stream tells
+  });
+}
+
 /** Asks for what the page needs, and draws it; an answer for a page that was left is dropped. */
 async function load(target = shown) {
   if (!target.route.page || target.loading) return draw();
@@ -78,7 +97,9 @@ async function load(target = shown) {
     target.problem = problem;
   }
   target.loading = false;
-  if (target === shown) draw();
+  if (target !== shown) return;
+  followPage(target);
+  draw();
 }
 
 function draw() {

@@ -6,6 +6,7 @@ import { timeline } from "../charts.js";
 import { h } from "../dom.js";
 import { NOTHING, argumentsOf, count, json, span } from "../format.js";
 import { badge, button, copyButton, facts, heading, link, name, panel, scopeWords, table, when } from "../parts.js";
+import { recordsOf } from "../records.js";
 import { tracebackView } from "../traceback.js";
 
 const ENDED = ["done", "failed", "cancelled"];
@@ -14,18 +15,22 @@ export default {
   title: ({ name: id }) => `Job ${id}`,
   async load({ name: id }) {
     const of = (...more) => get(path("api", "jobs", id, ...more));
-    const [job, history, explained, chain] = await Promise.all([
-      of(), of("history"), of("explain"), of("stages")]);
-    return { job, attempts: history.attempts, explanation: explained.explanation, stages: chain.stages };
+    const [job, history, explained, chain, records] = await Promise.all([
+      of(), of("history"), of("explain"), of("stages"), of("records")]);
+    return { job, attempts: history.attempts, explanation: explained.explanation, stages: chain.stages, records };
   },
   stale: ({ job }) => !ENDED.includes(job.status),
-  view({ data: { job, attempts, explanation, stages }, now, readOnly, reload }) {
+  stream: ({ name: id }, { job }) => !ENDED.includes(job.status) && path("api", "jobs", id, "events"),
+  told: (data, { status, steps, progress, log, checkpoint }) =>
+    (status !== data.job.status ? null : { ...data, records: { steps, progress, log, checkpoint } }),
+  view({ data: { job, attempts, explanation, stages, records }, now, readOnly, reload }) {
     return [
       heading(job.task, [
         h("span", { role: "status" }, badge(job.status)),
         h("span.id", {}, job.id), copyButton(job.id, "the job's id"),
-      ], readOnly ? [] : actions(job, reload)),
+      ], readOnly ? [] : actions(job, records, reload)),
       h("p.explanation", {}, explanation),
+      recordsOf(records, now),
       stages.length > 0 && panel("Chain", chainOf(stages, job.id)),
       panel("Attempts", attemptsOf(job, attempts, now)),
       tracebacksOf(attempts),
@@ -38,11 +43,13 @@ export default {
   },
 };
 
-function actions(job, reload) {
+function actions(job, records, reload) {
   const act = (what, text, kind) => button(text, async () => {
     if (await changeJobs(what, [job.id], [job.id])) reload();
   }, kind);
-  if (job.status === "failed") return [act("replay", "Replay", "primary"), act("purge", "Purge", "danger")];
+  if (job.status === "failed")
+    return [act("replay", "Replay", "primary"), records.steps.length + Boolean(records.checkpoint) > 0 &&
+      act("replay-from-start", "Replay from the start"), act("purge", "Purge", "danger")];
   return ENDED.includes(job.status) ? [] : [act("cancel", "Cancel", "danger")];
 }
 
