@@ -12,6 +12,7 @@ from typing import Literal
 from mulligan import Fail, Mulligan, current_job
 from mulligan.stores.contract import Store
 from tests.history import Attempt, Clerk, InFile, recorded
+from tests.history.events import StepRun
 
 # The folder of the history; unset, nothing is written.
 HISTORY = "MULLIGAN_CHAOS_HISTORY"
@@ -66,3 +67,10 @@ def attempt() -> Iterator[Ending]:
         writer.note(Attempt(job=job.id, token=job.token, said=said))
         raise
     writer.note(Attempt(job=job.id, token=job.token, said=ending.said))
+
+
+def step_runs(name: str) -> None:
+    """Write down that the function of a step is called."""
+    writer, job = clerk(), current_job()
+    if writer is not None:
+        writer.note(StepRun(job=job.id, token=job.token, name=name))

@@ -1,15 +1,17 @@
 """The tasks of the simulated app. What each attempt does is drawn from the world's chance."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from mulligan import Fail, Mulligan, RetryAfter, Snooze
+from mulligan import Fail, Mulligan, RetryAfter, Snooze, astep, current_job
 from mulligan.core.decide import policy_of
 from mulligan.core.job import Claim
 from mulligan.core.signals import Signal
 from mulligan.engine.current import RUNNING
 from tests.dst.children import CHILD, crash
 from tests.history import Attempt
+from tests.history.events import StepRun
 
 if TYPE_CHECKING:
     from tests.dst.world import World
@@ -28,6 +30,8 @@ RAISED: tuple[type[Exception], ...] = (ValueError, ConnectionResetError, KeyErro
 NAMED: dict[str, type[Exception]] = {
     each.__name__: each for each in (ConnectionError, TimeoutError, LookupError)
 }
+# How long a step takes.
+STEPS = (0.0, BRIEF, QUICK)
 app = Mulligan("memory://")
 
 
@@ -40,12 +44,14 @@ class Stage:
 stage = Stage()
 
 
-async def attempt(value: Any) -> Any:
-    """Take a while; then give the value, or fail in one of many ways."""
+async def attempt(value: Any, *, steps: Sequence[str] = ()) -> Any:
+    """Take a while, in durable steps; then give the value, or fail in one of many ways."""
     world = stage.world
     claim = RUNNING.get()
     tell(claim.id, claim.token, "started")
     chance = world.chance
+    for name in steps:
+        await astep(name, piece, name)
     await asyncio.sleep(QUICK if world.at_peace else world.plan.duration(chance))
     drawn = chance.random()
     region_down = claim.worker_region in world.broken_regions
@@ -61,6 +67,15 @@ async def attempt(value: Any) -> Any:
     if isinstance(what, BaseException):
         raise what
     return what
+
+
+async def piece(name: str) -> str:
+    """What a step does: it tells that it ran, and takes a while."""
+    claim = RUNNING.get()
+    stage.world.note(StepRun(job=claim.id, token=claim.token, name=name))
+    current_job().log(name)
+    await asyncio.sleep(stage.world.chance.choice(STEPS))
+    return name
 
 
 async def dial(value: Any) -> Any:
@@ -140,8 +155,8 @@ async def crunch(number: int) -> Any:
 
 @app.task(queue="video", accept=is_good, sink=pour)
 async def render(number: int) -> Any:
-    """One whose result goes to a sink."""
-    return await attempt(number)
+    """One in steps, whose result goes to a sink."""
+    return await attempt(number, steps=("cut", "mix", "print"))
 
 
 @app.task(queue="video", accept=is_good)

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from mulligan import Delays, Mulligan, Retry, Settings, current_job, each
-from tests.chaos.recording import Recorded, attempt
+from mulligan import Delays, Mulligan, Retry, Settings, astep, current_job, each
+from tests.chaos.recording import Recorded, attempt, step_runs
 from tests.failpoints.points import POINTS
 
 # Short enough that a lost lease is found soon, long enough that a slow machine keeps its own.
@@ -57,6 +57,28 @@ def declare_plain(app: Mulligan) -> None:
     async def total(values: list[int]) -> int:
         with running():
             return sum(values)
+
+    @app.task(retry=PATIENT)
+    async def in_steps(value: int) -> list[str]:
+        with attempt():
+            job = current_job()
+            done = [await astep("one", run_step, "one")]
+            job.progress(1, of=3)
+            job.log("one is done")
+            done.append(await astep("two", run_step, "two"))
+            await job.acheckpoint(done)
+            if job.attempt == 1:
+                raise ValueError("the first attempt never works")
+            assert await job.alast_checkpoint() == ["one", "two"]
+            return [*done, await astep("three", run_step, "three")]
+
+
+async def run_step(name: str) -> str:
+    """What a step does: it may die before it ran, and before it is recorded."""
+    POINTS.here(f"before step {name}")
+    step_runs(name)
+    POINTS.here(f"after step {name}")
+    return name
 
 
 def declare_special(app: Mulligan, mark: str) -> None:

@@ -15,6 +15,7 @@ import psycopg
 from mulligan.core.counts import Count
 from mulligan.core.job import ENDED, Job, Lease
 from mulligan.core.outcome import Done
+from mulligan.core.record import Record, Recording
 from mulligan.stores.contract import Store
 from tests.failpoints.scene import Scene
 from tests.history import AnyEvent, Attempt, in_order, load, report, take_stock
@@ -131,7 +132,14 @@ async def accepted_stale(scene: Scene, held: Sequence[Lease]) -> list[str]:
     before = {job.id: job for job in await scene.jobs()}
     verdicts = await scene.store.commit([Done(lease, b'"stale"') for lease in held])
     after = {job.id: job for job in await scene.jobs()}
+    late = (Record("step", 1, b"1", "stale"),)
+    recorded = await scene.store.record([Recording(lease, late) for lease in held])
     wrong = [
+        f"{lease.job}: a stale record was {verdict}"
+        for lease, verdict in zip(held, recorded, strict=True)
+        if verdict != "stale"
+    ]
+    wrong += [
         f"{lease.job}: a stale commit was {verdict}"
         for lease, verdict in zip(held, verdicts, strict=True)
         if verdict != "stale"

@@ -9,6 +9,7 @@ from mulligan.app.gather import gathered
 from mulligan.core.decide import decide
 from mulligan.core.job import Adopted
 from mulligan.core.outcome import Failed, Succeeded
+from mulligan.core.record import Record, Recording
 from mulligan.engine.chores import Ticker
 from mulligan.stores.contract import Store
 from mulligan.stores.memory import MemoryStore
@@ -33,6 +34,9 @@ ATTEMPT = (
     "in the attempt",
     "run, no outcome yet",
     "outcome decided, not sent",
+)
+STEPS = tuple(
+    f"{when} step {name}" for name in ("one", "two", "three") for when in ("before", "after")
 )
 
 
@@ -130,6 +134,11 @@ async def spread(scene: Scene) -> None:
 async def limited(scene: Scene) -> None:
     """Three jobs of which one may run at a time."""
     await scene.enqueue(*(scene.call(f"n{number}", "limited", number) for number in range(3)))
+
+
+async def stepped(scene: Scene) -> None:
+    """A job in steps whose first attempt fails after two of them."""
+    await scene.enqueue(scene.call("stepped", "in_steps", 1))
 
 
 async def sunk(scene: Scene) -> None:
@@ -262,6 +271,8 @@ async def adopt(scene: Scene) -> None:
     facts = await other.store.facts()
     for claim in await other.taken_by_a_ghost(2):
         lost = claim.id == dead.id
+        made = (Record("step", 1, b"1", "one"), Record("log", 2, b'"x"'))
+        await other.store.record([Recording(claim.lease, made)])
         result = Failed("ValueError", "no luck") if lost else Succeeded(b"1")
         await other.store.commit([decide(claim, result, facts, 0.0)])
     await other.store.enqueue([waiting, gathered_jobs[2]])
@@ -273,7 +284,9 @@ async def whole(store: Store, job: str) -> Adopted:
     """A job with all that is known of it."""
     stored = await store.get(job)
     assert stored is not None
-    return Adopted(stored, await store.history(job), await store.arrivals(job))
+    return Adopted(
+        stored, await store.history(job), await store.arrivals(job), await store.records(job)
+    )
 
 
 # -- all of them ---------------------------------------------------------------------------
@@ -309,6 +322,7 @@ PLAYS = (
     working("chain with a key", chained, STAGES, ("commit",)),
     working("fan-out and gather", spread, FANNED, ("commit",)),
     working("one at a time", limited, with_status("done", NUMBERS[:3]), ("claim", "commit")),
+    working("steps", stepped, with_status("done", ["stepped"]), ("record", "commit", *STEPS)),
     working("sink", sunk, SUNK, ("commit_within",))._replace(stores=("sqlite", "postgres")),
     Play("worker", "leaving", mixed, work_and_leave, MIXED, UPKEEP, by_chance=IN_PASSING),
     Play("reaper", "lost leases", abandoned, work_until_ended(SURVIVORS), SURVIVORS,

@@ -16,7 +16,7 @@ SQLITE_WRITES = ("insert", "update", "delete", "replace")
 # Operations that only look, or only sleep.
 LOOKS = {
     "url", "open", "close", "wait", "facts", "counts", "notes", "get", "arrivals", "history",
-    "page", "stats", "depth", "ahead", "tail", "doctor",
+    "page", "records", "stats", "depth", "ahead", "tail", "doctor",
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from tests.history import (
     limits,
     lives,
     queues,
+    records,
     shares,
 )
 from tests.history.book import Book
@@ -60,6 +61,8 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     attempts.OneCrashOneJob,
     attempts.FailuresAreTrue,
     attempts.ResultsAreTrue,
+    records.StaleRecordsAreRefused,
+    records.RecordedStepsRunNoMore,
     queues.PausedIsLeftAlone,
     queues.LanesAreKept,
     queues.LanesKeepOrder,

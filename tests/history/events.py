@@ -16,6 +16,7 @@ from mulligan.core.job import Enqueued, Lease, Status
 from mulligan.core.lane import ANYWHERE, Lane
 from mulligan.core.outcome import Verdict
 from mulligan.core.plan import Kind
+from mulligan.core.record import RecordVerdict
 from mulligan.core.worker import Worker
 
 # Times are kept to the microsecond.
@@ -180,6 +181,21 @@ class Commit(Event, tag="commit"):
     verdicts: list[Verdict] | None = None
 
 
+class Record(Event, tag="record"):
+    """Attempts recorded something: each its lease, and the names of the steps in it."""
+
+    recordings: list[tuple[Lease, list[str]]]
+    verdicts: list[RecordVerdict] | None = None
+
+
+class StepRun(Event, tag="step run"):
+    """The function of a step was called, by the attempt of this token."""
+
+    job: str
+    token: int
+    name: str
+
+
 class Beat(Event, tag="beat"):
     """A worker showed what it holds, and was told what it has lost."""
 
@@ -200,6 +216,7 @@ class Operate(Event, tag="operate"):
     what: Literal["replay", "cancel", "purge"]
     jobs: list[str]
     answers: list[bool] | None = None
+    from_start: bool = False
 
 
 class Configure(Event, tag="configure"):
@@ -282,6 +299,8 @@ AnyEvent = (
     | Claim
     | Reclaim
     | Commit
+    | Record
+    | StepRun
     | Beat
     | Leave
     | Operate

@@ -26,6 +26,7 @@ from mulligan.core.outcome import (
 )
 from mulligan.core.page import Selection
 from mulligan.core.plan import ClaimPlan
+from mulligan.core.record import Record, Recording, RecordVerdict
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batch_by_batch
 from mulligan.stores.contract import CommitsInTransaction, Store
@@ -125,6 +126,12 @@ class Recorder:
         event.verdicts = [verdict]
         return self._told(event, verdict)
 
+    async def record(self, recordings: Sequence[Recording]) -> list[RecordVerdict]:
+        """Write down which steps were recorded, and the verdicts."""
+        event = events.Record(recordings=[(lease, steps_in(each)) for lease, each in recordings])
+        event.verdicts = verdicts = await self._ask(event, lambda: self.store.record(recordings))
+        return self._told(event, verdicts)
+
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
         """Write down what the worker held and what it had lost."""
         event = events.Beat(worker=worker, holding=sorted(holding))
@@ -168,10 +175,11 @@ class Recorder:
         event.done = done = await self._ask(event, operation)
         return self._told(event, done)
 
-    async def replay(self, jobs: Sequence[str]) -> list[bool]:
+    async def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
         """Write down which were revived."""
-        event = events.Operate(what="replay", jobs=list(jobs))
-        event.answers = answers = await self._ask(event, lambda: self.store.replay(jobs))
+        event = events.Operate(what="replay", jobs=list(jobs), from_start=from_start)
+        operation = partial(self.store.replay, jobs, from_start=from_start)
+        event.answers = answers = await self._ask(event, operation)
         return self._told(event, answers)
 
     async def cancel(self, jobs: Sequence[str], reason: str) -> list[bool]:
@@ -282,6 +290,11 @@ def adopted(each: Adopted) -> New:
         past=past,
         keep=job.keep,
     )
+
+
+def steps_in(records: Sequence[Record]) -> list[str]:
+    """The names of the steps among the records."""
+    return [each.name for each in records if each.kind == "step"]
 
 
 def taken(claim: Claim) -> Taken:

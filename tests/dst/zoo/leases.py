@@ -102,9 +102,9 @@ def beat_extends_a_lost_lease(state: State, worker: Any, lease: Any) -> bool:
 
 
 @plant(operate, "replay_one")
-def replay_resets_the_token(state: State, record: Record | None) -> bool:
+def replay_resets_the_token(state: State, record: Record | None, **given: bool) -> bool:
     """A job that is replayed begins with its first token again."""
-    done = replay(state, record)
+    done = replay(state, record, **given)
     if done and record is not None:
         record.token = first_token(record.first_sequence)
     return done
