@@ -156,7 +156,9 @@ class Executor:
         finally:
             self._end(held, began, room, entered=entered)
 
-    def _end(self, held: HeldClaim, began: float, room: "PoolRoom | None", *, entered: bool) -> None:
+    def _end(
+        self, held: HeldClaim, began: float, room: "PoolRoom | None", *, entered: bool
+    ) -> None:
         """The attempt is over, or was never started: others may have what it used."""
         if self._recorder.attempts:
             self._recorder.forget(held.claim)
