@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
 
-from mulligan import InvalidError, Mulligan, MulliganError
+from mulligan import InvalidError, Mulligan, MulliganError, current_job
 from mulligan.app.worker import new_worker, work
 from mulligan.contrib.starlette import Dashboard, Principal, get_app, job_events, lifespan
 from mulligan.core.retry import Delays, Retry
@@ -274,6 +274,27 @@ async def test_streams_end_when_the_process_is_told_to_stop():
         assert heard == [signal.SIGTERM]  # the web server's own handler was called too
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_progress_is_told_as_the_job_tells_it():
+    app = an_app("memory://")
+
+    @app.task
+    async def count() -> None:
+        for done in (1, 2):
+            current_job().progress(done, of=2, note=f"{done} of 2")
+            await asyncio.sleep(60)
+
+    async def followed(request):
+        return await job_events(request, request.path_params["job"], every=10)
+
+    api = Starlette(routes=[Route("/{job}", followed)], lifespan=lifespan(app))
+    with app.testing(), TestClient(api) as client:
+        job = count.enqueue()
+        events = told(client.get(f"/{job.id}").text)
+    progress = [data for name, data in events if name == "progress"]
+    assert progress == [{"done": n, "of": 2, "note": f"{n} of 2"} for n in (1, 2)]
+    assert events[-1][0] == "end"
 
 
 def test_in_virtual_time_a_client_enqueues_into_the_test():

@@ -10,12 +10,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from mulligan.app.follow import Look, follow
+from mulligan.app.follow import follow
+from mulligan.app.handle import JobHandle
 from mulligan.app.wait import Waiter
 from mulligan.contrib.starlette.lifespan import opened_of
 from mulligan.core.checks import check_seconds
 from mulligan.core.errors import InvalidError, StoreError, UnknownJobError
 from mulligan.core.job import ENDED, Job
+from mulligan.core.record import Progress
 from mulligan.server.mount import Opened
 
 log = logging.getLogger("mulligan.server")
@@ -46,8 +48,9 @@ async def job_events(
 ) -> Response:
     """A response that streams what becomes of a job, as server-sent events, until it has ended.
 
-    An event `status` when its status or attempt has changed, looked at `every` so many seconds; the
-    last one is `end`, as soon as the job has ended. Their data is what `show` returns, as JSON.
+    An event `status` when its status or attempt has changed, and `progress` when its progress has,
+    looked at `every` so many seconds; the last one is `end`, as soon as the job has ended. The data
+    of `status` and `end` is what `show` returns, as JSON.
     Answers 404 if no such job is stored. Who may look at the job is for you to decide before.
     """
     check_seconds("every", every, least=0.001)
@@ -60,19 +63,23 @@ async def job_events(
     except (UnknownJobError, InvalidError) as error:
         raise HTTPException(HTTPStatus.NOT_FOUND, str(error)) from error
     waiter = opened.app.access.waiter()
-    stream = streamed(opened, handle.ainfo, waiter, show, every)
+    stream = streamed(opened, handle, waiter, show, every)
     return StreamingResponse(stream, headers=HEADERS, media_type="text/event-stream")
 
 
 async def streamed(
-    opened: Opened, look: Look, waiter: Waiter, show: Callable[[Job], Any], every: float
+    opened: Opened, handle: JobHandle[Any], waiter: Waiter, show: Callable[[Job], Any], every: float
 ) -> AsyncIterator[bytes]:
     """The events of a job, until it has ended or the web server is to stop."""
     yield b"retry: %d\n\n" % RECONNECT
     opened.told.add(waiter.tell)
-    silent = 0.0
+    silent, told = 0.0, None
     try:
-        async for job in follow(opened.app, look, waiter, every):
+        async for job in follow(opened.app, handle.ainfo, waiter, every):
+            progress = (await handle.arecords()).progress
+            if progress != told and progress is not None:
+                told = progress
+                yield b"event: progress\ndata: %s\n\n" % msgspec.json.encode(facts_of(progress))
             if job is not None:
                 yield event(job, show(job))
             elif (silent := silent + every) >= COMMENT_EVERY:
@@ -84,6 +91,11 @@ async def streamed(
         log.warning("events of a job: %s", error)
     finally:
         opened.told.discard(waiter.tell)
+
+
+def facts_of(progress: Progress) -> dict[str, Any]:
+    """What is told of progress."""
+    return {"done": progress.done, "of": progress.of, "note": progress.note}
 
 
 def event(job: Job, data: Any) -> bytes:
