@@ -351,7 +351,9 @@ def test_it_gets_the_body_and_the_path_as_they_were_sent(bridge):
     assert unknown.status == 404  # where the server does not tell, it is two segments
 
 
-def test_no_stream_holds_a_thread(bridge):
-    answer = bridge.answer(environ(path="/api/events"), "/site/mulligan", RITA)
+@pytest.mark.parametrize("path", ["/api/events", "/api/jobs/one/events"])
+def test_no_stream_holds_a_thread(app, bridge, path):
+    app.tasks["greet"].using(id="one").enqueue("Ada")
+    answer = bridge.answer(environ(path=path), "/site/mulligan", RITA)
     assert answer.status == 503
     assert b"no events are streamed here" in answer.body

@@ -50,7 +50,7 @@ class Hub:
     def join(self) -> Listener:
         """Add a listener; refused if there are too many."""
         if not self.streams:
-            raise Refusal("too-many", "no events are streamed here; ask /api/overview again")
+            raise Refusal("too-many", "no events are streamed here; ask again for what they tell")
         if len(self._listeners) >= LISTENERS:
             raise Refusal(
                 "too-many", f"{LISTENERS} listen already; close one, or ask /api/overview"
@@ -121,6 +121,7 @@ class JobHubs:
         self._look = look
         self._every = every
         self._hubs: dict[str, Hub] = {}
+        self.streams = True  # as of a hub
 
     def of(self, job: str) -> Hub:
         """The hub of the job; refused if too many listen already."""
@@ -130,7 +131,9 @@ class JobHubs:
                 "too-many",
                 f"{LISTENERS} follow jobs already; close one, or ask /api/jobs/{job}/records",
             )
-        return self._hubs.setdefault(job, Hub(partial(self._look, job), every=self._every))
+        hub = self._hubs.setdefault(job, Hub(partial(self._look, job), every=self._every))
+        hub.streams = self.streams
+        return hub
 
     def stop(self) -> None:
         """End all streams."""

@@ -173,7 +173,7 @@ class Dashboard:
             declares = bool(self._app.tasks)
             redaction = Redaction(self._redact, self._app.tasks)
             service = Service(store, self._app, self._guard, declares=declares, redaction=redaction)
-            service.hub.streams = self._streams
+            service.hub.streams = service.job_hubs.streams = self._streams
             await stack.enter_async_context(service.running(chores=self._housekeep))
             kept = stack.pop_all()
         return Running(service, make_routes(service), kept)
