@@ -39,6 +39,7 @@ from mulligan.core.errors import (
     StoreError,
     StoreUnavailableError,
     UnknownJobError,
+    UnknownScheduleError,
 )
 from mulligan.core.event import JobEvent
 from mulligan.core.fetch import Balanced, Capped, Fifo, RetryFirst, Separate, Weighted
@@ -93,6 +94,7 @@ __all__ = [
     "StoreUnavailableError",
     "Task",
     "UnknownJobError",
+    "UnknownScheduleError",
     "Using",
     "Weighted",
     "WithoutResult",

@@ -32,7 +32,7 @@ def played(app: Mulligan, *spans: tuple[float, int], start: float = NOON) -> Mem
                 Worker(f"w{number}.{life}", "default", app.queue_names),
                 Settings(),
                 monotonic=loop.time,
-                periodic=app.periodic,
+                declared=app.declared_schedules,
             )
             for number in range(workers)
         ]

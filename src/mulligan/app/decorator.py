@@ -19,7 +19,8 @@ from mulligan.core.runs import Pool, Runs, check_pool, check_size
 
 if TYPE_CHECKING:
     from mulligan.app.mulligan import Mulligan
-    from mulligan.core.schedule import Schedule
+    from mulligan.core.schedule import CatchUp
+    from mulligan.core.timing import Timing
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,6 +36,7 @@ class TaskOptions(Options, total=False):
     cron: str
     every: Seconds
     timezone: str
+    catch_up: "CatchUp"
     soft_timeout: Seconds
     pool: Pool | None
     max_memory: str | int
@@ -55,9 +57,8 @@ class TaskDecorator:
         self._retry_if = predicate_in(options)
         self._name = options.pop("name", None)
         self._accept = options.pop("accept", None)
-        self._schedule = schedule_of(
-            options.pop("cron", None), options.pop("every", None), options.pop("timezone", None)
-        )
+        self._timing = timing_in(options)
+        self._catch_up = options.pop("catch_up", None)
         self._runs = runs_of(options)
         on_dead = options.pop("on_dead", None)
         sink = options.pop("sink", None)
@@ -122,8 +123,7 @@ class TaskDecorator:
             task.awaits_on_dead = self._told
             if self._told in self._app.tasks:
                 tell_dead(task, self._app.tasks[self._told])
-        if self._schedule is not None:
-            task.run_by(self._schedule)
+        self._schedule(task)
         if self._app.middlewares:
             from mulligan.app.middleware import check, wrap  # noqa: PLC0415 - few apps do
 
@@ -134,6 +134,16 @@ class TaskDecorator:
             if each.awaits_on_dead == name:
                 tell_dead(each, task)
         return task
+
+    def _schedule(self, task: Task[..., Any]) -> None:
+        """Have the task run by itself, if its options say when."""
+        if self._timing is not None:
+            task.run_by(self._timing, self._catch_up or "one")
+        elif self._catch_up is not None:
+            raise InvalidError(
+                f"task {task.name!r}: catch_up {self._catch_up!r} goes with cron= or every=, of"
+                " which neither is given"
+            )
 
 
 def tell_dead(task: Task[..., Any], told: Task[..., Any]) -> None:
@@ -165,19 +175,12 @@ def runs_of(options: TaskOptions) -> Runs:
     )
 
 
-def schedule_of(cron: str | None, every: Seconds | None, timezone: str | None) -> "Schedule | None":
-    """The schedule that these keywords give, if any."""
-    if cron is not None and every is not None:
-        raise InvalidError(f"cron {cron!r} and every {every!r}: give one of them")
-    if timezone is not None and cron is None:
-        raise InvalidError(f"timezone {timezone!r} goes with cron=, which is missing")
+def timing_in(options: TaskOptions) -> "Timing | None":
+    """Take out of the options when the task runs by itself, if it does."""
+    words = options.pop("cron", None), options.pop("every", None), options.pop("timezone", None)
+    if words == (None, None, None):
+        return None
     # Time zones are slow to import, and few tasks have a schedule.
-    if cron is not None:
-        from mulligan.core.schedule import Cron  # noqa: PLC0415
+    from mulligan.core.timing import timing_of  # noqa: PLC0415
 
-        return Cron(cron, timezone or "UTC")
-    if every is not None:
-        from mulligan.core.schedule import Every  # noqa: PLC0415
-
-        return Every(every)
-    return None
+    return timing_of(*words)

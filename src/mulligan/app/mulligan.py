@@ -19,7 +19,6 @@ from mulligan.core.event import EventName, JobEvent
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import FetchPolicy, parse_policy
 from mulligan.core.job import Enqueued, NewJob
-from mulligan.core.periodic import Periodic
 from mulligan.core.retry import Retry
 from mulligan.core.settings import AN_APP, BATCH_LIMIT, Settings
 from mulligan.engine.current import CurrentCall
@@ -31,8 +30,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from mulligan.app.lifespan import Lifespan
+    from mulligan.app.schedules import Schedules
     from mulligan.app.store_access import StoreAccess
     from mulligan.app.user_transaction import UserTransactions
+    from mulligan.core.schedule import Schedule
     from mulligan.core.signature import Keys
     from mulligan.engine.events import EventHook
     from mulligan.engine.middleware import Middleware
@@ -265,13 +266,17 @@ class Mulligan:
         return {task.name: task.resources for task in self.tasks.values() if task.resources}
 
     @property
-    def periodic(self) -> list[Periodic]:
-        """The tasks that run by a schedule."""
-        return [
-            Periodic(task.name, task.schedule, task.tick)
-            for task in self.tasks.values()
-            if task.schedule is not None
-        ]
+    def declared_schedules(self) -> "list[Schedule]":
+        """The schedules that tasks declare, by `cron=` or `every=`."""
+        found = [task.declared_schedule() for task in self.tasks.values()]
+        return [schedule for schedule in found if schedule is not None]
+
+    @cached_property
+    def schedules(self) -> "Schedules":
+        """The schedules of the store: calls that run by themselves, to put, pause and remove."""
+        from mulligan.app.schedules import Schedules  # noqa: PLC0415 - to import quickly
+
+        return Schedules(self)
 
     # -- chains ----------------------------------------------------------------------------
 

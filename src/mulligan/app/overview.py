@@ -6,13 +6,22 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import asdict
 
+from mulligan.app.schedules import list_schedules
 from mulligan.core.alerts import alerts
 from mulligan.core.counts import BUCKETS, Counts
 from mulligan.core.facts import Facts
 from mulligan.core.fleets import PREFIX, fleets
 from mulligan.core.job import Job
-from mulligan.core.metrics import Metric, Sample, build_info, metrics, summary
+from mulligan.core.metrics import (
+    Metric,
+    Sample,
+    build_info,
+    metrics,
+    schedule_metrics,
+    summary,
+)
 from mulligan.core.page import Selection
+from mulligan.core.schedule_view import ScheduleView, problems
 from mulligan.core.settings import AN_APP
 from mulligan.core.stats import Stats
 from mulligan.core.status import status
@@ -35,6 +44,7 @@ class StoreReading(NamedTuple):
     running: list[Job]
     notes: dict[str, bytes]
     worker_notes: dict[str, bytes]
+    schedules: list[ScheduleView]
 
 
 async def read_store(store: Store) -> StoreReading:
@@ -47,6 +57,7 @@ async def read_store(store: Store) -> StoreReading:
         running.jobs,
         await store.notes(PREFIX),
         await store.notes(ABOUT),
+        await list_schedules(store),
     )
 
 
@@ -58,7 +69,10 @@ def overview_of(reading: StoreReading, app: str = AN_APP) -> dict[str, Any]:
     return whole | {
         "workers": workers,
         "recent": summary(reading.counts, reading.facts),
-        "alerts": alerts(reading.stats, reading.facts, app),
+        "alerts": [
+            *alerts(reading.stats, reading.facts, app),
+            *problems(reading.schedules),
+        ],
         "gathering": dict(sorted(reading.stats.gathering.items())),
         "fleets": fleets(reading.notes),
     }
@@ -77,7 +91,7 @@ async def overview(store: Store, app: str = AN_APP) -> dict[str, Any]:
 async def measure(store: Store) -> list[Metric]:
     """Every metric of a store, and what measures it."""
     found = metrics(await store.stats(), await store.counts(), await store.facts())
-    return [build_info(BUILD), *found]
+    return [build_info(BUILD), *found, *schedule_metrics(await list_schedules(store))]
 
 
 def metrics_document(found: Iterable[Metric]) -> dict[str, Any]:

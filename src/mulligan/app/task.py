@@ -26,10 +26,9 @@ from mulligan.app.options import Placement, UsingOptions, checked
 from mulligan.app.partial import Bound, Partial, WithoutResult
 from mulligan.app.resources import filled
 from mulligan.app.result_type import Returned
-from mulligan.core.checks import NAME_LIMIT
 from mulligan.core.declared import Declared
 from mulligan.core.errors import InvalidError
-from mulligan.core.flow import ROOT_LIMIT, Flow
+from mulligan.core.flow import Flow
 from mulligan.core.job import Call, Job, NewJob
 from mulligan.core.runs import Runs
 from mulligan.core.signals import Fail
@@ -37,7 +36,8 @@ from mulligan.core.signals import Fail
 if TYPE_CHECKING:
     from mulligan.app.chain import Chain, Each, Step
     from mulligan.app.mulligan import Mulligan
-    from mulligan.core.schedule import Schedule
+    from mulligan.core.schedule import CatchUp, Schedule
+    from mulligan.core.timing import Timing
     from mulligan.engine.middleware import Around
 
 P = ParamSpec("P")
@@ -46,8 +46,6 @@ R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
-# @2026-01-31T12:00:00Z
-TICK_LENGTH = 21
 
 
 class Takes(Protocol[T_contra, Q, R]):
@@ -95,7 +93,9 @@ class Task(Generic[P, R]):
         self.retry_if: Callable[[Any], bool] | None = None
         # The task that is told of its dead letters, until that is declared.
         self.awaits_on_dead: str | None = None
-        self.schedule: Schedule | None = None
+        # When it runs by itself, and what becomes of missed ticks.
+        self.timing: Timing | None = None
+        self.catch_up: CatchUp = "one"
         self.transactional = transactional
         self._arguments = Arguments(name, function, skip=int(transactional))
         self._returned = Returned(name, function)
@@ -165,23 +165,26 @@ class Task(Generic[P, R]):
         job, created = await app.asend_one(self.new_job(self.placement, args, kwargs))
         return JobHandle(app, job, created)
 
-    def run_by(self, schedule: "Schedule") -> None:
+    def run_by(self, timing: "Timing", catch_up: "CatchUp") -> None:
         """Run it by a schedule; refuses a task that needs arguments."""
+        from mulligan.core.schedule import check_catch_up, check_schedule_name  # noqa: PLC0415
+
         self._arguments.pack((), {})
-        if self.placement.unique_key is not None:
-            raise InvalidError(
-                f"task {self.name!r} runs by a schedule, and its unique_key"
-                f" {self.placement.unique_key!r} would keep a tick from being placed while the one"
-                " before has not ended; use concurrency_key"
-            )
         followed = self.placement.sink is not None or self.placement.on_dead is not None
-        most = (ROOT_LIMIT if followed else NAME_LIMIT) - TICK_LENGTH
-        if len(self.name) > most:
-            raise InvalidError(
-                f"task {self.name!r} runs by a schedule, and its name has {len(self.name)}"
-                f" characters; use at most {most}"
-            )
-        self.schedule = schedule
+        check_schedule_name(self.name, followed=followed)
+        self.timing, self.catch_up = timing, check_catch_up(catch_up)
+
+    def declared_schedule(self) -> "Schedule | None":
+        """The schedule that it declares, if it does."""
+        if self.timing is None:
+            return None
+        from mulligan.core.schedule import Schedule, template  # noqa: PLC0415 - few tasks have one
+        from mulligan.core.timing import said_by  # noqa: PLC0415
+
+        placement = replace(self.placement, delay=0.0, run_after=None)
+        job, body = template(self.new_job(placement, (), {}))
+        words: dict[str, Any] = said_by(self.timing)
+        return Schedule(self.name, job, body, **words, catch_up=self.catch_up, declared=True)
 
     def read_types(self) -> None:
         """Read the annotations, and refuse types that cannot be carried.
@@ -240,14 +243,6 @@ class Task(Generic[P, R]):
     def check_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Refuse a call that the function does not take."""
         self._arguments.check(args, kwargs)
-
-    def tick(self, job: str, delay: float) -> NewJob:
-        """The job of one tick; its expiry counts from the tick."""
-        expires = self.placement.expires
-        if expires is not None:
-            expires += delay
-        placement = replace(self.placement, id=job, delay=delay, run_after=None, expires=expires)
-        return self.new_job(placement, (), {})
 
     def arguments(self, call: Call) -> tuple[list[Any], dict[str, Any]]:
         """The stored arguments in the types that the function declares, and its resources."""

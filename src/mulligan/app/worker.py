@@ -67,7 +67,7 @@ async def work(
                 worker,
                 settings,
                 heart=heart,
-                periodic=app.periodic,
+                declared=app.declared_schedules,
                 tracing=app.tracing,
                 hold_through_backoff=settings.hold_through_backoff,
                 app=app.called,

@@ -42,6 +42,7 @@ COMMANDS = {
     "cancel": ("operate", "cancel", "End pending and running jobs."),
     "pause": ("operate", "pause", "Start no more jobs of queues; running jobs go on."),
     "resume": ("operate", "resume", "Undo a pause."),
+    "schedules": ("schedules", "schedules", "List and change calls that run by themselves."),
     "drain": ("operate", "drain", "Have workers finish what they run, and exit."),
     "doctor": ("doctor", "doctor", "Check a store and its workers; say what to do."),
     "migrate": ("migrate", "migrate", "Bring a store's schema up to date."),

@@ -7,6 +7,7 @@ import click
 
 from mulligan.app import Mulligan
 from mulligan.app.ids import new_id
+from mulligan.app.schedules import list_schedules
 from mulligan.cli.find_app import about_an_app_or_store, find_app, json_option, with_store
 from mulligan.cli.group import printable
 from mulligan.cli.show import print_json, span
@@ -80,6 +81,10 @@ async def findings(store: Store, app: Mulligan) -> AsyncIterator[Finding]:
     known = read_registrations(await store.notes(KNOWS))
     for finding in tasks(known, read_unknown(await store.notes(UNKNOWN)), stats.now):
         yield finding
+    for view in await list_schedules(store):
+        if view.problem is not None:
+            sentence, _, remedy = view.problem.partition("; ")
+            yield Finding("warn", sentence, remedy)
 
 
 async def probe(store: Store) -> Finding:

@@ -33,6 +33,10 @@ class UnknownJobError(MulliganError, LookupError):
     """No job of this id is stored."""
 
 
+class UnknownScheduleError(MulliganError, LookupError):
+    """No schedule of this name is stored."""
+
+
 class JobFailedError(MulliganError):
     """The awaited job ended as failed; the text is its last failure and that one's traceback.
 

@@ -13,6 +13,10 @@ from mulligan.core.checks import span
 from mulligan.core.errors import UNREADABLE
 
 KNOWS, UNKNOWN = "knows:", "unknown:"
+# Notes of the schedules that each worker declares; they end with the worker.
+DECLARES = "declares:"
+DECLARE_EVERY = 15.0
+KEEP_DECLARED = 3 * DECLARE_EVERY
 REGISTER_EVERY = 15.0
 # Live workers renew their registration; an older one is of workers that died.
 LIVE_WITHIN = 3 * REGISTER_EVERY
@@ -53,6 +57,7 @@ class Unknown(Struct, frozen=True):
 
 
 _decode_knowledge = json.Decoder(Registration).decode
+_decode_names = json.Decoder(list[str]).decode
 _decode_unknown = json.Decoder(Unknown).decode
 
 
@@ -84,6 +89,17 @@ def read_unknown(notes: Mapping[str, bytes]) -> list[Unknown]:
     for written in notes.values():
         try:
             found.append(_decode_unknown(written))
+        except UNREADABLE:
+            continue
+    return found
+
+
+def read_declared(notes: Mapping[str, bytes]) -> set[str]:
+    """The names of the schedules that live workers declare."""
+    found: set[str] = set()
+    for written in notes.values():
+        try:
+            found.update(_decode_names(written))
         except UNREADABLE:
             continue
     return found

@@ -5,7 +5,7 @@ The command line, the API and Prometheus all show these.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from math import inf
 from typing import Any, Literal, NamedTuple, Protocol
@@ -40,6 +40,7 @@ from mulligan.core.facts import Facts
 from mulligan.core.lane import Lane
 from mulligan.core.load import startable
 from mulligan.core.plan import Rate
+from mulligan.core.schedule_view import ScheduleView
 from mulligan.core.status import Snapshot
 from mulligan.core.unserved import region_of, unserved
 from mulligan.core.worker import Worker
@@ -175,6 +176,29 @@ def metrics(snapshot: Snapshot, sums: Sums, facts: Facts) -> list[Metric]:
 def build_info(about: Mapping[str, str]) -> Metric:
     """What runs here, as labels of a metric that is always 1."""
     return gauge("mulligan_build_info", "what measures here", iter([Sample(dict(about), 1)]))
+
+
+def schedule_metrics(schedules: Iterable[ScheduleView]) -> list[Metric]:
+    """What schedules did, and whether they tick."""
+    views = list(schedules)
+    return [
+        Metric(
+            "mulligan_schedule_ticks_total",
+            "counter",
+            "ticks that have come, by schedule",
+            [Sample({"schedule": view.name}, view.ticks) for view in views],
+        ),
+        gauge(
+            "mulligan_schedule_late_seconds",
+            "by how much the last tick was placed too late",
+            (Sample({"schedule": view.name}, view.late) for view in views),
+        ),
+        gauge(
+            "mulligan_schedule_active",
+            "1 while it ticks, 0 while it is paused or no live worker declares it",
+            (Sample({"schedule": view.name}, float(view.state == "active")) for view in views),
+        ),
+    ]
 
 
 def summary(sums: Sums, facts: Facts) -> dict[str, dict[str, Any]]:

@@ -40,6 +40,10 @@ class Ending(Struct, frozen=True, gc=False):
     probe: Probe | None = None
 
 
+def nobody_asks() -> None:
+    """Does nothing."""
+
+
 class Breakers:
     """Merges the store's facts with the breakers that follow from this worker's own counts.
 
@@ -60,6 +64,8 @@ class Breakers:
         self._probe_ended = asyncio.Event()
         self.probe_only: frozenset[str] = frozenset()
         self.facts = FactsCell()
+        # Called when the store's facts are of another epoch.
+        self.on_epoch: Callable[[], None] = nobody_asks
 
     @property
     def now(self) -> float:
@@ -100,6 +106,8 @@ class Breakers:
 
     def update(self, facts: Facts) -> None:
         """Take in facts that the store has answered."""
+        if facts.epoch != self._stored.epoch:
+            self.on_epoch()
         self._stored, self._stored_at = facts, self._monotonic()
         self._merge()
 

@@ -1,23 +1,21 @@
 """Chores: what every worker does for all of them, in a loop each.
 
 The reaper reclaims what dead workers held, and decides it like any other failure. The housekeeper
-promotes jobs that fell due, ends expired ones and deletes old ones. The ticker enqueues the next
-tick of every periodic task, once. The unserved watch logs which jobs wait that no live worker may
-take. The minute keeper notes what was counted by the end of each minute.
+promotes jobs that fell due, ends expired ones and deletes old ones. The unserved watch logs which
+jobs wait that no live worker may take. The minute keeper notes what was counted by the end of each
+minute. The ticker, which places the ticks of schedules, has a file of its own.
 """
 
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable
 from zlib import crc32
 
 from mulligan.core.decide import decide
 from mulligan.core.hour import KEEP_MINUTE, MINUTE, encode, minute_key, sums_at
 from mulligan.core.job import Claim
 from mulligan.core.outcome import Dead, Lost
-from mulligan.core.periodic import PREFIX, Periodic
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.core.unserved import unserved
 from mulligan.core.worker import Worker
@@ -28,7 +26,6 @@ from mulligan.engine.job_log import job_fields, log_failure
 from mulligan.engine.reporter import ending_of
 from mulligan.engine.slots import Slots
 from mulligan.engine.store_retry import StoreRetry
-from mulligan.engine.tracing import Tracing, store_traced
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.worker")
@@ -36,10 +33,6 @@ log = logging.getLogger("mulligan.worker")
 BATCH = 100
 # How often the housekeeper logs what is delayed.
 LOG_EVERY = 60.0
-# How long the store keeps the ticker's notes.
-FOREVER = 10 * 365 * 86_400.0
-# How long the ticker sleeps at most and at least.
-LONGEST_SLEEP, SHORTEST_SLEEP = 60.0, 0.01
 # When the unserved watch looks first, and how often then.
 FIRST_LOOK = 1.0
 LOOK_EVERY = 30.0
@@ -143,57 +136,6 @@ class Housekeeper:
                 delayed.ready_now,
                 delayed.ready_in_hour,
             )
-
-
-def tick_id(task: str, tick: float) -> str:
-    """The id of the job of a tick: the same in every process."""
-    return f"{task}@{datetime.fromtimestamp(tick, UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
-class Ticker:
-    """Every worker of the app runs one; any number of them enqueue each tick once.
-
-    The next tick is a delayed job whose id is the same in all processes. The last tick enqueued is
-    noted in the store. If ticks were missed while no process ran, only the latest of them is run.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        periodic: Sequence[Periodic],
-        tracing: Tracing | None = None,
-        events: Events | None = None,
-    ) -> None:
-        self._store = store
-        self._tracing = tracing
-        self._events = events
-        self._periodic = periodic
-        self._store_retry = StoreRetry("periodic tasks")
-
-    async def run(self) -> None:
-        """Enqueue ticks until cancelled."""
-        while True:
-            pause = await self._store_retry.call(self.enqueue_due)
-            await asyncio.sleep(pause)
-
-    async def enqueue_due(self) -> float:
-        """Enqueue the ticks that are missing; returns the seconds until the next call."""
-        now = (await self._store.facts()).now
-        noted = await self._store.notes(PREFIX)
-        for each in self._periodic:
-            last = noted.get(each.note)
-            ticks = each.due(None if last is None else float(last), now)
-            if ticks:
-                delays = [max(0.0, tick - now) for tick in ticks]
-                ids = [tick_id(each.task, tick) for tick in ticks]
-                jobs = [each.make(job, delay) for job, delay in zip(ids, delays, strict=True)]
-                answers = await store_traced(self._tracing, jobs, self._store.enqueue)
-                if self._events is not None:
-                    self._events.stored(jobs, answers)
-                await self._store.note(each.note, repr(ticks[-1]).encode(), FOREVER)
-                log.info("task %s: next at %s", each.task, ids[-1].rpartition("@")[2])
-        following = min(each.schedule.after(now) for each in self._periodic)
-        return min(max(following - now, SHORTEST_SLEEP), LONGEST_SLEEP)
 
 
 class MinuteKeeper:

@@ -13,7 +13,7 @@ from mulligan.core.answers import Beat
 from mulligan.core.errors import StoreError
 from mulligan.core.job import Claim, Lease
 from mulligan.core.outcome import Returned
-from mulligan.core.periodic import Periodic
+from mulligan.core.schedule import Schedule
 from mulligan.core.settings import Settings
 from mulligan.core.worker import Worker
 from mulligan.core.worker_notes import Order
@@ -23,7 +23,6 @@ from mulligan.engine.chores import (
     Housekeeper,
     MinuteKeeper,
     Reaper,
-    Ticker,
     UnservedWatch,
     offset_of,
 )
@@ -38,6 +37,7 @@ from mulligan.engine.recorder import Recorder
 from mulligan.engine.reporter import Reporter
 from mulligan.engine.task_caller import Target, TaskCaller, claim_in
 from mulligan.engine.threads import Threads
+from mulligan.engine.ticker import Ticker
 from mulligan.engine.tracing import Tracing
 from mulligan.engine.worker_note import WorkerNote
 from mulligan.stores.contract import Store
@@ -61,7 +61,8 @@ class Engine:
     it everything runs on the one loop, as a simulation needs it. With `hold_through_backoff` the
     slot of a failed attempt stays idle until its retry is due. With `app`, the name that commands
     have for the app, the worker registers its tasks and warns of work that no live worker may take.
-    With `processes`, tasks with pool="process" run there; `pool_queues` have no other tasks.
+    `declared` are the schedules of its tasks. With `processes`, tasks with pool="process" run
+    there; `pool_queues` have no other tasks.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Engine:
         chance: random.Random | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         hold_through_backoff: bool = False,
-        periodic: Sequence[Periodic] = (),
+        declared: Sequence[Schedule] = (),
         tracing: Tracing | None = None,
         app: str | None = None,
         processes: "Processes | None" = None,
@@ -165,7 +166,15 @@ class Engine:
             room=None if self._pool is None else self._pool.room,
         )
         self._housekeeper = Housekeeper(store, every=KEEP_HOUSE_EVERY, keep_done=settings.keep_done)
-        self._ticker = Ticker(store, periodic, tracing, self.events) if periodic else None
+        self._ticker = Ticker(
+            store,
+            declared,
+            worker.id,
+            offset=offset_of(worker.id),
+            tracing=tracing,
+            events=self.events,
+        )
+        self.breakers.on_epoch = self._ticker.wake
         self._unserved_watch: UnservedWatch | None = None
         self._minute_keeper: MinuteKeeper | None = None
         self._worker_note: WorkerNote | None = None
@@ -258,6 +267,7 @@ class Engine:
             # Before the first claim, so that other workers leave jobs of our tasks to us.
             with contextlib.suppress(StoreError, OSError):
                 await self._known_tasks.register()
+        await self._ticker.first()
         thread = OwnThread("mulligan-heartbeat")
         support = [
             self.committer.run(),
@@ -265,9 +275,9 @@ class Engine:
             self._housekeeper.run(),
             self.reporter.run(),
             self.events.run(),
+            self._ticker.run(),
         ]
         optional = (
-            self._ticker,
             self._unserved_watch,
             self._minute_keeper,
             self._known_tasks,
@@ -343,6 +353,7 @@ class Engine:
                 await self.reporter.report()
                 if self._known_tasks is not None:
                     await self._known_tasks.register(left=True)
+                await self._ticker.leave()
                 if self._worker_note is not None:
                     await self._worker_note.forget()
                 await self._store.leave(self.worker)

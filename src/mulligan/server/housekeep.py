@@ -8,7 +8,7 @@ import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from mulligan.core.periodic import Periodic
+from mulligan.core.schedule import Schedule
 from mulligan.core.settings import Settings
 from mulligan.core.worker import Worker
 from mulligan.engine import Engine
@@ -22,10 +22,10 @@ LOOK_EVERY = 1.0
 
 @asynccontextmanager
 async def housekeeping(
-    store: Store, settings: Settings, periodic: Sequence[Periodic]
+    store: Store, settings: Settings, declared: Sequence[Schedule]
 ) -> AsyncIterator[None]:
     """Do the chores in the background until the block ends."""
-    doing = asyncio.ensure_future(keep_house(store, settings, periodic))
+    doing = asyncio.ensure_future(keep_house(store, settings, declared))
     doing.add_done_callback(say_if_failed)
     try:
         yield
@@ -33,7 +33,7 @@ async def housekeeping(
         await cancel_tasks([doing])
 
 
-async def keep_house(store: Store, settings: Settings, periodic: Sequence[Periodic]) -> None:
+async def keep_house(store: Store, settings: Settings, declared: Sequence[Schedule]) -> None:
     """Run a worker of no queue, which gets no jobs and does all the chores.
 
     It starts once the store has had a worker: before that there are no chores and no region.
@@ -41,7 +41,7 @@ async def keep_house(store: Store, settings: Settings, periodic: Sequence[Period
     region = await first_region(store)
     name = f"serve-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
     worker = Worker(id=name, region=region, queues=(), lease=settings.lease)
-    await Engine(store, {}, worker, settings, periodic=periodic).run()
+    await Engine(store, {}, worker, settings, declared=declared).run()
 
 
 def say_if_failed(doing: "asyncio.Task[None]") -> None:

@@ -96,7 +96,7 @@ class Service:
         keeping = asyncio.ensure_future(MinuteKeeper(self.store).run())
         try:
             async with housekeeping(
-                self.store, self.settings, self.app.periodic if self.declares else ()
+                self.store, self.settings, self.app.declared_schedules if self.declares else ()
             ):
                 yield
         finally:

@@ -21,6 +21,7 @@ from mulligan.core.outcome import Done, Outcome, Verdict
 from mulligan.core.page import LOOKS, Page, Selection
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.record import Record, Recording, RecordVerdict
+from mulligan.core.reschedule import Reschedule
 from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
 from mulligan.stores.watches import Tell, Watch
@@ -157,6 +158,15 @@ class WorkerStore(Protocol):
     async def note(self, key: str, value: bytes | None, keep: float) -> None:
         """Keep a value under this key for so many seconds; None forgets it."""
 
+    async def reschedule(self, change: Reschedule) -> bool:
+        """Replace the record of a schedule, withdraw a tick and place others, as one step.
+
+        False, and nothing done, if the record is no longer the one that the change is about; True,
+        and nothing done, if it is already as after the change. What is withdrawn is deleted if it
+        is pending and has never started; what is placed is enqueued after that. An edit, which
+        operators make, wakes all sleepers to news of it: plans made before are refused.
+        """
+
 
 class ReaderStore(Protocol):
     """What everybody calls who looks. None of these writes anything."""
@@ -169,6 +179,9 @@ class ReaderStore(Protocol):
 
     async def notes(self, prefix: str) -> dict[str, bytes]:
         """The values kept under keys that begin so."""
+
+    async def schedules(self) -> dict[str, bytes]:
+        """The records of all schedules, by name."""
 
     async def get(self, job: str) -> Job | None:
         """The job as it is now."""

@@ -9,9 +9,13 @@ from mulligan.core.answers import Beat, Claimed
 from mulligan.core.job import Claim, Enqueued, Lease, NewJob
 from mulligan.core.outcome import Dead, Done, Outcome, Verdict
 from mulligan.core.plan import ClaimPlan
+from mulligan.core.reschedule import Reschedule
 from mulligan.core.signature import Keys
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Store
+
+# A schedule is signed as the job of this id.
+SCHEDULE = "schedule:"
 
 
 def signed(store: Store, keys: Keys) -> Store:
@@ -54,6 +58,18 @@ class Signed:
     async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
         """Write the outcomes, and what follows from them, signed."""
         return await self._store.commit(list(map(self._signed, outcomes)))
+
+    async def reschedule(self, change: Reschedule) -> bool:
+        """Replace the record of a schedule, signed, and place its ticks, signed."""
+        after = change.after
+        if after is not None:
+            after = self._keys.sign(NewJob(SCHEDULE + change.name, "", "", after)).body
+        place = self._keys.sign_all(change.place)
+        return await self._store.reschedule(replace(change, after=after, place=place))
+
+    def refusal_of_schedule(self, name: str, record: bytes) -> str | None:
+        """Why the schedule must not tick; None if its signature is good."""
+        return self._keys.refusal(SCHEDULE + name, "", record)
 
     def __getattr__(self, name: str) -> Any:
         """The store's own; of those that only some stores have, what enqueues is signed too."""

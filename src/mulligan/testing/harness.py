@@ -17,9 +17,10 @@ from mulligan.app.resources import check_resources
 from mulligan.app.store_access import Operation, StoreAccess, Work, at_once
 from mulligan.app.wait import LoopWaiter, Waiter
 from mulligan.core.checks import Seconds, check_name, seconds
-from mulligan.core.job import ENDED, Enqueued, Job, NewJob
+from mulligan.core.job import ENDED, Enqueued, Job, NewJob, never_started
 from mulligan.core.outcome import Outcome, Verdict
 from mulligan.core.page import Selection
+from mulligan.core.schedule import read_schedules, tick_id
 from mulligan.core.worker import Worker
 from mulligan.engine import Engine
 from mulligan.stores.contract import Store
@@ -51,8 +52,19 @@ class Watched(MemoryStore):
         return verdicts
 
     def unfinished(self) -> list[str]:
-        """The ids of jobs that have not ended."""
-        return [id_ for id_, record in self.state.jobs.items() if record.status not in ENDED]
+        """The ids of jobs that have not ended, without the ticks that lie ahead."""
+        left = [id_ for id_, record in self.state.jobs.items() if record.status not in ENDED]
+        if not left or not self.state.schedules:
+            return left
+        stored = read_schedules(self.state.schedules).values()
+        ahead = [tick_id(s.name, s.placed) for s, _ in stored if s.placed is not None]
+        return [id_ for id_ in left if id_ not in ahead or not self.is_ahead(id_)]
+
+    def is_ahead(self, job: str) -> bool:
+        """Whether the job is still to fall due for the first time."""
+        record = self.state.jobs[job]
+        started = not never_started(record.retry_count, record.snoozes, record.replay)
+        return record.status == "pending" and not started and record.due > self.state.clock()
 
 
 class Driver:
@@ -337,6 +349,7 @@ class Testing:
                 chance=random.Random(f"{self._seed}/{worker.id}"),
                 monotonic=self.loop.time,
                 hold_through_backoff=self._hold,
+                declared=self._app.declared_schedules,
                 tracing=self._app.tracing,
                 hooks=self._app.event_hooks,
             )

@@ -77,6 +77,7 @@ class State:
         self.counters = Counters()
         self.notes: dict[str, tuple[bytes, float]] = {}
         self.note_keys: list[str] = []  # in order
+        self.schedules: dict[str, bytes] = {}
         self.regions: dict[str, None] = {}
         self.queues: dict[str, QueueSettings] = {}
         self.paused: set[str] = set()

@@ -14,10 +14,11 @@ from mulligan.core.outcome import Outcome, Verdict
 from mulligan.core.page import LOOKS, Page, Selection
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.record import Record, Recording, RecordVerdict
+from mulligan.core.reschedule import Reschedule
 from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batch_by_batch
-from mulligan.stores.memory import claim, commit, enqueue, operate, read, record, workers
+from mulligan.stores.memory import claim, commit, enqueue, operate, read, record, schedules, workers
 from mulligan.stores.memory.state import State
 from mulligan.stores.watches import Tell, Watch
 
@@ -76,6 +77,12 @@ class MemoryStore:
 
     async def note(self, key: str, value: bytes | None, keep: float) -> None:
         operate.note(self.state, key, value, keep)
+
+    async def reschedule(self, change: Reschedule) -> bool:
+        return schedules.reschedule(self.state, change)
+
+    async def schedules(self) -> dict[str, bytes]:
+        return schedules.schedules(self.state)
 
     async def facts(self) -> Facts:
         return operate.facts(self.state)

@@ -100,6 +100,7 @@ class Connection:
         self.sleepers = named("_sleepers")
         self.counts = named("_counts")
         self.notes = named("_notes")
+        self.schedules = named("_schedules")
         self.meta = named("_meta")
 
     @property

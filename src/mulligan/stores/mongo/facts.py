@@ -162,6 +162,11 @@ class StoredFacts:
             if await self.change(doc, {"breakers": listed}, turns_plans=turns_plans):
                 return True
 
+    async def turn(self) -> None:
+        """Begin a new epoch, and wake all."""
+        await self.connection.meta.update_one({"_id": "facts"}, {"$inc": {"epoch": 1}})
+        await self.wakeup.wake_all()
+
     async def change(self, read: Doc, fields: Doc, *, turns_plans: bool = True) -> bool:
         """Change facts that were read so, and wake all if plans turn; False if others were first.
 

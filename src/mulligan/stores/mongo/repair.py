@@ -19,6 +19,7 @@ from mulligan.stores.mongo.document import (
 from mulligan.stores.mongo.facts import StoredCounts
 from mulligan.stores.mongo.gather import left_owing
 from mulligan.stores.mongo.operate import Operator, forget_notes, move_dead, return_letter
+from mulligan.stores.mongo.schedules import UNFINISHED, Schedules
 from mulligan.stores.mongo.validate import invalid_reason
 from mulligan.stores.mongo.wakeup import News
 from mulligan.stores.mongo.workers import forget_dead
@@ -36,13 +37,14 @@ SET_ASIDE = {"status": "pending", "mulligan.lane": HELD}
 class Repair:
     """What `promote` and `prune` do."""
 
-    def __init__(self, operator: Operator, counts: StoredCounts) -> None:
+    def __init__(self, operator: Operator, counts: StoredCounts, schedules: Schedules) -> None:
         self.connection = operator.connection
         self.wakeup = operator.wakeup
         self.keys = operator.keys
         self.gatherer = operator.gatherer
         self.operator = operator
         self.counts = counts
+        self.schedules = schedules
         self._swept = self._dated = self._tidied = self._looked = self._looked_through = 0
 
     async def promote(self, limit: int) -> int:
@@ -60,6 +62,8 @@ class Repair:
             await self.operator.deliver_left(await rows(found.limit(limit)))
         if "owing" in left:
             await self.settle_left()
+        if "rescheduled" in left:
+            await self.schedules.finish_left()
         if "to sweep" in left and is_due(now, self._swept, SWEEP_EVERY):
             self._swept = now
             await self.sweep(now)
@@ -79,6 +83,7 @@ class Repair:
             ("odd", tasks, self.odd(now)),
             ("undelivered", tasks, outbox.UNDELIVERED),
             *[("owing", collection, OWING) for collection in self.connection.collections],
+            ("rescheduled", self.connection.schedules, UNFINISHED),
             ("to sweep", tasks, SET_ASIDE),
             ("to sweep", self.connection.limits, limits.IN_USE),
             ("to sweep", self.connection.outbox, {}),

@@ -20,6 +20,7 @@ from mulligan.core.page import (
 )
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.record import Record, Recording, RecordVerdict
+from mulligan.core.reschedule import Reschedule
 from mulligan.core.settings import check_batch
 from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
@@ -37,6 +38,7 @@ from mulligan.stores.mongo.operate import Operator
 from mulligan.stores.mongo.page import Pages
 from mulligan.stores.mongo.read import Reader
 from mulligan.stores.mongo.repair import Repair
+from mulligan.stores.mongo.schedules import Schedules
 from mulligan.stores.mongo.stats import StatsReader
 from mulligan.stores.mongo.url import parse_url
 from mulligan.stores.mongo.wakeup import Wakeup
@@ -77,7 +79,8 @@ class MongoStore:
         self._committer = Committer(connection, wakeup, keys, gatherer, leases)
         self._enqueuer = Enqueuer(connection, wakeup)
         self._operator = Operator(connection, wakeup, keys, gatherer)
-        self._repair = Repair(self._operator, self._counts)
+        self._schedules = Schedules(self._operator, self._facts)
+        self._repair = Repair(self._operator, self._counts, self._schedules)
         self._reader = Reader(connection)
         self._pages = Pages(connection, self._reader)
         self._stats = StatsReader(connection)
@@ -204,6 +207,16 @@ class MongoStore:
     async def notes(self, prefix: str) -> dict[str, bytes]:
         """The values kept under keys that begin so."""
         return await operate.notes(self._connection, prefix)
+
+    @guarded
+    async def reschedule(self, change: Reschedule) -> bool:
+        """Replace the record of a schedule, withdraw a tick and place others."""
+        return await self._schedules.reschedule(change)
+
+    @guarded
+    async def schedules(self) -> dict[str, bytes]:
+        """The records of all schedules, by name."""
+        return await self._schedules.schedules()
 
     @guarded
     async def get(self, job: str) -> Job | None:

@@ -131,6 +131,16 @@ CALLS: dict[str, Parameters] = {
     },
     "note": GIVEN | {"in_key": "text", "in_value": "bytea", "keep": "bigint"},
     "notes": GIVEN | {"prefix": "text"},
+    "reschedule": GIVEN
+    | {
+        "in_name": "text",
+        "before": "text",
+        "after": "text",
+        "withdraw": "text[]",
+        "edit": "boolean",
+        "jobs": NEW_JOBS,
+    },
+    "schedules": {},
     "get": {"in_id": "text"},
     "arrivals": {"in_id": "text"},
     "history": {"in_id": "text"},

@@ -15,6 +15,7 @@ from mulligan.core.outcome import Done, Outcome, Verdict
 from mulligan.core.page import LOOKS, Page, Selection
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.record import Record, Recording, RecordVerdict
+from mulligan.core.reschedule import Reschedule
 from mulligan.core.settings import check_batch
 from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
@@ -27,6 +28,7 @@ from mulligan.stores.postgres import (
     operate,
     read,
     record,
+    schedules,
     workers,
 )
 from mulligan.stores.postgres.commit import TransactionalSink, Work
@@ -184,6 +186,10 @@ class PostgresStore:
     async def note(self, key: str, value: bytes | None, keep: float) -> None:
         await operate.note(self._database, key, value, keep)
 
+    async def reschedule(self, change: Reschedule) -> bool:
+        check_batch(len(change.place))
+        return await schedules.reschedule(self._database, change)
+
     # -- readers -------------------------------------------------------------------------------
 
     async def facts(self) -> Facts:
@@ -194,6 +200,9 @@ class PostgresStore:
 
     async def notes(self, prefix: str) -> dict[str, bytes]:
         return await operate.notes(self._database, prefix)
+
+    async def schedules(self) -> dict[str, bytes]:
+        return await schedules.schedules(self._database)
 
     async def get(self, job: str) -> Job | None:
         return await read.get(self._database, job)

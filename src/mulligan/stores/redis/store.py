@@ -15,6 +15,7 @@ from mulligan.core.outcome import Dead, Outcome, Verdict
 from mulligan.core.page import LOOKS, Page, Selection
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.record import Record, Recording, RecordVerdict
+from mulligan.core.reschedule import Reschedule
 from mulligan.core.settings import check_batch
 from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
@@ -27,6 +28,7 @@ from mulligan.stores.redis.enqueue import enqueue
 from mulligan.stores.redis.fields import UNPACK, attempt_of, float_text, job_of, lane_name
 from mulligan.stores.redis.inbox import Inbox
 from mulligan.stores.redis.producer import BlockingProducer
+from mulligan.stores.redis.schedules import reschedule, schedules_of
 from mulligan.stores.redis.schema import prepare
 from mulligan.stores.redis.url import read_url
 from mulligan.stores.redis.watch import Subscriber
@@ -160,6 +162,12 @@ class RedisStore:
     async def notes(self, prefix: str) -> dict[str, bytes]:
         keys, values = await self._read("notes", prefix)
         return dict(zip((key.decode() for key in keys), values, strict=True))
+
+    async def reschedule(self, change: Reschedule) -> bool:
+        return await reschedule(self._run, change)
+
+    async def schedules(self) -> dict[str, bytes]:
+        return schedules_of(await self._read_key("HGETALL", "schedules"))
 
     # -- reading ---------------------------------------------------------------------------
 

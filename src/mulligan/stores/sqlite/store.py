@@ -18,10 +18,11 @@ from mulligan.core.outcome import Done, Outcome, Verdict
 from mulligan.core.page import LOOKS, Page, Selection
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.record import Record, Recording, RecordVerdict
+from mulligan.core.reschedule import Reschedule
 from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batches_of
-from mulligan.stores.sqlite import operate, read, record, wakeup, workers
+from mulligan.stores.sqlite import operate, read, record, schedules, wakeup, workers
 from mulligan.stores.sqlite.claim import claim
 from mulligan.stores.sqlite.commit import commit, commit_within
 from mulligan.stores.sqlite.connection import Work
@@ -222,6 +223,15 @@ class SqliteStore:
         work = partial(operate.notes, prefix=prefix)
         found: dict[str, bytes] = await self._runner.run(work, writes=False)
         return found
+
+    async def reschedule(self, change: Reschedule) -> bool:
+        done: bool = await self._runner.run(partial(schedules.reschedule, change=change))
+        return done
+
+    async def schedules(self) -> dict[str, bytes]:
+        records: dict[str, bytes]
+        records = await self._runner.run(schedules.schedules, writes=False)
+        return records
 
     async def get(self, job: str) -> Job | None:
         found: Job | None = await self._runner.run(partial(read.get, job=job), writes=False)

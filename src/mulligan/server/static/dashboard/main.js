@@ -13,6 +13,8 @@ import jobs from "./pages/jobs.js";
 import overview from "./pages/overview.js";
 import queue from "./pages/queue.js";
 import queues from "./pages/queues.js";
+import schedule from "./pages/schedule.js";
+import schedules from "./pages/schedules.js";
 import task from "./pages/task.js";
 import tasks from "./pages/tasks.js";
 import worker from "./pages/worker.js";
@@ -26,12 +28,12 @@ import workers from "./pages/workers.js";
  */
 const PAGES = [
   ["", overview], ["queues", queues], ["queues/*", queue], ["tasks", tasks], ["tasks/*", task],
-  ["jobs", jobs], ["jobs/*", job],
+  ["jobs", jobs], ["jobs/*", job], ["schedules", schedules], ["schedules/*", schedule],
   ["dead", dead], ["delayed", delayed], ["workers", workers], ["workers/*", worker], ["enqueue", enqueue],
 ];
 const NAV = [
   ["", "Overview"], ["queues", "Queues"], ["tasks", "Tasks"], ["jobs", "Jobs"], ["dead", "Dead letters"],
-  ["delayed", "Delayed"], ["workers", "Workers"], ["enqueue", "Enqueue"],
+  ["delayed", "Delayed"], ["schedules", "Schedules"], ["workers", "Workers"], ["enqueue", "Enqueue"],
 ];
 const TICK = 5000;
 const PASSING = [0, 503]; // no answer, or the store was away

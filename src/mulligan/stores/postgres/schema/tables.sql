@@ -265,6 +265,12 @@ CREATE TABLE note (
     until bigint NOT NULL
 ) WITH (fillfactor = 50);
 
+-- Calls that run by themselves: what core/schedule.py keeps of each, as JSON.
+CREATE TABLE schedule (
+    name text COLLATE "C" PRIMARY KEY,
+    record text NOT NULL
+);
+
 -- Workers whose last claim gave less than they asked for: which lanes and which keys of limits
 -- would be news to them, until when they sleep by themselves, and the channel to notify. One that
 -- is `waiting` is asleep, or was woken and has not claimed since. `woken`: it was woken and has not

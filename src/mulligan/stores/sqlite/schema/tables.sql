@@ -198,6 +198,12 @@ CREATE TABLE note (
 ) WITHOUT ROWID;
 CREATE INDEX note_until ON note (until);
 
+-- Calls that run by themselves: what core/schedule.py keeps of each, as JSON.
+CREATE TABLE schedule (
+    name TEXT PRIMARY KEY,
+    record TEXT NOT NULL
+) WITHOUT ROWID, STRICT;
+
 -- Which running jobs hold a permit of which cap or concurrency key.
 CREATE TABLE permit (
     key TEXT NOT NULL,

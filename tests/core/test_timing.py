@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mulligan.core.errors import InvalidError
-from mulligan.core.schedule import Cron, Every, Schedule
+from mulligan.core.timing import Cron, Every, Timing
 from tests.core.refusal import refused
 from tests.core.strategies import steady
 
@@ -19,7 +19,7 @@ def written(moment: float) -> str:
 
 
 moments = st.floats(0, 4e9)
-schedules: st.SearchStrategy[Schedule] = st.one_of(
+timings: st.SearchStrategy[Timing] = st.one_of(
     st.floats(1, 1e7).map(Every),
     st.sampled_from(
         [
@@ -33,13 +33,13 @@ schedules: st.SearchStrategy[Schedule] = st.one_of(
 
 
 @steady
-@given(schedules, moments)
+@given(timings, moments)
 def test_a_moment_lies_between_the_last_tick_and_the_next(schedule, moment):
     assert schedule.last(moment) <= moment < schedule.after(moment)
 
 
 @steady
-@given(schedules, moments)
+@given(timings, moments)
 def test_a_tick_has_one_time_from_whatever_moment_it_is_asked_for(schedule, moment):
     tick = schedule.after(moment)
     assert schedule.last(tick) == tick

@@ -1,0 +1,23 @@
+"""A change of a schedule, as core decides it and a store carries it out."""
+
+from msgspec import Struct
+
+from mulligan.core.job import NewJob
+
+# Why a job is cancelled, in the moment before it is deleted. As in SQL and Lua.
+WITHDRAWN = "its schedule was changed"
+
+
+class Reschedule(Struct, frozen=True):
+    """Done as a whole if the record of the schedule is still `before`, or else not at all.
+
+    Records are None where there is none. `withdraw` are ids of ticks to delete if they are pending
+    and have never started. An `edit` is news to who places ticks.
+    """
+
+    name: str
+    before: bytes | None
+    after: bytes | None
+    withdraw: tuple[str, ...] = ()
+    place: tuple[NewJob, ...] = ()
+    edit: bool = False

@@ -1,0 +1,65 @@
+"""Schedules in requests and answers."""
+
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from mulligan.core.lane import PriorityWord
+from mulligan.core.retry import Retry
+from mulligan.core.schedule import CatchUp
+from mulligan.core.schedule_view import SHOWN_TICKS, ScheduleView
+from mulligan.server.shapes.names import Name, Span, Wait
+
+MOST_TICKS = 100
+
+
+class ScheduleList(Struct, frozen=True):
+    """All schedules, by name. Secrets in their arguments are hidden."""
+
+    schedules: list[ScheduleView]
+
+
+class PutSchedule(Struct, frozen=True, forbid_unknown_fields=True):
+    """When a call runs by itself, and which: a task's name, its arguments and options.
+
+    Without a task the schedule keeps the call that it has.
+    """
+
+    cron: Name | UnsetType | None = UNSET
+    every: Wait | UnsetType | None = UNSET
+    timezone: Name | UnsetType | None = UNSET
+    catch_up: CatchUp | UnsetType = UNSET
+    task: Name | UnsetType = UNSET
+    args: Annotated[list[Any], Meta(max_length=10_000)] | UnsetType = UNSET
+    kwargs: dict[str, Any] | UnsetType = UNSET
+    queue: Name | UnsetType = UNSET
+    region: Name | UnsetType = UNSET
+    priority: PriorityWord | UnsetType = UNSET
+    retry: Retry | Name | UnsetType = UNSET
+    timeout: Span | UnsetType | None = UNSET
+    unique_key: Name | UnsetType | None = UNSET
+    expires: Span | UnsetType | None = UNSET
+    keep: Wait | UnsetType | None = UNSET
+    concurrency_key: Name | UnsetType | None = UNSET
+    concurrency_limit: Annotated[int, Meta(ge=1, le=1_000_000)] | UnsetType = UNSET
+
+
+class TicksQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """A timing, as a schedule has it, and how many of its ticks to show."""
+
+    cron: Name | UnsetType = UNSET
+    every: Wait | UnsetType = UNSET
+    timezone: Name | UnsetType = UNSET
+    count: Annotated[int, Meta(ge=1, le=MOST_TICKS)] = SHOWN_TICKS
+
+
+class Ticks(Struct, frozen=True):
+    """The next ticks, in seconds since 1970 by the store's clock."""
+
+    ticks: list[float]
+
+
+class Removed(Struct, frozen=True):
+    """The name of a schedule that is no more."""
+
+    removed: str
