@@ -39,6 +39,7 @@ TICK_LENGTH = 21
 OWN = {"id", "body", "delay"}
 # What makes other jobs follow from a job, with ids that derive from its own.
 FOLLOWS = ("flow", "sink", "on_dead")
+NOTHING = Raw(b"null")
 
 
 class Schedule(Struct, frozen=True, omit_defaults=True):
@@ -173,7 +174,7 @@ def template(job: NewJob) -> tuple[dict[str, Any], Raw]:
         if name not in OWN and (name in told or value != defaults[name])
     }
     parts = _decode_fields(job.body)
-    if any(parts.get(name, Raw(b"null")) != b"null" for name in FOLLOWS):
+    if any(bytes(parts.get(name, NOTHING)) != b"null" for name in FOLLOWS):
         # Its id may come again: what follows from it is told from what followed before.
         parts["named"] = Raw(b"true")
         return said, Raw(encode(parts))
@@ -226,7 +227,8 @@ def body_of(body: bytes, job: str) -> bytes:
     if b'"flow":' not in body:
         return body
     parts = _decode_fields(body)
-    if (flow := parts.get("flow", Raw(b"null"))) == b"null":
+    flow = parts.get("flow", NOTHING)
+    if bytes(flow) == b"null":
         return body
     parts["flow"] = Raw(encode(replace(_decode_flow(flow), root=job)))
     return encode(parts)

@@ -107,7 +107,7 @@ function form(stored, tasks, memory, redraw, reload) {
         : field("every", "Seconds", text("every", { required: true, type: "number", min: "1", step: "any" })),
       field("catch_up", "Missed ticks that are made up for", choice("catch_up", Object.entries(MISSED), stored?.catch_up ?? "one"))),
     h("fieldset", { "data-key": "ticks", "aria-live": "polite" },
-      h("legend", {}, "Next five ticks"),
+      h("legend", {}, "Next five ticks, by this browser's clock"),
       memory.tickProblem ? h("p.wrong", { role: "alert" }, memory.tickProblem)
         : memory.ticks ? list(memory.ticks) : h("p.below", {}, "Say when it runs.")),
     h("fieldset", { "data-key": "call" },

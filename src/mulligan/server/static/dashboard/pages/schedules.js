@@ -48,20 +48,21 @@ export function timing({ cron, every, timezone }) {
 /** Whether it ticks, and whose it is. */
 export const stateOf = ({ state, declared }) => [badge(state, KINDS[state]), declared && " declared by its task"];
 
-/** What can be done with a schedule. */
-export function actions({ name: schedule, state, declared }, reload, gone = reload) {
+/** What can be done with a schedule; on its own page it can be removed, and is `gone` then. */
+export function actions({ name: schedule, state, declared }, reload, gone = null) {
+  const kind = (what) => (what === "remove" ? "danger" : gone ? "plain" : "small");
   const change = (word, what, told, then = reload) => button(word, () => attempt(async () => {
     if (what === "remove" && !(await sure(schedule))) return;
     const answer = await post(path("api", "schedules", schedule, what));
     notify(told(answer));
     then();
-  }), what === "remove" ? "danger" : "small", { "aria-label": `${word} ${schedule}` });
+  }), kind(what), { "aria-label": `${word} ${schedule}` });
   return h("div.actions", {},
     change("Run now", "run", ({ id }) => `Job ${id} is enqueued.`),
     state === "paused"
       ? change("Resume", "resume", () => `Schedule ${schedule} ticks again.`)
       : change("Pause", "pause", () => `Schedule ${schedule} is paused; its next tick is withdrawn.`),
-    (!declared || state === "undeclared") && change("Remove", "remove", () => `Schedule ${schedule} is removed.`, gone));
+    gone && (!declared || state === "undeclared") && change("Remove", "remove", () => `Schedule ${schedule} is removed.`, gone));
 }
 
 function sure(schedule) {
