@@ -12,6 +12,7 @@ from mulligan.core.job import ENDED, Adopted, Claim, Lease, NewJob, Status
 from mulligan.core.outcome import Again, Cancelled, Done, Keyed, Outcome, Returned
 from mulligan.core.page import Selection
 from mulligan.core.record import Recording
+from mulligan.core.reschedule import Reschedule
 from mulligan.core.retry import Retry
 from mulligan.core.worker import Worker
 from tests.contract import drawing
@@ -247,6 +248,19 @@ class Comparison:
         """Keep a note, and look at those that begin alike."""
         self.pair.ask("note", key, value, keep)
         self.pair.ask("notes", key[:1])
+
+    def reschedule(self, name, after, batch, *, current, withdraw, edit):
+        """Change a schedule, mostly from what it is, with ticks that are withdrawn and placed."""
+        stored = self.pair.ask("schedules")
+        before = stored.get(name) if current else b'{"n":9}'
+        names = [f"{name}@{number}" for number in range(len(batch))]
+        place = tuple(made(tick, [], **fields) for tick, fields in zip(names, batch, strict=True))
+        gone = tuple(f"{name}@{number}" for number in withdraw)
+        self.pair.ask("reschedule", Reschedule(name, before, after, gone, place, edit=edit))
+        self.pair.ask("schedules")
+        self.know(names)
+        for tick in dict.fromkeys((*gone, *names)):
+            self.pair.ask("get", tick)
 
     def counts(self):
         """Look at all that was counted."""

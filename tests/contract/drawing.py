@@ -296,6 +296,19 @@ def switch(chance: Random, _: Choices) -> dict[str, Any]:
     }
 
 
+def reschedule(chance: Random, choices: Choices) -> dict[str, Any]:
+    """A schedule that is stored, changed or removed, with a few ticks."""
+    batch = [new_job(chance, choices) for _ in range(chance.choice((0, 1, 1, 2)))]
+    return {
+        "name": chance.choice(("daily", "hourly")),
+        "after": chance.choice((None, b'{"n":1}', b'{"n":2}', b'{"n":3}')),
+        "batch": [fields | {"awaits": 0, "gather": None} for fields in batch],
+        "current": chance.random() < 0.85,
+        "withdraw": chance.sample((0, 1), chance.choice((0, 1, 1, 2))),
+        "edit": chance.random() < 0.4,
+    }
+
+
 # Every command: how often it is drawn, and what it is drawn with.
 COMMANDS: dict[str, tuple[int, Callable[[Random, Choices], dict[str, Any]]]] = {
     "enqueue": (16, enqueue),
@@ -329,6 +342,7 @@ COMMANDS: dict[str, tuple[int, Callable[[Random, Choices], dict[str, Any]]]] = {
     "tally": (6, lambda c, _: {"counts": [tally(c) for _ in range(c.randint(1, 5))]}),
     "counts": (2, lambda *_: {}),
     "switch": (3, switch),
+    "reschedule": (5, reschedule),
     "note": (
         2,
         lambda c, _: {

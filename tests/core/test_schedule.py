@@ -16,7 +16,6 @@ from mulligan.core.schedule import (
     MOST_MISSED,
     PLACED_AT_ONCE,
     Schedule,
-    Stored,
     check_template,
     declare,
     look_again_in,
@@ -277,7 +276,9 @@ AUTUMN = datetime(2026, 10, 25, 0, 0, tzinfo=UTC).timestamp()
 @pytest.mark.parametrize("begin", [SPRING - 2 * 86_400, AUTUMN - 2 * 86_400])
 @pytest.mark.parametrize("cron", ["30 2 * * *", "*/20 * * * *", "0 3 * * *", "0 0 * * 0"])
 def test_each_tick_is_placed_once_through_a_change_of_the_clocks(begin, cron):
-    stored = applied(put(None, replace(NEW, every=None, cron=cron, timezone="Europe/Berlin"), begin))
+    stored = applied(
+        put(None, replace(NEW, every=None, cron=cron, timezone="Europe/Berlin"), begin)
+    )
     ids = [tick_id("acme", stored.schedule.placed)]
     now = begin
     while now < begin + 4 * 86_400:

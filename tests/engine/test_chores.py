@@ -24,9 +24,9 @@ from mulligan.engine.events import Events
 from mulligan.engine.reporter import Reporter
 from mulligan.stores.contract import Store
 from mulligan.stores.memory import MemoryStore
-from tests.contract.making import done, job, start
+from tests.contract.making import job
 from tests.engine.running import QUICK, until, worker_of
-from tests.store_kit import START, VirtualClock
+from tests.store_kit import VirtualClock
 
 JOBS = 2 * BATCH + 50
 DEAD = Worker("dead", concurrency=JOBS)

@@ -25,8 +25,8 @@ from mulligan.core.job import decode_call, encode
 from mulligan.core.outcome import Again, Dead, Done, Failed, Lost, Succeeded
 from mulligan.core.page import cursor_number
 from mulligan.core.retry import Retry, Trail, read_trail
-from mulligan.core.timing import Cron, Every
 from mulligan.core.signature import SIGNATURE, Keys, read_keys
+from mulligan.core.timing import Cron, Every
 from mulligan.server.attempts import is_gated
 from mulligan.server.bodies import decode_body
 from mulligan.server.problems import Refusal, without_secrets

@@ -46,7 +46,11 @@ COMMANDS = {
     "drain": ("operate", "drain", "Have workers finish what they run, and exit."),
     "doctor": ("doctor", "doctor", "Check a store and its workers; say what to do."),
     "migrate": ("migrate", "migrate", "Bring a store's schema up to date."),
-    "copy": ("copy", "copy", "Move all unfinished and failed jobs to another store."),
+    "copy": (
+        "copy",
+        "copy",
+        "Move all unfinished and failed jobs, and schedules, to another store.",
+    ),
     "settings": ("settings", "settings", "Print every default and limit, with its meaning."),
     "simulate": (
         "simulate",

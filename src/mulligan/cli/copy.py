@@ -19,6 +19,8 @@ from mulligan.core.errors import InvalidError
 from mulligan.core.job import Adopted, Attempt, Job, Status, decode_call, encode
 from mulligan.core.lane import ANYWHERE, Priority
 from mulligan.core.page import Selection
+from mulligan.core.reschedule import Reschedule
+from mulligan.core.schedule import read_schedules
 from mulligan.core.status import names
 from mulligan.stores import redact
 from mulligan.stores.contract import Store
@@ -41,11 +43,12 @@ class JobToMove(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """How many jobs were moved, and which were left."""
+    """How many jobs and schedules were moved, and which jobs were left."""
 
     pending: int
     failed: int
     left: list[str]
+    schedules: int = 0
 
 
 @click.command()
@@ -54,7 +57,7 @@ class Moved(NamedTuple):
 @yes_option
 @json_option
 def copy(from_url: str, to_url: str, *, yes: bool, as_json: bool) -> None:
-    """Move all unfinished and failed jobs to another store.
+    """Move all unfinished and failed jobs, and all schedules, to another store.
 
     Jobs keep their ids, order, retries and history. Every queue of FROM_URL is paused first and
     stays paused; the move is refused while a job runs or a worker is alive there. A moved job is
@@ -67,8 +70,10 @@ def copy(from_url: str, to_url: str, *, yes: bool, as_json: bool) -> None:
     if as_json:
         print_json(moved._asdict())
     else:
+        others = f" and {moved.schedules} schedules" if moved.schedules else ""
         click.echo(
-            f"Moved {moved.pending} pending and {moved.failed} failed jobs to {redact(to_url)}."
+            f"Moved {moved.pending} pending and {moved.failed} failed jobs{others} to"
+            f" {redact(to_url)}."
         )
         click.echo(f"The queues of {redact(from_url)} stay paused; done jobs stay there.")
     if moved.left:
@@ -102,7 +107,12 @@ async def move_between(from_url: str, to_url: str, *, yes: bool) -> Moved:
         # After an earlier move all queues are paused, and that pause was not the user's.
         own = frozenset[str]() if await began(source, reason) else was_paused
         await take_over_queues(source, target, own)
-        return await move_all(source, target, reason)
+        schedules = await take_over_schedules(source, target)
+        moved = await move_all(source, target, reason)
+        for name, record in schedules.items():
+            # Its next tick, which was placed, has been moved.
+            await source.reschedule(Reschedule(name, record, None))
+        return moved._replace(schedules=len(schedules))
 
 
 async def began(source: Store, reason: str) -> bool:
@@ -151,6 +161,31 @@ async def take_over_queues(source: Store, target: Store, paused: frozenset[str])
             " it there when it should go on",
             err=True,
         )
+
+
+async def take_over_schedules(source: Store, target: Store) -> dict[str, bytes]:
+    """Give the target the schedules as they stand; returns the records of those that it has.
+
+    One that the target has already, of the same name and moment, is there from an interrupted move.
+    """
+    known = read_schedules(await target.schedules())
+    taken: dict[str, bytes] = {}
+    for name, (schedule, record) in read_schedules(await source.schedules()).items():
+        there = known.get(name)
+        if there is None:
+            await target.reschedule(Reschedule(name, None, record, edit=True))
+        elif (there.schedule.changed_at, there.schedule.task) != (
+            schedule.changed_at,
+            schedule.task,
+        ):
+            click.echo(
+                f"note: schedule {printable(name)!r} is another one in the target; it stays in the"
+                " source and does not tick there without a worker",
+                err=True,
+            )
+            continue
+        taken[name] = record
+    return taken
 
 
 async def jobs_to_move(source: Store, status: Status) -> list[JobToMove]:
