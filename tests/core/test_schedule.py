@@ -39,7 +39,7 @@ JOB = NewJob("x", "default", "report", BODY)
 NEW = Schedule("acme", *template(JOB), every=HOUR)
 
 
-def applied(change, after=True):
+def applied(change):
     """What is stored when the change was carried out."""
     [stored] = read_schedules({change.name: change.after}).values()
     return stored
@@ -256,7 +256,7 @@ def test_a_record_that_cannot_be_read_is_left_out():
 
 
 def test_what_cannot_be_scheduled_is_refused():
-    with pytest.raises(InvalidError, match="'acme': its call has a delay of 5 s.*leave out delay="):
+    with pytest.raises(InvalidError, match=r"its call has a delay of 5 s.*leave out delay="):
         check_template("acme", replace(JOB, delay=5.0))
     with pytest.raises(InvalidError, match="has a name of 108 characters; use at most 107"):
         check_template("x" * 108, JOB)

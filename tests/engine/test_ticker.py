@@ -10,6 +10,7 @@ from mulligan.core.known_tasks import DECLARES
 from mulligan.core.page import Selection
 from mulligan.core.reschedule import Reschedule
 from mulligan.core.schedule import Schedule, put, read_schedules, template, tick_id
+from mulligan.engine.breakers import Breakers
 from mulligan.engine.ticker import LONGEST_SLEEP, SHORTEST_SLEEP, Ticker
 from mulligan.stores.contract import Store
 from tests.contract.making import ANN, done, job, start
@@ -238,8 +239,6 @@ async def test_a_record_that_cannot_be_read_holds_up_no_other(ticker, store, clo
 
 
 async def test_an_edit_wakes_a_ticker_through_the_epoch(store):
-    from mulligan.engine.breakers import Breakers
-
     await store.beat(ANN, [])
     breakers, ticker = Breakers("default"), ticker_of(store)
     breakers.update(await store.facts())

@@ -22,6 +22,7 @@ WRITERS = {
 }
 # What is given where a command or a route asks for something by name.
 UNENDED, ENDED, REGION = "running", "done", "default"
+SCHEDULE = "nightly"
 ARGUMENTS = {"job_id": UNENDED}
 # `watch` ends with its job.
 OTHERS = {"watch": {"job_id": ENDED}}
@@ -66,7 +67,10 @@ def command(url: str, *words: str) -> Result:
 def reading_routes(job: str = UNENDED, worker: str = "gone") -> list[str]:
     """The path of every GET route."""
     return [
-        row.path.replace("{job}", job).replace("{region}", REGION).replace("{worker}", worker)
+        row.path.replace("{job}", job)
+        .replace("{region}", REGION)
+        .replace("{worker}", worker)
+        .replace("{schedule}", SCHEDULE)
         for row in ROUTES
         if row.method == "GET"
     ]

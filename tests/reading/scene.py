@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
+from mulligan.app.schedules import new_schedule, put_schedule
 from mulligan.core.counts import Count
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Capped
@@ -49,6 +50,8 @@ async def furnish(store: Store) -> None:
     await store.cancel(["cancelled"], "not needed")
     await store.pause("paused", paused=True)
     await store.note("fleet:one", b"{}", 0.001)
+    nightly = new_schedule("nightly", new_job("tick"), "0 3 * * *", None, "Europe/Berlin", "one")
+    await put_schedule(store, nightly)
     await store.count([Count("mail", "default", "failed", 3)])
 
 

@@ -18,6 +18,7 @@ from mulligan.stores import make_store
 from mulligan.stores.contract import Store
 from tests.reading import apps
 from tests.reading.asking import (
+    SCHEDULE,
     UNENDED,
     application,
     command,
@@ -140,6 +141,7 @@ def test_no_reading_operation_writes(scene):
             await store.facts()
             await store.counts()
             await store.notes("")
+            assert list(await store.schedules()) == [SCHEDULE]
             await store.stats()
             for job in [each.id for each in (await store.page(Selection(), 1000)).jobs]:
                 await store.get(job)

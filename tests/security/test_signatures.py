@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -17,7 +18,9 @@ from mulligan.core.errors import InvalidError
 from mulligan.core.job import NewJob, encode
 from mulligan.core.outcome import Dead, Lost
 from mulligan.core.page import Selection
+from mulligan.core.reschedule import Reschedule
 from mulligan.core.signature import SIGNATURE, Keys
+from mulligan.engine.ticker import Ticker
 from mulligan.server.application import make_application
 from mulligan.server.guard import Guard
 from mulligan.server.service import Service
@@ -217,12 +220,62 @@ def test_ticks_are_signed():
 
     async def one() -> bytes:
         store = app.make_store()
-        await store.enqueue([tick.tick("tick@1", 0)])
-        job = await store.get("tick@1")
-        assert job is not None
+        await Ticker(store, app.declared_schedules, "w").look()
+        [job] = (await store.page(Selection(), 10)).jobs
+        assert job.task == tick.name
         return job.body
 
     assert SIGNATURE.search(asyncio.run(one()))
+
+
+def test_a_schedule_that_was_forged_or_is_not_signed_does_not_tick(caplog):
+    app, other = Mulligan("memory://", signing_keys=[KEY]), Mulligan("memory://")
+    other._memory = app._memory
+
+    @app.task
+    async def pay(amount: int) -> None: ...
+
+    @other.task(name="pay")
+    async def same(amount: int) -> None: ...
+
+    app.schedules.put("good", pay.call(1), every=60)
+    app.schedules.put("forged", pay.call(1), every=60)
+    other.schedules.put("unsigned", same.call(1), every=60)
+    store = app.make_store()
+
+    async def forge_and_tick() -> set[str]:
+        stored = await store.schedules()
+        forged = stored["forged"].replace(b'"args":[1]', b'"args":[9]')
+        assert forged != stored["forged"]
+        await app._memory.reschedule(Reschedule("forged", stored["forged"], forged))
+        app._memory.state.clock = lambda: time.time() + 600
+        for _ in range(3):
+            await Ticker(store, [], "w").look()
+        jobs = (await store.page(Selection(), 100)).jobs
+        late = [job for job in jobs if job.due > time.time() + 300]
+        assert all(app.keys.refusal(job.id, job.task, job.body) is None for job in late)
+        return {job.id.partition("@")[0] for job in late}
+
+    assert asyncio.run(forge_and_tick()) == {"good"}
+    assert "schedule forged does not tick here: the job's signature does not fit" in caplog.text
+    assert "schedule unsigned does not tick here: the job is not signed" in caplog.text
+
+
+def test_who_has_no_keys_leaves_signed_schedules_to_others():
+    app = Mulligan("memory://", signing_keys=[KEY])
+
+    @app.task
+    async def pay(amount: int) -> None: ...
+
+    app.schedules.put("good", pay.call(1), every=60)
+    bare = app._memory
+
+    async def ticked() -> int:
+        bare.state.clock = lambda: time.time() + 600
+        await Ticker(bare, [], "w").look()
+        return len((await bare.page(Selection(), 100)).jobs)
+
+    assert asyncio.run(ticked()) == 1
 
 
 def test_an_app_under_test_is_signed_too():

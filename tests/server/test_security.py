@@ -6,6 +6,7 @@ import inspect
 import httpx
 import pytest
 
+from mulligan.app.schedules import new_schedule, put_schedule
 from mulligan.core.errors import InvalidError
 from mulligan.server.application import HEADERS
 from mulligan.server.bodies import BODY_LIMIT
@@ -55,7 +56,7 @@ def path_of(row):
 # All that may be asked of a store without changing it.
 READS = {
     *("facts", "counts", "notes", "get", "arrivals", "history", "page", "stats"),
-    *("depth", "ahead", "tail"),
+    *("depth", "ahead", "tail", "schedules"),
 }
 
 
@@ -254,6 +255,8 @@ def test_whatever_a_reader_may_ask_is_a_get():
 async def test_no_get_changes_anything(client, row, store, monkeypatch):
     await store.enqueue([new_job("job")])
     await fail(store, await claim(store, 1, region="region", worker="worker"))
+    schedule = new_schedule("schedule", new_job("tick"), None, 60, None, "one")
+    await put_schedule(store, schedule)
     only_reads(store, monkeypatch)
     client.service.hub.stop()  # a stream of events ends after the first
     answer = await client.get(path_of(row))

@@ -22,7 +22,7 @@ from mulligan.contrib.opentelemetry.traces import carrier_of
 from mulligan.core.errors import StoreUnavailableError
 from mulligan.core.job import NO_TRACE, NewJob, traced
 from mulligan.core.page import Selection
-from mulligan.engine.chores import Ticker
+from mulligan.engine.ticker import Ticker
 from mulligan.stores.memory import MemoryStore
 from tests.engine.running import engine, found, until
 from tests.tracing.conftest import context, is_child, said
@@ -306,7 +306,7 @@ async def test_the_trace_of_a_periodic_job_begins_where_a_worker_places_it(app, 
     async def clean() -> None: ...
 
     store = MemoryStore()
-    await Ticker(store, app.periodic, app.tracing).enqueue_due()
+    await Ticker(store, app.declared_schedules, "w", tracing=app.tracing).look()
     [job] = (await store.page(Selection(), 10)).jobs
     [enqueue] = spans.sent("clean")
     assert f"{context(enqueue).trace_id:032x}" in carrier_of(job.body)["traceparent"]

@@ -29,7 +29,7 @@ class UserTransactions:
                 f"{app.shown_url} cannot take part in a transaction of your database: connection="
                 " is for jobs in PostgreSQL or SQLite. Enqueue after the commit, in Django by"
                 " transaction.on_commit(...); so that a crash in between loses nothing, write a row"
-                " of your own in the transaction, and enqueue with its key as id= from a periodic"
+                " of your own in the transaction, and enqueue with its key as id= from a scheduled"
                 " task that deletes it"
             )
         self._store = cast("EnqueuesInTransaction", store)

@@ -49,7 +49,7 @@ COMMANDS = {
     "copy": (
         "copy",
         "copy",
-        "Move all unfinished and failed jobs, and schedules, to another store.",
+        "Move unfinished and failed jobs, and schedules, to another store.",
     ),
     "settings": ("settings", "settings", "Print every default and limit, with its meaning."),
     "simulate": (

@@ -57,7 +57,7 @@ class Moved(NamedTuple):
 @yes_option
 @json_option
 def copy(from_url: str, to_url: str, *, yes: bool, as_json: bool) -> None:
-    """Move all unfinished and failed jobs, and all schedules, to another store.
+    """Move unfinished and failed jobs, and schedules, to another store.
 
     Jobs keep their ids, order, retries and history. Every queue of FROM_URL is paused first and
     stays paused; the move is refused while a job runs or a worker is alive there. A moved job is

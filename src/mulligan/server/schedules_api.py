@@ -40,12 +40,11 @@ async def one_schedule(service: Service, schedule: str) -> ScheduleView:
 async def ticks(service: Service, query: TicksQuery) -> Ticks:
     """The next ticks that a timing would give; to be looked at before it is stored."""
     cron, every, timezone = (given(getattr(query, name)) for name in TIMING)
-    check_timing("ticks", cron, every, timezone)
     now = (await service.store.facts()).now
     return Ticks(schedules.preview(cron, every, timezone, now, query.count))
 
 
-async def put(service: Service, schedule: str, body: PutSchedule) -> ScheduleView:
+async def put_schedule(service: Service, schedule: str, body: PutSchedule) -> ScheduleView:
     """Store a schedule, or change the one of this name; its next tick is replaced with it."""
     said = {name: value for name, value in asdict(body).items() if value is not UNSET}
     cron, every, timezone = (said.pop(name, None) for name in TIMING)
@@ -71,25 +70,25 @@ async def put(service: Service, schedule: str, body: PutSchedule) -> ScheduleVie
     return await one_schedule(service, schedule)
 
 
-async def pause(service: Service, schedule: str) -> ScheduleView:
+async def pause_schedule(service: Service, schedule: str) -> ScheduleView:
     """Tick no more until it is resumed; the tick that is placed is withdrawn."""
     await schedules.pause_schedule(service.store, schedule)
     return await one_schedule(service, schedule)
 
 
-async def resume(service: Service, schedule: str) -> ScheduleView:
+async def resume_schedule(service: Service, schedule: str) -> ScheduleView:
     """Undo a pause; ticks in it are not made up for."""
     await schedules.resume_schedule(service.store, schedule)
     return await one_schedule(service, schedule)
 
 
-async def remove(service: Service, schedule: str) -> Removed:
+async def remove_schedule(service: Service, schedule: str) -> Removed:
     """Forget a schedule; the tick that is placed is withdrawn, and jobs that run go on."""
     await schedules.remove_schedule(service.store, schedule)
     return Removed(schedule)
 
 
-async def run_now(
+async def run_schedule(
     service: Service, schedule: str, id_of: Callable[[int], str] | None
 ) -> EnqueuedJob:
     """Enqueue its call once, now; its ticks stay as they are."""
