@@ -19,6 +19,7 @@ from mulligan.stores.contract import Store
 WRITERS = {
     *("demo", "worker", "supervise", "housekeep", "serve", "enqueue", "cancel", "pause", "resume"),
     *("drain", "migrate", "copy", "bench", "dead replay", "dead purge"),
+    *(f"schedules {each}" for each in ("put", "pause", "resume", "remove", "run-now")),
 }
 # What is given where a command or a route asks for something by name.
 UNENDED, ENDED, REGION = "running", "done", "default"
@@ -26,6 +27,8 @@ SCHEDULE = "nightly"
 ARGUMENTS = {"job_id": UNENDED}
 # `watch` ends with its job.
 OTHERS = {"watch": {"job_id": ENDED}}
+# What else is said.
+MORE = {"schedules next": ("--every", "60")}
 PATIENCE = 30.0
 
 
@@ -38,6 +41,7 @@ def reading_commands() -> Iterator[tuple[str, ...]]:
         asked = [each for each in command.params if isinstance(each, click.Argument)]
         given = ARGUMENTS | OTHERS.get(name, {})
         said = [given[str(each.name)] for each in asked if each.required]
+        said += MORE.get(name, ())
         yield (*words, *said)
         if any(each.name == "as_json" for each in command.params):
             yield (*words, *said, "--json")

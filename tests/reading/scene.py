@@ -50,9 +50,14 @@ async def furnish(store: Store) -> None:
     await store.cancel(["cancelled"], "not needed")
     await store.pause("paused", paused=True)
     await store.note("fleet:one", b"{}", 0.001)
+    await schedule(store)
+    await store.count([Count("mail", "default", "failed", 3)])
+
+
+async def schedule(store: Store) -> None:
+    """Store a schedule."""
     nightly = new_schedule("nightly", new_job("tick"), "0 3 * * *", None, "Europe/Berlin", "one")
     await put_schedule(store, nightly)
-    await store.count([Count("mail", "default", "failed", 3)])
 
 
 def add_strangers(url: str) -> None:

@@ -19,6 +19,7 @@ from mulligan.stores.contract import Store
 from tests.contract.making import ANN, ANYONE, FRESH, REAPER, RETRY, again, claim, done
 from tests.reading.asking import application, command, get, reading_commands, reading_routes
 from tests.reading.documents import STATUSES, Stranger
+from tests.reading.scene import schedule
 from tests.store_kit import START, VirtualClock, fresh_url, handle, with_query
 
 GOOD = {"_id": "good", "status": "pending", "payload": {"task": "ask"}}
@@ -58,6 +59,7 @@ async def open_and_close(url: str) -> None:
     """Make the indexes, so that they are there for every document, and a region to ask for."""
     store = make_store(url)
     await store.open()
+    await schedule(store)
     await store.beat(ANN, [])
     await store.close()
 
