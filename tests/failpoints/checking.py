@@ -16,6 +16,7 @@ from mulligan.core.counts import Count
 from mulligan.core.job import ENDED, Job, Lease
 from mulligan.core.outcome import Done
 from mulligan.core.record import Record, Recording
+from mulligan.core.schedule import read_schedules, tick_id
 from mulligan.stores.contract import Store
 from tests.failpoints.scene import Scene
 from tests.history import AnyEvent, Attempt, in_order, load, report, take_stock
@@ -79,6 +80,7 @@ async def check(
         *[words for job in jobs for words in await miscounted(scene, job)],
         *await accepted_stale(scene, held),
         *await other_than_recounted(scene),
+        *await ticked_wrong(scene, jobs),
         *sunk_twice(scene, sum(".sink." in job.id for job in jobs)),
     ]
 
@@ -161,6 +163,18 @@ async def other_than_recounted(scene: Scene) -> list[str]:
     if counted != waiting or stats.running or stats.gathering:
         wrong.append(f"stats count {counted} waiting and {stats.running} running of {waiting}")
     return wrong
+
+
+async def ticked_wrong(scene: Scene, jobs: Sequence[Job]) -> list[str]:
+    """The tick that lies ahead is the one of its schedule's record, with its call; no other is."""
+    schedules = read_schedules(await scene.store.schedules())
+    expected = {
+        tick_id(name, each.placed): each.new_job("", 0.0).body
+        for name, (each, _) in schedules.items()
+        if name.startswith(f"{scene.mark}-") and each.placed is not None
+    }
+    found = {job.id: job.body for job in jobs if "@" in job.id and job.status == "pending"}
+    return [] if found == expected else [f"ticks {found} lie ahead, and not {expected}"]
 
 
 def sunk_twice(scene: Scene, sinks: int) -> list[str]:

@@ -1,19 +1,26 @@
 """What is under way when the process dies: one play for each thing that each role does."""
 
 import asyncio
+from contextlib import suppress
 from typing import NamedTuple
 
-from mulligan import Delays, Retry
+from msgspec.structs import replace
+
+from mulligan import Delays, Retry, UnknownScheduleError
 from mulligan.app.chain import part_of
 from mulligan.app.gather import gathered
+from mulligan.app.schedules import new_schedule, pause_schedule, put_schedule, remove_schedule
 from mulligan.core.decide import decide
 from mulligan.core.job import Adopted
 from mulligan.core.outcome import Failed, Succeeded
 from mulligan.core.record import Record, Recording
 from mulligan.engine.chores import Ticker
+from mulligan.core.reschedule import Reschedule
+from mulligan.core.schedule import Schedule, record_of, tick_id
+from mulligan.engine.ticker import Ticker
 from mulligan.stores.contract import Store
 from mulligan.stores.memory import MemoryStore
-from tests.failpoints.app import fan_out
+from tests.failpoints.app import MONTH, fan_out
 from tests.failpoints.points import within
 from tests.failpoints.scene import (
     GHOST_LEASE,
@@ -204,8 +211,52 @@ async def prune(scene: Scene) -> None:
 
 
 async def tick(scene: Scene) -> None:
-    """Place the next tick, and note that it is placed."""
-    await Ticker(scene.store, scene.app.periodic).enqueue_due()
+    """Store the schedule that the app's one task declares, with its next tick."""
+    await Ticker(scene.store, scene.app.declared_schedules, "ticker").look()
+
+
+async def missed(scene: Scene) -> None:
+    """A schedule whose last tick lay ready when nobody was there, for a month and longer."""
+    schedule = made(scene, 1)
+    now = (await scene.store.facts()).now
+    before = schedule.timing.last(now - 2 * MONTH)
+    late = replace(schedule, handled=before, placed=before, catch_up="none")
+    tick = late.new_job(tick_id(late.name, before), 0.0)
+    await scene.app.apause("default")
+    await scene.store.reschedule(Reschedule(late.name, None, record_of(late), place=(tick,)))
+
+
+async def make_up(scene: Scene) -> None:
+    """Withdraw that tick, and place the next."""
+    await tick(scene)
+    await scene.app.aresume("default")
+
+
+def made(scene: Scene, value: int) -> Schedule:
+    """A schedule that ticks once a month."""
+    call = scene.app.tasks["step"].call(value)
+    return new_schedule(scene.id("acme"), call.job, None, MONTH, None, "one")
+
+
+async def scheduled(scene: Scene) -> None:
+    """A schedule, and its next tick."""
+    await put_schedule(scene.store, made(scene, 1))
+
+
+async def edit(scene: Scene) -> None:
+    """Another call: the tick that is placed is replaced."""
+    await put_schedule(scene.store, made(scene, 2))
+
+
+async def unscheduled(scene: Scene) -> None:
+    """The schedule is no more, and its tick neither."""
+    with suppress(UnknownScheduleError):
+        await remove_schedule(scene.store, scene.id("acme"))
+
+
+async def pause_it(scene: Scene) -> None:
+    """The schedule ticks no more."""
+    await pause_schedule(scene.store, scene.id("acme"))
 
 
 # -- operator ------------------------------------------------------------------------------
@@ -330,7 +381,12 @@ PLAYS = (
     asking("housekeeper", "expired", expiring, promote,
            with_status("cancelled", ["alone", "all.1.0", "all.1.1", "all.2"]), "promote", "pause"),
     asking("housekeeper", "old", finished, prune, {}, "prune"),
-    asking("ticker", "tick", nothing, tick, {}, "enqueue", "note"),
+    asking("ticker", "tick", nothing, tick, {}, "reschedule", "note"),
+    asking("ticker", "missed", missed, make_up, {"acme": "pending"}, "reschedule"),
+    asking("operator", "put", nothing, scheduled, {"acme": "pending"}, "reschedule"),
+    asking("operator", "edit", scheduled, edit, {"acme": "pending"}, "reschedule"),
+    asking("operator", "pause", scheduled, pause_it, {}, "reschedule"),
+    asking("operator", "remove", scheduled, unscheduled, {}, "reschedule"),
     asking("operator", "cancel", held_and_waiting, cancel,
            with_status("cancelled", ["running", "waiting", "all.1.0", "all.1.1", "all.2"]),
            "cancel"),

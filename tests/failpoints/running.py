@@ -15,6 +15,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mulligan.core.reschedule import Reschedule
 from tests.chaos.recording import HISTORY
 from tests.failpoints.app import make_app
 from tests.failpoints.checking import Records, check, contradicted, leases_of
@@ -162,6 +163,9 @@ async def end(case: Case, scene: Scene) -> list[str]:
 
 async def clear(_case: Case, scene: Scene) -> list[str]:
     """Leave the place as it was found."""
+    for name, record in (await scene.store.schedules()).items():
+        if name.startswith(f"{scene.mark}-"):
+            await scene.store.reschedule(Reschedule(name, record, None))
     ids = [job.id for job in await scene.jobs()]
     await scene.store.cancel(ids, "the play is over")
     await scene.store.purge(ids)

@@ -322,5 +322,5 @@ class Book:
                 self.revive(job, doubt.event)
             case "cancel":
                 self.finish(job, "cancelled", doubt.event)
-            case "purge":
+            case "purge" | "withdraw":
                 self.delete(job, doubt.event)

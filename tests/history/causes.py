@@ -187,7 +187,7 @@ class Causes:
     def _read_wishes(self, number: int, event: Operate) -> None:
         if event.answers is None:
             self._unheard.update(event.jobs)
-        if event.what == "purge":
+        if event.what in ("purge", "withdraw"):
             self._purged.update(event.jobs)
         for job in compress(event.jobs, event.answers or ()):
             self._wishes[job].append((event.what, number))

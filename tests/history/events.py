@@ -210,10 +210,22 @@ class Leave(Event, tag="leave"):
     worker: str
 
 
+class Reschedule(Event, tag="reschedule"):
+    """A schedule was to be changed, from one record to another, with ticks placed and withdrawn."""
+
+    name: str
+    before: str | None
+    after: str | None
+    placed: list[str]
+    withdrawn: list[str]
+    edit: bool = False
+    done: bool | None = None
+
+
 class Operate(Event, tag="operate"):
     """An operator replayed, cancelled or purged jobs."""
 
-    what: Literal["replay", "cancel", "purge"]
+    what: Literal["replay", "cancel", "purge", "withdraw"]
     jobs: list[str]
     answers: list[bool] | None = None
     from_start: bool = False
@@ -304,6 +316,7 @@ AnyEvent = (
     | Beat
     | Leave
     | Operate
+    | Reschedule
     | Configure
     | Pause
     | Switch

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 from mulligan.core.answers import Beat, Claimed
 from mulligan.core.counts import Count
 from mulligan.core.decide import policy_of
+from mulligan.core.errors import StoreUnavailableError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.health import Breaker, Health
 from mulligan.core.job import Adopted, Claim, Enqueued, Lease, NewJob
@@ -27,6 +28,7 @@ from mulligan.core.outcome import (
 from mulligan.core.page import Selection
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.record import Record, Recording, RecordVerdict
+from mulligan.core.reschedule import Reschedule
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batch_by_batch
 from mulligan.stores.contract import CommitsInTransaction, Store
@@ -176,6 +178,24 @@ class Recorder:
         return self._told(event, done)
 
     async def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
+    async def reschedule(self, change: Reschedule) -> bool:
+        """Write down the change; of its ticks nobody is told which were placed or withdrawn."""
+        if change.withdraw:
+            self._untold(events.Operate(what="withdraw", jobs=list(change.withdraw)))
+        if change.place:
+            self._untold(events.Enqueue(jobs=[new(job) for job in change.place]))
+        event = events.Reschedule(
+            name=change.name,
+            before=None if change.before is None else change.before.decode(),
+            after=None if change.after is None else change.after.decode(),
+            placed=[job.id for job in change.place],
+            withdrawn=list(change.withdraw),
+            edit=change.edit,
+        )
+        event.done = done = await self._ask(event, lambda: self.store.reschedule(change))
+        return self._told(event, done)
+
+    async def replay(self, jobs: Sequence[str]) -> list[bool]:
         """Write down which were revived."""
         event = events.Operate(what="replay", jobs=list(jobs), from_start=from_start)
         operation = partial(self.store.replay, jobs, from_start=from_start)
@@ -201,6 +221,11 @@ class Recorder:
         except BaseException as error:
             self.clerk.end(event, error)
             raise
+
+    def _untold(self, event: Event) -> None:
+        """Write down what may happen from now on, and nobody is told whether it did."""
+        self.clerk.begin(event)
+        self.clerk.end(event, StoreUnavailableError("nobody is told"))
 
     def _told(self, event: Event, answer: T) -> T:
         self.clerk.end(event)

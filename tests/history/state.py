@@ -37,6 +37,8 @@ class State(NamedTuple):
                 return self._replace(status="cancelled")
             case "purge" if self.status in ENDED:
                 return self._replace(gone=True)
+            case "withdraw" if self.status == "pending" and self.counters == (0, 0, 0):
+                return self._replace(gone=True)
         return None
 
     def _ended(self, ending: Ending) -> "State | None":

@@ -28,7 +28,7 @@ ARGUMENTS = {"job_id": UNENDED}
 # `watch` ends with its job.
 OTHERS = {"watch": {"job_id": ENDED}}
 # What else is said.
-MORE = {"schedules next": ("--every", "60")}
+MORE = {"schedules next": (SCHEDULE,)}
 PATIENCE = 30.0
 
 
