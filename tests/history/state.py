@@ -24,7 +24,7 @@ class State(NamedTuple):
     token: int
     gone: bool = False
 
-    def after(self, what: Ending | str) -> "State | None":
+    def after(self, what: Ending | str) -> "State | None":  # noqa: PLR0911 - a table
         """The state when this has happened; None if it cannot happen."""
         if self.gone:
             return None
