@@ -1,6 +1,7 @@
 """Which ticks of a schedule are placed and withdrawn, and when."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.structs import replace
 
+from mulligan.core import schedule as rules
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import NewJob
 from mulligan.core.schedule import (
@@ -26,7 +28,6 @@ from mulligan.core.schedule import (
     remove,
     resume,
     template,
-    tick,
     tick_id,
     undeclared,
 )
@@ -37,6 +38,11 @@ HOUR = 3600.0
 BODY = b'{"task":"report","args":[7],"kwargs":{"kind":"long"}}'
 JOB = NewJob("x", "default", "report", BODY)
 NEW = Schedule("acme", *template(JOB), every=HOUR)
+
+
+def tick(stored: rules.Stored, now: float) -> Any:
+    """What is to be placed now; None if nothing is."""
+    return rules.tick(stored, now)
 
 
 def applied(change):
@@ -201,7 +207,9 @@ def test_what_nobody_declares_does_not_tick_and_is_made_up_for_when_it_is_declar
     assert gone.schedule.state == "undeclared"
     assert tick(gone, 9 * HOUR) is None
     assert undeclared(gone, 9 * HOUR) is None
-    assert undeclared(gone, 5001.0 + KEEP_UNDECLARED).after is None
+    forgotten = undeclared(gone, 5001.0 + KEEP_UNDECLARED)
+    assert forgotten is not None
+    assert forgotten.after is None
     assert placed(declare(gone, new, 9 * HOUR + 5)) == (["09:00:00", "10:00:00"], [])
 
 

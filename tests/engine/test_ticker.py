@@ -252,7 +252,7 @@ async def test_an_edit_wakes_a_ticker_through_the_epoch(store):
             looked.set()
             return await read()
 
-        ticker.look = look
+        ticker.look = look  # type: ignore[method-assign]
         ticker.wake()
         await asyncio.wait_for(looked.wait(), 10)
         looked.clear()

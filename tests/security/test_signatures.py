@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, cast
 
 import httpx
 import pytest
@@ -29,6 +30,9 @@ from mulligan.stores.contract import Store
 from mulligan.stores.signed import signed
 from tests.contract.making import REAPER, begin
 from tests.hostile.running import bare, working
+
+if TYPE_CHECKING:
+    from mulligan.stores.memory import MemoryStore
 
 KEY, OTHER = "k" * 32, "x" * 32
 QUICK = Settings(lease=4.0, beat=0.2, concurrency=5)
@@ -230,7 +234,7 @@ def test_ticks_are_signed():
 
 def test_a_schedule_that_was_forged_or_is_not_signed_does_not_tick(caplog):
     app, other = Mulligan("memory://", signing_keys=[KEY]), Mulligan("memory://")
-    other._memory = app._memory
+    other._memory = bare = cast("MemoryStore", app._memory)
 
     @app.task
     async def pay(amount: int) -> None: ...
@@ -247,13 +251,13 @@ def test_a_schedule_that_was_forged_or_is_not_signed_does_not_tick(caplog):
         stored = await store.schedules()
         forged = stored["forged"].replace(b'"args":[1]', b'"args":[9]')
         assert forged != stored["forged"]
-        await app._memory.reschedule(Reschedule("forged", stored["forged"], forged))
-        app._memory.state.clock = lambda: time.time() + 600
+        await bare.reschedule(Reschedule("forged", stored["forged"], forged))
+        bare.state.clock = lambda: time.time() + 600
         for _ in range(3):
             await Ticker(store, [], "w").look()
         jobs = (await store.page(Selection(), 100)).jobs
         late = [job for job in jobs if job.due > time.time() + 300]
-        assert all(app.keys.refusal(job.id, job.task, job.body) is None for job in late)
+        assert all(Keys([KEY]).refusal(job.id, job.task, job.body) is None for job in late)
         return {job.id.partition("@")[0] for job in late}
 
     assert asyncio.run(forge_and_tick()) == {"good"}
@@ -268,7 +272,7 @@ def test_who_has_no_keys_leaves_signed_schedules_to_others():
     async def pay(amount: int) -> None: ...
 
     app.schedules.put("good", pay.call(1), every=60)
-    bare = app._memory
+    bare = cast("MemoryStore", app._memory)
 
     async def ticked() -> int:
         bare.state.clock = lambda: time.time() + 600
