@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from mulligan.app.schedules import list_schedules, new_schedule, put_schedule
 from mulligan.cli.copy import BATCH, move_all
 from mulligan.cli.group import RefusalError
 from mulligan.core.facts import QueueSettings
@@ -61,7 +62,7 @@ def test_all_that_is_not_done_is_moved_with_its_history(url, other):
     do(url, fill)
     before = do(url, everything)
     moved = good_json("copy", url, other, "--yes")
-    assert moved == {"pending": BATCH + 23, "failed": 1, "left": []}
+    assert moved == {"pending": BATCH + 23, "failed": 1, "left": [], "schedules": 0}
     there, here = do(other, everything), do(url, everything)
     assert set(there) == set(before) - {"done"}
     for name, (job, history) in there.items():
@@ -88,7 +89,12 @@ def test_moving_again_moves_nothing_twice(url, other):
     good("copy", url, other, "--yes")
     do(url, lambda s: s.enqueue([new_job("straggler")]))
     assert good_json("copy", url, other, "--yes")["pending"] == 1
-    assert good_json("copy", url, other, "--yes") == {"pending": 0, "failed": 0, "left": []}
+    assert good_json("copy", url, other, "--yes") == {
+        "pending": 0,
+        "failed": 0,
+        "left": [],
+        "schedules": 0,
+    }
     assert len(do(other, everything)) == BATCH + 25
     assert do(other, lambda s: s.facts()).paused == set()
 
@@ -272,3 +278,17 @@ def test_jobs_that_await_others_are_moved_before_those(store):
         ]
 
     asyncio.run(scenario())
+
+
+def test_schedules_are_moved_with_the_ticks_that_are_placed(url, other):
+    schedule = new_schedule("acme", new_job("x"), "0 9 * * *", None, "Europe/Berlin", "all")
+    do(url, lambda s: put_schedule(s, schedule))
+    [before] = do(url, list_schedules)
+    moved = good_json("copy", url, other, "--yes")
+    assert (moved["pending"], moved["schedules"]) == (1, 1)
+    assert do(url, list_schedules) == []
+    assert do(other, list_schedules) == [before]
+    [job] = do(other, lambda s: s.page(Selection(), 10)).jobs
+    assert job.id.partition("@")[0] == "acme"
+    assert job.due == pytest.approx(before.next_tick, abs=60)
+    assert good_json("copy", url, other, "--yes")["schedules"] == 0
