@@ -14,7 +14,6 @@ from mulligan.core.decide import decide
 from mulligan.core.job import Adopted
 from mulligan.core.outcome import Failed, Succeeded
 from mulligan.core.record import Record, Recording
-from mulligan.engine.chores import Ticker
 from mulligan.core.reschedule import Reschedule
 from mulligan.core.schedule import Schedule, record_of, tick_id
 from mulligan.engine.ticker import Ticker

@@ -17,7 +17,7 @@ SQLITE_WRITES = ("insert", "update", "delete", "replace")
 LOOKS = {
     "url", "open", "close", "wait", "facts", "counts", "notes", "get", "arrivals", "history",
     "page", "records", "stats", "depth", "ahead", "tail", "doctor",
-    "page", "stats", "depth", "ahead", "tail", "doctor", "schedules",
+    "schedules",
 }  # fmt: skip
 
 

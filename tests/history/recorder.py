@@ -177,7 +177,6 @@ class Recorder:
         event.done = done = await self._ask(event, operation)
         return self._told(event, done)
 
-    async def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
     async def reschedule(self, change: Reschedule) -> bool:
         """Write down the change; of its ticks nobody is told which were placed or withdrawn."""
         if change.withdraw:
@@ -195,7 +194,7 @@ class Recorder:
         event.done = done = await self._ask(event, lambda: self.store.reschedule(change))
         return self._told(event, done)
 
-    async def replay(self, jobs: Sequence[str]) -> list[bool]:
+    async def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
         """Write down which were revived."""
         event = events.Operate(what="replay", jobs=list(jobs), from_start=from_start)
         operation = partial(self.store.replay, jobs, from_start=from_start)
