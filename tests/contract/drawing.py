@@ -106,6 +106,18 @@ def program(chance: Random, length: int) -> list[Command]:
 def new_job(chance: Random, choices: Choices) -> dict[str, Any]:
     """The fields of a new job, but for its id."""
     pick = chance.choice
+    fields = plain_job(chance, choices)
+    if fields["unique_key"] is not None:
+        more = pick(({}, {}, {"unique_for": pick((1.0, 8.0, 90.0))}, {"debounce_max": 12.0}))
+        fields |= more
+    if "debounce_max" in fields:  # by itself and waiting, as an app has it
+        fields |= {"awaits": 0, "unique_in": None, "delay": pick((0.125, 1.0, 5.0))}
+    return fields
+
+
+def plain_job(chance: Random, choices: Choices) -> dict[str, Any]:
+    """The fields of a new job that is neither debounced nor throttled."""
+    pick = chance.choice
     return {
         "queue": pick(choices.queues),
         "region": pick(choices.regions),

@@ -204,6 +204,7 @@ FIRST_ONLY = ("id", "unique_key", "run_after")
 def check(parts: Sequence[Part]) -> None:
     """Refuse chains that could not run."""
     chain = f"chain {' | '.join(part.name for part in parts)}"
+    refuse_own_times(chain, parts[0])
     if parts[0].each:
         raise InvalidError(f"{chain}: the first stage has no result before it to spread")
     for before, after in pairwise(parts):
@@ -229,8 +230,19 @@ def check_pair(chain: str, before: Part, after: Part) -> None:
     check_later(chain, after)
 
 
+def refuse_own_times(chain: str, part: Part) -> None:
+    """Refuse a key that is free while the chain goes on, or taken when it has ended."""
+    for name in ("debounce", "unique_for"):
+        if getattr(part.placement, name) is not None:
+            raise InvalidError(
+                f"{chain}: {part.name} has {name}=, and the unique_key of a chain is held until its"
+                f" last job has ended; take {name}= away, or {name} a task that enqueues the chain"
+            )
+
+
 def check_later(chain: str, part: Part) -> None:
     """Refuse a stage that takes more than one value, or has options for first jobs only."""
+    refuse_own_times(chain, part)
     given = [name for name in FIRST_ONLY if getattr(part.placement, name) is not None]
     if given:
         raise InvalidError(

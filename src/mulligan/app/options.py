@@ -15,6 +15,7 @@ from mulligan.core.lane import ANYWHERE, Priority, PriorityWord, priority_of
 from mulligan.core.retry import Retry, encode_retry, is_predicate, preset
 from mulligan.core.settings import kept_for
 from mulligan.core.stage import Stage
+from mulligan.core.unique import check_unique, longest_debounce, throttled_keep
 
 KWARGS = b',"kwargs":'
 
@@ -30,6 +31,9 @@ class Options(TypedDict, total=False):
     delay: Seconds
     run_after: datetime
     unique_key: str | None
+    unique_for: Seconds | None
+    debounce: Seconds | None
+    debounce_max: Seconds | None
     id: str | None
     expires: Seconds | None
     keep: Seconds | None
@@ -63,10 +67,19 @@ class Placement(Struct, frozen=True, dict=True):
     sink: Stage | None = None
     given: tuple[str, ...] | None = None
     keep: int | None = None
+    unique_for: float | None = None
+    debounce: float | None = None
+    debounce_max: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a delay that is longer than the expiry, wherever each was set."""
+        """Refuse options that contradict each other, wherever each was set."""
         self._check_delay(self.delay)
+        if (
+            self.debounce is not None
+            or self.unique_for is not None
+            or self.debounce_max is not None
+        ):
+            self._check_unique()
 
     def stage(self, task: str, *, each: bool = False) -> Stage:
         """A stage of a chain that runs this task; ids, unique keys and times are for first jobs."""
@@ -114,10 +127,12 @@ class Placement(Struct, frozen=True, dict=True):
                 f"task {task}: the payload has {len(body)} bytes, more than the {limit} allowed;"
                 " store it elsewhere and pass its address, or raise payload_limit"
             )
-        delay = self.delay
+        delay, debounce_max = self.delay, None
         if self.run_after is not None:
             delay = seconds_until(self.run_after)
             self._check_delay(delay)
+        elif self.debounce is not None:
+            delay, debounce_max = self.debounce, longest_debounce(self.debounce, self.debounce_max)
         return NewJob(
             self.id or job_id,
             self.queue,
@@ -130,8 +145,31 @@ class Placement(Struct, frozen=True, dict=True):
             self.concurrency_key,
             self.concurrency_limit,
             self.expires,
-            keep=self.keep,
+            keep=throttled_keep(self.keep, self.unique_for),
+            debounce_max=debounce_max,
+            unique_for=self.unique_for,
         )
+
+    def _check_unique(self) -> None:
+        check_unique(
+            key=self.unique_key,
+            debounce=self.debounce,
+            debounce_max=self.debounce_max,
+            unique_for=self.unique_for,
+            expires=self.expires,
+        )
+        if self.debounce is None:
+            return
+        for name, given in (
+            ("delay", self.delay),
+            ("run_after", self.run_after),
+            ("id", self.id),
+        ):
+            if given:
+                raise InvalidError(
+                    f"debounce {self.debounce:g} says itself when the job starts, and that jobs of"
+                    f" its key are one; take {name}= away"
+                )
 
     def _check_delay(self, delay: float) -> None:
         if self.expires is not None and delay >= self.expires:
@@ -222,6 +260,11 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "delay": lambda value: check_seconds("delay", value),
     "run_after": check_moment,
     "unique_key": lambda value: optional(value, lambda v: check_name("unique_key", v)),
+    "unique_for": lambda value: optional(
+        value, lambda v: check_seconds("unique_for", v, least=0.001)
+    ),
+    "debounce": lambda value: optional(value, lambda v: check_seconds("debounce", v, least=0.001)),
+    "debounce_max": lambda value: optional(value, lambda v: check_seconds("debounce_max", v)),
     "id": lambda value: optional(value, lambda v: check_name("id", v)),
     "expires": lambda value: optional(value, lambda v: check_seconds("expires", v, least=0.001)),
     "keep": lambda value: optional(value, kept_for),

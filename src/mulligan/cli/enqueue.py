@@ -11,6 +11,7 @@ from mulligan.cli.find_app import app_option, given, json_option, load_app, open
 from mulligan.cli.show import print_json
 from mulligan.core.checks import check_depth
 from mulligan.core.errors import InvalidError
+from mulligan.core.job import NewJob
 from mulligan.core.retry import Retry
 
 # How many characters of an argument an error shows.
@@ -33,6 +34,12 @@ SHOWN = 20
 @click.option("--keep", type=float, metavar="SECONDS", help="Keep it so long when it has ended.")
 @click.option("--id", "id", help="The job's id; nothing is enqueued if it is stored already.")
 @click.option("--unique-key", help="Nothing is enqueued while a job with the key is unfinished.")
+@click.option("--unique-for", type=float, metavar="SECONDS",
+              help="Hold the unique key so long, even if it has ended.")  # fmt: skip
+@click.option("--debounce", type=float, metavar="SECONDS",
+              help="Start so long after the last enqueue with the key.")  # fmt: skip
+@click.option("--debounce-max", type=float, metavar="SECONDS",
+              help="Start so long after the first at the latest.")  # fmt: skip
 @click.option("--concurrency-key", help="Jobs with this key run one at a time.")
 @json_option
 @app_option
@@ -76,7 +83,14 @@ def enqueue(
         return
     click.echo(job)
     if not created:
-        click.echo("note: the job was there before; nothing was enqueued", err=True)
+        click.echo(f"note: {told_of(call.job)}", err=True)
+
+
+def told_of(job: NewJob) -> str:
+    """What became of a call whose job was there before."""
+    if job.debounce_max is None:
+        return "the job was there before; nothing was enqueued"
+    return "the job was there before; if it is debounced, it has these arguments now"
 
 
 def value_of(text: str) -> Any:

@@ -122,6 +122,8 @@ def fields(job: Job) -> list[tuple[str, Any]]:
         ("last retry", moment(job.last_retry_at)),
         ("ended", moment(job.ended_at)),
         ("expires", moment(job.expires_at)),
+        ("debounced until", moment(job.debounce_until)),
+        ("key held until", moment(job.unique_until)),
         ("kept", kept_text(job)),
         ("worker", job.worker),
         ("worker region", job.worker_region),

@@ -12,6 +12,7 @@ from mulligan.core.flow import flow_of
 from mulligan.core.job import Job
 from mulligan.core.lane import ANYWHERE
 from mulligan.core.settings import AN_APP
+from mulligan.core.unique import waits_to_start
 from mulligan.core.unserved import region_of, region_text, start_one
 
 
@@ -106,7 +107,7 @@ def _in_line(job: Job, around: Surroundings) -> str:
         what = (
             f"Waiting for retry {job.retry_count} after: {job.last_failure_reason};"
             if job.retry_count
-            else "Delayed;"
+            else _delayed(job, around.now)
         )
         return f"{what} it is due in {span(job.due - around.now)}{_where(job)}."
     if job.held:
@@ -130,6 +131,16 @@ def _in_line(job: Job, around: Surroundings) -> str:
     if lane.is_retry and settings.budget is not None:
         reasons.append("the queue's retry budget limits how many start")
     return f"Due since {span(around.now - job.due)}: {'; '.join(reasons)}."
+
+
+def _delayed(job: Job, now: float) -> str:
+    """Why it waits before its first start."""
+    if job.debounce_until is None or not waits_to_start(job):
+        return "Delayed;"
+    return (
+        f"Debounced: another call with key {job.unique_key!r} takes its place, for"
+        f" {span(job.debounce_until - now)} at most;"
+    )
 
 
 def _probing(job: Job, wait: float) -> str:

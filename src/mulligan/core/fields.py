@@ -64,6 +64,11 @@ FIELDS = (
     Field("gather_index", "integer", NEW_JOB | JOB, 0, option=True, shown=False),
     # In whole seconds.
     Field("keep", "integer", NEW_JOB | JOB, None, option=True, readers_only=True),
+    # A debounced job is put off no longer than this after it was accepted; its delay is what it is
+    # put off by each time.
+    Field("debounce_max", "seconds", NEW_JOB, None, option=True),
+    # A throttled one holds its unique key at least for this long.
+    Field("unique_for", "seconds", NEW_JOB, None, option=True),
     # Where it stands.
     Field("status", "text", JOB, changes=True),
     Field("scope", "text", CLAIM | JOB, changes=True),
@@ -81,6 +86,8 @@ FIELDS = (
     Field("trail", "text", CLAIM | JOB, "", changes=True, shown=False),
     Field("created_at", "time", JOB, readers_only=True),
     Field("expires_at", "time", JOB, None),
+    Field("debounce_until", "time", JOB, None, readers_only=True),
+    Field("unique_until", "time", JOB, None, readers_only=True),
     Field("started_at", "time", CLAIM | JOB, None, changes=True),
     Field("last_retry_at", "time", JOB, None, changes=True, readers_only=True),
     Field("ended_at", "time", JOB, None, changes=True, readers_only=True),

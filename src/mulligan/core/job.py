@@ -75,6 +75,11 @@ class NewJob(Struct, frozen=True, gc=False):
     One that `awaits` others stands in no lane before so many have arrived: a job with `gather`
     arrives there when it is done, at its `gather_index`, with its result. Done or cancelled, it is
     kept for `keep` seconds, or if that is None for as long as whoever prunes says.
+
+    With `debounce_max` it is debounced: while it has never started, another of its unique key gives
+    it its call and its delay anew, so often that it is due `debounce_max` after it was accepted at
+    the latest. It holds its key no longer than that. One with `unique_for` is throttled: it holds
+    its key for so long at least, even when it has ended, unless it was cancelled.
     """
 
     id: str
@@ -93,6 +98,8 @@ class NewJob(Struct, frozen=True, gc=False):
     gather: str | None = None
     gather_index: int = 0
     keep: int | None = None
+    debounce_max: float | None = None
+    unique_for: float | None = None
 
     @property
     def key_queue(self) -> str:
@@ -229,6 +236,8 @@ class Job(Struct, frozen=True):
     gather: str | None = None
     gather_index: int = 0
     keep: int | None = None
+    debounce_until: float | None = None
+    unique_until: float | None = None
 
     @property
     def key_queue(self) -> str:

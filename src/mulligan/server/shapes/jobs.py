@@ -84,6 +84,8 @@ class JobView(Struct, frozen=True):
     awaits: int
     gather: str | None
     keep: int | None
+    debounce_until: float | None
+    unique_until: float | None
 
 
 class JobPage(Struct, frozen=True):
@@ -171,6 +173,9 @@ class Enqueue(Struct, frozen=True, forbid_unknown_fields=True):
     delay: Wait | UnsetType = UNSET
     run_after: Annotated[datetime, Meta(tz=True)] | UnsetType = UNSET
     unique_key: Name | UnsetType | None = UNSET
+    unique_for: Span | UnsetType | None = UNSET
+    debounce: Span | UnsetType | None = UNSET
+    debounce_max: Span | UnsetType | None = UNSET
     id: Name | UnsetType | None = UNSET
     expires: Span | UnsetType | None = UNSET
     keep: Wait | UnsetType | None = UNSET

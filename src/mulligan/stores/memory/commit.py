@@ -18,6 +18,7 @@ from mulligan.core.outcome import (
     Verdict,
 )
 from mulligan.core.settings import HISTORY_LIMIT, check_batch
+from mulligan.core.unique import holds_key
 from mulligan.stores.memory import enqueue
 from mulligan.stores.memory.fields import Record
 from mulligan.stores.memory.state import State
@@ -103,11 +104,17 @@ def end(state: State, record: Record, status: Status) -> None:
     else:
         until = state.now + new.keep
         heappush(state.kept, (until, record.first_sequence, state.now, record))
-    key = None if new.unique_key is None else (new.key_queue, new.unique_key)
-    if key is not None and state.unique.get(key) == new.id:
-        del state.unique[key]
+    if not holds_key(record, state.now):
+        free_key(state, record)
     if state.watches:
         state.watches.tell((new.id,))
+
+
+def free_key(state: State, record: Record) -> None:
+    """Give up the unique key of a job, if it has one."""
+    key = record.unique
+    if key is not None and state.unique.get(key) == record.new.id:
+        del state.unique[key]
 
 
 def release(state: State, record: Record, key: str | None) -> None:

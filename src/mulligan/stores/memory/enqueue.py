@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from heapq import heappush
 
+from msgspec.structs import replace
+
 from mulligan.core.checks import rounded
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.lane import Lane
 from mulligan.core.settings import check_batch
+from mulligan.core.unique import debounced_due, holds_key
 from mulligan.stores.memory.fields import Record
 from mulligan.stores.memory.state import State
 
@@ -24,15 +27,37 @@ def add(state: State, new: NewJob) -> Enqueued:
     if new.id in state.jobs:
         return Enqueued(new.id, created=False)
     if new.unique_key is not None:
-        first = state.unique.get((new.key_queue, new.unique_key))
+        key = new.key_queue, new.unique_key
+        first = holder_of(state, key)
         if first is not None:
-            return Enqueued(first, created=False)
-        state.unique[new.key_queue, new.unique_key] = new.id
+            if new.debounce_max is not None:
+                debounce(state, first, new)
+            return Enqueued(first.new.id, created=False)
+        state.unique[key] = new.id
     record = state.jobs[new.id] = Record(new, state.next_sequence(), state.now)
     watch_expiry(state, record)
     if not record.awaits:
         join_lane(state, record, new.lane, new.delay)
     return Enqueued(new.id, created=True)
+
+
+def holder_of(state: State, key: tuple[str, str] | None) -> Record | None:
+    """The job that has the unique key, if one has it still."""
+    last = None if key is None else state.jobs.get(state.unique.get(key, ""))
+    return last if last is not None and holds_key(last, state.now) else None
+
+
+def debounce(state: State, record: Record, new: NewJob) -> None:
+    """Give a debounced job that waits to start the call of a later one, and put it off again.
+
+    One that is due, and waits for its concurrency key alone, stays where it is.
+    """
+    if record.debounce_until is None:
+        return
+    record.new = replace(record.new, task=new.task, body=new.body)
+    if not record.held:
+        due = debounced_due(state.now, new.delay, record.debounce_until)
+        join_lane(state, record, record.lane, due - state.now)
 
 
 def watch_expiry(state: State, record: Record) -> None:

@@ -3,6 +3,7 @@
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from mulligan.core.checks import rounded
 from mulligan.core.fields import JOB, NEW_JOB, names_of
 from mulligan.core.job import Attempt, Claim, Job, Lease, NewJob, Status, first_token, never_started
 
@@ -23,6 +24,7 @@ class Record:
         "cancel_reason",
         "committed",
         "created_at",
+        "debounce_until",
         "delayed",
         "due",
         "ended_at",
@@ -45,6 +47,7 @@ class Record:
         "status",
         "token",
         "trail",
+        "unique_until",
         "worker",
         "worker_region",
     )
@@ -65,6 +68,8 @@ class Record:
         self.replay = 0
         self.snoozes = 0
         self.expires_at = None if new.expires is None else now + new.expires
+        self.debounce_until = None if new.debounce_max is None else rounded(now + new.debounce_max)
+        self.unique_until = None if new.unique_for is None else rounded(now + new.unique_for)
         self.worker: str | None = None
         self.worker_region: str | None = None
         self.started_at: float | None = None
@@ -84,6 +89,12 @@ class Record:
     def key(self) -> str | None:
         """The permit that its concurrency key stands for."""
         return None if self.new.concurrency_key is None else f"key:{self.new.concurrency_key}"
+
+    @property
+    def unique(self) -> tuple[str, str] | None:
+        """The unique key that it has or had, and its queue."""
+        key = self.new.unique_key
+        return None if key is None else (self.new.key_queue, key)
 
     @property
     def last_failure_reason(self) -> str | None:
@@ -153,6 +164,7 @@ def claim_of(record: Record) -> Claim:
 ENQUEUED_FIELDS = tuple(name for name in names_of(NEW_JOB) if name in names_of(JOB))
 ADOPTED_FIELDS = (
     *("expires_at", "retry_count", "replay", "snoozes", "started_at", "last_retry_at", "trail"),
+    *("debounce_until", "unique_until"),
 )
 
 

@@ -153,6 +153,7 @@ def forget(state: State, record: Record, ended_at: float) -> bool:
     is_old = record.status in ("done", "cancelled") and record.ended_at == ended_at
     if is_old and state.jobs.get(record.new.id) is record:
         del state.jobs[record.new.id]
+        commit.free_key(state, record)
         return True
     return False
 
@@ -169,10 +170,11 @@ def replay_one(state: State, record: Record | None, *, from_start: bool) -> bool
     if record is None or record.status != "failed":
         return False
     new = record.new
-    if new.unique_key is not None:
-        if (new.key_queue, new.unique_key) in state.unique:
+    key = record.unique
+    if key is not None and record.debounce_until is None:
+        if enqueue.holder_of(state, key) not in (None, record):
             return False
-        state.unique[new.key_queue, new.unique_key] = new.id
+        state.unique[key] = new.id
     record.retry_count = record.snoozes = 0
     record.replay += 1
     record.trail = ""
@@ -202,7 +204,8 @@ def adopt_one(state: State, adopted: Adopted) -> bool:
     """Take over the job, unless its id or its unique key is stored already."""
     job = adopted.job
     key = None if job.unique_key is None else (job.key_queue, job.unique_key)
-    if job.id in state.jobs or (job.status != "failed" and key in state.unique):
+    taken = job.status != "failed" and enqueue.holder_of(state, key) is not None
+    if job.id in state.jobs or (taken and job.debounce_until is None):
         return False
     record = state.jobs[job.id] = record_of(job, state.next_sequence())
     record.token = adopted_token(record.first_sequence, job.token)
@@ -213,7 +216,7 @@ def adopt_one(state: State, adopted: Adopted) -> bool:
         record.status, record.ended_at = "failed", job.ended_at
         record.lane, record.due = job.lane, job.due
         return True
-    if key is not None:
+    if key is not None and not taken:
         state.unique[key] = job.id
     if not record.awaits:
         enqueue.join_lane(state, record, job.lane, job.due - state.now)
@@ -232,6 +235,7 @@ def purge_one(state: State, record: Record | None) -> bool:
     if record is None or record.status not in ENDED:
         return False
     del state.jobs[record.new.id]
+    commit.free_key(state, record)
     if record.status == "failed":
         commit.cancel_awaiting(state, record, "purged")
     return True

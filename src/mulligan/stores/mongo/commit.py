@@ -50,6 +50,7 @@ from mulligan.stores.mongo.leases import Leases
 from mulligan.stores.mongo.limits import Keys
 from mulligan.stores.mongo.operate import move_dead
 from mulligan.stores.mongo.outbox import Box, pack, set_beside, take_away
+from mulligan.stores.mongo.unique import stays_taken
 from mulligan.stores.mongo.validate import set_invalid_aside
 from mulligan.stores.mongo.wakeup import News, Wakeup, news_of
 
@@ -211,8 +212,9 @@ class OutcomeWriter:
         write = Write(index, doc, change)
         match outcome:
             case Done(_, result, following):
-                keep = doc["mulligan"].get("keep")
-                write.change.update = self._done_with(result, keep, alone=bool(following))
+                taken = stays_taken(doc["mulligan"], self.now)
+                keep, alone = doc["mulligan"].get("keep"), bool(following) or taken
+                write.change.update = self._done_with(result, keep, alone=alone)
                 if "owes" in doc["mulligan"]:
                     write.owed = owed_by(doc, "done", result, self._next_number())
                 self._follow_up(write, following)
@@ -285,12 +287,18 @@ class OutcomeWriter:
         write.news = [News(name, write.doc["mulligan"]["due"])]
 
     def _follow_up(self, write: Write, jobs: Sequence[NewJob]) -> None:
-        """Keep what comes next with the finished job, so that it cannot be lost, nor its key."""
+        """Keep what comes next with the finished job, so that it cannot be lost, nor its key.
+
+        A throttled job keeps its key for itself.
+        """
+        keeps = stays_taken(write.doc["mulligan"], self.now)
+        if keeps:
+            del write.change.update["$unset"]
         if not jobs:
             return
         docs = [new_document(job, self.now, self._next_number()) for job in jobs]
         key = hand_on_key(write.doc, docs)
-        box = pack(write.change.key, write.change.token or 0, docs)
+        box = pack(write.change.key, write.change.token or 0, docs, keeps=keeps)
         write.boxes = [box]
         update = write.change.update
         update["$set"]["mulligan.outbox"] = box.field

@@ -13,12 +13,20 @@ from pymongo import InsertOne, UpdateMany
 
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.settings import check_batch
+from mulligan.stores.mongo import unique
 from mulligan.stores.mongo.bulk_write import Change, write
 from mulligan.stores.mongo.connection import Connection, rows
-from mulligan.stores.mongo.document import KEPT_KEY, RELEASE_KEY, Doc, unique_key_of
+from mulligan.stores.mongo.document import (
+    KEPT_KEY,
+    RELEASE_KEY,
+    Doc,
+    job_number,
+    key_name,
+    unique_key_of,
+)
 from mulligan.stores.mongo.fields import new_document
 from mulligan.stores.mongo.outbox import Box, boxes_of, take_away
-from mulligan.stores.mongo.wakeup import Wakeup, news_of
+from mulligan.stores.mongo.wakeup import News, Wakeup, news_of
 
 
 class Enqueuer:
@@ -49,7 +57,7 @@ class Enqueuer:
                     answers[at] = Enqueued(jobs[at].id, created=True)
                     new.append(docs[at])
             refused = [at for at in left if at not in answers]
-            answers |= await self.first_ones(docs, refused, ours)
+            answers |= await self.first_ones(jobs, docs, refused, ours)
             left = [at for at in refused if at not in answers]
             # The jobs that had their unique keys have ended: their successors have them, or nobody.
             await free_keys(self.connection, keys_to_take(docs[at] for at in left))
@@ -57,11 +65,12 @@ class Enqueuer:
         return [answers[at] for at in range(len(jobs))]
 
     async def first_ones(
-        self, docs: list[Doc], refused: list[int], ours: dict[str, int]
+        self, jobs: Sequence[NewJob], docs: list[Doc], refused: list[int], ours: dict[str, int]
     ) -> dict[int, Enqueued]:
         """The jobs that were there before those of the batch that were refused, by their index.
 
-        A later job of the same batch may have the same id, and was not there before.
+        A later job of the same batch may have the same id, and was not there before. Where one
+        that has a key did not have it any more, nothing is said of the job that wants it.
         """
         if not refused:
             return {}
@@ -74,17 +83,42 @@ class Enqueuer:
                 continue
             if "unique_key" not in private:
                 continue
-            first = await self.connection.tasks.find_one(
-                {
-                    "mulligan.unique_queue": private["unique_queue"],
-                    "mulligan.unique_key": private["unique_key"],
-                    "status": {"$gte": "p"},
-                },
-                {"_id": 1},
-            )
-            if first is not None:
-                answers[at] = Enqueued(str(first["_id"]), created=False)
+            first = await self.holder(private)
+            if first is None or not await self.debounce(first, jobs[at], job_number(docs[at])):
+                # Later ones of the batch must find what becomes of this one.
+                break
+            answers[at] = Enqueued(str(first["_id"]), created=False)
         return answers
+
+    async def holder(self, wanted: Doc) -> Doc | None:
+        """The job that holds the key that these private fields name."""
+        queue, key = wanted["unique_queue"], wanted["unique_key"]
+        unended = {
+            "mulligan.unique_queue": queue,
+            "mulligan.unique_key": key,
+            "status": {"$gte": "p"},
+        }
+        first = await self.connection.tasks.find_one(unended, unique.READ)
+        if first is None:
+            throttled = {KEPT_KEY: key_name(queue, key), "mulligan.unique_until": {"$gt": 0}}
+            first = await self.connection.tasks.find_one(throttled, unique.READ)
+        now = await self.connection.now()
+        return first if first is not None and unique.holds(first, now) else None
+
+    async def debounce(self, first: Doc, new: NewJob, sequence: int) -> bool:
+        """Call a debounced job as the new one; False if it was claimed or ended meanwhile.
+
+        A job that is not debounced stays as it is.
+        """
+        if new.debounce_max is None or "debounce_until" not in first["mulligan"]:
+            return True
+        change = unique.debounced(first, new, await self.connection.now(), sequence)
+        if not await self.connection.apply([change]):
+            return False
+        fields = change.update["$set"]
+        if "mulligan.due" in fields:
+            await self.wakeup.wake([News(fields["mulligan.lane"], fields["mulligan.due"])])
+        return True
 
 
 async def deliver(connection: Connection, boxes: Sequence[Box]) -> set[str]:
@@ -97,15 +131,26 @@ async def deliver(connection: Connection, boxes: Sequence[Box]) -> set[str]:
         return set()
     every = [job for box in boxes for job in box.jobs]
     created = await store_next(connection, every)
-    emptied = {
+    release = {"mulligan.outbox": "", **RELEASE_KEY}
+    kinds = (
+        ([b for b in boxes if not b.keeps], release),
+        (
+            [b for b in boxes if b.keeps],
+            {"mulligan.outbox": ""},
+        ),
+    )
+    await write(connection.tasks, [emptied(some, fields) for some, fields in kinds if some])
+    await take_away(connection, boxes)
+    return {doc["_id"] for doc in [*created, *filter(is_successor, every)]}
+
+
+def emptied(boxes: Sequence[Box], fields: Doc) -> UpdateMany:
+    """The write by which the jobs of these boxes forget them, and these fields."""
+    query = {
         "_id": {"$in": [box.parent for box in boxes]},
         "mulligan.outbox.stamp": {"$in": [box.stamp for box in boxes]},
     }
-    await write(
-        connection.tasks, [UpdateMany(emptied, {"$unset": {"mulligan.outbox": "", **RELEASE_KEY}})]
-    )
-    await take_away(connection, boxes)
-    return {doc["_id"] for doc in [*created, *filter(is_successor, every)]}
+    return UpdateMany(query, {"$unset": fields})
 
 
 async def store_next(connection: Connection, docs: Sequence[Doc]) -> list[Doc]:
@@ -160,19 +205,25 @@ async def write_where_free(connection: Connection, changes: Sequence[Change]) ->
 
 
 async def free_keys(connection: Connection, keys: set[str]) -> set[str]:
-    """Have ended jobs release these keys, once their successors are stored; returns which had one.
+    """Have jobs that do not hold these keys release them; returns which had one.
 
-    An ended job has its key still if another program finished it, or its successor is on its way.
+    An ended job has its key still if another program finished it, or its successor is on its way:
+    then that is stored before. A debounced one that has started has it until now.
     """
     if not keys:
         return set()
-    fields = {"status": 1, KEPT_KEY: 1, "mulligan.token": 1, "mulligan.outbox": 1}
-    query = {KEPT_KEY: {"$in": list(keys)}, "status": {"$not": {"$gte": "p"}}}
-    ended = await rows(connection.tasks.find(query, fields))
+    now = await connection.now()
+    lent = [{"status": {"$not": {"$gte": "p"}}}, {"mulligan.debounce_until": {"$gt": 0}}]
+    query = {KEPT_KEY: {"$in": list(keys)}, "$or": lent}
+    found = await rows(connection.tasks.find(query, unique.READ))
+    found = [doc for doc in found if not unique.holds(doc, now)]
+    started = [doc for doc in found if doc["status"] in ("pending", "processing")]
+    await connection.apply([unique.given_up(doc) for doc in started])
+    ended = [doc for doc in found if doc not in started]
     boxes = await boxes_of(connection, ended)
     await store_next(connection, [job for box in boxes for job in box.jobs if is_successor(job)])
     await connection.apply([released(doc) for doc in ended])
-    return {doc["mulligan"]["kept_key"] for doc in ended}
+    return {doc["mulligan"]["kept_key"] for doc in found}
 
 
 def released(doc: Doc) -> Change:
@@ -233,8 +284,11 @@ def keys_to_take(docs: Iterable[Doc]) -> set[str]:
 def hand_on_key(parent: Doc, following: Iterable[Doc]) -> str | None:
     """Make the first next job with the finished one's key its successor; returns the key to keep.
 
-    Where the finished job never held its key, the successor does not either.
+    Where the finished job never held its key, the successor does not either. A debounced or a
+    throttled job has no successor.
     """
+    if not {"debounce_until", "unique_until"}.isdisjoint(parent["mulligan"]):
+        return None
     lost = parent["mulligan"].get("lost_key")
     key = lost or unique_key_of(parent)
     for doc in following:

@@ -121,8 +121,13 @@ def options_of(new: NewJob, now: int) -> Doc:
             fields["concurrency_limit"] = new.concurrency_limit
         if new.gather:
             fields["owes"] = ARRIVAL
-    if new.expires is not None:
-        fields["expires_at"] = micros(seconds(now) + new.expires)
+    for name, length in (
+        ("expires_at", new.expires),
+        ("debounce_until", new.debounce_max),
+        ("unique_until", new.unique_for),
+    ):
+        if length is not None:
+            fields[name] = micros(seconds(now) + length)
     return fields | awaiting(new.awaits) if new.awaits else fields
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from mulligan.core.job import Lease
 from mulligan.core.worker import Worker
+from mulligan.stores.mongo import unique
 from mulligan.stores.mongo.bulk_write import Change
 from mulligan.stores.mongo.connection import Connection, rows
 from mulligan.stores.mongo.document import NEXT_TOKEN, Doc, date, date_after, private_names
@@ -37,10 +38,12 @@ class Leases:
         leases: dict[Any, Doc] = {}
         changes = []
         for taken in wanted:
-            job, kind = taken.candidate, (taken.candidate.attempts, taken.permits)
+            job = taken.candidate
+            call = unique.call_of(job.doc)
+            kind = (job.attempts, taken.permits, *call.values())
             if kind not in kinds:
                 lease = lease_of(taken, worker, stamp, now)
-                kinds[kind] = lease, ready(job, now), handed_over(lease)
+                kinds[kind] = lease, ready(job, now) | call, handed_over(lease)
             leases[job.key], match, update = kinds[kind]
             changes.append(Change(job.key, match, update, job.token))
         written = await self.connection.apply(changes, stamp)

@@ -34,6 +34,7 @@ from mulligan.stores.mongo.document import (
 from mulligan.stores.mongo.enqueue import (
     deliver,
     free_keys,
+    insert_new,
     insert_where_free,
     keys_to_take,
     write_where_free,
@@ -52,6 +53,7 @@ from mulligan.stores.mongo.inbox import cancel_plain, is_plain, purge_plain, rep
 from mulligan.stores.mongo.limits import Keys
 from mulligan.stores.mongo.outbox import Box, boxes_of, find_boxes
 from mulligan.stores.mongo.record import RECORDS, adopted, keep_steps, remove_steps
+from mulligan.stores.mongo.unique import keyless, own_queue
 from mulligan.stores.mongo.wakeup import News, Wakeup, news_of
 
 # What a replay from the start drops of the records; the log stays.
@@ -184,6 +186,11 @@ class Operator:
         await self.take_records(docs, jobs)
         await self.connection.enter_lanes(each.lane for each in news_of(docs))
         created = {id(doc) for doc in await insert_where_free(self.connection, docs)}
+        for at, doc in enumerate(docs):
+            # A debounced job does not need its key: none is lost because another has it.
+            if id(doc) not in created and "debounce_until" in doc["mulligan"]:
+                docs[at] = keyless(doc)
+                created |= {id(each) for each in await insert_new(self.connection, [docs[at]])}
         new = [doc for doc in docs if id(doc) in created]
         if len(new) < len(docs):
             refused = [doc["mulligan"]["number"] for doc in docs if id(doc) not in created]
@@ -258,7 +265,9 @@ def replayed(doc: Doc, now: int, sequence: int, *, from_start: bool) -> Change:
     stand = standing(own_lane(doc), now, sequence, delayed=False)
     fields = public | private_names(stand)
     fields |= {"mulligan.snoozes": 0, "mulligan.updated_at": date(now)}
-    if (key := unique_key_of(doc)) is not None:
+    if "debounce_until" in doc["mulligan"]:
+        fields["mulligan.unique_queue"] = own_queue(doc)  # it wants its key no more
+    elif (key := unique_key_of(doc)) is not None:
         fields[KEPT_KEY] = key
     update = {
         "$set": fields,
@@ -298,7 +307,13 @@ async def forget_notes(connection: Connection, now: int) -> None:
 
 async def move_dead(connection: Connection, keys: Sequence[Any]) -> int:
     """Move these failed jobs from the tasks to the dead letters."""
-    query = {"_id": {"$in": list(keys)}, "status": "failed", "mulligan.outbox": None}
+    query = {
+        "_id": {"$in": list(keys)},
+        "status": "failed",
+        "mulligan.outbox": None,
+        # A throttled one holds its key, which only those among the tasks can.
+        "mulligan.unique_until": {"$not": {"$gt": await connection.now()}},
+    }
     letters = await rows(connection.tasks.with_options(TO_COPY).find(query))
     if not letters:
         return 0

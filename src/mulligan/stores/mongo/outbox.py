@@ -26,12 +26,16 @@ UNDELIVERED = {"mulligan.outbox.stamp": {"$gt": ""}}
 
 
 class Box(Struct, frozen=True):
-    """The next jobs of one finished job; in parts where they are too many for its document."""
+    """The next jobs of one finished job; in parts where they are too many for its document.
+
+    When it has been emptied, the finished job releases its unique key, unless it `keeps` that.
+    """
 
     parent: Any
     token: int
     stamp: str
     parts: list[list[Doc]]
+    keeps: bool = False
 
     @property
     def jobs(self) -> list[Doc]:
@@ -46,12 +50,13 @@ class Box(Struct, frozen=True):
     @property
     def field(self) -> Doc:
         """What the finished document says of it."""
+        keeps = {"keeps": True} if self.keeps else {}
         if self.names:
-            return {"stamp": self.stamp, "parts": len(self.parts)}
-        return {"stamp": self.stamp, "jobs": self.parts[0]}
+            return {"stamp": self.stamp, "parts": len(self.parts), **keeps}
+        return {"stamp": self.stamp, "jobs": self.parts[0], **keeps}
 
 
-def pack(parent: Any, token: int, jobs: list[Doc]) -> Box:
+def pack(parent: Any, token: int, jobs: list[Doc], *, keeps: bool = False) -> Box:
     """Put next jobs into a box."""
     parts: list[list[Doc]] = [[]]
     room = PART
@@ -62,7 +67,7 @@ def pack(parent: Any, token: int, jobs: list[Doc]) -> Box:
             room = PART
         parts[-1].append(job)
         room -= size
-    return Box(parent, token, new_stamp(), parts)
+    return Box(parent, token, new_stamp(), parts, keeps)
 
 
 def part_names(stamp: str, count: int) -> list[str]:
@@ -93,7 +98,8 @@ async def boxes_of(connection: Connection, docs: Iterable[Doc]) -> list[Box]:
         if not kept:
             continue
         parts = [kept["jobs"]] if "jobs" in kept else await read_parts(connection, kept)
-        boxes.append(Box(doc["_id"], doc["mulligan"].get("token", 0), kept["stamp"], parts))
+        token, keeps = doc["mulligan"].get("token", 0), bool(kept.get("keeps"))
+        boxes.append(Box(doc["_id"], token, kept["stamp"], parts, keeps))
     return boxes
 
 

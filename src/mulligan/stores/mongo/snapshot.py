@@ -55,6 +55,7 @@ PROJECTION: Doc = {
                 *(field.name for field in PRIVATE if is_walked(field)),
                 *("sequence", "expires_at", "lane", "delayed", "uncommitted", "unique_queue"),
                 *("lost_key", "owes", "stamps", "updated_at", "keep"),
+                *("debounce_until", "unique_until", "calls"),
             )
         ],
         1,

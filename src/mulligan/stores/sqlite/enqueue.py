@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 from operator import attrgetter
+from typing import Protocol
 
 from mulligan.core.job import TOKENS_PER_LIFE, Enqueued, NewJob, all_created
+from mulligan.core.lane import Lane
 from mulligan.core.settings import check_batch
+from mulligan.core.unique import debounced_due
 from mulligan.stores.sqlite.fields import (
     ALIKE_LIST,
     NEW_COLUMNS,
@@ -20,7 +23,7 @@ from mulligan.stores.sqlite.fields import (
     shared_row,
 )
 from mulligan.stores.sqlite.statements import load
-from mulligan.stores.sqlite.transaction import Transaction
+from mulligan.stores.sqlite.transaction import Transaction, join_lanes, leave_lane
 
 # Of jobs that are alike so many are inserted by one statement: half the work of one each.
 AT_ONCE = 50
@@ -43,6 +46,10 @@ _HOLD = SQL["hold"]
 _CREATED = SQL["created"]
 _IS_STORED = SQL["is_stored"]
 _UNIQUE_HOLDER = SQL["unique_holder"]
+_FREE_LENT_KEY = SQL["free_lent_key"]
+_DEBOUNCED = SQL["debounced"]
+_CALL_ANEW = SQL["call_anew"]
+_PUT_OFF = SQL["put_off"]
 
 id_of = attrgetter("id")
 
@@ -77,6 +84,8 @@ def add(tx: Transaction, jobs: Sequence[NewJob], numbers: Sequence[int]) -> list
 def are_alike(jobs: Sequence[NewJob]) -> bool:
     """Whether the jobs differ in id and body alone, and have no options.
 
+    Debounced and throttled ones have a unique key.
+
     They are looked at field by field: to make and compare tuples takes three times as long.
     """
     first = jobs[0]
@@ -108,6 +117,7 @@ def insert(tx: Transaction, jobs: Sequence[NewJob], numbers: Sequence[int]) -> i
     if list(map(options_of, jobs)).count(NO_OPTIONS) == len(jobs):
         inserted = insert_plain(tx, jobs, numbers)
     else:
+        free_lent_keys(tx, jobs)
         rows = [
             (*row_of(tx, job, number), *options_row(job, tx.now))
             for number, job in zip(numbers, jobs, strict=True)
@@ -160,10 +170,46 @@ def existing(tx: Transaction, job: NewJob, number: int) -> Enqueued:
     if tx.db.execute(_IS_STORED, (job.id, number)).fetchone():
         return Enqueued(job.id, created=False)
     holder = unique_holder(tx, job.key_queue, job.unique_key)
+    if holder is not None and job.debounce_max is not None:
+        debounce(tx, holder, job, number)
     return Enqueued(holder or job.id, created=False)
 
 
 def unique_holder(tx: Transaction, queue: str, key: str | None) -> str | None:
-    """The id of the job that holds the unique key and has not ended."""
+    """The id of the job that has the unique key."""
     row = tx.db.execute(_UNIQUE_HOLDER, (queue, key)).fetchone()
     return None if row is None else row[0]
+
+
+class Keyed(Protocol):
+    """What may have a unique key."""
+
+    @property
+    def key_queue(self) -> str:
+        """The queue of the key."""
+
+    @property
+    def unique_key(self) -> str | None:
+        """The key."""
+
+
+def free_lent_keys(tx: Transaction, jobs: Sequence[Keyed]) -> None:
+    """Have those that no longer hold the unique keys of these jobs give them up."""
+    keys = [(job.key_queue, job.unique_key, tx.now) for job in jobs if job.unique_key is not None]
+    tx.db.executemany(_FREE_LENT_KEY, keys)
+
+
+def debounce(tx: Transaction, holder: str, job: NewJob, sequence: int) -> None:
+    """Give a debounced job that waits to start the call of a later one, and put it off again."""
+    row = tx.db.execute(_DEBOUNCED, (holder,)).fetchone()
+    if row is None:
+        return
+    number, until, *lane, is_held = row
+    tx.db.execute(_CALL_ANEW, (job.task, bytearray(job.body), number))
+    if is_held:
+        return
+    due = debounced_due(tx.now, job.delay, until)
+    leave_lane(tx, number)
+    tx.db.execute(_PUT_OFF, (due, sequence, due > tx.now, number))
+    join_lanes(tx, [number])
+    tx.join(Lane(*lane), due)

@@ -37,7 +37,7 @@ MADE = (
     *("number", "scope", "lane_priority", "due", "sequence", "delayed", "token", "created_at"),
     *("priority", "body"),
 )
-MADE_OPTIONS = ("expires_at", "key_queue")
+MADE_OPTIONS = ("expires_at", "key_queue", "debounce_until", "unique_until")
 # What is kept as it was said; durations are not, but the times that they make.
 SAID = tuple(
     field.name
@@ -69,7 +69,9 @@ def options_row(job: NewJob, now: float) -> Row:
     """What only some jobs say."""
     expires_at = None if job.expires is None else now + job.expires
     key_queue = None if job.unique_key is None else job.key_queue
-    return (expires_at, key_queue, *said_options_of(job))
+    debounce_until = None if job.debounce_max is None else rounded(now + job.debounce_max)
+    unique_until = None if job.unique_for is None else rounded(now + job.unique_for)
+    return (expires_at, key_queue, debounce_until, unique_until, *said_options_of(job))
 
 
 # Of jobs that are alike each has its own of these, and of the rest all have the same.
@@ -108,12 +110,15 @@ ADOPTED_COLUMNS = (*MADE_ADOPTED, *KEPT_ADOPTED)
 kept_adopted_of = attrgetter(*KEPT_ADOPTED)
 
 
-def adopted_row(job: Job, number: int, now: float) -> Row:
-    """The job as its table keeps it; only one that stands in a lane has a sequence."""
+def adopted_row(job: Job, number: int, now: float, *, keyless: bool) -> Row:
+    """The job as its table keeps it; only one that stands in a lane has a sequence.
+
+    It does not have its unique key if it is `keyless`.
+    """
     failed = job.status == "failed"
     stands = not failed and not job.awaits
     due = rounded(job.due) if stands else job.due
-    key_queue = None if failed or job.unique_key is None else job.key_queue
+    key_queue = None if failed or keyless or job.unique_key is None else job.key_queue
     token = adopted_token(number, job.token)
     made = (number, due, number if stands else 0, stands and due > now, token, key_queue)
     return (*made, *kept_adopted_of(job))

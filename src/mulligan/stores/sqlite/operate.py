@@ -17,7 +17,7 @@ from mulligan.core.lane import Lane
 from mulligan.core.settings import check_batch
 from mulligan.stores.sqlite import record
 from mulligan.stores.sqlite.commit import add_history
-from mulligan.stores.sqlite.enqueue import hold, unique_holder
+from mulligan.stores.sqlite.enqueue import free_lent_keys, hold, unique_holder
 from mulligan.stores.sqlite.fields import ADOPTED_COLUMNS, adopted_row, listed, marks
 from mulligan.stores.sqlite.gather import keep_arrived, miss
 from mulligan.stores.sqlite.limits import release
@@ -75,6 +75,7 @@ class State(NamedTuple):
     concurrency_key: str | None
     gather: str | None
     awaits: int
+    debounce_until: float | None
 
 
 def state_of(tx: Transaction, job: str) -> State | None:
@@ -95,9 +96,10 @@ def replay_one(tx: Transaction, job: str, sequence: int, *, from_start: bool) ->
     state = state_of(tx, job)
     if state is None or state.status != "failed":
         return False
-    key = state.unique_key
-    if key is not None and unique_holder(tx, state.key_queue, key) is not None:
-        return False
+    if state.unique_key is not None and state.debounce_until is None:
+        free_lent_keys(tx, [state])
+        if unique_holder(tx, state.key_queue, state.unique_key) not in (None, job):
+            return False
     leave_ended(tx, state.number)
     if from_start:
         record.drop(tx, job)
@@ -190,7 +192,12 @@ def adopt(tx: Transaction, jobs: Sequence[Adopted]) -> list[bool]:
 def adopt_one(tx: Transaction, adopted: Adopted, number: int) -> bool:
     """Store the job with its history and what has arrived at it."""
     job, history, arrived, records = adopted
-    if not tx.db.execute(_ADOPT, adopted_row(job, number, tx.now)).rowcount:
+    free_lent_keys(tx, [job])
+    # A debounced job does not need its key: none is lost because another has it.
+    keyless = job.debounce_until is not None and bool(
+        unique_holder(tx, job.key_queue, job.unique_key)
+    )
+    if not tx.db.execute(_ADOPT, adopted_row(job, number, tx.now, keyless=keyless)).rowcount:
         return False
     add_history(tx, job.id, history)
     keep_arrived(tx, job.id, arrived.items())

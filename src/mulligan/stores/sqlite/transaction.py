@@ -165,6 +165,11 @@ def join_lanes(tx: Transaction, numbers: Sequence[int]) -> None:
         tx.db.execute(_JOIN_LANES, (as_json(numbers),))
 
 
+def leave_lane(tx: Transaction, number: int) -> None:
+    """Take a job out of its lane."""
+    tx.db.execute(_LEAVE_LANE, (number,))
+
+
 def stop_running(tx: Transaction, numbers: Sequence[int]) -> None:
     """Take back the leases of these jobs."""
     if numbers:
@@ -176,7 +181,7 @@ def close(tx: Transaction, numbers: Sequence[int]) -> None:
     stop_running(tx, numbers)
     tx.ended += numbers
     if numbers and tx.db.execute(_ANY_UNIQUE_KEY).fetchone()[0]:
-        tx.db.execute(_FREE_UNIQUE_KEYS, (as_json(numbers),))
+        tx.db.execute(_FREE_UNIQUE_KEYS, (as_json(numbers), tx.now))
 
 
 def stop_holding(tx: Transaction, number: int) -> None:
@@ -193,7 +198,7 @@ def leave_ended(tx: Transaction, number: int) -> None:
 def cancel_stored(tx: Transaction, number: int, reason: str, *, outdated: bool) -> None:
     """End a job that has not ended, wherever it stands; `outdated` makes a lease of it stale."""
     tx.db.execute(_CANCEL, (tx.now, outdated, reason, tx.now, number))
-    tx.db.execute(_LEAVE_LANE, (number,))
+    leave_lane(tx, number)
     tx.db.execute(_LEAVE_HELD, (number,))
     close(tx, [number])
 

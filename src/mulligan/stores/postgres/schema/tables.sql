@@ -26,7 +26,9 @@ CREATE SEQUENCE counter;
 -- committed    the last token whose outcome was written
 -- claimed      the claim that last handed the job out
 -- permits      the keys of the limits that it holds while it is processing
--- open_key     its unique key, until it ends
+-- open_key     its unique key, while it has it
+-- debounce_until   enqueuing again with its key puts it off no longer than this
+-- unique_until     it has its key until then, even if it has ended
 -- dead         true of failed jobs, NULL of all others
 -- awaits       it waits in no lane before so many others have arrived
 -- gather       the job at which it arrives, at its `gather_index`, when it is done
@@ -68,6 +70,8 @@ CREATE TABLE job (
     last_retry_at bigint,
     ended_at bigint,
     expires_at bigint,
+    debounce_until bigint,
+    unique_until bigint,
     keep integer,
     worker_region text COLLATE "C",
     unique_key text COLLATE "C",

@@ -223,7 +223,9 @@ BEGIN
     WITH over AS (
         UPDATE job j SET
             status = CASE u.kind WHEN 1 THEN 'done' WHEN 4 THEN 'failed' ELSE 'cancelled' END,
-            ended_at = now, committed = j.token, open_key = NULL, dead = nullif(u.kind = 4, false),
+            ended_at = now, committed = j.token,
+            open_key = CASE WHEN u.kind <> 6 AND j.unique_until > now THEN j.open_key END,
+            dead = nullif(u.kind = 4, false),
             failures = j.failures + (u.kind = 4)::integer, result = u.result,
             cancel_reason = u.reason
         FROM (

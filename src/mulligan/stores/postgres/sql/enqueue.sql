@@ -110,13 +110,13 @@ BEGIN
                coalesce(woken[e.ord], false) AS woken, e.*
         FROM each_of(jobs) e WHERE left_out[e.ord] IS NULL
     ), stored AS (
-        INSERT INTO job (number, sequence, due, created_at, token, expires_at, keep, awaits,
-                         gather_index,
+        INSERT INTO job (number, sequence, due, created_at, token, expires_at, debounce_until,
+                         unique_until, keep, awaits, gather_index,
                          concurrency_limit, priority, lane_priority, delayed, id, queue, scope,
                          region, task, unique_key, unique_in, open_key, concurrency_key, gather,
                          body)
         SELECT n.number, n.number, now + n.delay, now, first_token(n.number), now + n.expires,
-               n.keep, n.awaits, n.gather_index, n.concurrency_limit, n.priority, n.priority,
+               now + n.debounce_max, now + n.unique_for, n.keep, n.awaits, n.gather_index, n.concurrency_limit, n.priority, n.priority,
                n.delay > 0, n.id, n.queue, n.region, n.region, n.task, n.unique_key, n.unique_in,
                n.unique_key, n.concurrency_key, n.gather, n.body
         FROM new n
@@ -129,18 +129,23 @@ BEGIN
     FROM new n;
     RETURN NULL;
 EXCEPTION WHEN unique_violation THEN
+    PERFORM lock_debounced(jobs);
     FOR new IN SELECT * FROM each_of(jobs) e WHERE left_out[e.ord] IS NULL LOOP
         number := coalesce(numbers[new.ord], nextval('counter'));
         LOOP
-            before[new.ord] := there_before(new.id, coalesce(new.unique_in, new.queue),
+            before[new.ord] := there_before(now, new.id, coalesce(new.unique_in, new.queue),
                                             new.unique_key);
-            EXIT WHEN before[new.ord] IS NOT NULL;
-            INSERT INTO job (number, sequence, due, created_at, token, expires_at, keep, awaits,
-                             gather_index, concurrency_limit, priority, lane_priority, delayed, id,
+            IF before[new.ord] IS NOT NULL THEN
+                EXIT WHEN new.debounce_max IS NULL OR before[new.ord] = new.id
+                     OR debounce(now, before[new.ord], new.task, new.body, new.delay, number);
+                CONTINUE;  -- it starts, or ends, at this moment
+            END IF;
+            INSERT INTO job (number, sequence, due, created_at, token, expires_at, debounce_until,
+                             unique_until, keep, awaits, gather_index, concurrency_limit, priority, lane_priority, delayed, id,
                              queue, scope, region, task, unique_key, unique_in, open_key,
                              concurrency_key, gather, body)
             VALUES (number, number, now + new.delay, now, first_token(number), now + new.expires,
-                    new.keep, new.awaits, new.gather_index, new.concurrency_limit, new.priority, new.priority,
+                    now + new.debounce_max, now + new.unique_for, new.keep, new.awaits, new.gather_index, new.concurrency_limit, new.priority, new.priority,
                     new.delay > 0, new.id, new.queue, new.region, new.region, new.task,
                     new.unique_key, new.unique_in, new.unique_key, new.concurrency_key, new.gather,
                     new.body)
@@ -160,20 +165,24 @@ $$;
 CREATE FUNCTION each_of(jobs new_jobs) RETURNS TABLE (
     ord bigint, id text, queue text, task text, body bytea, region text, priority smallint,
     delay bigint, unique_key text, concurrency_key text, concurrency_limit integer, expires bigint,
-    unique_in text, awaits integer, gather text, gather_index integer, keep integer
+    unique_in text, awaits integer, gather text, gather_index integer, keep integer,
+    debounce_max bigint, unique_for bigint
 )
 LANGUAGE sql IMMUTABLE AS $$
     SELECT u.ord, u.id, coalesce(u.queue, jobs.queue[1]), coalesce(u.task, jobs.task[1]), u.body,
            coalesce(u.region, jobs.region[1]), coalesce(u.priority, jobs.priority[1]),
            CASE WHEN u.awaits > 0 THEN 0 ELSE coalesce(u.delay, jobs.delay[1]) END, u.unique_key,
            u.concurrency_key, coalesce(u.concurrency_limit, 1), u.expires, u.unique_in,
-           coalesce(u.awaits, 0), u.gather, coalesce(u.gather_index, 0), u.keep
+           coalesce(u.awaits, 0), u.gather, coalesce(u.gather_index, 0), u.keep,
+           u.debounce_max, u.unique_for
     FROM unnest(jobs.id, jobs.queue, jobs.task, jobs.body, jobs.region, jobs.priority, jobs.delay,
                 jobs.unique_key, jobs.concurrency_key, jobs.concurrency_limit, jobs.expires,
-                jobs.unique_in, jobs.awaits, jobs.gather, jobs.gather_index, jobs.keep)
+                jobs.unique_in, jobs.awaits, jobs.gather, jobs.gather_index, jobs.keep,
+                jobs.debounce_max, jobs.unique_for)
       WITH ORDINALITY
       AS u (id, queue, task, body, region, priority, delay, unique_key, concurrency_key,
-            concurrency_limit, expires, unique_in, awaits, gather, gather_index, keep, ord)
+            concurrency_limit, expires, unique_in, awaits, gather, gather_index, keep,
+            debounce_max, unique_for, ord)
 $$;
 
 -- add_alike(now, woken, ids, bodies, what they have in common): store jobs that differ in id and
@@ -206,17 +215,94 @@ BEGIN
 END
 $$;
 
--- there_before(id, queue, unique_key): the id of the job that is there before such a one, or NULL.
-CREATE FUNCTION there_before(in_id text, in_queue text, in_key text) RETURNS text
+-- there_before(now, id, queue, unique_key): the id of the job that is there before such a one, or
+-- NULL.
+CREATE FUNCTION there_before(now bigint, in_id text, in_queue text, in_key text) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
     first text;
 BEGIN
     SELECT j.id INTO first FROM job j WHERE j.id = in_id;
     IF NOT FOUND AND in_key IS NOT NULL THEN
+        PERFORM free_lent_key(now, in_queue, in_key);
         SELECT j.id INTO first FROM job j
         WHERE coalesce(j.unique_in, j.queue) = in_queue AND j.open_key = in_key;
     END IF;
     RETURN first;
+END
+$$;
+
+-- holds_key(job, now): whether the job, which had its unique key last, has it still. As in
+-- core/unique.py.
+CREATE FUNCTION holds_key(j job, now bigint) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE
+        WHEN j.status = 'cancelled' THEN false
+        WHEN j.ended_at IS NOT NULL THEN coalesce(j.unique_until > now, false)
+        ELSE j.debounce_until IS NULL OR (
+            j.status = 'pending' AND j.retry_count = 0 AND j.snoozes = 0 AND j.replay = 0)
+    END
+$$;
+
+-- free_lent_key(now, queue, unique_key): a debounced or throttled job that no longer holds its key
+-- gives it up.
+CREATE FUNCTION free_lent_key(now bigint, in_queue text, in_key text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE job j SET open_key = NULL
+    WHERE coalesce(j.unique_in, j.queue) = in_queue AND j.open_key = in_key
+      AND (j.debounce_until IS NOT NULL OR j.unique_until IS NOT NULL)
+      AND NOT holds_key(j, now);
+END
+$$;
+
+-- lock_debounced(jobs): those who debounce the same keys do so one after the other.
+CREATE FUNCTION lock_debounced(jobs new_jobs) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF jobs.debounce_max IS NOT NULL THEN
+        PERFORM pg_advisory_xact_lock(k.key) FROM (
+            SELECT DISTINCT hashtextextended(
+                current_schema() || chr(31) || e.queue || chr(31) || e.unique_key, 0) AS key
+            FROM each_of(jobs) e WHERE e.debounce_max IS NOT NULL AND e.unique_key IS NOT NULL
+            ORDER BY 1
+        ) k;
+    END IF;
+END
+$$;
+
+-- debounce(now, id, task, body, delay, sequence): give a debounced job that waits to start the call
+-- of a later one, and put it off again. One that its concurrency key holds keeps its turn, and one
+-- that is not debounced stays as it is.
+-- Result: false if it is in other hands at this moment, so that all must be looked at again.
+CREATE FUNCTION debounce(
+    now bigint, in_id text, in_task text, in_body bytea, delay bigint, in_sequence bigint
+) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    until bigint;
+    is_held boolean;
+    in_lane text;
+    in_due bigint;
+BEGIN
+    SELECT j.debounce_until INTO until FROM job j WHERE j.id = in_id;
+    IF until IS NULL THEN
+        RETURN true;
+    END IF;
+    -- As claims do, the row in the lane before the job; who claims it now is not waited for here.
+    SELECT w.held, w.lane INTO is_held, in_lane
+    FROM job j JOIN waiting w ON row_of(w, j) WHERE j.id = in_id FOR UPDATE OF w SKIP LOCKED;
+    IF NOT FOUND THEN
+        PERFORM pg_sleep(0.001);
+        RETURN false;
+    END IF;
+    UPDATE job SET task = in_task, body = in_body WHERE id = in_id;
+    IF NOT is_held THEN
+        in_due := least(now + delay, until);
+        PERFORM leave_lane(in_id);
+        UPDATE job SET due = in_due, delayed = in_due > now, sequence = in_sequence
+        WHERE id = in_id;
+        PERFORM join_lane(in_id, any_asleep() AND wake_lane(now, in_lane, in_due, 1) > 0);
+    END IF;
+    RETURN true;
 END
 $$;

@@ -19,7 +19,8 @@ DECLARE
     own boolean;              -- some say how long they are kept
 BEGIN
     WITH done AS (
-        UPDATE job j SET status = 'done', ended_at = now, committed = j.token, open_key = NULL,
+        UPDATE job j SET status = 'done', ended_at = now, committed = j.token,
+                         open_key = CASE WHEN j.unique_until > now THEN j.open_key END,
                          result = coalesce(alike, results[u.ord])
         FROM (SELECT * FROM unnest(ids) WITH ORDINALITY AS u (id, ord) ORDER BY u.id) u
         WHERE j.id = ANY (ARRAY[u.id]) AND j.token = tokens[u.ord] AND j.status = 'processing'

@@ -21,7 +21,10 @@ DECLARE
     in_lane text;
     in_queue text;
 BEGIN
-    UPDATE job SET status = 'pending', dead = NULL, ended_at = NULL, open_key = unique_key,
+    PERFORM free_lent_key(now, coalesce(j.unique_in, j.queue), j.unique_key)
+    FROM job j WHERE j.id = in_id AND j.dead AND j.unique_key IS NOT NULL;
+    UPDATE job SET status = 'pending', dead = NULL, ended_at = NULL,
+                   open_key = CASE WHEN debounce_until IS NULL THEN unique_key END,
                    replay = replay + 1, retry_count = 0, snoozes = 0, trail = '', awaits = 0,
                    scope = region, lane_priority = priority, due = now, delayed = false,
                    sequence = nextval('counter')

@@ -21,8 +21,14 @@ local function adopt(id, lane, due, failed, text, history, state, arrived, recor
   local key, queue, job = p .. 'state:' .. id, queue_of(lane), {}
   for at = 1, #state, 2 do job[state[at]] = state[at + 1] end
   if is_stored(id) then return 0 end
-  if job.unique_key and not failed
-    and call('HSETNX', unique_keys(queue, job.unique_in), job.unique_key, id) == 0 then return 0 end
+  if job.unique_key and not failed then
+    local keys = unique_keys(queue, job.unique_in)
+    if not key_holder(keys, job.unique_key) then
+      call('HSET', keys, job.unique_key, id)
+    elseif not job.debounce_until then  -- which does not need its key
+      return 0
+    end
+  end
   call_many('HSET', key, state)
   call_many('RPUSH', p .. 'history:' .. id, history)
   call_many('HSET', p .. 'arrived:' .. id, arrived)

@@ -117,7 +117,10 @@ local FOLLOWED, ENDED = { n = true, w = true, x = true }, { x = true, c = true }
 
 -- What the end of a job means for its unique key, and for the job that awaits it.
 local function end_of(letter, id, lease, result, job)
-  free_unique(id, queue_of(lease.lane), job[1], job[4])
+  -- A throttled job keeps its key until its time is over, unless it is cancelled.
+  if letter == 'c' or (tonumber(job[8] or nil) or 0) <= now then
+    free_unique(id, queue_of(lease.lane), job[1], job[4])
+  end
   local gather = job[5]
   if gather and letter == 'c' then
     miss(gather, id, 'cancelled')
@@ -133,7 +136,7 @@ local function let_be() end
 local function write(letter, id, lease, at, last)
   local key, result = p .. 'state:' .. id, HAS_RESULT[letter] and values[at]
   local job = lease.is_special and call('HMGET', key, 'unique_key', 'permits', 'concurrency_key',
-    'unique_in', 'gather', 'gather_index', 'keep')
+    'unique_in', 'gather', 'gather_index', 'keep', 'unique_until')
   local keep = job and job[7] or nil
   if DONE[letter] then
     note_done(id, lease, result, keep)
@@ -188,6 +191,7 @@ local function settle(number, letter)
   local text, holder = texts[number], likely_holder
   if not text then text, holder = held_elsewhere(number, id) end
   if text and sub(text, 1, 16) == token and not written[id] then
+    stopped[id] = true
     write(letter, id, (read_lease(text)), at, data_at - 1)
     table.insert(freed_by(holder), id)
     written[id] = token

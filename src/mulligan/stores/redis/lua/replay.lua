@@ -8,13 +8,18 @@
 stop_when_full()
 local function replay(id)
   local key = p .. 'state:' .. id
-  local job = call('HMGET', key, 'ended', 'unique_key', 'unique_in', 'marks', 'counts')
+  local job = call('HMGET', key, 'ended', 'unique_key', 'unique_in', 'marks', 'counts',
+    'debounce_until')
   if job[1] ~= 'failed' then return 0 end
   local _, _, lane = read_header(id)
   if not lane then return 0 end
   local queue = queue_of(lane)
-  local unique = job[2] and unique_keys(queue, job[3])
-  if unique and call('HSETNX', unique, job[2], id) == 0 then return 0 end
+  local unique = job[2] and not job[6] and unique_keys(queue, job[3])
+  if unique then
+    local holder = key_holder(unique, job[2])
+    if holder and holder ~= id then return 0 end
+    call('HSET', unique, job[2], id)
+  end
   local used, _, replays = read_counts(job[5])
   local due, sequence, delayed = join(id, lane, 0)
   call('HSET', key, 'lane', lane, 'due', number_text(due), 'sequence', sequence,

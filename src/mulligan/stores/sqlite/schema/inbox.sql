@@ -194,6 +194,14 @@ BEGIN
             )
         END;
 
+    UPDATE job SET key_queue = NULL
+    WHERE number IN (
+        SELECT l.number
+        FROM incoming AS i
+        JOIN lent_key AS l ON l.key_queue = i.queue AND l.unique_key = NEW.unique_key
+        WHERE l.until <= i.now
+    );
+
     INSERT INTO job (
         number, id, queue, task, region, priority, scope, lane_priority, due, sequence, delayed,
         token, created_at, unique_key, key_queue, keep, body

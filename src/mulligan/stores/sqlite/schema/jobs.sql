@@ -26,8 +26,32 @@ SELECT
         WHERE attempt.job = job.id ORDER BY attempt.id DESC LIMIT 1
     ) AS last_failure_reason,
     ended.cancel_reason, job.trail, job.unique_in, job.awaits, job.gather, job.gather_index,
-    job.keep
+    job.keep, job.debounce_until, job.unique_until
 FROM job
 LEFT JOIN running ON running.number = job.number
 LEFT JOIN ended ON ended.number = job.number
 LEFT JOIN held ON held.number = job.number;
+
+-- Unique keys that others may have from `until` on, though a job has them: a debounced job has its
+-- key until it first starts, and a throttled one for as long as it says. As in core/unique.py.
+DROP VIEW IF EXISTS lent_key;
+
+CREATE VIEW lent_key AS
+SELECT
+    job.number, job.key_queue, job.unique_key,
+    CASE WHEN ended.number IS NULL THEN 0.0 ELSE coalesce(job.unique_until, 0.0) END AS until
+FROM job
+LEFT JOIN running ON running.number = job.number
+LEFT JOIN ended ON ended.number = job.number
+WHERE
+    job.key_queue IS NOT NULL
+    AND (
+        ended.number IS NOT NULL
+        OR (
+            job.debounce_until IS NOT NULL
+            AND (
+                running.number IS NOT NULL
+                OR job.retry_count > 0 OR job.snoozes > 0 OR job.replay > 0
+            )
+        )
+    );

@@ -30,14 +30,16 @@ CREATE TABLE job (
     expires_at REAL,
     unique_key TEXT,
     unique_in TEXT,                         -- the queue of the key, where it is not its own
-    key_queue TEXT,                         -- the queue of the key until the job has ended
+    key_queue TEXT,                         -- the queue of the key while the job has it
+    debounce_until REAL,                    -- enqueuing again puts it off no longer than this
+    unique_until REAL,                      -- it has its key until then, even if it has ended
     concurrency_key TEXT,
     concurrency_limit INTEGER NOT NULL DEFAULT 1,
     awaits INTEGER NOT NULL DEFAULT 0,      -- how many have yet to arrive before it may start
     gather TEXT,                            -- the job at which it arrives when it is done
     gather_index INTEGER NOT NULL DEFAULT 0,
     keep INTEGER,                           -- for how many seconds it is kept when it has ended
-    body BLOB NOT NULL                      -- JSON; never changes
+    body BLOB NOT NULL                      -- JSON; changes only while it is debounced
 ) STRICT;
 
 CREATE UNIQUE INDEX job_unique ON job (key_queue, unique_key) WHERE key_queue IS NOT NULL;

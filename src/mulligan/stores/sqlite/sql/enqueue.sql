@@ -63,7 +63,33 @@ SELECT number FROM job WHERE number BETWEEN ? AND ?
 -- gives a row if a job of this id was stored before that number was given
 SELECT 1 FROM job WHERE id = ? AND number < ?
 
+-- name: free_lent_key
+-- ?1 queue of the key, ?2 unique_key, ?3 now
+-- Who has the key gives it up, if it has it no longer than until now.
+UPDATE job SET key_queue = NULL
+WHERE number IN (
+    SELECT number FROM lent_key WHERE key_queue = ? AND unique_key = ? AND until <= ?
+)
+
+-- name: debounced
+-- ?1 id
+-- gives (number, debounce_until, queue, scope, lane_priority, 1 if it is held else 0) of the job if it
+-- is debounced; it waits to start
+SELECT
+    number, debounce_until, queue, scope, lane_priority,
+    EXISTS (SELECT 1 FROM held WHERE held.number = job.number)
+FROM job
+WHERE id = ? AND debounce_until IS NOT NULL
+
+-- name: call_anew
+-- ?1 task, ?2 body, ?3 number
+UPDATE job SET task = ?, body = ? WHERE number = ?
+
+-- name: put_off
+-- ?1 due, ?2 sequence, ?3 1 if it is later than now, else 0, ?4 number
+UPDATE job SET due = ?, sequence = ?, delayed = ? WHERE number = ?
+
 -- name: unique_holder
 -- ?1 queue of the key, ?2 unique_key
--- gives the id of the job that has the key and has not ended
+-- gives the id of the job that has the key
 SELECT id FROM job WHERE key_queue = ? AND unique_key = ?

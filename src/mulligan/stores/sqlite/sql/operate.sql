@@ -5,7 +5,7 @@
 -- gives the state of the job; no row if it is not stored
 SELECT
     number, status, queue, region, priority, coalesce(unique_in, queue), unique_key,
-    concurrency_key, gather, awaits
+    concurrency_key, gather, awaits, debounce_until
 FROM jobs
 WHERE id = ?
 
@@ -14,7 +14,9 @@ WHERE id = ?
 UPDATE job
 SET retry_count = 0, snoozes = 0, trail = '', replay = replay + 1, delayed = 0, scope = region,
     lane_priority = priority, due = ?, sequence = ?,
-    key_queue = CASE WHEN unique_key IS NOT NULL THEN coalesce(unique_in, queue) END
+    key_queue = CASE
+        WHEN unique_key IS NOT NULL AND debounce_until IS NULL THEN coalesce(unique_in, queue)
+    END
 WHERE number = ?
 
 -- name: delete

@@ -58,10 +58,15 @@ WHERE job.number = ?
 SELECT EXISTS (SELECT 1 FROM job WHERE key_queue IS NOT NULL)
 
 -- name: free_unique_keys
--- ?1 numbers, a JSON array
--- Others may have the unique keys of these jobs.
+-- ?1 numbers, a JSON array, ?2 now
+-- Others may have the unique keys of these jobs, which have ended, but for a throttled one whose time
+-- is not over and that was not cancelled.
 UPDATE job SET key_queue = NULL
 WHERE number IN (SELECT value FROM json_each(?)) AND key_queue IS NOT NULL
+    AND (
+        unique_until IS NULL OR unique_until <= ?
+        OR EXISTS (SELECT 1 FROM ended WHERE ended.number = job.number AND status = 'cancelled')
+    )
 
 -- name: renew
 -- ?1 token

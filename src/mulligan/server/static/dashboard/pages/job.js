@@ -161,6 +161,8 @@ function about(job, now) {
     given("concurrency key",
       job.concurrency_key && `${job.concurrency_key}, ${count(job.concurrency_limit)} at a time`),
     given("expires", job.expires_at && when(job.expires_at, now)),
+    given("debounced until", job.debounce_until && when(job.debounce_until, now)),
+    given("key held until", job.unique_until && when(job.unique_until, now)),
     job.awaits > 0 && ["awaits", `${count(job.awaits)} jobs`],
     given("arrives at", job.gather && link(["jobs", job.gather], name(job.gather))),
   ]);

@@ -1,10 +1,12 @@
 -- Accepting new jobs. They come in runs: jobs one after another that join the same lane in the same
 -- way. A run takes four values and two for each job: lane, delay, options as JSON or '', how many
 -- jobs; and of each its id, and its task and body with a tab between.
--- include: new_jobs, unique, gather
+-- include: new_jobs, unique, gather, debounce
 
 local RUN_WIDTH, JOB_WIDTH = 4, 2
 local MARKS = { unique_key = 'u', concurrency_key = 'k', gather = 'g', keep = 't' }
+-- Durations that are kept as the times that they make.
+local TIMES = { debounce_max = 'debounce_until', unique_for = 'unique_until' }
 
 -- Write the options of a new job into its state, each under its own name.
 local function write_options(id, lane, due, delayed, options)
@@ -12,6 +14,8 @@ local function write_options(id, lane, due, delayed, options)
   for name, value in pairs(options) do
     if name == 'expires' then
       name, value, marks = 'expires_at', number_text(now + value), marks .. 'e'
+    elseif TIMES[name] then
+      name, value = TIMES[name], number_text(rounded(now + value))
     end
     fields[at + 1], fields[at + 2] = name, value
     at, marks = at + 2, marks .. (MARKS[name] or '')
@@ -40,15 +44,18 @@ local function join_new(id, lane, delay, options)
 end
 
 -- Accept a job; gives the id of the job that was there before it, if one was.
-local function add(id, lane, delay, options, text)
+local function add(id, lane, delay, options, heading, said)
   if is_stored(id) then return id end
   local known = options.unique_key
-    and call('HGET', unique_keys(queue_of(lane), options.unique_in), options.unique_key)
-  if known then return known end
+    and key_holder(unique_keys(queue_of(lane), options.unique_in), options.unique_key)
+  if known then
+    if options.debounce_max then debounce(known, delay, said) end
+    return known
+  end
   local due, sequence, delayed = join_new(id, lane, delay, options)
   if delayed or next(options) then write_options(id, lane, due, delayed, options) end
   sequence = sequence_text(sequence)
-  keep_job(id, sequence, sequence .. text)
+  keep_job(id, sequence, sequence .. heading .. said)
 end
 
 -- Accept jobs from ARGV[first] to ARGV[last] that are known to be new, have no options and join the
@@ -86,7 +93,7 @@ local function add_runs(at, last, before, all_new)
     else
       options = options == '' and {} or cjson.decode(options)
       for each = first, at - 1, JOB_WIDTH do
-        local known = add(ARGV[each], lane, delay, options, heading .. ARGV[each + 1])
+        local known = add(ARGV[each], lane, delay, options, heading, ARGV[each + 1])
         if known then before(number + (each - first) / JOB_WIDTH, known) end
       end
     end

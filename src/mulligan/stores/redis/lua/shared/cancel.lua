@@ -1,15 +1,5 @@
 -- Cancelling a pending or running job.
--- include: find_leases, leases, tokens, job_text, end, permits, gather, marks
-
--- Take a pending job out of its lane. One in a list is only noted as gone: taking it out would mean
--- a search through the list, and claims pass over it.
-local function leave_lane(member, lane)
-  if call('ZREM', sorted_key(lane), member) == 0 and has_list(lane) then
-    local gone = p .. 'gone:' .. lane
-    call('ZADD', gone, sequence_of(member), sub(member, 1, 16))
-    if call('ZCARD', gone) == call('LLEN', p .. lane) then call('UNLINK', gone, p .. lane) end
-  end
-end
+-- include: find_leases, leases, tokens, job_text, end, permits, gather, marks, leave_lane
 
 -- Take a pending job from where it waits: for others to arrive, for its key, or in its lane.
 local function stop_waiting(id, lane, job)

@@ -14,7 +14,7 @@ local function list_ended(id, status, queue, keep)
   end
 end
 
--- Give up the unique key of a job that ends.
+-- Give up the unique key of a job that ends, or is erased.
 local function free_unique(id, queue, key, unique_in)
   local keys = key and unique_keys(queue, unique_in)
   if keys and call('HGET', keys, key) == id then call('HDEL', keys, key) end

@@ -1,5 +1,5 @@
 -- Erasing jobs that have ended.
--- include: ended, lanes, job_text, many
+-- include: ended, lanes, job_text, many, end
 
 -- How a job ended and the queue that it ended in, from its lease in `done` or from its state; nil
 -- if it has not ended.
@@ -9,8 +9,10 @@ local function ending_of(id, lease)
   if state[1] then return state[1], queue_of((locate(id, state[2], true, true))) end
 end
 
--- Forget what is kept of an ended job beside its text and its lease.
+-- Forget what is kept of an ended job beside its text and its lease, and the key that it may have.
 local function erase_state(id, status, queue)
+  local job = call('HMGET', p .. 'state:' .. id, 'unique_until', 'unique_key', 'unique_in')
+  if job[1] then free_unique(id, queue, job[2], job[3]) end
   if status == 'failed' then
     call('ZREM', p .. 'failed:' .. queue, id)
   else

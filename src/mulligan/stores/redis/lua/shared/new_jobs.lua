@@ -17,8 +17,13 @@ local function keep_job(id, sequence, text)
   new_sequences[at + 1], new_sequences[at + 2] = sequence, id
 end
 
-local function finish_add()
+local function write_jobs()
   call_many('HSET', p .. 'jobs', new_jobs)
   call_many('ZADD', p .. 'order', new_sequences)
+  new_jobs, new_sequences, new_count = {}, {}, 0
+end
+
+local function finish_add()
+  write_jobs()
   finish_join()
 end
