@@ -17,6 +17,7 @@ import logging
 from mulligan.app import (
     Chain,
     ChainHandle,
+    GatherHandle,
     JobHandle,
     Mulligan,
     Parameter,
@@ -43,6 +44,7 @@ from mulligan.core.errors import (
 )
 from mulligan.core.event import JobEvent
 from mulligan.core.fetch import Balanced, Capped, Fifo, RetryFirst, Separate, Weighted
+from mulligan.core.gather import Failure, Progress
 from mulligan.core.job import Attempt, Job
 from mulligan.core.retry import Adaptive, Delays, Exponential, Retry, Sessions
 from mulligan.core.settings import Settings
@@ -67,7 +69,9 @@ __all__ = [
     "Delays",
     "Exponential",
     "Fail",
+    "Failure",
     "Fifo",
+    "GatherHandle",
     "InvalidError",
     "Job",
     "JobCancelledError",
@@ -80,6 +84,7 @@ __all__ = [
     "Parameter",
     "Partial",
     "Prepared",
+    "Progress",
     "Resource",
     "ResultTimeoutError",
     "Retry",

@@ -4,10 +4,7 @@ import sys
 
 from mulligan import Mulligan
 
-KEYS: dict[str, dict[str, float]] = {
-    "debounce": {"debounce": 3600.0, "debounce_max": 7200.0},
-    "throttle": {"unique_for": 3600.0},
-}
+HOUR = 3600.0
 
 
 def main(url: str, producer: str, count: str, how: str) -> None:
@@ -18,7 +15,8 @@ def main(url: str, producer: str, count: str, how: str) -> None:
     def index(producer: str, number: int) -> int:
         return number
 
-    one = index.using(unique_key="document-7", **KEYS[how])  # type: ignore[typeddict-item]
+    calm = index.using(unique_key="document-7", debounce=HOUR, debounce_max=2 * HOUR)
+    one = calm if how == "debounce" else index.using(unique_key="document-7", unique_for=HOUR)
     print("ready", flush=True)  # noqa: T201 - it is heard by who started it
     sys.stdin.readline()
     for number in range(int(count)):

@@ -1,6 +1,7 @@
 """Debounce and throttle as a caller has them: what is refused, and what a stranger would try."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from mulligan import InvalidError, Mulligan
 
 @pytest.fixture
 def app():
-    made = Mulligan("memory://")
+    made: Any = Mulligan("memory://")
     made.ran = []
     return made
 

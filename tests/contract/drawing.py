@@ -132,6 +132,7 @@ def plain_job(chance: Random, choices: Choices) -> dict[str, Any]:
         "awaits": pick((0,) * 12 + (1, 2, 3)),
         "gather": pick((None, None, some(chance), some(chance))),
         "gather_index": pick((0, 1, 2)),
+        "return_exceptions": pick((False, True)),
         "keep": pick((None, None, None, 0, 3, 50)),
         "retry": Retry(
             max_retries=pick((0, 1, 2, None, None)),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from mulligan import Delays, Mulligan, Retry, Settings, astep, current_job, each
+from mulligan import Delays, Failure, Mulligan, Retry, Settings, astep, current_job, each
 from tests.chaos.recording import Recorded, attempt, step_runs
 from tests.failpoints.points import POINTS
 
@@ -57,6 +57,11 @@ def declare_plain(app: Mulligan) -> None:
     async def total(values: list[int]) -> int:
         with running():
             return sum(values)
+
+    @app.task(retry=PATIENT)
+    async def tally(values: list[int | Failure]) -> int:
+        with running():
+            return sum(not isinstance(each, Failure) for each in values)
 
     @app.task(retry=PATIENT)
     async def in_steps(value: int) -> list[str]:

@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -10,6 +10,7 @@ from mulligan import Delays, Retry, UnknownScheduleError
 from mulligan.app.chain import part_of
 from mulligan.app.gather import gathered
 from mulligan.app.schedules import new_schedule, pause_schedule, put_schedule, remove_schedule
+from mulligan.app.task import Prepared
 from mulligan.core.decide import decide
 from mulligan.core.job import Adopted
 from mulligan.core.outcome import Failed, Succeeded
@@ -56,6 +57,10 @@ MIXED = with_status("done", ["good", "retried", "late"]) | DEAD
 STAGES = with_status("done", ["root", "root.2", "root.3"])
 FANNED = with_status("done", ["root", *(f"root.2.{number}" for number in range(3)), "root.3"])
 MEMBERS = [f"all.1.{number}" for number in range(4)]
+GATHERED = with_status("done", ["all.1.0", "all.1.2", "all.1.1.dead.0", "all.2"])
+GATHERED |= {"all.1.1": "failed"}
+# When a member is due that is still to be awaited while another is replayed.
+LATER = 1.5
 
 
 class Play(NamedTuple):
@@ -137,6 +142,19 @@ async def spread(scene: Scene) -> None:
     await fan_out(scene.app).using(id=scene.id("root")).aenqueue(3)
 
 
+async def gathered_with_failures(scene: Scene) -> None:
+    """Three members, of which one never works, and the job that is called with its failure."""
+    step, never = scene.app.tasks["step"], scene.app.tasks["never"]
+    calls = [step.call(0), never.call(1), step.call(2)]
+    await gather_all(scene, calls)
+
+
+async def gather_all(scene: Scene, calls: list[Prepared[Any]]) -> None:
+    """Gather the calls, with failures as values."""
+    tally = scene.app.tasks["tally"]
+    await scene.app.agather(calls, tally, id=scene.id("all"), return_exceptions=True)
+
+
 async def limited(scene: Scene) -> None:
     """Three jobs of which one may run at a time."""
     await scene.enqueue(*(scene.call(f"n{number}", "limited", number) for number in range(3)))
@@ -184,6 +202,14 @@ async def expiring(scene: Scene) -> None:
     calls = [scene.app.tasks["step"].using(expires=0.01).call(number) for number in range(2)]
     await scene.app.agather(calls, scene.app.tasks["total"], id=scene.id("all"))
     await scene.enqueue(scene.call("alone", "step", 1, expires=0.01))
+    await asyncio.sleep(0.02)
+
+
+async def expiring_members(scene: Scene) -> None:
+    """Members that never start in time, and the job that takes their failures."""
+    await scene.app.apause("default")
+    step = scene.app.tasks["step"].using(expires=0.01)
+    await gather_all(scene, [step.call(number) for number in range(2)])
     await asyncio.sleep(0.02)
 
 
@@ -274,6 +300,42 @@ async def cancel(scene: Scene) -> None:
     """End them all, the members before who awaits them."""
     names = ("running", "waiting", "all.1.0", "all.1.1")
     await scene.store.cancel([scene.id(name) for name in names], "no longer wanted")
+
+
+async def waiting_members(scene: Scene) -> None:
+    """A gather of failures whose members wait, one of them in the hands of a dead worker."""
+    step = scene.app.tasks["step"]
+    await gather_all(scene, [step.call(0), *(step.using(delay=60.0).call(n) for n in (1, 2))])
+    await scene.taken_by_a_ghost(1)
+
+
+async def cancel_members(scene: Scene) -> None:
+    """End the members; the job that gathers them starts."""
+    names = ("all.1.0", "all.1.1", "all.1.2")
+    await scene.store.cancel([scene.id(name) for name in names], "no longer wanted")
+
+
+async def failed_member(scene: Scene) -> None:
+    """A member that failed for good, and one that the job which takes failures still awaits."""
+    stumble, step = scene.app.tasks["stumble"], scene.app.tasks["step"]
+    await gather_all(
+        scene, [stumble.using(retry=NO_RETRY).call(0), step.using(delay=LATER).call(1)]
+    )
+
+    async def failed() -> bool:
+        return "failed" in {job.status for job in await scene.jobs()}
+
+    await work_until(scene, failed)
+
+
+async def replay_member(scene: Scene) -> None:
+    """The member takes its failure back; it fails again."""
+    await scene.store.replay([scene.id("all.1.0")])
+
+
+async def purge_member(scene: Scene) -> None:
+    """Delete the failed member: what has arrived of it stays."""
+    await scene.store.purge([scene.id("all.1.0")])
 
 
 async def dead_letters(scene: Scene) -> None:
@@ -371,6 +433,7 @@ PLAYS = (
         stores=("mongo",), query="move_dead=true"),
     working("chain with a key", chained, STAGES, ("commit",)),
     working("fan-out and gather", spread, FANNED, ("commit",)),
+    working("gather with failures", gathered_with_failures, GATHERED, ("commit",)),
     working("one at a time", limited, with_status("done", NUMBERS[:3]), ("claim", "commit")),
     working("steps", stepped, with_status("done", ["stepped"]), ("record", "commit", *STEPS)),
     working("sink", sunk, SUNK, ("commit_within",))._replace(stores=("sqlite", "postgres")),
@@ -379,6 +442,8 @@ PLAYS = (
          ("reclaim", "commit")),
     asking("housekeeper", "expired", expiring, promote,
            with_status("cancelled", ["alone", "all.1.0", "all.1.1", "all.2"]), "promote", "pause"),
+    asking("housekeeper", "expired members", expiring_members, promote,
+           with_status("cancelled", MEMBERS[:2]) | {"all.2": "done"}, "promote", "pause"),
     asking("housekeeper", "old", finished, prune, {}, "prune"),
     asking("ticker", "tick", nothing, tick, {}, "reschedule", "note"),
     asking("ticker", "missed", missed, make_up, {"acme": "pending"}, "reschedule"),
@@ -389,6 +454,12 @@ PLAYS = (
     asking("operator", "cancel", held_and_waiting, cancel,
            with_status("cancelled", ["running", "waiting", "all.1.0", "all.1.1", "all.2"]),
            "cancel"),
+    asking("operator", "cancel members", waiting_members, cancel_members,
+           with_status("cancelled", MEMBERS[:3]) | {"all.2": "done"}, "cancel"),
+    asking("operator", "replay a member", failed_member, replay_member,
+           {"all.1.0": "failed", "all.1.1": "done", "all.2": "done"}, "replay"),
+    asking("operator", "purge a member", failed_member, purge_member,
+           with_status("done", ["all.1.1", "all.2"]), "purge"),
     asking("operator", "replay", dead_letters, replay, with_status("failed", ["one", "two"]),
            "replay"),
     asking("operator", "purge", dead_member, purge, {"all.1.0": "done", "all.2": "cancelled"},

@@ -130,7 +130,7 @@ class Book:
                 self.finish(job, "done", event)
                 self._arrive(job)
             case "dead":
-                self.finish(job, "failed", event)
+                self._die(job, event)
             case "cancelled":
                 self.finish(job, "cancelled", event)
             case "again":
@@ -147,6 +147,12 @@ class Book:
             if new.id not in self.jobs or self.jobs[new.id].gone:
                 self.create(new, event)
 
+    def _die(self, job: Known, event: AnyEvent) -> None:
+        """The job has failed for good, and arrives where failures do."""
+        self.finish(job, "failed", event)
+        if self._wants_failures(job):
+            self._arrive(job)
+
     def finish(self, job: Known, status: Status, event: AnyEvent) -> None:
         """The job has ended; one that will never arrive ends the one that awaits it."""
         job.status = status
@@ -158,7 +164,9 @@ class Book:
     def miss(self, job: Known, event: AnyEvent) -> None:
         """The job will never arrive."""
         gathering = self.jobs.get(job.new.gather or "")
-        if gathering is not None and gathering.status == "pending" and gathering.awaits > 0:
+        if self._wants_failures(job):
+            self._arrive(job)
+        elif gathering is not None and gathering.status == "pending" and gathering.awaits > 0:
             gathering.events.append(event)
             self.finish(gathering, "cancelled", event)
 
@@ -168,6 +176,14 @@ class Book:
         job.retry_count = job.snoozes = 0
         job.replay += 1
         job.lane = job.new.lane
+        gathering = self.jobs.get(job.new.gather or "")
+        if gathering is not None and gathering.awaits > 0 and self._wants_failures(job):
+            gathering.arrived.discard(job.new.gather_index)
+
+    def _wants_failures(self, job: Known) -> bool:
+        """Whether the job arrives where it is awaited however it ends."""
+        gathering = self.find(job.new.gather) if job.new.gather else None
+        return gathering is not None and gathering.new.return_exceptions
 
     def delete(self, job: Known, event: AnyEvent) -> None:
         """The job was purged."""
@@ -197,6 +213,8 @@ class Book:
     def must_wait(self, job: Known) -> bool:
         """Whether it awaits one that has failed, and so may wait for ever."""
         members = (self.jobs[member] for member in self.waiting_for.get(job.new.id, ()))
+        if job.new.return_exceptions:
+            return False
         return job.awaits > 0 and any(member.status == "failed" for member in members)
 
     def prunable(self, job: Known, event: AnyEvent) -> bool:

@@ -61,6 +61,7 @@ class New(Struct, frozen=True, omit_defaults=True):
     gather_index: int = 0
     past: Past | None = None
     keep: float | None = None
+    return_exceptions: bool = False
 
     @property
     def lane(self) -> Lane:

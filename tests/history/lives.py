@@ -133,9 +133,22 @@ class GathersAll(Invariant):
     def took(self, step: Took) -> None:
         """Every place must be filled."""
         job, event = step.job, step.event
-        if job is not None and job.new.awaits and job.awaits > 0 and not self._doubtful(job):
+        if (
+            job is not None
+            and job.new.awaits
+            and job.awaits > self._expired(job, event)
+            and (not self._doubtful(job))
+        ):
             words = f"started when {len(job.arrived)} of {job.new.awaits} had arrived"
             self.broken(job, words, event)
+
+    def _expired(self, job: Known, event: AnyEvent) -> int:
+        """How many of its members the store may have ended by itself, if such arrive."""
+        if not job.new.return_exceptions:
+            return 0
+        members = (self.book.jobs[each] for each in self.book.waiting_for.get(job.new.id, ()))
+        open_ones = (each for each in members if each.status == "pending")
+        return sum(self.book.may_have_ended(each, event) for each in open_ones)
 
     def _doubtful(self, job: Known) -> bool:
         members = self.book.waiting_for.get(job.new.id, ())

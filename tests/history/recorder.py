@@ -12,6 +12,7 @@ from mulligan.core.counts import Count
 from mulligan.core.decide import policy_of
 from mulligan.core.errors import StoreUnavailableError
 from mulligan.core.facts import QueueSettings
+from mulligan.core.gather import results_of
 from mulligan.core.health import Breaker, Health
 from mulligan.core.job import Adopted, Claim, Enqueued, Lease, NewJob
 from mulligan.core.outcome import (
@@ -278,6 +279,7 @@ def new(job: NewJob) -> New:
         job.gather,
         job.gather_index,
         keep=job.keep,
+        return_exceptions=job.return_exceptions,
     )
 
 
@@ -295,7 +297,7 @@ def adopted(each: Adopted) -> New:
         job.retry_count,
         job.snoozes,
         [(attempt.number, attempt.type, attempt.message) for attempt in each.history],
-        sorted(each.arrived),
+        list(results_of(each.arrived)),
     )
     return New(
         job.id,
@@ -308,11 +310,12 @@ def adopted(each: Adopted) -> New:
         concurrency_key=job.concurrency_key,
         concurrency_limit=job.concurrency_limit,
         expires=None if job.expires_at is None else 0.0,
-        awaits=job.awaits + len(each.arrived),
+        awaits=job.awaits + len(results_of(each.arrived)),
         gather=job.gather,
         gather_index=job.gather_index,
         past=past,
         keep=job.keep,
+        return_exceptions=job.return_exceptions,
     )
 
 

@@ -7,7 +7,7 @@ TASKS = (
     + """
 from typing import assert_type
 
-from mulligan import ChainHandle, each
+from mulligan import ChainHandle, GatherHandle, each
 
 @app.task
 def split(text: str) -> list[str]:
@@ -44,7 +44,7 @@ assert_type((split | each(measure)).enqueue("a"), ChainHandle[list[int]])
 placed = split | each(measure.using(region="US")) | total.using(timeout=5)
 assert_type(placed.enqueue("a"), ChainHandle[float])
 assert_type((measure.using(priority="urgent") | show).enqueue("a"), ChainHandle[str])
-assert_type(app.gather([measure.call("a"), measure.call("b")], total), ChainHandle[float])
+assert_type(app.gather([measure.call("a"), measure.call("b")], total), GatherHandle[float])
 assert_type(app.gather([measure.call("a")], total | show).result(), str)
 
 @app.task(sink=save, accept=str, cron="0 2 * * *", timezone="Europe/Berlin")

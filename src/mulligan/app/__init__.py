@@ -2,6 +2,7 @@
 
 from mulligan.app.arguments import Parameter
 from mulligan.app.chain import Chain, each
+from mulligan.app.gather_handle import GatherHandle
 from mulligan.app.handle import JobHandle
 from mulligan.app.mulligan import Mulligan
 from mulligan.app.partial import Partial, WithoutResult
@@ -11,6 +12,7 @@ from mulligan.app.task import Prepared, Task, Using
 __all__ = [
     "Chain",
     "ChainHandle",
+    "GatherHandle",
     "JobHandle",
     "Mulligan",
     "Parameter",

@@ -154,6 +154,11 @@ class Arguments:
             {name: value for name, value in raw.items() if name not in leading},
         )
 
+    def codec_after(self, bound: Bound) -> Codec | None:
+        """The codec of the parameter that the result before goes to; None if any JSON will do."""
+        types = self._types or self.read_types()
+        return types.at(len(bound.args))[1]
+
     def bind_all(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
         """All the arguments, checked: a stage that is called with them ignores the result."""
         packed = self.pack(args, kwargs)

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec.structs import replace
 
 from mulligan.app.chain import Chain, Part, check_later, part_of
+from mulligan.app.gather_handle import GatherHandle
 from mulligan.app.ids import new_id
-from mulligan.app.stages import ChainHandle, found_chain
+from mulligan.app.stages import found_chain
 from mulligan.app.task import Prepared
+from mulligan.app.types import shown, takes_failures
 from mulligan.core.checks import check_name
 from mulligan.core.errors import InvalidError
 from mulligan.core.flow import (
@@ -38,7 +40,9 @@ async def send_gathered(
     then: object,
     job: str | None,
     connection: Any = None,
-) -> ChainHandle[Any]:
+    *,
+    return_exceptions: bool = False,
+) -> GatherHandle[Any]:
     """Enqueue the calls and the job that gathers them.
 
     The gathering job is stored first, so that no job arrives before it. If the caller chose the
@@ -48,15 +52,15 @@ async def send_gathered(
     if app.joins(connection):
         refuse_id(job)
     if job is None:
-        flow, jobs = gathered(new_id(), list(calls), parts)
+        flow, jobs = gathered(new_id(), list(calls), parts, return_exceptions=return_exceptions)
         await app.asend(jobs, together=True, connection=connection)
-        return ChainHandle(app, flow.root, created=True, _flow=flow)
+        return GatherHandle(app, flow.root, created=True, _flow=flow)
     root = check_root(check_name("id", job))
-    flow, jobs = gathered(root, list(calls), parts, named=True)
+    flow, jobs = gathered(root, list(calls), parts, named=True, return_exceptions=return_exceptions)
     answers = await app.asend(jobs, together=True)
     await app.access.acall(lambda store: refuse_leftovers(store, root, answers))
     flow = await app.access.acall(lambda store: found_chain(store, jobs[0].id, flow))
-    return ChainHandle(app, flow.root, answers[0].created, flow)
+    return GatherHandle(app, flow.root, answers[0].created, flow)
 
 
 def gather_in(
@@ -65,12 +69,15 @@ def gather_in(
     then: object,
     job: str | None,
     connection: Any,
-) -> ChainHandle[Any]:
+    *,
+    return_exceptions: bool = False,
+) -> GatherHandle[Any]:
     """As `send_gathered`, from plain code, as part of the transaction on the connection."""
     refuse_id(job)
-    flow, jobs = gathered(new_id(), list(calls), parts_of(then))
+    parts = parts_of(then)
+    flow, jobs = gathered(new_id(), list(calls), parts, return_exceptions=return_exceptions)
     app.user_transactions.send(connection, jobs, together=True)
-    return ChainHandle(app, flow.root, created=True, _flow=flow)
+    return GatherHandle(app, flow.root, created=True, _flow=flow)
 
 
 def parts_of(then: object) -> Sequence[Part]:
@@ -110,11 +117,18 @@ async def refuse_leftovers(store: Store, root: str, answers: Sequence[Enqueued])
 
 
 def gathered(
-    root: str, calls: Sequence[Prepared[Any]], parts: Sequence[Part], *, named: bool = False
+    root: str,
+    calls: Sequence[Prepared[Any]],
+    parts: Sequence[Part],
+    *,
+    named: bool = False,
+    return_exceptions: bool = False,
 ) -> tuple[Flow, list[NewJob]]:
     """The flow of a gather, and its jobs, the gathering one first."""
     first, *rest = parts
     check(calls, first)
+    if return_exceptions:
+        check_takes_failures(first)
     tasks = ", ".join(dict.fromkeys(call.job.task for call in calls))
     names = (f"each({tasks})", *(part.name for part in parts))
     whole = Flow(
@@ -142,7 +156,9 @@ def gathered(
         )
         for index, call in enumerate(calls)
     ]
-    then = gathering(gather, first.stage, region, whole, named=named)
+    then = gathering(
+        gather, first.stage, region, whole, named=named, return_exceptions=return_exceptions
+    )
     limit = first.task.app.settings.payload_limit
     if len(then.body) > limit:
         raise InvalidError(
@@ -166,6 +182,19 @@ def check(calls: Sequence[Prepared[Any]], first: Part) -> None:
             f"gather: {first.name} starts when the last call is done; take its delay= away"
         )
     check_later("gather", first)
+
+
+def check_takes_failures(first: Part) -> None:
+    """Refuse a stage whose annotation leaves no room for failures among the results."""
+    if first.bound.ignores:
+        return
+    codec = first.task.codec_after(first.bound)
+    if codec is not None and not takes_failures(codec):
+        raise InvalidError(
+            f"gather: {first.name} takes {shown(codec.kind)}, and with return_exceptions=True a"
+            " failure is a value in that list; declare list[... | Failure], or"
+            " take return_exceptions away"
+        )
 
 
 def with_flow(job: NewJob, flow: Flow, *, named: bool) -> bytes:

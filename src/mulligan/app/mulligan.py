@@ -3,14 +3,14 @@
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from mulligan.app.chain import Chain, Step, part_of
 from mulligan.app.dead_letters import DeadLetters
 from mulligan.app.decorator import TaskDecorator, TaskOptions
 from mulligan.app.gather import gather_in, send_gathered
+from mulligan.app.gather_handle import GatherHandle
 from mulligan.app.handle import JobHandle
-from mulligan.app.stages import ChainHandle
 from mulligan.app.task import AsyncTask, PlainTask, Prepared, Task
 from mulligan.core.budget import Budget
 from mulligan.core.checks import Seconds, check_name, check_word
@@ -18,6 +18,7 @@ from mulligan.core.errors import InvalidError
 from mulligan.core.event import EventName, JobEvent
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import FetchPolicy, parse_policy
+from mulligan.core.gather import Failure
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.retry import Retry
 from mulligan.core.settings import AN_APP, BATCH_LIMIT, Settings
@@ -294,34 +295,84 @@ class Mulligan:
         """Stages in order: the result of each is the argument of the next; short: `a | b | c`."""
         return Chain([part_of(step) for step in (first, *steps)])
 
+    @overload
     async def agather(
         self,
         calls: Iterable[Prepared[A]],
         then: Step[list[A], B],
         *,
+        id: str | None = None,
+        connection: Any = None,
+        return_exceptions: Literal[False] = False,
+    ) -> GatherHandle[B]: ...
+    @overload
+    async def agather(
+        self,
+        calls: Iterable[Prepared[A]],
+        then: Step[list[A | Failure], B],
+        *,
+        id: str | None = None,
+        connection: Any = None,
+        return_exceptions: Literal[True],
+    ) -> GatherHandle[B]: ...
+    async def agather(
+        self,
+        calls: Iterable[Prepared[Any]],
+        then: Any,
+        *,
         id: str | None = None,  # noqa: A002 - named as in `using`
         connection: Any = None,
-    ) -> ChainHandle[B]:
-        """Enqueue the calls, and `then` with the list of their results when all are done."""
-        return await send_gathered(self, calls, then, id, connection)
+        return_exceptions: bool = False,
+    ) -> GatherHandle[Any]:
+        """Enqueue the calls, and `then` with the list of their results when all have ended."""
+        return await send_gathered(
+            self, calls, then, id, connection, return_exceptions=return_exceptions
+        )
 
+    @overload
     def gather(
         self,
         calls: Iterable[Prepared[A]],
         then: Step[list[A], B],
         *,
+        id: str | None = None,
+        connection: Any = None,
+        return_exceptions: Literal[False] = False,
+    ) -> GatherHandle[B]: ...
+    @overload
+    def gather(
+        self,
+        calls: Iterable[Prepared[A]],
+        then: Step[list[A | Failure], B],
+        *,
+        id: str | None = None,
+        connection: Any = None,
+        return_exceptions: Literal[True],
+    ) -> GatherHandle[B]: ...
+    def gather(
+        self,
+        calls: Iterable[Prepared[Any]],
+        then: Any,
+        *,
         id: str | None = None,  # noqa: A002 - named as in `using`
         connection: Any = None,
-    ) -> ChainHandle[B]:
+        return_exceptions: bool = False,
+    ) -> GatherHandle[Any]:
         """Enqueue the calls, and `then` with the list of their results when all are done.
 
         At most 10,000 calls. One that failed leaves the rest waiting until it is replayed; one
-        that is cancelled cancels `then`. With a `connection` all of it is part of its transaction.
+        that is cancelled cancels `then`. With `return_exceptions` instead `then` runs when all have
+        ended, and each that did not succeed is a `Failure` in the list. With a `connection` all of
+        it is part of its transaction.
         """
         prepared = list(calls)
         if self.joins(connection):
-            return gather_in(self, prepared, then, id, connection)
-        return self.run(lambda: self.agather(prepared, then, id=id))
+            return gather_in(
+                self, prepared, then, id, connection, return_exceptions=return_exceptions
+            )
+        return self.run(
+            lambda: send_gathered(self, prepared, then, id, return_exceptions=return_exceptions)
+        )
 
     # -- jobs ------------------------------------------------------------------------------
 

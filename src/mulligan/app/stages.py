@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from mulligan.app.handle import JobHandle, storable
 from mulligan.core.errors import UNREADABLE, InvalidError
 from mulligan.core.flow import Flow, flow_of, following_of, is_spread, member_id, stage_id
+from mulligan.core.gather import raw_results
 from mulligan.core.job import Attempt, Job, decode_call, life_of
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.stores.contract import Store
@@ -212,7 +213,7 @@ async def arrived_at(store: Store, job: Job) -> list[Any] | None:
     if flow is None or not flow.gathers or flow.members > SHOWN_MEMBERS:
         return None
     arrived = await store.arrivals(job.id)
-    return [None if each is None else decode_json(each) for each in arrived.values()]
+    return msgspec.json.decode(raw_results(arrived), type=list[Any])
 
 
 async def family(store: Store, job: Job) -> list[StageView]:

@@ -26,6 +26,7 @@ from mulligan.app.options import Placement, UsingOptions, checked
 from mulligan.app.partial import Bound, Partial, WithoutResult
 from mulligan.app.resources import filled
 from mulligan.app.result_type import Returned
+from mulligan.app.types import Codec
 from mulligan.core.declared import Declared
 from mulligan.core.errors import InvalidError
 from mulligan.core.flow import Flow
@@ -228,6 +229,11 @@ class Task(Generic[P, R]):
             )
         self.read_types()
         return Partial(self, placement or self.placement, self._arguments.bind(kwargs))
+
+    def codec_after(self, bound: Bound) -> Codec | None:
+        """The codec of the first parameter that is not bound; None if any JSON will do."""
+        self.read_types()
+        return self._arguments.codec_after(bound)
 
     def bind_all(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
         """All arguments of a later call, checked."""

@@ -9,7 +9,7 @@ here: whoever declares a type of theirs has imported them.
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from types import GenericAlias, NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
@@ -18,6 +18,7 @@ import msgspec
 from msgspec import inspect as shapes
 
 from mulligan.core.checks import all_finite
+from mulligan.core.gather import Failure, failure_from, failure_value
 
 Encode = Callable[[Any], bytes]
 # What msgspec or pydantic raise for a value that does not fit, or cannot be JSON.
@@ -104,6 +105,67 @@ class PydanticCodec(Codec):
         return schema
 
 
+class GatheredCodec(Codec):
+    """Writes and reads lists in which some elements may be failures of a gather's members."""
+
+    def __init__(self, kind: Any, element: Codec | None) -> None:
+        super().__init__(kind)
+        self._element = element
+
+    def dump(self, value: Any) -> Any:
+        """The list as JSON would give it."""
+        return [self._dump_one(each) for each in value]
+
+    def load(self, value: Any) -> Any:
+        """The list, from what JSON gave."""
+        if not isinstance(value, list | tuple):
+            raise TypeError(f"Expected `array`, got `{type(value).__name__}`")
+        return [failure_from(each) or self._load_one(each) for each in value]
+
+    def decode(self, raw: bytes) -> Any:
+        """The list, from JSON."""
+        return self.load(msgspec.json.decode(raw))
+
+    @property
+    def encode(self) -> Encode:
+        """Writes the list as JSON."""
+        return lambda value: encode_finite(self.dump(value))
+
+    def schema(self) -> dict[str, Any]:
+        """The type as a JSON schema."""
+        element = {} if self._element is None else self._element.schema()
+        return {"type": "array", "items": {"anyOf": [element, msgspec.json.schema(Failure)]}}
+
+    def _dump_one(self, value: Any) -> Any:
+        if isinstance(value, Failure):
+            return msgspec.json.decode(failure_value(value))
+        return value if self._element is None else self._element.dump(value)
+
+    def _load_one(self, value: Any) -> Any:
+        return value if self._element is None else self._element.load(value)
+
+
+def gathered_codec(kind: Any) -> GatheredCodec | None:
+    """The codec of a list whose elements may be failures; None if the type is none of those."""
+    if get_origin(kind) not in (list, Sequence, Iterable) or len(get_args(kind)) != 1:
+        return None
+    [element] = get_args(kind)
+    union = get_origin(element) in (Union, UnionType)
+    kinds = get_args(element) if union else (element,)
+    if Failure not in kinds:
+        return None
+    others = tuple(each for each in kinds if each is not Failure)
+    plain = not others or any(each in (Any, object) for each in others)
+    return GatheredCodec(kind, None if plain else codec_of(Union[others]))  # noqa: UP007
+
+
+def takes_failures(codec: Codec) -> bool:
+    """Whether a failure may be an element of values of the type."""
+    if isinstance(codec, GatheredCodec) or codec.kind in (list, object, Any):
+        return True
+    return get_args(codec.kind) in ((Any,), (object,))
+
+
 def codec_of(kind: Any) -> Codec:
     """The codec of a declared type; CannotCarryError if there is none.
 
@@ -111,6 +173,8 @@ def codec_of(kind: Any) -> Codec:
     """
     if kind in PLAIN:
         return Codec(kind)
+    if (gathered := gathered_codec(kind)) is not None:
+        return gathered
     if get_origin(kind) is Iterable:
         kind = list[get_args(kind)]  # type: ignore[misc]
     parts = parts_of(kind)

@@ -38,6 +38,7 @@ COMMANDS = {
     "job": ("jobs", "job", "Show everything about one job, with its history."),
     "jobs": ("jobs", "jobs", "List jobs."),
     "explain": ("jobs", "explain", "Say in one sentence why a job is where it is."),
+    "gather": ("gather", "gather", "Show a gather, cancel all of it, or replay what failed in it."),
     "dead": ("dead", "dead", "List, replay or purge the jobs that failed for good."),
     "cancel": ("operate", "cancel", "End pending and running jobs."),
     "pause": ("operate", "pause", "Start no more jobs of queues; running jobs go on."),

@@ -89,16 +89,29 @@ def _waiting(job: Job, around: Surroundings) -> str:
     if job.awaits:
         flow = flow_of(job.body)
         of = f" of {flow.members}" if flow is not None and flow.members else ""
-        return (
-            f"Waiting for {job.awaits}{of} jobs whose results it gathers;"
-            " those that failed arrive when they are replayed and succeed."
-        )
+        return f"Waiting for {job.awaits}{of} jobs {_gathered(job)}."
     if around.unknown is not None:
         return (
             f"Waiting because {around.unknown}; deploy a worker that does, or cancel the job"
             f" (mulligan cancel {job.id})."
         )
     return _in_line(job, around)
+
+
+def _gathered(job: Job) -> str:
+    """What a gathering job waits for, and what has failed so far."""
+    failed, cancelled = job.members_failed, job.members_cancelled
+    if job.return_exceptions:
+        so_far = f"; {failed} failed and {cancelled} cancelled so far" if failed + cancelled else ""
+        return f"to end, however they do{so_far}"
+    if not failed:
+        return (
+            "whose results it gathers; those that failed arrive when they are replayed and succeed"
+        )
+    return (
+        f"whose results it gathers, {failed} of which failed: it goes on when they are replayed and"
+        f" succeed (mulligan gather {job.id} replay)"
+    )
 
 
 def _in_line(job: Job, around: Surroundings) -> str:

@@ -62,6 +62,10 @@ FIELDS = (
     Field("awaits", "integer", NEW_JOB | JOB, 0, option=True, changes=True),
     Field("gather", "text", NEW_JOB | JOB, None, option=True),
     Field("gather_index", "integer", NEW_JOB | JOB, 0, option=True, shown=False),
+    # Failures of its members arrive too, as values; and how many of these have ended so.
+    Field("return_exceptions", "flag", NEW_JOB | JOB, default=False, option=True),
+    Field("members_failed", "integer", JOB, 0, changes=True, readers_only=True),
+    Field("members_cancelled", "integer", JOB, 0, changes=True, readers_only=True),
     # In whole seconds.
     Field("keep", "integer", NEW_JOB | JOB, None, option=True, readers_only=True),
     # A debounced job is put off no longer than this after it was accepted; its delay is what it is

@@ -205,11 +205,23 @@ def fan_out(region: str, flow: Flow, value: Raw) -> list[NewJob]:
     ]
 
 
-def gathering(job: str, stage: Stage, region: str, flow: Flow, *, named: bool = False) -> NewJob:
-    """The job that starts when all members have arrived, with their results as its argument."""
+def gathering(
+    job: str,
+    stage: Stage,
+    region: str,
+    flow: Flow,
+    *,
+    named: bool = False,
+    return_exceptions: bool = False,
+) -> NewJob:
+    """The job that starts when all members have arrived, with their results as its argument.
+
+    With `return_exceptions` failures arrive too.
+    """
     said: dict[str, Any] = {"args": stage.args, "kwargs": stage.kwargs}
     said |= {"named": True} if named else {}
-    return new_job(job, stage, region, said, flow, awaits=flow.members)
+    more: dict[str, Any] = {"return_exceptions": True} if return_exceptions else {}
+    return new_job(job, stage, region, said, flow, awaits=flow.members, **more)
 
 
 def new_job(

@@ -73,7 +73,8 @@ class NewJob(Struct, frozen=True, gc=False):
     """A job as it is handed to a store: the body is encoded once and never changes.
 
     One that `awaits` others stands in no lane before so many have arrived: a job with `gather`
-    arrives there when it is done, at its `gather_index`, with its result. Done or cancelled, it is
+    arrives there when it is done, at its `gather_index`, with its result; where the gathering job
+    has `return_exceptions`, however it ends (`core/gather.py`). Done or cancelled, it is
     kept for `keep` seconds, or if that is None for as long as whoever prunes says.
 
     With `debounce_max` it is debounced: while it has never started, another of its unique key gives
@@ -100,6 +101,7 @@ class NewJob(Struct, frozen=True, gc=False):
     keep: int | None = None
     debounce_max: float | None = None
     unique_for: float | None = None
+    return_exceptions: bool = False
 
     @property
     def key_queue(self) -> str:
@@ -197,7 +199,8 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
 class Job(Struct, frozen=True):
     """A job as a reader sees it. Times are the store's, in seconds since 1970.
 
-    `awaits` is how many have yet to arrive before it may start; `last_failure_reason` is the
+    `awaits` is how many have yet to arrive before it may start; `members_failed` and
+    `members_cancelled` are how many of its members have ended so; `last_failure_reason` is the
     reason of the last attempt that failed.
     """
 
@@ -238,6 +241,9 @@ class Job(Struct, frozen=True):
     keep: int | None = None
     debounce_until: float | None = None
     unique_until: float | None = None
+    return_exceptions: bool = False
+    members_failed: int = 0
+    members_cancelled: int = 0
 
     @property
     def key_queue(self) -> str:

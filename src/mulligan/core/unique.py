@@ -20,12 +20,29 @@ DEBOUNCES = 10
 class KeyHolder(Protocol):
     """What of a job says whether it holds its unique key."""
 
-    status: Status
-    retry_count: int
-    snoozes: int
-    replay: int
-    debounce_until: float | None
-    unique_until: float | None
+    @property
+    def status(self) -> Status:
+        """Its status."""
+
+    @property
+    def retry_count(self) -> int:
+        """How many retries it was granted."""
+
+    @property
+    def snoozes(self) -> int:
+        """How often it asked to run later."""
+
+    @property
+    def replay(self) -> int:
+        """How often it was replayed."""
+
+    @property
+    def debounce_until(self) -> float | None:
+        """Until when it may be put off."""
+
+    @property
+    def unique_until(self) -> float | None:
+        """Until when it is throttled."""
 
 
 def waits_to_start(job: KeyHolder) -> bool:

@@ -19,6 +19,7 @@ from mulligan.core.decide import decide
 from mulligan.core.declared import Declared
 from mulligan.core.errors import UNREADABLE
 from mulligan.core.facts import Facts
+from mulligan.core.gather import failure_in, results_of
 from mulligan.core.job import Call, Claim, decode_call
 from mulligan.core.outcome import Done, Failed, Result, Succeeded
 from mulligan.core.runs import Runs
@@ -42,6 +43,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("mulligan.worker")
 decode_json = msgspec.json.Decoder().decode
 WRITTEN = Succeeded(None)
+
+
+def decode_arrival(value: bytes) -> Any:
+    """A result that has arrived, or the failure of a member."""
+    return failure_in(value) or decode_json(value)
 
 
 class Target(Protocol):
@@ -135,8 +141,8 @@ class TaskCaller:
         if call.flow.ignores:
             return
         arrived = await self._store_retry.call(lambda: self._store.arrivals(claim.id))
-        found = arrived.values()
-        call.args.append([None if each is None else decode_json(each) for each in found])
+        found = results_of(arrived).values()
+        call.args.append([None if each is None else decode_arrival(each) for each in found])
 
     async def _value(
         self, target: Target, args: Iterable[Any], kwargs: Mapping[str, Any], limit: float | None

@@ -5,6 +5,7 @@ from starlette.responses import Response
 
 from mulligan.server import (
     change_api,
+    gathers_api,
     hours_api,
     jobs_api,
     metrics_api,
@@ -59,6 +60,7 @@ ROUTES: tuple[Row, ...] = (
     Row("GET", "/api/jobs/{job}/records", "read", records_api.records),
     Row("GET", "/api/jobs/{job}/events", "read", records_api.follow, "text/event-stream"),
     Row("GET", "/api/jobs/{job}/stages", "read", stages_api.stages),
+    Row("GET", "/api/gathers/{job}", "read", gathers_api.gather),
     Row("GET", "/api/count", "read", change_api.count),
     Row("GET", "/api/dead", "read", jobs_api.dead),
     Row("GET", "/api/events", "read", status_api.events, "text/event-stream"),
@@ -66,6 +68,8 @@ ROUTES: tuple[Row, ...] = (
     Row("POST", "/api/jobs/cancel", "operate", change_api.cancel),
     Row("POST", "/api/jobs/replay", "operate", change_api.replay),
     Row("POST", "/api/jobs/purge", "operate", change_api.purge),
+    Row("POST", "/api/gathers/{job}/cancel", "operate", gathers_api.cancel_all),
+    Row("POST", "/api/gathers/{job}/replay", "operate", gathers_api.replay_failed),
     Row("POST", "/api/workers/{worker}/drain", "operate", workers_api.drain),
     Row("POST", "/api/workers/{worker}/stop", "operate", workers_api.stop),
     Row("POST", "/api/schedules/{schedule}", "operate", schedules_api.put_schedule),

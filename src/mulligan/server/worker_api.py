@@ -9,6 +9,7 @@ from starlette.requests import Request
 from mulligan.core.checks import check_depth, clean
 from mulligan.core.decide import beyond
 from mulligan.core.errors import UNREADABLE
+from mulligan.core.gather import raw_results
 from mulligan.core.health import DATA_ERRORS
 from mulligan.core.job import NONE_ARRIVE, Arrivals, Claim, Lease
 from mulligan.core.outcome import Drained, Failed, Result, Returned, Snoozed
@@ -187,8 +188,7 @@ async def fail_unreadable(
 async def gathered(service: Service, claim: Claim, bound: Raw) -> Raw:
     """The arguments of a gathering job: those that were bound, and the results that arrived."""
     arrived = await service.store.arrivals(claim.id)
-    results = b",".join(b"null" if each is None else each for each in arrived.values())
-    args = [*msgspec.json.decode(bound, type=list[Raw]), Raw(b"[" + results + b"]")]
+    args = [*msgspec.json.decode(bound, type=list[Raw]), raw_results(arrived)]
     return Raw(msgspec.json.encode(args))
 
 

@@ -50,8 +50,12 @@ class ProducerStore(Protocol):
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         """Accept every job or none, each answered with its id or that of the job before it.
 
-        A job is there before it if it has the same id, or the same unique key in the same queue
-        (`key_queue`) and has not ended. One that awaits others stands in no lane yet.
+        A job is there before it if it has the same id, or holds the same unique key in the same
+        queue (`key_queue`), as `core/unique.py` says. One that awaits others stands in no lane yet.
+
+        A debounced job, and the one before it that holds its key and is debounced too: that takes
+        over its task and body, and joins its lane anew, due after the delay or when it said at the
+        latest, at its `debounce_until`. If its concurrency key holds it, it keeps its turn.
 
         Its token begins at `first_token` of a sequence that the store has never given before and
         will never give again, whatever is purged or restarted: a lease on an earlier job of its id
@@ -73,7 +77,8 @@ class WorkerStore(Protocol):
     async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
         """Walk the plan and hand its jobs to the worker, each with a new, higher token.
 
-        A job that has expired and was `never_started` is cancelled instead.
+        A job that has expired and was `never_started` is cancelled instead; who awaits it is told
+        when the walk is over.
         Limits are charged in the same step; a permit is freed when its job is committed or
         reclaimed. A worker that got less than it asked for is remembered as waiting, until its
         next claim: the next thing that may matter to this plan ends its `wait`. One waiting
@@ -98,7 +103,9 @@ class WorkerStore(Protocol):
         When a job with a gather is done, it arrives there in the same step, at its index and with
         its result, if the gathering job is stored and still awaits it. The last to arrive lets that
         job join its lane, due at once; whoever comes after it, in the same batch or later, does not
-        arrive.
+        arrive. Where the gathering job has `return_exceptions`, a member that failed for good or
+        was cancelled arrives as well, as a failure; elsewhere a failure is only noted, and its
+        member still awaited. `members_failed` and `members_cancelled` are counted in the same step.
         """
 
     async def record(self, recordings: Sequence[Recording]) -> list[RecordVerdict]:
@@ -197,7 +204,10 @@ class ReaderStore(Protocol):
         """
 
     async def arrivals(self, job: str) -> dict[int, bytes | None]:
-        """The results that have arrived at a gathering job, by index, in their order."""
+        """What has arrived at a gathering job, by index, in their order.
+
+        Failures are as `core/gather.py` writes them; one that is only noted is at -1 - index.
+        """
 
     async def records(self, job: str, most: int | None = None) -> list[Record]:
         """What the job has recorded, oldest first; values over `most` bytes are left out."""
@@ -257,13 +267,16 @@ class OperatorStore(Protocol):
         """Make failed jobs pending again, retry_count 0, history kept; False where not failed.
 
         They keep what they have recorded, unless they begin `from_start`: then only the log stays.
+
+        False also where another job holds its unique key; a debounced one does not want its own
+        back. What has arrived of it where it is still awaited is withdrawn.
         """
 
     async def cancel(self, jobs: Sequence[str], reason: str) -> list[bool]:
         """End pending and running jobs; the lease of a running one becomes stale.
 
         A job that can no longer arrive, because it was cancelled, expired or purged, cancels the
-        one that awaits it, and so on upwards.
+        one that awaits its result, and so on upwards; where failures are awaited it arrives as one.
 
         What ends lets the first job go that its concurrency key holds in each lane, if the key has
         room. One that awaits others had no room to leave, and lets nobody go.
@@ -273,7 +286,8 @@ class OperatorStore(Protocol):
         """Take over unfinished and failed jobs of another store as they stand, with history.
 
         A running one is pending here, in the lane it was taken from. False where the id, or
-        the unique key of a job that has not ended, is already stored. Each gets a new sequence
+        the unique key of a job that has not ended, is already stored; a debounced one is taken over
+        without its key then. Each gets a new sequence
         and its `adopted_token`; no lease of the other store holds here.
         """
 

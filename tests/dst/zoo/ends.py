@@ -76,15 +76,24 @@ def snooze_counted_as_a_retry(state: State, record: Record, outcome: Any) -> Non
 
 
 @plant(commit, "arrive")
-def gather_counts_an_arrival_twice(state: State, record: Record) -> None:
+def gather_counts_an_arrival_twice(
+    state: State, record: Record, how: str, value: bytes | None
+) -> None:
     """The job that gathers starts one too early."""
     gathering = state.jobs.get(record.new.gather or "")
     if gathering is None or gathering.status != "pending" or not gathering.awaits:
         return
-    gathering.arrived[record.new.gather_index] = record.result
+    if how != "done" and not gathering.new.return_exceptions:
+        return
+    gathering.arrived[record.new.gather_index] = value
     gathering.awaits = max(0, gathering.awaits - 2)
     if not gathering.awaits:
         enqueue.join_lane(state, gathering, gathering.new.lane, 0.0)
+
+
+@plant(commit, "arrive_failed")
+def failed_member_never_arrives(state: State, record: Record, failure: Any) -> None:
+    """A gather that takes failures waits for ever for a member that has failed."""
 
 
 @plant(workers, "lease")

@@ -9,7 +9,12 @@ from mulligan.core.fields import NEW_JOB, OPTIONS, fields_of, names_of
 
 SQL = files("mulligan.stores.postgres").joinpath("sql/enqueue.sql").read_text("utf-8")
 # Where the row of a job has a field of a new one: a duration is stored as the time that it ends at.
-COLUMNS = {"delay": "due", "expires": "expires_at"}
+COLUMNS = {
+    "delay": "due",
+    "expires": "expires_at",
+    "debounce_max": "debounce_until",
+    "unique_for": "unique_until",
+}
 
 
 def words(text: str) -> set[str]:
@@ -41,4 +46,4 @@ def test_each_of_gives_every_field_of_a_new_job_and_its_default():
     for field in fields_of(NEW_JOB):
         assert f"jobs.{field.name}" in body
         if field.option and field.default is not None:
-            assert f"coalesce(u.{field.name}, {field.default})" in body
+            assert f"coalesce(u.{field.name}, {str(field.default).lower()})" in body

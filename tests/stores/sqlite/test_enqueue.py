@@ -24,6 +24,9 @@ OTHERS = {
     "gather": "other",
     "gather_index": 1,
     "keep": 60,
+    "debounce_max": 60.0,
+    "unique_for": 60.0,
+    "return_exceptions": True,
 }
 
 

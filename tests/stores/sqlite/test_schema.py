@@ -106,4 +106,8 @@ def test_the_view_of_jobs_has_every_field_of_a_job(db):
 def test_what_a_new_job_says_has_a_column_but_for_durations(db):
     columns = {name for (name,) in db.execute("SELECT name FROM pragma_table_info('job')")}
     durations = {*names_of(NEW_JOB, "seconds")}
-    assert {*names_of(NEW_JOB)} - columns == durations == {"delay", "expires"}
+    assert (
+        {*names_of(NEW_JOB)} - columns
+        == durations
+        == {"delay", "expires", "debounce_max", "unique_for"}
+    )

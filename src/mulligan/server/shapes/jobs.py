@@ -86,6 +86,9 @@ class JobView(Struct, frozen=True):
     keep: int | None
     debounce_until: float | None
     unique_until: float | None
+    return_exceptions: bool
+    members_failed: int
+    members_cancelled: int
 
 
 class JobPage(Struct, frozen=True):

@@ -1,6 +1,7 @@
 """Walks a plan, and leases jobs to workers."""
 
 from math import inf
+from typing import TYPE_CHECKING
 
 from mulligan.core.answers import Claimed
 from mulligan.core.job import EXPIRED, Claim
@@ -11,6 +12,9 @@ from mulligan.core.worker import Worker
 from mulligan.stores.memory import commit, workers
 from mulligan.stores.memory.state import State
 
+if TYPE_CHECKING:
+    from mulligan.stores.memory.fields import Record
+
 
 def claim(state: State, plan: ClaimPlan, worker: Worker) -> Claimed:
     """Walk the plan; a worker that got less than its demand is remembered as sleeping."""
@@ -20,7 +24,8 @@ def claim(state: State, plan: ClaimPlan, worker: Worker) -> Claimed:
         workers.keep(state, worker)
         if plan.epoch != state.epoch:
             return Claimed([], stale=True)
-        walked = walk(plan, ClaimLines(state, worker), now, state.lanes.heaps.keys())
+        lines = ClaimLines(state, worker)
+        walked = walk(plan, lines, now, state.lanes.heaps.keys())
         if len(walked.taken) < plan.demand:
             until = now + walked.again_in if walked.again_in is not None else inf
             state.sleepers.add(worker.id, plan, until)
@@ -28,19 +33,25 @@ def claim(state: State, plan: ClaimPlan, worker: Worker) -> Claimed:
             state.sleepers.remove(worker.id)
             if state.sleepers.someone_sleeps:
                 workers.wake_for_lanes(state, plan.lanes)
+        for expired in lines.expired:
+            commit.cancel_awaiting(state, expired, ran=False)
         return Claimed(walked.taken, walked.left, walked.again_in)
 
 
 class ClaimLines:
-    """The lanes and limits of the store as one claim of a worker takes from them."""
+    """The lanes and limits of the store as one claim of a worker takes from them.
 
-    __slots__ = ("head", "now", "state", "worker")
+    Who awaits one that is found `expired` is told when the walk is over.
+    """
+
+    __slots__ = ("expired", "head", "now", "state", "worker")
 
     def __init__(self, state: State, worker: Worker) -> None:
         self.state = state
         self.worker = worker
         self.now = state.now
         self.head = state.lanes.head
+        self.expired: list[Record] = []
 
     def waits(self, source: Source) -> float:
         """How long a job must have been due; nothing where the source yields and nobody sleeps."""
@@ -64,7 +75,7 @@ class ClaimLines:
             record.cancel_reason = EXPIRED
             commit.end(state, record, "cancelled")
             commit.release(state, record, record.key)
-            commit.cancel_awaiting(state, record, "cancelled")
+            self.expired.append(record)
             return None
         key = record.key
         if key is not None:

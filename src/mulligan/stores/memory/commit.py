@@ -5,6 +5,13 @@ from heapq import heappush
 
 from msgspec.structs import replace
 
+from mulligan.core.gather import (
+    arrives_at,
+    cancelled_value,
+    failure_in,
+    lost_value,
+    purged_value,
+)
 from mulligan.core.job import ENDED, Attempt, Status, never_arrives
 from mulligan.core.outcome import (
     Again,
@@ -52,7 +59,7 @@ def write(state: State, record: Record, outcome: Outcome) -> None:
         case Done(_, result, following):
             record.result = result
             end(state, record, "done")
-            arrive(state, record)
+            arrive(state, record, "done", result)
             for job in following:
                 enqueue.add(state, job)
         case Again(_, lane, delay, failure, trail, free):
@@ -67,6 +74,7 @@ def write(state: State, record: Record, outcome: Outcome) -> None:
         case Dead(_, failure, following):
             remember(state, record, failure)
             end(state, record, "failed")
+            arrive_failed(state, record, failure)
             for job in following:
                 enqueue.add(state, job)
         case Returned():
@@ -78,7 +86,7 @@ def write(state: State, record: Record, outcome: Outcome) -> None:
         case Cancelled(_, reason):
             record.cancel_reason = reason
             end(state, record, "cancelled")
-            cancel_awaiting(state, record, "cancelled")
+            cancel_awaiting(state, record, ran=True)
 
 
 def give_back(state: State, record: Record) -> None:
@@ -131,6 +139,7 @@ def cancel(state: State, record: Record | None, reason: str) -> bool:
     """End the job as cancelled, and make its lease stale; False if it is unknown or has ended."""
     if record is None or record.status in ENDED:
         return False
+    ran = record.status == "processing"
     record.token += 1
     record.cancel_reason = reason
     state.running.pop(record.new.id, None)
@@ -138,25 +147,78 @@ def cancel(state: State, record: Record | None, reason: str) -> bool:
     end(state, record, "cancelled")
     if not record.awaits:  # a job that awaits others holds no permit
         release(state, record, record.key)
-    cancel_awaiting(state, record, "cancelled")
+    cancel_awaiting(state, record, ran=ran)
     return True
 
 
-def arrive(state: State, record: Record) -> None:
-    """Hand the result of a done job to the one that awaits it, which may start after the last."""
-    gathering = state.jobs.get(record.new.gather or "")
-    index = record.new.gather_index
-    if gathering is None or gathering.status in ENDED or not gathering.awaits:
+def arrive(state: State, record: Record, how: str, value: bytes | None) -> None:
+    """Hand what a member gave to the job that awaits it, which may start after the last."""
+    gathering = awaiting(state, record)
+    if gathering is None:
         return
-    if index not in gathering.arrived:
-        gathering.arrived[index] = record.result
+    index = arrives_at(
+        record.new.gather_index, how, return_exceptions=gathering.new.return_exceptions
+    )
+    if index in gathering.arrived:
+        return
+    gathering.arrived[index] = value
+    gathering.members_failed += how == "failed"
+    gathering.members_cancelled += how == "cancelled"
+    if index >= 0:
         gathering.awaits -= 1
         if not gathering.awaits:
             enqueue.join_lane(state, gathering, gathering.new.lane, 0.0)
 
 
-def cancel_awaiting(state: State, record: Record, how: str) -> None:
-    """Cancel the job that awaits this one, which will never arrive."""
+def arrive_failed(state: State, record: Record, failure: Attempt) -> None:
+    """A member has failed for good, and arrives or is noted as that."""
+    if record.new.gather is not None:
+        arrive(state, record, "failed", lost_value(record.new.id, failure))
+
+
+def withdraw(state: State, record: Record) -> None:
+    """A failed member is replayed: it is awaited again, if it still can be."""
+    gathering = awaiting(state, record)
+    if gathering is None:
+        return
+    index = arrives_at(
+        record.new.gather_index, "failed", return_exceptions=gathering.new.return_exceptions
+    )
+    failure = failure_in(gathering.arrived.get(index))
+    if failure is not None and failure.job == record.new.id:
+        del gathering.arrived[index]
+        gathering.members_failed -= 1
+        gathering.awaits += index >= 0
+
+
+def cancel_awaiting(state: State, record: Record, *, ran: bool) -> None:
+    """A cancelled member arrives as a failure, or cancels the job that awaits its result."""
+    gathering = awaiting(state, record)
+    if gathering is None:
+        return
+    if gathering.new.return_exceptions:
+        name, reason = record.new.id, record.cancel_reason or ""
+        value = cancelled_value(name, reason, record.retry_count, ran=ran)
+        arrive(state, record, "cancelled", value)
+    else:
+        cancel(state, gathering, never_arrives(record.new.id, "cancelled"))
+
+
+def purge_awaited(state: State, record: Record) -> None:
+    """The same for a failed member that is purged: it cannot be replayed any more."""
+    gathering = awaiting(state, record)
+    if gathering is None:
+        return
+    if gathering.new.return_exceptions:
+        name, reason = record.new.id, record.last_failure_reason
+        arrive(state, record, "failed", purged_value(name, reason, record.retry_count))
+    else:
+        cancel(state, gathering, never_arrives(record.new.id, "purged"))
+
+
+def awaiting(state: State, record: Record) -> Record | None:
+    """The job that awaits this one, if there is one and it still does."""
     gathering = state.jobs.get(record.new.gather or "")
-    if gathering is not None and gathering.awaits:
-        cancel(state, gathering, never_arrives(record.new.id, how))
+    if gathering is None or gathering.status in ENDED or not gathering.awaits:
+        return None
+    return gathering

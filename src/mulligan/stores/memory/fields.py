@@ -35,6 +35,8 @@ class Record:
         "lane",
         "last_retry_at",
         "leased_at",
+        "members_cancelled",
+        "members_failed",
         "new",
         "permits",
         "records",
@@ -82,6 +84,8 @@ class Record:
         self.trail = ""
         self.awaits = new.awaits
         self.arrived: dict[int, bytes | None] = {}
+        self.members_failed = 0
+        self.members_cancelled = 0
         self.permits: list[str] = []
         self.records: dict[str, record.Record] = {}
 
@@ -164,7 +168,7 @@ def claim_of(record: Record) -> Claim:
 ENQUEUED_FIELDS = tuple(name for name in names_of(NEW_JOB) if name in names_of(JOB))
 ADOPTED_FIELDS = (
     *("expires_at", "retry_count", "replay", "snoozes", "started_at", "last_retry_at", "trail"),
-    *("debounce_until", "unique_until"),
+    *("debounce_until", "unique_until", "members_failed", "members_cancelled"),
 )
 
 

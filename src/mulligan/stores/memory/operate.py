@@ -181,6 +181,7 @@ def replay_one(state: State, record: Record | None, *, from_start: bool) -> bool
     record.ended_at = None
     if from_start:
         drop(record)
+    commit.withdraw(state, record)
     enqueue.join_lane(state, record, new.lane, 0.0)
     return True
 
@@ -237,7 +238,7 @@ def purge_one(state: State, record: Record | None) -> bool:
     del state.jobs[record.new.id]
     commit.free_key(state, record)
     if record.status == "failed":
-        commit.cancel_awaiting(state, record, "purged")
+        commit.purge_awaited(state, record)
     return True
 
 

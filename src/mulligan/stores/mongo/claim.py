@@ -29,7 +29,7 @@ from mulligan.stores.mongo.document import (
     untouched,
 )
 from mulligan.stores.mongo.fields import claim_of
-from mulligan.stores.mongo.gather import Gatherer, owed_by
+from mulligan.stores.mongo.gather import Gatherer, Owed, owed_if_cancelled
 from mulligan.stores.mongo.heads import NO_LANE, Heads
 from mulligan.stores.mongo.leases import Leases
 from mulligan.stores.mongo.limits import Keys
@@ -51,6 +51,8 @@ class ClaimCall(Struct):
     now: int
     alive: int
     registered: float | None = None
+    # What was found expired owes this to those that await it, who are told in the end.
+    owed: list[Owed] = []
 
 
 class Round(Struct, frozen=True):
@@ -84,6 +86,13 @@ class Claimer:
         """
         now = await self.connection.now()
         call = ClaimCall(plan, worker, now, await self.workers.keep(worker, now))
+        answer = await self.walk(call)
+        await self.gatherer.settle(call.owed)
+        return answer
+
+    async def walk(self, call: ClaimCall) -> tuple[Claimed, list[Claim]]:
+        """Look until the plan has what it asks for, or there is no more."""
+        plan, worker = call.plan, call.worker
         claims: list[Claim] = []
         for _ in range(LOOKS):
             seen = await self.look(call, rest_of(plan, claims))
@@ -113,7 +122,7 @@ class Claimer:
                 await self.read_more(snapshot, missing, call)
         if len(trial.taken) < plan.demand and self.heads.come_forward(snapshot.lanes):
             return Round([], again=True)
-        await self.set_aside(trial)
+        call.owed += await self.set_aside(trial)
         wakes = until(now, walked.again_in)
         registers = len(trial.taken) < plan.demand and call.registered != wakes
         taking = self.take(trial, call.worker, stamp)
@@ -196,10 +205,11 @@ class Claimer:
 
     # -- writing ---------------------------------------------------------------------------
 
-    async def set_aside(self, trial: Trial) -> None:
+    async def set_aside(self, trial: Trial) -> list[Owed]:
         """Write what the walk met and did not take: let go, held by a key, or expired.
 
-        What was let go stands in its lane first: the walk may have met it there as well.
+        What was let go stands in its lane first: the walk may have met it there as well. Returns
+        what those that have expired owe.
         """
         let_go = await self.keys.stand(trial.let_go)
         changes = [
@@ -212,9 +222,12 @@ class Claimer:
             changes.append(Change(c.key, standing_in(c.lane), expired, c.token))
         written = await self.connection.apply(changes)
         await self.wakeup.wake(let_go)
-        await self.gatherer.settle(
-            each for c in trial.expired if c.key in written for each in owed_by(c.doc, "cancelled")
-        )
+        return [
+            each
+            for c in trial.expired
+            if c.key in written
+            for each in owed_if_cancelled(c.doc, EXPIRED)
+        ]
 
     async def look_after_held(self, trial: Trial) -> None:
         """Let jobs go that were set aside while the permit that they lacked was freed.

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from pymongo.errors import BulkWriteError
 
+from mulligan.core.gather import lost_value
 from mulligan.core.job import Attempt, Lease, NewJob
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import (
@@ -45,7 +46,7 @@ from mulligan.stores.mongo.document import (
 )
 from mulligan.stores.mongo.enqueue import deliver, hand_on_key, write_where_free
 from mulligan.stores.mongo.fields import new_document
-from mulligan.stores.mongo.gather import Gatherer, Owed, owed_by
+from mulligan.stores.mongo.gather import Gatherer, Owed, owed_by, owed_if_cancelled
 from mulligan.stores.mongo.leases import Leases
 from mulligan.stores.mongo.limits import Keys
 from mulligan.stores.mongo.operate import move_dead
@@ -193,7 +194,7 @@ def numbers_needed(outcome: Outcome, doc: Doc) -> int:
         case Again() | Later():
             return 1
         case Dead(_, _, following):
-            return len(following)
+            return len(following) + ("owes" in doc["mulligan"])
         case _:
             return 0
 
@@ -228,6 +229,7 @@ class OutcomeWriter:
                 self._put(write, lane_of(doc), delay)
             case Dead(_, failure, following):
                 write.change.update = self._update(ended("failed", self.now), failure)
+                write.owed = self._owed_if_failed(doc, failure)
                 self._follow_up(write, following)
             case Returned():
                 self._put_back(write, {})
@@ -237,8 +239,16 @@ class OutcomeWriter:
             case Cancelled(_, reason):
                 keep = doc["mulligan"].get("keep")
                 write.change.update = self._update(ended("cancelled", self.now, reason, keep))
-                write.owed = owed_by(doc, "cancelled")
+                write.owed = owed_if_cancelled(doc, reason)
+                write.change.update["$set"] |= {"mulligan.ran": True} if write.owed else {}
         return write
+
+    def _owed_if_failed(self, doc: Doc, failure: Attempt) -> list[Owed]:
+        """What a member that fails for good owes to who awaits it."""
+        if "owes" not in doc["mulligan"]:
+            return []
+        lost = lost_value(str(doc["_id"]), failure)
+        return owed_by(doc, "failed", lost, self._next_number())
 
     def _done_with(self, result: bytes | None, keep: int | None, *, alone: bool) -> Doc:
         """The update of a job that is done; jobs with the same result share one unless alone."""

@@ -89,8 +89,9 @@ STATUSES = ("pending", "processing", "done", "failed", "cancelled")
 HELD, AWAITING = "", "awaiting"
 # Other programs take nothing before its date, and so leave a job alone that awaits others.
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
-# What a member owes to the job that awaits it, until that job knows; and what a purge has begun.
-ARRIVAL, REMOVAL = "arrival", "removal"
+# What a member owes to the job that awaits it, until that job knows; that a failed one has told it,
+# and may yet be replayed; and what a purge has begun.
+ARRIVAL, TOLD, REMOVAL = "arrival", "told", "removal"
 # `held_by_us` by any worker, and `never_started`, as queries.
 HELD_BY_US = {
     "status": "processing",

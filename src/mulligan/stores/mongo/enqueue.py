@@ -217,7 +217,7 @@ async def free_keys(connection: Connection, keys: set[str]) -> set[str]:
     query = {KEPT_KEY: {"$in": list(keys)}, "$or": lent}
     found = await rows(connection.tasks.find(query, unique.READ))
     found = [doc for doc in found if not unique.holds(doc, now)]
-    started = [doc for doc in found if doc["status"] in ("pending", "processing")]
+    started = [doc for doc in found if doc.get("status") in ("pending", "processing")]
     await connection.apply([unique.given_up(doc) for doc in started])
     ended = [doc for doc in found if doc not in started]
     boxes = await boxes_of(connection, ended)

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET
 
 from mulligan.core.fields import CLAIM, FIELDS, JOB, NEW_JOB
+from mulligan.core.gather import results_of
 from mulligan.core.job import Adopted, Claim, Job, NewJob, adopted_token
 from mulligan.stores.mongo.document import (
     ARRIVAL,
@@ -33,6 +34,8 @@ from mulligan.stores.mongo.document import (
 )
 from mulligan.stores.mongo.payload import public_of
 
+# How many members of a gathering job have arrived, failed, and been cancelled.
+Members = tuple[int, int, int]
 # What a value is in a document that no other program has changed.
 TYPES: dict[str, type] = {"text": str, "integer": int, "flag": bool, "bytes": bytes, "time": int}
 # These lie in public fields: `_id`, `status`, `attempts` and `error`. A duration is never stored.
@@ -56,7 +59,7 @@ values_of_claim = itemgetter(*Claim.__struct_fields__)
 # Fields of a job that depend on more than what is stored under their name.
 COMPUTED = (
     *("due", "worker", "worker_region", "started_at"),
-    *("created_at", "held", "ended_at", "awaits"),
+    *("created_at", "held", "ended_at", "awaits", "members_failed", "members_cancelled"),
 )
 PLAIN = tuple(f for f in PRIVATE if JOB in f.carriers and f.name not in COMPUTED)
 # What an invalid document shows of the fields that every job has.
@@ -139,7 +142,8 @@ def adopted_document(each: Adopted, now: int, number: int) -> Doc:
     private = doc["mulligan"]
     private |= standing(job.lane, due, number, delayed=due > now)
     if job.awaits:
-        private |= awaiting(job.awaits + len(each.arrived), len(each.arrived))
+        arrived = len(results_of(each.arrived))
+        private |= awaiting(job.awaits + arrived, arrived)
     elif each.arrived:
         private["awaits"] = 0
     private["token"] = private["uncommitted"] = adopted_token(number, job.token)
@@ -182,9 +186,16 @@ def claim_of(doc: Doc) -> Claim:
     return Claim(*values_of_claim(values))
 
 
-def whole_job(doc: Doc, arrived: int) -> Job:
-    """The job as readers see it; raises what reading an invalid document does."""
+def whole_job(doc: Doc, members: Members | None) -> Job:
+    """The job as readers see it; raises what reading an invalid document does.
+
+    `members` are how many have arrived at it, and how many of all have failed or were cancelled,
+    while it awaits some.
+    """
     private = doc["mulligan"]
+    if members is None:
+        members = (0, *(private.get(f"members_{how}", 0) for how in ("failed", "cancelled")))
+    arrived, failed, cancelled = members
     processing = doc["status"] == "processing"
     ours = held_by_us(doc)
     started = private.get("started_at") if ours or not processing else updated_of(doc)
@@ -202,6 +213,8 @@ def whole_job(doc: Doc, arrived: int) -> Job:
         ended_at=seconds(ended_at) if is_time(ended_at) else None,
         last_failure_reason=failure_of(doc),
         awaits=max(0, private.get("awaits", 0) - arrived),
+        members_failed=failed,
+        members_cancelled=cancelled,
         **plain_fields(private),
     )
 

@@ -12,9 +12,19 @@ from itertools import groupby
 from typing import Any
 
 from msgspec import Struct
-from pymongo import DeleteMany, InsertOne, ReturnDocument, UpdateMany
+from pymongo import DeleteMany, ReplaceOne, ReturnDocument, UpdateMany, UpdateOne
 
-from mulligan.core.job import ENDED, never_arrives
+from mulligan.core.gather import (
+    CANCELLED_TYPE,
+    EXPIRED_TYPE,
+    Failure,
+    arrives_at,
+    cancelled_value,
+    failure_in,
+    failure_value,
+    purged_value,
+)
+from mulligan.core.job import ENDED, TOKENS_PER_LIFE, life_of, never_arrives
 from mulligan.stores.mongo.bulk_write import Change, write
 from mulligan.stores.mongo.connection import Connection, rows
 from mulligan.stores.mongo.document import (
@@ -24,6 +34,7 @@ from mulligan.stores.mongo.document import (
     NEXT_TOKEN,
     RELEASE_KEY,
     REMOVAL,
+    TOLD,
     Doc,
     date,
     ended,
@@ -37,6 +48,9 @@ from mulligan.stores.mongo.document import (
 from mulligan.stores.mongo.record import remove_steps
 from mulligan.stores.mongo.wakeup import News, Wakeup
 
+# An arrival that its member took back when it was replayed.
+WITHDRAWN = "withdrawn"
+NOT_WITHDRAWN = {"how": {"$ne": WITHDRAWN}}
 STILL_AWAITING = {"status": "pending", "mulligan.lane": AWAITING}
 
 
@@ -48,8 +62,9 @@ def still_awaiting(doc: Doc) -> Doc:
 class Owed(Struct, frozen=True):
     """What the end of a member means to the job that awaits it.
 
-    `sequence` is that of the gathering job in its lane if this is the last to arrive; where it is
-    0, one is drawn when it is needed.
+    `how` is done, failed, cancelled or purged; `value` is what arrives then. `sequence` is that of
+    the gathering job in its lane if this is the last to arrive; where it is 0, one is drawn when it
+    is needed. `token` is that under which the member ended.
     """
 
     key: Any
@@ -57,14 +72,19 @@ class Owed(Struct, frozen=True):
     gather: str
     how: str
     index: int = 0
-    result: bytes | None = None
+    value: bytes | None = None
     sequence: int = 0
+    token: int = 0
 
 
-def owed_by(doc: Doc, how: str, result: bytes | None = None, sequence: int = 0) -> list[Owed]:
+def owed_by(doc: Doc, how: str, value: bytes | None = None, sequence: int = 0) -> list[Owed]:
     """What the document owes now that its job has ended so; nothing if nobody awaits it."""
     private = private_of(doc)
-    gather, index = private.get("gather"), private.get("gather_index", 0)
+    gather, index, token = (
+        private.get("gather"),
+        private.get("gather_index", 0),
+        private.get("token", 0),
+    )
     if not private.get("owes") or not gather:
         return []
     if not isinstance(gather, str) or not isinstance(index, int):
@@ -76,19 +96,72 @@ def owed_by(doc: Doc, how: str, result: bytes | None = None, sequence: int = 0) 
             gather=gather,
             how=how,
             index=index,
-            result=result,
+            value=value,
             sequence=sequence,
+            token=token,
         )
     ]
 
 
+def owed_if_cancelled(doc: Doc, reason: str) -> list[Owed]:
+    """What the document, as it was, owes if its job is cancelled now."""
+    if not private_of(doc).get("owes"):
+        return []
+    ran = doc["status"] == "processing"
+    value = cancelled_value(str(doc["_id"]), reason, retries_of(doc), ran=ran)
+    return owed_by(doc, "cancelled", value)
+
+
 def left_owing(doc: Doc) -> list[Owed]:
     """What a document owes that was found ended."""
-    private = private_of(doc)
-    if doc["status"] not in ("done", "cancelled"):
+    private, status, job = private_of(doc), doc["status"], str(doc["_id"])
+    if status == "failed" and private.get("owes") == ARRIVAL:
+        error = doc.get("error")
+        told: Doc = error if isinstance(error, dict) else {}
+        kind, reason = str(told.get("type") or ""), str(told.get("message") or "")
+        failure = Failure(job, kind, reason, retries_of(doc) + 1)
+        return owed_by(doc, "failed", failure_value(failure))
+    if status == "done":
+        return owed_by(doc, "done", private.get("result"))
+    if status != "cancelled":
         return []
-    purged = private.get("owes") == REMOVAL
-    return owed_by(doc, "purged" if purged else doc["status"], private.get("result"))
+    if private.get("owes") == REMOVAL:
+        return owed_if_purged(doc)
+    reason = str(private.get("cancel_reason") or "")
+    value = cancelled_value(job, reason, retries_of(doc), ran=bool(private.get("ran")))
+    return owed_by(doc, "cancelled", value)
+
+
+def owed_if_purged(doc: Doc) -> list[Owed]:
+    """What a dead letter owes that is purged."""
+    value = purged_value(str(doc["_id"]), reason_of(doc), retries_of(doc))
+    return owed_by(doc, "purged", value)
+
+
+def retries_of(doc: Doc) -> int:
+    """How many retries the job has had."""
+    attempts = doc.get("attempts")
+    return int(attempts) if isinstance(attempts, int) else 0
+
+
+def reason_of(doc: Doc) -> str | None:
+    """The last failure in words."""
+    error = doc.get("error")
+    if not isinstance(error, dict) or (message := error.get("message")) is None:
+        return None
+    kind = error.get("type")
+    return f"{kind}: {message}" if kind and isinstance(kind, str) else str(message)
+
+
+class Ended(Struct, frozen=True):
+    """How many members of a gathering job have arrived, and how many of all ended how."""
+
+    arrived: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+
+NONE_ENDED = Ended()
 
 
 class Gatherer:
@@ -100,14 +173,46 @@ class Gatherer:
 
     async def settle(self, owed: Iterable[Owed]) -> None:
         """Tell the gathering jobs, in this order; telling them twice is the same as once."""
-        for done, group in groupby(owed, key=lambda each: each.how == "done"):
+        every = list(owed)
+        if not every:
+            return
+        targets = await self.awaiting(each.gather for each in every)
+        wants_failures = {job for job, doc in targets.items() if wants(doc)}
+
+        def arrives(each: Owed) -> bool:
+            return each.how in ("done", "failed") or each.gather in wants_failures
+
+        for arriving, group in groupby(every, key=arrives):
             members = list(group)
-            await (self.arrive(members) if done else self.miss(members))
+            await (self.arrive(members) if arriving else self.miss(members))
 
     async def settled(self, members: Sequence[Owed]) -> None:
-        """The gathering jobs know; what a purge has begun is left to it."""
-        owing = {"_id": {"$in": [each.key for each in members]}, "mulligan.owes": ARRIVAL}
-        await write(self.connection.tasks, [UpdateMany(owing, {"$unset": {"mulligan.owes": ""}})])
+        """The gathering jobs know; what a purge has begun is left to it.
+
+        A failed member may be replayed, and owes its arrival again then.
+        """
+        failed = [each for each in members if each.how == "failed"]
+        keys = [each.key for each in members if each.how != "failed"]
+        changes: list[UpdateMany | UpdateOne] = []
+        if keys:
+            owing = {"_id": {"$in": keys}, "mulligan.owes": {"$in": [ARRIVAL, TOLD]}}
+            changes.append(UpdateMany(owing, {"$unset": {"mulligan.owes": ""}}))
+        changes += [
+            UpdateOne(
+                {
+                    "_id": each.key,
+                    "status": "failed",
+                    "mulligan.token": each.token,
+                    "mulligan.owes": ARRIVAL,
+                },
+                {"$set": {"mulligan.owes": TOLD}},
+            )
+            for each in failed
+        ]
+        if changes:
+            await write(self.connection.tasks, changes)
+        if failed and self.connection.url.move_dead:
+            await write(self.connection.dlq, changes[-len(failed) :])
 
     async def awaiting(self, jobs: Iterable[str]) -> dict[str, Doc]:
         """Those of the jobs that are stored and still await others."""
@@ -127,15 +232,12 @@ class Gatherer:
             coming[job] = await self.awaited(targets[job], arrived)
         await keep(
             self.connection,
-            [
-                arrival(targets[job], each.index, each.result)
-                for job, arrived in coming.items()
-                for each in arrived
-            ],
+            [arrival(targets[job], each) for job, arrived in coming.items() for each in arrived],
         )
         for job, arrived in coming.items():
-            if arrived and await self.all_are_there(targets[job], len(arrived)):
-                await self.join_lane(targets[job], arrived[-1].sequence)
+            awaited = [each for each in arrived if place(targets[job], each) >= 0]
+            if awaited and await self.all_are_there(targets[job], len(awaited)):
+                await self.join_lane(targets[job], awaited[-1].sequence)
         await self.settled(members)
 
     async def awaited(self, doc: Doc, arriving: list[Owed]) -> list[Owed]:
@@ -145,14 +247,17 @@ class Gatherer:
         them arrive last died before the job joined its lane.
         """
         private = doc["mulligan"]
-        if private["arrived"] + len(arriving) <= private["awaits"]:
+        coming = sum(place(doc, each) >= 0 for each in arriving)
+        if private["arrived"] + coming <= private["awaits"] and coming == len(arriving):
             return arriving
-        found = await rows(self.connection.arrivals.find({"of": private["number"]}, {"index": 1}))
+        query = {"of": private["number"], "index": {"$gte": 0}, **NOT_WITHDRAWN}
+        found = await rows(self.connection.arrivals.find(query, {"index": 1}))
         there = {each["index"] for each in found}
         kept = []
         for each in arriving:
-            if each.index in there or len(there) < private["awaits"]:
-                there.add(each.index)
+            at = place(doc, each)
+            if at in there or len(there) < private["awaits"]:
+                there |= {at} if at >= 0 else set()
                 kept.append(each)
         return kept
 
@@ -171,7 +276,8 @@ class Gatherer:
         )
         if after is None or after["mulligan"]["arrived"] < after["mulligan"]["awaits"]:
             return False
-        there = await self.connection.arrivals.count_documents({"of": doc["mulligan"]["number"]})
+        query = {"of": doc["mulligan"]["number"], "index": {"$gte": 0}, **NOT_WITHDRAWN}
+        there = await self.connection.arrivals.count_documents(query)
         return bool(there >= after["mulligan"]["awaits"])
 
     async def join_lane(self, doc: Doc, sequence: int) -> None:
@@ -181,6 +287,11 @@ class Gatherer:
         await self.connection.enter_lanes([lane_name(lane)])
         stand = standing(lane, now, sequence or await self.connection.numbers(1), delayed=False)
         fields = private_names(stand)
+        number = doc["mulligan"]["number"]
+        ended_so = (await count(self.connection, [doc])).get(number, NONE_ENDED)
+        fields |= private_names(
+            {"members_failed": ended_so.failed, "members_cancelled": ended_so.cancelled}
+        )
         fields |= {"mulligan.awaits": 0, "next_retry_at": None, "updated_at": date(now)}
         fields["mulligan.updated_at"] = date(now)
         if await self.connection.apply([Change(doc["_id"], still_awaiting(doc), {"$set": fields})]):
@@ -194,10 +305,7 @@ class Gatherer:
         for each in members:
             first.setdefault(each.gather, each)
         for each in first.values():
-            above = await self.cancel(each)
-            while above:
-                member, above = above[0], await self.cancel(above[0])
-                await self.settled([member])
+            await self.settle(await self.cancel(each))
         await self.settled(members)
 
     async def cancel(self, member: Owed) -> list[Owed]:
@@ -210,7 +318,31 @@ class Gatherer:
         change.match |= still_awaiting(doc)
         if not await self.connection.apply([change]):
             return await self.cancel(member)  # it has joined its lane, or ended, meanwhile
-        return owed_by(doc, "cancelled")
+        return owed_if_cancelled(doc, reason)
+
+    async def withdraw(self, docs: Sequence[Doc]) -> None:
+        """These failed members are replayed: they are awaited again, where they still can be.
+
+        What has arrived stays, marked: who sends it late does not bring it back. Who joined its
+        lane meanwhile is called with it all the same.
+        """
+        members = [each for doc in docs for each in owed_by(doc, "failed")]
+        targets = await self.awaiting(each.gather for each in members) if members else {}
+        taken_back = [
+            UpdateOne(
+                {
+                    "_id": arrival_key(targets[each.gather], each),
+                    "job": each.job,
+                    "how": "failed",
+                    "token": {"$lte": each.token},
+                },
+                {"$set": {"how": WITHDRAWN, "token": each.token}},
+            )
+            for each in members
+            if each.gather in targets
+        ]
+        if taken_back:
+            await write(self.connection.arrivals, taken_back)
 
     # -- removing --------------------------------------------------------------------------
 
@@ -238,27 +370,96 @@ class Gatherer:
         return max(each.documents for each in removed)
 
 
-def arrival(doc: Doc, index: int, result: bytes | None) -> Doc:
-    """An arrival at the job of this document: it does not count for a later one of the same id."""
-    number = doc["mulligan"]["number"]
-    return {"_id": f"{number}/{index}", "of": number, "index": index, "result": result}
+def wants(doc: Doc) -> bool:
+    """Whether failures arrive at the job, as values."""
+    return bool(private_of(doc).get("return_exceptions"))
+
+
+def place(doc: Doc, member: Owed) -> int:
+    """Where the end of a member is kept with the job of this document."""
+    return arrives_at(member.index, member.how, return_exceptions=wants(doc))
+
+
+def arrival_key(doc: Doc, member: Owed) -> str:
+    """The key of the arrival: it does not count for a later job of the same id."""
+    return f"{doc['mulligan']['number']}/{place(doc, member)}"
+
+
+def arrival(doc: Doc, member: Owed) -> Doc:
+    """An arrival at the job of this document."""
+    return {
+        "_id": arrival_key(doc, member),
+        "of": doc["mulligan"]["number"],
+        "index": place(doc, member),
+        "result": member.value,
+        "how": "failed" if member.how == "purged" else member.how,
+        "job": member.job,
+        "token": member.token,
+    }
+
+
+def arrived_elsewhere(doc: Doc, index: int, value: bytes | None) -> Doc:
+    """An arrival at the job of this document that was made in another store."""
+    number, failure = doc["mulligan"]["number"], failure_in(value)
+    how = "done"
+    if failure is not None:
+        how = "cancelled" if failure.type in (CANCELLED_TYPE, EXPIRED_TYPE) else "failed"
+    return {
+        "_id": f"{number}/{index}",
+        "of": number,
+        "index": index,
+        "result": value,
+        "how": how,
+        "job": "" if failure is None else failure.job,
+        "token": 0,
+    }
 
 
 async def keep(connection: Connection, arrivals: Sequence[Doc]) -> None:
-    """Keep arrivals; of two at one index the first."""
+    """Keep arrivals; of two at one index the first, but of one member the end after a replay."""
     if arrivals:
-        await write(connection.arrivals, [InsertOne(each) for each in arrivals])
+        await write(
+            connection.arrivals,
+            [
+                ReplaceOne(
+                    {
+                        "_id": each["_id"],
+                        "job": each["job"],
+                        "how": {"$in": ["failed", WITHDRAWN]},
+                        "token": {"$gte": life_of(each["token"]) * TOKENS_PER_LIFE}
+                        | {"$lt": each["token"]},
+                    },
+                    each,
+                    upsert=True,
+                )
+                for each in arrivals
+            ],
+        )
 
 
-async def count(connection: Connection, docs: Iterable[Doc]) -> dict[int, int]:
-    """How many have arrived at those of the jobs that may still await some, by their number."""
+async def count(connection: Connection, docs: Iterable[Doc]) -> dict[int, Ended]:
+    """How many members of those of the jobs that may still await some have ended, by number."""
     numbers = [private_of(doc).get("number") for doc in docs if private_of(doc).get("awaits")]
     if not numbers:
         return {}
-    group = {"_id": "$of", "n": {"$sum": 1}}
-    pipeline: list[Doc] = [{"$match": {"of": {"$in": numbers}}}, {"$group": group}]
+
+    def many(condition: Doc) -> Doc:
+        return {"$sum": {"$cond": [condition, 1, 0]}}
+
+    group = {
+        "_id": "$of",
+        "arrived": many({"$gte": ["$index", 0]}),
+        "failed": many({"$eq": ["$how", "failed"]}),
+        "cancelled": many({"$eq": ["$how", "cancelled"]}),
+    }
+    match = {"of": {"$in": numbers}, **NOT_WITHDRAWN}
+    pipeline: list[Doc] = [{"$match": match}, {"$group": group}]
     cursor = await connection.arrivals.aggregate(pipeline)
-    return {row["_id"]: row["n"] for row in await cursor.to_list() if isinstance(row["_id"], int)}
+    return {
+        row["_id"]: Ended(row["arrived"], row["failed"], row["cancelled"])
+        for row in await cursor.to_list()
+        if isinstance(row["_id"], int)
+    }
 
 
 async def results(connection: Connection, doc: Doc) -> dict[int, bytes | None]:
@@ -267,12 +468,20 @@ async def results(connection: Connection, doc: Doc) -> dict[int, bytes | None]:
     if not isinstance(number, int):
         return {}
     found = await rows(connection.arrivals.find({"of": number}).sort("index", 1))
-    return {each["index"]: each["result"] for each in found}
+    # What was withdrawn too late is what the job was called with.
+    awaits = bool(private_of(doc).get("awaits"))
+    return {
+        each["index"]: each["result"]
+        for each in found
+        if each.get("how") != WITHDRAWN or (each["index"] >= 0 and not awaits)
+    }
 
 
 def cancelled(doc: Doc, reason: str, now: int) -> Change:
     """The write that ends a job that has not ended; its token is spent."""
     match = {"status": doc["status"]}
     fields = ended("cancelled", now, reason, doc["mulligan"].get("keep"))
+    if doc["status"] == "processing" and "owes" in doc["mulligan"]:
+        fields["mulligan.ran"] = True
     update = {"$set": fields, "$inc": NEXT_TOKEN, "$unset": RELEASE_KEY}
     return Change(doc["_id"], match, update, doc["mulligan"]["token"])

@@ -16,6 +16,7 @@ from mulligan.core.settings import check_batch
 from mulligan.stores.mongo.bulk_write import Change, write
 from mulligan.stores.mongo.connection import Connection, rows
 from mulligan.stores.mongo.document import (
+    ARRIVAL,
     KEPT_KEY,
     STATUSES,
     TO_COPY,
@@ -42,11 +43,12 @@ from mulligan.stores.mongo.enqueue import (
 from mulligan.stores.mongo.fields import adopted_document
 from mulligan.stores.mongo.gather import (
     Gatherer,
-    arrival,
+    arrived_elsewhere,
     cancelled,
     keep,
     left_owing,
-    owed_by,
+    owed_if_cancelled,
+    owed_if_purged,
     still_awaiting,
 )
 from mulligan.stores.mongo.inbox import cancel_plain, is_plain, purge_plain, replay_plain
@@ -122,6 +124,7 @@ class Operator:
                     done.add(job)
         if from_start:
             await remove_steps(self.connection, [found[job] for job in done])
+        await self.gatherer.withdraw([found[job] for job in failed if job in done])
         await self.wakeup.wake([news[job] for job in failed if job in done])
         return once_each(jobs, done.union(read_anew))
 
@@ -158,7 +161,7 @@ class Operator:
             freed = await self.keys.release(had_room)
             await self.wakeup.wake([each for news in freed for each in news])
             await self.gatherer.settle(
-                each for job in ended_now for each in owed_by(found[job], "cancelled")
+                each for job in ended_now for each in owed_if_cancelled(found[job], reason)
             )
             done.update(ended_now)
             # Whatever was claimed or committed meanwhile is looked at anew.
@@ -178,7 +181,7 @@ class Operator:
         await keep(
             self.connection,
             [
-                arrival(doc, index, result)
+                arrived_elsewhere(doc, index, result)
                 for doc, each in zip(docs, jobs, strict=True)
                 for index, result in each.arrived.items()
             ],
@@ -229,7 +232,7 @@ class Operator:
         if doc["status"] == "failed" and not {"owes", "awaits"}.isdisjoint(doc["mulligan"]):
             if not await self.gatherer.begin_removal(doc):
                 return False
-            await self.gatherer.settle(owed_by(doc, "purged"))
+            await self.gatherer.settle(owed_if_purged(doc))
         return bool(await self.gatherer.remove([doc]))
 
 
@@ -265,6 +268,8 @@ def replayed(doc: Doc, now: int, sequence: int, *, from_start: bool) -> Change:
     stand = standing(own_lane(doc), now, sequence, delayed=False)
     fields = public | private_names(stand)
     fields |= {"mulligan.snoozes": 0, "mulligan.updated_at": date(now)}
+    if "owes" in doc["mulligan"]:
+        fields["mulligan.owes"] = ARRIVAL
     if "debounce_until" in doc["mulligan"]:
         fields["mulligan.unique_queue"] = own_queue(doc)  # it wants its key no more
     elif (key := unique_key_of(doc)) is not None:
@@ -311,6 +316,7 @@ async def move_dead(connection: Connection, keys: Sequence[Any]) -> int:
         "_id": {"$in": list(keys)},
         "status": "failed",
         "mulligan.outbox": None,
+        "mulligan.owes": {"$ne": ARRIVAL},
         # A throttled one holds its key, which only those among the tasks can.
         "mulligan.unique_until": {"$not": {"$gt": await connection.now()}},
     }

@@ -28,7 +28,7 @@ from mulligan.stores.mongo.document import (
     micros,
     private_of,
 )
-from mulligan.stores.mongo.fields import invalid_job, whole_job
+from mulligan.stores.mongo.fields import Members, invalid_job, whole_job
 from mulligan.stores.mongo.inbox import private_fields
 from mulligan.stores.mongo.outbox import find_boxes
 from mulligan.stores.mongo.payload import MalformedError, NoTaskError
@@ -66,7 +66,7 @@ class Reader:
         await self.connection.read_default_task()
         now = await self.connection.now()
         task = self.connection.default_task
-        return [job_of(doc, task, now, arrived.get(job_number(doc), 0)) for doc in docs]
+        return [job_of(doc, task, now, members_of(doc, arrived)) for doc in docs]
 
     async def arrivals(self, job: str) -> dict[int, bytes | None]:
         """What has arrived at a gathering job."""
@@ -141,8 +141,16 @@ def readable(entries: Any) -> list[Attempt]:
     return found
 
 
-def job_of(doc: Doc, default_task: str | None, now: int, arrived: int = 0) -> Job:
-    """The job as readers see it, when so many have arrived at it.
+def members_of(doc: Doc, ended: dict[int, gather.Ended]) -> Members | None:
+    """How many members of the job have arrived, failed and been cancelled, while it awaits some."""
+    if not private_of(doc).get("awaits"):
+        return None
+    found = ended.get(job_number(doc), gather.NONE_ENDED)
+    return found.arrived, found.failed, found.cancelled
+
+
+def job_of(doc: Doc, default_task: str | None, now: int, members: Members | None = None) -> Job:
+    """The job as readers see it, when so many of its members have ended.
 
     One that mulligan has never seen is shown as it will be when a worker takes it in. One that is
     invalid or malformed is shown as far as it goes: that it is there, and how it ended.
@@ -150,7 +158,7 @@ def job_of(doc: Doc, default_task: str | None, now: int, arrived: int = 0) -> Jo
     try:
         reason = invalid_reason(doc) if is_taken_in(doc) else None
         if reason is None:
-            return whole_job(as_taken_in(doc, default_task, now), arrived)
+            return whole_job(as_taken_in(doc, default_task, now), members)
     except NoTaskError:
         reason = "payload.task is missing, and there is no default task"
     except (*INVALID_RECORD, MalformedError) as error:

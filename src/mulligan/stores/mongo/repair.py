@@ -4,6 +4,7 @@ from mulligan.core.job import EXPIRED
 from mulligan.stores.mongo import inbox, limits, outbox
 from mulligan.stores.mongo.connection import Collection, rows
 from mulligan.stores.mongo.document import (
+    ARRIVAL,
     HELD,
     NEVER_STARTED,
     REMOVAL,
@@ -30,7 +31,12 @@ LOOK_EVERY = 600 * SECOND
 # Each comes with its result.
 SETTLED_AT_ONCE = 100
 
-OWING = {"mulligan.owes": {"$gt": ""}, "status": {"$in": ["done", "cancelled"]}}
+OWING = {
+    "$or": [
+        {"mulligan.owes": {"$gt": ""}, "status": {"$in": ["done", "cancelled"]}},
+        {"mulligan.owes": ARRIVAL, "status": "failed"},
+    ]
+}
 SET_ASIDE = {"status": "pending", "mulligan.lane": HELD}
 
 

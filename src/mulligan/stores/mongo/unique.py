@@ -15,6 +15,7 @@ from mulligan.stores.mongo.document import (
     KEPT_KEY,
     NEVER_STARTED,
     RELEASE_KEY,
+    STATUSES,
     Doc,
     date,
     is_time,
@@ -61,8 +62,8 @@ def time_of(value: Any) -> float | None:
 
 
 def holds(doc: Doc, now: int) -> bool:
-    """Whether the job still holds its key."""
-    return holds_key(Holder(doc), seconds(now))
+    """Whether the job still holds its key; not where another program gave it an odd status."""
+    return doc.get("status") in STATUSES and holds_key(Holder(doc), seconds(now))
 
 
 def stays_taken(private: Doc, now: int) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from mulligan.core.errors import UnknownJobError
+from mulligan.core.gather import as_read
 from mulligan.core.job import Attempt, Job
 from mulligan.core.lane import Lane
 from mulligan.core.page import Page, Selection, cursor_number
@@ -25,7 +26,8 @@ async def get(database: Database, job: str) -> Job | None:
 
 async def arrivals(database: Database, job: str) -> dict[int, bytes | None]:
     """The results that have arrived at a gathering job."""
-    return dict(await database.call("arrivals", in_id=job))
+    found = await database.call("arrivals", in_id=job)
+    return {index: as_read(result) for index, result in found}
 
 
 async def history(database: Database, job: str) -> list[Attempt]:

@@ -5,6 +5,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from mulligan.core.gather import as_read
 from mulligan.core.job import Job, Status
 from mulligan.core.page import Page, Selection, cursor_number
 from mulligan.core.stats import DelayedStats, LaneStats, Stats
@@ -66,7 +67,7 @@ def says(failure: bytes, text: str | None) -> bool:
 def arrivals_of(cells: list[bytes]) -> dict[int, bytes | None]:
     """What has arrived at a job, in the order of the indexes; a sign comes before each result."""
     pairs = zip(cells[::2], cells[1::2], strict=True)
-    return dict(sorted((int(index), text[1:] if text else None) for index, text in pairs))
+    return dict(sorted((int(index), as_read(text[1:]) if text else None) for index, text in pairs))
 
 
 def stats_of(packed: bytes) -> Stats:

@@ -42,6 +42,7 @@ def claim(
         sleep(tx, worker.id, plan, Sleep(*sleeping), socket(), until=until)
     else:
         awake(tx, worker.id, plan, Sleep(*sleeping))
+    lanes.tell_awaiting()
     return Claimed(lanes.claims(), left, again_in)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
+from mulligan.core.gather import lost_value
 from mulligan.core.job import TOKENS_PER_LIFE, Attempt, NewJob, Status
 from mulligan.core.lane import Lane
 from mulligan.core.outcome import (
@@ -21,7 +22,7 @@ from mulligan.core.outcome import (
 from mulligan.core.settings import HISTORY_LIMIT, check_batch
 from mulligan.stores.sqlite.enqueue import add
 from mulligan.stores.sqlite.fields import ATTEMPT_ROW, attempt_row, listed, marks
-from mulligan.stores.sqlite.gather import Arrival, arrive, miss
+from mulligan.stores.sqlite.gather import Arrival, Member, arrive, miss
 from mulligan.stores.sqlite.limits import release
 from mulligan.stores.sqlite.statements import as_json, load
 from mulligan.stores.sqlite.transaction import (
@@ -103,6 +104,7 @@ class Row(NamedTuple):
     scope: str
     lane_priority: int
     due: float
+    retry_count: int
 
     @property
     def lane(self) -> Lane:
@@ -132,8 +134,9 @@ class Batch:
             case Done(lease, _, following):
                 row = self._rows.get(lease.job)
                 return len(following) + (row is not None and row.gather is not None)
-            case Dead(_, _, following):
-                return len(following)
+            case Dead(lease, _, following):
+                row = self._rows.get(lease.job)
+                return len(following) + (row is not None and row.gather is not None)
             case Again() | Later():
                 return 1
             case _:
@@ -157,15 +160,17 @@ class Batch:
         match outcome:
             case Done(_, result, following):
                 self._end(number, "done", result=result)
-                self._arrive(row, result)
+                self._arrive(row, result, "done")
                 self._follow(following)
             case Dead(_, failure, following):
                 self._remember(row.id, failure)
                 self._end(number, "failed")
+                if row.gather is not None:
+                    self._arrive(row, lost_value(row.id, failure), "failed")
                 self._follow(following)
             case Cancelled(_, reason):
                 self._end(number, "cancelled", reason=reason)
-                self._miss(row)
+                self._miss(row, reason)
             case Again(_, lane, delay, failure, trail, free):
                 self._remember(row.id, failure)
                 self._put_off(number, lane, delay, retries=not free, snoozes=free, trail=trail)
@@ -219,15 +224,16 @@ class Batch:
         self._writes[_ADD_ATTEMPT].append(attempt_row(job, failure, self._tx.now))
         self._writes[_TRIM_ATTEMPTS].append((job, job, HISTORY_LIMIT))
 
-    def _arrive(self, row: Row, result: bytes | None) -> None:
+    def _arrive(self, row: Row, result: bytes | None, how: str) -> None:
         if row.gather is not None:
-            arrival = Arrival(row.gather, row.gather_index, result, next(self._sequence))
+            arrival = Arrival(row.gather, row.gather_index, result, next(self._sequence), how)
             self._arrivals.append(arrival)
 
-    def _miss(self, row: Row) -> None:
+    def _miss(self, row: Row, reason: str) -> None:
         if row.gather is not None:
             self.flush()  # what arrived before it counts
-            miss(self._tx, row.id, row.gather, "cancelled")
+            member = Member(row.id, row.gather, row.gather_index, row.retry_count)
+            miss(self._tx, member, reason, ran=True)
 
     def _follow(self, following: tuple[NewJob, ...]) -> None:
         if not following:

@@ -84,8 +84,6 @@ def add(tx: Transaction, jobs: Sequence[NewJob], numbers: Sequence[int]) -> list
 def are_alike(jobs: Sequence[NewJob]) -> bool:
     """Whether the jobs differ in id and body alone, and have no options.
 
-    Debounced and throttled ones have a unique key.
-
     They are looked at field by field: to make and compare tuples takes three times as long.
     """
     first = jobs[0]
@@ -107,6 +105,9 @@ def are_alike(jobs: Sequence[NewJob]) -> bool:
             or job.gather is not None
             or job.gather_index
             or job.keep is not None
+            or job.debounce_max is not None
+            or job.unique_for is not None
+            or job.return_exceptions
         ):
             return False
     return True

@@ -12,7 +12,7 @@ from mulligan.core.lane import Lane
 from mulligan.core.plan import Group, Limit, Source
 from mulligan.core.worker import Worker
 from mulligan.stores.sqlite.fields import CLAIMED, CLAIMED_LIST, WALKED, Row, claims_of
-from mulligan.stores.sqlite.gather import miss
+from mulligan.stores.sqlite.gather import member_of, miss
 from mulligan.stores.sqlite.limits import Limits, let_go, permit_key
 from mulligan.stores.sqlite.statements import as_json, load
 from mulligan.stores.sqlite.transaction import Transaction, cancel_stored
@@ -24,7 +24,6 @@ _ROW = SQL["row"]
 _LEASE = SQL["lease"]
 _TAKE = SQL["take"]
 _HOLD = SQL["hold"]
-_GATHER_OF = SQL["gather_of"]
 _SOONER = SQL["sooner"]
 
 DUE, SEQUENCE, NUMBER, SPECIAL = range(len(WALKED))
@@ -78,6 +77,7 @@ class Lanes:
         self.limits = Limits(tx)
         self.number = 0
         self._taken: list[tuple[Lane, list[Row]]] = []
+        self._expired: list[str] = []
         self._sooner: dict[Source, bool] = {}
         names, text = lanes_of(groups)
         self._lanes = {lane: LaneRows(lane) for lane in names}
@@ -180,11 +180,17 @@ class Lanes:
             self.limits.charge(permit, row[ID])
         return self._lease(lane, [row])
 
+    def tell_awaiting(self) -> None:
+        """Tell those that await what was found expired, now that the walk is over."""
+        for job in self._expired:
+            member = member_of(self._tx, job)
+            if member is not None:
+                miss(self._tx, member, EXPIRED, ran=False)
+
     def _expire(self, row: Row, key: str | None) -> None:
-        """End the job, and those that await it; held jobs of its key may have room now."""
-        [gather] = self._tx.db.execute(_GATHER_OF, (row[NUMBER],)).fetchone()
+        """End the job; held jobs of its key may have room now."""
         cancel_stored(self._tx, row[NUMBER], EXPIRED, outdated=False)
-        miss(self._tx, row[ID], gather, "cancelled")
+        self._expired.append(row[ID])
         if key is not None:
             self._let_go(key)
 

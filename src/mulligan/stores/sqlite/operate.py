@@ -19,7 +19,7 @@ from mulligan.stores.sqlite import record
 from mulligan.stores.sqlite.commit import add_history
 from mulligan.stores.sqlite.enqueue import free_lent_keys, hold, unique_holder
 from mulligan.stores.sqlite.fields import ADOPTED_COLUMNS, adopted_row, listed, marks
-from mulligan.stores.sqlite.gather import keep_arrived, miss
+from mulligan.stores.sqlite.gather import Member, keep_arrived, miss, purge_awaited, withdraw
 from mulligan.stores.sqlite.limits import release
 from mulligan.stores.sqlite.read import ended_groups
 from mulligan.stores.sqlite.statements import as_json, load
@@ -76,6 +76,14 @@ class State(NamedTuple):
     gather: str | None
     awaits: int
     debounce_until: float | None
+    gather_index: int
+    retry_count: int
+    last_failure_reason: str | None
+
+
+def as_member(job: str, state: State) -> Member:
+    """The job as one that another may await."""
+    return Member(job, state.gather, state.gather_index, state.retry_count)
 
 
 def state_of(tx: Transaction, job: str) -> State | None:
@@ -103,6 +111,7 @@ def replay_one(tx: Transaction, job: str, sequence: int, *, from_start: bool) ->
     leave_ended(tx, state.number)
     if from_start:
         record.drop(tx, job)
+    withdraw(tx, as_member(job, state))
     tx.db.execute(_REPLAY, (tx.now, sequence, state.number))
     join_lanes(tx, [state.number])
     tx.join(Lane(state.queue, state.region, state.priority), tx.now)
@@ -121,7 +130,7 @@ def cancel_one(tx: Transaction, job: str, reason: str) -> bool:
     if state is None or state.status in ENDED:
         return False
     cancel_stored(tx, state.number, reason, outdated=True)
-    miss(tx, job, state.gather, "cancelled")
+    miss(tx, as_member(job, state), reason, ran=state.status == "processing")
     if not state.awaits:
         release(tx, [(job, state.concurrency_key)])
     return True
@@ -141,7 +150,7 @@ def purge_one(tx: Transaction, job: str) -> bool:
     leave_ended(tx, state.number)
     delete(tx, [state.number])
     if state.status == "failed":
-        miss(tx, job, state.gather, "purged")
+        purge_awaited(tx, as_member(job, state), state.last_failure_reason)
     return True
 
 

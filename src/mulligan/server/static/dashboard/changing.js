@@ -51,6 +51,17 @@ export function changeSelection(what, selection) {
   });
 }
 
+/** Cancels or replays a gather as one, after asking. */
+export async function changeGather(what, gather) {
+  const number = what === "replay" ? gather.failed : gather.open + 1;
+  if (!(await agreed(what, number, [`All of gather ${gather.id}.`]))) return false;
+  return attempt(async () => {
+    const { changed } = await post(path("api", "gathers", gather.id, what));
+    notify(`${counted(changed, "job")} ${WORDS[what].done}.`);
+    return true;
+  });
+}
+
 /** Pauses or resumes a queue. */
 export function switchQueue(queue, paused) {
   return attempt(async () => {

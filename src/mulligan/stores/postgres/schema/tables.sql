@@ -32,6 +32,8 @@ CREATE SEQUENCE counter;
 -- dead         true of failed jobs, NULL of all others
 -- awaits       it waits in no lane before so many others have arrived
 -- gather       the job at which it arrives, at its `gather_index`, when it is done
+-- return_exceptions   failures of those that it gathers arrive too, as values; members_failed and
+--              members_cancelled are how many have ended so
 -- keep         for how many seconds it is kept when it is done or cancelled, if it says so
 --
 -- A claim and a commit change the row in place: no column that they change is in an index, and
@@ -50,6 +52,8 @@ CREATE TABLE job (
     failures integer NOT NULL DEFAULT 0,
     awaits integer NOT NULL DEFAULT 0,
     gather_index integer NOT NULL DEFAULT 0,
+    members_failed integer NOT NULL DEFAULT 0,
+    members_cancelled integer NOT NULL DEFAULT 0,
     concurrency_limit integer NOT NULL DEFAULT 1,
     priority smallint NOT NULL,
     lane_priority smallint NOT NULL,
@@ -59,6 +63,7 @@ CREATE TABLE job (
     region text COLLATE "C" NOT NULL,
     task text COLLATE "C" NOT NULL,
     delayed boolean NOT NULL DEFAULT false,
+    return_exceptions boolean NOT NULL DEFAULT false,
     trail text NOT NULL DEFAULT '',
     body bytea NOT NULL,
     status text COLLATE "C" NOT NULL DEFAULT 'pending',
@@ -178,7 +183,8 @@ CREATE TABLE attempt (
     PRIMARY KEY (job, ordinal)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
--- The results that have arrived at a gathering job, by `gather_index`; they are deleted with it.
+-- The results that have arrived at a gathering job, by `gather_index`, and failures as
+-- core/gather.py has them: at -1 - gather_index if they are only noted. They are deleted with it.
 CREATE TABLE arrival (
     job text COLLATE "C" NOT NULL,
     gather_index integer NOT NULL,

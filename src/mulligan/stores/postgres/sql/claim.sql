@@ -92,6 +92,7 @@ DECLARE
     batch_special boolean;
     used_up integer;          -- how many of the batch were dealt with
     candidate record;
+    expired text[] := '{}';   -- found expired: who awaits them is told in the end
     again boolean;            -- lanes changed under the walk: look at every head anew
     limits_locked boolean := false;
     more text := '';
@@ -230,6 +231,7 @@ BEGIN
                             taken_keys := taken_keys || candidate.permit;
                             room := room - 1;
                         END IF;
+                        expired := expired || candidate.expired;
                         IF candidate.others THEN
                             again := true;
                             used_up := i;
@@ -343,5 +345,22 @@ BEGIN
         RETURNING u.ord::integer, taken_sources[u.ord], j.id, j.token, j.task, j.body, j.region,
                   j.priority, j.due, j.retry_count, j.replay, j.snoozes, j.trail;
     END IF;
+    IF array_remove(expired, NULL) <> '{}' THEN
+        PERFORM tell_awaiting(now, array_remove(expired, NULL));
+    END IF;
+END
+$$;
+
+-- tell_awaiting(now, ids): tell those that await these jobs, which a claim found expired.
+CREATE FUNCTION tell_awaiting(now bigint, ids text[]) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    member record;
+BEGIN
+    PERFORM lock_upwards(ARRAY(SELECT j.gather FROM job j WHERE j.id = ANY (ids)));
+    FOR member IN SELECT j.* FROM unnest(ids) WITH ORDINALITY AS u (id, ord)
+                  JOIN job j ON j.id = u.id ORDER BY u.ord LOOP
+        PERFORM miss(now, member.id, member.gather, member.gather_index, member.cancel_reason, 0);
+    END LOOP;
 END
 $$;

@@ -37,8 +37,12 @@ DECLARE
     permits text[];
     missing text[];
     missed text[];
-    gathers text[];           -- where those that are done arrive
+    gathers text[];           -- where those that have ended arrive
     indexes integer[];
+    hows text[];              -- done, failed, cancelled
+    places integer[];         -- of those whom others miss
+    reasons text[];
+    tries integer[];
     arrived bigint[];
     numbers bigint[];         -- one for each outcome, followed by those of its next jobs
     verdicts smallint[];
@@ -56,14 +60,27 @@ BEGIN
            array_agg(l.missed ORDER BY l.ord) FILTER (WHERE l.holds),
            array_agg(l.gather ORDER BY l.ord) FILTER (WHERE l.arrives),
            array_agg(l.gather_index ORDER BY l.ord) FILTER (WHERE l.arrives),
+           array_agg(l.value ORDER BY l.ord) FILTER (WHERE l.arrives),
+           array_agg(l.how ORDER BY l.ord) FILTER (WHERE l.arrives),
            array_agg(l.ord ORDER BY l.ord) FILTER (WHERE l.arrives),
+           array_agg(l.gather_index ORDER BY l.ord) FILTER (WHERE l.holds),
+           array_agg(l.reason ORDER BY l.ord) FILTER (WHERE l.holds),
+           array_agg(l.retry_count + 1 ORDER BY l.ord) FILTER (WHERE l.holds),
            array_agg(l.lane ORDER BY l.ord), array_agg(l.due ORDER BY l.ord)
-    INTO kept, rows, handed_out, failed, keys, permits, missing, missed, gathers, indexes, arrived,
-         lanes, dues
+    INTO kept, rows, handed_out, failed, keys, permits, missing, missed, gathers, indexes, results,
+         hows, arrived, places, reasons, tries, lanes, dues
     FROM (
         SELECT u.ord, j.id, j.at, j.claimed, j.failures, j.concurrency_key, j.permits, j.gather,
                j.gather_index, CASE WHEN u.kind = 6 THEN j.gather END AS missed,
-               u.kind = 1 AND j.gather IS NOT NULL AS arrives,
+               j.retry_count, u.reason,
+               u.kind IN (1, 4, 6) AND j.gather IS NOT NULL AS arrives,
+               CASE u.kind WHEN 1 THEN 'done' WHEN 4 THEN 'failed' ELSE 'cancelled' END AS how,
+               CASE WHEN j.gather IS NULL THEN NULL WHEN u.kind = 1 THEN u.result
+                    WHEN u.kind = 4 THEN failure_value(
+                        j.id, u.failure ->> 'type', u.failure ->> 'message',
+                        (u.failure ->> 'number')::integer)
+                    WHEN u.kind = 6 THEN failure_value(
+                        j.id, 'Cancelled', u.reason, j.retry_count + 1) END AS value,
                coalesce(j.concurrency_key, j.permits) IS NOT NULL
                OR (u.kind = 6 AND j.gather IS NOT NULL) AS holds,
                CASE WHEN u.kind = 2 THEN lane_name(j.queue, u.scope, u.priority)
@@ -71,8 +88,10 @@ BEGIN
                CASE WHEN u.kind = 5 THEN j.due ELSE now + u.delay END AS due
         FROM (
             SELECT * FROM unnest(outcomes.id, outcomes.token, outcomes.kind, outcomes.delay,
-                                 outcomes.scope, outcomes.priority)
-            WITH ORDINALITY AS u (id, token, kind, delay, scope, priority, ord)
+                                 outcomes.scope, outcomes.priority, outcomes.result,
+                                 outcomes.failure, outcomes.reason)
+            WITH ORDINALITY AS u (id, token, kind, delay, scope, priority, result, failure, reason,
+                                  ord)
             ORDER BY u.id  -- commits lock jobs in one order
         ) u
         CROSS JOIN LATERAL (
@@ -123,14 +142,12 @@ BEGIN
         PERFORM lock_upwards(missed || gathers);
     END IF;
     IF gathers IS NOT NULL THEN
-        results := outcomes.result;
-        PERFORM arrive(now, gathers, indexes, ARRAY(SELECT results[a] FROM unnest(arrived) AS a),
-                       arrived, numbers, parents);
+        PERFORM arrive(now, gathers, indexes, results, hows, arrived, numbers, parents);
     END IF;
     IF keys IS NOT NULL THEN
         FOR i IN 1 .. cardinality(keys) LOOP
             PERFORM release(now, keys[i], writing.permits[i]);
-            PERFORM miss(now, missing[i], missed[i], 'cancelled');
+            PERFORM miss(now, missing[i], missed[i], places[i], reasons[i], tries[i]);
         END LOOP;
     END IF;
     RETURN verdicts;

@@ -111,12 +111,13 @@ BEGIN
         FROM each_of(jobs) e WHERE left_out[e.ord] IS NULL
     ), stored AS (
         INSERT INTO job (number, sequence, due, created_at, token, expires_at, debounce_until,
-                         unique_until, keep, awaits, gather_index,
+                         unique_until, keep, awaits, return_exceptions, gather_index,
                          concurrency_limit, priority, lane_priority, delayed, id, queue, scope,
                          region, task, unique_key, unique_in, open_key, concurrency_key, gather,
                          body)
         SELECT n.number, n.number, now + n.delay, now, first_token(n.number), now + n.expires,
-               now + n.debounce_max, now + n.unique_for, n.keep, n.awaits, n.gather_index, n.concurrency_limit, n.priority, n.priority,
+               now + n.debounce_max, now + n.unique_for, n.keep, n.awaits, n.return_exceptions,
+               n.gather_index, n.concurrency_limit, n.priority, n.priority,
                n.delay > 0, n.id, n.queue, n.region, n.region, n.task, n.unique_key, n.unique_in,
                n.unique_key, n.concurrency_key, n.gather, n.body
         FROM new n
@@ -141,11 +142,13 @@ EXCEPTION WHEN unique_violation THEN
                 CONTINUE;  -- it starts, or ends, at this moment
             END IF;
             INSERT INTO job (number, sequence, due, created_at, token, expires_at, debounce_until,
-                             unique_until, keep, awaits, gather_index, concurrency_limit, priority, lane_priority, delayed, id,
+                             unique_until, keep, awaits, return_exceptions, gather_index,
+                             concurrency_limit, priority, lane_priority, delayed, id,
                              queue, scope, region, task, unique_key, unique_in, open_key,
                              concurrency_key, gather, body)
             VALUES (number, number, now + new.delay, now, first_token(number), now + new.expires,
-                    now + new.debounce_max, now + new.unique_for, new.keep, new.awaits, new.gather_index, new.concurrency_limit, new.priority, new.priority,
+                    now + new.debounce_max, now + new.unique_for, new.keep, new.awaits,
+                    new.return_exceptions, new.gather_index, new.concurrency_limit, new.priority, new.priority,
                     new.delay > 0, new.id, new.queue, new.region, new.region, new.task,
                     new.unique_key, new.unique_in, new.unique_key, new.concurrency_key, new.gather,
                     new.body)
@@ -166,7 +169,7 @@ CREATE FUNCTION each_of(jobs new_jobs) RETURNS TABLE (
     ord bigint, id text, queue text, task text, body bytea, region text, priority smallint,
     delay bigint, unique_key text, concurrency_key text, concurrency_limit integer, expires bigint,
     unique_in text, awaits integer, gather text, gather_index integer, keep integer,
-    debounce_max bigint, unique_for bigint
+    debounce_max bigint, unique_for bigint, return_exceptions boolean
 )
 LANGUAGE sql IMMUTABLE AS $$
     SELECT u.ord, u.id, coalesce(u.queue, jobs.queue[1]), coalesce(u.task, jobs.task[1]), u.body,
@@ -174,15 +177,15 @@ LANGUAGE sql IMMUTABLE AS $$
            CASE WHEN u.awaits > 0 THEN 0 ELSE coalesce(u.delay, jobs.delay[1]) END, u.unique_key,
            u.concurrency_key, coalesce(u.concurrency_limit, 1), u.expires, u.unique_in,
            coalesce(u.awaits, 0), u.gather, coalesce(u.gather_index, 0), u.keep,
-           u.debounce_max, u.unique_for
+           u.debounce_max, u.unique_for, coalesce(u.return_exceptions, false)
     FROM unnest(jobs.id, jobs.queue, jobs.task, jobs.body, jobs.region, jobs.priority, jobs.delay,
                 jobs.unique_key, jobs.concurrency_key, jobs.concurrency_limit, jobs.expires,
                 jobs.unique_in, jobs.awaits, jobs.gather, jobs.gather_index, jobs.keep,
-                jobs.debounce_max, jobs.unique_for)
+                jobs.debounce_max, jobs.unique_for, jobs.return_exceptions)
       WITH ORDINALITY
       AS u (id, queue, task, body, region, priority, delay, unique_key, concurrency_key,
             concurrency_limit, expires, unique_in, awaits, gather, gather_index, keep,
-            debounce_max, unique_for, ord)
+            debounce_max, unique_for, return_exceptions, ord)
 $$;
 
 -- add_alike(now, woken, ids, bodies, what they have in common): store jobs that differ in id and

@@ -85,7 +85,7 @@ BEGIN
         PERFORM lock_limits();
     END IF;
     IF gathers IS NOT NULL THEN
-        PERFORM arrive(now, gathers, indexes, results, ords, NULL, NULL);
+        PERFORM arrive(now, gathers, indexes, results, NULL, ords, NULL, NULL);
     END IF;
     FOR i IN 1 .. coalesce(cardinality(keys), 0) LOOP
         PERFORM release(now, keys[i], freed[i]);

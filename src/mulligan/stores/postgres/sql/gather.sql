@@ -1,10 +1,26 @@
 -- Fan-in: jobs arrive at the one that gathers them, and one that cannot arrive cancels it.
 
--- arrive(now, gathers, indexes, results, ords, numbers, parents): members are done and arrive, each
--- at its `gather_index`, where the gathering job still awaits it. The last lets that job join its
--- lane. ords: which outcome of the batch each was. numbers, parents: those of `commit`, or NULL.
+-- failure_value(job, type, reason, attempts): a failure as it arrives. As in core/gather.py.
+CREATE FUNCTION failure_value(job text, type text, reason text, attempts integer) RETURNS bytea
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT convert_to(format('{"$failure":{"job":%s,"type":%s,"reason":%s,"attempts":%s}}',
+                             to_json(job), to_json(type), to_json(reason), attempts), 'UTF8')
+$$;
+
+-- arrives_at(index, how, return_exceptions): where the end of a member is kept with the job that
+-- gathers it: a failure that is only noted below 0.
+CREATE FUNCTION arrives_at(index integer, how text, return_exceptions boolean) RETURNS integer
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN how = 'done' OR return_exceptions THEN index ELSE -1 - index END
+$$;
+
+-- arrive(now, gathers, indexes, results, hows, ords, numbers, parents): members have ended and
+-- arrive, each at its `gather_index`, where the gathering job still awaits it. The last lets that
+-- job join its lane. hows: done, failed or cancelled, or NULL if all are done; one that is cancelled
+-- arrives only where failures do. ords: which outcome of the batch each was. numbers, parents: those
+-- of `commit`, or NULL.
 CREATE FUNCTION arrive(
-    now bigint, gathers text[], indexes integer[], results bytea[], ords bigint[],
+    now bigint, gathers text[], indexes integer[], results bytea[], hows text[], ords bigint[],
     numbers bigint[], parents integer[]
 ) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -14,22 +30,34 @@ BEGIN
     PERFORM FROM job j WHERE j.id = ANY (gathers) AND j.awaits > 0 AND j.status = 'pending'
     ORDER BY j.id FOR UPDATE;
     FOR complete IN
-        WITH first AS (
-            SELECT DISTINCT ON (u.gather, u.index) u.gather, u.index, u.result, u.ord, g.awaits
-            FROM unnest(gathers, indexes, results, ords) AS u (gather, index, result, ord)
+        WITH coming AS (
+            SELECT u.gather, u.result, u.ord, coalesce(u.how, 'done') AS how, g.awaits,
+                   arrives_at(u.index, coalesce(u.how, 'done'), g.return_exceptions) AS at
+            FROM unnest(gathers, indexes, results, hows, ords) AS u (gather, index, result, how, ord)
             JOIN job g ON g.id = u.gather AND g.awaits > 0 AND g.status = 'pending'
+            WHERE g.return_exceptions OR coalesce(u.how, 'done') <> 'cancelled'
+        ), first AS (
+            SELECT DISTINCT ON (c.gather, c.at) c.* FROM coming c
             WHERE NOT EXISTS (
-                SELECT FROM arrival a WHERE a.job = u.gather AND a.gather_index = u.index)
-            ORDER BY u.gather, u.index, u.ord
+                SELECT FROM arrival a WHERE a.job = c.gather AND a.gather_index = c.at)
+            ORDER BY c.gather, c.at, c.ord
         ), awaited AS (
-            SELECT f.*, row_number() OVER (PARTITION BY f.gather ORDER BY f.ord) AS nth FROM first f
+            SELECT f.*, sum((f.at >= 0)::integer) OVER (PARTITION BY f.gather ORDER BY f.ord) AS upto
+            FROM first f
         ), kept AS (
-            INSERT INTO arrival (job, gather_index, result)
-            SELECT w.gather, w.index, w.result FROM awaited w WHERE w.nth <= w.awaits
+            SELECT w.* FROM awaited w
+            WHERE CASE WHEN w.at >= 0 THEN w.upto <= w.awaits ELSE w.upto < w.awaits END
+        ), stored AS (
+            INSERT INTO arrival (job, gather_index, result) SELECT k.gather, k.at, k.result FROM kept k
         ), counted AS (
-            UPDATE job j SET awaits = j.awaits - c.many
-            FROM (SELECT w.gather, count(*) AS many, max(w.ord) AS last FROM awaited w
-                  WHERE w.nth <= w.awaits GROUP BY 1) c
+            UPDATE job j SET awaits = j.awaits - c.many,
+                             members_failed = j.members_failed + c.failed,
+                             members_cancelled = j.members_cancelled + c.cancelled
+            FROM (SELECT k.gather, count(*) FILTER (WHERE k.at >= 0) AS many,
+                         count(*) FILTER (WHERE k.how = 'failed') AS failed,
+                         count(*) FILTER (WHERE k.how = 'cancelled') AS cancelled,
+                         max(k.ord) FILTER (WHERE k.at >= 0) AS last
+                  FROM kept k GROUP BY 1) c
             WHERE j.id = c.gather
             RETURNING j.id, j.awaits, c.last, lane_name(j.queue, j.scope, j.lane_priority) AS lane
         )
@@ -45,6 +73,31 @@ BEGIN
         WHERE j.id = complete.id;
         PERFORM join_lane(complete.id, any_asleep() AND wake_lane(now, complete.lane, now, 1) > 0);
     END LOOP;
+END
+$$;
+
+-- withdraw(id): a failed member is replayed: it is awaited again, if it still can be. The caller has
+-- locked the job that awaits it.
+CREATE FUNCTION withdraw(in_id text) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    above record;
+BEGIN
+    SELECT g.id, arrives_at(j.gather_index, 'failed', g.return_exceptions) AS at INTO above
+    FROM job j JOIN job g ON g.id = j.gather AND g.awaits > 0 AND g.status = 'pending'
+    WHERE j.id = in_id;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    DELETE FROM arrival a
+    WHERE a.job = above.id AND a.gather_index = above.at
+      AND in_id = CASE WHEN substring(a.result FROM 1 FOR 12) = '{"$failure":'::bytea
+                       THEN convert_from(a.result, 'UTF8')::json #>> '{$failure,job}' END;
+    IF FOUND THEN
+        UPDATE job SET members_failed = members_failed - 1,
+                       awaits = awaits + (above.at >= 0)::integer
+        WHERE id = above.id;
+    END IF;
 END
 $$;
 
@@ -82,15 +135,45 @@ BEGIN
 END
 $$;
 
--- miss(now, id, gather, how): a job that will never arrive cancels the one that awaits it.
-CREATE FUNCTION miss(now bigint, in_id text, in_gather text, how text) RETURNS void
+-- miss(now, id, gather, index, reason, attempts): a cancelled job arrives as a failure, or cancels the
+-- one that awaits its result.
+CREATE FUNCTION miss(
+    now bigint, in_id text, in_gather text, in_index integer, reason text, attempts integer
+) RETURNS void
 LANGUAGE plpgsql AS $$
+DECLARE
+    wants_failures boolean;
 BEGIN
-    IF in_gather IS NOT NULL AND EXISTS (
-        SELECT FROM job WHERE id = in_gather AND awaits > 0 AND status = 'pending')
-    THEN
-        PERFORM cancel_one(
-            now, in_gather, format('job %s, which it awaits, was %s', in_id, how));
+    SELECT g.return_exceptions INTO wants_failures FROM job g
+    WHERE g.id = in_gather AND g.awaits > 0 AND g.status = 'pending';
+    IF wants_failures THEN
+        PERFORM arrive(now, ARRAY[in_gather], ARRAY[in_index], ARRAY[failure_value(
+            in_id, CASE reason WHEN 'expired before it could start' THEN 'Expired'
+                               ELSE 'Cancelled' END, reason, attempts)],
+            ARRAY['cancelled'], ARRAY[1::bigint], NULL, NULL);
+    ELSIF NOT wants_failures THEN
+        PERFORM cancel_one(now, in_gather, format('job %s, which it awaits, was cancelled', in_id));
+    END IF;
+END
+$$;
+
+-- miss_purged(now, id, gather, index, reason, attempts): the same for a failed job that is purged: it
+-- cannot be replayed any more.
+CREATE FUNCTION miss_purged(
+    now bigint, in_id text, in_gather text, in_index integer, reason text, attempts integer
+) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    wants_failures boolean;
+BEGIN
+    SELECT g.return_exceptions INTO wants_failures FROM job g
+    WHERE g.id = in_gather AND g.awaits > 0 AND g.status = 'pending';
+    IF wants_failures THEN
+        PERFORM arrive(now, ARRAY[in_gather], ARRAY[in_index],
+                       ARRAY[failure_value(in_id, 'Purged', coalesce(reason, ''), attempts)],
+                       ARRAY['failed'], ARRAY[1::bigint], NULL, NULL);
+    ELSIF NOT wants_failures THEN
+        PERFORM cancel_one(now, in_gather, format('job %s, which it awaits, was purged', in_id));
     END IF;
 END
 $$;
@@ -116,7 +199,8 @@ BEGIN
         PERFORM lock_limits();
         PERFORM release(now, was.concurrency_key, was.permits);
     END IF;
-    PERFORM miss(now, in_id, was.gather, 'cancelled');
+    PERFORM miss(now, in_id, was.gather, was.gather_index, reason,
+                 was.retry_count + (was.status = 'processing')::integer);
     RETURN true;
 END
 $$;

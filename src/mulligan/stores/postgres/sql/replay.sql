@@ -6,8 +6,14 @@ LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
     now bigint := instant(given);
     answers boolean[] := '{}';
+    gathering text[];
 BEGIN
     PERFORM FROM job j WHERE j.id = ANY (ids) AND j.dead ORDER BY j.id FOR UPDATE;
+    SELECT array_agg(j.gather) INTO gathering FROM job j
+    WHERE j.id = ANY (ids) AND j.dead AND j.gather IS NOT NULL;
+    IF gathering IS NOT NULL THEN
+        PERFORM lock_upwards(gathering);
+    END IF;
     FOR i IN 1 .. cardinality(ids) LOOP
         answers := answers || replay_one(now, ids[i], from_start);
     END LOOP;
@@ -37,6 +43,7 @@ BEGIN
     IF from_start THEN
         DELETE FROM recorded WHERE job = in_id AND NOT (key >= 'log:' AND key < 'log;');
     END IF;
+    PERFORM withdraw(in_id);
     PERFORM join_lane(in_id, wake_lane(now, in_lane, now, 1) > 0);
     RETURN true;
 EXCEPTION WHEN unique_violation THEN

@@ -64,9 +64,10 @@ $$;
 -- take(now, at): take a job that may have expired, or has a concurrency key, out of its lane. The
 -- limits are locked.
 -- Result: whether it was taken, and with which permit; if not, it has ended or is held. others:
--- whether other jobs joined or left their lanes because of it.
+-- whether other jobs joined or left their lanes because of it. expired: its id, if it has ended and
+-- another job awaits it, which is told when the walk is over.
 CREATE FUNCTION take(
-    now bigint, at tid, OUT taken boolean, OUT permit text, OUT others boolean
+    now bigint, at tid, OUT taken boolean, OUT permit text, OUT others boolean, OUT expired text
 )
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -84,11 +85,8 @@ BEGIN
         IF stood.concurrency_key IS NOT NULL THEN
             PERFORM let_go(now, stood.concurrency_key);
         END IF;
-        IF was.gather IS NOT NULL THEN
-            PERFORM lock_upwards(ARRAY[was.gather]);
-            PERFORM miss(now, stood.id, was.gather, 'cancelled');
-        END IF;
-        others := coalesce(stood.concurrency_key, was.gather) IS NOT NULL;
+        expired := CASE WHEN was.gather IS NOT NULL THEN stood.id END;
+        others := stood.concurrency_key IS NOT NULL;
         RETURN;
     END IF;
     IF stood.concurrency_key IS NOT NULL THEN

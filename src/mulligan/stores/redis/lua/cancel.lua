@@ -11,5 +11,6 @@ local result = {}
 for at = 3, #ARGV do
   result[at - 2] = cancel(ARGV[at], ARGV[2]) and 1 or 0
 end
+finish_join()
 finish_end()
 return result

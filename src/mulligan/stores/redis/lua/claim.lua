@@ -60,15 +60,17 @@ local function add_about(count, lane_number, counts, state)
   abouts[at + 1], abouts[at + 2], abouts[at + 3] = lane_number .. '\t' .. counts, count, state
 end
 
+local expired = {}
 local function expire(reader, id, key)
   local queue, state = queue_of(reader.lane), p .. 'state:' .. id
-  local job = call('HMGET', state, 'unique_key', 'unique_in', 'gather', 'keep')
+  local job = call('HMGET', state, 'unique_key', 'unique_in', 'gather', 'keep', 'gather_index')
   call('HSET', state, 'ended', 'cancelled', 'ended_at', stamp, 'cancel_reason', EXPIRED)
   call('ZREM', p .. 'expires', id)
   list_ended(id, 'cancelled', queue, job[4])
   free_unique(id, queue, job[1], job[2])
   if key then free_held(key) end
-  miss(job[3], id, 'cancelled')
+  -- Who awaits it is told when the walk is over.
+  if job[3] then expired[#expired + 1] = { job[3], id, job[5] } end
 end
 
 -- What only a job with marks needs: whether it may start, and the permit of its key.
@@ -248,6 +250,11 @@ end
 
 close_readers(readers)
 write_windows()
+if expired[1] then
+  before_insert = nil
+  for _, member in ipairs(expired) do miss(member[1], member[2], member[3], EXPIRED, 0) end
+  finish_join()
+end
 if taken > 0 then
   call_many('HSET', running_key(worker), leases)
   call('SADD', p .. 'holders', worker)

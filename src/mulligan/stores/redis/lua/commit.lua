@@ -42,22 +42,6 @@ local function note_done(id, lease, result, keep)
   list_ended(id, 'done', queue_of(lease.lane), keep)
 end
 
--- A job is done that arrives here at this index, with its result, if it has one. After the last,
--- the job that awaited them may start.
-local function arrive(id, index, result)
-  local key = p .. 'state:' .. id
-  local job = call('HMGET', key, 'awaits', 'ended', 'lane')
-  if tonumber(job[1] or 0) == 0 or job[2] then return end
-  -- The sign tells an empty result from none.
-  local arrived = result and '=' .. result or ''
-  if call('HSETNX', p .. 'arrived:' .. id, index, arrived) == 0 then return end
-  if call('HINCRBY', key, 'awaits', -1) == 0 then
-    local due, sequence = join(id, job[3], 0)
-    call('HSET', key, 'due', number_text(due), 'sequence', sequence)
-    count_gathering(queue_of(job[3]), -1)
-  end
-end
-
 local writers = {}
 
 local function try_again(key, id, lease, at, retries_more, snoozes_more)
@@ -115,17 +99,23 @@ local WIDTHS = { d = 0, v = 1, n = 1, w = 2, a = 4, f = 4, l = 1, r = 0, k = 3, 
 local DONE, HAS_RESULT = { d = true, v = true, n = true, w = true }, { v = true, w = true }
 local FOLLOWED, ENDED = { n = true, w = true, x = true }, { x = true, c = true }
 
--- What the end of a job means for its unique key, and for the job that awaits it.
-local function end_of(letter, id, lease, result, job)
+-- What the end of a job means for its unique key, and for the job that awaits it. `told` is its
+-- failure, or why it was cancelled.
+local function end_of(letter, id, lease, result, job, told)
   -- A throttled job keeps its key until its time is over, unless it is cancelled.
   if letter == 'c' or (tonumber(job[8] or nil) or 0) <= now then
     free_unique(id, queue_of(lease.lane), job[1], job[4])
   end
   local gather = job[5]
-  if gather and letter == 'c' then
-    miss(gather, id, 'cancelled')
-  elseif gather and DONE[letter] then
-    arrive(gather, job[6] or 0, result)
+  if not gather then return end
+  if letter == 'c' then
+    miss(gather, id, job[6], told, match(lease.counts, '^%d+ (%d+)') + 1)
+  elseif letter == 'x' then
+    local failure = cjson.decode(match(told, '^[^\n]*'))
+    arrive(gather, job[6], failure_text(id, failure.type, failure.message, failure.number),
+      'failed')
+  else
+    arrive(gather, job[6], result and '=' .. result or '', 'done')
   end
 end
 
@@ -144,7 +134,9 @@ local function write(letter, id, lease, at, last)
     writers[letter](key, id, lease, at, keep)
     if lease.is_retry then call('HSET', key, 'last_retry_at', lease.started) end
   end
-  if job and (DONE[letter] or ENDED[letter]) then end_of(letter, id, lease, result, job) end
+  if job and (DONE[letter] or ENDED[letter]) then
+    end_of(letter, id, lease, result, job, values[at])
+  end
   if FOLLOWED[letter] then add_runs(at + WIDTHS[letter], last, let_be, false) end
   if job then release(id, job[2], job[3]) end
 end

@@ -25,6 +25,7 @@ for _, each in ipairs(late) do
   call('ZREM', p .. 'expires', each[3])
   if cancel(each[3], EXPIRED) then count = count + 1 end
 end
+finish_join()
 finish_end()
 
 if call('EXISTS', p .. 'sleepers') == 1 then

@@ -12,13 +12,19 @@ for at = 2, #ARGV do
   local text = call('HGET', p .. 'done', id)
   local status, queue = ending_of(id, text and read_common(text))
   if status then
-    local gather = status == 'failed' and call('HGET', p .. 'state:' .. id, 'gather')
+    local job = status == 'failed'
+      and call('HMGET', p .. 'state:' .. id, 'gather', 'gather_index', 'counts')
+    local gather = job and job[1]
+    local failure = gather and last_failure(id)
     erase_state(id, status, queue)
     erase({ id })
     count_ended(status, queue, -1)
-    if gather then miss(gather, id, 'purged') end
+    if gather then
+      miss_purged(gather, id, job[2], failure, match(job[3] or NO_COUNTS, '^%d+ (%d+)'))
+    end
   end
   result[at - 1] = status and 1 or 0
 end
+finish_join()
 finish_end()
 return result

@@ -3,13 +3,13 @@
 -- ARGV     now, 1 if what they have recorded is dropped but for the log, ids
 -- Result   for each 1, or 0 if it is not failed or another job has its unique key now
 -- include: base, memory, many, times
--- include: ended, unique, join, job_text, job_counts, marks
+-- include: ended, unique, join, job_text, job_counts, marks, arrive
 
 stop_when_full()
 local function replay(id)
   local key = p .. 'state:' .. id
   local job = call('HMGET', key, 'ended', 'unique_key', 'unique_in', 'marks', 'counts',
-    'debounce_until')
+    'debounce_until', 'gather', 'gather_index')
   if job[1] ~= 'failed' then return 0 end
   local _, _, lane = read_header(id)
   if not lane then return 0 end
@@ -20,6 +20,7 @@ local function replay(id)
     if holder and holder ~= id then return 0 end
     call('HSET', unique, job[2], id)
   end
+  if job[7] then withdraw(id, job[7], job[8]) end
   local used, _, replays = read_counts(job[5])
   local due, sequence, delayed = join(id, lane, 0)
   call('HSET', key, 'lane', lane, 'due', number_text(due), 'sequence', sequence,

@@ -26,7 +26,8 @@ SELECT
         WHERE attempt.job = job.id ORDER BY attempt.id DESC LIMIT 1
     ) AS last_failure_reason,
     ended.cancel_reason, job.trail, job.unique_in, job.awaits, job.gather, job.gather_index,
-    job.keep, job.debounce_until, job.unique_until
+    job.keep, job.debounce_until, job.unique_until, job.return_exceptions, job.members_failed,
+    job.members_cancelled
 FROM job
 LEFT JOIN running ON running.number = job.number
 LEFT JOIN ended ON ended.number = job.number

@@ -38,6 +38,9 @@ CREATE TABLE job (
     awaits INTEGER NOT NULL DEFAULT 0,      -- how many have yet to arrive before it may start
     gather TEXT,                            -- the job at which it arrives when it is done
     gather_index INTEGER NOT NULL DEFAULT 0,
+    return_exceptions INTEGER NOT NULL DEFAULT 0,   -- 1: failures arrive at it too, as values
+    members_failed INTEGER NOT NULL DEFAULT 0,      -- how many that it gathers have ended so
+    members_cancelled INTEGER NOT NULL DEFAULT 0,
     keep INTEGER,                           -- for how many seconds it is kept when it has ended
     body BLOB NOT NULL                      -- JSON; changes only while it is debounced
 ) STRICT;
@@ -126,7 +129,8 @@ CREATE TABLE attempt (
 );
 CREATE INDEX attempt_job ON attempt (job);
 
--- The results that have arrived at a gathering job.
+-- The results that have arrived at a gathering job, and failures as core/gather.py has them: at
+-- -1 - gather_index if they are only noted.
 CREATE TABLE arrival (
     job TEXT NOT NULL,
     gather_index INTEGER NOT NULL,

@@ -3,12 +3,12 @@
 -- name: rows
 -- ?1 ids, a JSON array
 -- gives (id, number, its token if it runs, committed, concurrency_key, gather, gather_index, queue,
--- scope, lane_priority, due) of those that are stored
+-- scope, lane_priority, due, retry_count) of those that are stored
 SELECT
     job.id, job.number, running.token,
     CASE WHEN ended.status = 'done' THEN ended.token ELSE job.committed END,
     job.concurrency_key, job.gather, job.gather_index,
-    job.queue, job.scope, job.lane_priority, job.due
+    job.queue, job.scope, job.lane_priority, job.due, job.retry_count
 FROM job
 LEFT JOIN running ON running.number = job.number
 LEFT JOIN ended ON ended.number = job.number

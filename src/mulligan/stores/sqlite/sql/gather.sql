@@ -2,8 +2,9 @@
 
 -- name: awaits
 -- ?1 id
--- gives how many it still awaits; no row if it awaits none
-SELECT job.awaits
+-- gives (number, how many it still awaits, return_exceptions, the job that awaits it in turn); no
+-- row if it awaits none
+SELECT job.number, job.awaits, job.return_exceptions, job.gather
 FROM job
 CROSS JOIN held ON held.number = job.number AND held.why = 'arrivals'
 WHERE job.id = ?
@@ -13,21 +14,30 @@ WHERE job.id = ?
 -- changes nothing if one has arrived at that gather_index
 INSERT INTO arrival (job, gather_index, result) VALUES (?, ?, CAST(? AS TEXT)) ON CONFLICT DO NOTHING
 
--- name: count_down
--- ?1 how many it still awaits, ?2 id
-UPDATE job SET awaits = ? WHERE id = ?
+-- name: count
+-- ?1 how many it awaits more, ?2 how many more failed, ?3 how many more were cancelled, ?4 number
+UPDATE job
+SET awaits = awaits + ?, members_failed = members_failed + ?,
+    members_cancelled = members_cancelled + ?
+WHERE number = ?
 
 -- name: make_due
--- ?1 now, ?2 sequence, ?3 id
--- gives (number, queue, scope, lane_priority) of the job and the lane that it is meant for
-UPDATE job SET awaits = 0, due = ?, sequence = ?
-WHERE id = ?
-RETURNING number, queue, scope, lane_priority
+-- ?1 now, ?2 sequence, ?3 number
+-- gives (queue, scope, lane_priority) of the lane that the job is meant for
+UPDATE job SET due = ?, sequence = ?
+WHERE number = ?
+RETURNING queue, scope, lane_priority
 
--- name: awaiting
+-- name: arrived
+-- ?1 gathering job, ?2 gather_index
+-- gives what has arrived there
+SELECT CAST(result AS BLOB) FROM arrival WHERE job = ? AND gather_index = ?
+
+-- name: withdraw
+-- ?1 gathering job, ?2 gather_index
+DELETE FROM arrival WHERE job = ? AND gather_index = ?
+
+-- name: member
 -- ?1 id
--- gives (number, the job that awaits it in turn); no row if it awaits none
-SELECT job.number, job.gather
-FROM job
-CROSS JOIN held ON held.number = job.number AND held.why = 'arrivals'
-WHERE job.id = ?
+-- gives (gather, gather_index, retry_count) of a job that another may await
+SELECT gather, gather_index, retry_count FROM job WHERE id = ? AND gather IS NOT NULL

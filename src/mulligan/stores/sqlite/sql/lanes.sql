@@ -80,11 +80,6 @@ SELECT
 FROM job
 WHERE number = ?
 
--- name: gather_of
--- ?1 number
--- gives the job at which it arrives
-SELECT gather FROM job WHERE number = ?
-
 -- name: sooner
 -- ?1 queue, ?2 scope, ?3 lane_priority, ?4 waited, ?5 the worker that asks, ?6 now
 -- gives a row if another waits, alive, that may take from the lane sooner than after this wait

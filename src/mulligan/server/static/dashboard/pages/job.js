@@ -4,6 +4,7 @@ import { get, path } from "../api.js";
 import { changeJobs } from "../changing.js";
 import { timeline } from "../charts.js";
 import { h } from "../dom.js";
+import { gatherPanel, loadGather } from "../gather.js";
 import { NOTHING, argumentsOf, count, json, span } from "../format.js";
 import { badge, button, copyButton, facts, heading, link, name, panel, scopeWords, table, when } from "../parts.js";
 import { recordsOf } from "../records.js";
@@ -17,13 +18,14 @@ export default {
     const of = (...more) => get(path("api", "jobs", id, ...more));
     const [job, history, explained, chain, records] = await Promise.all([
       of(), of("history"), of("explain"), of("stages"), of("records")]);
-    return { job, attempts: history.attempts, explanation: explained.explanation, stages: chain.stages, records };
+    const gather = await loadGather(job);
+    return { job, gather, attempts: history.attempts, explanation: explained.explanation, stages: chain.stages, records };
   },
   stale: ({ job }) => !ENDED.includes(job.status),
   stream: ({ name: id }, { job }) => !ENDED.includes(job.status) && path("api", "jobs", id, "events"),
   told: (data, { status, steps, progress, log, checkpoint }) =>
     (status !== data.job.status ? null : { ...data, records: { steps, progress, log, checkpoint } }),
-  view({ data: { job, attempts, explanation, stages, records }, now, readOnly, reload }) {
+  view({ data: { job, gather, attempts, explanation, stages, records }, now, readOnly, reload }) {
     return [
       heading(job.task, [
         h("span", { role: "status" }, badge(job.status)),
@@ -31,6 +33,7 @@ export default {
       ], readOnly ? [] : actions(job, records, reload)),
       h("p.explanation", {}, explanation),
       recordsOf(records, now),
+      gather && gatherPanel(gather, readOnly, reload),
       stages.length > 0 && panel("Chain", chainOf(stages, job.id)),
       panel("Attempts", attemptsOf(job, attempts, now)),
       tracebacksOf(attempts),

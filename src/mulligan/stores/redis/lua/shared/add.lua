@@ -14,6 +14,8 @@ local function write_options(id, lane, due, delayed, options)
   for name, value in pairs(options) do
     if name == 'expires' then
       name, value, marks = 'expires_at', number_text(now + value), marks .. 'e'
+    elseif value == true then
+      value = 1
     elseif TIMES[name] then
       name, value = TIMES[name], number_text(rounded(now + value))
     end

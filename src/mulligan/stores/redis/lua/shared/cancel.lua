@@ -1,5 +1,5 @@
 -- Cancelling a pending or running job.
--- include: find_leases, leases, tokens, job_text, end, permits, gather, marks, leave_lane
+-- include: find_leases, leases, tokens, job_text, end, permits, gather, marks, leave_lane, arrive, last_failure
 
 -- Take a pending job from where it waits: for others to arrive, for its key, or in its lane.
 local function stop_waiting(id, lane, job)
@@ -23,7 +23,8 @@ local function stop_running(id, lease, worker)
 end
 
 local FIELDS = { 'lane', 'sequence', 'ended', 'marks', 'counts', 'committed', 'unique_key',
-  'unique_in', 'concurrency_key', 'concurrency_limit', 'held', 'permits', 'awaits', 'gather', 'keep' }
+  'unique_in', 'concurrency_key', 'concurrency_limit', 'held', 'permits', 'awaits', 'gather', 'keep',
+  'gather_index' }
 -- Why a job that did not start in time is cancelled. As in core/job.py.
 local EXPIRED = 'expired before it could start'
 local miss
@@ -53,13 +54,31 @@ local function cancel(id, reason)
   free_unique(id, queue, job.unique_key, job.unique_in)
   -- What awaits others has no room to leave.
   if tonumber(job.awaits or 0) == 0 then release(id, job.permits, job.concurrency_key) end
-  miss(job.gather, id, 'cancelled')
+  miss(job.gather, id, job.gather_index, reason, match(counts, '^%d+ (%d+)') + (text and 1 or 0))
   return true
 end
 
--- A job that will never arrive cancels the one that awaits it, if there is one.
-miss = function(gather, id, how)
-  if gather and tonumber(call('HGET', p .. 'state:' .. gather, 'awaits') or 0) > 0 then
-    cancel(gather, 'job ' .. id .. ', which it awaits, was ' .. how)
+-- A cancelled job that is awaited arrives as a failure, or cancels the one that awaits its result.
+miss = function(gather, id, index, reason, attempts)
+  local job = gather and call('HMGET', p .. 'state:' .. gather, 'awaits', 'return_exceptions')
+  if not job or tonumber(job[1] or 0) == 0 then return end
+  if job[2] then
+    local kind = reason == EXPIRED and 'Expired' or 'Cancelled'
+    arrive(gather, index, failure_text(id, kind, reason, attempts), 'cancelled')
+  else
+    cancel(gather, 'job ' .. id .. ', which it awaits, was cancelled')
+  end
+end
+
+-- The same for a failed job that is purged: it cannot be replayed any more.
+local function miss_purged(gather, id, index, failure, retries)
+  local job = call('HMGET', p .. 'state:' .. gather, 'awaits', 'return_exceptions')
+  if tonumber(job[1] or 0) == 0 then return end
+  if job[2] then
+    local told = failure ~= '' and cjson.decode(match(failure, '^[^ ]* ([^\n]*)'))
+    local reason = told and told.type .. ': ' .. told.message or ''
+    arrive(gather, index, failure_text(id, 'Purged', reason, retries + 1), 'failed')
+  else
+    cancel(gather, 'job ' .. id .. ', which it awaits, was purged')
   end
 end

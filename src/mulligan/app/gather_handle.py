@@ -1,0 +1,122 @@
+"""A gather as one thing: how far it has come, what failed in it, and what is done to all of it."""
+
+from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mulligan.app.stages import ChainHandle, found_flow
+from mulligan.core.errors import InvalidError, UnknownJobError
+from mulligan.core.flow import Flow, flow_of, is_spread, member_id, stage_id
+from mulligan.core.gather import Failure, Progress, failures_of, progress_of
+from mulligan.core.job import Job
+from mulligan.core.settings import BATCH_LIMIT
+from mulligan.stores.contract import Store
+
+R = TypeVar("R")
+
+
+class GatherView(Struct, frozen=True):
+    """A gather as a reader sees it: the job that gathers, and what has come of its members.
+
+    `failures` are the first hundred, each with the index of its member.
+    """
+
+    job: Job
+    progress: Progress
+    failures: list[tuple[int, Failure]]
+    members: Flow
+
+
+class GatherHandle(ChainHandle[R], frozen=True, gc=False):
+    """A gather, by the id that its jobs are named after. Its result is that of what comes last."""
+
+    async def aprogress(self) -> Progress:
+        """How many members there are, and how many have ended how, without reading them."""
+        return (await self._view()).progress
+
+    def progress(self) -> Progress:
+        """How many members there are, and how many have ended how, without reading them."""
+        return self._app.run(self.aprogress)
+
+    async def afailures(self) -> list[Failure]:
+        """What failed so far, in the order of the calls."""
+        view = await self._view(limit=None)
+        return [failure for _, failure in view.failures]
+
+    def failures(self) -> list[Failure]:
+        """What failed so far, in the order of the calls."""
+        return self._app.run(self.afailures)
+
+    async def areplay(self) -> int:
+        """Replay what failed: its members while it waits for them, or what comes after them.
+
+        Returns how many jobs are pending again. After the end its members are left as they are.
+        """
+        return await self._app.access.acall(self._replay)
+
+    def replay(self) -> int:
+        """Replay what failed: its members while it waits for them, or what comes after them."""
+        return self._app.run(self.areplay)
+
+    async def _view(self, limit: int | None = 0) -> GatherView:
+        return await self._app.access.acall(lambda store: self._read(store, limit))
+
+    async def _read(self, store: Store, limit: int | None) -> GatherView:
+        flow = await self._whole(store)
+        return await gather_view(store, stage_id(replace(flow, number=2)), limit)
+
+    async def _replay(self, store: Store) -> int:
+        return await replay_gather(store, await self._read(store, None))
+
+
+async def gather_view(store: Store, job: str, limit: int | None = 100) -> GatherView:
+    """The gather that the job gathers or is a member of; refuses a job that is in none."""
+    found = await store.get(job)
+    if found is None:
+        raise UnknownJobError(f"no job {job!r} is stored")
+    flow = flow_of(found.body)
+    if flow is not None and not flow.gathers and found.gather is not None:
+        above = await store.get(found.gather)
+        if above is not None:
+            found, flow = above, flow_of(above.body)
+    if flow is None or not flow.gathers:
+        raise InvalidError(
+            f"job {job!r} gathers no others; name the job that gathers, which"
+            f" `mulligan job {job}` shows, or a member"
+        )
+    whole = await found_flow(store, found) or flow
+    members = replace(whole, number=whole.number - 1)
+    failures: list[tuple[int, Failure]] = []
+    if limit != 0 and found.members_failed + found.members_cancelled:
+        failures = failures_of(await store.arrivals(found.id))[:limit]
+    return GatherView(found, progress_of(found, flow.members), failures, members)
+
+
+async def cancel_gather(store: Store, view: GatherView, reason: str) -> int:
+    """Cancel the gathering job and all members that have not ended; returns how many jobs."""
+    # The gathering job first: what arrives after it changes nothing.
+    ids = [view.job.id, *member_ids(view)]
+    return sum([sum(await store.cancel(part, reason)) for part in parts_of(ids)])
+
+
+async def replay_gather(store: Store, view: GatherView) -> int:
+    """Replay the members that failed while they are awaited, or the gathering job if it failed."""
+    if view.job.status == "failed":
+        return sum(await store.replay([view.job.id]))
+    if view.job.status != "pending" or not view.job.awaits:
+        return 0
+    failed = [failure.job for _, failure in failures_of(await store.arrivals(view.job.id))]
+    return sum([sum(await store.replay(part)) for part in parts_of(failed)])
+
+
+def member_ids(view: GatherView) -> list[str]:
+    """The ids of all members."""
+    if not is_spread(view.members.path[view.members.number - 1]):
+        return []
+    return [member_id(view.members, index) for index in range(view.progress.members)]
+
+
+def parts_of(ids: list[str]) -> list[list[Any]]:
+    """The ids in batches."""
+    return [ids[start : start + BATCH_LIMIT] for start in range(0, len(ids), BATCH_LIMIT)]
