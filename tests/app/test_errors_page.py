@@ -1,6 +1,9 @@
 """docs/errors.md: each message in it is what mulligan says, word for word."""
 
 import asyncio
+import importlib
+import json
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -20,6 +23,7 @@ from mulligan import (
     UnknownJobError,
     current_job,
 )
+from mulligan.cli.health import answer, bind
 from mulligan.core.decide import SNOOZE_LIMIT
 from mulligan.stores import make_store
 from tests.cli.running import run
@@ -239,3 +243,28 @@ def test_current_job_outside_a_task():
     with pytest.raises(MulliganError) as told:
         current_job()
     is_on_the_page(str(told.value))
+
+
+def test_a_health_port_that_is_taken():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(MulliganError) as told:
+            bind("127.0.0.1", port)
+    is_on_the_page(str(told.value).replace(str(port), "8421"))
+
+
+def test_traces_that_are_not_installed(monkeypatch):
+    for name in [name for name in sys.modules if "opentelemetry" in name]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    with pytest.raises(ModuleNotFoundError) as told:
+        importlib.import_module("mulligan.contrib.opentelemetry")
+    is_on_the_page(str(told.value))
+
+
+async def test_a_worker_whose_store_is_away_is_not_ready():
+    reader = asyncio.StreamReader()
+    reader.feed_data(b"GET /readyz HTTP/1.1\r\n\r\n")
+    status, said = await answer(reader, lambda: "claims fail", lambda: "")
+    assert status == 503
+    is_on_the_page(json.dumps(said))

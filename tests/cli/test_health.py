@@ -224,3 +224,56 @@ def test_the_watchdog_is_fed_only_where_systemd_asks_this_process(monkeypatch, u
     assert watchdog_seconds() == seconds
     monkeypatch.setenv("WATCHDOG_PID", str(os.getpid()))
     assert signs.watchdog_seconds() == (30.0 if usec == "30000000" else None)
+
+
+PROCFILE = Path(__file__).parents[2] / "deploy/Procfile"
+
+
+def test_the_line_of_the_procfile_runs_an_app_as_a_stranger_has_it(tmp_path):
+    """Knows only docs/deployment.md: the line, the variables of options, and the probes."""
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop/jobs.py").write_text(SHOP)
+    [line] = [each for each in PROCFILE.read_text().splitlines() if each.startswith("worker: ")]
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(tmp_path),
+        "WORKER_PROCESSES": "2",
+        "MULLIGAN_HEALTH_PORT": "0",
+    }
+    with subprocess.Popen(
+        ["sh", "-c", f"exec {line.removeprefix('worker: ')}"],
+        cwd=tmp_path,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as dyno:
+        address = address_in(read_until(dyno, "health: "))
+        assert until(address, "/readyz", 200) == {"status": "ready"}
+        ask = "from shop.jobs import ask; print(ask.enqueue('why').result(timeout=60))"
+        asked = subprocess.run(
+            [sys.executable, "-c", ask],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert asked.stdout == "WHY\n"
+        dyno.send_signal(signal.SIGTERM)
+        dyno.communicate()
+        assert dyno.returncode == 0
+
+
+SHOP = """
+from mulligan import Mulligan
+
+app = Mulligan("sqlite:///jobs.db")
+
+
+@app.task
+def ask(question: str) -> str:
+    return question.upper()
+"""

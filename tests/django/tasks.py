@@ -61,3 +61,11 @@ async def ausers() -> int:
     from django.contrib.auth.models import User  # noqa: PLC0415 - once Django is set up
 
     return int(await User.objects.acount())
+
+
+@task
+def nested() -> str:
+    """Enqueues another, and looks at it."""
+    result = add.enqueue(5)
+    result.refresh()
+    return str(result.id)

@@ -3,7 +3,9 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.exceptions import ImproperlyConfigured
+from django.db import transaction
 
 from mulligan import InvalidError, JobCancelledError, Retry
 from mulligan.contrib.django.compat import InvalidTask, base, exceptions, signals, tasks
@@ -249,10 +251,20 @@ def test_tasks_use_the_database(backend, database, task):
 
 def test_tasks_use_the_database_in_virtual_time_too(backend, project):
     made = backend(database="default")
-    with made.app.testing() as t:
+    with made.app.testing() as t, transaction.atomic():
+        User.objects.create(username="not committed")
         result = ours.users.enqueue()
         t.drain()
-        assert ours.users.get_result(result.id).return_value == 0
+        assert ours.users.get_result(result.id).return_value == 1
+
+
+def test_tasks_enqueue_others_in_virtual_time_too(backend, project):
+    made = backend(database="default")
+    with made.app.testing() as t:
+        result = ours.nested.enqueue()
+        t.drain()
+        inner = ours.nested.get_result(result.id).return_value
+        assert ours.add.get_result(inner).return_value == 6
 
 
 def test_jobs_in_djangos_database_are_where_it_is(backend, database):

@@ -114,7 +114,7 @@ def test_other_commands_look_at_the_same_jobs(site):
         (["--backend", "dummy", "status"], "backend 'dummy' is not one of mulligan's in TASKS"),
         (["--backend", "none", "worker"], "those are: default"),
         (["worker", "--colour", "red"], "No such option"),
-        (["sing"], "No such command 'sing'"),
+        (["sing"], "no command is named 'sing'"),
     ],
 )
 def test_mistakes_are_answered_in_words(site, arguments, words):

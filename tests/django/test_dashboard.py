@@ -1,10 +1,12 @@
 """The dashboard under a URL of Django's, behind its login, by WSGI and by ASGI."""
 
+import gc
 import json
 
 import pytest
-from asgiref.sync import async_to_sync
+from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth.models import Permission, User
+from django.db import connections
 from django.http import Http404
 from django.test import AsyncClient, Client, RequestFactory
 
@@ -114,18 +116,23 @@ def test_a_backend_that_is_not_ours_is_not_found(made):
         views.dashboard(RequestFactory().get(HERE), backend="other")
 
 
-@pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
 def test_it_is_served_by_asgi_too(made):
     job = ours.add.using(id="one").enqueue(1)
     browser = AsyncClient()
     browser.force_login(somebody("view_job", "change_job"))
-    answer = async_to_sync(browser.get)(f"{HERE}api/jobs/one")
-    assert json.loads(answer.content)["id"] == job.id
-    cancelled = async_to_sync(browser.post)(
-        f"{HERE}api/jobs/cancel",
-        {"ids": [job.id]},
-        content_type="application/json",
-        headers={"sec-fetch-site": "same-origin"},
-    )
-    assert cancelled.status_code == 200
+
+    async def drive() -> None:
+        answer = await browser.get(f"{HERE}api/jobs/one")
+        assert json.loads(answer.content)["id"] == job.id
+        cancelled = await browser.post(
+            f"{HERE}api/jobs/cancel",
+            {"ids": [job.id]},
+            content_type="application/json",
+            headers={"sec-fetch-site": "same-origin"},
+        )
+        assert cancelled.status_code == 200
+        await sync_to_async(connections.close_all)()
+
+    async_to_sync(drive)()
+    gc.collect()  # a connection that is left open is noticed here
     assert made.app.job(job.id).status == "cancelled"

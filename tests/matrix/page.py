@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.databases._debian import locked
 from tests.matrix.install import home
-from tests.matrix.rows import NOT_RUN, ROWS, SERVER, SHARED, WIDE
+from tests.matrix.rows import DJANGO, NOT_RUN, ROWS, SERVER, SHARED, WIDE
 
 RESULTS = Path(__file__).parent / "results.json"
 PAGE = Path(__file__).parents[2] / "docs/versions.md"
@@ -22,7 +22,7 @@ runs the rows with this word in their name; `make matrix ARGS=--list` names them
 | what | version | passed | failed | skipped | from | run on |
 |---|---|---|---|---|---|---|
 """
-TAIL = """Each row runs `{}`.
+TAIL = """A row of Django runs `{}`. Each of the others runs `{}`.
 
 A row of a server runs them on its store, with `{}`
 and the tests of this store alone, on Python 3.11 with the dependencies that are pinned.
@@ -56,7 +56,7 @@ def page(results: dict[str, Result]) -> str:
     missing = NOT_RUN | {n: each["not_run"] for n, each in results.items() if "not_run" in each}
     missing |= {row.name: "not yet" for row in ROWS if row.name not in results}
     parts.append("Not run:\n\n" + "\n".join(f"- {n}: {why}." for n, why in missing.items()) + "\n")
-    parts.append(TAIL.format(*map("`, `".join, (SHARED, SERVER, WIDE))))
+    parts.append(TAIL.format(*map("`, `".join, (DJANGO, SHARED, SERVER, WIDE))))
     return "\n".join(parts)
 
 

@@ -17,6 +17,10 @@ WIDE = (
 )
 
 
+# What depends on Django.
+DJANGO = ("tests/django",)
+
+
 @dataclass(frozen=True)
 class Row:
     """One version of one thing."""
@@ -27,10 +31,13 @@ class Row:
     store: str | None = None  # whose server it is; None where the interpreter or libraries vary
     origin: tuple[str, ...] = ()  # how `install` comes by it
     resolution: str | None = None  # of the direct dependencies; None is what is pinned
+    package: str | None = None  # a library that it is about, in the version that is pinned
 
     @property
     def tests(self) -> tuple[str, ...]:
         """Arguments of pytest."""
+        if self.package is not None:
+            return (*DJANGO, "-k", "not mongo", "-m", "not prove")
         if self.store is None:
             return (*SHARED, *WIDE, "-k", "not mongo")
         return (*SHARED, *SERVER, f"tests/stores/{self.store}", "-k", self.store)
@@ -65,6 +72,8 @@ ROWS = (
     python("3.14", "the machine, or Debian sid"),
     Row("lowest dependencies", "uv `--resolution lowest-direct`", resolution="lowest-direct"),
     Row("newest dependencies", "uv `--resolution highest`", resolution="highest"),
+    Row("Django 5.2", "PyPI, with `django-tasks`", python="3.11", package="django"),
+    Row("Django 6.1", "PyPI", python="3.13", package="django"),
     postgres("13.23.0-beta.16"),
     postgres("14.23.0-beta.17"),
     postgres("15.18.0-beta.17"),

@@ -94,6 +94,8 @@ def counts(report: Path) -> tuple[int, list[str], int]:
 
 def version(row: Row, made: Environment, chosen: dict[str, str]) -> str:
     """What it calls itself."""
+    if row.package is not None:
+        return number(said([*made.prefix, made.python, "-c", LIBRARIES % ((row.package,),)]))
     if row.resolution is not None:
         return said([*made.prefix, made.python, "-c", LIBRARIES % (NAMED,)])
     if "MULLIGAN_TEST_POSTGRES_PROGRAMS" in chosen:

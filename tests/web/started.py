@@ -32,6 +32,7 @@ class Started:
         given.pop("COVERAGE_PROCESS_CONFIG", None)
         self.command = command
         self.said = ""
+        self._reading: Thread | None = None
         self.process = subprocess.Popen(
             [program, *command[1:]],
             cwd=folder,
@@ -50,13 +51,27 @@ class Started:
             assert line, f"{' '.join(self.command)} ended:\n{self.said}"
             self.said += line
         # Somebody must go on reading, or it stands still when the pipe is full.
-        Thread(target=self._read, daemon=True).start()
+        self._reading = Thread(target=self._read, daemon=True)
+        self._reading.start()
         return found[0]
 
     def stop(self) -> int:
         """Stop it as its users do; its exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(PATIENCE)
+
+    def end(self) -> None:
+        """Stop it if it still runs, and read what it has said last."""
+        if self.process.poll() is None:
+            try:
+                self.stop()
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        if self._reading is not None:
+            self._reading.join(PATIENCE)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -66,16 +81,12 @@ class Started:
 
 @contextmanager
 def started(command: Sequence[str], folder: Path, **environment: str) -> Iterator[Started]:
-    """A process that is killed if it still runs in the end."""
+    """A process that is stopped in the end."""
     it = Started(command, folder, **environment)
     try:
         yield it
     finally:
-        if it.process.poll() is None:
-            it.process.kill()
-        it.process.wait()
-        if it.process.stdout is not None:
-            it.process.stdout.close()
+        it.end()
 
 
 @contextmanager

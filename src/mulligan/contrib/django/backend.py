@@ -15,6 +15,7 @@ from mulligan.contrib.django.compat import InvalidTask, backends, base, signals
 from mulligan.contrib.django.database import after_commit, in_transaction
 from mulligan.contrib.django.registry import Home, home_of
 from mulligan.contrib.django.task import OF_A_CALL, Task
+from mulligan.contrib.django.virtual_time import back_on_the_loop
 from mulligan.core.errors import InvalidError
 
 
@@ -93,7 +94,8 @@ class Backend(backends.BaseTaskBackend):
 
     def get_result(self, result_id: str) -> Any:
         """The result as it is now."""
-        return self.app.run(lambda: self.aget_result(result_id))
+        with back_on_the_loop():
+            return self.app.run(lambda: self.aget_result(result_id))
 
     async def aget_result(self, result_id: str) -> Any:
         """The result as it is now."""
@@ -140,7 +142,8 @@ def using(home: Home, task: Any, **more: Any) -> Any:
 
 def send(home: Home, result: Any, connection: Any = None) -> None:
     """Enqueue the job; one that was there before gives its id to the result."""
-    job = prepared(home, result, connection).enqueue(*result.args, **result.kwargs)
+    with back_on_the_loop():
+        job = prepared(home, result, connection).enqueue(*result.args, **result.kwargs)
     object.__setattr__(result, "id", job.id)
     object.__setattr__(result, "enqueued_at", timezone.now())
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, NoReturn
@@ -13,10 +12,9 @@ from django.db import connections
 from mulligan import JobEvent, JobFailedError, Mulligan
 from mulligan.contrib.django import results
 from mulligan.contrib.django.compat import base, exceptions, normalize_json, signals
+from mulligan.contrib.django.virtual_time import back_on_the_loop, off_the_loop
 from mulligan.core.job import Claim, never_started
 from mulligan.engine.current import RUNNING
-
-UNSAFE = "DJANGO_ALLOW_ASYNC_UNSAFE"
 
 
 class Caller:
@@ -35,7 +33,9 @@ class Caller:
 
         async def acall(*args: Any, **kwargs: Any) -> Any:
             if self._is_testing:  # in virtual time there are no other threads
-                return normalize_json(await task.func(*self._begin(task), *args, **kwargs))
+                with off_the_loop():
+                    begun = self._begin(task)
+                return normalize_json(await task.func(*begun, *args, **kwargs))
             async with connections_of_a_coroutine():
                 begun = await sync_to_async(self._begin)(task)
                 return normalize_json(await task.func(*begun, *args, **kwargs))
@@ -65,9 +65,10 @@ class Caller:
         return self._read(claim.id)
 
     def _read(self, job: str) -> Any:
-        return self._app.run(
-            lambda: self._app.access.acall(lambda store: results.read(store, self._alias, job))
-        )
+        with back_on_the_loop():
+            return self._app.run(
+                lambda: self._app.access.acall(lambda store: results.read(store, self._alias, job))
+            )
 
     def tell_finished(self, event: JobEvent) -> None:
         """Send that a job has ended, once that is stored; while its exception is handled, if any.
@@ -113,24 +114,17 @@ def plain_signature(task: Any) -> inspect.Signature:
 def connections_of_a_thread() -> Iterator[None]:
     """Drop connections that are too old or broken, before and after; others are tried before use.
 
-    A request of Django's begins and ends alike. While testing, plain functions run on a loop that
-    waits for them, with the connections of the test, which are safe to use then.
+    A request of Django's begins and ends alike. In virtual time they are those of the test.
     """
-    on_loop = is_on_a_loop()
-    if on_loop and UNSAFE in os.environ:
-        yield
+    if is_on_a_loop():
+        with off_the_loop():
+            yield
         return
-    if on_loop:
-        os.environ[UNSAFE] = "yes"
-    else:
-        refresh()
+    refresh()
     try:
         yield
     finally:
-        if on_loop:
-            del os.environ[UNSAFE]
-        else:
-            refresh()
+        refresh()
 
 
 @asynccontextmanager
