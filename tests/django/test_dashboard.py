@@ -101,7 +101,7 @@ def test_pages_of_other_sites_change_nothing(made):
 def test_events_are_not_streamed_and_nobody_is_mailed_about_it(made, caplog):
     answer = client("view_job").get(f"{HERE}api/events")
     assert answer.status_code == 503
-    assert "ask /api/overview again" in answer.json()["detail"]
+    assert "no events are streamed here" in answer.json()["detail"]
     assert [each for each in caplog.records if each.name == "django.request"] == []
 
 
