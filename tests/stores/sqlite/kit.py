@@ -11,7 +11,7 @@ SQL = {
     room: import_module(f"mulligan.stores.sqlite.{room}").SQL
     for room in (
         *("claim", "commit", "enqueue", "gather", "lanes", "limits", "operate", "read"),
-        *("record", "transaction", "wakeup", "workers"),
+        *("record", "schedules", "transaction", "wakeup", "workers"),
     )
 }
 
