@@ -56,7 +56,7 @@ def path_of(row):
 # All that may be asked of a store without changing it.
 READS = {
     *("facts", "counts", "notes", "get", "arrivals", "history", "page", "stats"),
-    *("depth", "ahead", "tail", "schedules"),
+    *("depth", "ahead", "tail", "schedules", "records"),
 }
 
 

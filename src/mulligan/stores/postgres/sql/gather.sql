@@ -35,7 +35,9 @@ BEGIN
                    arrives_at(u.index, coalesce(u.how, 'done'), g.return_exceptions) AS at
             FROM unnest(gathers, indexes, results, hows, ords) AS u (gather, index, result, how, ord)
             JOIN job g ON g.id = u.gather AND g.awaits > 0 AND g.status = 'pending'
-            WHERE g.return_exceptions OR coalesce(u.how, 'done') <> 'cancelled'
+            WHERE g.return_exceptions OR NOT EXISTS (  -- what is cancelled ends the gathering job
+                SELECT FROM unnest(gathers, hows, ords) AS c (gather, how, ord)
+                WHERE c.gather = u.gather AND c.how = 'cancelled' AND c.ord <= u.ord)
         ), first AS (
             SELECT DISTINCT ON (c.gather, c.at) c.* FROM coming c
             WHERE NOT EXISTS (
