@@ -5,7 +5,7 @@ import pytest
 
 from mulligan.core.classes import CLASSES_LIMIT, NAME_LIMIT, class_names, type_name
 from mulligan.core.decide import decide
-from mulligan.core.errors import InvalidError, JobFailedError
+from mulligan.core.errors import InvalidError, JobFailedError, StoreError, StoreUnavailableError
 from mulligan.core.facts import Facts
 from mulligan.core.job import Claim
 from mulligan.core.outcome import Again, Dead, Failed, Lost
@@ -111,3 +111,9 @@ def test_a_predicate_is_kept_for_the_worker_to_ask():
         return "busy" in str(error)
 
     assert Retry(on=busy).on is busy
+
+
+def test_a_failure_of_the_store_under_a_task_is_retried_whatever_is_named():
+    classes = class_names(StoreUnavailableError)
+    assert Retry(on=TimeoutError).covers(classes[0], classes)
+    assert not Retry(on=TimeoutError, never=StoreError).covers(classes[0], classes)

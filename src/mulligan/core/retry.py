@@ -13,14 +13,17 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from mulligan.core.checks import LONGEST, Seconds, check_seconds, seconds
-from mulligan.core.classes import check_classes
-from mulligan.core.errors import UNREADABLE, InvalidError
+from mulligan.core.classes import check_classes, type_name
+from mulligan.core.errors import UNREADABLE, InvalidError, StoreError
 
 Jitter = Literal["none", "full", "decorrelated"]
 JITTERS: tuple[str, ...] = get_args(Jitter)
 STEPS_LIMIT = 1000
 Scope = Literal["global", "region"]
 _encode_trail = msgspec.json.Encoder().encode
+
+# The exception of a store that failed, as policies name classes.
+STORE_ERROR = type_name(StoreError)
 
 
 class Exponential(Struct, frozen=True, tag="exponential"):
@@ -216,12 +219,15 @@ class Retry(Struct, frozen=True):
         """Whether it retries a failure of this type.
 
         `on` is about exceptions, which have classes. What has none, such as a refused result or a
-        lost attempt, is retried unless `never` names its type.
+        lost attempt, is retried unless `never` names its type. So is a failure of the store under
+        a task, which is not the task's.
         """
         never, on = cast("tuple[str, ...]", self.never), self.on
         if kind in never or any(each in never for each in classes):
             return False
-        return not on or not classes or any(each in cast("Any", on) for each in classes)
+        if not on or not classes or STORE_ERROR in classes:
+            return True
+        return any(each in cast("Any", on) for each in classes)
 
     def spent(self, retry_count: int) -> bool:
         """Whether a failure at this retry_count is the last one."""

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from mulligan.core.checks import clean, is_too_deep, too_deep
 from mulligan.core.classes import class_names, type_name
+from mulligan.core.errors import StoreError
 from mulligan.core.health import ABOUT_DATA
 from mulligan.core.outcome import Failed, Result, Snoozed, Succeeded
 from mulligan.core.settings import TEXT_LIMIT
@@ -150,9 +151,11 @@ def killed_late(limit: float | None) -> Raised:
 def asked(result: Result, retry_if: Callable[[Any], bool] | None) -> Result:
     """The result, which is non-retryable if the task's predicate does not retry its exception.
 
-    If the predicate raises, the exception is retried. It is not asked about signals.
+    If the predicate raises, the exception is retried. It is not asked about signals, and not about
+    failures of the store.
     """
-    if retry_if is None or not isinstance(result, Raised) or isinstance(result.error, SIGNALS):
+    untold = (*SIGNALS, StoreError)
+    if retry_if is None or not isinstance(result, Raised) or isinstance(result.error, untold):
         return result
     try:
         retried = retry_if(result.error)
