@@ -22,11 +22,11 @@ WRITERS = {
     *(f"schedules {each}" for each in ("put", "pause", "resume", "remove", "run-now")),
 }
 # What is given where a command or a route asks for something by name.
-UNENDED, ENDED, REGION = "running", "done", "default"
+UNENDED, ENDED, GATHERING, REGION = "running", "done", "gathering", "default"
 SCHEDULE = "nightly"
 ARGUMENTS = {"job_id": UNENDED}
 # `watch` ends with its job.
-OTHERS = {"watch": {"job_id": ENDED}}
+OTHERS = {"watch": {"job_id": ENDED}, "gather": {"job_id": GATHERING}}
 # What else is said.
 MORE = {"schedules next": (SCHEDULE,)}
 PATIENCE = 30.0
@@ -68,10 +68,13 @@ def command(url: str, *words: str) -> Result:
     return CliRunner(env=clean).invoke(cli, [*words, *about], prog_name="mulligan")
 
 
-def reading_routes(job: str = UNENDED, worker: str = "gone") -> list[str]:
+def reading_routes(
+    job: str = UNENDED, worker: str = "gone", gathering: str = GATHERING
+) -> list[str]:
     """The path of every GET route."""
     return [
-        row.path.replace("{job}", job)
+        row.path.replace("gathers/{job}", f"gathers/{gathering}")
+        .replace("{job}", job)
         .replace("{region}", REGION)
         .replace("{worker}", worker)
         .replace("{schedule}", SCHEDULE)

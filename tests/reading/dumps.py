@@ -26,11 +26,22 @@ def dump(url: str, store: Store | None = None) -> Dump:
             client, tag = vandal.redis(url)
             with client:
                 keys = sorted(client.scan_iter(f"{tag}*", count=1000))
-                return {str(key): (client.dump(key), client.ttl(key) < 0) for key in keys}
+                return {str(key): (redis_value(client, key), client.ttl(key) < 0) for key in keys}
         case "postgresql":
             return dump_schema(url)
         case _:
             return dump_database(url)
+
+
+def redis_value(client: Any, key: bytes) -> object:
+    """What a key holds; a table in order, since its own changes while the server rehashes."""
+    match client.type(key):
+        case b"hash":
+            return sorted(client.hgetall(key).items())
+        case b"set":
+            return sorted(client.smembers(key))
+        case _:
+            return client.dump(key)
 
 
 def flat(value: Any, above: set[int]) -> str:

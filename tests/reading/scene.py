@@ -12,6 +12,9 @@ from mulligan.app.schedules import new_schedule, put_schedule
 from mulligan.core.counts import Count
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Capped
+from mulligan.core.flow import Flow
+from mulligan.core.job import NewJob, encode
+from mulligan.core.retry import Retry
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Store
 from tests.cli.running import claim, fail, finish, new_job
@@ -42,7 +45,7 @@ async def furnish(store: Store) -> None:
             new_job("due", delay=0.001),
             new_job("late", expires=0.001),
             new_job("unique", unique_key="one"),
-            new_job("gathering", awaits=1),
+            gathering(),
             new_job("member", gather="gathering"),
             new_job("cancelled"),
         ]
@@ -52,6 +55,13 @@ async def furnish(store: Store) -> None:
     await store.note("fleet:one", b"{}", 0.001)
     await schedule(store)
     await store.count([Count("mail", "default", "failed", 3)])
+
+
+def gathering() -> NewJob:
+    """A job that awaits another, as `app.gather` makes it."""
+    flow = Flow("all", ("send", "send"), number=2, members=1, gathers=True)
+    body = {"task": "send", "args": [], "kwargs": {}, "retry": Retry(1), "flow": flow}
+    return NewJob("gathering", "mail", "send", encode(body), awaits=1)
 
 
 async def schedule(store: Store) -> None:

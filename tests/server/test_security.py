@@ -259,6 +259,7 @@ async def test_no_get_changes_anything(client, row, store, monkeypatch):
     await put_schedule(store, schedule)
     only_reads(store, monkeypatch)
     client.service.hub.stop()  # a stream of events ends after the first
+    monkeypatch.setattr(client.service.job_hubs, "of", lambda _: client.service.hub)
     answer = await client.get(path_of(row))
     gathers = row.path.startswith("/api/gathers/")  # which refuses a job that gathers no others
     assert answer.status_code == (422 if gathers else 200), answer.text

@@ -48,7 +48,10 @@ CONTRADICTIONS = {
     "has not ended as it says": """
         SELECT j.id FROM job j WHERE (j.ended_at IS NULL) <> (j.status IN ('pending', 'processing'))
            OR (j.dead IS TRUE) <> (j.status = 'failed')
-           OR j.open_key IS DISTINCT FROM CASE WHEN j.ended_at IS NULL THEN j.unique_key END""",
+           OR j.open_key <> j.unique_key
+           -- a debounced job has its key until it starts, a throttled one for longer than it lives
+           OR (j.debounce_until IS NULL AND j.unique_until IS NULL AND j.open_key
+               IS DISTINCT FROM CASE WHEN j.ended_at IS NULL THEN j.unique_key END)""",
     "is kept and not counted, or counted and not kept": f"""
         {KEPT} EXCEPT {RECOUNTED} UNION ALL ({RECOUNTED} EXCEPT {KEPT})""",
 }

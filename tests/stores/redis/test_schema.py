@@ -18,6 +18,8 @@ from mulligan.core.lane import Lane
 from mulligan.core.outcome import Returned
 from mulligan.core.page import Selection
 from mulligan.core.plan import Cap
+from mulligan.core.record import Record, Recording
+from mulligan.core.reschedule import Reschedule
 from mulligan.stores.contract import Store
 from tests.contract.making import (
     ANN,
@@ -84,6 +86,10 @@ async def live_through(store: Store) -> AsyncIterator[None]:
     await store.count([Count("default", "default", "failed", 1)])
     await store.switch("default", "default", CLOSED, Breaker(open=True))
     await store.note("a", b"1", 60.0)
+    await store.reschedule(Reschedule("daily", None, b"{}"))
+    running = [each for each in members.claims if each.id == "m1"]
+    written = (Record("step", 1, b"1", "cut"), Record("log", 2, b'"half way"'))
+    await store.record([Recording(each.lease, written) for each in running])
     yield
 
 
