@@ -202,3 +202,10 @@ def test_a_failure_that_its_policy_does_not_retry_is_explained(retry, words):
     body = encode({"task": "ask", "args": [], "kwargs": {}, "retry": retry})
     failed = replace(WAITING, status="failed", last_failure_reason="oops", body=body)
     assert words in explain(failed, Surroundings(1000.0, 0, Facts(), 1))
+
+
+def test_a_gather_that_takes_failures_says_how_many_there_are():
+    job = replace(WAITING, awaits=2, return_exceptions=True)
+    assert "to end, however they do." in explain(job, AROUND)
+    job = replace(job, members_failed=1)
+    assert "to end, however they do; 1 failed and 0 cancelled so far" in explain(job, AROUND)

@@ -10,6 +10,7 @@ from mulligan.core.known_tasks import (
     clashes,
     is_known,
     nobody_knows,
+    read_declared,
     read_registrations,
     read_unknown,
     unknown_note,
@@ -74,3 +75,7 @@ def test_what_is_the_same_apart_or_gone_does_not_clash():
 def test_a_clash_of_three_is_said_once():
     third = replace(THEIRS, worker="eve", tasks={"send": "()"})
     assert len(clashes([MINE, THEIRS, third], 1001.0)) == 1
+
+
+def test_what_another_program_left_among_declared_schedules_is_left_out():
+    assert read_declared({"a": b'["daily"]', "b": b"nonsense"}) == {"daily"}

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from mulligan.core import schedule as rules
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import NewJob
+from mulligan.core.known_tasks import Registration
 from mulligan.core.schedule import (
     KEEP_UNDECLARED,
     LATE,
@@ -31,6 +32,7 @@ from mulligan.core.schedule import (
     tick_id,
     undeclared,
 )
+from mulligan.core.schedule_view import options_of, problem_of
 from mulligan.core.timing import Cron, ticks_after
 from tests.core.strategies import steady
 
@@ -321,3 +323,26 @@ def test_whenever_it_is_looked_at_no_tick_is_placed_twice_and_the_next_is_always
     if catch_up == "all":
         made = ticks_after(stored.schedule.timing, 5000.0, len(seen))
         assert seen == [tick_id("acme", each) for each in made]
+
+
+def test_a_schedule_whose_body_another_program_spoilt_is_shown_without_arguments():
+    spoilt = replace(NEW, body=Raw(b"nonsense"))
+    assert spoilt.arguments == ([], {})
+    assert options_of(spoilt) == {}
+
+
+def test_a_body_that_is_in_no_chain_stays_as_it_is():
+    body = b'{"task":"report","flow":null}'
+    assert rules.body_of(body, "tick") == body
+
+
+def test_a_schedule_has_no_problem_while_nobody_could_know_its_task():
+    assert problem_of(replace(NEW, paused=True), 1000.0, ()) is None
+    assert problem_of(NEW, 1000.0, ()) is None
+
+
+def test_a_schedule_has_a_problem_when_no_live_worker_knows_its_task():
+    known = Registration("w", 1000.0, ("default",), {"report": ""})
+    assert problem_of(NEW, 1000.0, [known]) is None
+    other = replace(known, tasks={"other": ""})
+    assert "no live worker knows" in (problem_of(NEW, 1000.0, [other]) or "")

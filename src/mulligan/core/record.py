@@ -179,7 +179,7 @@ def shown(records: Iterable[Record]) -> Records:
                     lines.append(LogLine(record.at, str(value)))
                 case "checkpoint":
                     checkpoint = Checkpoint(record.at, record.size, value)
-                case "progress":
+                case _:
                     said = decode_progress(record.value or b"")
                     progress = msgspec.structs.replace(said, at=record.at)
         except UNREADABLE:

@@ -421,7 +421,7 @@ def made_up_for(catch_up: CatchUp, missed: list[float], now: float) -> list[floa
             return missed
         case "one":
             return missed[-1:]
-        case "none":
+        case _:
             return [tick for tick in missed if now - tick <= LATE]
 
 
