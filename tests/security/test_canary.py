@@ -61,6 +61,8 @@ ON_A_STORE = {
     "watch": ["j"],
     "metrics": [],
     "job": ["j"],
+    "gather": ["j"],
+    "schedules": ["list"],
     "jobs": [],
     "explain": ["j"],
     "dead": ["list"],
