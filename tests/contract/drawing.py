@@ -315,7 +315,7 @@ def reschedule(chance: Random, choices: Choices) -> dict[str, Any]:
     return {
         "name": chance.choice(("daily", "hourly")),
         "after": chance.choice((None, b'{"n":1}', b'{"n":2}', b'{"n":3}')),
-        "batch": [fields | {"awaits": 0, "gather": None} for fields in batch],
+        "batch": [fields | {"awaits": 0, "gather": None, "debounce_max": None} for fields in batch],
         "current": chance.random() < 0.85,
         "withdraw": chance.sample((0, 1), chance.choice((0, 1, 1, 2))),
         "edit": chance.random() < 0.4,

@@ -268,6 +268,8 @@ def test_a_record_that_cannot_be_read_is_left_out():
 def test_what_cannot_be_scheduled_is_refused():
     with pytest.raises(InvalidError, match=r"its call has a delay of 5 s.*leave out delay="):
         check_template("acme", replace(JOB, delay=5.0))
+    with pytest.raises(InvalidError, match=r"its call is debounced.*leave out debounce="):
+        check_template("acme", replace(JOB, unique_key="k", debounce_max=5.0))
     with pytest.raises(InvalidError, match="has a name of 108 characters; use at most 107"):
         check_template("x" * 108, JOB)
     followed = replace(JOB, body=b'{"sink":{"task":"s"}}')

@@ -195,6 +195,11 @@ def check_schedule_name(name: str, *, followed: bool) -> None:
 def check_template(name: str, job: NewJob) -> None:
     """Refuse a name without room for the ids of ticks, and options that ticks cannot have."""
     check_schedule_name(name, followed=any(f'"{each}":'.encode() in job.body for each in FOLLOWS))
+    if job.debounce_max is not None:
+        raise InvalidError(
+            f"schedule {name!r}: its call is debounced, and the schedule alone says when it runs;"
+            " leave out debounce="
+        )
     if job.delay:
         raise InvalidError(
             f"schedule {name!r}: its call has a delay of {job.delay:g} s, and the schedule alone"

@@ -5,6 +5,7 @@ another process outdated matches nothing: the stamp that each write leaves says 
 """
 
 import asyncio
+import random
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import pairwise
@@ -29,7 +30,7 @@ DUPLICATE, WRITE_CONFLICT = 11000, 112
 TRANSIENT = "TransientTransactionError"
 # A server that stands on PostgreSQL passes on its message, under a number of its own.
 DEADLOCK = "deadlock detected"
-TRIES = 10
+TRIES = 20
 PAUSE = 0.01
 # Nobody claims a job so often between a read and the write that follows it.
 APART = TOKENS_PER_LIFE // 4
@@ -69,8 +70,13 @@ async def write(collection: AsyncCollection[Any], statements: Sequence[Statement
         except OperationFailure as error:
             if not has_collided(error.details or {}) or tries == TRIES:
                 raise
-        await asyncio.sleep(PAUSE * tries)
+        await asyncio.sleep(pause(tries))
     return written
+
+
+def pause(tries: int) -> float:
+    """How long to wait after so many tries; by chance, so that those who collided come apart."""
+    return PAUSE * tries * (0.5 + random.random())
 
 
 def add(written: Written, reply: Mapping[str, Any]) -> Written:
@@ -136,7 +142,7 @@ async def repeated(command: Callable[P, Awaitable[T]], /, *args: P.args, **optio
         except OperationFailure as error:
             if not has_collided(error.details or {}):
                 raise
-        await asyncio.sleep(PAUSE * tries)
+        await asyncio.sleep(pause(tries))
     return await command(*args, **options)
 
 
