@@ -215,10 +215,11 @@ def is_as_it_was(before: dict[str, Any], after: dict[str, Any] | None) -> bool:
 
 
 def without_outcome(document: dict[str, Any]) -> bytes:
-    """The document but for what setting it aside changes, and what is to be enqueued with it."""
+    """The document but for what setting it aside changes, and what others are told of that."""
     kept = {name: each for name, each in document.items() if name not in ("status", "error")}
     if isinstance(kept.get("mulligan"), dict):
-        kept["mulligan"] = {k: v for k, v in kept["mulligan"].items() if k != "outbox"}
+        private = kept["mulligan"].items()
+        kept["mulligan"] = {k: v for k, v in private if k not in ("outbox", "owes")}
     return bson.encode(kept)
 
 
