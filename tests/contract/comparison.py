@@ -9,7 +9,17 @@ from mulligan.core.decide import decide
 from mulligan.core.fairness import plan_claim
 from mulligan.core.health import Breaker
 from mulligan.core.job import ENDED, Adopted, Claim, Lease, NewJob, Status
-from mulligan.core.outcome import Again, Cancelled, Done, Keyed, Outcome, Returned
+from mulligan.core.outcome import (
+    Again,
+    Cancelled,
+    Dead,
+    Done,
+    Later,
+    Limited,
+    LimitUse,
+    Outcome,
+    Returned,
+)
 from mulligan.core.page import Selection
 from mulligan.core.record import Recording
 from mulligan.core.reschedule import Reschedule
@@ -21,7 +31,7 @@ from tests.contract.pair import Pair
 
 MOSTLY = 75  # of a hundred
 FREE = 0.2  # of failures, as if they were probes
-KEYED = 0.4  # of those that are returned, if they have no key
+LIMITED = 0.4  # of those that are returned, if they have no limits
 
 
 class Comparison:
@@ -97,10 +107,11 @@ class Comparison:
         assert len({claim.id for claim in claims}) == len(claims), "one job is claimed once"
         self.claims += claims
 
-    def commit(self, chosen, draw, following):
+    def commit(self, chosen, draw, following, use):
         """Commit results of claims, the newest and old ones, some of them again."""
         claims = [(self.claim_of(number), result) for number, result in chosen]
-        self.commit_all([self.outcome(*each, draw, following) for each in claims if each[0]])
+        outcomes = [self.outcome(*each, draw, following) for each in claims if each[0]]
+        self.commit_all([using(each, use) for each in outcomes])
 
     def claim_of(self, number):
         """Some claim, mostly one that is still held, now and then any there has ever been."""
@@ -120,15 +131,15 @@ class Comparison:
             outcome = replace(outcome, next=tuple(self.made(names, following)))
         if isinstance(outcome, Again) and draw < FREE:
             outcome = replace(outcome, free=True)
-        if isinstance(outcome, Returned) and draw < KEYED and not self.has_key(claim):
-            outcome = Keyed(claim.lease, "k", 1 + int(draw * 10) % 2, claim.trail)
+        if isinstance(outcome, Returned) and draw < LIMITED and not self.has_limits(claim):
+            outcome = Limited(claim.lease, '{"k":1}', ("x", None)[len(claim.id) % 2], claim.trail)
         self.know([each.id for each in getattr(outcome, "next", ())])
         return outcome
 
-    def has_key(self, claim) -> bool:
-        """Whether the job has a concurrency key, or is no longer held."""
+    def has_limits(self, claim) -> bool:
+        """Whether the job names limits, or is no longer held."""
         held = [job for job in self.pair.stored("processing") if job.id == claim.id]
-        return not held or held[0].concurrency_key is not None
+        return not held or held[0].limits is not None
 
     def commit_all(self, outcomes):
         """Commit, and hold the verdicts and the jobs to the reference."""
@@ -229,6 +240,22 @@ class Comparison:
         """Stop or resume a queue."""
         self.pair.ask("pause", queue, paused=paused)
 
+    def set_limit(self, name, limit, *, declared):
+        """Change a limit."""
+        self.pair.ask("set_limit", name, limit, declared=declared)
+
+    def pause_limit(self, name, seconds):
+        """Pause a limit, or end its pause."""
+        self.pair.ask("pause_limit", name, seconds)
+
+    def limits(self):
+        """Look at all limits."""
+        self.pair.ask("limits", 100)
+
+    def keys(self, queue):
+        """Look at the fairness keys of a queue."""
+        self.pair.ask("keys", queue, 100)
+
     def configure(self, a, b):
         """Change the settings of both queues."""
         self.pair.ask("configure", "a", a)
@@ -303,6 +330,12 @@ class Comparison:
             made(name, stored if fields["awaits"] else stored + beside, **fields)
             for name, fields in named
         ]
+
+
+def using(outcome: Outcome, use: LimitUse | None) -> Outcome:
+    """The outcome, which says how limits were used."""
+    says = isinstance(outcome, Done | Dead | Again | Later)
+    return replace(outcome, use=use) if says and use is not None else outcome
 
 
 def made(

@@ -16,7 +16,8 @@ from mulligan.core.fairness import Carry
 from mulligan.core.fetch import Balanced, Capped, Fifo, RetryFirst, Separate, Weighted
 from mulligan.core.health import Breaker
 from mulligan.core.lane import Lane
-from mulligan.core.outcome import Drained, Failed, Lost, Result, Snoozed, Succeeded
+from mulligan.core.limits import Limit as NamedLimit
+from mulligan.core.outcome import Drained, Failed, LimitUse, Lost, Result, Snoozed, Succeeded
 from mulligan.core.page import Selection
 from mulligan.core.plan import Cap, ClaimPlan, Group, Limit, Rate, Source, Take
 from mulligan.core.record import Record
@@ -39,13 +40,22 @@ LIMITS: tuple[Limit, ...] = (
 )
 
 
+USES = (
+    LimitUse((("k", 2),)),
+    LimitUse((), (("l", 1.0),)),
+    LimitUse((("t:1", 1), ("k", 1)), (("k", 0.5),)),
+    LimitUse(retry_after=2.0),
+)
+
+
 class Choices(NamedTuple):
     """Where jobs stand and what holds them up: what comes more often is named more often."""
 
     queues: tuple[str, ...]
     regions: tuple[str, ...]
     priorities: tuple[int, ...]
-    concurrency_keys: tuple[str | None, ...]
+    limits: tuple[str | None, ...]
+    fairness_keys: tuple[str | None, ...]
     expires: tuple[float | None, ...]
     lanes: list[Lane]
     demands: tuple[int, ...]
@@ -55,7 +65,8 @@ SPREAD = Choices(
     ("a", "a", "a", "b"),
     (*REGIONS, "*"),
     (0, 0, 0, 1, 2),
-    (None, None, None, "k", "l"),
+    (None,) * 6 + ('{"k":1}', '{"l":1}', '{"k":2}', '{"k":1,"t:1":1}', '{"t:1":1}', '{"t:2":3}'),
+    (None,) * 6 + ("x", "x", "y"),
     (None,) * 7 + (0.0, 1.0, 5.0),
     [Lane("a", scope, priority) for scope in SCOPES for priority in range(4)],
     (0, 1, 1, 2, 3, 5, 20),
@@ -65,7 +76,8 @@ CROWDED = Choices(
     ("a",) * 9 + ("b",),
     ("EU",) * 6 + ("US", "*"),
     (0,) * 8 + (1, 2),
-    (None, None, None, "k", "k", "k", "l", "l"),
+    (None,) * 4 + ('{"k":1}',) * 3 + ('{"l":1}', '{"k":2,"l":1}', '{"l":1,"t:1":2}', '{"t:2":1}'),
+    (None, None, None, "x", "x", "y", "z"),
     (None, None, 0.0, 1.0, 5.0),
     [Lane("a", scope, priority) for scope in ("EU", "*") for priority in range(3)],
     (0, 1, 1, 1, 2, 3),
@@ -124,8 +136,8 @@ def plain_job(chance: Random, choices: Choices) -> dict[str, Any]:
         "priority": pick(choices.priorities),
         "delay": pick((0.0, 0.0, 0.0, 0.0, 0.0, 0.125, 1.0, 2.5, 20.0)),
         "unique_key": pick((None, None, None, None, "u", "v")),
-        "concurrency_key": pick(choices.concurrency_keys),
-        "concurrency_limit": pick((1, 1, 2)),
+        "limits": pick(choices.limits),
+        "fairness_key": pick(choices.fairness_keys),
         "expires": pick(choices.expires),
         "on_dead": pick((None, None, "mourn")),
         "unique_in": pick((None, None, None, "a", "b")),
@@ -170,7 +182,8 @@ def settings_a(chance: Random) -> QueueSettings:
     """
     policies = (RetryFirst(), Capped(1), Capped(2), Weighted(0.25), Balanced(), Separate())
     budget = chance.choice((None, Budget(1, 4.0), Budget(2, 4.0)))
-    return QueueSettings(chance.choice(policies), budget, chance.choice((0.0, 2.0)))
+    weights = chance.choice(((), (), (("x", 2.0),), (("", 0.5), ("y", 4.0))))
+    return QueueSettings(chance.choice(policies), budget, chance.choice((0.0, 2.0)), weights)
 
 
 def settings_b(chance: Random) -> QueueSettings:
@@ -263,6 +276,7 @@ def commit(chance: Random, choices: Choices) -> dict[str, Any]:
     return {
         "chosen": [(each, result(chance)) for each in several(chance)],
         "draw": chance.choice((0.0, 0.5, 0.75)),
+        "use": chance.choice((None,) * 5 + USES),
         "following": [new_job(chance, choices) for _ in range(chance.choice((0, 0, 1, 2)))],
     }
 
@@ -322,6 +336,25 @@ def reschedule(chance: Random, choices: Choices) -> dict[str, Any]:
     }
 
 
+def limit(chance: Random, _: Choices) -> dict[str, Any]:
+    """A limit that is declared or set, or is so no more."""
+    made = (
+        None,
+        NamedLimit(concurrency=1),
+        NamedLimit(concurrency=2, pause_on_retry_after=True),
+        NamedLimit(rate=2, per=1.0),
+        NamedLimit(rate=3, per=4.0),
+        NamedLimit(rate=2, per=2.0, burst=3),
+        NamedLimit(concurrency=2, rate=3, per=1.0),
+        NamedLimit(rate=300, per=2.0),
+    )
+    return {
+        "name": chance.choice(("k", "k", "l", "t:*", "t:1", "*")),
+        "limit": chance.choice(made),
+        "declared": chance.random() < 0.6,
+    }
+
+
 # Every command: how often it is drawn, and what it is drawn with.
 COMMANDS: dict[str, tuple[int, Callable[[Random, Choices], dict[str, Any]]]] = {
     "enqueue": (16, enqueue),
@@ -345,6 +378,13 @@ COMMANDS: dict[str, tuple[int, Callable[[Random, Choices], dict[str, Any]]]] = {
     "prune": (2, lambda c, _: {"keep": c.choice((0.0, 5.0, 100.0))}),
     "adopt": (3, lambda c, _: {"number": some(c)}),
     "pause": (3, lambda c, _: {"queue": c.choice(QUEUES), "paused": c.random() < 0.25}),
+    "set_limit": (4, limit),
+    "pause_limit": (
+        2,
+        lambda c, _: {"name": c.choice(("k", "l", "t:1")), "seconds": c.choice((0.0, 0.0, *SPANS))},
+    ),
+    "limits": (2, lambda *_: {}),
+    "keys": (2, lambda c, _: {"queue": c.choice(QUEUES)}),
     "configure": (3, lambda c, _: {"a": settings_a(c), "b": settings_b(c)}),
     "read": (
         4,

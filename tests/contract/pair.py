@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from mulligan.core.health import UNKNOWN
 from mulligan.core.job import TOKENS_PER_LIFE, Claim, Job, Lease, Status
-from mulligan.core.outcome import Again, Cancelled, Dead, Done, Keyed, Later, Returned
+from mulligan.core.outcome import Again, Cancelled, Dead, Done, Later, Limited, Returned
 from mulligan.core.page import Selection
 from mulligan.core.record import Recording
 from mulligan.stores.contract import Store
@@ -80,7 +80,7 @@ class Pair:
                 return self._leases.get(value, value)
             case Recording():
                 return value._replace(lease=self._theirs(value.lease))
-            case Done() | Again() | Later() | Dead() | Returned() | Keyed() | Cancelled():
+            case Done() | Again() | Later() | Dead() | Returned() | Limited() | Cancelled():
                 return replace(value, lease=self._theirs(value.lease))
             case list():
                 return [self._theirs(each) for each in value]

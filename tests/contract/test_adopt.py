@@ -26,8 +26,8 @@ from tests.contract.sleeping import undisturbed, woken
 
 async def test_a_waiting_retry_is_taken_over_with_all_it_has_been_through(store, clock):
     other = MemoryStore(clock=clock)
-    fields = {"region": "EU", "priority": 2, "unique_key": "u", "concurrency_key": "k"}
-    [first] = await begin(other, job("a", concurrency_limit=3, expires=50.0, **fields))
+    fields = {"region": "EU", "priority": 2, "unique_key": "u", "fairness_key": "f"}
+    [first] = await begin(other, job("a", limits='{"k":3,"l":1}', expires=50.0, **fields))
     clock.advance(1)
     lane = Lane("default", "*-EU", 3)
     await other.commit([again(first, delay=5.0, lane=lane, message="no luck")])

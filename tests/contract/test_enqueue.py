@@ -35,7 +35,7 @@ async def test_a_job_is_pending_in_its_own_lane_from_the_moment_it_is_accepted(s
     assert (used(stored), stored.retry_count, stored.replay, stored.snoozes) == (0, 0, 0, 0)
     assert stored.started_at is stored.ended_at is stored.worker is stored.result is None
     assert stored.last_retry_at is stored.last_failure_reason is stored.cancel_reason is None
-    assert not stored.held
+    assert stored.waits_for is None
 
 
 async def test_ids_come_back_in_the_order_of_the_jobs(store):

@@ -6,6 +6,7 @@ import pytest
 
 from mulligan.core.job import EXPIRED, Adopted, never_arrives
 from mulligan.core.lane import Lane
+from mulligan.core.limits import Limit
 from mulligan.core.outcome import Cancelled
 from mulligan.core.page import Selection
 from mulligan.stores.memory import MemoryStore
@@ -45,7 +46,7 @@ async def gathered(store, count: int):
 async def test_a_gathering_job_stands_in_no_lane_before_its_members_have_arrived(store, clock):
     [one, two] = await gathered(store, 2)
     waiting = await store.get("all")
-    assert (waiting.status, waiting.awaits, waiting.held) == ("pending", 2, False)
+    assert (waiting.status, waiting.awaits, waiting.waits_for) == ("pending", 2, None)
     assert await store.commit([done(one, b'"one"')]) == ["written"]
     assert (await store.get("all")).awaits == 1
     assert await store.arrivals("all") == {0: b'"one"'}
@@ -297,9 +298,10 @@ async def test_any_number_of_members_is_enqueued_with_the_stage_that_makes_them(
     assert len(await store.arrivals("all")) == count // 10
 
 
-async def test_a_gathering_job_with_a_concurrency_key_waits_for_its_members_first(store):
-    await store.enqueue([gathering(1, concurrency_key="k")])
-    [other] = await begin(store, job("other", concurrency_key="k"))
+async def test_a_gathering_job_with_limits_waits_for_its_members_first(store):
+    await store.set_limit("k", Limit(concurrency=1), declared=True)
+    await store.enqueue([gathering(1, limits='{"k":1}')])
+    [other] = await begin(store, job("other", limits='{"k":1}'))
     await store.commit([done(other)])
     assert names(await claim(store, ELSEWHERE, worker=ANN)) == []
     assert (await store.get("all")).awaits == 1

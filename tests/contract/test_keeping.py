@@ -133,3 +133,14 @@ async def test_many_that_are_kept_long_do_not_hide_what_is_behind_them(store, cl
     clock.advance(HOUR + 1)
     assert await store.prune(HOUR, 10) == 1
     assert await kept(store, "plain", "late", "long-0") == ["long-0"]
+
+
+async def test_one_that_failed_and_was_cancelled_in_one_moment_is_kept_for_its_time(store, clock):
+    [claimed] = await begin(store, job("a", keep=50))
+    await store.commit([dead(claimed)])
+    await store.replay(["a"])
+    await store.cancel(["a"], "enough")
+    clock.advance(20)
+    assert await store.prune(5.0, 100) == 0
+    clock.advance(31)
+    assert await store.prune(5.0, 100) == 1

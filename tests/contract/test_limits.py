@@ -7,6 +7,7 @@ from mulligan.core.budget import Budget
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Capped, RetryFirst
 from mulligan.core.lane import Lane
+from mulligan.core.limits import Limit as NamedLimit
 from mulligan.core.outcome import Cancelled, Later, Returned
 from mulligan.core.plan import Cap, Rate
 from tests.contract.making import (
@@ -287,10 +288,11 @@ async def test_a_retry_of_an_urgent_job_counts_against_the_cap(store):
     assert sorted(names(claimed)) == ["u1", "u3"]
 
 
-async def test_an_expired_or_held_job_takes_no_permit(store, clock):
-    await store.enqueue([job("late", expires=1.0), job("k1", concurrency_key="k")])
+async def test_an_expired_job_or_one_without_room_takes_no_permit(store, clock):
+    await store.set_limit("k", NamedLimit(concurrency=1), declared=True)
+    await store.enqueue([job("late", expires=1.0), job("k1", limits='{"k":1}')])
     clock.advance(2)
-    await store.enqueue([job("k2", concurrency_key="k"), job("b")])
+    await store.enqueue([job("k2", limits='{"k":1}'), job("b")])
     assert names(await claim(store, TWO, demand=5)) == ["k1", "b"]
 
 

@@ -7,6 +7,8 @@ from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Capped
 from mulligan.core.job import Lease
 from mulligan.core.lane import Lane
+from mulligan.core.limits import Limit as NamedLimit
+from mulligan.core.limits import costs_text
 from mulligan.core.page import Selection
 from mulligan.core.plan import Cap, Rate
 from tests.contract.making import ANN, again, claim, dead, done, job, names, source, start
@@ -34,7 +36,9 @@ ODD = [
 
 @pytest.mark.parametrize("odd", ODD)
 async def test_a_name_of_any_characters_is_that_name_everywhere(store, clock, odd):
-    new = job(odd, queue=odd, task=odd, region=odd, unique_key=odd, concurrency_key=odd, priority=2)
+    named = {"unique_key": odd, "fairness_key": odd, "limits": costs_text({odd: 1})}
+    new = job(odd, queue=odd, task=odd, region=odd, priority=2, **named)
+    await store.set_limit(odd, NamedLimit(concurrency=1), declared=True)
     assert await store.enqueue([new]) == [(odd, True)]
     assert await store.enqueue([replace(new, id="other")]) == [(odd, False)]
     worker = replace(ANN, id=f"{odd}-1", region=odd, queues=(odd,), name=odd)
@@ -56,7 +60,9 @@ async def test_a_name_of_any_characters_is_that_name_everywhere(store, clock, od
     assert await store.depth(retry, 5) == 1
     assert await store.ahead(odd) == 0
     stored = await store.get(odd)
-    assert (stored.unique_key, stored.concurrency_key) == (odd, odd)
+    assert (stored.unique_key, stored.fairness_key, stored.limits) == (odd, odd, new.limits)
+    assert [each.name for each in await store.limits(9)] == [odd]
+    assert [each.key for each in await store.keys(odd, 9)] == [odd]
     assert stored.last_failure_reason == f"ValueError: {odd}"
     second = await start(store, source(retry, *gates), worker=worker)
     await store.commit([dead(second, odd)])

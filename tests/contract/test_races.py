@@ -5,6 +5,7 @@ from itertools import chain
 
 from msgspec.structs import replace
 
+from mulligan.core.limits import Limit as NamedLimit
 from mulligan.core.plan import Cap, Rate
 from tests.contract.making import (
     ANN,
@@ -58,11 +59,10 @@ async def test_a_gate_is_never_exceeded(store, another):
         await together(*(another.commit([done(each)]) for each in taken))
 
 
-async def test_a_concurrency_key_is_never_exceeded(store, another):
+async def test_a_limit_that_jobs_name_is_never_exceeded(store, another):
     await store.beat(ANN, [])
-    await store.enqueue(
-        jobs(*(f"j{n}" for n in range(12)), concurrency_key="k", concurrency_limit=2)
-    )
+    await store.set_limit("k", NamedLimit(concurrency=2), declared=True)
+    await store.enqueue(jobs(*(f"j{n}" for n in range(12)), limits='{"k":1}'))
     finished = 0
     while finished < 12:
         claimed = await together(

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from mulligan.core.lane import Lane
+from mulligan.core.limits import Limit
 from mulligan.core.outcome import Cancelled, Later
 from mulligan.core.page import Selection
 from mulligan.core.stats import DelayedStats
@@ -270,7 +271,8 @@ async def test_jobs_that_were_cancelled_and_purged_are_ahead_of_nobody(store):
 
 
 async def test_nobody_is_ahead_of_a_job_that_stands_in_no_lane(store, clock):
-    await store.enqueue([*jobs("runs", "waits", concurrency_key="k"), *jobs("runs too", "ended")])
+    await store.set_limit("k", Limit(concurrency=1), declared=True)
+    await store.enqueue([*jobs("runs", "waits", limits='{"k":1}'), *jobs("runs too", "ended")])
     claims = (await claim(store, demand=3)).claims
     await store.commit([done(claims[2])])
     clock.advance(1)

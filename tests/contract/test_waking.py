@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import RetryFirst
 from mulligan.core.lane import Lane
+from mulligan.core.limits import Limit as NamedLimit
 from mulligan.core.outcome import Later, Returned
 from mulligan.core.plan import Cap
 from tests.contract.making import (
@@ -221,13 +222,43 @@ async def test_a_permit_of_another_gate_wakes_nobody(store):
     assert await woken(store, BOB)
 
 
-async def test_a_freed_concurrency_key_wakes_one_that_may_take_the_next(store):
-    await store.enqueue(jobs("a", "b", concurrency_key="k"))
+async def test_a_freed_permit_of_a_limit_wakes_one_that_may_take_the_next(store):
+    await store.set_limit("k", NamedLimit(concurrency=1), declared=True)
+    await store.enqueue(jobs("a", "b", limits='{"k":1}'))
     first = (await claim(store, demand=1)).claims[0]
     await claim(store, worker=BOB)
     await store.commit([done(first)])
     assert await woken(store, BOB)
     assert names(await claim(store, worker=BOB)) == ["b"]
+
+
+@pytest.mark.parametrize("change", ["raised", "resumed", "gone"])
+async def test_a_limit_with_more_room_wakes_one_that_waits(store, change):
+    await store.set_limit("k", NamedLimit(concurrency=1), declared=True)
+    await store.enqueue(jobs("a", "b", limits='{"k":1}'))
+    if change == "resumed":
+        await store.pause_limit("k", 1000.0)
+    else:
+        await claim(store, demand=1)
+    await claim(store, worker=BOB)
+    assert await undisturbed(store, BOB)
+    await claim(store, worker=BOB)
+    if change == "raised":
+        await store.set_limit("k", NamedLimit(concurrency=2), declared=True)
+    elif change == "gone":
+        await store.set_limit("k", None, declared=True)
+    else:
+        await store.pause_limit("k", 0.0)
+    assert await woken(store, BOB)
+
+
+async def test_a_job_behind_others_of_its_line_wakes_nobody(store):
+    await store.set_limit("k", NamedLimit(concurrency=1), declared=True)
+    await store.enqueue(jobs("a", "b", limits='{"k":1}'))
+    await claim(store, demand=1)
+    await claim(store, worker=BOB)
+    await store.enqueue(jobs("c", limits='{"k":1}'))
+    assert await undisturbed(store, BOB)
 
 
 async def test_a_change_of_facts_wakes_every_sleeper(store, another):

@@ -86,8 +86,7 @@ class TaskDecorator:
             placement.on_dead,
             placement.sink,
             placement.gated or None,
-            placement.concurrency_key,
-            placement.concurrency_limit,
+            *placement.fixed_limits,
         )
 
     @overload

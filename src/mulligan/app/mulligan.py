@@ -11,6 +11,7 @@ from mulligan.app.decorator import TaskDecorator, TaskOptions
 from mulligan.app.gather import gather_in, send_gathered
 from mulligan.app.gather_handle import GatherHandle
 from mulligan.app.handle import JobHandle
+from mulligan.app.limits import DeclaredLimits
 from mulligan.app.task import AsyncTask, PlainTask, Prepared, Task
 from mulligan.core.budget import Budget
 from mulligan.core.checks import Seconds, check_name, check_word
@@ -20,6 +21,7 @@ from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import FetchPolicy, parse_policy
 from mulligan.core.gather import Failure
 from mulligan.core.job import Enqueued, NewJob
+from mulligan.core.limits import Limit, check_limit_name
 from mulligan.core.retry import Retry
 from mulligan.core.settings import AN_APP, BATCH_LIMIT, Settings
 from mulligan.engine.current import CurrentCall
@@ -86,6 +88,7 @@ class Mulligan:
         self.keys = keys_of(signing_keys, os.environ.get(KEYS_VARIABLE))
         self.tasks: dict[str, Task[..., Any]] = {}
         self.queues: dict[str, QueueSettings] = {}
+        self.limits = DeclaredLimits()
         given = {"retry": retry, "on_dead": on_dead, "timeout": timeout}
         # What tasks have that do not say it themselves.
         self.defaults: TaskOptions = {k: v for k, v in given.items() if v is not None}  # type: ignore[assignment]
@@ -249,11 +252,36 @@ class Mulligan:
         policy: FetchPolicy | str = "balanced",
         budget: Budget | None = None,
         grace: Seconds = 2.0,
+        weights: Mapping[str, float] | None = None,
     ) -> QueueSettings:
-        """Set how a queue behaves. Workers store this when they start, so that all agree."""
+        """Set how a queue behaves. Workers store this when they start, so that all agree.
+
+        `weights` are those of fairness keys: one of weight 2 has two turns for each of the others.
+        """
         chosen = parse_policy(policy) if isinstance(policy, str) else policy
-        self.queues[check_name("queue", name)] = QueueSettings(chosen, budget, grace)
+        shares = tuple(sorted((weights or {}).items()))
+        self.queues[check_name("queue", name)] = QueueSettings(chosen, budget, grace, shares)
         return self.queues[name]
+
+    def limit(
+        self,
+        name: str,
+        *,
+        concurrency: int | None = None,
+        rate: int | None = None,
+        per: Seconds = 1.0,
+        burst: int | None = None,
+        pause_on_retry_after: bool = False,
+    ) -> Limit:
+        """Declare a limit, which jobs name: `@app.task(limits="openai")`.
+
+        At most `concurrency` of them run at a time, and at most `rate` start in any `per` seconds,
+        all workers and regions together. With `burst` the rate is a token bucket. A name that ends
+        in `*` is a limit for each name that begins so. Workers store it when they start.
+        """
+        limit = Limit(concurrency, rate, per, burst, pause_on_retry_after)
+        self.limits[check_limit_name(name)] = limit
+        return limit
 
     @property
     def queue_names(self) -> tuple[str, ...]:
@@ -509,16 +537,18 @@ class Mulligan:
         return self.run(lambda: self.apurge(jobs))
 
     async def aconfigure(self) -> None:
-        """Store the settings of every queue that the app declares."""
+        """Store the settings of every queue, and every limit, that the app declares."""
 
         async def store_all(store: Store) -> None:
             for name, settings in self.queues.items():
                 await store.configure(name, settings)
+            for name, limit in self.limits.items():
+                await store.set_limit(name, limit, declared=True)
 
         await self.access.acall(store_all)
 
     def configure(self) -> None:
-        """Store the settings of every queue that the app declares."""
+        """Store the settings of every queue, and every limit, that the app declares."""
         self.run(self.aconfigure)
 
     def testing(

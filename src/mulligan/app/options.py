@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from msgspec import Raw, Struct
 
+from mulligan.app.limits import KeyOption, LimitsOption, check_key, check_limits
 from mulligan.core.checks import Seconds, check_name, check_region, check_seconds
 from mulligan.core.errors import InvalidError
 from mulligan.core.flow import ROOT_LIMIT, Flow
@@ -37,8 +38,8 @@ class Options(TypedDict, total=False):
     id: str | None
     expires: Seconds | None
     keep: Seconds | None
-    concurrency_key: str | None
-    concurrency_limit: int
+    limits: LimitsOption
+    fairness_key: KeyOption
 
 
 class UsingOptions(Options, total=False):
@@ -60,8 +61,8 @@ class Placement(Struct, frozen=True, dict=True):
     unique_key: str | None = None
     id: str | None = None
     expires: float | None = None
-    concurrency_key: str | None = None
-    concurrency_limit: int = 1
+    limits: LimitsOption = None
+    fairness_key: KeyOption = None
     gated: bool = False
     on_dead: Stage | None = None
     sink: Stage | None = None
@@ -83,6 +84,7 @@ class Placement(Struct, frozen=True, dict=True):
 
     def stage(self, task: str, *, each: bool = False) -> Stage:
         """A stage of a chain that runs this task; ids, unique keys and times are for first jobs."""
+        limits, key = self.said_limits
         return Stage(
             task,
             self.queue,
@@ -92,14 +94,31 @@ class Placement(Struct, frozen=True, dict=True):
             self.timeout,
             self.delay,
             self.expires,
-            self.concurrency_key,
-            self.concurrency_limit,
+            limits,
+            key,
             each,
             self.gated,
             self.on_dead,
             self.sink,
             keep=self.keep,
         )
+
+    @property
+    def fixed_limits(self) -> tuple[str | None, str | None]:
+        """Limits and fairness key as far as they are the same for all calls."""
+        fixed = [None if callable(value) else value for value in (self.limits, self.fairness_key)]
+        return cast("tuple[str | None, str | None]", tuple(fixed))
+
+    @property
+    def said_limits(self) -> tuple[str | None, str | None]:
+        """Limits and fairness key of a job whose arguments are not known yet."""
+        for name, value in (("limits", self.limits), ("fairness_key", self.fairness_key)):
+            if callable(value):
+                raise InvalidError(
+                    f"{name} {value!r} is a function of a call's arguments, which a later stage"
+                    f" does not have when it is enqueued; name them: task.using({name}=…)"
+                )
+        return self.fixed_limits
 
     def job(
         self,
@@ -110,8 +129,12 @@ class Placement(Struct, frozen=True, dict=True):
         limit: int,
         *,
         flow: Flow | None = None,
+        limited: tuple[str | None, str | None] = (None, None),
     ) -> NewJob:
-        """The job that these arguments make, if its body is within the limit."""
+        """The job that these arguments make, if its body is within the limit.
+
+        It is `limited` by these limits and this fairness key.
+        """
         if flow is None:
             before, after = self._frames.get(task) or self._frame(task)
             body = b"".join((before, args, KWARGS, kwargs, after))
@@ -142,8 +165,7 @@ class Placement(Struct, frozen=True, dict=True):
             self.priority,
             delay,
             self.unique_key,
-            self.concurrency_key,
-            self.concurrency_limit,
+            *limited,
             self.expires,
             keep=throttled_keep(self.keep, self.unique_for),
             debounce_max=debounce_max,
@@ -239,13 +261,6 @@ def check_moment(value: object) -> datetime:
     return value
 
 
-def check_limit(value: object) -> int:
-    """How many jobs of one concurrency key may run at a time."""
-    if not isinstance(value, int) or value < 1:
-        raise InvalidError(f"concurrency_limit {value!r} must be at least 1")
-    return value
-
-
 def optional(value: Any, check: Callable[[Any], Any]) -> Any:
     """Check the value, unless it is None."""
     return None if value is None else check(value)
@@ -268,8 +283,8 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "id": lambda value: optional(value, lambda v: check_name("id", v)),
     "expires": lambda value: optional(value, lambda v: check_seconds("expires", v, least=0.001)),
     "keep": lambda value: optional(value, kept_for),
-    "concurrency_key": lambda value: optional(value, lambda v: check_name("concurrency_key", v)),
-    "concurrency_limit": check_limit,
+    "limits": check_limits,
+    "fairness_key": check_key,
 }
 
 

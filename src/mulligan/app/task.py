@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from mulligan.app.arguments import Arguments, Parameter
 from mulligan.app.handle import JobHandle
 from mulligan.app.ids import new_id
+from mulligan.app.limits import limits_for
 from mulligan.app.options import Placement, UsingOptions, checked
 from mulligan.app.partial import Bound, Partial, WithoutResult
 from mulligan.app.resources import filled
@@ -289,9 +290,15 @@ class Task(Generic[P, R]):
         packed_args, packed_kwargs = self._arguments.pack(args, kwargs)
         limit = self.app.settings.payload_limit
         job = placement.id or new_id()
-        if flow is None:
-            return placement.job(job, self.name, packed_args, packed_kwargs, limit)
-        return placement.job(job, self.name, packed_args, packed_kwargs, limit, flow=flow(job))
+        limited: tuple[str | None, str | None] = (None, None)
+        if placement.limits is not None or placement.fairness_key is not None:
+            limited = limits_for(placement.limits, placement.fairness_key, args, kwargs)
+            if limited[0] is not None:
+                self.app.limits.check(limited[0])
+        made = None if flow is None else flow(job)
+        return placement.job(
+            job, self.name, packed_args, packed_kwargs, limit, flow=made, limited=limited
+        )
 
 
 class PlainTask(Task[P, R]):

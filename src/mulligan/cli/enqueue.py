@@ -40,7 +40,8 @@ SHOWN = 20
               help="Start so long after the last enqueue with the key.")  # fmt: skip
 @click.option("--debounce-max", type=float, metavar="SECONDS",
               help="Start so long after the first at the latest.")  # fmt: skip
-@click.option("--concurrency-key", help="Jobs with this key run one at a time.")
+@click.option("--limits", metavar="NAME", help="A limit that it needs; several as JSON.")
+@click.option("--fairness-key", help="Whose job it is: customers take turns.")
 @json_option
 @app_option
 def enqueue(

@@ -32,6 +32,7 @@ from mulligan.cli.stages import stage_json, tree_of
 from mulligan.core.errors import InvalidError, UnknownJobError
 from mulligan.core.job import Attempt, Job, Status
 from mulligan.core.lane import WORDS, Priority
+from mulligan.core.limits import costs_of
 from mulligan.core.page import Page, Selection
 from mulligan.core.record import SHOWN_LIMIT, Records, shown
 from mulligan.stores import redact
@@ -128,7 +129,8 @@ def fields(job: Job) -> list[tuple[str, Any]]:
         ("worker", job.worker),
         ("worker region", job.worker_region),
         ("unique key", job.unique_key),
-        ("concurrency key", key_text(job)),
+        ("limits", limits_text(job)),
+        ("fairness key", job.fairness_key),
         ("replay", job.replay or None),
         ("snoozes", job.snoozes or None),
         ("last failure", job.last_failure_reason),
@@ -147,11 +149,11 @@ def kept_text(job: Job) -> str | None:
     return said if until is None else f"{said}, until {moment(until)}"
 
 
-def key_text(job: Job) -> str | None:
-    """The concurrency key and its limit."""
-    if job.concurrency_key is None:
-        return None
-    return f"{job.concurrency_key} (at most {job.concurrency_limit} at a time)"
+def limits_text(job: Job) -> str | None:
+    """The limits that it names, with costs that are not 1, and the one that it waits for."""
+    named = [name if cost == 1 else f"{name} ({cost})" for name, cost in costs_of(job.limits)]
+    said = ", ".join(named) or None
+    return said if job.waits_for is None else f"{said}; waits for {job.waits_for}"
 
 
 def print_traceback(out: Console, attempt: Attempt, job: str | None = None) -> None:

@@ -91,8 +91,8 @@ def span(length: float) -> str:
     return f"{length:.1f} s" if length < WHOLE_FROM else f"{length:.0f} s"
 
 
-def check_seconds(name: str, value: Seconds, *, least: float = 0.0) -> float:
-    """Return the duration in seconds; refuse what is no duration or is below `least`."""
+def check_seconds(name: str, value: Seconds, *, least: float = 0.0, most: float = LONGEST) -> float:
+    """Return the duration in seconds; refuse what is no duration, too short or too long."""
     if isinstance(value, bool) or not isinstance(value, NUMBERS):
         message = f"{name} {value!r} must be a number of seconds or a timedelta"
         raise InvalidError(message)
@@ -100,8 +100,8 @@ def check_seconds(name: str, value: Seconds, *, least: float = 0.0) -> float:
         number = seconds(value)
     except OverflowError:
         number = inf
-    if not least <= number <= LONGEST:  # also refuses NaN
-        message = f"{name} {number:g} must be between {least:g} s and {LONGEST:g} s"
+    if not least <= number <= most:  # also refuses NaN
+        message = f"{name} {number:g} must be between {least:g} s and {most:g} s"
         raise InvalidError(message)
     return number
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from mulligan.core.errors import UNREADABLE
 from mulligan.core.job import Claim, encode
-from mulligan.core.outcome import Keyed
+from mulligan.core.outcome import Limited
 from mulligan.core.retry import read_trail
 from mulligan.core.stage import Stage
 
@@ -30,8 +30,8 @@ class Declared(Struct, frozen=True):
     on_dead: Stage | None = None
     sink: Stage | None = None
     gated: bool | None = None
-    concurrency_key: str | None = None
-    concurrency_limit: int = 1
+    limits: str | None = None
+    fairness_key: str | None = None
 
     @property
     def followed(self) -> bool:
@@ -59,18 +59,18 @@ def completed(claim: Claim, declared: Declared) -> Claim:
     return replace(claim, body=encode(fields))
 
 
-def keyed(claim: Claim, declared: Declared) -> Keyed | None:
-    """The outcome that gives a job its task's concurrency key before it first runs; else None.
+def limited(claim: Claim, declared: Declared) -> Limited | None:
+    """The outcome that gives a job its task's limits and fairness key before it first runs.
 
     Stores count permits at the claim, so the job is given back, to be claimed again.
     """
-    if declared.concurrency_key is None:
+    if declared.limits is None and declared.fairness_key is None:
         return None
     trail, foreign = read_trail(claim.trail), read(claim.body)
-    if trail.keyed or foreign is None or "concurrency_key" in foreign[1]:
+    if trail.limited or foreign is None or "limits" in foreign[1]:
         return None
-    after = trail._replace(keyed=True).write()
-    return Keyed(claim.lease, declared.concurrency_key, declared.concurrency_limit, after)
+    after = trail._replace(limited=True).write()
+    return Limited(claim.lease, declared.limits, declared.fairness_key, after)
 
 
 def read(body: bytes) -> tuple[dict[str, Any], set[str]] | None:

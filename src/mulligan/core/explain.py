@@ -123,11 +123,8 @@ def _in_line(job: Job, around: Surroundings) -> str:
             else _delayed(job, around.now)
         )
         return f"{what} it is due in {span(job.due - around.now)}{_where(job)}."
-    if job.held:
-        return (
-            f"Waiting for concurrency key {job.concurrency_key!r}, of which"
-            f" {job.concurrency_limit} may run at a time."
-        )
+    if job.waits_for is not None:
+        return f"Waiting for limit {job.waits_for!r}, which has no room now."
     if not around.live_workers:
         region = region_of(lane)
         return (

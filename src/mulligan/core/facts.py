@@ -8,18 +8,25 @@ from mulligan.core.checks import Seconds, check_seconds, seconds
 from mulligan.core.errors import UNREADABLE, InvalidError, StoreError
 from mulligan.core.fetch import Balanced, FetchPolicy, Fifo
 from mulligan.core.health import UNKNOWN, Breaker, Health
+from mulligan.core.lines import check_weights
 
 
 class QueueSettings(Struct, frozen=True):
-    """The settings of a queue, stored with it so that all workers agree."""
+    """The settings of a queue, stored with it so that all workers agree.
+
+    `weights` are those of fairness keys, where they are not 1: a key of weight 2 has two turns for
+    each turn of the others.
+    """
 
     policy: FetchPolicy = Balanced()
     budget: Budget | None = None
     grace: Seconds = 2.0
+    weights: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a grace that is no duration, and a budget that the policy would ignore."""
+        """Refuse a grace or weights that are none, and a budget that the policy would ignore."""
         check_seconds("grace", self.grace)
+        check_weights(self.weights)
         if self.budget is not None and isinstance(self.policy, Fifo):
             message = "a retry budget needs a retry lane, and fifo has none; use retry-first"
             raise InvalidError(message)

@@ -84,7 +84,9 @@ def plan_claim(
             groups.extend(groups_of(queue, region, settings, facts, only))
     most = min(bound.most, demand) if bounded else 0
     steps = [*turns(bounded, 0, most), *turns(rounds, most, demand)]
-    return ClaimPlan(demand, tuple(groups), tuple(steps), facts.epoch)
+    said = [(queue, facts.queue(queue).weights) for queue, _ in open_queues]
+    weights = {queue: dict(each) for queue, each in said if each}
+    return ClaimPlan(demand, tuple(groups), tuple(steps), facts.epoch, weights)
 
 
 def turns(rounds: Sequence[Round], taken: int, until: int) -> list[Take]:

@@ -55,8 +55,9 @@ FIELDS = (
     Field("priority", "integer", ALL, 0),
     Field("delay", "seconds", NEW_JOB, 0.0),
     Field("unique_key", "text", NEW_JOB | JOB, None, option=True),
-    Field("concurrency_key", "text", NEW_JOB | JOB, None, option=True, changes=True),
-    Field("concurrency_limit", "integer", NEW_JOB | JOB, 1, option=True, changes=True),
+    # The limits that it names: a JSON object of costs by name, in order of names.
+    Field("limits", "text", NEW_JOB | JOB, None, option=True, changes=True),
+    Field("fairness_key", "text", NEW_JOB | JOB, None, option=True, changes=True),
     Field("expires", "seconds", NEW_JOB, None, option=True),
     Field("unique_in", "text", NEW_JOB | JOB, None, option=True, shown=False, readers_only=True),
     Field("awaits", "integer", NEW_JOB | JOB, 0, option=True, changes=True),
@@ -79,7 +80,8 @@ FIELDS = (
     Field("lane_priority", "integer", CLAIM | JOB, changes=True, shown=False),
     Field("due", "time", CLAIM | JOB, changes=True),
     Field("sequence", "integer", JOB, changes=True, shown=False),
-    Field("held", "flag", JOB, default=False, changes=True, readers_only=True),
+    # The limit that has no room for it, or for those before it in its line.
+    Field("waits_for", "text", JOB, None, changes=True, readers_only=True),
     # What has become of it so far.
     Field("token", "integer", CLAIM | JOB, changes=True),
     Field("retry_count", "integer", CLAIM | JOB, changes=True),

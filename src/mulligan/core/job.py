@@ -75,7 +75,8 @@ class NewJob(Struct, frozen=True, gc=False):
     One that `awaits` others stands in no lane before so many have arrived: a job with `gather`
     arrives there when it is done, at its `gather_index`, with its result; where the gathering job
     has `return_exceptions`, however it ends (`core/gather.py`). Done or cancelled, it is
-    kept for `keep` seconds, or if that is None for as long as whoever prunes says.
+    kept for `keep` seconds, or if that is None for as long as whoever prunes says. Its `limits` are
+    JSON, a cost for each name.
 
     With `debounce_max` it is debounced: while it has never started, another of its unique key gives
     it its call and its delay anew, so often that it is due `debounce_max` after it was accepted at
@@ -91,8 +92,8 @@ class NewJob(Struct, frozen=True, gc=False):
     priority: int = Priority.NORMAL
     delay: float = 0.0
     unique_key: str | None = None
-    concurrency_key: str | None = None
-    concurrency_limit: int = 1
+    limits: str | None = None
+    fairness_key: str | None = None
     expires: float | None = None
     unique_in: str | None = None
     awaits: int = 0
@@ -221,9 +222,9 @@ class Job(Struct, frozen=True):
     created_at: float
     body: bytes
     unique_key: str | None = None
-    concurrency_key: str | None = None
-    concurrency_limit: int = 1
-    held: bool = False
+    limits: str | None = None
+    fairness_key: str | None = None
+    waits_for: str | None = None
     expires_at: float | None = None
     worker: str | None = None
     worker_region: str | None = None

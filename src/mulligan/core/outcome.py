@@ -56,12 +56,25 @@ class Drained(Struct, frozen=True, gc=False):
 Result = Succeeded | Failed | Lost | Snoozed | Drained
 
 
+class LimitUse(Struct, frozen=True, gc=False):
+    """What an attempt says of limits: what it spent besides its cost, and which to pause how long.
+
+    After a failure that asked to be retried after so long, those limits of the job are paused too
+    that `pause_on_retry_after`. It is written with the outcome, and so once, however often sent.
+    """
+
+    spent: tuple[tuple[str, int], ...] = ()
+    pauses: tuple[tuple[str, float], ...] = ()
+    retry_after: float | None = None
+
+
 class Done(Struct, frozen=True, gc=False):
     """Finished: store the result and, in the same step, enqueue what comes next."""
 
     lease: Lease
     result: bytes | None = None
     next: tuple[NewJob, ...] = ()
+    use: LimitUse | None = None
 
 
 class Again(Struct, frozen=True, gc=False):
@@ -76,6 +89,7 @@ class Again(Struct, frozen=True, gc=False):
     failure: Attempt
     trail: str = ""
     free: bool = False
+    use: LimitUse | None = None
 
 
 class Later(Struct, frozen=True, gc=False):
@@ -83,6 +97,7 @@ class Later(Struct, frozen=True, gc=False):
 
     lease: Lease
     delay: float
+    use: LimitUse | None = None
 
 
 class Dead(Struct, frozen=True, gc=False):
@@ -91,6 +106,7 @@ class Dead(Struct, frozen=True, gc=False):
     lease: Lease
     failure: Attempt
     next: tuple[NewJob, ...] = ()
+    use: LimitUse | None = None
 
 
 class Returned(Struct, frozen=True, gc=False):
@@ -99,12 +115,12 @@ class Returned(Struct, frozen=True, gc=False):
     lease: Lease
 
 
-class Keyed(Struct, frozen=True, gc=False):
-    """As Returned, and from now on under this concurrency key; `trail` is kept."""
+class Limited(Struct, frozen=True, gc=False):
+    """As Returned, and from now on with these limits and this fairness key; `trail` is kept."""
 
     lease: Lease
-    concurrency_key: str
-    concurrency_limit: int
+    limits: str | None
+    fairness_key: str | None
     trail: str = ""
 
 
@@ -115,4 +131,4 @@ class Cancelled(Struct, frozen=True, gc=False):
     reason: str
 
 
-Outcome = Done | Again | Later | Dead | Returned | Keyed | Cancelled
+Outcome = Done | Again | Later | Dead | Returned | Limited | Cancelled

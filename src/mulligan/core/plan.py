@@ -7,7 +7,7 @@ a budget, a cap, a breaker or a grace means is in the plan; a store knows none o
 every other store is held to it.
 """
 
-from collections.abc import Iterable, KeysView, Sequence
+from collections.abc import Iterable, KeysView, Mapping, Sequence
 from functools import cached_property
 from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
@@ -114,13 +114,15 @@ class ClaimPlan(Struct, frozen=True, dict=True):
     """At most `demand` jobs, by walking the steps in order.
 
     `epoch` says which facts the plan was made from; a store refuses a plan made from older ones,
-    so that a pause or a new policy holds from the moment it is stored.
+    so that a pause or a new policy holds from the moment it is stored. `weights` are those of
+    fairness keys, by queue, where they are not 1.
     """
 
     demand: int
     groups: tuple[Group, ...]
     steps: tuple[Take, ...]
     epoch: int = 0
+    weights: Mapping[str, Mapping[str, float]] = {}
 
     @cached_property
     def sources(self) -> tuple[Source, ...]:

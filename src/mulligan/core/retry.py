@@ -293,14 +293,14 @@ class Trail(NamedTuple):
     `regions` are those that failed the job since it was enqueued or replayed, the last one last;
     `delay` is the pause that was chosen after the last failure; `lost` is how many attempts in a
     row ended with their worker; `probes` is how many failed probes used none of its retries. It is
-    `keyed` once it has the concurrency key of its task.
+    `limited` once it has the limits and the fairness key of its task.
     """
 
     regions: tuple[str, ...] = ()
     delay: float = 0.0
     lost: int = 0
     probes: int = 0
-    keyed: bool = False
+    limited: bool = False
 
     def after(
         self, region: str, delay: float, *, lost: bool = False, free: bool = False
@@ -308,7 +308,7 @@ class Trail(NamedTuple):
         """The trail after one more failure."""
         regions = (*(each for each in self.regions if each != region), region)
         lost_now = self.lost + 1 if lost else 0
-        return Trail(regions, delay, lost_now, self.probes + free, self.keyed)
+        return Trail(regions, delay, lost_now, self.probes + free, self.limited)
 
     def write(self) -> str:
         """The trail as text, for a store to keep."""

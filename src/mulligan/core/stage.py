@@ -20,8 +20,8 @@ class Stage(Struct, frozen=True, omit_defaults=True):
     timeout: float | None = None
     delay: float = 0.0
     expires: float | None = None
-    concurrency_key: str | None = None
-    concurrency_limit: int = 1
+    limits: str | None = None
+    fairness_key: str | None = None
     each: bool = False
     gated: bool = False
     on_dead: "Stage | None" = None

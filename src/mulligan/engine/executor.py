@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mulligan.core.decide import beyond, decide, policy_of
-from mulligan.core.declared import completed, is_foreign, keyed
+from mulligan.core.declared import completed, is_foreign, limited
 from mulligan.core.errors import StoreError
 from mulligan.core.job import Claim
 from mulligan.core.lane import Lane, Priority
@@ -114,11 +114,11 @@ class Executor:
             self._committer.add(Returned(claim.lease), Ending(claim.queue, claim.worker_region))
 
     def _as_declared(self, claim: Claim) -> Claim | None:
-        """The completed claim; None if the job is given back to get its task's concurrency key."""
+        """The completed claim; None if the job is given back to get its task's limits."""
         if not is_foreign(claim.body):
             return claim
         target = self._tasks.get(claim.task)
-        outcome = None if target is None else keyed(claim, target.declared)
+        outcome = None if target is None else limited(claim, target.declared)
         if outcome is None:
             return self.completed(claim)
         self._committer.add(outcome, Ending(claim.queue, claim.worker_region))

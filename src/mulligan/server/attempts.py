@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from mulligan.app import Task
 from mulligan.core.decide import decide
-from mulligan.core.declared import completed, keyed
+from mulligan.core.declared import completed, limited
 from mulligan.core.errors import UNREADABLE
 from mulligan.core.facts import Facts
 from mulligan.core.job import Claim, Job, Lease
@@ -97,7 +97,7 @@ class Attempts:
         waiting: list[Outcome] = []
         for claim in claims:
             task = self._tasks.get(claim.task)
-            outcome = None if task is None else keyed(claim, task.declared)
+            outcome = None if task is None else limited(claim, task.declared)
             if outcome is None:
                 ready.append(claim)
             else:

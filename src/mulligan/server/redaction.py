@@ -14,6 +14,7 @@ from mulligan.core.checks import DEPTH_LIMIT
 from mulligan.core.errors import UNREADABLE
 from mulligan.core.fields import JOB, fields_of
 from mulligan.core.job import Attempt, Job
+from mulligan.core.limits import costs_of
 from mulligan.core.redaction import HIDDEN, Redactor
 from mulligan.server.shapes.jobs import AttemptView, JobView
 
@@ -36,6 +37,7 @@ class Redaction:
         """The job, with its body and result decoded and without secrets."""
         fields = {name: getattr(job, name) for name in FIELDS}
         fields["lane"] = job.lane.label
+        fields["limits"] = dict(costs_of(job.limits))
         fields["body"] = self._body(job)
         fields["result"] = None if job.result is None else self.value(decoded(job.result))
         for name in FREE_TEXTS:

@@ -17,6 +17,7 @@ from mulligan.core.finding import Finding
 from mulligan.core.health import Breaker, Health
 from mulligan.core.job import Adopted, Attempt, Claim, Enqueued, Job, Lease, NewJob
 from mulligan.core.lane import Lane
+from mulligan.core.limits import KeyView, Limit, LimitView
 from mulligan.core.outcome import Done, Outcome, Verdict
 from mulligan.core.page import LOOKS, Page, Selection
 from mulligan.core.plan import ClaimPlan
@@ -235,6 +236,12 @@ class ReaderStore(Protocol):
     async def stats(self) -> Stats:
         """Counts of everything, at one instant."""
 
+    async def limits(self, most: int) -> list[LimitView]:
+        """The limits that are stored or in use, in order of names, so many at most."""
+
+    async def keys(self, queue: str, most: int) -> list[KeyView]:
+        """The fairness keys of the queue that have jobs waiting; those with most jobs first."""
+
     async def depth(self, lane: Lane, limit: int) -> int:
         """How many jobs of the lane could start now, counted up to `limit`."""
 
@@ -263,6 +270,20 @@ class OperatorStore(Protocol):
     async def pause(self, queue: str, *, paused: bool) -> None:
         """Stop or resume claims from a queue. Running jobs go on."""
 
+    async def set_limit(self, name: str, limit: Limit | None, *, declared: bool) -> None:
+        """Store a limit as an app declares it, or as an operator sets it, which wins; None: none.
+
+        A name that ends in `*` is a limit for each name that begins so; the longest match holds.
+        Who waits for more room than there was is looked at in the same step. A lower limit takes
+        nothing back.
+        """
+
+    async def pause_limit(self, name: str, seconds: float) -> None:
+        """Let nobody of the limit start for so long, from now; 0 ends a pause.
+
+        An outcome that pauses a limit never shortens a pause; this may.
+        """
+
     async def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
         """Make failed jobs pending again, retry_count 0, history kept; False where not failed.
 
@@ -278,8 +299,7 @@ class OperatorStore(Protocol):
         A job that can no longer arrive, because it was cancelled, expired or purged, cancels the
         one that awaits its result, and so on upwards; where failures are awaited it arrives as one.
 
-        What ends lets the first job go that its concurrency key holds in each lane, if the key has
-        room. One that awaits others had no room to leave, and lets nobody go.
+        What ends frees its permits, so that the first line that waits for each may go on.
         """
 
     async def adopt(self, jobs: Sequence[Adopted]) -> list[bool]:

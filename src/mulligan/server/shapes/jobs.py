@@ -69,9 +69,9 @@ class JobView(Struct, frozen=True):
     created_at: float
     body: Any
     unique_key: str | None
-    concurrency_key: str | None
-    concurrency_limit: int
-    held: bool
+    limits: dict[str, int]
+    fairness_key: str | None
+    waits_for: str | None
     expires_at: float | None
     worker: str | None
     worker_region: str | None
@@ -182,8 +182,8 @@ class Enqueue(Struct, frozen=True, forbid_unknown_fields=True):
     id: Name | UnsetType | None = UNSET
     expires: Span | UnsetType | None = UNSET
     keep: Wait | UnsetType | None = UNSET
-    concurrency_key: Name | UnsetType | None = UNSET
-    concurrency_limit: Annotated[int, Meta(ge=1, le=1_000_000)] | UnsetType = UNSET
+    limits: Name | list[Name] | dict[Name, Annotated[int, Meta(ge=1)]] | UnsetType | None = UNSET
+    fairness_key: Name | UnsetType | None = UNSET
 
 
 EnqueueMany = Annotated[list[Enqueue], Meta(min_length=1, max_length=BATCH_LIMIT)]

@@ -1,19 +1,32 @@
 """Walks a plan, and leases jobs to workers."""
 
+from collections.abc import KeysView, Mapping
 from math import inf
-from typing import TYPE_CHECKING
 
 from mulligan.core.answers import Claimed
 from mulligan.core.job import EXPIRED, Claim
 from mulligan.core.lane import Lane
+from mulligan.core.limits import FOREVER
+from mulligan.core.lines import (
+    NO_KEY,
+    Line,
+    advance,
+    lacks,
+    left,
+    next_at,
+    next_line,
+    set_aside,
+    started,
+    take_turn,
+)
 from mulligan.core.plan import Cap, ClaimPlan, Limit, Source, walk
 from mulligan.core.settings import check_batch
 from mulligan.core.worker import Worker
 from mulligan.stores.memory import commit, workers
+from mulligan.stores.memory.fields import Record
 from mulligan.stores.memory.state import State
 
-if TYPE_CHECKING:
-    from mulligan.stores.memory.fields import Record
+NO_WEIGHTS: Mapping[str, float] = {}
 
 
 def claim(state: State, plan: ClaimPlan, worker: Worker) -> Claimed:
@@ -24,34 +37,60 @@ def claim(state: State, plan: ClaimPlan, worker: Worker) -> Claimed:
         workers.keep(state, worker)
         if plan.epoch != state.epoch:
             return Claimed([], stale=True)
-        lines = ClaimLines(state, worker)
-        walked = walk(plan, lines, now, state.lanes.heaps.keys())
+        state.sleepers.remove(worker.id)  # what the walk lets go is not for it to be woken for
+        for lane in state.lines.lanes.keys() & set(plan.lanes):
+            advance(state.lines, lane)
+        lanes = ClaimLanes(state, plan, worker)
+        walked = walk(plan, lanes, now, occupied(state))
         if len(walked.taken) < plan.demand:
             until = now + walked.again_in if walked.again_in is not None else inf
             state.sleepers.add(worker.id, plan, until)
-        else:
-            state.sleepers.remove(worker.id)
-            if state.sleepers.someone_sleeps:
-                workers.wake_for_lanes(state, plan.lanes)
-        for expired in lines.expired:
+        elif state.sleepers.someone_sleeps:
+            workers.wake_for_lanes(state, plan.lanes)
+        for expired in lanes.expired:
             commit.cancel_awaiting(state, expired, ran=False)
         return Claimed(walked.taken, walked.left, walked.again_in)
 
 
-class ClaimLines:
+def occupied(state: State) -> KeysView[Lane]:
+    """The lanes in which there may be jobs."""
+    lanes = state.lanes.heaps.keys()
+    return dict.fromkeys([*lanes, *state.lines.lanes]).keys() if state.lines.lanes else lanes
+
+
+class ClaimLanes:
     """The lanes and limits of the store as one claim of a worker takes from them.
 
     Who awaits one that is found `expired` is told when the walk is over.
     """
 
-    __slots__ = ("expired", "head", "now", "state", "worker")
+    __slots__ = ("expired", "now", "plan", "state", "worker")
 
-    def __init__(self, state: State, worker: Worker) -> None:
+    def __init__(self, state: State, plan: ClaimPlan, worker: Worker) -> None:
         self.state = state
+        self.plan = plan
         self.worker = worker
         self.now = state.now
-        self.head = state.lanes.head
         self.expired: list[Record] = []
+
+    def head(self, lane: Lane) -> tuple[float, int] | None:
+        """(due, sequence) of the job that is next in the lane, due or not."""
+        first = self.state.lanes.head(lane)
+        if lane not in self.state.lines.lanes:
+            return first
+        line = self.next_line(lane)
+        if line is not None:
+            return line.due, line.sequence
+        at = next_at(self.state.lines, lane)
+        if first is None:
+            return None if at == FOREVER else (at, 0)
+        return min(first, (at, 0))
+
+    def next_line(self, lane: Lane) -> Line | None:
+        """The line of the lane that is next; None if no line is ready, or the lane itself is."""
+        lines = self.state.lines
+        first = self.state.lanes.head(lane)
+        return next_line(lines, lane, first if first and first[0] <= self.now else None)
 
     def waits(self, source: Source) -> float:
         """How long a job must have been due; nothing where the source yields and nobody sleeps."""
@@ -68,21 +107,42 @@ class ClaimLines:
         return self.state.limits.reopens_in(limit, self.now)
 
     def take(self, lane: Lane, limits: tuple[Limit, ...]) -> Claim | None:
-        """Lease the first job of the lane; None if it has expired or its key has no room."""
+        """Lease the next job of the lane; None if it has expired, or a limit has no room."""
         state = self.state
-        record = state.lanes.pop(lane)
+        if lane not in state.lines.lanes:
+            return self.start(state.lanes.pop(lane), limits)
+        line = self.next_line(lane)
+        if line is None:
+            claim = self.start(state.lanes.pop(lane), limits)
+            if claim is not None:
+                take_turn(state.lines, lane, NO_KEY, self.weight(lane, NO_KEY))
+            return claim
+        name = lacks(state.lines, line)
+        if name is not None and not state.lines.first(line.name).has_expired(self.now):
+            set_aside(state.lines, line, name)
+            return None
+        record = state.lines.pop(line.name)
+        claim = self.start(record, limits)
+        if claim is None:
+            left(state.lines, line.name, record.sequence)
+        else:
+            started(state.lines, line, self.weight(lane, line.name.key))
+        return claim
+
+    def weight(self, lane: Lane, key: str) -> float:
+        """How many turns a key has for each of one with weight 1."""
+        return self.plan.weights.get(lane.queue, NO_WEIGHTS).get(key, 1.0)
+
+    def start(self, record: Record, limits: tuple[Limit, ...]) -> Claim | None:
+        """Lease a job that was taken out, and charge all limits; None if it has expired."""
+        state = self.state
         if record.has_expired(self.now):
             record.cancel_reason = EXPIRED
             commit.end(state, record, "cancelled")
-            commit.release(state, record, record.key)
             self.expired.append(record)
             return None
-        key = record.key
-        if key is not None:
-            if state.limits.used(key) >= record.new.concurrency_limit:
-                state.limits.hold_back(key, record)
-                return None
-            state.limits.charge(key, record)
+        if record.new.limits is not None:
+            state.limits.start(record, self.now)
         for limit in limits:
             if isinstance(limit, Cap):
                 state.limits.charge(limit.key, record)

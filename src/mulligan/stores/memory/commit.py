@@ -5,6 +5,7 @@ from heapq import heappush
 
 from msgspec.structs import replace
 
+from mulligan.core.checks import rounded
 from mulligan.core.gather import (
     arrives_at,
     cancelled_value,
@@ -13,13 +14,15 @@ from mulligan.core.gather import (
     purged_value,
 )
 from mulligan.core.job import ENDED, Attempt, Status, never_arrives
+from mulligan.core.limits import costs_of, pauses_of
+from mulligan.core.lines import left, opened
 from mulligan.core.outcome import (
     Again,
     Cancelled,
     Dead,
     Done,
-    Keyed,
     Later,
+    Limited,
     Outcome,
     Returned,
     Verdict,
@@ -47,31 +50,31 @@ def commit_one(state: State, outcome: Outcome) -> Verdict:
         return "already" if record is not None and record.committed == token else "stale"
     record.committed = token
     state.running.pop(record.new.id)
-    key = record.key  # before a Keyed outcome gives it one, of which it holds no permit
+    note_use(state, record, outcome)
     write(state, record, outcome)
-    release(state, record, key)
+    release(state, record, refunded=isinstance(outcome, Returned | Limited))
     return "written"
 
 
 def write(state: State, record: Record, outcome: Outcome) -> None:
     """Change the job as the outcome says."""
     match outcome:
-        case Done(_, result, following):
+        case Done(_, result, following, _):
             record.result = result
             end(state, record, "done")
             arrive(state, record, "done", result)
             for job in following:
                 enqueue.add(state, job)
-        case Again(_, lane, delay, failure, trail, free):
+        case Again(_, lane, delay, failure, trail, free, _):
             remember(state, record, failure)
             record.retry_count += not free
             record.snoozes += free
             record.trail = trail
             enqueue.join_lane(state, record, lane, delay)
-        case Later(_, delay):
+        case Later(_, delay, _):
             record.snoozes += 1
             enqueue.join_lane(state, record, record.lane, delay)
-        case Dead(_, failure, following):
+        case Dead(_, failure, following, _):
             remember(state, record, failure)
             end(state, record, "failed")
             arrive_failed(state, record, failure)
@@ -79,14 +82,28 @@ def write(state: State, record: Record, outcome: Outcome) -> None:
                 enqueue.add(state, job)
         case Returned():
             give_back(state, record)
-        case Keyed(_, key, limit, trail):
-            record.new = replace(record.new, concurrency_key=key, concurrency_limit=limit)
+        case Limited(_, limits, key, trail):
+            record.new = replace(record.new, limits=limits, fairness_key=key)
             record.trail = trail
             give_back(state, record)
         case Cancelled(_, reason):
             record.cancel_reason = reason
             end(state, record, "cancelled")
             cancel_awaiting(state, record, ran=True)
+
+
+def note_use(state: State, record: Record, outcome: Outcome) -> None:
+    """Charge what the attempt spent of limits besides, and pause those that it says to pause."""
+    use = None if isinstance(outcome, Returned | Limited | Cancelled) else outcome.use
+    if use is None:
+        return
+    for name, cost in use.spent:
+        state.limits.spend(name, cost, state.now)
+    names = [(name, state.limits.limit_of(name)) for name, _ in costs_of(record.new.limits)]
+    for name, pause in pauses_of(use.pauses, use.retry_after, names):
+        until = rounded(state.now + pause)
+        if until > state.limits.paused_until(name):
+            state.limits.pause(name, until)
 
 
 def give_back(state: State, record: Record) -> None:
@@ -125,14 +142,21 @@ def free_key(state: State, record: Record) -> None:
         del state.unique[key]
 
 
-def release(state: State, record: Record, key: str | None) -> None:
-    """Free the job's permits, and let go of one job per lane that its key held back."""
+def release(state: State, record: Record, *, refunded: bool = False) -> None:
+    """Free the job's permits, so that others may have them; what never ran is refunded."""
     if record.permits:
         for permit in state.limits.free(record):
             state.sleepers.wake_for_limit(permit)
-    if key is not None:
-        for held in state.limits.let_go(key):
-            enqueue.make_claimable(state, held)
+    if record.charged:
+        for name in state.limits.end(record, state.now, refunded=refunded):
+            opened(state.lines, name)
+
+
+def leave_line(state: State, record: Record) -> None:
+    """A pending job has ended: another of its line may be first now."""
+    line = record.line
+    if line is not None:
+        left(state.lines, line, record.sequence)
 
 
 def cancel(state: State, record: Record | None, reason: str) -> bool:
@@ -142,11 +166,12 @@ def cancel(state: State, record: Record | None, reason: str) -> bool:
     ran = record.status == "processing"
     record.token += 1
     record.cancel_reason = reason
-    state.running.pop(record.new.id, None)
-    state.limits.drop(record)
+    was_running = state.running.pop(record.new.id, None) is not None
     end(state, record, "cancelled")
-    if not record.awaits:  # a job that awaits others holds no permit
-        release(state, record, record.key)
+    if was_running:
+        release(state, record)
+    elif not record.awaits:  # a job that awaits others stands in no line
+        leave_line(state, record)
     cancel_awaiting(state, record, ran=ran)
     return True
 

@@ -8,10 +8,15 @@ from msgspec.structs import replace
 from mulligan.core.checks import rounded
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.lane import Lane
+from mulligan.core.limits import costs_of
+from mulligan.core.lines import First, joined, left
 from mulligan.core.settings import check_batch
 from mulligan.core.unique import debounced_due, holds_key
 from mulligan.stores.memory.fields import Record
 from mulligan.stores.memory.state import State
+
+# The sequence of a job that stands in no lane.
+NOWHERE = -1
 
 
 def enqueue(state: State, jobs: Sequence[NewJob]) -> list[Enqueued]:
@@ -48,16 +53,15 @@ def holder_of(state: State, key: tuple[str, str] | None) -> Record | None:
 
 
 def debounce(state: State, record: Record, new: NewJob) -> None:
-    """Give a debounced job that waits to start the call of a later one, and put it off again.
-
-    One that is due, and waits for its concurrency key alone, stays where it is.
-    """
+    """Give a debounced job that waits to start the call of a later one, and put it off again."""
     if record.debounce_until is None:
         return
     record.new = replace(record.new, task=new.task, body=new.body)
-    if not record.held:
-        due = debounced_due(state.now, new.delay, record.debounce_until)
-        join_lane(state, record, record.lane, due - state.now)
+    line, stood, record.sequence = record.line, record.sequence, NOWHERE
+    if line is not None:
+        left(state.lines, line, stood)
+    due = debounced_due(state.now, new.delay, record.debounce_until)
+    join_lane(state, record, record.lane, due - state.now)
 
 
 def watch_expiry(state: State, record: Record) -> None:
@@ -79,6 +83,10 @@ def make_claimable(state: State, record: Record) -> None:
     """Put the job where its lane, due time and sequence say, and wake a worker for it."""
     record.status = "pending"
     record.worker = None
-    record.held = False
-    heappush(state.lanes.heaps[record.lane], (record.due, record.sequence, record))
-    state.sleepers.wake_for_job(record.lane, record.due)
+    line = record.line
+    if line is None:
+        heappush(state.lanes.heaps[record.lane], (record.due, record.sequence, record))
+        state.sleepers.wake_for_job(record.lane, record.due)
+    else:
+        state.lines.add(line, record)
+        joined(state.lines, line, First(record.due, record.sequence, costs_of(record.new.limits)))

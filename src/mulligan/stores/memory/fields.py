@@ -3,9 +3,12 @@
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from mulligan.core.checks import rounded
 from mulligan.core.fields import JOB, NEW_JOB, names_of
 from mulligan.core.job import Attempt, Claim, Job, Lease, NewJob, Status, first_token, never_started
+from mulligan.core.lines import LineName, line_of
 
 if TYPE_CHECKING:
     from mulligan.core import record
@@ -22,6 +25,7 @@ class Record:
         "arrived",
         "awaits",
         "cancel_reason",
+        "charged",
         "committed",
         "created_at",
         "debounce_until",
@@ -30,7 +34,6 @@ class Record:
         "ended_at",
         "expires_at",
         "first_sequence",
-        "held",
         "history",
         "lane",
         "last_retry_at",
@@ -63,7 +66,6 @@ class Record:
         self.due = now
         self.sequence = 0
         self.delayed = False
-        self.held = False
         self.token = first_token(first_sequence)
         self.committed = 0
         self.retry_count = 0
@@ -88,11 +90,12 @@ class Record:
         self.members_cancelled = 0
         self.permits: list[str] = []
         self.records: dict[str, record.Record] = {}
+        self.charged: tuple[tuple[str, int], ...] = ()
 
     @property
-    def key(self) -> str | None:
-        """The permit that its concurrency key stands for."""
-        return None if self.new.concurrency_key is None else f"key:{self.new.concurrency_key}"
+    def line(self) -> LineName | None:
+        """The line that it stands in while it is pending; None if that is the lane itself."""
+        return line_of(self.lane, self.new.fairness_key, self.new.limits)
 
     @property
     def unique(self) -> tuple[str, str] | None:
@@ -104,6 +107,10 @@ class Record:
     def last_failure_reason(self) -> str | None:
         """The reason of its last failed attempt."""
         return self.history[-1].reason if self.history else None
+
+    @property
+    def no_limit(self) -> None:
+        """A record by itself does not know what its line waits for."""
 
     @property
     def lease(self) -> Lease:
@@ -128,13 +135,14 @@ def path_to(field: str) -> str:
     return field if hasattr(Record, field) else f"new.{field}"
 
 
-LANE_FIELDS = {"scope": "lane.scope", "lane_priority": "lane.priority"}
+LANE_FIELDS = {"scope": "lane.scope", "lane_priority": "lane.priority", "waits_for": "no_limit"}
 job_values = attrgetter(*map(path_to, Job.__struct_fields__))
 
 
-def job_of(record: Record) -> Job:
-    """The record as readers see it."""
-    return Job(*job_values(record))
+def job_of(record: Record, waits_for: str | None) -> Job:
+    """The record as readers see it; what its line waits for is the line's to say."""
+    job = Job(*job_values(record))
+    return job if waits_for is None else replace(job, waits_for=waits_for)
 
 
 def claim_of(record: Record) -> Claim:

@@ -1,23 +1,40 @@
-"""Permits, counted starts, and the jobs that wait for a permit of their concurrency key."""
+"""What is used of limits: those of plans, by key, and those that jobs name."""
 
 from collections import defaultdict, deque
-from typing import TYPE_CHECKING
 
 from mulligan.core.checks import rounded
+from mulligan.core.limits import (
+    FOREVER,
+    SECOND,
+    LimitState,
+    LimitView,
+    StoredLimit,
+    charge,
+    costs_of,
+    covering,
+    idle_from,
+    micros,
+    refund,
+    room_at,
+    view_of,
+)
+from mulligan.core.limits import Limit as NamedLimit
 from mulligan.core.plan import Cap, Limit, Rate
 from mulligan.stores.memory.fields import Record
 
-if TYPE_CHECKING:
-    from mulligan.core.lane import Lane
+# Of how many names is remembered which limit covers them.
+COVERING_KEPT = 10_000
 
 
 class Limits:
-    """Which jobs hold which permits, how many starts were counted when, and which jobs wait."""
+    """Which jobs hold which permits, and how many starts were counted when."""
 
     def __init__(self) -> None:
         self._holders: dict[str, set[str]] = defaultdict(set)
         self._starts: dict[str, deque[tuple[float, int]]] = defaultdict(deque)
-        self._held: dict[str, list[Record]] = defaultdict(list)
+        self.stored: dict[str, StoredLimit] = {}
+        self.states: dict[str, LimitState] = {}
+        self._covering: dict[str, str | None] = {}
 
     def used(self, key: str) -> int:
         """How many jobs hold a permit of this key."""
@@ -68,28 +85,75 @@ class Limits:
             starts.popleft()
         return sum(count for _, count in starts)
 
-    def hold_back(self, key: str, record: Record) -> None:
-        """Keep the job out of its lane until the key has room."""
-        record.held = True
-        self._held[key].append(record)
+    # -- named limits ----------------------------------------------------------------------------
 
-    def drop(self, record: Record) -> None:
-        """Hold the job back no longer, because it has ended."""
-        if record.held:
-            record.held = False
-            self._held[record.key or ""].remove(record)
+    def limit_of(self, name: str) -> NamedLimit | None:
+        """What holds for the name."""
+        if name not in self._covering:
+            if len(self._covering) > COVERING_KEPT:
+                self._covering.clear()
+            in_force = {n for n, stored in self.stored.items() if stored.in_force is not None}
+            self._covering[name] = covering(name, in_force)
+        by = self._covering[name]
+        return None if by is None else self.stored[by].in_force
 
-    def let_go(self, key: str) -> list[Record]:
-        """The jobs that the key holds back no longer: the first of each lane, if there is room."""
-        used = self.used(key)
-        first: dict[tuple[Lane, int], Record] = {}
-        for record in self._held[key]:
-            limit = record.new.concurrency_limit
-            best = first.get((record.lane, limit))
-            if limit > used and (
-                best is None or (record.due, record.sequence) < (best.due, best.sequence)
-            ):
-                first[record.lane, limit] = record
-        for record in first.values():
-            self._held[key].remove(record)
-        return list(first.values())
+    def store(self, name: str, stored: StoredLimit) -> None:
+        """Keep a limit; one that says nothing any more is forgotten."""
+        if stored.in_force is None:
+            self.stored.pop(name, None)
+        else:
+            self.stored[name] = stored
+        self._covering.clear()
+
+    def state(self, name: str) -> LimitState:
+        """What is used of a name."""
+        return self.states.get(name) or LimitState()
+
+    def room_at(self, name: str, cost: int, now: float) -> float:
+        """When the limit has room for the cost, in the store's time."""
+        at = room_at(self.limit_of(name), self.state(name), cost, micros(now))
+        return at if at == FOREVER else max(now, rounded(at / SECOND))
+
+    def start(self, record: Record, now: float) -> None:
+        """A job starts: it holds a permit of each of its limits, and is charged for each."""
+        record.charged = costs_of(record.new.limits)
+        for name, cost in record.charged:
+            state = self.states.setdefault(name, LimitState())
+            state.used += 1
+            charge(self.limit_of(name), state, cost, micros(now))
+
+    def spend(self, name: str, cost: int, now: float) -> None:
+        """Charge what a job has spent besides."""
+        charge(self.limit_of(name), self.states.setdefault(name, LimitState()), cost, micros(now))
+        self.forget(name, now)
+
+    def pause(self, name: str, until: float) -> None:
+        """Nobody starts before then."""
+        self.states.setdefault(name, LimitState()).paused_until = until * SECOND
+
+    def paused_until(self, name: str) -> float:
+        """Until when nobody starts."""
+        return self.state(name).paused_until / SECOND
+
+    def end(self, record: Record, now: float, *, refunded: bool) -> tuple[str, ...]:
+        """A job holds no permit any more; it is refunded what it never used. Says of which."""
+        names, record.charged = record.charged, ()
+        for name, cost in names:
+            state = self.states[name]
+            state.used -= 1
+            if refunded:
+                started = micros(record.started_at or now)
+                refund(self.limit_of(name), state, cost, started, micros(now))
+            self.forget(name, now)
+        return tuple(name for name, _ in names)
+
+    def view(self, name: str, waiting: int, now: float) -> LimitView:
+        """The limit as a reader sees it."""
+        stored, state = self.stored.get(name, StoredLimit()), self.state(name)
+        return view_of(name, stored, self.limit_of(name), state, waiting=waiting, now=now)
+
+    def forget(self, name: str, now: float) -> None:
+        """Forget the state of a name if it says nothing any more."""
+        state = self.states.get(name)
+        if state is not None and idle_from(self.limit_of(name), state) <= micros(now):
+            del self.states[name]

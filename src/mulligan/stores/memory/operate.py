@@ -5,10 +5,13 @@ from collections.abc import Iterator, Sequence
 from heapq import heappop
 from itertools import islice, takewhile
 
+from mulligan.core.checks import rounded
 from mulligan.core.counts import Count, Counts
 from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.health import Breaker, Health, changes_plans
 from mulligan.core.job import ENDED, EXPIRED, Adopted, adopted_token
+from mulligan.core.limits import Limit, StoredLimit, covering
+from mulligan.core.lines import opened
 from mulligan.core.settings import check_batch
 from mulligan.stores.memory import commit, enqueue
 from mulligan.stores.memory.fields import Record, record_of
@@ -61,6 +64,27 @@ def pause(state: State, queue: str, *, paused: bool) -> None:
         if (queue in state.paused) != paused:
             (state.paused.add if paused else state.paused.discard)(queue)
             change_facts(state)
+
+
+def set_limit(state: State, name: str, limit: Limit | None, *, declared: bool) -> None:
+    """Store what an app declares or an operator sets; who waits may have room now."""
+    with state.lock:
+        state.tick()
+        before = state.limits.stored.get(name, StoredLimit())
+        after = before.with_declared(limit) if declared else before.with_set(limit)
+        if after != before:
+            state.limits.store(name, after)
+            for waited_for in sorted(state.lines.limits_waited_for()):
+                if covering(waited_for, [name]) is not None:
+                    opened(state.lines, waited_for)
+
+
+def pause_limit(state: State, name: str, seconds: float) -> None:
+    """Start nobody of the limit for so long; 0 ends a pause."""
+    with state.lock:
+        state.limits.pause(name, rounded(state.tick() + seconds))
+        state.limits.forget(name, state.now)
+        opened(state.lines, name)
 
 
 # -- counts and notes ----------------------------------------------------------------------------
@@ -138,13 +162,16 @@ def prune(state: State, keep_done: float, limit: int) -> int:
         state.counters.forget(now)
         for key in [key for key, (_, until) in state.notes.items() if until <= now]:
             forget_note(state, key)
+        for name in list(state.limits.states):
+            state.limits.forget(name, now)
         pruned = 0
         while state.kept and state.kept[0][0] < now and pruned < limit:
             _, _, ended_at, record = heappop(state.kept)
             pruned += forget(state, record, ended_at)
         while state.ended and state.ended[0][0] < now - keep_done and pruned < limit:
             ended_at, record = state.ended.popleft()
-            pruned += forget(state, record, ended_at)
+            if record.new.keep is None:  # else it failed then, and may have ended anew since
+                pruned += forget(state, record, ended_at)
         return pruned
 
 

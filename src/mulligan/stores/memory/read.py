@@ -1,7 +1,9 @@
 """Reads jobs, histories, pages and stats."""
 
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -9,6 +11,7 @@ from msgspec.structs import replace
 from mulligan.core.errors import UnknownJobError
 from mulligan.core.job import Attempt, Job
 from mulligan.core.lane import Lane
+from mulligan.core.limits import KeyView, LimitView
 from mulligan.core.page import Page, Selection, cursor_number
 from mulligan.core.stats import DelayedStats, LaneStats, Stats
 from mulligan.core.worker import WorkerView
@@ -24,7 +27,16 @@ def get(state: State, job: str) -> Job | None:
     """The job as it is now."""
     with state.lock:
         record = state.jobs.get(job)
-        return None if record is None else job_of(record)
+        return None if record is None else job_of(record, waits_for(state, record))
+
+
+def waits_for(state: State, record: Record) -> str | None:
+    """The limit that its line waits for."""
+    if record.status != "pending" or record.awaits:
+        return None
+    name = record.line
+    line = None if name is None else state.lines.line(name)
+    return None if line is None else line.at
 
 
 def watch(state: State, job: str, tell: Tell) -> Watch:
@@ -65,7 +77,7 @@ def page(
             found = [record for record in found[:looks] if failed_with(selection.text, record)]
         if len(found) > limit:
             last = found[limit - 1].first_sequence
-        jobs = [job_of(record) for record in found[:limit]]
+        jobs = [job_of(record, waits_for(state, record)) for record in found[:limit]]
         if not bodies:
             jobs = [replace(job, body=b"", result=None) for job in jobs]
         return Page(jobs, None if last is None else str(last))
@@ -91,11 +103,17 @@ def depth(state: State, lane: Lane, limit: int) -> int:
     """How many jobs of the lane could start now."""
     with state.lock:
         now = state.tick()
-        ready = sum(
-            record.sequence == sequence and record.status == "pending" and due <= now
-            for due, sequence, record in state.lanes.heaps.get(lane, ())
-        )
+        ready = sum(due <= now for due, _, _ in standing(state, lane, waiting=False))
         return min(ready, limit)
+
+
+def standing(state: State, lane: Lane, *, waiting: bool) -> Iterator[tuple[float, int, Record]]:
+    """The pending jobs of the lane and of its lines; those that wait for a limit if `waiting`."""
+    lines = state.lines.lanes[lane].lines if lane in state.lines.lanes else {}
+    heaps = [state.lines.members[name] for name, line in lines.items() if waiting or not line.at]
+    for due, sequence, record in chain(state.lanes.heaps.get(lane, ()), *heaps):
+        if record.sequence == sequence and record.status == "pending":
+            yield due, sequence, record
 
 
 def ahead(state: State, job: str) -> int:
@@ -119,11 +137,31 @@ def tail(state: State, lane: Lane, due: float) -> str | None:
     """The last job waiting in the lane of those that were due by then."""
     with state.lock:
         waiting = [
-            (record.due, record.sequence, record.new.id)
-            for at, sequence, record in state.lanes.heaps.get(lane, ())
-            if at <= due and record.sequence == sequence and record.status == "pending"
+            (at, sequence, record.new.id)
+            for at, sequence, record in standing(state, lane, waiting=True)
+            if at <= due
         ]
         return max(waiting)[2] if waiting else None
+
+
+def limits(state: State, most: int) -> list[LimitView]:
+    """The limits that are stored or in use, in order of names."""
+    with state.lock:
+        now = state.tick()
+        waiting = state.lines.waiting_jobs()
+        names = sorted({*state.limits.stored, *state.limits.states, *waiting})
+        return [state.limits.view(name, waiting.get(name, 0), now) for name in names[:most]]
+
+
+def keys(state: State, queue: str, most: int) -> list[KeyView]:
+    """The fairness keys of the queue with work waiting, those with most work first."""
+    with state.lock:
+        state.tick()
+        found = [
+            KeyView(lane, key, waiting, state.lines.turns_behind(lane, key))
+            for (lane, key), waiting in state.lines.jobs_by_key(queue).items()
+        ]
+        return sorted(found, key=lambda each: (-each.waiting, each.lane, each.key))[:most]
 
 
 def stats(state: State) -> Stats:

@@ -12,6 +12,7 @@ from mulligan.core.worker import Worker
 from mulligan.stores.memory.counts import Counters
 from mulligan.stores.memory.fields import Record
 from mulligan.stores.memory.limits import Limits
+from mulligan.stores.memory.lines import Lines
 from mulligan.stores.memory.wakeup import Sleepers
 from mulligan.stores.watches import Watches
 
@@ -43,7 +44,7 @@ class Lanes:
             return None
         while heap:
             due, sequence, record = heap[0]
-            if record.status == "pending" and record.sequence == sequence and not record.held:
+            if record.status == "pending" and record.sequence == sequence:
                 return due, sequence
             heappop(heap)
         del self.heaps[lane]
@@ -74,6 +75,7 @@ class State:
         self.workers: dict[str, Presence] = {}
         self.sleepers = Sleepers(self.lock, self.is_live)
         self.watches: Watches[str] = Watches()
+        self.lines = Lines(self.limits, self.sleepers)
         self.counters = Counters()
         self.notes: dict[str, tuple[bytes, float]] = {}
         self.note_keys: list[str] = []  # in order
@@ -89,7 +91,8 @@ class State:
         read = self.clock()
         if read != self._read:  # a virtual clock often stands still, and rounding is slow
             self._read = read
-            self.now = rounded(read)
+            self.now = self.lines.now = rounded(read)
+        self.lines.forget_emptied()
         return self.now
 
     def next_sequence(self) -> int:

@@ -10,6 +10,7 @@ from mulligan.core.finding import Finding
 from mulligan.core.health import Breaker, Health
 from mulligan.core.job import Adopted, Attempt, Claim, Enqueued, Job, Lease, NewJob
 from mulligan.core.lane import Lane
+from mulligan.core.limits import KeyView, Limit, LimitView
 from mulligan.core.outcome import Outcome, Verdict
 from mulligan.core.page import LOOKS, Page, Selection
 from mulligan.core.plan import ClaimPlan
@@ -122,6 +123,12 @@ class MemoryStore:
     async def stats(self) -> Stats:
         return read.stats(self.state)
 
+    async def limits(self, most: int) -> list[LimitView]:
+        return read.limits(self.state, most)
+
+    async def keys(self, queue: str, most: int) -> list[KeyView]:
+        return read.keys(self.state, queue, most)
+
     async def depth(self, lane: Lane, limit: int) -> int:
         return read.depth(self.state, lane, limit)
 
@@ -139,6 +146,12 @@ class MemoryStore:
 
     async def pause(self, queue: str, *, paused: bool) -> None:
         operate.pause(self.state, queue, paused=paused)
+
+    async def set_limit(self, name: str, limit: Limit | None, *, declared: bool) -> None:
+        operate.set_limit(self.state, name, limit, declared=declared)
+
+    async def pause_limit(self, name: str, seconds: float) -> None:
+        operate.pause_limit(self.state, name, seconds)
 
     async def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
         return operate.replay(self.state, jobs, from_start=from_start)

@@ -7,6 +7,8 @@ from msgspec.structs import replace
 from mulligan.core.answers import Beat
 from mulligan.core.job import Claim, Lease
 from mulligan.core.lane import Lane
+from mulligan.core.limits import FOREVER
+from mulligan.core.lines import due_of
 from mulligan.core.worker import Worker
 from mulligan.stores.memory import commit, operate
 from mulligan.stores.memory.fields import Record, claim_of
@@ -88,7 +90,7 @@ def reclaim(state: State, limit: int, worker: Worker) -> list[Claim]:
         for record in lost[:limit]:
             before = claim_of(record)
             claims.append(replace(before, token=lease(state, record, worker).token))
-            commit.release(state, record, record.key)
+            commit.release(state, record)
             # The attempt stays that of the worker that lost it.
             record.worker_region = before.worker_region
         return claims
@@ -96,8 +98,10 @@ def reclaim(state: State, limit: int, worker: Worker) -> list[Claim]:
 
 def wake_for_lanes(state: State, lanes: Iterable[Lane]) -> None:
     """Wake another sleeper for the first job of each lane that is not empty."""
-    heaps = state.lanes.heaps
     for lane in lanes:
-        first = state.lanes.head(lane) if lane in heaps else None
-        if first is not None:
-            state.sleepers.wake_for_job(lane, first[0])
+        first = state.lanes.head(lane)
+        due = FOREVER if first is None else first[0]
+        if lane in state.lines.lanes:
+            due = min(due, due_of(state.lines, lane))
+        if due != FOREVER:
+            state.sleepers.wake_for_job(lane, due)

@@ -30,7 +30,7 @@ def claim(
     if plan.epoch != epoch:
         return Claimed([], stale=True)
     tx.claimant = worker.id
-    lanes = Lanes(tx, plan.groups, plan.demand, worker)
+    lanes = Lanes(tx, plan, worker)
     walk(plan, lanes)
     lanes.limits.settle()
     left = tuple(group_waits(group, lanes, tx.now) for group in plan.groups)
@@ -78,7 +78,7 @@ def drain(tier: tuple[Source, ...], lanes: Lanes, room: int) -> int:
             taken = lanes.take_special(source.lane)
         else:
             others = [r for r, s, _ in ready if s.lane != source.lane]
-            most = 1 if one_by_one else min(rest, allowed)
+            most = 1 if one_by_one or lanes.is_lined(source.lane) else min(rest, allowed)
             bound = min(others, default=None)
             taken = lanes.take_plain(source.lane, most, bound, lanes.waits(source))
         charge(source, lanes, taken)

@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 from mulligan.core.gather import lost_value
 from mulligan.core.job import TOKENS_PER_LIFE, Attempt, NewJob, Status
 from mulligan.core.lane import Lane
+from mulligan.core.limits import costs_of, pauses_of
 from mulligan.core.outcome import (
     Again,
     Cancelled,
     Dead,
     Done,
-    Keyed,
     Later,
+    Limited,
+    LimitUse,
     Outcome,
     Returned,
     Verdict,
@@ -23,12 +25,13 @@ from mulligan.core.settings import HISTORY_LIMIT, check_batch
 from mulligan.stores.sqlite.enqueue import add
 from mulligan.stores.sqlite.fields import ATTEMPT_ROW, attempt_row, listed, marks
 from mulligan.stores.sqlite.gather import Arrival, Member, arrive, miss
-from mulligan.stores.sqlite.limits import release
+from mulligan.stores.sqlite.limits import Held, release
+from mulligan.stores.sqlite.lines import LineBook
+from mulligan.stores.sqlite.standing import join_lanes
 from mulligan.stores.sqlite.statements import as_json, load
 from mulligan.stores.sqlite.transaction import (
     Transaction,
     close,
-    join_lanes,
     run_in_transaction,
     stop_running,
 )
@@ -39,11 +42,11 @@ _DONE_IF_HELD = SQL["done_if_held"]
 _KEEP_ATTEMPT = SQL["keep_attempt"]
 _END = SQL["end"]
 _PUT_OFF = SQL["put_off"]
-_SET_KEY = SQL["set_key"]
+_SET_LIMITS = SQL["set_limits"]
 _ADD_ATTEMPT = SQL["add_attempt"]
 _TRIM_ATTEMPTS = SQL["trim_attempts"]
 # In the order in which they are run.
-_WRITES = (_END, _PUT_OFF, _SET_KEY, _ADD_ATTEMPT, _TRIM_ATTEMPTS)
+_WRITES = (_END, _PUT_OFF, _SET_LIMITS, _ADD_ATTEMPT, _TRIM_ATTEMPTS)
 
 
 def commit(tx: Transaction, outcomes: Sequence[Outcome]) -> list[Verdict]:
@@ -68,7 +71,7 @@ def commit_within(tx: Transaction, outcome: Done, work: Callable[[Any], Any]) ->
 
 def written_at_once(tx: Transaction, outcomes: Sequence[Outcome]) -> bool:
     """The common case, in few statements: all done and held, no permits, nothing to arrive."""
-    dones = [o for o in outcomes if type(o) is Done and not o.next]
+    dones = [o for o in outcomes if type(o) is Done and not o.next and o.use is None]
     try:
         leases = {o.lease.job: token_and_result(o.lease.token, o.result) for o in dones}
     except UnicodeDecodeError:  # no JSON, but kept as it is
@@ -97,7 +100,10 @@ class Row(NamedTuple):
     number: int
     token: int | None
     committed: int
-    concurrency_key: str | None
+    limits: str | None
+    fairness_key: str | None
+    holds: str | None
+    started_at: float
     gather: str | None
     gather_index: int
     queue: str
@@ -111,6 +117,11 @@ class Row(NamedTuple):
         """The lane that it was taken from."""
         return Lane(self.queue, self.scope, self.lane_priority)
 
+    @property
+    def stands_in_lane(self) -> bool:
+        """Whether it stands in a lane itself when it is pending, and in no line of it."""
+        return self.limits is None and self.fairness_key is None
+
 
 class Batch:
     """Outcomes of mixed kinds, collected by statement and written together."""
@@ -121,7 +132,7 @@ class Batch:
         self._rows = {row[0]: Row(*row) for row in tx.db.execute(_ROWS, (ids,))}
         needed = sum(self._sequences(outcome) for outcome in outcomes)
         self._sequence = count(tx.reserve(needed) if needed else 0)
-        self.written: list[tuple[str, str | None]] = []
+        self.written: list[Held] = []
         self._writes: dict[str, list[tuple[Any, ...]]] = {statement: [] for statement in _WRITES}
         self._ending: list[int] = []
         self._going_on: list[int] = []
@@ -131,10 +142,10 @@ class Batch:
     def _sequences(self, outcome: Outcome) -> int:
         """How many jobs the outcome may let join a lane."""
         match outcome:
-            case Done(lease, _, following):
+            case Done(lease, _, following, _):
                 row = self._rows.get(lease.job)
                 return len(following) + (row is not None and row.gather is not None)
-            case Dead(lease, _, following):
+            case Dead(lease, _, following, _):
                 row = self._rows.get(lease.job)
                 return len(following) + (row is not None and row.gather is not None)
             case Again() | Later():
@@ -152,17 +163,20 @@ class Batch:
             return "already" if row.committed == token else "stale"
         self._rows[job] = row._replace(committed=token, token=None)
         self._collect(outcome, row)
-        self.written.append((job, row.concurrency_key))
+        refunded = isinstance(outcome, Returned | Limited)
+        self.written.append(Held(job, row.holds, row.started_at, refunded))
         return "written"
 
     def _collect(self, outcome: Outcome, row: Row) -> None:
         number = row.number
         match outcome:
-            case Done(_, result, following):
+            case Done(_, result, following, use):
+                self._use(row, use)
                 self._end(number, "done", result=result)
                 self._arrive(row, result, "done")
                 self._follow(following)
-            case Dead(_, failure, following):
+            case Dead(_, failure, following, use):
+                self._use(row, use)
                 self._remember(row.id, failure)
                 self._end(number, "failed")
                 if row.gather is not None:
@@ -171,18 +185,33 @@ class Batch:
             case Cancelled(_, reason):
                 self._end(number, "cancelled", reason=reason)
                 self._miss(row, reason)
-            case Again(_, lane, delay, failure, trail, free):
+            case Again(_, lane, delay, failure, trail, free, use):
+                self._use(row, use)
                 self._remember(row.id, failure)
-                self._put_off(number, lane, delay, retries=not free, snoozes=free, trail=trail)
-            case Later(_, delay):
-                self._put_off(number, row.lane, delay, snoozes=1)
+                self._put_off(row, lane, delay, retries=not free, snoozes=free, trail=trail)
+            case Later(_, delay, use):
+                self._use(row, use)
+                self._put_off(row, row.lane, delay, snoozes=1)
             case Returned():
-                self._going_on.append(number)
-                self._tx.join(row.lane, row.due)
-            case Keyed(_, key, limit, trail):
-                self._writes[_SET_KEY].append((key, limit, trail, number))
-                self._going_on.append(number)
-                self._tx.join(row.lane, row.due)
+                self._go_on(row, row.lane, row.due)
+            case Limited(_, limits, key, trail):
+                self._writes[_SET_LIMITS].append((limits, key, trail, number))
+                self._go_on(row._replace(limits=limits, fairness_key=key), row.lane, row.due)
+
+    def _use(self, row: Row, use: LimitUse | None) -> None:
+        """Charge what the attempt spent of limits besides, and pause those that it says."""
+        if use is not None:
+            book = LineBook(self._tx)
+            for name, cost in use.spent:
+                book.spend(name, cost)
+            names = [(name, book.limit_of(name)) for name, _ in costs_of(row.limits)]
+            for name, pause in pauses_of(use.pauses, use.retry_after, names):
+                book.pause(name, self._tx.due(pause), at_least=True)
+
+    def _go_on(self, row: Row, lane: Lane, due: float) -> None:
+        self._going_on.append(row.number)
+        if row.stands_in_lane:
+            self._tx.join(lane, due)
 
     def _end(
         self, number: int, status: Status, *, result: bytes | None = None, reason: str | None = None
@@ -194,7 +223,7 @@ class Batch:
 
     def _put_off(
         self,
-        number: int,
+        row: Row,
         lane: Lane,
         delay: float,
         *,
@@ -202,8 +231,8 @@ class Batch:
         snoozes: int = 0,
         trail: str | None = None,
     ) -> None:
-        self._going_on.append(number)
         due = self._tx.due(delay)
+        self._go_on(row, lane, due)
         _, scope, priority = lane
         self._writes[_PUT_OFF].append(
             (
@@ -215,10 +244,9 @@ class Batch:
                 retries,
                 snoozes,
                 trail,
-                number,
+                row.number,
             )
         )
-        self._tx.join(lane, due)
 
     def _remember(self, job: str, failure: Attempt) -> None:
         self._writes[_ADD_ATTEMPT].append(attempt_row(job, failure, self._tx.now))

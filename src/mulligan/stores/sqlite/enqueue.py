@@ -22,8 +22,10 @@ from mulligan.stores.sqlite.fields import (
     plain_row,
     shared_row,
 )
+from mulligan.stores.sqlite.lines import stand_in_lines
+from mulligan.stores.sqlite.standing import join_lanes, leave_lane
 from mulligan.stores.sqlite.statements import load
-from mulligan.stores.sqlite.transaction import Transaction, join_lanes, leave_lane
+from mulligan.stores.sqlite.transaction import Transaction
 
 # Of jobs that are alike so many are inserted by one statement: half the work of one each.
 AT_ONCE = 50
@@ -76,7 +78,7 @@ def add(tx: Transaction, jobs: Sequence[NewJob], numbers: Sequence[int]) -> list
         ]
     if tx.anyone_asleep:
         for job, answer in zip(jobs, answers, strict=True):
-            if answer.created and not job.awaits:
+            if answer.created and not job.awaits and stands_in_lane(job):
                 tx.join(job.lane, tx.due(job.delay))
     return answers
 
@@ -97,10 +99,10 @@ def are_alike(jobs: Sequence[NewJob]) -> bool:
             or job.priority != priority
             or job.delay != delay
             or job.unique_key is not None
-            or job.concurrency_key is not None
             or job.expires is not None
             or job.unique_in is not None
-            or job.concurrency_limit != 1
+            or job.limits is not None
+            or job.fairness_key is not None
             or job.awaits
             or job.gather is not None
             or job.gather_index
@@ -111,6 +113,11 @@ def are_alike(jobs: Sequence[NewJob]) -> bool:
         ):
             return False
     return True
+
+
+def stands_in_lane(job: NewJob) -> bool:
+    """Whether it stands in its lane itself, and in no line of it."""
+    return job.limits is None and job.fairness_key is None
 
 
 def insert(tx: Transaction, jobs: Sequence[NewJob], numbers: Sequence[int]) -> int:
@@ -125,6 +132,8 @@ def insert(tx: Transaction, jobs: Sequence[NewJob], numbers: Sequence[int]) -> i
         ]
         inserted = tx.db.executemany(_INSERT, rows).rowcount
     tx.db.execute(_JOIN_LANES, (numbers[0], numbers[-1]))
+    if not all(map(stands_in_lane, jobs)):
+        stand_in_lines(tx, numbers)
     if any(job.awaits for job in jobs):
         hold(tx, numbers[0], numbers[-1])
     return inserted
@@ -205,12 +214,11 @@ def debounce(tx: Transaction, holder: str, job: NewJob, sequence: int) -> None:
     row = tx.db.execute(_DEBOUNCED, (holder,)).fetchone()
     if row is None:
         return
-    number, until, *lane, is_held = row
+    number, until, stands_in_lane, *lane = row
     tx.db.execute(_CALL_ANEW, (job.task, bytearray(job.body), number))
-    if is_held:
-        return
     due = debounced_due(tx.now, job.delay, until)
     leave_lane(tx, number)
     tx.db.execute(_PUT_OFF, (due, sequence, due > tx.now, number))
     join_lanes(tx, [number])
-    tx.join(Lane(*lane), due)
+    if stands_in_lane:
+        tx.join(Lane(*lane), due)

@@ -99,7 +99,7 @@ def shared_row(job: NewJob, due: float, now: float, tokens_per_life: int) -> Row
 MADE_ADOPTED = ("number", "due", "sequence", "delayed", "token", "key_queue")
 # What other tables say, or what a job that is pending here does not have.
 ELSEWHERE = {
-    *("status", "held", "worker", "worker_region", "ended_at", "result", "cancel_reason"),
+    *("status", "waits_for", "worker", "worker_region", "ended_at", "result", "cancel_reason"),
     "last_failure_reason",
 }
 KEPT_ADOPTED = tuple(

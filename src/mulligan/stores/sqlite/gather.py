@@ -6,8 +6,9 @@ from typing import NamedTuple
 from mulligan.core.gather import arrives_at, cancelled_value, failure_in, purged_value
 from mulligan.core.job import never_arrives
 from mulligan.core.lane import Lane
+from mulligan.stores.sqlite.standing import cancel_stored, stop_holding
 from mulligan.stores.sqlite.statements import load
-from mulligan.stores.sqlite.transaction import Transaction, cancel_stored, stop_holding
+from mulligan.stores.sqlite.transaction import Transaction
 
 SQL = load("gather")
 _AWAITS = SQL["awaits"]
@@ -75,9 +76,11 @@ def arrive(tx: Transaction, arrivals: Sequence[Arrival]) -> None:
         if tx.db.execute(_ARRIVE, (gather, at, result)).rowcount:
             count.add(how, at)
             if not count.left:
-                lane = tx.db.execute(_MAKE_DUE, (tx.now, sequence, count.job.number)).fetchone()
+                made = tx.db.execute(_MAKE_DUE, (tx.now, sequence, count.job.number)).fetchone()
+                stands_in_lane, *lane = made
                 stop_holding(tx, count.job.number)
-                tx.join(Lane(*lane), tx.now)
+                if stands_in_lane:
+                    tx.join(Lane(*lane), tx.now)
     for count in counted.values():
         if count.job is not None:
             less = count.left - count.job.awaits
@@ -105,10 +108,7 @@ def member_of(tx: Transaction, job: str) -> Member | None:
 
 
 def miss(tx: Transaction, member: Member, reason: str, *, ran: bool) -> None:
-    """A cancelled member arrives as a failure, or cancels who awaits its result, and so on upwards.
-
-    What awaits others holds no permit, and has no room to leave to those that its key holds.
-    """
+    """A cancelled member arrives as a failure, or cancels who awaits its result, and so on upwards."""
     job = awaiting(tx, member.gather)
     if job is None or member.gather is None:
         return

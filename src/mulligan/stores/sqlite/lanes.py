@@ -1,36 +1,49 @@
 """The lanes of a plan as a walk sees them, each read once per claim, in runs of rows."""
 
-from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-
-from msgspec.json import Decoder
 
 from mulligan.core.checks import rounded
 from mulligan.core.job import EXPIRED, Claim
 from mulligan.core.lane import Lane
-from mulligan.core.plan import Group, Limit, Source
+from mulligan.core.limits import FOREVER
+from mulligan.core.lines import (
+    NO_KEY,
+    Line,
+    advance,
+    due_of,
+    lacks,
+    next_at,
+    next_line,
+    set_aside,
+    started,
+    take_turn,
+)
+from mulligan.core.plan import ClaimPlan, Group, Limit, Source
 from mulligan.core.worker import Worker
 from mulligan.stores.sqlite.fields import CLAIMED, CLAIMED_LIST, WALKED, Row, claims_of
 from mulligan.stores.sqlite.gather import member_of, miss
-from mulligan.stores.sqlite.limits import Limits, let_go, permit_key
+from mulligan.stores.sqlite.limits import Limits
+from mulligan.stores.sqlite.lines import LineBook, at, lined_lanes
+from mulligan.stores.sqlite.standing import cancel_stored
 from mulligan.stores.sqlite.statements import as_json, load
-from mulligan.stores.sqlite.transaction import Transaction, cancel_stored
+from mulligan.stores.sqlite.transaction import Transaction
 
 SQL = load("lanes", claimed=CLAIMED_LIST)
 _HEADS = SQL["heads"]
 _ROWS = SQL["rows"]
-_ROW = SQL["row"]
+_ROW_IN_LINE = SQL["row_in_line"]
 _LEASE = SQL["lease"]
 _TAKE = SQL["take"]
-_HOLD = SQL["hold"]
+_LEASE_IN_LINE = SQL["lease_in_line"]
+_TAKE_IN_LINE = SQL["take_in_line"]
 _SOONER = SQL["sooner"]
 
 DUE, SEQUENCE, NUMBER, SPECIAL = range(len(WALKED))
 ID = len(WALKED) + CLAIMED.index("id")
 # Rows compare by (due, sequence).
 BEFORE_ALL: tuple[float, int] = (float("-inf"), 0)
-decode_special = Decoder(tuple[str | None, int, float | None]).decode
+NO_WEIGHTS: Mapping[str, float] = {}
 
 
 class LaneRows:
@@ -55,7 +68,7 @@ class LaneRows:
         return read and self.head is None
 
     def find_special(self) -> None:
-        """Note where the first row stands, from here on, that a key or an expiry concerns."""
+        """Note where the first row stands, from here on, that may expire."""
         rows = self.rows
         self.plain = next(
             (i for i in range(self.position, len(rows)) if rows[i][SPECIAL] is not None), len(rows)
@@ -68,20 +81,23 @@ class Lanes:
     What is taken is leased to the worker at once, a run of neighbours in a lane at a time.
     """
 
-    def __init__(
-        self, tx: Transaction, groups: tuple[Group, ...], demand: int, worker: Worker
-    ) -> None:
+    def __init__(self, tx: Transaction, plan: ClaimPlan, worker: Worker) -> None:
         self._tx = tx
-        self._demand = demand
+        self._demand = plan.demand
+        self._weights = plan.weights
         self._worker = worker
+        self._lined = lined_lanes(tx)
+        self._book = LineBook(tx)
         self.limits = Limits(tx)
         self.number = 0
         self._taken: list[tuple[Lane, list[Row]]] = []
         self._expired: list[str] = []
         self._sooner: dict[Source, bool] = {}
-        names, text = lanes_of(groups)
+        names, text = lanes_of(plan.groups)
         self._lanes = {lane: LaneRows(lane) for lane in names}
         self._find_heads(list(self._lanes.values()), text)
+        for lane in self._lined & self._lanes.keys():
+            advance(self._book, lane)
 
     def claims(self) -> list[Claim]:
         """What was taken, as claims of the worker."""
@@ -96,6 +112,23 @@ class Lanes:
 
     def first(self, lane: Lane, waited: float = 0.0) -> Row | None:
         """The first row of the lane, if it has been due for that long."""
+        line = self.next_line(lane) if lane in self._lined else None
+        if line is None:
+            return self._first(lane, waited)
+        row: Row = self._tx.db.execute(_ROW_IN_LINE, at(line.name)).fetchone()
+        return row if rounded(row[DUE] + waited) <= self._tx.now else None
+
+    def next_line(self, lane: Lane) -> Line | None:
+        """The line of the lane that is next; None if no line is ready, or the lane itself is."""
+        first = self._first(lane)
+        return next_line(self._book, lane, None if first is None else (first[DUE], first[SEQUENCE]))
+
+    def is_lined(self, lane: Lane) -> bool:
+        """Whether jobs stand in lines of the lane, so that it is taken from one by one."""
+        return lane in self._lined
+
+    def _first(self, lane: Lane, waited: float = 0.0) -> Row | None:
+        """The first row of those that stand in the lane itself."""
         read = self._lanes[lane]
         if read.position == len(read.rows):
             if read.complete:
@@ -125,7 +158,8 @@ class Lanes:
 
     def waits(self, source: Source) -> float:
         """How long a job must have been due; who sleeps is asked only where a job stands."""
-        if not source.yields or not source.waited or self._lanes[source.lane].is_empty:
+        empty = self._lanes[source.lane].is_empty and source.lane not in self._lined
+        if not source.yields or not source.waited or empty:
             return source.waited
         if source not in self._sooner:
             asked = (*source.lane, source.waited, self._tx.claimant, self._tx.now)
@@ -133,7 +167,7 @@ class Lanes:
         return source.waited if self._sooner[source] else 0.0
 
     def take_plain(self, lane: Lane, most: int, before: Row | None, waited: float) -> list[Row]:
-        """Take up to `most` rows that no key and no expiry concerns, and that go before another."""
+        """Take up to `most` rows that do not expire, and that go before another."""
         read = self._lanes[lane]
         rows, start = read.rows, read.position
         stop = min(start + most, read.plain)
@@ -149,7 +183,17 @@ class Lanes:
                 stop,
             )
         read.position = stop
-        return self._lease(lane, rows[start:stop])
+        taken = self._lease(lane, rows[start:stop])
+        self._take_turn(lane)
+        return taken
+
+    def _take_turn(self, lane: Lane) -> None:
+        """A job that stood in the lane itself has started."""
+        if lane in self._lined:
+            take_turn(self._book, lane, NO_KEY, self._weight(lane, NO_KEY))
+
+    def _weight(self, lane: Lane, key: str) -> float:
+        return self._weights.get(lane.queue, NO_WEIGHTS).get(key, 1.0)
 
     def _lease(self, lane: Lane, run: list[Row]) -> list[Row]:
         """Let neighbours in a lane run."""
@@ -162,23 +206,39 @@ class Lanes:
         return run
 
     def take_special(self, lane: Lane) -> list[Row]:
-        """Take the first row, or set it aside: expired, or its key has no room."""
+        """Take the first row, of a line or one that may expire; or set it aside, or end it."""
+        line = self.next_line(lane) if lane in self._lined else None
+        if line is not None:
+            return self._take_from_line(line)
         read = self._lanes[lane]
         row = read.rows[read.position]
         read.position += 1
         read.find_special()
-        key, limit, expires_at = decode_special(row[SPECIAL])
-        if expires_at is not None and expires_at <= self._tx.now:
-            self._expire(row, key)
+        if row[SPECIAL] <= self._tx.now:
+            self._expire(row)
             return []
-        if key is not None:
-            permit = permit_key(key)
-            if self.limits.permits(permit) >= limit:
-                self._tx.db.execute(_HOLD, (row[NUMBER],))
-                self._tx.db.execute(_TAKE, (*lane, *row[:2], *row[:2]))
-                return []
-            self.limits.charge(permit, row[ID])
-        return self._lease(lane, [row])
+        taken = self._lease(lane, [row])
+        self._take_turn(lane)
+        return taken
+
+    def _take_from_line(self, line: Line) -> list[Row]:
+        """Take the first job of a ready line; or set the line aside, or end what has expired."""
+        row: Row = self._tx.db.execute(_ROW_IN_LINE, at(line.name)).fetchone()
+        if 0 <= row[SPECIAL] <= self._tx.now:
+            self._expire(row)
+            return []
+        name = lacks(self._book, line)
+        if name is not None:
+            set_aside(self._book, line, name)
+            return []
+        worker, now = self._worker, self._tx.now
+        self._tx.db.execute(_LEASE_IN_LINE, (worker.id, worker.region, now, now, row[NUMBER]))
+        self._tx.db.execute(_TAKE_IN_LINE, (row[NUMBER],))
+        self._book.start(line.costs)
+        started(self._book, line, self._weight(line.lane, line.name.key))
+        self._taken.append((line.lane, [row]))
+        self.number += 1
+        return [row]
 
     def tell_awaiting(self) -> None:
         """Tell those that await what was found expired, now that the walk is over."""
@@ -187,27 +247,10 @@ class Lanes:
             if member is not None:
                 miss(self._tx, member, EXPIRED, ran=False)
 
-    def _expire(self, row: Row, key: str | None) -> None:
-        """End the job; held jobs of its key may have room now."""
+    def _expire(self, row: Row) -> None:
+        """End the job."""
         cancel_stored(self._tx, row[NUMBER], EXPIRED, outdated=False)
         self._expired.append(row[ID])
-        if key is not None:
-            self._let_go(key)
-
-    def _let_go(self, key: str) -> None:
-        """Let held jobs of the key stand in their lanes again, also in those read already."""
-        for lane, number in let_go(self._tx, key, self.limits.permits(permit_key(key))):
-            read = self._lanes.get(lane)
-            if read is None:
-                continue
-            row: Row = self._tx.db.execute(_ROW, (number,)).fetchone()
-            if not read.loaded:
-                read.head = row[DUE] if read.head is None else min(read.head, row[DUE])
-            elif read.complete or row[:2] < read.last:
-                del read.rows[: read.position]
-                read.position = 0
-                insort(read.rows, row)
-                read.find_special()
 
     def room(self, limit: Limit) -> int:
         """How many more starts the limit allows now."""
@@ -220,6 +263,12 @@ class Lanes:
     def head(self, lane: Lane) -> tuple[float, int] | None:
         """(due, sequence) of the lane's first job, due or not; exact only for what was read."""
         read = self._lanes[lane]
+        if lane in self._lined:
+            row = self.first(lane)
+            if row is not None:
+                return row[DUE], row[SEQUENCE]
+            due = min(next_at(self._book, lane), FOREVER if read.head is None else read.head)
+            return None if due == FOREVER else (due, 0)
         if read.loaded:
             row = self.first(lane)
             if row is not None:
@@ -229,7 +278,7 @@ class Lanes:
     def look_ahead(self) -> None:
         """See when the lanes that were emptied have their next job; after the claim is written."""
         emptied = [
-            read for read in self._lanes.values() if read.loaded and self.first(read.lane) is None
+            read for read in self._lanes.values() if read.loaded and self._first(read.lane) is None
         ]
         if emptied:
             self._find_heads(emptied, as_json([read.lane for read in emptied]))
@@ -238,7 +287,13 @@ class Lanes:
 def heads(tx: Transaction, lanes: Sequence[Lane]) -> list[tuple[Lane, float]]:
     """When the first job of each lane is due, of those where one stands."""
     found = tx.db.execute(_HEADS, (as_json(lanes),))
-    return [(lanes[index], due) for index, due in found if due is not None]
+    dues = {lanes[index]: due for index, due in found if due is not None}
+    for lane in lined_lanes(tx):
+        if lane in lanes:
+            due = min(due_of(LineBook(tx), lane), dues.get(lane, FOREVER))
+            if due != FOREVER:
+                dues[lane] = due
+    return list(dues.items())
 
 
 @lru_cache(maxsize=64)

@@ -1,12 +1,13 @@
-"""Limits: permits, starts, and the jobs that are held until their concurrency key has room."""
+"""Limits of plans: permits and starts; and how a job that ran frees what it held."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from mulligan.core.checks import rounded
-from mulligan.core.lane import Lane
 from mulligan.core.plan import Cap, Limit, Rate
+from mulligan.stores.sqlite.lines import LineBook
 from mulligan.stores.sqlite.statements import load
-from mulligan.stores.sqlite.transaction import Transaction, stop_holding
+from mulligan.stores.sqlite.transaction import Transaction
 
 SQL = load("limits")
 _ANY_PERMITS = SQL["any_permits"]
@@ -14,7 +15,7 @@ _PERMITS_OF = SQL["permits_of"]
 _FREE = SQL["free"]
 _USED = SQL["used"]
 _CHARGE = SQL["charge"]
-_NEXT_HELD = SQL["next_held"]
+_HELD_BY_JOB = SQL["held_by_job"]
 _STARTS = SQL["starts"]
 _COUNT_START = SQL["count_start"]
 _PRUNE_STARTS = SQL["prune_starts"]
@@ -98,44 +99,40 @@ def started_at(rate: Rate, now: float) -> float:
     return now if rate.limit is not None else float(int(now))
 
 
-def release(tx: Transaction, jobs: Sequence[tuple[str, str | None]]) -> None:
-    """Free the permits of each (job, concurrency key) in order, and let go of who may run now."""
-    keyed = any(key is not None for _, key in jobs)
-    if not keyed and not tx.db.execute(_ANY_PERMITS).fetchone()[0]:
+class Held(NamedTuple):
+    """What a job held while it ran: permits of these limits, if any, since it started.
+
+    `refunded` says that it never ran.
+    """
+
+    job: str
+    limits: str | None
+    started_at: float
+    refunded: bool = False
+
+
+def held_by(tx: Transaction, job: str) -> Held | None:
+    """What the job holds, if it runs."""
+    row = tx.db.execute(_HELD_BY_JOB, (job,)).fetchone()
+    return None if row is None else Held(job, *row)
+
+
+def release(tx: Transaction, jobs: Sequence[Held]) -> None:
+    """Free what each of the jobs held, in order; others may have it now."""
+    if any(each.limits is not None for each in jobs):
+        book = LineBook(tx)
+        for each in jobs:
+            book.end(each.limits, each.started_at if each.refunded else None)
+    if not tx.db.execute(_ANY_PERMITS).fetchone()[0]:
         return
-    for job, key in jobs:
-        freed = [limit for (limit,) in tx.db.execute(_PERMITS_OF, (job,))]
+    for each in jobs:
+        freed = [limit for (limit,) in tx.db.execute(_PERMITS_OF, (each.job,))]
         if freed:
-            tx.db.execute(_FREE, (job,))
+            tx.db.execute(_FREE, (each.job,))
             tx.freed += freed
-        if key is not None:
-            let_go(tx, key, permits_used(tx, permit_key(key)))
 
 
 def permits_used(tx: Transaction, key: str) -> int:
     """How many jobs hold a permit of the key."""
     used: int = tx.db.execute(_USED, (key,)).fetchone()[0]
     return used
-
-
-def permit_key(concurrency_key: str) -> str:
-    """The key of the permits that a concurrency key gives out."""
-    return f"key:{concurrency_key}"
-
-
-def let_go(tx: Transaction, key: str, used: int) -> list[tuple[Lane, int]]:
-    """Let the first held job of each lane and limit join its lane, where the limit leaves room.
-
-    Gives (lane, number) of those who do. It looks only at the first of each, however many wait.
-    """
-    gone: list[tuple[Lane, int]] = []
-    after: tuple[str, str, int, int] = ("", "", -1, -1)
-    while row := tx.db.execute(_NEXT_HELD, (key, *after)).fetchone():
-        queue, scope, priority, limit, due, number = row
-        after = (queue, scope, priority, limit)
-        if limit > used:
-            lane = Lane(queue, scope, priority)
-            stop_holding(tx, number)
-            tx.join(lane, due)
-            gone.append((lane, number))
-    return gone

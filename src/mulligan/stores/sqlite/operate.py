@@ -20,10 +20,12 @@ from mulligan.stores.sqlite.commit import add_history
 from mulligan.stores.sqlite.enqueue import free_lent_keys, hold, unique_holder
 from mulligan.stores.sqlite.fields import ADOPTED_COLUMNS, adopted_row, listed, marks
 from mulligan.stores.sqlite.gather import Member, keep_arrived, miss, purge_awaited, withdraw
-from mulligan.stores.sqlite.limits import release
+from mulligan.stores.sqlite.limits import held_by, release
+from mulligan.stores.sqlite.lines import prune_states
 from mulligan.stores.sqlite.read import ended_groups
+from mulligan.stores.sqlite.standing import cancel_stored, join_lanes
 from mulligan.stores.sqlite.statements import as_json, load
-from mulligan.stores.sqlite.transaction import Transaction, cancel_stored, join_lanes, leave_ended
+from mulligan.stores.sqlite.transaction import Transaction, leave_ended
 
 SQL = load("operate", adopted_columns=listed(ADOPTED_COLUMNS), adopted_marks=marks(ADOPTED_COLUMNS))
 _STATE = SQL["state"]
@@ -72,7 +74,7 @@ class State(NamedTuple):
     priority: int
     key_queue: str
     unique_key: str | None
-    concurrency_key: str | None
+    stands_in_lane: int
     gather: str | None
     awaits: int
     debounce_until: float | None
@@ -114,7 +116,8 @@ def replay_one(tx: Transaction, job: str, sequence: int, *, from_start: bool) ->
     withdraw(tx, as_member(job, state))
     tx.db.execute(_REPLAY, (tx.now, sequence, state.number))
     join_lanes(tx, [state.number])
-    tx.join(Lane(state.queue, state.region, state.priority), tx.now)
+    if state.stands_in_lane:
+        tx.join(Lane(state.queue, state.region, state.priority), tx.now)
     return True
 
 
@@ -129,10 +132,11 @@ def cancel_one(tx: Transaction, job: str, reason: str) -> bool:
     state = state_of(tx, job)
     if state is None or state.status in ENDED:
         return False
+    held = held_by(tx, job)
     cancel_stored(tx, state.number, reason, outdated=True)
-    miss(tx, as_member(job, state), reason, ran=state.status == "processing")
-    if not state.awaits:
-        release(tx, [(job, state.concurrency_key)])
+    if held is not None:
+        release(tx, [held])
+    miss(tx, as_member(job, state), reason, ran=held is not None)
     return True
 
 
@@ -185,6 +189,7 @@ def prune(tx: Transaction, keep_done: float, limit: int) -> int:
                 rows = tx.db.execute(statement, (queue, status, time, limit - len(gone)))
                 gone += [number for (number,) in rows]
     delete(tx, gone)
+    prune_states(tx)
     tx.db.execute(_PRUNE_NOTES, (tx.now,))
     tx.db.execute(_PRUNE_COUNTS, (first_slot(tx.now, CLOSED),))
     tx.db.execute(_PRUNE_WORKERS, (tx.now - KEEP_DEAD_WORKERS,))
@@ -217,7 +222,8 @@ def adopt_one(tx: Transaction, adopted: Adopted, number: int) -> bool:
         hold(tx, number, number)
     else:
         join_lanes(tx, [number])
-        tx.join(job.lane, rounded(job.due))
+        if job.limits is None and job.fairness_key is None:
+            tx.join(job.lane, rounded(job.due))
     return True
 
 

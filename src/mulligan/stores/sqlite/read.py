@@ -126,7 +126,7 @@ def stats(tx: Transaction) -> Stats:
 
 
 def lanes(tx: Transaction) -> list[LaneStats]:
-    """The lanes that are not empty, with those whose jobs wait for a key."""
+    """The lanes that are not empty, with those whose jobs stand in lines."""
     parts: dict[Lane, list[tuple[int, int, float]]] = defaultdict(list)
     for statement in (_LANES, _HELD):
         for queue, scope, priority, *numbers in tx.db.execute(statement, (tx.now,)):
@@ -144,7 +144,8 @@ def lanes(tx: Transaction) -> list[LaneStats]:
 
 def depth(tx: Transaction, lane: Lane, limit: int) -> int:
     """How many jobs of the lane could start now, counted up to the limit."""
-    number: int = tx.db.execute(_DEPTH, (*lane, tx.now, limit)).fetchone()[0]
+    asked = lane._asdict() | {"now": tx.now, "limit": limit}
+    number: int = tx.db.execute(_DEPTH, asked).fetchone()[0]
     return number
 
 
@@ -159,5 +160,5 @@ def ahead(tx: Transaction, job: str) -> int:
 
 def tail(tx: Transaction, lane: Lane, due: float) -> str | None:
     """The last job in the lane that was due by then."""
-    row = tx.db.execute(_TAIL, (*lane, due)).fetchone()
+    row = tx.db.execute(_TAIL, lane._asdict() | {"due": due}).fetchone()
     return None if row is None else row[0]

@@ -14,6 +14,7 @@ from mulligan.core.finding import Finding
 from mulligan.core.health import Breaker, Health
 from mulligan.core.job import Adopted, Attempt, Claim, Enqueued, Job, Lease, NewJob
 from mulligan.core.lane import Lane
+from mulligan.core.limits import KeyView, Limit, LimitView
 from mulligan.core.outcome import Done, Outcome, Verdict
 from mulligan.core.page import LOOKS, Page, Selection
 from mulligan.core.plan import ClaimPlan
@@ -22,7 +23,7 @@ from mulligan.core.reschedule import Reschedule
 from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batches_of
-from mulligan.stores.sqlite import operate, read, record, schedules, wakeup, workers
+from mulligan.stores.sqlite import lines, operate, read, record, schedules, wakeup, workers
 from mulligan.stores.sqlite.claim import claim
 from mulligan.stores.sqlite.commit import commit, commit_within
 from mulligan.stores.sqlite.connection import Work
@@ -280,6 +281,17 @@ class SqliteStore:
         stats: Stats = await self._runner.run(read.stats, writes=False)
         return stats
 
+    async def limits(self, most: int) -> list[LimitView]:
+        views: list[LimitView] = await self._runner.run(
+            partial(lines.limits, most=most), writes=False
+        )
+        return views
+
+    async def keys(self, queue: str, most: int) -> list[KeyView]:
+        work = partial(lines.keys, queue=queue, most=most)
+        views: list[KeyView] = await self._runner.run(work, writes=False)
+        return views
+
     async def depth(self, lane: Lane, limit: int) -> int:
         work = partial(read.depth, lane=lane, limit=limit)
         number: int = await self._runner.run(work, writes=False)
@@ -293,6 +305,13 @@ class SqliteStore:
         work = partial(read.tail, lane=lane, due=due)
         last: str | None = await self._runner.run(work, writes=False)
         return last
+
+    async def set_limit(self, name: str, limit: Limit | None, *, declared: bool) -> None:
+        work = partial(lines.set_limit, name=name, limit=limit, declared=declared)
+        await self._runner.run(work)
+
+    async def pause_limit(self, name: str, seconds: float) -> None:
+        await self._runner.run(partial(lines.pause_limit, name=name, seconds=seconds))
 
     async def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
         work = partial(operate.replay, jobs=jobs, from_start=from_start)

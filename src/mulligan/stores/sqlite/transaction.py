@@ -1,7 +1,7 @@
 """A transaction: one operation on the database at one instant, and who is to be woken after it.
 
-Here is also what operations share: how jobs move between the tables `lane`, `held`, `running` and
-`ended`, one of which has a row for each job, and the user's work of a transactional sink, which
+Here is also what operations share: how jobs that have ended leave the tables `running` and `ended`,
+and the user's work of a transactional sink, which
 runs on the store's connection, inside its transaction.
 """
 
@@ -20,12 +20,8 @@ SQL = load("transaction")
 _RESERVE = SQL["reserve"]
 _ANYONE_ASLEEP = SQL["anyone_asleep"]
 _NEXT_EPOCH = SQL["next_epoch"]
-_JOIN_LANES = SQL["join_lanes"]
-_LEAVE_LANE = SQL["leave_lane"]
-_LEAVE_HELD = SQL["leave_held"]
 _LEAVE_RUNNING = SQL["leave_running"]
 _LEAVE_ENDED = SQL["leave_ended"]
-_CANCEL = SQL["cancel"]
 _ANY_UNIQUE_KEY = SQL["any_unique_key"]
 _FREE_UNIQUE_KEYS = SQL["free_unique_keys"]
 _RENEW = SQL["renew"]
@@ -159,17 +155,6 @@ class Transaction:
         self.wakes_all = True
 
 
-def join_lanes(tx: Transaction, numbers: Sequence[int]) -> None:
-    """Let jobs that stand nowhere join the lanes that they are meant for."""
-    if numbers:
-        tx.db.execute(_JOIN_LANES, (as_json(numbers),))
-
-
-def leave_lane(tx: Transaction, number: int) -> None:
-    """Take a job out of its lane."""
-    tx.db.execute(_LEAVE_LANE, (number,))
-
-
 def stop_running(tx: Transaction, numbers: Sequence[int]) -> None:
     """Take back the leases of these jobs."""
     if numbers:
@@ -184,23 +169,9 @@ def close(tx: Transaction, numbers: Sequence[int]) -> None:
         tx.db.execute(_FREE_UNIQUE_KEYS, (as_json(numbers), tx.now))
 
 
-def stop_holding(tx: Transaction, number: int) -> None:
-    """Let a job that was held back join its lane."""
-    tx.db.execute(_LEAVE_HELD, (number,))
-    join_lanes(tx, [number])
-
-
 def leave_ended(tx: Transaction, number: int) -> None:
     """A job that has ended is replayed or deleted."""
     tx.db.execute(_LEAVE_ENDED, (number,))
-
-
-def cancel_stored(tx: Transaction, number: int, reason: str, *, outdated: bool) -> None:
-    """End a job that has not ended, wherever it stands; `outdated` makes a lease of it stale."""
-    tx.db.execute(_CANCEL, (tx.now, outdated, reason, tx.now, number))
-    leave_lane(tx, number)
-    tx.db.execute(_LEAVE_HELD, (number,))
-    close(tx, [number])
 
 
 def has_no_next(error: StoreError) -> bool:

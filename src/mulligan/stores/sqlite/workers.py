@@ -9,7 +9,7 @@ from mulligan.core.job import Claim, Lease
 from mulligan.core.worker import Worker
 from mulligan.stores.sqlite import wakeup
 from mulligan.stores.sqlite.fields import RECLAIMED_LIST
-from mulligan.stores.sqlite.limits import release
+from mulligan.stores.sqlite.limits import Held, release
 from mulligan.stores.sqlite.operate import facts
 from mulligan.stores.sqlite.statements import as_json, load
 from mulligan.stores.sqlite.transaction import Transaction
@@ -91,5 +91,5 @@ def reclaim(tx: Transaction, limit: int, worker: Worker) -> list[Claim]:
     if rows:
         numbers = as_json([number for _, _, number, *_ in rows])
         tx.db.execute(_RECLAIM, (worker.id, tx.now, numbers))
-        release(tx, [(job, key) for _, _, _, key, job, *_ in rows])
+        release(tx, [Held(job, limits, tx.now) for _, _, _, limits, job, *_ in rows])
     return [Claim(*fields) for _, _, _, _, *fields in rows]

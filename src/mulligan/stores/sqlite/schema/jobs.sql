@@ -11,8 +11,8 @@ SELECT
     job.scope, job.lane_priority, job.due, job.sequence,
     coalesce(running.token, ended.token, job.token) AS token,
     job.retry_count, job.replay, job.snoozes, job.created_at,
-    CAST(job.body AS TEXT) AS body, job.unique_key, job.concurrency_key, job.concurrency_limit,
-    held.why IS 'key' AS held, job.expires_at, running.worker,
+    CAST(job.body AS TEXT) AS body, job.unique_key, job.limits, job.fairness_key,
+    line.waits_for, job.expires_at, running.worker,
     coalesce(running.worker_region, ended.worker_region, job.worker_region) AS worker_region,
     coalesce(running.started_at, ended.started_at, job.started_at) AS started_at,
     CASE
@@ -31,7 +31,9 @@ SELECT
 FROM job
 LEFT JOIN running ON running.number = job.number
 LEFT JOIN ended ON ended.number = job.number
-LEFT JOIN held ON held.number = job.number;
+LEFT JOIN held ON held.number = job.number
+LEFT JOIN line ON held.why = 'line' AND line.queue = held.queue AND line.scope = held.scope
+    AND line.lane_priority = held.lane_priority AND line.line = held.line;
 
 -- Unique keys that others may have from `until` on, though a job has them: a debounced job has its
 -- key until it first starts, and a throttled one for as long as it says. As in core/unique.py.

@@ -33,8 +33,8 @@ CREATE TABLE job (
     key_queue TEXT,                         -- the queue of the key while the job has it
     debounce_until REAL,                    -- enqueuing again puts it off no longer than this
     unique_until REAL,                      -- it has its key until then, even if it has ended
-    concurrency_key TEXT,
-    concurrency_limit INTEGER NOT NULL DEFAULT 1,
+    limits TEXT,                            -- JSON: the cost of each limit that it names
+    fairness_key TEXT,
     awaits INTEGER NOT NULL DEFAULT 0,      -- how many have yet to arrive before it may start
     gather TEXT,                            -- the job at which it arrives when it is done
     gather_index INTEGER NOT NULL DEFAULT 0,
@@ -63,24 +63,21 @@ CREATE TABLE lane (
 CREATE INDEX lane_delayed ON lane (queue, due, delayed) WHERE delayed = 1;
 CREATE INDEX lane_expires ON lane (expires_at, number) WHERE expires_at IS NOT NULL;
 
--- Jobs that are pending and stand in no lane: until their key has room, or others have arrived.
+-- Jobs that are pending and stand in no lane: in one of its lines, or until others have arrived.
 CREATE TABLE held (
     number INTEGER PRIMARY KEY,
-    why TEXT NOT NULL,                      -- key, arrivals
-    concurrency_key TEXT,
+    why TEXT NOT NULL,                      -- line, arrivals
+    line TEXT,                              -- JSON: the fairness key or "", then names of limits
     queue TEXT NOT NULL,
     scope TEXT NOT NULL,
     lane_priority INTEGER NOT NULL,
-    concurrency_limit INTEGER NOT NULL,
     due REAL NOT NULL,
     sequence INTEGER NOT NULL,
     delayed INTEGER NOT NULL,
     expires_at REAL
 ) STRICT;
 
--- The last columns are there so that counts can be read from the index alone.
-CREATE INDEX held_key ON held
-    (why, concurrency_key, queue, scope, lane_priority, concurrency_limit, due, sequence);
+CREATE INDEX held_line ON held (why, queue, scope, lane_priority, line, due, sequence);
 CREATE INDEX held_expires ON held (expires_at, number) WHERE expires_at IS NOT NULL;
 
 CREATE TABLE running (
@@ -89,7 +86,8 @@ CREATE TABLE running (
     worker_region TEXT,
     token INTEGER NOT NULL,
     started_at REAL,
-    leased_at REAL                          -- as started_at, but of a reclaim too
+    leased_at REAL,                         -- as started_at, but of a reclaim too
+    limits TEXT                             -- those of which it holds permits, as in job
 ) STRICT;
 
 CREATE INDEX running_worker ON running (worker);
@@ -210,7 +208,7 @@ CREATE TABLE schedule (
     record TEXT NOT NULL
 ) WITHOUT ROWID, STRICT;
 
--- Which running jobs hold a permit of which cap or concurrency key.
+-- Which running jobs hold a permit of which cap.
 CREATE TABLE permit (
     key TEXT NOT NULL,
     job TEXT NOT NULL,
@@ -218,7 +216,78 @@ CREATE TABLE permit (
 ) WITHOUT ROWID;
 CREATE INDEX permit_job ON permit (job);
 
--- When jobs started that a rate counts.
+-- The lines of each lane that have jobs: who is first, and where the line stands.
+CREATE TABLE line (
+    queue TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    lane_priority INTEGER NOT NULL,
+    line TEXT NOT NULL,
+    key TEXT NOT NULL,                      -- the fairness key, or ''
+    due REAL NOT NULL,                      -- of its first job, as sequence and costs
+    sequence INTEGER NOT NULL,
+    costs TEXT,
+    turn INTEGER NOT NULL,                  -- of its key when it began to wait
+    stage TEXT NOT NULL,                    -- later, ready, waiting
+    waits_for TEXT,                         -- the limit where it waits
+    PRIMARY KEY (queue, scope, lane_priority, line)
+) WITHOUT ROWID, STRICT;
+CREATE INDEX line_stage ON line (queue, scope, lane_priority, stage, due, sequence);
+CREATE INDEX line_ready ON line (queue, scope, lane_priority, key, due, sequence)
+    WHERE stage = 'ready';
+CREATE INDEX line_waiting ON line (waits_for, queue, scope, lane_priority, turn, due, sequence)
+    WHERE waits_for IS NOT NULL;
+CREATE INDEX line_keyed ON line (queue, scope, lane_priority) WHERE key <> '';
+
+-- The turns of fairness keys, and the first ready line of each that has one.
+CREATE TABLE fairness_key (
+    queue TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    lane_priority INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    turn INTEGER NOT NULL,
+    due REAL,
+    sequence INTEGER,
+    PRIMARY KEY (queue, scope, lane_priority, key)
+) WITHOUT ROWID, STRICT;
+CREATE INDEX fairness_key_turn ON fairness_key (queue, scope, lane_priority, turn, due, sequence);
+
+-- The highest turn that has started in a lane with fairness keys.
+CREATE TABLE lane_turn (
+    queue TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    lane_priority INTEGER NOT NULL,
+    turn INTEGER NOT NULL,
+    PRIMARY KEY (queue, scope, lane_priority)
+) WITHOUT ROWID, STRICT;
+
+-- When a limit may have room again for a lane that waits there.
+CREATE TABLE alarm (
+    queue TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    lane_priority INTEGER NOT NULL,
+    limit_name TEXT NOT NULL,
+    at REAL NOT NULL,
+    PRIMARY KEY (queue, scope, lane_priority, limit_name)
+) WITHOUT ROWID, STRICT;
+CREATE INDEX alarm_at ON alarm (queue, scope, lane_priority, at, limit_name);
+
+-- Limits that jobs name, as JSON: what an app declares, and what an operator set instead.
+CREATE TABLE named_limit (
+    name TEXT PRIMARY KEY,
+    declared TEXT,
+    set_instead TEXT
+) WITHOUT ROWID, STRICT;
+
+-- What is used of each name; times in microseconds.
+CREATE TABLE limit_state (
+    name TEXT PRIMARY KEY,
+    used INTEGER NOT NULL,                  -- permits
+    starts TEXT NOT NULL,                   -- JSON: [when, cost] of the window
+    full_at INTEGER NOT NULL,               -- when the bucket is full again
+    paused_until REAL NOT NULL
+) WITHOUT ROWID, STRICT;
+
+-- When jobs started that a rate of a plan counts.
 CREATE TABLE start (
     key TEXT NOT NULL,
     at REAL NOT NULL,

@@ -2,12 +2,14 @@
 
 -- name: rows
 -- ?1 ids, a JSON array
--- gives (id, number, its token if it runs, committed, concurrency_key, gather, gather_index, queue,
--- scope, lane_priority, due, retry_count) of those that are stored
+-- gives (id, number, its token if it runs, committed, limits, fairness_key, limits of which it holds
+-- permits, started_at, gather, gather_index, queue, scope, lane_priority, due, retry_count) of those
+-- that are stored
 SELECT
     job.id, job.number, running.token,
     CASE WHEN ended.status = 'done' THEN ended.token ELSE job.committed END,
-    job.concurrency_key, job.gather, job.gather_index,
+    job.limits, job.fairness_key, running.limits, running.started_at,
+    job.gather, job.gather_index,
     job.queue, job.scope, job.lane_priority, job.due, job.retry_count
 FROM job
 LEFT JOIN running ON running.number = job.number
@@ -32,7 +34,8 @@ LEFT JOIN running
     ON running.number = CAST(outcome.value AS INTEGER) / ?
     AND running.token = CAST(outcome.value AS INTEGER)
 LEFT JOIN job ON job.number = running.number AND job.id = outcome.key AND job.gather IS NULL
-WHERE NOT EXISTS (SELECT 1 FROM permit) AND NOT EXISTS (SELECT 1 FROM held WHERE why = 'key')
+    AND job.limits IS NULL
+WHERE NOT EXISTS (SELECT 1 FROM permit)
 
 -- name: keep_attempt
 -- ?1 numbers, a JSON array
@@ -65,10 +68,10 @@ SET scope = ?, lane_priority = ?, due = ?, sequence = ?, delayed = ?,
     retry_count = retry_count + ?, snoozes = snoozes + ?, trail = coalesce(?, trail)
 WHERE number = ?
 
--- name: set_key
--- ?1 concurrency_key, ?2 concurrency_limit, ?3 trail, ?4 number
+-- name: set_limits
+-- ?1 limits, ?2 fairness_key, ?3 trail, ?4 number
 UPDATE job
-SET concurrency_key = ?, concurrency_limit = ?, trail = ?
+SET limits = ?, fairness_key = ?, trail = ?
 WHERE number = ?
 
 -- name: add_attempt

@@ -24,11 +24,11 @@ ON CONFLICT DO NOTHING
 
 -- name: join_lanes
 -- ?1 first number, ?2 last number
--- The new jobs between them join their lanes, but for those that await others.
+-- The new jobs between them join their lanes, but for those that stand in lines or await others.
 INSERT INTO lane (queue, scope, lane_priority, due, sequence, number, delayed, expires_at)
 SELECT queue, scope, lane_priority, due, sequence, number, delayed, expires_at
 FROM job
-WHERE number BETWEEN ? AND ? AND awaits = 0
+WHERE number BETWEEN ? AND ? AND awaits = 0 AND limits IS NULL AND fairness_key IS NULL
 
 -- name: join_lane
 -- ?1 queue, ?2 region, ?3 priority, ?4 due, ?5 1 if it is later than now, else 0,
@@ -43,13 +43,8 @@ WHERE number BETWEEN ? AND ?
 -- name: hold
 -- ?1 first number, ?2 last number
 -- The new jobs between them that await others are held until these have arrived.
-INSERT INTO held (
-    number, why, concurrency_key, queue, scope, lane_priority, concurrency_limit, due, sequence,
-    delayed, expires_at
-)
-SELECT
-    number, 'arrivals', concurrency_key, queue, scope, lane_priority, concurrency_limit, due,
-    sequence, delayed, expires_at
+INSERT INTO held (number, why, queue, scope, lane_priority, due, sequence, delayed, expires_at)
+SELECT number, 'arrivals', queue, scope, lane_priority, due, sequence, delayed, expires_at
 FROM job
 WHERE number BETWEEN ? AND ? AND awaits > 0
 
@@ -73,11 +68,10 @@ WHERE number IN (
 
 -- name: debounced
 -- ?1 id
--- gives (number, debounce_until, queue, scope, lane_priority, 1 if it is held else 0) of the job if it
--- is debounced; it waits to start
+-- gives (number, debounce_until, whether it stands in its lane itself, queue, scope, lane_priority)
+-- of the job if it is debounced; it waits to start
 SELECT
-    number, debounce_until, queue, scope, lane_priority,
-    EXISTS (SELECT 1 FROM held WHERE held.number = job.number)
+    number, debounce_until, limits IS NULL AND fairness_key IS NULL, queue, scope, lane_priority
 FROM job
 WHERE id = ? AND debounce_until IS NOT NULL
 

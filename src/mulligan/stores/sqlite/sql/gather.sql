@@ -23,10 +23,10 @@ WHERE number = ?
 
 -- name: make_due
 -- ?1 now, ?2 sequence, ?3 number
--- gives (queue, scope, lane_priority) of the lane that the job is meant for
+-- gives (whether it stands in its lane itself, queue, scope, lane_priority) of the job
 UPDATE job SET due = ?, sequence = ?
 WHERE number = ?
-RETURNING queue, scope, lane_priority
+RETURNING limits IS NULL AND fairness_key IS NULL, queue, scope, lane_priority
 
 -- name: arrived
 -- ?1 gathering job, ?2 gather_index

@@ -17,13 +17,8 @@ SELECT
 FROM json_each(?) AS each
 
 -- fragment: walked
--- What the walk looks at, then what a claim says: `special` is [concurrency_key, its limit,
--- expires_at] as JSON where one of them concerns the job, else NULL.
-lane.due, lane.sequence, lane.number,
-    CASE
-        WHEN job.concurrency_key IS NOT NULL OR lane.expires_at IS NOT NULL
-            THEN json_array(job.concurrency_key, job.concurrency_limit, lane.expires_at)
-    END,
+-- What the walk looks at, then what a claim says: `special` is expires_at, or NULL.
+lane.due, lane.sequence, lane.number, lane.expires_at,
     {claimed}
 
 -- name: rows
@@ -39,16 +34,18 @@ WHERE lane.queue = ? AND lane.scope = ? AND lane.lane_priority = ?
 ORDER BY lane.due, lane.sequence
 LIMIT ?
 
--- name: row
--- ?1 number
--- gives the job as rows does
+-- name: row_in_line
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 line
+-- gives its first job as rows does
 SELECT
-    {walked}
-FROM job
-CROSS JOIN lane
-    ON lane.queue = job.queue AND lane.scope = job.scope AND lane.lane_priority = job.lane_priority
-    AND lane.due = job.due AND lane.sequence = job.sequence
-WHERE job.number = ?
+    lane.due, lane.sequence, lane.number, coalesce(lane.expires_at, -1.0),
+    {claimed}
+FROM held AS lane
+CROSS JOIN job ON job.number = lane.number
+WHERE lane.why = 'line' AND lane.queue = ? AND lane.scope = ? AND lane.lane_priority = ?
+    AND lane.line = ?
+ORDER BY lane.due, lane.sequence
+LIMIT 1
 
 -- name: lease
 -- ?1 worker, ?2 its region, ?3 and ?4 now, ?5 queue, ?6 scope, ?7 lane_priority,
@@ -67,18 +64,14 @@ DELETE FROM lane
 WHERE queue = ? AND scope = ? AND lane_priority = ?
     AND (due, sequence) BETWEEN (?, ?) AND (?, ?)
 
--- name: hold
+-- name: lease_in_line
+-- ?1 worker, ?2 its region, ?3 and ?4 now, ?5 number
+INSERT INTO running (number, worker, worker_region, token, started_at, leased_at, limits)
+SELECT number, ?, ?, token + 1, ?, ?, limits FROM job WHERE number = ?
+
+-- name: take_in_line
 -- ?1 number
--- The job waits until its concurrency key has room.
-INSERT INTO held (
-    number, why, concurrency_key, queue, scope, lane_priority, concurrency_limit, due, sequence,
-    delayed, expires_at
-)
-SELECT
-    number, 'key', concurrency_key, queue, scope, lane_priority, concurrency_limit, due, sequence,
-    delayed, CASE WHEN retry_count = 0 AND snoozes = 0 AND replay = 0 THEN expires_at END
-FROM job
-WHERE number = ?
+DELETE FROM held WHERE number = ?
 
 -- name: sooner
 -- ?1 queue, ?2 scope, ?3 lane_priority, ?4 waited, ?5 the worker that asks, ?6 now

@@ -1,8 +1,8 @@
--- Permits, starts, and the jobs that wait for a concurrency key.
+-- Permits and starts of the limits of plans, and what running jobs hold of others.
 
 -- name: any_permits
--- gives 1 if any job holds a permit, or is held until one is free
-SELECT EXISTS (SELECT 1 FROM permit) OR EXISTS (SELECT 1 FROM held WHERE why = 'key')
+-- gives 1 if any job holds a permit
+SELECT EXISTS (SELECT 1 FROM permit)
 
 -- name: permits_of
 -- ?1 job
@@ -22,15 +22,14 @@ SELECT count(*) FROM permit WHERE key = ?
 -- ?1 key, ?2 job
 INSERT INTO permit (key, job) VALUES (?, ?) ON CONFLICT DO NOTHING
 
--- name: next_held
--- ?1 concurrency key, ?2 queue, ?3 scope, ?4 lane_priority, ?5 limit to go on after
--- gives (queue, scope, lane_priority, limit, due, number) of the first held job of the next group
-SELECT queue, scope, lane_priority, concurrency_limit, due, number
-FROM held
-WHERE why = 'key' AND concurrency_key = ?
-    AND (queue, scope, lane_priority, concurrency_limit) > (?, ?, ?, ?)
-ORDER BY queue, scope, lane_priority, concurrency_limit, due, sequence
-LIMIT 1
+-- name: held_by_job
+-- ?1 id
+-- gives (limits of which it holds permits, started_at); no row if it does not run. Who reclaimed it
+-- holds none.
+SELECT running.limits, running.started_at
+FROM job
+CROSS JOIN running ON running.number = job.number
+WHERE job.id = ?
 
 -- name: starts
 -- ?1 key, ?2 since

@@ -5,8 +5,8 @@
 -- gives the state of the job; no row if it is not stored
 SELECT
     number, status, queue, region, priority, coalesce(unique_in, queue), unique_key,
-    concurrency_key, gather, awaits, debounce_until, gather_index, retry_count,
-    last_failure_reason
+    limits IS NULL AND fairness_key IS NULL, gather, awaits, debounce_until, gather_index,
+    retry_count, last_failure_reason
 FROM jobs
 WHERE id = ?
 

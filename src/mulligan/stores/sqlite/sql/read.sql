@@ -71,10 +71,10 @@ GROUP BY queue, scope, lane_priority
 
 -- name: held
 -- ?1 now
--- gives the same as stats_lanes for jobs that wait for their concurrency key
+-- gives the same for jobs that stand in lines
 SELECT queue, scope, lane_priority, sum(due <= ?), count(*), min(due)
 FROM held
-WHERE why = 'key'
+WHERE why = 'line'
 GROUP BY queue, scope, lane_priority
 
 -- name: running
@@ -120,13 +120,20 @@ ORDER BY queue, status
 LIMIT 1
 
 -- name: depth
--- ?1 queue, ?2 scope, ?3 lane_priority, ?4 now, ?5 limit
--- gives how many could start, up to the limit
+-- :queue, :scope, :priority, :now, :limit
+-- gives how many could start, up to the limit; not those in a line that waits for a limit
 SELECT count(*)
 FROM (
     SELECT 1 FROM lane
-    WHERE queue = ? AND scope = ? AND lane_priority = ? AND due <= ?
-    LIMIT ?
+    WHERE queue = :queue AND scope = :scope AND lane_priority = :priority AND due <= :now
+    UNION ALL
+    SELECT 1
+    FROM line
+    CROSS JOIN held ON held.why = 'line' AND held.queue = line.queue AND held.scope = line.scope
+        AND held.lane_priority = line.lane_priority AND held.line = line.line
+    WHERE line.queue = :queue AND line.scope = :scope AND line.lane_priority = :priority
+        AND line.waits_for IS NULL AND held.due <= :now
+    LIMIT :limit
 )
 
 -- name: ahead
@@ -139,7 +146,7 @@ SELECT
             AND (due, sequence) < (mine.due, mine.sequence)
     ) + (
         SELECT count(*) FROM held
-        WHERE why = 'key'
+        WHERE why = 'line'
             AND queue = mine.queue AND scope = mine.scope AND lane_priority = mine.lane_priority
             AND (due, sequence) < (mine.due, mine.sequence)
     ) ELSE 0 END
@@ -147,11 +154,25 @@ FROM jobs AS mine
 WHERE mine.id = ?
 
 -- name: tail
--- ?1 queue, ?2 scope, ?3 lane_priority, ?4 due
--- gives the id of the last job in the lane that was due by then
+-- :queue, :scope, :priority, :due
+-- gives the id of the last job in the lane, or in a line of it, that was due by then
 SELECT job.id
-FROM lane
-CROSS JOIN job ON job.number = lane.number
-WHERE lane.queue = ? AND lane.scope = ? AND lane.lane_priority = ? AND lane.due <= ?
-ORDER BY lane.due DESC, lane.sequence DESC
+FROM (
+    SELECT * FROM (
+        SELECT number, due, sequence FROM lane
+        WHERE queue = :queue AND scope = :scope AND lane_priority = :priority AND due <= :due
+        ORDER BY due DESC, sequence DESC
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT number, due, sequence FROM held
+        WHERE why = 'line' AND queue = :queue AND scope = :scope AND lane_priority = :priority
+            AND due <= :due
+        ORDER BY due DESC, sequence DESC
+        LIMIT 1
+    )
+) AS last
+CROSS JOIN job ON job.number = last.number
+ORDER BY last.due DESC, last.sequence DESC
 LIMIT 1

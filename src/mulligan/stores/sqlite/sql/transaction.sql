@@ -1,5 +1,4 @@
--- What operations share: the store's two counters, the four tables of which one has a row for each
--- job (lane, held, running, ended), and tokens that another program set to the last number there is.
+-- What operations share: the store's two counters, how jobs that have ended leave their tables, and tokens that another program set to the last number there is.
 
 -- name: reserve
 -- ?1 how many sequence numbers to reserve
@@ -13,26 +12,6 @@ SELECT EXISTS (SELECT 1 FROM sleeper WHERE asleep = 1)
 -- name: next_epoch
 UPDATE meta SET value = value + 1 WHERE name = 'epoch'
 
--- name: join_lanes
--- ?1 numbers, a JSON array
--- The jobs join the lanes that they are meant for. What has started does not expire.
-INSERT INTO lane (queue, scope, lane_priority, due, sequence, number, delayed, expires_at)
-SELECT
-    queue, scope, lane_priority, due, sequence, number, delayed,
-    CASE WHEN retry_count = 0 AND snoozes = 0 AND replay = 0 THEN expires_at END
-FROM job
-WHERE number IN (SELECT value FROM json_each(?))
-
--- name: leave_lane
--- ?1 number
-DELETE FROM lane
-WHERE (queue, scope, lane_priority, due, sequence)
-    = (SELECT queue, scope, lane_priority, due, sequence FROM job WHERE number = ?)
-
--- name: leave_held
--- ?1 number
-DELETE FROM held WHERE number = ?
-
 -- name: leave_running
 -- ?1 numbers, a JSON array
 DELETE FROM running WHERE number IN (SELECT value FROM json_each(?))
@@ -40,18 +19,6 @@ DELETE FROM running WHERE number IN (SELECT value FROM json_each(?))
 -- name: leave_ended
 -- ?1 number
 DELETE FROM ended WHERE number = ?
-
--- name: cancel
--- ?1 now, ?2 1 if a lease of it becomes stale, else 0, ?3 cancel_reason, ?4 now, ?5 number
-INSERT INTO ended (
-    number, queue, status, ended_at, token, started_at, worker_region, cancel_reason, keep_until
-)
-SELECT
-    job.number, job.queue, 'cancelled', ?, coalesce(running.token, job.token) + ?,
-    running.started_at, running.worker_region, ?, ? + job.keep
-FROM job
-LEFT JOIN running ON running.number = job.number
-WHERE job.number = ?
 
 -- name: any_unique_key
 -- gives 1 if any job has a unique key and has not ended

@@ -42,9 +42,10 @@ SELECT worker FROM running WHERE worker > ? ORDER BY worker LIMIT 1
 -- name: held_rows
 -- ?1 worker, ?2 limit
 -- gives the jobs it holds, the longest running first: started_at, sequence, number,
--- concurrency_key, then the fields of Claim with the token that the reclaim will give
+-- limits of which it holds permits, then the fields of Claim with the token that the reclaim will give
 SELECT
-    running.started_at, job.sequence, job.number, job.concurrency_key,
+    running.started_at, job.sequence, job.number,
+    running.limits,
     {reclaimed}
 FROM running
 CROSS JOIN job ON job.number = running.number
@@ -54,6 +55,6 @@ LIMIT ?
 
 -- name: reclaim
 -- ?1 worker that reclaims, ?2 now, ?3 numbers, a JSON array
--- The attempt stays that of the worker that lost it.
-UPDATE running SET token = token + 1, worker = ?, leased_at = ?
+-- The attempt stays that of the worker that lost it; its permits are freed.
+UPDATE running SET token = token + 1, worker = ?, leased_at = ?, limits = NULL
 WHERE number IN (SELECT value FROM json_each(?))

@@ -1,0 +1,86 @@
+"""What tasks and calls say of limits and fairness keys, and which limits their app declares."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from mulligan.core.checks import check_name
+from mulligan.core.errors import InvalidError
+from mulligan.core.limits import Limit, check_costs, costs_of, costs_text, covering
+
+# The limits that a call needs: a name, names, costs by name, or a function of its arguments.
+Costs = str | Iterable[str] | Mapping[str, int]
+LimitsOption = Costs | Callable[..., Costs | None] | None
+KeyOption = str | Callable[..., str | None] | None
+
+
+def check_limits(value: LimitsOption) -> str | Callable[..., Costs | None] | None:
+    """The limits as stores keep them, or the function that says them for each call."""
+    return value if callable(value) else limits_text(value)
+
+
+def limits_text(value: Costs | None) -> str | None:
+    """The limits as stores keep them."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        value = [value]
+    if isinstance(value, Mapping):
+        costs = dict(value)
+    elif isinstance(value, Iterable):
+        costs = dict.fromkeys(value, 1)
+    else:
+        raise InvalidError(
+            f"limits {value!r} must be a name, several names, or a dict of costs by name"
+        )
+    return costs_text(check_costs(costs))
+
+
+def check_key(value: KeyOption) -> KeyOption:
+    """A fairness key, or the function that says it for each call."""
+    return value if value is None or callable(value) else check_name("fairness_key", value)
+
+
+def limits_for(
+    limits: Any, key: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[str | None, str | None]:
+    """The limits and the fairness key of a call with these arguments."""
+    if callable(limits):
+        limits = limits_text(limits(*args, **kwargs))
+    if callable(key):
+        key = check_key(key(*args, **kwargs))
+    return limits, key
+
+
+class DeclaredLimits(dict[str, Limit]):
+    """The limits of an app by their names, some of which are patterns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._allowed: set[str] = set()
+
+    def __setitem__(self, name: str, limit: Limit) -> None:
+        self._allowed.clear()
+        super().__setitem__(name, limit)
+
+    def check(self, text: str) -> None:
+        """Refuse names that no limit covers, and costs that could never be had."""
+        if text in self._allowed:
+            return
+        for name, cost in costs_of(text):
+            by = covering(name, self)
+            if by is None:
+                raise InvalidError(
+                    f"limit {name!r} is not declared; say app.limit({name!r}, rate=…) or"
+                    f" concurrency=…, once, beside the tasks"
+                )
+            most = self[by].most_cost
+            if most is not None and cost > most:
+                raise InvalidError(
+                    f"cost {cost} of limit {name!r} could never be had: it allows {most}; lower"
+                    " the cost, or raise its rate or burst"
+                )
+        if len(self._allowed) < MOST_REMEMBERED:
+            self._allowed.add(text)
+
+
+MOST_REMEMBERED = 10_000

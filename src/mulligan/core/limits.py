@@ -1,0 +1,329 @@
+"""Limits: how many jobs that name one may run at a time, and how many may start.
+
+The rule is here, once: whether a limit has room for a job, what a start charges, and when there
+will be room again. Stores keep the state of each name and carry the rule out in the claim.
+
+Times are whole microseconds of the store's clock. Every division rounds so that a limit is never
+exceeded; what is lost by that is less than one part in 256.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from math import inf
+
+from msgspec import Struct, json
+from msgspec.structs import replace
+
+from mulligan.core.checks import Seconds, check_name, check_seconds, rounded, seconds
+from mulligan.core.errors import InvalidError
+from mulligan.core.lane import Lane
+
+ANY = "*"
+# How many limits a job may name.
+MOST_NAMES = 8
+MOST_COST = 1_000_000
+MOST_RATE = 1_000_000_000
+SECOND = 1_000_000
+LONGEST_PER = 31 * 86_400.0
+# A rate above this is counted in so many parts of its window instead of start by start.
+PARTS = 256
+FOREVER = inf
+encode = json.Encoder(order="sorted").encode
+decode = json.Decoder(dict[str, int]).decode
+
+
+class Limit(Struct, frozen=True, omit_defaults=True):
+    """At most `concurrency` jobs at a time, at most `rate` starts in any `per` seconds, or both.
+
+    With `burst` the rate is a token bucket: at most `burst + rate * w / per` in any window of w.
+    With `pause_on_retry_after`, a job that is told to come back later pauses the limit for all.
+    """
+
+    concurrency: int | None = None
+    rate: int | None = None
+    per: Seconds = 1.0
+    burst: int | None = None
+    pause_on_retry_after: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a limit that says nothing, or under which no job could ever start."""
+        if self.concurrency is None and self.rate is None:
+            raise InvalidError("a limit needs concurrency=, rate=, or both")
+        for name, value, most in (
+            ("concurrency", self.concurrency, MOST_COST),
+            ("rate", self.rate, MOST_RATE),
+            ("burst", self.burst, MOST_RATE),
+        ):
+            if value is not None and not (is_whole(value) and 1 <= value <= most):
+                raise InvalidError(
+                    f"{name} {value!r} of a limit must be a whole number from 1 to {most};"
+                    " to stop all of its jobs, pause the limit"
+                )
+        if self.burst is not None and self.rate is None:
+            raise InvalidError(f"burst {self.burst!r} needs a rate; give rate= too")
+        check_seconds("per", self.per, least=0.001, most=LONGEST_PER)
+
+    @property
+    def window(self) -> int:
+        """The length of its window, in microseconds."""
+        return round(seconds(self.per) * SECOND)
+
+    @property
+    def most_cost(self) -> int | None:
+        """What one job may cost at most; None if any cost can be had."""
+        return self.rate if self.burst is None else self.burst
+
+
+def pauses_of(
+    said: Iterable[tuple[str, float]],
+    retry_after: float | None,
+    names: Iterable[tuple[str, Limit | None]],
+) -> list[tuple[str, float]]:
+    """Which limits to pause for how long, after an attempt of a job that names those limits."""
+    pauses = list(said)
+    if retry_after is not None:
+        told = [name for name, limit in names if limit and limit.pause_on_retry_after]
+        pauses += [(name, retry_after) for name in told]
+    return pauses
+
+
+def is_whole(value: object) -> bool:
+    """Whether it is an integer, and no bool."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def check_limit_name(name: object) -> str:
+    """Return the name of a limit, or of a family of limits: one that ends in `*`."""
+    word = check_name("limit", name)
+    if ANY in word[:-1]:
+        raise InvalidError(f"limit {word!r} may have '*' only as its last character")
+    return word
+
+
+def check_costs(limits: Mapping[str, int]) -> dict[str, int]:
+    """The limits that a job names, each with its cost, in the order of names."""
+    if len(limits) > MOST_NAMES:
+        raise InvalidError(f"{len(limits)} limits for one job; name at most {MOST_NAMES}")
+    for name, cost in limits.items():
+        check_name("limit", name)
+        if name.endswith(ANY) or ANY in name:
+            raise InvalidError(f"limit {name!r} is a pattern; a job names limits without '*'")
+        if not is_whole(cost) or not 1 <= cost <= MOST_COST:
+            raise InvalidError(
+                f"cost {cost!r} of limit {name!r} must be a whole number from 1 to {MOST_COST}"
+            )
+    return dict(sorted(limits.items()))
+
+
+def costs_text(limits: Mapping[str, int]) -> str | None:
+    """The limits of a job as stores keep them: a JSON object in order of names; None if none."""
+    return encode(limits).decode() if limits else None
+
+
+@lru_cache(4096)
+def costs_of(text: str | None) -> tuple[tuple[str, int], ...]:
+    """The limits of a job, by name, with their costs, from how they are stored."""
+    return () if text is None else tuple(decode(text).items())
+
+
+def covering(name: str, names: Iterable[str]) -> str | None:
+    """Which of the names of limits covers this one: itself, or the longest pattern; else None."""
+    best: str | None = None
+    for each in names:
+        if each == name:
+            return each
+        if each.endswith(ANY) and name.startswith(each[:-1]):
+            best = each if best is None or len(each) > len(best) else best
+    return best
+
+
+class LimitState(Struct):
+    """What is used of one name: permits held, starts counted, the bucket, and a pause.
+
+    `starts` are (when, cost), oldest first. `full_at` is when the bucket will be full again.
+    """
+
+    used: int = 0
+    starts: list[tuple[int, int]] = []
+    full_at: int = 0
+    paused_until: float = 0
+
+
+def room_at(limit: Limit | None, state: LimitState, cost: int, now: int) -> float:
+    """When there is room for a job of this cost if nothing else happens, `now` at the earliest.
+
+    FOREVER if only the end of another job makes room.
+    """
+    at: float = max(now, state.paused_until)
+    if limit is None:
+        return at
+    if limit.concurrency is not None and state.used >= limit.concurrency:
+        return FOREVER
+    if limit.rate is None:
+        return at
+    if limit.burst is not None:
+        return max(at, state.full_at + price(limit, bounded(limit, cost)) - allowance(limit))
+    room = limit.rate - bounded(limit, cost)
+    for when, spent in reversed(state.starts):
+        room -= spent
+        if room < 0:
+            return max(at, when + limit.window)
+    return at
+
+
+def charge(limit: Limit | None, state: LimitState, cost: int, now: int) -> None:
+    """Count a start of this cost, or what a job says later that it has spent."""
+    if limit is None or limit.rate is None:
+        return
+    if limit.burst is not None:
+        state.full_at = max(state.full_at, now) + price(limit, cost)
+        return
+    at = counted_at(limit, now)
+    forget_starts(limit, state, now)
+    if state.starts and state.starts[-1][0] >= at:
+        state.starts[-1] = (state.starts[-1][0], state.starts[-1][1] + cost)
+    else:
+        state.starts.append((at, cost))
+
+
+def refund(limit: Limit | None, state: LimitState, cost: int, started: int, now: int) -> None:
+    """Take back the charge of a start that never was."""
+    if limit is None or limit.rate is None:
+        return
+    if limit.burst is not None:
+        state.full_at -= price(limit, cost)
+        return
+    at = counted_at(limit, started)
+    if at + limit.window <= now:
+        return
+    for index, (when, spent) in enumerate(state.starts):
+        if when >= at:
+            state.starts[index] = (when, max(0, spent - cost))
+            return
+
+
+def forget_starts(limit: Limit, state: LimitState, now: int) -> None:
+    """Forget the starts that have left the window."""
+    gone = 0
+    while gone < len(state.starts) and state.starts[gone][0] + limit.window <= now:
+        gone += 1
+    del state.starts[:gone]
+
+
+def idle_from(limit: Limit | None, state: LimitState) -> float:
+    """From when on the state says no more than a new one would; FOREVER while permits are held."""
+    if state.used:
+        return FOREVER
+    starts = state.starts[-1][0] + limit.window if limit and limit.rate and state.starts else 0
+    return max(starts, state.full_at, state.paused_until)
+
+
+def bounded(limit: Limit, cost: int) -> int:
+    """The cost, or what the limit was lowered to since: such a job starts when nothing is used."""
+    return cost if limit.most_cost is None else min(cost, limit.most_cost)
+
+
+def price(limit: Limit, cost: int) -> int:
+    """How long the bucket takes to refill this cost, rounded up; no product beyond 2**53."""
+    rate = limit.rate or 1
+    whole, rest = divmod(limit.window, rate)
+    return cost * whole - (-cost * rest // rate)
+
+
+def allowance(limit: Limit) -> int:
+    """How long an empty bucket takes to fill, rounded down."""
+    rate = limit.rate or 1
+    whole, rest = divmod(limit.window, rate)
+    burst = limit.burst or 0
+    return burst * whole + burst * rest // rate
+
+
+def counted_at(limit: Limit, now: int) -> int:
+    """The time under which a start is counted: its own, or the end of its part of the window."""
+    if (limit.rate or 0) <= PARTS:
+        return now
+    part = max(1, limit.window // PARTS)
+    return -(-now // part) * part
+
+
+class StoredLimit(Struct, frozen=True, omit_defaults=True):
+    """A limit as it is stored: what an app declares, and what an operator set instead."""
+
+    declared: Limit | None = None
+    set: Limit | None = None
+
+    @property
+    def in_force(self) -> Limit | None:
+        """What holds: the operator's word before the app's."""
+        return self.declared if self.set is None else self.set
+
+    def with_declared(self, limit: Limit | None) -> "StoredLimit":
+        """As an app declares it."""
+        return replace(self, declared=limit)
+
+    def with_set(self, limit: Limit | None) -> "StoredLimit":
+        """As an operator sets it, or with None resets it."""
+        return replace(self, set=limit)
+
+
+class LimitView(Struct, frozen=True):
+    """A limit, or one name of a family, as a reader sees it.
+
+    `stored` is what is kept under this very name, `in_force` what holds for it. `used` is the cost
+    counted in the window, or what the bucket lacks. Times are the store's, in seconds.
+    """
+
+    name: str
+    stored: StoredLimit
+    in_force: Limit | None
+    running: int = 0
+    waiting: int = 0
+    used: int = 0
+    paused_until: float | None = None
+    room_at: float | None = None
+
+
+class KeyView(Struct, frozen=True):
+    """A fairness key with work waiting in a lane; `turns` is how many turns it is behind."""
+
+    lane: Lane
+    key: str
+    waiting: int
+    turns: float = 0.0
+
+
+def used_of(limit: Limit | None, state: LimitState, now: int) -> int:
+    """The cost that counts against the limit now."""
+    if limit is None or limit.rate is None:
+        return 0
+    if limit.burst is not None:
+        return -(-max(0, state.full_at - now) * limit.rate // limit.window)
+    return sum(cost for at, cost in state.starts if at + limit.window > now)
+
+
+def view_of(
+    name: str,
+    stored: StoredLimit,
+    limit: Limit | None,
+    state: LimitState,
+    *,
+    waiting: int,
+    now: float,
+) -> LimitView:
+    """The limit as a reader sees it at this time of the store."""
+    at = room_at(limit, state, 1, micros(now))
+    return LimitView(
+        name,
+        stored,
+        limit,
+        state.used,
+        waiting,
+        used_of(limit, state, micros(now)),
+        state.paused_until / SECOND if state.paused_until > micros(now) else None,
+        None if at == FOREVER else max(now, rounded(at / SECOND)),
+    )
+
+
+def micros(moment: float) -> int:
+    """A time in whole microseconds."""
+    return round(moment * SECOND)

@@ -1,0 +1,384 @@
+"""The lines of lanes, and what is used of limits that jobs name: the book of `core.lines`."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from mulligan.core.checks import rounded
+from mulligan.core.lane import Lane
+from mulligan.core.limits import (
+    FOREVER,
+    SECOND,
+    KeyView,
+    Limit,
+    LimitState,
+    LimitView,
+    StoredLimit,
+    charge,
+    costs_of,
+    costs_text,
+    covering,
+    idle_from,
+    micros,
+    refund,
+    room_at,
+    view_of,
+)
+from mulligan.core.lines import (
+    NO_KEY,
+    TURN,
+    First,
+    Key,
+    Line,
+    LineName,
+    joined,
+    left,
+    line_of,
+    opened,
+)
+from mulligan.stores.sqlite.fields import Row
+from mulligan.stores.sqlite.statements import as_json, load
+from mulligan.stores.sqlite.transaction import Transaction
+
+SQL = load("lines")
+decode_name = msgspec.json.Decoder(list[str]).decode
+decode_limit = msgspec.json.Decoder(Limit).decode
+decode_starts = msgspec.json.Decoder(list[tuple[int, int]]).decode
+
+
+class LineBook:
+    """What a transaction reads and writes of lines; each limit is read once."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self.now = tx.now
+        self._stored: dict[str, StoredLimit] | None = None
+        self._states: dict[str, LimitState] = {}
+
+    # -- jobs ------------------------------------------------------------------------------------
+
+    def stand(self, number: int, name: LineName, first: First) -> None:
+        """A job of this number joins its line."""
+        self._tx.db.execute(SQL["stand"], (text_of(name), number))
+        joined(self, name, first)
+
+    def first_row(self, name: LineName) -> Row | None:
+        """(due, sequence, limits, number, expires_at) of the first job of a line."""
+        row: Row | None = self._one("first_of", *at(name))
+        return row
+
+    def first_of(self, name: LineName) -> First | None:
+        """The first job of a line; None if it has none."""
+        row = self.first_row(name)
+        return None if row is None else First(row[0], row[1], costs_of(row[2]))
+
+    # -- lines -----------------------------------------------------------------------------------
+
+    def line(self, name: LineName) -> Line | None:
+        """The line, if it has jobs."""
+        return self._line("get", *at(name))
+
+    def lift(self, line: Line) -> None:
+        """Take the line out of its stage."""
+        line.stage, line.at = "lifted", None
+        self._do("lift", *at(line.name))
+
+    def put(self, line: Line) -> None:
+        """Keep the line as it is now."""
+        costs = costs_text(dict(line.costs))
+        said = (line.due, line.sequence, costs, line.turn, line.stage, line.at)
+        self._do("put", *at(line.name), *said, line.name.key)
+
+    def drop(self, line: Line) -> None:
+        """Forget a line that has no jobs any more; the last one with a key ends the turns."""
+        self._do("drop", *at(line.name))
+        if line.name.key != NO_KEY and not self.is_fair(line.lane):
+            for statement in ("end_turns", "end_keys", "end_key"):
+                self._do(statement, *line.lane)
+
+    def first_later(self, lane: Lane) -> Line | None:
+        """Of the lines whose first job is not due, the one that is due first."""
+        return self._line("first_later", *lane)
+
+    def first_ready(self, lane: Lane, key: str) -> Line | None:
+        """Of the ready lines of the key the first by (due, sequence)."""
+        return self._line("first_ready", *lane, key)
+
+    def first_waiting(self, limit: str, lane: Lane) -> Line | None:
+        """Of the lines of the lane that wait at the limit, the first in order."""
+        return self._line("first_waiting", limit, *lane)
+
+    # -- limits ----------------------------------------------------------------------------------
+
+    def lanes_at(self, limit: str) -> Iterable[Lane]:
+        """The lanes of which a line waits at the limit."""
+        return [Lane(*row) for row in self._tx.db.execute(SQL["lanes_at"], (limit,))]
+
+    def alarm(self, limit: str, lane: Lane, at: float | None) -> None:
+        """Look at the limit for this lane again at that time; None: not by itself."""
+        if at is None:
+            self._do("clear_alarm", *lane, limit)
+        else:
+            self._do("set_alarm", *lane, limit, at)
+
+    def next_alarm(self, lane: Lane) -> tuple[float, str] | None:
+        """The lane's next alarm: when, and at which limit."""
+        alarm: tuple[float, str] | None = self._one("next_alarm", *lane)
+        return alarm
+
+    def room_at(self, limit: str, cost: int) -> float:
+        """When the limit has room for the cost."""
+        when = room_at(self.limit_of(limit), self.state(limit), cost, micros(self.now))
+        return when if when == FOREVER else max(self.now, rounded(when / SECOND))
+
+    def limit_of(self, name: str) -> Limit | None:
+        """What holds for the name."""
+        stored = self.stored()
+        by = covering(name, (n for n, each in stored.items() if each.in_force is not None))
+        return None if by is None else stored[by].in_force
+
+    def stored(self) -> dict[str, StoredLimit]:
+        """Every limit that is stored."""
+        if self._stored is None:
+            rows = self._tx.db.execute(SQL["limits"])
+            self._stored = {
+                name: StoredLimit(limit_from(declared), limit_from(set_instead))
+                for name, declared, set_instead in rows
+            }
+        return self._stored
+
+    def store(self, name: str, limit: StoredLimit) -> None:
+        """Keep a limit, and look at who waits for what it covers."""
+        if limit.in_force is None:
+            self._do("forget_limit", name)
+        else:
+            self._do("store_limit", name, text_from(limit.declared), text_from(limit.set))
+        self._stored = None
+        for (waited_for,) in sorted(self._tx.db.execute(SQL["waited_for"])):
+            if covering(waited_for, [name]) is not None:
+                opened(self, waited_for)
+
+    def state(self, name: str) -> LimitState:
+        """What is used of a name."""
+        if name not in self._states:
+            row = self._one("state", name)
+            self._states[name] = LimitState(starts=[]) if row is None else state_from(row)
+        return self._states[name]
+
+    def keep_state(self, name: str) -> None:
+        """Write what is used of a name, or forget it if that says nothing."""
+        state = self.state(name)
+        if idle_from(self.limit_of(name), state) <= micros(self.now):
+            self._do("forget_state", name)
+            del self._states[name]
+        else:
+            row = (state.used, as_json(state.starts), state.full_at, state.paused_until)
+            self._do("put_state", name, *row)
+
+    def start(self, costs: Iterable[tuple[str, int]]) -> None:
+        """A job starts that names these limits: it holds a permit of each, and is charged."""
+        for name, cost in costs:
+            state = self.state(name)
+            state.used += 1
+            charge(self.limit_of(name), state, cost, micros(self.now))
+            self.keep_state(name)
+
+    def end(self, limits: str | None, refund_from: float | None = None) -> None:
+        """A job holds its permits no more; refund what was charged when it started then."""
+        for name, cost in costs_of(limits):
+            state = self.state(name)
+            state.used -= 1
+            if refund_from is not None:
+                started, now = micros(refund_from), micros(self.now)
+                refund(self.limit_of(name), state, cost, started, now)
+            self.keep_state(name)
+            opened(self, name)
+
+    def spend(self, name: str, cost: int) -> None:
+        """Charge what a job has spent besides."""
+        charge(self.limit_of(name), self.state(name), cost, micros(self.now))
+        self.keep_state(name)
+
+    def pause(self, name: str, until: float, *, at_least: bool) -> None:
+        """Nobody starts before then; `at_least` never shortens a pause."""
+        state = self.state(name)
+        if not at_least or until * SECOND > state.paused_until:
+            state.paused_until = until * SECOND
+            self.keep_state(name)
+
+    # -- turns -----------------------------------------------------------------------------------
+
+    def is_fair(self, lane: Lane) -> bool:
+        """Whether a line of the lane has a fairness key."""
+        return bool(self._one("is_fair", *lane)[0])
+
+    def present_turn(self, lane: Lane) -> int:
+        """The highest turn in which a job has started, since the lane became fair."""
+        row = self._one("present_turn", *lane)
+        return 0 if row is None else row[0]
+
+    def key(self, lane: Lane, name: str) -> Key:
+        """The fairness key; one that the lane does not know has turn 0."""
+        key, row = Key(lane, name), self._one("key", *lane, name)
+        if row is not None:
+            key.turn, key.ready = row[0], None if row[1] is None else (row[1], row[2])
+        return key
+
+    def put_key(self, key: Key) -> None:
+        """Keep the key as it is now, or forget it if its turn is past and it has no work."""
+        if key.ready is None and key.turn <= self.present_turn(key.lane):
+            self._do("forget_key", *key.lane, key.name)
+        else:
+            self._do("put_key", *key.lane, key.name, key.turn, *(key.ready or (None, None)))
+
+    def first_key(self, lane: Lane) -> Key | None:
+        """Of the keys with a ready line the one with the lowest (turn, due, sequence)."""
+        row = self._one("first_key", *lane)
+        if row is None:
+            return None
+        key = Key(lane, row[0])
+        key.turn, key.ready = row[1], (row[2], row[3])
+        return key
+
+    def pass_to(self, lane: Lane, turn: int) -> None:
+        """The lane's present turn is this one; keys of past turns without work are forgotten."""
+        self._do("pass_to", *lane, turn)
+        self._do("forget_past", *lane, turn)
+
+    def wake(self, lane: Lane, due: float) -> None:
+        """Wake a sleeper for a job that could start then."""
+        self._tx.join(lane, due)
+
+    # -- statements ------------------------------------------------------------------------------
+
+    def _one(self, statement: str, *values: Any) -> Any:
+        return self._tx.db.execute(SQL[statement], values).fetchone()
+
+    def _line(self, statement: str, *values: Any) -> Line | None:
+        row = self._one(statement, *values)
+        return None if row is None else line_from(row)
+
+    def _do(self, statement: str, *values: Any) -> None:
+        self._tx.db.execute(SQL[statement], values)
+
+
+def text_of(name: LineName) -> str:
+    """What tells a line from others of its lane."""
+    return as_json([name.key, *name.limits])
+
+
+def at(name: LineName) -> tuple[str, str, int, str]:
+    """The columns by which a line is found."""
+    return (*name.lane, text_of(name))
+
+
+def line_from(row: Row) -> Line:
+    """A line as it was kept."""
+    queue, scope, priority, text, due, sequence, costs, turn, stage, waits_for = row
+    key, *limits = decode_name(text)
+    line = Line(LineName(Lane(queue, scope, priority), key, tuple(limits)))
+    line.due, line.sequence, line.costs = due, sequence, costs_of(costs)
+    line.turn, line.stage, line.at = turn, stage, waits_for
+    return line
+
+
+def state_from(row: Row) -> LimitState:
+    """What is used of a limit, as it was kept."""
+    used, starts, full_at, paused_until = row
+    return LimitState(used, decode_starts(starts), full_at, paused_until)
+
+
+def limit_from(text: str | None) -> Limit | None:
+    """A limit as it was kept."""
+    return None if text is None else decode_limit(text)
+
+
+def text_from(limit: Limit | None) -> str | None:
+    """A limit as it is kept."""
+    return None if limit is None else as_json(limit)
+
+
+# -- what operators and readers ask --------------------------------------------------------------
+
+
+def set_limit(tx: Transaction, name: str, limit: Limit | None, *, declared: bool) -> None:
+    """Store what an app declares or an operator sets."""
+    book = LineBook(tx)
+    before = book.stored().get(name, StoredLimit())
+    after = before.with_declared(limit) if declared else before.with_set(limit)
+    if after != before:
+        book.store(name, after)
+
+
+def pause_limit(tx: Transaction, name: str, seconds: float) -> None:
+    """Start nobody of the limit for so long; 0 ends a pause."""
+    book = LineBook(tx)
+    book.pause(name, rounded(tx.now + seconds), at_least=False)
+    opened(book, name)
+
+
+def prune_states(tx: Transaction) -> None:
+    """Forget what says no more than a new state would."""
+    book = LineBook(tx)
+    for name, *_ in tx.db.execute(SQL["states"]).fetchall():
+        book.keep_state(name)
+
+
+def limits(tx: Transaction, most: int) -> list[LimitView]:
+    """The limits that are stored or in use, in order of names."""
+    book = LineBook(tx)
+    states = {name: state_from(row) for name, *row in tx.db.execute(SQL["states"])}
+    waiting = dict(tx.db.execute(SQL["waiting_jobs"]).fetchall())
+    names = sorted({*book.stored(), *states, *waiting})
+    return [
+        view_of(
+            name,
+            book.stored().get(name, StoredLimit()),
+            book.limit_of(name),
+            states.get(name) or LimitState(),
+            waiting=waiting.get(name, 0),
+            now=tx.now,
+        )
+        for name in names[:most]
+    ]
+
+
+def keys(tx: Transaction, queue: str, most: int) -> list[KeyView]:
+    """The fairness keys of the queue with work waiting, those with most work first."""
+    rows = tx.db.execute(SQL["keys"], (queue, most))
+    return [
+        KeyView(Lane(queue, scope, priority), key, waiting, max(0, turn - present) / TURN)
+        for scope, priority, key, waiting, turn, present in rows
+    ]
+
+
+def lined_lanes(tx: Transaction) -> frozenset[Lane]:
+    """The lanes in lines of which jobs stand."""
+    return frozenset(Lane(*row) for row in tx.db.execute(SQL["lanes"]))
+
+
+# -- jobs that join and leave lines --------------------------------------------------------------
+
+
+def stand_in_lines(tx: Transaction, numbers: Sequence[int]) -> None:
+    """Let those of the jobs join their lines, in order, that name limits or have a fairness key."""
+    book = LineBook(tx)
+    for number, due, sequence, limits, key, *lane in tx.db.execute(
+        SQL["standing"], (as_json(list(numbers)),)
+    ).fetchall():
+        name = line_of(Lane(*lane), key, limits)
+        if name is not None:
+            book.stand(number, name, First(due, sequence, costs_of(limits)))
+
+
+def leave_line(tx: Transaction, number: int) -> bool:
+    """Take a pending job out of its line; False if it stands in none."""
+    row = tx.db.execute(SQL["line_of"], (number,)).fetchone()
+    if row is None:
+        return False
+    queue, scope, priority, text, sequence = row
+    tx.db.execute(SQL["leave"], (number,))
+    key, *limits = decode_name(text)
+    left(LineBook(tx), LineName(Lane(queue, scope, priority), key, tuple(limits)), sequence)
+    return True

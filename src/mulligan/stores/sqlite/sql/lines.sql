@@ -1,0 +1,232 @@
+-- Lines of jobs, the turns of fairness keys, and what is used of limits that jobs name.
+
+-- fragment: of_lane
+queue = ? AND scope = ? AND lane_priority = ?
+
+-- fragment: line
+queue, scope, lane_priority, line, due, sequence, costs, turn, stage, waits_for
+
+-- name: lanes
+-- gives (queue, scope, lane_priority) of each lane with lines
+SELECT DISTINCT queue, scope, lane_priority FROM line
+
+-- name: stand
+-- ?1 line, ?2 number
+-- The job stands in this line of its lane. What has started does not expire.
+INSERT INTO held (
+    number, why, line, queue, scope, lane_priority, due, sequence, delayed, expires_at
+)
+SELECT
+    number, 'line', ?, queue, scope, lane_priority, due, sequence, delayed,
+    CASE WHEN retry_count = 0 AND snoozes = 0 AND replay = 0 THEN expires_at END
+FROM job
+WHERE number = ?
+
+-- name: first_of
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 line
+-- gives (due, sequence, limits, number, expires_at) of its first job
+SELECT held.due, held.sequence, job.limits, held.number, held.expires_at
+FROM held
+CROSS JOIN job ON job.number = held.number
+WHERE held.why = 'line' AND held.queue = ? AND held.scope = ? AND held.lane_priority = ?
+    AND held.line = ?
+ORDER BY held.due, held.sequence
+LIMIT 1
+
+-- name: get
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 line
+-- gives the line
+SELECT {line} FROM line WHERE {of_lane} AND line = ?
+
+-- name: put
+-- {line}, then the key
+INSERT INTO line ({line}, key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (queue, scope, lane_priority, line) DO UPDATE
+SET due = excluded.due, sequence = excluded.sequence, costs = excluded.costs,
+    turn = excluded.turn, stage = excluded.stage, waits_for = excluded.waits_for
+
+-- name: lift
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 line
+UPDATE line SET stage = 'lifted', waits_for = NULL WHERE {of_lane} AND line = ?
+
+-- name: drop
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 line
+DELETE FROM line WHERE {of_lane} AND line = ?
+
+-- name: first_later
+-- ?1 queue, ?2 scope, ?3 lane_priority
+SELECT {line} FROM line WHERE {of_lane} AND stage = 'later' ORDER BY due, sequence LIMIT 1
+
+-- name: first_ready
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 key
+SELECT {line} FROM line
+WHERE {of_lane} AND stage = 'ready' AND key = ?
+ORDER BY due, sequence
+LIMIT 1
+
+-- name: first_waiting
+-- ?1 limit, ?2 queue, ?3 scope, ?4 lane_priority
+SELECT {line} FROM line
+WHERE waits_for = ? AND {of_lane}
+ORDER BY turn, due, sequence
+LIMIT 1
+
+-- name: lanes_at
+-- ?1 limit
+-- gives the lanes of which a line waits there
+SELECT DISTINCT queue, scope, lane_priority FROM line WHERE waits_for = ?
+
+-- name: waited_for
+-- gives the limits at which lines wait
+SELECT DISTINCT waits_for FROM line WHERE waits_for IS NOT NULL
+
+-- name: set_alarm
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 limit, ?5 at
+INSERT INTO alarm (queue, scope, lane_priority, limit_name, at) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (queue, scope, lane_priority, limit_name) DO UPDATE SET at = excluded.at
+
+-- name: clear_alarm
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 limit
+DELETE FROM alarm WHERE {of_lane} AND limit_name = ?
+
+-- name: next_alarm
+-- ?1 queue, ?2 scope, ?3 lane_priority
+SELECT at, limit_name FROM alarm WHERE {of_lane} ORDER BY at, limit_name LIMIT 1
+
+-- name: is_fair
+-- ?1 queue, ?2 scope, ?3 lane_priority
+-- gives 1 if a line of the lane has a fairness key
+SELECT EXISTS (SELECT 1 FROM line WHERE {of_lane} AND key <> '')
+
+-- name: present_turn
+-- ?1 queue, ?2 scope, ?3 lane_priority
+SELECT turn FROM lane_turn WHERE {of_lane}
+
+-- name: pass_to
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 turn
+INSERT INTO lane_turn (queue, scope, lane_priority, turn) VALUES (?, ?, ?, ?)
+ON CONFLICT (queue, scope, lane_priority) DO UPDATE SET turn = max(turn, excluded.turn)
+
+-- name: forget_past
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 turn
+-- Keys without work whose turn is past.
+DELETE FROM fairness_key WHERE {of_lane} AND due IS NULL AND turn <= ?
+
+-- name: end_turns
+-- ?1 queue, ?2 scope, ?3 lane_priority
+DELETE FROM lane_turn WHERE {of_lane}
+
+-- name: end_keys
+-- ?1 queue, ?2 scope, ?3 lane_priority
+DELETE FROM fairness_key WHERE {of_lane} AND (key <> '' OR due IS NULL)
+
+-- name: end_key
+-- ?1 queue, ?2 scope, ?3 lane_priority
+UPDATE fairness_key SET turn = 0 WHERE {of_lane}
+
+-- name: key
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 key
+-- gives (turn, due, sequence)
+SELECT turn, due, sequence FROM fairness_key WHERE {of_lane} AND key = ?
+
+-- name: put_key
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 key, ?5 turn, ?6 due, ?7 sequence
+INSERT INTO fairness_key (queue, scope, lane_priority, key, turn, due, sequence)
+VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (queue, scope, lane_priority, key) DO UPDATE
+SET turn = excluded.turn, due = excluded.due, sequence = excluded.sequence
+
+-- name: forget_key
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 key
+DELETE FROM fairness_key WHERE {of_lane} AND key = ?
+
+-- name: first_key
+-- ?1 queue, ?2 scope, ?3 lane_priority
+-- gives (key, turn, due, sequence)
+SELECT key, turn, due, sequence FROM fairness_key
+WHERE {of_lane} AND due IS NOT NULL
+ORDER BY turn, due, sequence
+LIMIT 1
+
+-- name: limits
+-- gives (name, declared, set) of every limit that is stored
+SELECT name, declared, set_instead FROM named_limit
+
+-- name: limit
+-- ?1 name
+SELECT declared, set_instead FROM named_limit WHERE name = ?
+
+-- name: store_limit
+-- ?1 name, ?2 declared, ?3 set
+INSERT INTO named_limit (name, declared, set_instead) VALUES (?, ?, ?)
+ON CONFLICT (name) DO UPDATE
+SET declared = excluded.declared, set_instead = excluded.set_instead
+
+-- name: forget_limit
+-- ?1 name
+DELETE FROM named_limit WHERE name = ?
+
+-- name: state
+-- ?1 name
+-- gives what is used of it
+SELECT used, starts, full_at, paused_until FROM limit_state WHERE name = ?
+
+-- name: states
+-- gives (name, and the same)
+SELECT name, used, starts, full_at, paused_until FROM limit_state
+
+-- name: put_state
+-- ?1 name, ?2 used, ?3 starts, ?4 full_at, ?5 paused_until
+INSERT INTO limit_state (name, used, starts, full_at, paused_until) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (name) DO UPDATE
+SET used = excluded.used, starts = excluded.starts, full_at = excluded.full_at,
+    paused_until = excluded.paused_until
+
+-- name: forget_state
+-- ?1 name
+DELETE FROM limit_state WHERE name = ?
+
+-- name: waiting_jobs
+-- gives (limit, how many jobs stand in the lines that wait there)
+SELECT line.waits_for, count(*)
+FROM line
+CROSS JOIN held ON held.why = 'line' AND held.queue = line.queue AND held.scope = line.scope
+    AND held.lane_priority = line.lane_priority AND held.line = line.line
+WHERE line.waits_for IS NOT NULL
+GROUP BY line.waits_for
+
+-- name: keys
+-- ?1 queue, ?2 limit
+-- gives (scope, lane_priority, key, how many jobs, its turn, that of the lane)
+SELECT line.scope, line.lane_priority, line.key, count(*),
+    max(coalesce(fairness_key.turn, 0)), max(coalesce(lane_turn.turn, 0))
+FROM line
+CROSS JOIN held ON held.why = 'line' AND held.queue = line.queue AND held.scope = line.scope
+    AND held.lane_priority = line.lane_priority AND held.line = line.line
+LEFT JOIN fairness_key ON fairness_key.queue = line.queue AND fairness_key.scope = line.scope
+    AND fairness_key.lane_priority = line.lane_priority AND fairness_key.key = line.key
+LEFT JOIN lane_turn ON lane_turn.queue = line.queue AND lane_turn.scope = line.scope
+    AND lane_turn.lane_priority = line.lane_priority
+WHERE line.queue = ? AND line.key <> ''
+GROUP BY line.scope, line.lane_priority, line.key
+ORDER BY count(*) DESC, line.scope, line.lane_priority, line.key
+LIMIT ?
+
+-- name: line_of
+-- ?1 number
+-- gives (queue, scope, lane_priority, line, sequence) of a job that stands in a line
+SELECT queue, scope, lane_priority, line, sequence FROM held WHERE number = ? AND why = 'line'
+
+-- name: standing
+-- ?1 numbers, a JSON array
+-- gives (number, due, sequence, limits, fairness_key, queue, scope, lane_priority) of those that
+-- stand in lines
+SELECT number, due, sequence, limits, fairness_key, queue, scope, lane_priority
+FROM job
+WHERE number IN (SELECT value FROM json_each(?)) AND awaits = 0
+    AND (limits IS NOT NULL OR fairness_key IS NOT NULL)
+ORDER BY sequence
+
+-- name: leave
+-- ?1 number
+DELETE FROM held WHERE number = ?
