@@ -108,7 +108,7 @@ def member_of(tx: Transaction, job: str) -> Member | None:
 
 
 def miss(tx: Transaction, member: Member, reason: str, *, ran: bool) -> None:
-    """A cancelled member arrives as a failure, or cancels who awaits its result, and so on upwards."""
+    """A cancelled member arrives as a failure, or cancels who awaits it, and so on upwards."""
     job = awaiting(tx, member.gather)
     if job is None or member.gather is None:
         return
