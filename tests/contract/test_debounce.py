@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from mulligan.core.limits import Limit
 from mulligan.core.outcome import Later, Returned
 from mulligan.stores.memory import MemoryStore
 from tests.contract.making import (
@@ -19,6 +20,9 @@ from tests.contract.making import (
     names,
     start,
 )
+
+# The costs of a job that needs limit k.
+ONE = '{"k":1}'
 
 
 def call(name, said=0, delay=5.0, longest=60.0, **fields):
@@ -172,18 +176,19 @@ async def test_its_position_among_others_is_that_of_its_last_enqueue(store, cloc
     assert names(await claim(store, demand=2)) == ["x", "a"]
 
 
-async def test_one_that_is_due_and_waits_for_its_concurrency_key_keeps_its_turn(store, clock):
-    [running] = await begin(store, job("r", concurrency_key="one"))
-    await store.enqueue([call("a", 1, concurrency_key="one")])
+async def test_one_that_is_due_and_waits_for_a_limit_is_put_off_as_any_other(store, clock):
+    await store.set_limit("k", Limit(concurrency=1), declared=True)
+    [running] = await begin(store, job("r", limits=ONE))
+    await store.enqueue([call("a", 1, limits=ONE)])
     clock.advance(5)
     assert names(await claim(store)) == []
-    held = await store.get("a")
-    assert held.held
+    assert (await store.get("a")).waits_for == "k"
     await store.enqueue([call("b", 2)])
     now = await store.get("a")
-    assert replace(now, body=held.body) == held
-    assert now.body == body(said=2)
+    assert (now.waits_for, now.due, now.body) == (None, clock.now + 5, body(said=2))
     await store.commit([done(running)])
+    assert names(await claim(store)) == []
+    clock.advance(5)
     assert (await start(store)).body == body(said=2)
 
 

@@ -5,12 +5,15 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from mulligan.core.limits import Limit
 from mulligan.core.outcome import Later, Returned
 from mulligan.core.page import Selection
 from mulligan.core.reschedule import Reschedule
 from tests.contract.making import ANN, FRESH, again, dead, done, group, in_turn, job, start, walk
 
 A, B, C = b'{"name":"a","n":1}', b'{"name":"a","n":2}', b'{"name":"a","n":"\xc3\xa9\\u0000"}'
+# The costs of a job that needs limit k.
+ONE = '{"k":1}'
 
 
 def new(after=A, *place, **more):
@@ -60,14 +63,14 @@ async def test_a_change_may_be_sent_again_after_its_reply_was_lost(store, clock)
 
 
 async def test_what_is_placed_is_enqueued_with_all_its_options(store, clock):
-    options = {"delay": 60.0, "unique_key": "u", "concurrency_key": "k", "expires": 90.0, "keep": 7}
+    options = {"delay": 60.0, "unique_key": "u", "limits": ONE, "expires": 90.0, "keep": 7}
     placed = job("a@1", queue="mail", region="EU", priority=2, **options)
     await store.reschedule(new(A, placed))
     found = await store.get("a@1")
     assert found is not None
     assert (found.queue, found.region, found.priority, found.unique_key) == ("mail", "EU", 2, "u")
     assert (found.due, found.expires_at) == (clock.now + 60, clock.now + 90)
-    assert (found.concurrency_key, found.keep, found.body) == ("k", 7, placed.body)
+    assert (found.limits, found.keep, found.body) == (ONE, 7, placed.body)
 
 
 async def test_a_tick_whose_id_or_unique_key_is_stored_is_not_placed_again(store):
@@ -77,7 +80,7 @@ async def test_a_tick_whose_id_or_unique_key_is_stored_is_not_placed_again(store
 
 
 async def test_a_withdrawn_tick_is_gone_and_its_id_and_keys_are_free_at_once(store, clock):
-    tick = job("a@1", delay=60, unique_key="u", concurrency_key="k", expires=90)
+    tick = job("a@1", delay=60, unique_key="u", limits=ONE, expires=90)
     await store.reschedule(new(A, tick))
     other = replace(tick, delay=30.0, task="other")
     assert await store.reschedule(Reschedule("a", A, B, ("a@1",), (other,)))
@@ -138,8 +141,9 @@ async def test_a_tick_that_has_started_or_ended_is_left_alone(store, how):
 
 
 async def test_a_held_job_may_start_when_the_tick_before_it_is_withdrawn(store, clock):
-    await store.reschedule(new(A, job("a@1", concurrency_key="k")))
-    await store.enqueue([job("next", concurrency_key="k")])
+    await store.set_limit("k", Limit(concurrency=1), declared=True)
+    await store.reschedule(new(A, job("a@1", limits=ONE)))
+    await store.enqueue([job("next", limits=ONE)])
     await store.reschedule(Reschedule("a", A, None, ("a@1",)))
     assert (await start(store)).id == "next"
 

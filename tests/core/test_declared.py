@@ -6,7 +6,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from mulligan.core.decide import decide, policy_of
-from mulligan.core.declared import Declared, completed, keyed
+from mulligan.core.declared import Declared, completed, limited
 from mulligan.core.facts import Facts
 from mulligan.core.job import decode_call, decode_policy, encode
 from mulligan.core.outcome import Again, Dead, Done, Failed, Succeeded
@@ -65,28 +65,25 @@ def test_what_follows_from_an_id_that_may_come_again_is_named_after_its_life(
     assert decode_policy(claim.body).named is named
 
 
-TILL = Declared(concurrency_key="till", concurrency_limit=3)
+TILL = Declared(limits='{"till":3}', fairness_key="acme")
 
 
-def test_a_job_of_another_program_comes_under_the_concurrency_key_of_its_task_once():
+def test_a_job_of_another_program_comes_under_the_limits_of_its_task_once():
     claim = claim_of(CALL | {"given": []})
-    outcome = keyed(claim, TILL)
+    outcome = limited(claim, TILL)
     assert outcome is not None
-    assert (outcome.lease, outcome.concurrency_key, outcome.concurrency_limit) == (
-        claim.lease,
-        "till",
-        3,
-    )
-    assert keyed(replace(claim, trail=outcome.trail), TILL) is None
+    assert outcome.lease == claim.lease
+    assert (outcome.limits, outcome.fairness_key) == ('{"till":3}', "acme")
+    assert limited(replace(claim, trail=outcome.trail), TILL) is None
     failed = decide(replace(claim, trail=outcome.trail), Failed("X", "x"), Facts(), 0.0)
     assert isinstance(failed, Again)
-    assert keyed(replace(claim, trail=failed.trail), TILL) is None
+    assert limited(replace(claim, trail=failed.trail), TILL) is None
 
 
-def test_a_job_that_has_a_key_or_needs_none_is_under_no_other():
-    assert keyed(claim_of(CALL | {"given": ["concurrency_key"]}), TILL) is None
-    assert keyed(claim_of(CALL | {"given": []}), Declared()) is None
-    assert keyed(claim_of(CALL), TILL) is None
+def test_a_job_that_names_its_limits_or_needs_none_gets_no_others():
+    assert limited(claim_of(CALL | {"given": ["limits"]}), TILL) is None
+    assert limited(claim_of(CALL | {"given": []}), Declared()) is None
+    assert limited(claim_of(CALL), TILL) is None
 
 
 @pytest.mark.parametrize(

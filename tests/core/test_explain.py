@@ -106,11 +106,9 @@ def test_a_delayed_job_says_when_it_is_due():
     assert explain(job, AROUND) == "Delayed; it is due in 3 d, in region US."
 
 
-def test_a_held_job_names_the_key_that_holds_it():
-    job = replace(WAITING, held=True, concurrency_key="user-7", concurrency_limit=2)
-    assert explain(job, AROUND) == (
-        "Waiting for concurrency key 'user-7', of which 2 may run at a time."
-    )
+def test_a_job_names_the_limit_that_it_waits_for():
+    job = replace(WAITING, waits_for="user-7", limits='{"user-7":1}')
+    assert explain(job, AROUND) == "Waiting for limit 'user-7', which has no room now."
 
 
 @pytest.mark.parametrize(

@@ -75,19 +75,15 @@ def test_everything_that_was_said_of_a_stage_reaches_its_job():
         timeout=30.0,
         expires=60.0,
         keep=90,
-        concurrency_key="api",
-        concurrency_limit=3,
+        limits='{"api":3}',
+        fairness_key="acme",
         on_dead=Stage("mourn", "graves", retry=Raw(b'{"max_retries":1}')),
         gated=True,
         sink=SAVE,
     )
     [job] = following(finished(Flow("root", PATH, then=(stage,))), b"1")
-    assert (job.priority, job.expires, job.concurrency_key, job.concurrency_limit) == (
-        Priority.URGENT,
-        60.0,
-        "api",
-        3,
-    )
+    assert (job.priority, job.expires) == (Priority.URGENT, 60.0)
+    assert (job.limits, job.fairness_key) == ('{"api":3}', "acme")
     assert job.keep == 90
     assert msgspec.json.decode(job.body) == {
         "task": "upload",

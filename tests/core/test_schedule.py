@@ -242,12 +242,12 @@ def test_each_process_looks_after_its_offset_and_early_enough():
 
 
 def test_a_job_of_a_tick_has_the_options_of_the_call_and_expires_after_the_tick():
-    call = replace(JOB, region="EU", priority=2, expires=30.0, keep=60, concurrency_key="k")
+    call = replace(JOB, region="EU", priority=2, expires=30.0, keep=60, fairness_key="k")
     job, body = template(call)
     change = put(None, Schedule("acme", job, body, every=HOUR), 5000.0)
     [made] = change.place
     assert made == replace(call, id="acme@1970-01-01T02:00:00Z", delay=2200.0, expires=2230.0)
-    assert set(job) == {"queue", "task", "region", "priority", "expires", "keep", "concurrency_key"}
+    assert set(job) == {"queue", "task", "region", "priority", "expires", "keep", "fairness_key"}
 
 
 def test_the_jobs_of_a_chain_are_named_after_the_tick():

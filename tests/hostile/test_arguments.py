@@ -183,7 +183,7 @@ NAMES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("what", NAMES)
-@pytest.mark.parametrize("option", ["id", "queue", "region", "unique_key", "concurrency_key"])
+@pytest.mark.parametrize("option", ["id", "queue", "region", "unique_key", "fairness_key"])
 def test_a_name_that_is_none_is_refused(option, what):
     app = Mulligan("memory://")
 

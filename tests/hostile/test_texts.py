@@ -129,7 +129,7 @@ async def test_names_that_are_operators_elsewhere_are_names_here(app: Mulligan):
     names = ["$gt", "a.b", "*", "a%", "{}", "'", "--", "a:b", "a/b", "..", "{a}", "%s", "a b"]
     async with bare(app) as store, working(app):
         for name in names:
-            await odd.using(id=name, unique_key=name, concurrency_key=name).aenqueue()
+            await odd.using(id=name, unique_key=name, fairness_key=name).aenqueue()
         jobs = [await ended(store, name) for name in names]
         assert await store.get("$g") is None
         assert await store.get("a") is None

@@ -6,6 +6,7 @@ from itertools import chain
 from msgspec.structs import replace
 
 from mulligan.core.decide import LOST, decide
+from mulligan.core.limits import Limit
 from mulligan.core.outcome import Cancelled, Later, Lost, Returned
 from mulligan.core.retry import Retry
 from tests.contract.making import (
@@ -144,7 +145,8 @@ async def test_a_worker_that_comes_back_under_its_name_does_not_hide_its_old_job
 
 async def test_a_crash_on_the_last_attempt_does_not_lock_the_queue(store, clock):
     """graphile-worker#254: a job that died with its worker at its last attempt kept its queue."""
-    keys = {"concurrency_key": "k", "body": body(Retry(0))}
+    await store.set_limit("k", Limit(concurrency=1), declared=True)
+    keys = {"limits": '{"k":1}', "body": body(Retry(0))}
     await begin(store, job("a", unique_key="u", **keys))
     await store.enqueue([job("b", **keys)])
     assert names(await claim(store, worker=BOB)) == []

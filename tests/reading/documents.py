@@ -19,8 +19,8 @@ ODD_NUMBERS = (float("nan"), float("inf"), float("-inf"), Decimal128("1E+6000"),
 TEXTS = ("", "x", "default", "pending", "$where", "a.b", "\x1b[31m", "é" * 200, "\ufffd", "*")
 # Private fields that most jobs do without, as mulligan writes them.
 RARER = {
-    "concurrency_key": "k",
-    "concurrency_limit": 1,
+    "limits": '{"k":1}',
+    "fairness_key": "f",
     "unique_key": "u",
     "unique_queue": "default",
     "expires_at": 1,

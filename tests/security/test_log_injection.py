@@ -80,7 +80,7 @@ def test_an_exception_of_a_task_is_written_as_words(written):
 async def spoil(store: Store) -> None:
     """A job of which every text is evil, as a program writes it that nobody checks."""
     body = encode({"task": EVIL, "args": [EVIL, {EVIL: EVIL}], "kwargs": {}, "retry": Retry(1)})
-    job = NewJob(EVIL, EVIL, EVIL, body, EVIL, concurrency_key=EVIL, unique_key=EVIL)
+    job = NewJob(EVIL, EVIL, EVIL, body, EVIL, fairness_key=EVIL, unique_key=EVIL)
     later = NewJob(f"{EVIL} 2", EVIL, EVIL, body, EVIL)
     ended = NewJob(f"{EVIL} 3", EVIL, EVIL, body, EVIL)
     await store.enqueue([job, later, ended])
