@@ -63,7 +63,7 @@ FOUND: dict[str, tuple[list[NewJob], int]] = {
     "more than a few": (SOME, 20),
     "one that is not due": ([*jobs("a"), job("later", delay=60.0)], 5),
     "one of another lane": ([*jobs("a"), job("urgent", priority=2), *jobs("b")], 5),
-    "one that has a key": ([*jobs("a"), job("k", concurrency_key="k"), *jobs("b")], 5),
+    "one that has a key": ([*jobs("a"), job("k", limits='{"k":1}'), *jobs("b")], 5),
     "one that may expire": ([*jobs("a"), job("e", expires=60.0), *jobs("b")], 5),
     "one that is unique": ([*jobs("a"), job("u", unique_key="u"), *jobs("b")], 5),
     "one that was cancelled": (jobs("a", "gone", "b"), 5),

@@ -15,6 +15,7 @@ from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import RetryFirst
 from mulligan.core.health import CLOSED, Breaker
 from mulligan.core.lane import Lane
+from mulligan.core.limits import Limit
 from mulligan.core.outcome import Returned
 from mulligan.core.page import Selection
 from mulligan.core.plan import Cap
@@ -63,11 +64,18 @@ def named(part: str) -> str:
 
 async def live_through(store: Store) -> AsyncIterator[None]:
     """Do a little of everything, so that every kind of key is there at one time or another."""
-    kept = jobs("k1", "k2", concurrency_key="k")
-    new = [*jobs(*"abcdefgh"), *kept, job("u", priority=2, unique_key="u", expires=9.0)]
-    await store.enqueue([*new, job("later", delay=60.0), *jobs("x", "y", "z", keep=60)])
+    await store.set_limit("k*", Limit(concurrency=1), declared=True)
+    await store.set_limit("r", Limit(rate=1, per=60.0), declared=False)
+    limited = [*jobs("k1", "k2", limits='{"k":1}'), *jobs("r1", "r2", limits='{"r":1}')]
+    fair = [job(f"f{n}", fairness_key=f"f{n}", region="EU") for n in range(3)]
+    new = [*jobs(*"abcdefgh"), job("u", priority=2, unique_key="u", expires=9.0)]
+    await store.enqueue(
+        [*new, *limited, *fair, job("k3", delay=60.0, limits='{"k":1}', priority=2)]
+    )
+    await store.enqueue([job("later", delay=60.0), *jobs("x", "y", "z", keep=60)])
     yield
-    taken = (await claim(store, demand=10)).claims
+    await claim(store, Lane("default", "EU", 0), demand=2)
+    taken = (await claim(store, demand=11)).claims
     await store.commit([again(taken[0]), dead(taken[1]), done(taken[2]), Returned(taken[3].lease)])
     urgent = Lane("default", "*", 3)
     await store.commit([again(taken[4], lane=urgent), again(taken[5], 50.0), again(taken[6])])
@@ -102,7 +110,7 @@ async def test_every_key_is_documented_with_its_type_and_has_the_hash_tag(store,
             assert fitting, f"{name} is a {kind}"
             seen |= fitting
     unseen = set(table) - seen
-    assert unseen <= {"wake:WORKER", "inbox", "inbox:taken", "inbox:refused"}
+    assert unseen <= {"wake:WORKER", "inbox", "inbox:taken", "inbox:refused", "limits-pruned"}
 
 
 async def test_no_key_is_without_the_hash_tag(own_server):
@@ -116,11 +124,16 @@ async def test_nothing_is_left_of_jobs_that_are_pruned_and_purged(store, client)
     await store.beat(ANN, [])
     await claim(store)
     before = Counter((await keys_of(client, store)).keys())
-    new = [*jobs("a", "b", unique_key=None), *jobs("k1", "k2", "k3", concurrency_key="k")]
+    await store.set_limit("k", Limit(concurrency=1, rate=5, per=0.001), declared=True)
+    new = [*jobs("a", "b", unique_key=None), *jobs("k1", "k2", "k3", limits='{"k":1}')]
+    new += [job(f"f{n}", fairness_key=f"f{n}", limits='{"other":1}') for n in range(3)]
     await store.enqueue([*new, job("d", delay=60.0, unique_key="u", expires=90.0)])
     taken = (await claim(store, demand=9)).claims
-    await store.commit([done(taken[0]), dead(taken[1]), done(taken[2])])
+    assert len(taken) == 6
+    by_name = {each.id: each for each in taken}
+    await store.commit([dead(by_name.pop("b")), *map(done, by_name.values())])
     await store.cancel(["d", "k2", "k3"], "enough")
+    await store.set_limit("k", None, declared=True)
     members = [job(f"m{index}", gather="all", gather_index=index) for index in range(3)]
     await store.enqueue([job("all", awaits=3, unique_key="v"), *members])
     first, second = (await claim(store, demand=2)).claims
@@ -128,10 +141,20 @@ async def test_nothing_is_left_of_jobs_that_are_pruned_and_purged(store, client)
     assert await store.purge(["m1", "all"]) == [True, True]
     assert await store.cancel(["m2"], "enough") == [True]
     assert await store.purge(["b"]) == [True]
-    assert await store.prune(-1.0, 100) == 7
+    assert await store.prune(-1.0, 100) == 10
     await claim(store)
     left = Counter((await keys_of(client, store)).keys()) - before
     assert set(left) <= {"sequence", "holders", "lanes"}
+
+
+async def test_names_of_limits_are_pruned_some_at_a_time(store, client):
+    names = {f"name {number}": "0 0 0 0" for number in range(5000)}
+    await client.hset(key(store, "limit-states"), mapping=names)
+    await store.prune(3600.0, 100)
+    assert 0 < await client.hlen(key(store, "limit-states")) < 5000
+    while await client.exists(key(store, "limits-pruned")):
+        await store.prune(3600.0, 100)
+    assert await store.limits(10) == []
 
 
 async def test_nothing_is_left_of_a_worker_that_died(url, client):

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from mulligan.core.answers import Claimed
 from mulligan.core.job import Claim, Lease
 from mulligan.core.lane import Lane
+from mulligan.core.lines import step_of
 from mulligan.core.outcome import Dead
 from mulligan.core.plan import Cap, ClaimPlan, Group, Limit, Rate, Source, Take
 from mulligan.core.validation import INVALID_RECORD, dead_record
@@ -22,6 +23,8 @@ from mulligan.stores.redis.fields import (
     LISTED,
     PACK,
     claim_state,
+    escape,
+    escape_key,
     home_of,
     lane_name,
     name_of,
@@ -51,13 +54,27 @@ class EncodedPlan(Struct, frozen=True):
     lanes: tuple[Lane, ...]
 
 
-@lru_cache(maxsize=1024)
 def encode_plan(plan: ClaimPlan) -> EncodedPlan:
-    """The plan for the script; a worker asks by the same one again and again."""
-    shape = shape_of(plan.groups)
-    steps, unlimited = packed_steps(plan.steps), unlimited_lanes(plan, shape)
-    numbers = (plan.epoch, plan.demand, steps, unlimited)
-    return EncodedPlan((*numbers, shape.name, *shape.values), shape.lanes)
+    """The plan for the script."""
+    encoded = encode_unweighted(plan.demand, plan.groups, plan.steps, plan.epoch)
+    if not plan.weights:
+        return encoded
+    steps = {
+        escape(queue): {escape_key(key): step_of(weight) for key, weight in weights.items()}
+        for queue, weights in plan.weights.items()
+    }
+    return EncodedPlan((*encoded.values[:-1], JSON.encode(steps)), encoded.lanes)
+
+
+@lru_cache(maxsize=1024)
+def encode_unweighted(
+    demand: int, groups: tuple[Group, ...], steps: tuple[Take, ...], epoch: int
+) -> EncodedPlan:
+    """The plan but for the weights of keys; a worker asks by the same one again and again."""
+    plan = ClaimPlan(demand, groups, steps, epoch)
+    shape = shape_of(groups)
+    numbers = (epoch, demand, packed_steps(steps), unlimited_lanes(plan, shape))
+    return EncodedPlan((*numbers, shape.name, *shape.values, ""), shape.lanes)
 
 
 @lru_cache(maxsize=256)

@@ -9,15 +9,23 @@ from mulligan.core.outcome import (
     Cancelled,
     Dead,
     Done,
-    Keyed,
     Later,
+    Limited,
+    LimitUse,
     Outcome,
     Returned,
     Verdict,
 )
 from mulligan.stores.redis.connection import Run, Value
 from mulligan.stores.redis.enqueue import runs_values
-from mulligan.stores.redis.fields import failure_text, float_text, lane_name, token_texts
+from mulligan.stores.redis.fields import (
+    JSON,
+    failure_text,
+    float_text,
+    lane_name,
+    spell_limit,
+    token_texts,
+)
 
 
 async def commit(run: Run, outcomes: Sequence[Outcome], worker: str) -> list[Verdict]:
@@ -47,24 +55,41 @@ def commit_values(outcomes: Sequence[Outcome]) -> list[Value]:
     ids, tokens = zip(*[outcome.lease for outcome in outcomes], strict=True)
     kinds = "".join(f"{letter}{len(list(run))}" for letter, run in groupby(letters))
     once = int(len(set(ids)) == len(ids))
-    return [once, len(ids), kinds, *ids, *token_texts(tokens), *data]
+    return [once, len(ids), kinds, uses_text(outcomes), *ids, *token_texts(tokens), *data]
+
+
+def uses_text(outcomes: Sequence[Outcome]) -> Value:
+    """What outcomes say of limits, by their numbers from 1; mostly nothing."""
+    uses = [
+        (number, *use_values(use))
+        for number, outcome in enumerate(outcomes, 1)
+        if (use := getattr(outcome, "use", None)) is not None
+    ]
+    return JSON.encode(uses) if uses else ""
+
+
+def use_values(use: LimitUse) -> tuple[object, ...]:
+    """What an outcome says of limits, names as scripts spell them."""
+    spent = [(spell_limit(name), cost) for name, cost in use.spent]
+    pauses = [(spell_limit(name), float(seconds)) for name, seconds in use.pauses]
+    return spent, pauses, use.retry_after
 
 
 def outcome_values(outcome: Outcome) -> list[Value]:
     """The letter for an outcome, and what goes with it."""
     match outcome:
-        case Done(_, result, following):
+        case Done(_, result, following, _):
             values, kept = runs_values(following), [] if result is None else [result]
             return ["w" if kept else "n", *kept, len(values), *values]
-        case Again(_, lane, delay, failure, trail, free):
+        case Again(_, lane, delay, failure, trail, free, _):
             values = [lane_name(Lane(*lane)), float_text(delay), failure_text(failure), trail]
             return ["f" if free else "a", *values]
-        case Later(_, delay):
+        case Later(_, delay, _):
             return ["l", float_text(delay)]
-        case Dead(_, failure, following):
+        case Dead(_, failure, following, _):
             values = runs_values(following)
             return ["x", failure_text(failure), len(values), *values]
-        case Keyed(_, key, limit, trail):
-            return ["k", key, limit, trail]
+        case Limited(_, limits, key, trail):
+            return ["k", limits or "", key or "", trail]
         case Returned() | Cancelled():
             return ["r"] if isinstance(outcome, Returned) else ["c", outcome.reason]

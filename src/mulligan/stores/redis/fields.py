@@ -70,6 +70,22 @@ def escape(name: str) -> str:
     return name.replace("%", "%25").replace(":", "%3A")
 
 
+def escape_key(key: str) -> str:
+    """A fairness key as the names of lines spell it."""
+    return key.replace("%", "%25").replace("\t", "%09")
+
+
+@lru_cache(maxsize=4096)
+def spell_limit(name: str) -> str:
+    """The name of a limit as scripts spell it: as in JSON, without the quotes."""
+    return JSON.encode(name)[1:-1].decode()
+
+
+def limit_name(text: str) -> str:
+    """The name of a limit that scripts spell so."""
+    return msgspec.json.decode(f'"{text}"', type=str)
+
+
 def untabbed(name: str) -> str:
     """The name, or a refusal of one whose tab would break a text of several parts."""
     if "\t" in name:
@@ -215,6 +231,8 @@ def read_job(id_: str, row: list[Any]) -> Job:
     first_token, created_at, home, task, body = text.split(b"\t", 4)
     known = {key.decode(): value for key, value in zip(cells[::2], cells[1::2], strict=True)}
     state = {f.name: READ[f.kind](known[f.name]) for f in STATE if f.name in known}
+    if "waits_for" in state:
+        state["waits_for"] = limit_name(state["waits_for"])
     own_lane = home_of(home)
     lane = lane_of(known["lane"].decode()) if "lane" in known else own_lane
     status, result, worker = known.get("ended", b"pending").decode(), None, None
@@ -225,7 +243,7 @@ def read_job(id_: str, row: list[Any]) -> Job:
     if lease or done:
         common = done or lease.partition(b"\t")[2]
         counts, flags, _, started, region, _, *end = common.split(b"\t", 7)
-        if b"r" in flags:
+        if b"r" in flags.partition(b"{")[0]:
             state["last_retry_at"] = float(started)
         if end:
             state["ended_at"] = float(end[0])

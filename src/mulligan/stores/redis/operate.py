@@ -31,7 +31,6 @@ SETTINGS = msgspec.json.Decoder(QueueSettings)
 # By field, the letter by which scripts know that a job has it. As in shared/marks.lua.
 MARKS = {
     "unique_key": "u",
-    "concurrency_key": "k",
     "expires_at": "e",
     "gather": "g",
     "keep": "t",
@@ -163,14 +162,16 @@ def job_text(job: Job) -> bytes:
 def adopted_state(job: Job) -> list[Value]:
     """The fields of the job's state, each with its value."""
     state = state_of(job)
-    # This store decides anew whether its key has a permit, and of a pending job nothing has ended.
-    state.pop("held", None)
+    # This store decides anew whether its limits have room, and of a pending job nothing has ended.
+    state.pop("waits_for", None)
     if job.status != "failed":
         state.pop("ended_at", None)
     used = job.token % TOKENS_PER_LIFE
     state["adopted"] = str(used)
     state["counts"] = f"{used} {job.retry_count} {job.replay} {job.snoozes}"
-    state["marks"] = "".join(mark for name, mark in MARKS.items() if name in state)
+    is_lined = "limits" in state or "fairness_key" in state
+    marks = [mark for name, mark in MARKS.items() if name in state]
+    state["marks"] = "".join([*marks, "l" if is_lined else ""])
     if job.started_at is not None:
         state["ran"] = f"{job.started_at!r} "
     return [part for entry in state.items() for part in entry]

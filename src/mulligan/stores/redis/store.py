@@ -11,6 +11,7 @@ from mulligan.core.finding import Finding
 from mulligan.core.health import Breaker, Health
 from mulligan.core.job import Adopted, Attempt, Claim, Enqueued, Job, Lease, NewJob
 from mulligan.core.lane import Lane
+from mulligan.core.limits import KeyView, Limit, LimitView
 from mulligan.core.outcome import Dead, Outcome, Verdict
 from mulligan.core.page import LOOKS, Page, Selection
 from mulligan.core.plan import ClaimPlan
@@ -20,12 +21,20 @@ from mulligan.core.settings import check_batch
 from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batch_by_batch
-from mulligan.stores.redis import doctor, operate, read, record, validate, workers
+from mulligan.stores.redis import doctor, limits, operate, read, record, validate, workers
 from mulligan.stores.redis.claim import claimed_of, encode_plan
 from mulligan.stores.redis.commit import commit
 from mulligan.stores.redis.connection import Server, Value
 from mulligan.stores.redis.enqueue import enqueue
-from mulligan.stores.redis.fields import UNPACK, attempt_of, float_text, job_of, lane_name
+from mulligan.stores.redis.fields import (
+    UNPACK,
+    attempt_of,
+    escape,
+    float_text,
+    job_of,
+    lane_name,
+    spell_limit,
+)
 from mulligan.stores.redis.inbox import Inbox
 from mulligan.stores.redis.producer import BlockingProducer
 from mulligan.stores.redis.schedules import reschedule, schedules_of
@@ -142,6 +151,13 @@ class RedisStore:
     async def pause(self, queue: str, *, paused: bool) -> None:
         await self._run("pause", queue, int(paused))
 
+    async def set_limit(self, name: str, limit: Limit | None, *, declared: bool) -> None:
+        which = "declared" if declared else "set"
+        await self._run("set_limit", spell_limit(name), which, limits.limit_text(limit))
+
+    async def pause_limit(self, name: str, seconds: float) -> None:
+        await self._run("pause_limit", spell_limit(name), float_text(seconds))
+
     async def count(self, counts: Sequence[Count]) -> dict[tuple[str, str], Health]:
         if not counts:
             return {}
@@ -203,6 +219,12 @@ class RedisStore:
 
     async def stats(self) -> Stats:
         return read.stats_of(await self._read("stats"))
+
+    async def limits(self, most: int) -> list[LimitView]:
+        return limits.limits_of(await self._read("limits", most))
+
+    async def keys(self, queue: str, most: int) -> list[KeyView]:
+        return limits.keys_of(await self._read("keys", escape(queue), most))
 
     async def depth(self, lane: Lane, limit: int) -> int:
         return int(await self._read("depth", lane_name(lane), limit))

@@ -41,7 +41,7 @@ local function adopt(id, lane, due, failed, text, history, state, arrived, recor
     sequence = next_sequence()
     count_gathering(queue, 1)
   else
-    due, sequence, delayed = join(id, lane, due - now)
+    due, sequence, delayed = join(id, lane, due - now, job.fairness_key, job.limits)
   end
   if job.expires_at and not failed and never_started(job.counts) then
     call('ZADD', p .. 'expires', job.expires_at, id)

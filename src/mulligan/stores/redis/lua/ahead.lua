@@ -60,6 +60,6 @@ local function in_list()
   return count
 end
 
-local count = in_sorted(sorted_key(lane)) + in_sorted(p .. 'held:' .. lane)
+local count = in_sorted(sorted_key(lane)) + in_sorted(p .. 'lined:' .. lane)
 if has_list(lane) then count = count + in_list() end
 return count

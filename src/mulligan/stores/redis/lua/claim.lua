@@ -5,7 +5,8 @@
 --          may start when no other lane has jobs, name of the shape, what a sleeper waits for
 --          (JSON: lanes {lane, how}, limits, shares {key, lane}), how many tiers each group has,
 --          how many lanes there are, the lanes, and of each who takes from it (msgpack: sources
---          {group, tier, waited, yields, limits {kind, key, limit, per, ratio, of}})
+--          {group, tier, waited, yields, limits {kind, key, limit, per, ratio, of}}), how far apart
+--          the turns of fairness keys are, where they are not 1 (JSON: by queue, by key), or ''
 -- Result   false if the plan is of another epoch; otherwise now, seconds until the plan could
 --          yield more or '', a 0 or 1 for each group that says whether a job of it could start; and
 --          the ids of the jobs, their texts, and what is not in their texts: number of the lane in
@@ -18,7 +19,7 @@ if short then return short end
 
 -- include: many, times, memory, wakeup, lanes, sequences, members
 
--- include: cancel, workers, lane_reader, limits, sleep
+-- include: cancel, workers, line_taker, limits, sleep
 
 local worker, region = ARGV[2], ARGV[4]
 local demand = tonumber(ARGV[8])
@@ -33,6 +34,9 @@ local slept_in = end_sleep(worker)
 
 local steps, lane_count, lanes_from = cmsgpack.unpack(ARGV[9]), tonumber(ARGV[14]), 14
 local readers = open_readers(lanes_from, lane_count, demand)
+open_lines(readers)
+local turn_steps = ARGV[lanes_from + 2 * lane_count + 1]
+turn_steps = turn_steps ~= '' and cjson.decode(turn_steps) or {}
 
 -- The sources of each tier of each group. Those of lanes without jobs are not read. One that yields
 -- does not wait where nobody sleeps who would have the job sooner.
@@ -61,58 +65,88 @@ local function add_about(count, lane_number, counts, state)
 end
 
 local expired = {}
-local function expire(reader, id, key)
+local function expire(reader, id)
   local queue, state = queue_of(reader.lane), p .. 'state:' .. id
   local job = call('HMGET', state, 'unique_key', 'unique_in', 'gather', 'keep', 'gather_index')
   call('HSET', state, 'ended', 'cancelled', 'ended_at', stamp, 'cancel_reason', EXPIRED)
   call('ZREM', p .. 'expires', id)
   list_ended(id, 'cancelled', queue, job[4])
   free_unique(id, queue, job[1], job[2])
-  if key then free_held(key) end
   -- Who awaits it is told when the walk is over.
   if job[3] then expired[#expired + 1] = { job[3], id, job[5] } end
 end
 
--- What only a job with marks needs: whether it may start, and the permit of its key.
-local function admit(reader, id, text, state, member, counts)
-  local marks, delayed = state[3], p .. 'delayed:' .. queue_of(reader.lane)
-  local more = call('HMGET', p .. 'state:' .. id, 'expires_at', 'concurrency_key',
-    'concurrency_limit')
-  local key, limit = more[2], more[3] or '1'
-  member = sub(member, 1, 16) .. ':' .. id
-  if has(marks, 'e') and never_started(counts) and tonumber(more[1]) <= now then
-    if has(marks, 'd') then call('ZREM', delayed, member) end
-    expire(reader, id, key)
-    return false
-  end
-  if key and permits_used('key:' .. key) >= tonumber(limit) then
-    local due = tonumber(state[1] or match(text, '^%d+\t([^\t]*)')) or now
-    hold(member, reader.lane, due, key, limit)
-    return false
-  end
-  if has(marks, 'd') then call('ZREM', delayed, member) end
-  if has(marks, 'e') then call('ZREM', p .. 'expires', id) end
-  return true, key and give_permit('key:' .. key, id)
+-- Whether a job did not start in time.
+local function has_expired(id, marks, counts)
+  if not has(marks, 'e') or not never_started(counts) then return false end
+  return (tonumber(call('HGET', p .. 'state:' .. id, 'expires_at') or nil) or math.huge) <= now
 end
 
-local HAS_SEQUENCE = '^' .. string.rep('%d', 16) .. '\t'
+-- A job with marks starts or has expired: it is put off no more.
+local function stop_delay(reader, id, marks, member)
+  if has(marks, 'd') then
+    call('ZREM', p .. 'delayed:' .. queue_of(reader.lane), sub(member, 1, 16) .. ':' .. id)
+  end
+end
 
--- Take the head of the lane and charge its limits, unless it has expired or its key has no permit.
+-- How far apart the turns of a key are.
+local function step_of(lane, key)
+  local steps = turn_steps[queue_of(lane)]
+  return steps and steps[key]
+end
+
+-- The job starts: the limits that it names are charged, and its key has had its turn. Gives these
+-- limits.
+local function start_in_turn(reader, line)
+  if not line then
+    if reader.is_mixed then lines().take_turn(reader.lane, '', step_of(reader.lane, ''), 1) end
+    return ''
+  end
+  local limits = line.limits
+  named_limits().start(named_limits().costs_of(limits))
+  lines().started(line, step_of(reader.lane, line.key), 1)
+  return limits
+end
+
+-- The job that is next in the lane, taken out: id, text, state, member, and the line that it stood
+-- in; nil if its line was set aside, or it is unknown.
+local function take_next(reader)
+  local line = reader.is_mixed and next_line(reader)
+  if not line then return take_head(reader) end
+  local id, text, state, member = read_first(line)
+  local expires = text and has_expired(id, state[3], state[2] or NO_COUNTS)
+  local lacking = text and not expires and lines().lacks(line)
+  if lacking then
+    lines().set_aside(line, lacking)
+    return
+  end
+  line_book().pop(line, 1)
+  if not text then lines().left(line) end
+  return id, text, state, member, line
+end
+
+-- Take the head of the lane and charge its limits, unless it has expired or they have no room.
 local function take(source)
   local reader = source.reader
-  local id, text, state, member = take_head(reader)
+  local id, text, state, member, line = take_next(reader)
   if not text then return end
   -- The worker sees that the text is invalid; it can end the job only under a token.
   if not find(text, HAS_SEQUENCE) then text = sub(member, 1, 16) .. '\t' .. text end
   local counts, used = next_counts(state[2] or NO_COUNTS)
   local flags, permits = state == NO_STATE and '' or 'h', nil
   if not find(counts, '^%d+ 0 ') then flags = flags .. 'r' end
-  if state[3] and state[3] ~= '' then
-    local admitted
-    admitted, permits = admit(reader, id, text, state, member, counts)
-    if not admitted then return end
-    if find(state[3], '[gtu]') then flags = flags .. 's' end
+  local marks = state[3]
+  if marks and marks ~= '' then
+    stop_delay(reader, id, marks, member)
+    if has_expired(id, marks, counts) then
+      expire(reader, id)
+      if line then lines().left(line) end
+      return
+    end
+    if has(marks, 'e') then call('ZREM', p .. 'expires', id) end
+    if find(marks, '[gtu]') then flags = flags .. 's' end
   end
+  local named = start_in_turn(reader, line)
   for _, limit in ipairs(source.limits) do
     permits = charge(limit, id, permits)
   end
@@ -123,8 +157,8 @@ local function take(source)
   taken = taken + 1
   ids[taken], texts[taken] = id, text
   leases[2 * taken - 1], leases[2 * taken] = id, token_of(text, used) .. '\t'
-    .. common_text(counts, flags, stamp, stamp, region, reader.lane)
-  add_about(1, source.lane_number, counts, state == NO_STATE and '' or state)
+    .. common_text(counts, flags .. named, stamp, stamp, region, reader.lane)
+  add_about(1, source.lane_number, counts, #state == 0 and '' or state)
 end
 
 -- Take plain jobs from a lane whose head is one, up to so many. The same as `take`, for most of all
@@ -143,6 +177,27 @@ local function take_many(source, count)
   end
   taken = number
   add_about(last - first + 1, source.lane_number, FIRST_COUNTS, '')
+end
+
+-- Take jobs that have nothing but their key and their limits from the line that is next in the lane,
+-- up to so many; whether there were any. The same as `take`, without going on from each to the next.
+local function take_run(source, most)
+  local reader = source.reader
+  local line = next_line(reader)
+  local from_ids, from_texts = read_run(reader, line, most)
+  local count = #from_ids
+  if count == 0 then return false end
+  local tail = '\t' .. common_text(FIRST_COUNTS, 'h' .. line.base, stamp, stamp, region, reader.lane)
+  for at = 1, count do
+    local id, text = from_ids[at], from_texts[at]
+    ids[taken + at], texts[taken + at] = id, text
+    leases[2 * (taken + at) - 1], leases[2 * (taken + at)] = id, sub(text, 1, 16) .. tail
+  end
+  taken = taken + count
+  line_book().pop(line, count)
+  lines().started(line, step_of(reader.lane, line.key), count)
+  add_about(count, source.lane_number, FIRST_COUNTS, '')
+  return true
 end
 
 -- Whether the tier is one lane whose jobs may start as soon as they are due.
@@ -176,7 +231,7 @@ local function take_from(tier, most)
     if not source then return end
     if unlimited and has_plain(source.reader) then
       take_many(source, most - taken)
-    else
+    elseif not (unlimited and source.reader.is_mixed and take_run(source, most - taken)) then
       take(source)
     end
   end
@@ -237,6 +292,10 @@ if taken < demand then
       end
     end
   end
+  for lane in pairs(wakes_put_off) do
+    local due = lines().due_of(lane)
+    if due < math.huge then wake_for(lane, due) end
+  end
   local wakes = again_in and now + again_in or '+inf'
   begin_sleep(worker, ARGV[11], ARGV[12], wakes, slept_in)
 else
@@ -248,10 +307,11 @@ else
   end
 end
 
+wakes_put_off = nil
+finish_lines()
 close_readers(readers)
 write_windows()
 if expired[1] then
-  before_insert = nil
   for _, member in ipairs(expired) do miss(member[1], member[2], member[3], EXPIRED, 0) end
   finish_join()
 end

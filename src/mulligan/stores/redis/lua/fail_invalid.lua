@@ -12,16 +12,17 @@ for at = 3, #ARGV, 2 do
   local text = call('HGET', running_key(worker), id)
   if text then
     local key, lease = p .. 'state:' .. id, read_lease(text)
-    local job = call('HMGET', key, 'unique_key', 'unique_in', 'permits', 'concurrency_key')
+    local job = call('HMGET', key, 'unique_key', 'unique_in', 'permits')
     local queue = queue_of(lease.lane)
     call('HDEL', running_key(worker), id)
     add_attempt(id, ARGV[at + 1])
     call('HSET', key, 'ended', 'failed', 'ended_at', stamp, 'lane', lease.lane, 'ran', lease.ran)
     list_failed(id, queue, call('ZSCORE', p .. 'order', id))
     free_unique(id, queue, job[1], job[2])
-    release(id, job[3], job[4])
+    release(id, job[3], lease.limits)
     count = count + 1
   end
 end
+finish_lines()
 finish_end()
 return count

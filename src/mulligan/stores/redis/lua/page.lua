@@ -6,7 +6,7 @@
 -- Result   sequence to go on below, or '' after the last; then for each match: id, sequence, and
 --          what get.lua gives
 -- include: base, many, last_failure
--- include: find_leases
+-- include: find_leases, waits_for
 
 local found = call('ZREVRANGEBYSCORE', p .. ARGV[2], ARGV[3], '-inf', 'WITHSCORES', 'LIMIT', 0,
   ARGV[4])
@@ -49,7 +49,7 @@ for _, each in ipairs(matches) do
   if not ended then lease, worker = find_lease(id) end
   if is(ARGV[5], ended or lease and 'processing' or 'pending') then
     result[#result + 1] = { id, found[2 * number], lean(text, before_body),
-      call('HGETALL', p .. 'state:' .. id), lease or '', worker or '',
+      read_whole_state(id, not (ended or lease)), lease or '', worker or '',
       lean(dones[number] or '', before_result), last_failure(id) }
   end
 end

@@ -4,7 +4,7 @@
 -- ARGV     now, seconds to keep jobs, limit, seconds to keep dead workers
 -- Result   how many jobs
 -- include: base, many, memory, times
--- include: erase, leases, dismiss, sleepers, slots
+-- include: erase, leases, dismiss, sleepers, slots, named_limits
 
 go_on_when_full()
 local before, limit = now - tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -94,5 +94,13 @@ call_many('HDEL', p .. 'note-values', notes)
 call_many('ZREM', p .. 'notes', notes)
 call_many('ZREM', p .. 'notes-until', notes)
 call('ZREMRANGEBYSCORE', p .. 'counted', '-inf', '(' .. format('%.17g', now - WINDOW))
+
+-- What was used of limits is forgotten when it says nothing any more, some names at a time.
+local pruned_to = p .. 'limits-pruned'
+local found = call('HSCAN', p .. 'limit-states', call('GET', pruned_to) or 0, 'COUNT', CHUNK)
+local names = {}
+for at = 1, #found[2], 2 do names[#names + 1] = found[2][at] end
+if names[1] then named_limits().prune(names) end
+if found[1] == '0' then call('DEL', pruned_to) else call('SET', pruned_to, found[1]) end
 finish_end()
 return count

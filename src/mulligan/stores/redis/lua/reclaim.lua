@@ -47,10 +47,9 @@ for at = 1, math.min(limit, #lost) do
   call('HSET', running_key(worker), id, token_of(text, used) .. '\t'
     .. common_text(counts, lease.flags, stamp, lease.started, lease.region, lease.lane))
   add_reclaimed(result, id, text, counts, lease, holder)
-  if lease.is_special then
-    local job = call('HMGET', p .. 'state:' .. id, 'permits', 'concurrency_key')
-    release(id, job[1], job[2])
-  end
+  local permits = lease.is_special and call('HGET', p .. 'state:' .. id, 'permits')
+  release(id, permits, lease.limits)
 end
+finish_lines()
 if #result > 0 then call('SADD', p .. 'holders', worker) end
 return result

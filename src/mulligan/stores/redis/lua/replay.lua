@@ -9,7 +9,7 @@ stop_when_full()
 local function replay(id)
   local key = p .. 'state:' .. id
   local job = call('HMGET', key, 'ended', 'unique_key', 'unique_in', 'marks', 'counts',
-    'debounce_until', 'gather', 'gather_index')
+    'debounce_until', 'gather', 'gather_index', 'fairness_key', 'limits')
   if job[1] ~= 'failed' then return 0 end
   local _, _, lane = read_header(id)
   if not lane then return 0 end
@@ -22,7 +22,7 @@ local function replay(id)
   end
   if job[7] then withdraw(id, job[7], job[8]) end
   local used, _, replays = read_counts(job[5])
-  local due, sequence, delayed = join(id, lane, 0)
+  local due, sequence, delayed = join(id, lane, 0, job[9], job[10])
   call('HSET', key, 'lane', lane, 'due', number_text(due), 'sequence', sequence,
     'counts', counts_text(used, 0, replays + 1, 0), 'marks', with_delayed(job[4], delayed))
   call('HDEL', key, 'ended', 'ended_at', 'trail')

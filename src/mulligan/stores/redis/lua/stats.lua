@@ -11,15 +11,16 @@ local lanes, running, delayed, workers = {}, {}, {}, {}
 local seen = {}
 
 local function count_lane(lane)
-  local sorted, held = sorted_key(lane), p .. 'held:' .. lane
+  local sorted, lined = sorted_key(lane), p .. 'lined:' .. lane
   local ready = call('ZCOUNT', sorted, '-inf', now)
   local later = call('ZCARD', sorted) - ready
-  local oldest = first_due_in(lane)
+  local oldest = own_due_in(lane)
   if has_list(lane) then
     ready = ready + call('LLEN', p .. lane) - call('ZCARD', p .. 'gone:' .. lane)
   end
-  ready = ready + call('ZCARD', held)
-  oldest = earlier(oldest, tonumber(call('ZRANGE', held, 0, 0, 'WITHSCORES')[2]))
+  local due_in_lines = call('ZCOUNT', lined, '-inf', now)
+  ready, later = ready + due_in_lines, later + call('ZCARD', lined) - due_in_lines
+  oldest = earlier(oldest, tonumber(call('ZRANGE', lined, 0, 0, 'WITHSCORES')[2]))
   if ready + later > 0 then lanes[#lanes + 1] = { lane, ready, later, oldest } end
 end
 

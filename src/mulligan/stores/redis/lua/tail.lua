@@ -31,13 +31,20 @@ local function last_of_list()
   end
 end
 
-local sorted = call('ZREVRANGEBYSCORE', sorted_key(lane), ARGV[3], '-inf', 'WITHSCORES',
-  'LIMIT', 0, 1)
-local last, due = sorted[1], tonumber(sorted[2])
-if has_list(lane) then
-  local member, its_due = last_of_list()
+local function last_of_sorted(key)
+  local found = call('ZREVRANGEBYSCORE', key, ARGV[3], '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  return found[1], tonumber(found[2])
+end
+
+local last, due = last_of_sorted(sorted_key(lane))
+
+-- The later of this job and the last so far.
+local function compare(member, its_due)
   local is_later = member and (not last or its_due > due
     or (its_due == due and sequence_of(member) > sequence_of(last)))
-  if is_later then last = member end
+  if is_later then last, due = member, its_due end
 end
+
+compare(last_of_sorted(p .. 'lined:' .. lane))
+if has_list(lane) then compare(last_of_list()) end
 return last and id_of(last)

@@ -4,7 +4,8 @@
 -- include: new_jobs, unique, gather, debounce
 
 local RUN_WIDTH, JOB_WIDTH = 4, 2
-local MARKS = { unique_key = 'u', concurrency_key = 'k', gather = 'g', keep = 't' }
+local NOTHING = {}
+local MARKS = { unique_key = 'u', gather = 'g', keep = 't' }
 -- Durations that are kept as the times that they make.
 local TIMES = { debounce_max = 'debounce_until', unique_for = 'unique_until' }
 
@@ -30,6 +31,7 @@ local function write_options(id, lane, due, delayed, options)
     fields[at + 1], fields[at + 2] = 'due', number_text(due)
     marks = marks .. 'd'
   end
+  marks = with_line(marks, options.fairness_key, options.limits)
   call('HSET', p .. 'state:' .. id, 'marks', marks, unpack(fields))
   if options.unique_key then
     call('HSET', unique_keys(queue_of(lane), options.unique_in), options.unique_key, id)
@@ -39,14 +41,16 @@ end
 
 -- Let a new job join its lane, if it awaits no other: its due time, its sequence, and whether it
 -- was put off.
-local function join_new(id, lane, delay, options)
-  if not options.awaits then return join(id, lane, delay) end
+local function join_new(id, lane, delay, options, is_lined)
+  if not options.awaits then
+    return join(id, lane, delay, options.fairness_key, options.limits, is_lined)
+  end
   count_gathering(queue_of(lane), 1)
   return now, next_sequence(), false
 end
 
 -- Accept a job; gives the id of the job that was there before it, if one was.
-local function add(id, lane, delay, options, heading, said)
+local function add(id, lane, delay, options, is_lined, heading, said)
   if is_stored(id) then return id end
   local known = options.unique_key
     and key_holder(unique_keys(queue_of(lane), options.unique_in), options.unique_key)
@@ -54,7 +58,7 @@ local function add(id, lane, delay, options, heading, said)
     if options.debounce_max then debounce(known, delay, said) end
     return known
   end
-  local due, sequence, delayed = join_new(id, lane, delay, options)
+  local due, sequence, delayed = join_new(id, lane, delay, options, is_lined)
   if delayed or next(options) then write_options(id, lane, due, delayed, options) end
   sequence = sequence_text(sequence)
   keep_job(id, sequence, sequence .. heading .. said)
@@ -80,6 +84,35 @@ local function add_plain(first, last, lane, heading)
   newest_sequence, new_count = sequence, at / 2
 end
 
+-- The same for jobs that have nothing but a fairness key and limits: they join the end of a line.
+local function add_lined(first, last, lane, heading, options)
+  local key, limits, at = options.fairness_key, options.limits, 2 * new_count
+  for each = first, last, JOB_WIDTH do
+    local id, sequence = ARGV[each], next_sequence()
+    local text = sequence_text(sequence)
+    lines().stand(id, lane, now, sequence, key or '', limits or '', true)
+    if not limits then
+      call('HSET', p .. 'state:' .. id, 'marks', 'l', 'fairness_key', key)
+    elseif not key then
+      call('HSET', p .. 'state:' .. id, 'marks', 'l', 'limits', limits)
+    else
+      call('HSET', p .. 'state:' .. id, 'marks', 'l', 'limits', limits, 'fairness_key', key)
+    end
+    new_sequences[at + 1], new_sequences[at + 2] = text, id
+    new_jobs[at + 1], new_jobs[at + 2] = id, text .. heading .. ARGV[each + 1]
+    at = at + 2
+  end
+  new_count = at / 2
+end
+
+-- Whether a job with these options has nothing in its state but what says where it stands.
+local function only_lined(options)
+  for name in pairs(options) do
+    if name ~= 'limits' and name ~= 'fairness_key' then return false end
+  end
+  return true
+end
+
 -- Accept the runs from ARGV[at] to ARGV[last]. `before` is called for each job that is not
 -- accepted, with its number from 0 and the id of the job that was there before it. `all_new` says
 -- that no id is stored, and none comes twice.
@@ -90,12 +123,15 @@ local function add_runs(at, last, before, all_new)
     local heading = '\t' .. stamp .. '\t' .. lane .. '\t'
     local first = at + RUN_WIDTH
     at = first + JOB_WIDTH * ARGV[at + 3]
+    local said = options == '' and NOTHING or cjson.decode(options)
+    local is_lined = said ~= NOTHING and only_lined(said)
     if all_new and delay == 0 and options == '' and has_list(lane) then
       add_plain(first, at - 1, lane, heading)
+    elseif all_new and delay == 0 and is_lined then
+      add_lined(first, at - 1, lane, heading, said)
     else
-      options = options == '' and {} or cjson.decode(options)
       for each = first, at - 1, JOB_WIDTH do
-        local known = add(ARGV[each], lane, delay, options, heading, ARGV[each + 1])
+        local known = add(ARGV[each], lane, delay, said, is_lined, heading, ARGV[each + 1])
         if known then before(number + (each - first) / JOB_WIDTH, known) end
       end
     end

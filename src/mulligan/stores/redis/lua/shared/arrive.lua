@@ -12,14 +12,15 @@ end
 -- start.
 local function arrive(id, index, text, how)
   local key = p .. 'state:' .. id
-  local job = call('HMGET', key, 'awaits', 'ended', 'lane', 'return_exceptions')
+  local job = call('HMGET', key, 'awaits', 'ended', 'lane', 'return_exceptions',
+    'fairness_key', 'limits')
   if tonumber(job[1] or 0) == 0 or job[2] then return end
   index = tonumber(index or 0)
   if how ~= 'done' and not job[4] then index = -1 - index end
   if call('HSETNX', p .. 'arrived:' .. id, index, text) == 0 then return end
   if how ~= 'done' then call('HINCRBY', key, 'members_' .. how, 1) end
   if index >= 0 and call('HINCRBY', key, 'awaits', -1) == 0 then
-    local due, sequence = join(id, job[3], 0)
+    local due, sequence = join(id, job[3], 0, job[5], job[6])
     call('HSET', key, 'due', number_text(due), 'sequence', sequence)
     count_gathering(queue_of(job[3]), -1)
   end

@@ -1,15 +1,13 @@
 -- Cancelling a pending or running job.
 -- include: find_leases, leases, tokens, job_text, end, permits, gather, marks, leave_lane, arrive, last_failure
 
--- Take a pending job from where it waits: for others to arrive, for its key, or in its lane.
+-- Take a pending job from where it waits: for others to arrive, or in its lane.
 local function stop_waiting(id, lane, job)
   local member, queue = member_of(job.sequence, id), queue_of(lane)
   if tonumber(job.awaits or 0) > 0 then
     count_gathering(queue, -1)
-  elseif job.held then
-    unhold(member, lane, job.concurrency_key, job.concurrency_limit or '1')
   else
-    leave_lane(member, lane)
+    leave_lane(id, lane, job.sequence, job.fairness_key, job.limits)
   end
   if has(job.marks, 'd') then call('ZREM', p .. 'delayed:' .. queue, member) end
   if has(job.marks, 'e') then call('ZREM', p .. 'expires', id) end
@@ -23,8 +21,7 @@ local function stop_running(id, lease, worker)
 end
 
 local FIELDS = { 'lane', 'sequence', 'ended', 'marks', 'counts', 'committed', 'unique_key',
-  'unique_in', 'concurrency_key', 'concurrency_limit', 'held', 'permits', 'awaits', 'gather', 'keep',
-  'gather_index' }
+  'unique_in', 'fairness_key', 'limits', 'permits', 'awaits', 'gather', 'keep', 'gather_index' }
 -- Why a job that did not start in time is cancelled. As in core/job.py.
 local EXPIRED = 'expired before it could start'
 local miss
@@ -39,8 +36,8 @@ local function cancel(id, reason)
   local queue, counts = queue_of(lane), job.counts or NO_COUNTS
   local committed = job.committed or match(counts, '^%d+')
   local text, worker = find_lease(id)
-  if text then
-    local lease = read_lease(text)
+  local lease = text and read_lease(text)
+  if lease then
     counts = lease.counts
     stop_running(id, lease, worker)
   elseif call('HEXISTS', p .. 'done', id) == 1 then
@@ -52,8 +49,7 @@ local function cancel(id, reason)
     'committed', committed, 'counts', (next_counts(counts)))
   list_ended(id, 'cancelled', queue, job.keep)
   free_unique(id, queue, job.unique_key, job.unique_in)
-  -- What awaits others has no room to leave.
-  if tonumber(job.awaits or 0) == 0 then release(id, job.permits, job.concurrency_key) end
+  if lease then release(id, job.permits, lease.limits) end
   miss(job.gather, id, job.gather_index, reason, match(counts, '^%d+ (%d+)') + (text and 1 or 0))
   return true
 end

@@ -1,5 +1,5 @@
 -- The head of a lane outside of a claim.
--- include: lanes, members, job_text
+-- include: lanes, members, job_text, lines
 
 local function earlier(one, other)
   if one and other then return math.min(one, other) end
@@ -20,8 +20,16 @@ local function first_of_list(lane)
   end
 end
 
--- When the first job of the lane that no key holds back is due; nil if there is none.
-local function first_due_in(lane)
+-- When the first job that stands in the lane itself is due; nil if there is none.
+local function own_due_in(lane)
   local due = tonumber(call('ZRANGE', sorted_key(lane), 0, 0, 'WITHSCORES')[2])
   return has_list(lane) and earlier(due, first_of_list(lane)) or due
+end
+
+-- When a job of the lane or of its lines could start; nil if none could by itself.
+local function first_due_in(lane)
+  local due = own_due_in(lane)
+  if call('EXISTS', p .. 'lines:' .. lane) == 0 then return due end
+  local at = lines().due_of(lane)
+  return earlier(due, at < math.huge and at or nil)
 end

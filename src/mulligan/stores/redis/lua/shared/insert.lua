@@ -2,8 +2,6 @@
 -- include: lanes, wakeup
 
 local seen_lanes = {}
--- The claim script reads lanes in batches: it sets this to learn of a job that joins one.
-local before_insert
 
 local function note_lane(lane)
   if not seen_lanes[lane] then
@@ -14,7 +12,6 @@ end
 
 -- Make the job claimable where its due time and sequence put it.
 local function insert_by_due(member, lane, due)
-  if before_insert then before_insert(lane) end
   note_lane(lane)
   call('ZADD', sorted_key(lane), due, member)
   wake_for(lane, due)

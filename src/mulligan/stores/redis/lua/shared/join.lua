@@ -1,5 +1,5 @@
 -- Joining a lane with a new sequence. What can be is written once, when the script ends.
--- include: insert, sequences, times, many
+-- include: insert, lines, sequences, times, many
 
 -- Sequences grow from job to job and are never given twice. The one that a job's text begins with
 -- is also the token of its first claim: they lie so far apart that the tokens of a job are above
@@ -31,25 +31,36 @@ local function newcomers_of(lane)
   return members
 end
 
--- Let the job join a lane, due after the delay. Gives its due time, its sequence, and whether it
--- was put off. In a list, a colon after the sequence says that the job has no state, and a `!` that
--- it has one.
-local function join(id, lane, delay)
+-- Put the job where its due time and sequence say: into the lane, or into a line of it if it has a
+-- fairness key or names limits.
+local function insert(id, lane, due, sequence, key, limits, is_plain)
+  if key or limits then
+    lines().stand(id, lane, due, sequence, key or '', limits or '', is_plain)
+  else
+    insert_by_due(member_of(sequence, id), lane, due)
+  end
+end
+
+-- Let the job join a lane, due after the delay, or a line of it. Gives its due time, its sequence,
+-- and whether it was put off. In a list, a colon after the sequence says that the job has no state,
+-- and a `!` that it has one.
+local function join(id, lane, delay, key, limits, is_plain)
   local sequence, due = next_sequence(), now
   if delay ~= 0 then due = rounded(now + delay) end
-  if due == now and has_list(lane) then
+  if due == now and has_list(lane) and not (key or limits) then
     local members = newcomers_of(lane)
     members[#members + 1] = sequence_text(sequence) .. '!' .. id
     wake_for(lane, due)
   else
-    local member = member_of(sequence, id)
-    insert_by_due(member, lane, due)
-    if due > now then call('ZADD', p .. 'delayed:' .. queue_of(lane), due, member) end
+    insert(id, lane, due, sequence, key, limits, is_plain and due == now)
+    if due > now then
+      call('ZADD', p .. 'delayed:' .. queue_of(lane), due, member_of(sequence, id))
+    end
   end
   return due, sequence, due > now
 end
 
--- Write what was put off: the counter of sequences, and the newcomers.
+-- Write what was put off: the counter of sequences, the newcomers, and what stands in lines.
 local function finish_join()
   if newest_sequence ~= written_sequence then
     call('SET', p .. 'sequence', (newest_sequence - 1) / TOKENS_PER_LIFE)
@@ -58,4 +69,5 @@ local function finish_join()
     if members[1] then note_lane(lane) end
     call_many('RPUSH', p .. lane, members)
   end
+  finish_lines()
 end

@@ -2,7 +2,6 @@
 -- end, with one command for a list and one for a sorted set.
 -- include: claim_fields, lease_text, insert, members, many
 
-local readers_by_lane = {}
 local most
 
 -- The ids of members, every `step`th of a list, and the texts of their jobs, false for none.
@@ -27,6 +26,17 @@ local function reset_reader(reader)
   reader.fills, reader.unsorted = 0, false
 end
 
+-- See whether there is more to the lane than its jobs in order: lines, and jobs that are gone from
+-- the list.
+local function look_beside(reader)
+  local gone, lines_key = p .. 'gone:' .. reader.lane, p .. 'lines:' .. reader.lane
+  if not reader.has_list then
+    reader.lined = call('EXISTS', lines_key) == 1
+  elseif call('EXISTS', gone, lines_key) > 0 then
+    reader.gone, reader.lined = call('EXISTS', gone) == 1, call('EXISTS', lines_key) == 1
+  end
+end
+
 -- The lanes of a plan that have jobs, by their number in it; the first follows ARGV[from].
 local function open_readers(from, count, demand)
   local readers = {}
@@ -39,9 +49,9 @@ local function open_readers(from, count, demand)
         local number = first + offset - 1
         local lane = ARGV[from + number]
         local reader = { lane = lane, has_list = has_list(lane) }
-        reader.gone = reader.has_list and call('EXISTS', p .. 'gone:' .. lane) == 1
+        look_beside(reader)
         reset_reader(reader)
-        readers[number], readers_by_lane[lane] = reader, reader
+        readers[number] = reader
       end
     end
   end
@@ -114,8 +124,9 @@ local function sorted_head(reader)
   return due, reader.sorted[at + 1]
 end
 
--- Due time and member of the first job in the lane, due or not, and whether it is in the list.
-local function head(reader)
+-- Due time and member of the first job that stands in the lane itself, due or not, and whether it
+-- is in the list.
+local function own_head(reader)
   local listed = reader.has_list and list_head(reader)
   if listed and reader.unsorted then return list_due(reader), reader.member, true end
   local due, member = sorted_head(reader)
@@ -127,10 +138,10 @@ local function head(reader)
   return first, other, true
 end
 
--- Whether the head of the lane is in the list, and so is due: what joins a list is due, and the
--- sorted set beside it was seen to have nothing due.
+-- Whether the head of the lane is in the list, and so is due: what joins a list is due, the sorted
+-- set beside it was seen to have nothing due, and no line may go before it.
 local function has_listed(reader)
-  return reader.unsorted and list_head(reader)
+  return reader.unsorted and not reader.is_mixed and list_head(reader)
 end
 
 -- Whether that job is plain: it has no state.
@@ -159,7 +170,7 @@ end
 local function take_head(reader)
   local in_list = reader.unsorted and list_head(reader)
   local _, member
-  if not in_list then _, member, in_list = head(reader) end
+  if not in_list then _, member, in_list = own_head(reader) end
   if in_list then
     member = reader.member
     reader.member = nil
@@ -186,16 +197,11 @@ local function write_taken(reader)
   reset_reader(reader)
 end
 
-before_insert = function(lane)
-  local reader = readers_by_lane[lane]
-  if reader then write_taken(reader) end
-end
-
 local function close_readers(readers)
   for _, reader in pairs(readers) do
-    local empty = not head(reader)
+    local is_empty = not own_head(reader)
     write_taken(reader)
-    if empty and call('EXISTS', p .. 'held:' .. reader.lane) == 0 then
+    if is_empty and not (reader.lined and call('EXISTS', p .. 'lines:' .. reader.lane) == 1) then
       call('SREM', p .. 'lanes', reader.lane)
     end
   end

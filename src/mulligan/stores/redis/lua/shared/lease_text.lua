@@ -4,6 +4,7 @@
 --
 -- Counts are tokens used, retries, replays and snoozes, with spaces between. Flags: h has a state
 -- of its own, r is a retry, s needs a look at its state when it ends (unique key, gather, permits).
+-- After them come the limits that it holds permits of, as its state has them.
 -- include: base
 
 local byte = string.byte

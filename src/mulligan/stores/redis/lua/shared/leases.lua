@@ -11,9 +11,15 @@ local function read_common(common)
   local lease = known_commons[common]
   if not lease then
     lease = { common = common }
-    lease.counts, lease.flags, lease.leased, lease.started, lease.region, lease.lane,
+    lease.counts, lease.flags, lease.limits, lease.leased, lease.started, lease.region, lease.lane,
       lease.ended_at = match(common,
-      '^([^\t]*)\t(%a*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t?([^\t]*)')
+      '^([^\t]*)\t(%a*)([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t?([^\t]*)')
+    if lease.limits == '' then
+      lease.limits = nil
+    else
+      lease.common = common_text(lease.counts, lease.flags, lease.leased, lease.started,
+        lease.region, lease.lane)
+    end
     lease.used = match(lease.counts, '^%d+')
     lease.ran = lease.started .. ' ' .. lease.region
     -- Only the lease of a claim begins with the attempt.

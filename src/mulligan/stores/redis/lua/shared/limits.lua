@@ -16,14 +16,6 @@ local function give_permit(key, id, permits)
   return permits and permits .. '\n' .. key or key
 end
 
--- Hold a job until a permit of its key is freed.
-local function hold(member, lane, due, key, limit)
-  call('ZADD', p .. 'held:' .. lane, due, member)
-  call('ZADD', held_at(limit, lane, key), due, member)
-  call('SADD', p .. 'held-by:' .. key, limit .. ':' .. lane)
-  call('HSET', p .. 'state:' .. id_of(member), 'held', 1)
-end
-
 -- The starts that count now: their number, the first of them, and how many this claim adds.
 local function window(key, per)
   local known = windows[key]

@@ -1,33 +1,5 @@
--- Permits: who may run under a cap or a concurrency key. A job whose key has no permit left is held
--- until one is freed.
--- include: insert, members
-
-local function held_at(limit, lane, key)
-  return p .. 'held-at:' .. limit .. ':' .. lane .. ':' .. key
-end
-
-local function unhold(member, lane, key, limit)
-  local others = held_at(limit, lane, key)
-  call('ZREM', p .. 'held:' .. lane, member)
-  call('ZREM', others, member)
-  call('HDEL', p .. 'state:' .. id_of(member), 'held')
-  if call('EXISTS', others) == 0 then call('SREM', p .. 'held-by:' .. key, limit .. ':' .. lane) end
-end
-
--- A permit of the key may be free: free the first held job of each lane and limit.
-local function free_held(key)
-  local entries = call('SMEMBERS', p .. 'held-by:' .. key)
-  if #entries == 0 then return end
-  local used = call('SCARD', p .. 'permits:key:' .. key)
-  for _, entry in ipairs(entries) do
-    local limit, lane = match(entry, '^(%-?%d+):(.*)$')
-    if tonumber(limit) > used then
-      local first = call('ZRANGE', held_at(limit, lane, key), 0, 0, 'WITHSCORES')
-      unhold(first[1], lane, key, limit)
-      insert_by_due(first[1], lane, tonumber(first[2]))
-    end
-  end
-end
+-- Permits of jobs that run: those of caps, and those of limits that jobs name.
+-- include: wakeup, lines
 
 -- Wake one sleeper that a permit of this limit may help.
 local function wake_for_permit(key)
@@ -40,8 +12,19 @@ local function wake_for_permit(key)
   end
 end
 
--- Free the permits of a job, whose names have newlines between, and the jobs that its key holds.
-local function release(id, permits, key)
+-- A job holds no permit any more of the limits, as its lease has them; lines may have room. Refund
+-- what was charged when it started then.
+local function release_named(limits, refund_from)
+  local costs = named_limits().costs_of(limits)
+  for _, name in ipairs(costs.names) do
+    named_limits().finish(name, costs.by_name[name], refund_from)
+    lines().opened(name)
+  end
+end
+
+-- Free the permits of a job: of caps, whose names have newlines between, and of the limits that its
+-- lease has.
+local function release(id, permits, limits, refund_from)
   if permits then
     for permit in string.gmatch(permits, '[^\n]+') do
       call('SREM', p .. 'permits:' .. permit, id)
@@ -49,5 +32,5 @@ local function release(id, permits, key)
     end
     call('HDEL', p .. 'state:' .. id, 'permits')
   end
-  if key then free_held(key) end
+  if limits then release_named(limits, refund_from) end
 end

@@ -1,0 +1,314 @@
+-- Limits that jobs name: how much room they have, and what a start charges. A port of core/limits.py,
+-- which is the oracle, under the same names. It is made when it is first asked for: a script that
+-- meets no such job makes one function of it all.
+--
+-- `limits` has by name what is stored: as declared, a newline, as set, each JSON or nothing.
+-- `limit-states` has by name what is used: permits, when the bucket is full, when a pause ends, and
+-- the sum of `limit-starts:NAME`, the starts that count: when, cost. Times are whole microseconds. A
+-- name is spelled as in JSON, without the quotes.
+-- include: base, times
+
+local the_limits
+
+local function named_limits()
+  if the_limits then return the_limits end
+  local SECOND, PARTS, FOREVER = 1000000, 256, math.huge
+  local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
+  local limits, known_costs, in_force, states, patterns = {}, {}, {}, {}, nil
+
+  local function micros(moment)
+    return floor(moment * SECOND + 0.5)
+  end
+
+  local now_micros = micros(now)
+
+  -- The limits of a job as they are stored, JSON in order of names: names, costs by name, and the
+  -- names with tabs between.
+  function limits.costs_of(text)
+    local costs = known_costs[text]
+    if costs then return costs end
+    local names, by_name, at = {}, {}, 2
+    while sub(text, at, at) == '"' do
+      local quote = find(text, '["\\]', at + 1)
+      while quote and sub(text, quote, quote) ~= '"' do quote = find(text, '["\\]', quote + 2) end
+      local cost, rest = match(text, '^:(%d+)[,}]()', quote + 1)
+      local name = sub(text, at + 1, quote - 1)
+      names[#names + 1], by_name[name], at = name, tonumber(cost), rest
+    end
+    costs = { names = names, by_name = by_name, joined = table.concat(names, '\t') }
+    known_costs[text] = costs
+    return costs
+  end
+
+  -- The name or pattern of a stored limit that covers the name: itself, or the longest pattern.
+  function limits.covering(name)
+    if call('HEXISTS', p .. 'limits', name) == 1 then return name end
+    patterns = patterns or call('SMEMBERS', p .. 'limit-patterns')
+    local best
+    for _, each in ipairs(patterns) do
+      local prefix = sub(each, 1, -2)
+      if sub(name, 1, #prefix) == prefix and (not best or #each > #best) then best = each end
+    end
+    return best
+  end
+
+  -- What holds for the name; false if nothing does.
+  function limits.limit_of(name)
+    local limit = in_force[name]
+    if limit == nil then
+      local by = limits.covering(name)
+      local declared, set = match(by and call('HGET', p .. 'limits', by) or '', '^([^\n]*)\n(.*)$')
+      limit = false
+      if declared then
+        limit = cjson.decode(set ~= '' and set or declared)
+        limit.window = micros(limit.per or 1)
+        limit.most_cost = limit.burst or limit.rate
+      end
+      in_force[name] = limit
+    end
+    return limit
+  end
+
+  local function state_of(name)
+    local state = states[name]
+    if not state then
+      local text = call('HGET', p .. 'limit-states', name)
+      local used, full_at, paused_until, total = match(text or '0 0 0 0',
+        '^(%S+) (%S+) (%S+) (%S+)$')
+      state = { name = name, used = tonumber(used), full_at = tonumber(full_at),
+        paused_until = tonumber(paused_until), total = tonumber(total), is_stored = text ~= false,
+        starts = p .. 'limit-starts:' .. name }
+      states[name] = state
+    end
+    return state
+  end
+
+  -- -- the rule -----------------------------------------------------------------------------------
+
+  -- The cost, or what the limit was lowered to since: such a job starts when nothing is used.
+  local function bounded(limit, cost)
+    return limit.most_cost and min(cost, limit.most_cost) or cost
+  end
+
+  -- How long the bucket takes to refill this cost, rounded up.
+  local function price(limit, cost)
+    local rest = limit.window % limit.rate
+    return cost * ((limit.window - rest) / limit.rate) + ceil(cost * rest / limit.rate)
+  end
+
+  -- How long an empty bucket takes to fill, rounded down.
+  local function allowance(limit)
+    local rest = limit.window % limit.rate
+    return limit.burst * ((limit.window - rest) / limit.rate)
+      + floor(limit.burst * rest / limit.rate)
+  end
+
+  -- The time under which a start is counted: its own, or the end of its part of the window.
+  local function counted_at(limit, at)
+    if limit.rate <= PARTS then return at end
+    local part = max(1, floor(limit.window / PARTS))
+    return ceil(at / part) * part
+  end
+
+  local function read_start(text)
+    local at, cost = match(text, '^(%S+) (%S+)$')
+    return tonumber(at), tonumber(cost)
+  end
+
+  -- The newest start: when, cost; false if none counts.
+  local function last_of(state)
+    if state.last == nil then
+      local text = state.is_stored and call('LINDEX', state.starts, -1)
+      state.last = text and { read_start(text) } or false
+    end
+    return state.last
+  end
+
+  -- Only the newest start changes while a script goes on: it is written once.
+  local function write_last(state)
+    local last = state.last
+    if last and last.changed then
+      local text = format('%.0f %.0f', last[1], last[2])
+      if last.is_new then
+        call('RPUSH', state.starts, text)
+      else
+        call('LSET', state.starts, -1, text)
+      end
+      last.is_new, last.changed, state.is_stored = false, false, true
+    end
+  end
+
+  -- Forget the starts that have left the window.
+  local function forget_starts(limit, state)
+    while state.is_stored and not state.is_pruned do
+      local first = call('LINDEX', state.starts, 0)
+      local at, cost = read_start(first or '0 0')
+      if not first or at + limit.window > now_micros then
+        state.is_pruned = true
+        if not first then state.last = false end
+      else
+        call('LPOP', state.starts)
+        state.total = state.total - cost
+      end
+    end
+  end
+
+  -- When there is room for this cost if nothing else happens; FOREVER if only an event makes room.
+  local function room_at(limit, state, cost)
+    local at = max(now_micros, state.paused_until)
+    if not limit then return at end
+    if limit.concurrency and state.used >= limit.concurrency then return FOREVER end
+    if not limit.rate then return at end
+    if limit.burst then
+      return max(at, state.full_at + price(limit, bounded(limit, cost)) - allowance(limit))
+    end
+    local room = limit.rate - bounded(limit, cost)
+    if state.total <= room then return at end
+    write_last(state)
+    local starts = call('LRANGE', state.starts, 0, -1)
+    for index = #starts, 1, -1 do
+      local when, spent = read_start(starts[index])
+      room = room - spent
+      if room < 0 then return max(at, when + limit.window) end
+    end
+    return at
+  end
+
+  -- Count a start of this cost, or what a job says later that it has spent.
+  local function charge(limit, state, cost)
+    state.changed = true
+    if not limit or not limit.rate then return end
+    if limit.burst then
+      state.full_at = max(state.full_at, now_micros) + price(limit, cost)
+      return
+    end
+    local at = counted_at(limit, now_micros)
+    forget_starts(limit, state)
+    local last = last_of(state)
+    if last and last[1] >= at then
+      last[2] = last[2] + cost
+    else
+      state.last = { at, cost, is_new = true }
+    end
+    state.last.changed = true
+    state.total = state.total + cost
+  end
+
+  -- Take back the charge of a start that never was.
+  local function refund(limit, state, cost, started)
+    if not limit or not limit.rate then return end
+    if limit.burst then
+      state.full_at = state.full_at - price(limit, cost)
+      return
+    end
+    local at = counted_at(limit, started)
+    if at + limit.window <= now_micros then return end
+    write_last(state)
+    for index, text in ipairs(call('LRANGE', state.starts, 0, -1)) do
+      local when, spent = read_start(text)
+      if when >= at then
+        local left = max(0, spent - cost)
+        call('LSET', state.starts, index - 1, format('%.0f %.0f', when, left))
+        state.total, state.last = state.total - spent + left, nil
+        return
+      end
+    end
+  end
+
+  -- From when on the state says no more than a new one would; FOREVER while permits are held.
+  local function idle_from(limit, state)
+    if state.used > 0 then return FOREVER end
+    local last = limit and limit.rate and last_of(state)
+    return max(last and last[1] + limit.window or 0, state.full_at, state.paused_until)
+  end
+
+  -- Forget a state that says nothing any more.
+  local function forget(state)
+    if idle_from(limits.limit_of(state.name), state) > now_micros then return end
+    if state.is_stored then
+      call('HDEL', p .. 'limit-states', state.name)
+      call('DEL', state.starts)
+    end
+    states[state.name] = nil
+  end
+
+  -- -- what lines and outcomes ask --------------------------------------------------------------
+
+  -- When the limit has room for the cost: now, later, or FOREVER if only by an event.
+  function limits.room_at(name, cost)
+    local at = room_at(limits.limit_of(name), state_of(name), cost)
+    return at == FOREVER and FOREVER or max(now, rounded(at / SECOND))
+  end
+
+  -- Whether all of these limits have room for a job that names them.
+  function limits.have_room(costs)
+    for _, name in ipairs(costs.names) do
+      local at = room_at(limits.limit_of(name), state_of(name), costs.by_name[name])
+      if at >= now_micros + 0.5 then return false end
+    end
+    return true
+  end
+
+  -- How many jobs that name these limits might start at most, up to so many.
+  function limits.most_starts(costs, most)
+    for _, name in ipairs(costs.names) do
+      local limit, state = limits.limit_of(name), state_of(name)
+      if limit and limit.concurrency then most = min(most, limit.concurrency - state.used) end
+      if limit and limit.rate and not limit.burst then
+        most = min(most, floor((limit.rate - state.total) / costs.by_name[name]))
+      end
+    end
+    return most
+  end
+
+  -- A job starts that names these limits: it holds a permit of each, and is charged.
+  function limits.start(costs)
+    for _, name in ipairs(costs.names) do
+      local state = state_of(name)
+      state.used = state.used + 1
+      charge(limits.limit_of(name), state, costs.by_name[name])
+    end
+  end
+
+  -- A job holds its permit of the limit no more; refund what was charged when it started then.
+  function limits.finish(name, cost, refund_from)
+    local state = state_of(name)
+    state.used, state.changed = state.used - 1, true
+    if refund_from then refund(limits.limit_of(name), state, cost, micros(refund_from)) end
+    forget(state)
+  end
+
+  -- Charge what a job has spent besides.
+  function limits.spend(name, cost)
+    local state = state_of(name)
+    charge(limits.limit_of(name), state, cost)
+    forget(state)
+  end
+
+  -- Nobody starts before then; `at_least` never shortens a pause.
+  function limits.pause(name, wanted, at_least)
+    local state = state_of(name)
+    if at_least and wanted * SECOND <= state.paused_until then return end
+    state.paused_until, state.changed = wanted * SECOND, true
+    forget(state)
+  end
+
+  -- Forget these names, as far as nothing is used of them any more.
+  function limits.prune(names)
+    for _, name in ipairs(names) do forget(state_of(name)) end
+  end
+
+  function limits.write()
+    for name, state in pairs(states) do
+      if state.changed then
+        write_last(state)
+        call('HSET', p .. 'limit-states', name, format('%.0f %.0f %.17g %.0f', state.used,
+          state.full_at, state.paused_until, state.total))
+        state.changed, state.is_stored = false, true
+      end
+    end
+  end
+
+  the_limits = limits
+  return limits
+end
