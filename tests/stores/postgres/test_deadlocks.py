@@ -7,6 +7,7 @@ import pytest
 
 from mulligan.core.counts import Count
 from mulligan.core.lane import Lane
+from mulligan.core.limits import Limit
 from mulligan.core.outcome import Returned
 from mulligan.core.worker import Worker
 from mulligan.stores.postgres import PostgresStore, pool
@@ -69,8 +70,8 @@ async def test_members_arrive_while_others_are_cancelled_without_a_deadlock(stor
         leaves = [job(f"c {turn} {n}", gather=middle, gather_index=n, queue="q") for n in range(6)]
         tops = [job(f"d {turn} {n}", gather=top, gather_index=n + 1, queue="q") for n in range(6)]
         gatherings = [
-            job(top, queue="gathered", awaits=7, concurrency_key="k"),
-            job(middle, queue="gathered", awaits=6, gather=top, concurrency_key="k"),
+            job(top, queue="gathered", awaits=7, limits='{"k":1}'),
+            job(middle, queue="gathered", awaits=6, gather=top, limits='{"k":1}'),
         ]
         await store.enqueue([*gatherings, *leaves, *tops])
         claimed = (await claim(store, Lane("q", "default", 0), demand=12)).claims
@@ -90,7 +91,8 @@ async def test_jobs_are_claimed_put_back_and_cancelled_at_once_without_a_deadloc
 ):
     monkeypatch.setattr(pool, "PASSING", frozenset({"40001"}))
     ids = [f"j{n}" for n in range(400)]
-    await store.enqueue(jobs(*ids, concurrency_key="k", concurrency_limit=50))
+    await store.set_limit("k", Limit(concurrency=50), declared=True)
+    await store.enqueue(jobs(*ids, limits='{"k":1}'))
     stores = [PostgresStore(url) for _ in range(4)]
     await asyncio.gather(*(each.open() for each in stores))
 

@@ -55,7 +55,10 @@ BAD = {
     "task => 'ask', delay => 'NaN'": "delay NaN must be between",
     "task => 'ask', expires => -1": "expires -1 must be",
     "task => 'ask', timeout => 0": "timeout 0 must be",
-    "task => 'ask', concurrency_limit => 0": "concurrency_limit 0 must be",
+    "task => 'ask', limits => '[]'": "limits [] must be a JSON object",
+    "task => 'ask', limits => '{\"k\": 0}'": "cost 0 of limit 'k' must be a whole number",
+    "task => 'ask', limits => '{\"k*\": 1}'": "limit 'k*' is a pattern",
+    "task => 'ask', limits => '{\"k\": 1}'": "no limit covers 'k'",
     "task => 'ask', args => jsonb_build_array(repeat('x', 300000))": "over the limit",
     "task => 'ask', args => (repeat('[', 202) || repeat(']', 202))::jsonb": "more than 200 levels",
     "task => 'ask', kwargs => (repeat('{\"[[\":', 202) || '1' || repeat('}', 202))::jsonb": (

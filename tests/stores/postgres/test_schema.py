@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from mulligan.core.errors import StoreError
+from mulligan.core.limits import Limit
 from mulligan.stores.postgres import PostgresStore
 from mulligan.stores.postgres.schema import DROP_FUNCTIONS, VERSION, known
 from tests.contract.making import claim, done, job, jobs, names
@@ -131,15 +132,16 @@ async def test_a_database_that_is_not_utf8_is_refused(url, encoding):
 
 
 async def test_people_read_the_overview_with_any_search_path(store, url):
-    await store.enqueue([job("a"), job("b", concurrency_key="k"), job("c", concurrency_key="k")])
+    await store.set_limit("k", Limit(concurrency=1), declared=True)
+    await store.enqueue([job("a"), job("b", limits='{"k":1}'), job("c", limits='{"k":1}')])
     await claim(store, demand=3)
     view = psycopg.sql.Identifier(schema_of(url), "overview")
     for path in ("public", "pg_catalog"):
         with psycopg.connect(server_of(url), options=f"-c search_path={path}") as connection:
-            asked = psycopg.sql.SQL("SELECT id, status, held FROM {} ORDER BY id").format(view)
+            asked = psycopg.sql.SQL("SELECT id, status, waits_for FROM {} ORDER BY id").format(view)
             rows = connection.execute(asked).fetchall()
         assert rows == [
-            ("a", "processing", False), ("b", "processing", False), ("c", "pending", True),
+            ("a", "processing", None), ("b", "processing", None), ("c", "pending", "k"),
         ]  # fmt: skip
 
 

@@ -171,13 +171,13 @@ async def test_a_process_that_is_stopped_before_it_ends_the_transaction_holds_no
     end = psycopg.AsyncTransaction.__aexit__
 
     async def stopped(transaction: psycopg.AsyncTransaction, *of: Any) -> bool:
-        await store.enqueue([job("b", concurrency_key="k")])
+        await store.enqueue([job("b", limits='{"k":1}')])
         assert await store.cancel(["a"], "enough") == [True]
         assert names(await claim(store, worker=BOB)) == ["b"]
         return await end(transaction, *of)
 
     async with opened(url) as other:
-        [first] = await begin(other, job("a", concurrency_key="k"))
+        [first] = await begin(other, job("a", limits='{"k":1}'))
         with monkeypatch.context() as patched:
             patched.setattr(psycopg.AsyncTransaction, "__aexit__", stopped)
             with pytest.raises(

@@ -31,8 +31,38 @@ CONTRADICTIONS = {
         WHERE (j.status = 'pending') <> (w.id IS NOT NULL) OR (w.id IS NOT NULL AND (
             NOT row_of(w, j) OR w.delayed <> j.delayed OR (j.awaits > 0 AND NOT w.held)
             OR w.expires_at IS DISTINCT FROM expires(j)
-            OR w.concurrency_key IS DISTINCT FROM CASE WHEN j.awaits = 0 THEN j.concurrency_key END
+            OR (w.line IS NOT NULL) <> is_lined(j) OR (is_lined(j) AND NOT w.held)
+            OR w.limits IS DISTINCT FROM CASE WHEN j.awaits = 0 THEN j.limits END
         ))""",
+    "stands in another line than its own, or in none": """
+        SELECT w.id FROM waiting w JOIN job j ON j.id = w.id
+        LEFT JOIN line l ON l.id = w.line LEFT JOIN lined_lane n ON n.id = l.lane
+        WHERE w.line IS NOT NULL AND (n.lane = w.lane AND l.key = coalesce(j.fairness_key, '')
+                                      AND l.names = names_in(j.limits)) IS NOT TRUE""",
+    "is a line of which another than its first is known": """
+        SELECT l.id::text FROM line l
+        LEFT JOIN LATERAL (SELECT w.* FROM waiting w WHERE w.line = l.id
+                           ORDER BY w.due, w.sequence LIMIT 1) w ON true
+        WHERE (l.due, l.sequence) IS DISTINCT FROM (w.due, w.sequence)
+           OR (l.stage = 'waiting') <> (l.waits_for IS NOT NULL)
+           OR l.stage NOT IN ('later', 'ready', 'waiting')""",
+    "is a lane that counts its lines wrongly": """
+        SELECT n.lane FROM lined_lane n WHERE n.lines = 0 OR (n.lines, n.keyed) <> (
+            SELECT count(*), count(*) FILTER (WHERE l.key <> '') FROM line l
+            WHERE l.lane = n.id)""",
+    "is a key with another first line than it says": """
+        SELECT k.key FROM fairness_key k LEFT JOIN LATERAL (
+            SELECT l.* FROM line l WHERE l.lane = k.lane AND l.key = k.key AND l.stage = 'ready'
+            ORDER BY l.due, l.sequence LIMIT 1) l ON true
+        WHERE (k.line, k.due, k.sequence) IS DISTINCT FROM (l.id, l.due, l.sequence)
+           OR NOT EXISTS (SELECT FROM lined_lane n WHERE n.id = k.lane)""",
+    "is an alarm for nobody": """
+        SELECT a.name FROM alarm a WHERE NOT EXISTS (
+            SELECT FROM line l WHERE l.lane = a.lane AND a.name = ANY (l.names))""",
+    "holds other permits than are counted": """
+        SELECT s.name FROM limit_state s WHERE s.used <> (
+            SELECT count(*) FROM job j WHERE j.status = 'processing'
+              AND s.name = ANY (names_in(j.holds)))""",
     "waits twice, or is no job": """
         SELECT id FROM waiting w GROUP BY id
         HAVING count(*) > 1 OR NOT EXISTS (SELECT FROM job j WHERE j.id = w.id)""",

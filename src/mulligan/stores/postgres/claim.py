@@ -1,13 +1,16 @@
 """Claims: a plan as the record that `claim` walks, and its rows as claims."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from operator import attrgetter, itemgetter
 from typing import Any
 
+import msgspec
+
 from mulligan.core.answers import Claimed
-from mulligan.core.plan import Cap, ClaimPlan, Limit, Source, Take
+from mulligan.core.lines import step_of
+from mulligan.core.plan import Cap, ClaimPlan, Group, Limit, Source, Take
 from mulligan.core.worker import Worker
 from mulligan.stores.postgres.arrays import flags, numbers, texts
 from mulligan.stores.postgres.database import Database
@@ -46,27 +49,45 @@ def lanes_of(sources: Sequence[Source]) -> list[tuple[str, str, int]]:
     return [(queue, scope, int(priority)) for queue, scope, priority in map(of_lane, sources)]
 
 
+def plan_values(plan: ClaimPlan) -> tuple[Any, ...]:
+    """A plan as the values of `claim_plan`."""
+    steps = turn_steps(plan.weights) if plan.weights else None
+    return planned(plan.epoch, plan.demand, plan.groups, plan.steps, steps)
+
+
+def turn_steps(weights: Mapping[str, Mapping[str, float]]) -> str:
+    """How far apart the turns of fairness keys are, by queue and key, as JSON."""
+    steps = {
+        queue: {key: step_of(weight) for key, weight in each.items()}
+        for queue, each in weights.items()
+    }
+    return msgspec.json.encode(steps).decode()
+
+
 # An idle worker claims by the same plan again and again.
 @lru_cache(maxsize=100)
-def plan_values(plan: ClaimPlan) -> tuple[Any, ...]:
-    """A plan as the values of `claim_plan`; SQL numbers its sources, tiers and groups from 1."""
-    sources, steps = plan.sources, plan.steps
-    tiers = [len(tier) for group in plan.groups for tier in group.tiers]
+def planned(
+    epoch: int, demand: int, groups: tuple[Group, ...], steps: tuple[Take, ...], turns: str | None
+) -> tuple[Any, ...]:
+    """The parts of a plan as values; SQL numbers its sources, tiers and groups from 1."""
+    sources = [source for group in groups for tier in group.tiers for source in tier]
+    tiers = [len(tier) for group in groups for tier in group.tiers]
     lanes, yields = lanes_of(sources), [source.yields for source in sources]
     return PLAN.values(
         {
-            "epoch": plan.epoch,
-            "demand": plan.demand,
+            "epoch": epoch,
+            "demand": demand,
             "lanes": texts([lane_name(source.lane) for source in sources]),
             "waits": numbers([micros(source.waited) for source in sources]),
             "yields": flags(yields) if any(yields) else None,
             "lanes_repeat": len(set(lanes)) < len(lanes),
             "tier_last": numbers(accumulate(tiers)),
-            "group_last": numbers(accumulate(len(group.tiers) for group in plan.groups)),
+            "group_last": numbers(accumulate(len(group.tiers) for group in groups)),
             "step_group": numbers([step.group + 1 for step in steps]),
             "step_until": numbers([step.until for step in steps]),
             **share_values(steps),
             **limit_values(sources),
+            "turn_steps": turns,
         }
     )
 

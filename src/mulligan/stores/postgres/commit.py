@@ -3,17 +3,20 @@
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import psycopg
 from psycopg.rows import tuple_row
 
 from mulligan.core.errors import InvalidError
+from mulligan.core.job import NewJob
 from mulligan.core.outcome import (
     Again,
     Cancelled,
     Dead,
     Done,
-    Keyed,
     Later,
+    Limited,
+    LimitUse,
     Outcome,
     Returned,
     Verdict,
@@ -23,6 +26,7 @@ from mulligan.stores.postgres.arrays import alike, bytestrings, flags, numbers, 
 from mulligan.stores.postgres.connection import Connection
 from mulligan.stores.postgres.database import Database
 from mulligan.stores.postgres.fields import NO_JOBS, failure_json, job_columns, micros, plain
+from mulligan.stores.postgres.limits import pause_micros
 from mulligan.stores.postgres.statements import OUTCOMES
 
 Work = Callable[[Connection], Awaitable[Any]]
@@ -30,7 +34,15 @@ Work = Callable[[Connection], Awaitable[Any]]
 # A statement is prepared for each number of parts, each with all parameters of a commit.
 TOGETHER = 16
 VERDICTS: dict[int, Verdict] = {1: "written", 2: "already", 3: "stale"}
-KINDS: dict[type, int] = {Done: 1, Again: 2, Later: 3, Dead: 4, Returned: 5, Keyed: 5, Cancelled: 6}
+KINDS: dict[type, int] = {
+    Done: 1,
+    Again: 2,
+    Later: 3,
+    Dead: 4,
+    Returned: 5,
+    Cancelled: 6,
+    Limited: 7,
+}
 
 
 class Written(NamedTuple):
@@ -82,9 +94,9 @@ async def commit_parts(database: Database, outcomes: Sequence[Outcome]) -> Writt
 
 
 def plainly_done(outcomes: Sequence[Outcome]) -> bool:
-    """Whether all are Done of different jobs, with nothing to follow."""
+    """Whether all are Done of different jobs, with nothing to follow or to say of limits."""
     for outcome in outcomes:
-        if type(outcome) is not Done or outcome.next:
+        if type(outcome) is not Done or outcome.next or outcome.use is not None:
             return False
     return len({outcome.lease.job for outcome in outcomes}) == len(outcomes)
 
@@ -95,14 +107,15 @@ def in_parts(outcomes: Sequence[Outcome]) -> Iterator[list[Outcome]]:
     In a part jobs end and are put back first, then next jobs are enqueued, then members arrive, and
     last those that are cancelled are missed. So a job that is put back must not come after a next
     job, nor one that is done after one that is cancelled; a unique key must not be freed, nor a
-    member arrive, before or after a next job that asks for it; and a job occurs once.
+    member arrive, before or after a next job that asks for it; next jobs that join lines must not
+    come before or after others that do; and a job occurs once.
     """
     part: list[Outcome] = []
     seen: set[str] = set()
     following = cancelled = False
     for outcome in outcomes:
-        more = outcome.next if isinstance(outcome, Done | Dead) else ()
-        alone = any(job.unique_key is not None or job.awaits for job in more)
+        more, use = (outcome.next, outcome.use) if isinstance(outcome, Done | Dead) else ((), None)
+        alone = any(matters(job) for job in more) or (use is not None and bool(more))
         late = (following and isinstance(outcome, Again | Later)) or (
             cancelled and isinstance(outcome, Done)
         )
@@ -120,15 +133,22 @@ def in_parts(outcomes: Sequence[Outcome]) -> Iterator[list[Outcome]]:
         yield part
 
 
+def matters(job: NewJob) -> bool:
+    """Whether a next job asks for what outcomes before or after it may change."""
+    asks = job.unique_key, job.limits, job.fairness_key
+    return job.awaits > 0 or any(each is not None for each in asks)
+
+
 def outcome_values(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Outcomes and their next jobs as `commit` takes them."""
     lanes = [o.lane if isinstance(o, Again) else None for o in outcomes]
     failures = [o.failure if isinstance(o, Again | Dead) else None for o in outcomes]
     delays = [micros(o.delay) if isinstance(o, Again | Later) else None for o in outcomes]
-    trails = [plain(o.trail) if isinstance(o, Again | Keyed) else None for o in outcomes]
+    trails = [plain(o.trail) if isinstance(o, Again | Limited) else None for o in outcomes]
     frees = [(o.free or None) if isinstance(o, Again) else None for o in outcomes]
-    keys = [o.concurrency_key if isinstance(o, Keyed) else None for o in outcomes]
-    limits = [o.concurrency_limit if isinstance(o, Keyed) else None for o in outcomes]
+    limits = [o.limits if isinstance(o, Limited) else None for o in outcomes]
+    keys = [o.fairness_key if isinstance(o, Limited) else None for o in outcomes]
+    uses = [o.use if isinstance(o, Done | Again | Later | Dead) else None for o in outcomes]
     following = [
         (number, job)
         for number, outcome in enumerate(outcomes, 1)
@@ -147,8 +167,9 @@ def outcome_values(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "reason": texts([plain(o.reason) if isinstance(o, Cancelled) else None for o in outcomes]),
         "trail": texts(trails),
         "free": sparse(flags, frees),
-        "concurrency_key": sparse(texts, keys),
-        "concurrency_limit": sparse(numbers, limits),
+        "limits": sparse(texts, limits),
+        "fairness_key": sparse(texts, keys),
+        "use": sparse(texts, [None if use is None else use_json(use) for use in uses]),
     }
     return {
         "outcomes": OUTCOMES.values(record),
@@ -156,6 +177,17 @@ def outcome_values(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "parents": numbers([parent for parent, _ in following]) if following else None,
         "following": job_columns([job for _, job in following]) if following else NO_JOBS,
     }
+
+
+def use_json(use: LimitUse) -> str:
+    """What an attempt says of limits as `note_use` takes it."""
+    said: dict[str, Any] = {
+        "spent": use.spent,
+        "pauses": [(name, pause_micros(pause)) for name, pause in use.pauses],
+    }
+    if use.retry_after is not None:
+        said["retry_after"] = pause_micros(use.retry_after)
+    return msgspec.json.encode(said).decode()
 
 
 # -- with work of the user's own -----------------------------------------------------------------

@@ -195,7 +195,7 @@ def job(row: Row) -> Job:
 
 # What a job has only in the store that it is in.
 NOT_ADOPTED = (
-    *("sequence", "held", "worker", "worker_region", "result", "last_failure_reason"),
+    *("sequence", "waits_for", "worker", "worker_region", "result", "last_failure_reason"),
     "cancel_reason",
 )
 

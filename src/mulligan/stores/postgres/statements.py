@@ -57,6 +57,7 @@ PLAN = Record(
         "limit_ratio": "float8[]",
         "limit_of": "integer[]",
         "limit_keys": "text[]",
+        "turn_steps": "jsonb",
     },
 )
 OUTCOMES = Record(
@@ -73,8 +74,9 @@ OUTCOMES = Record(
         "reason": "text[]",
         "trail": "text[]",
         "free": "boolean[]",
-        "concurrency_key": "text[]",
-        "concurrency_limit": "integer[]",
+        "limits": "text[]",
+        "fairness_key": "text[]",
+        "use": "jsonb[]",
     },
 )
 RECORDS = (NEW_JOBS, PLAN, OUTCOMES)
@@ -106,6 +108,10 @@ CALLS: dict[str, Parameters] = {
     "facts": GIVEN | {"recent": "bigint"},
     "configure": {"in_queue": "text", "in_settings": "text"},
     "pause": {"in_queue": "text", "in_paused": "boolean"},
+    "set_limit": GIVEN | {"in_name": "text", "in_limit": "text", "in_declared": "boolean"},
+    "pause_limit": GIVEN | {"in_name": "text", "length": "bigint"},
+    "limits": GIVEN | {"most": "integer"},
+    "keys": {"in_queue": "text", "most": "integer"},
     "count": GIVEN
     | {
         "slot_length": "bigint",

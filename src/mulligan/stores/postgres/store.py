@@ -11,6 +11,7 @@ from mulligan.core.finding import Finding
 from mulligan.core.health import Breaker, Health
 from mulligan.core.job import Adopted, Attempt, Claim, Enqueued, Job, Lease, NewJob
 from mulligan.core.lane import Lane
+from mulligan.core.limits import KeyView, Limit, LimitView
 from mulligan.core.outcome import Done, Outcome, Verdict
 from mulligan.core.page import LOOKS, Page, Selection
 from mulligan.core.plan import ClaimPlan
@@ -25,6 +26,7 @@ from mulligan.stores.postgres import (
     commit,
     doctor,
     enqueue,
+    limits,
     operate,
     read,
     record,
@@ -233,6 +235,12 @@ class PostgresStore:
     async def stats(self) -> Stats:
         return await read.stats(self._database)
 
+    async def limits(self, most: int) -> list[LimitView]:
+        return await limits.limits(self._database, most)
+
+    async def keys(self, queue: str, most: int) -> list[KeyView]:
+        return await limits.keys(self._database, queue, most)
+
     async def depth(self, lane: Lane, limit: int) -> int:
         return await read.depth(self._database, lane, limit)
 
@@ -253,6 +261,12 @@ class PostgresStore:
 
     async def pause(self, queue: str, *, paused: bool) -> None:
         await operate.pause(self._database, queue, paused=paused)
+
+    async def set_limit(self, name: str, limit: Limit | None, *, declared: bool) -> None:
+        await limits.set_limit(self._database, name, limit, declared=declared)
+
+    async def pause_limit(self, name: str, seconds: float) -> None:
+        await limits.pause_limit(self._database, name, seconds)
 
     async def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
         check_batch(len(jobs))

@@ -25,7 +25,9 @@ CREATE SEQUENCE counter;
 -- number       its number among all jobs; `sequence` is its turn in its lane
 -- committed    the last token whose outcome was written
 -- claimed      the claim that last handed the job out
--- permits      the keys of the limits that it holds while it is processing
+-- permits      the keys of the plan's limits that it holds while it is processing
+-- limits       JSON: the cost of each limit that it names; `holds` are those of which it has permits
+--              while it is processing, as they were when it started
 -- open_key     its unique key, while it has it
 -- debounce_until   enqueuing again with its key puts it off no longer than this
 -- unique_until     it has its key until then, even if it has ended
@@ -54,7 +56,6 @@ CREATE TABLE job (
     gather_index integer NOT NULL DEFAULT 0,
     members_failed integer NOT NULL DEFAULT 0,
     members_cancelled integer NOT NULL DEFAULT 0,
-    concurrency_limit integer NOT NULL DEFAULT 1,
     priority smallint NOT NULL,
     lane_priority smallint NOT NULL,
     id text COLLATE "C" NOT NULL,
@@ -82,7 +83,9 @@ CREATE TABLE job (
     unique_key text COLLATE "C",
     unique_in text COLLATE "C",
     open_key text COLLATE "C",
-    concurrency_key text COLLATE "C",
+    limits text,
+    fairness_key text COLLATE "C",
+    holds text,
     gather text COLLATE "C",
     permits text COLLATE "C",
     cancel_reason text,
@@ -102,20 +105,22 @@ CREATE UNIQUE INDEX job_unique ON job (coalesce(unique_in, queue), open_key)
 CREATE INDEX job_dead ON job (queue, number) WHERE dead;
 
 -- Which lane each pending job waits in. A lane is "queue, scope, priority" joined by U+001F, which
--- no name may hold. One that is `held` keeps its turn and is passed over: its concurrency key is
--- saturated or, where there is no key in this row, it awaits others. `expires_at` is set until it
--- has used an attempt. `woken`: a sleeper was woken for it.
+-- no name may hold. One that is `held` does not stand in the lane itself: it stands in one of its
+-- lines or, where there is no `line` in this row, it awaits others. A line of 0 is none yet: the job
+-- came in a transaction of the caller's own, and the next claim lets it join its line, which is that
+-- of its `limits` and fairness key. `expires_at` is set until it has used an attempt. `woken`: a
+-- sleeper was woken for it.
 CREATE TABLE waiting (
     due bigint NOT NULL,
     sequence bigint NOT NULL,
     expires_at bigint,
-    concurrency_limit integer,
+    line bigint,
     held boolean NOT NULL DEFAULT false,
     woken boolean NOT NULL DEFAULT false,
     delayed boolean NOT NULL DEFAULT false,
     lane text COLLATE "C" NOT NULL,
     id text COLLATE "C" NOT NULL,
-    concurrency_key text COLLATE "C"
+    limits text
 ) WITH (
     autovacuum_vacuum_scale_factor = 0,
     autovacuum_vacuum_threshold = 5000,
@@ -126,9 +131,98 @@ CREATE TABLE waiting (
 );
 -- By the hash of the lane, which is far quicker to compare than its name.
 CREATE INDEX waiting_lane ON waiting (hashtextextended(lane, 0), held, due, sequence);
-CREATE INDEX waiting_key ON waiting (concurrency_key, lane, concurrency_limit, due, sequence)
-    WHERE held;
+CREATE INDEX waiting_line ON waiting (line, due, sequence) WHERE line IS NOT NULL;
 CREATE INDEX waiting_expires ON waiting (expires_at) WHERE expires_at IS NOT NULL;
+
+-- Lanes of which jobs stand in lines. `turn` is the highest in which a job has started since the
+-- lane has fairness keys; `lines` is how many it has, and `keyed` how many of these have a key.
+CREATE TABLE lined_lane (
+    id bigint PRIMARY KEY,
+    turn bigint NOT NULL DEFAULT 0,
+    lines integer NOT NULL DEFAULT 0,
+    keyed integer NOT NULL DEFAULT 0,
+    lane text COLLATE "C" NOT NULL UNIQUE
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500,
+        autovacuum_vacuum_cost_delay = 0);
+
+-- The lines of these lanes, as core/lines.py has them.
+-- due, sequence, costs   of its first job
+-- turn                   that of its key when it began to wait
+-- stage                  later, ready, waiting
+-- name                   its fairness key or '', and the names of its limits, joined by U+001F
+-- waits_for              the limit where it waits
+-- woken                  a sleeper was woken for its first job
+CREATE TABLE line (
+    id bigint PRIMARY KEY,
+    lane bigint NOT NULL,
+    due bigint NOT NULL,
+    sequence bigint NOT NULL,
+    turn bigint NOT NULL DEFAULT 0,
+    woken boolean NOT NULL DEFAULT false,
+    stage text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    waits_for text COLLATE "C",
+    name text COLLATE "C" NOT NULL,
+    names text[] COLLATE "C" NOT NULL,
+    costs bigint[] NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500,
+        autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX line_name ON line (lane, hashtextextended(name, 0));
+CREATE INDEX line_later ON line (lane, due, sequence) WHERE stage = 'later';
+CREATE INDEX line_ready ON line (lane, key, due, sequence) WHERE stage = 'ready';
+CREATE INDEX line_waiting ON line (waits_for, lane, turn, due, sequence)
+    WHERE waits_for IS NOT NULL;
+
+-- The turns of fairness keys; due, sequence and line are those of its first line that is ready.
+CREATE TABLE fairness_key (
+    lane bigint NOT NULL,
+    turn bigint NOT NULL,
+    due bigint,
+    sequence bigint,
+    line bigint,
+    key text COLLATE "C" NOT NULL,
+    PRIMARY KEY (lane, key)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500,
+        autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX fairness_key_turn ON fairness_key (lane, turn, due, sequence) WHERE due IS NOT NULL;
+CREATE INDEX fairness_key_idle ON fairness_key (lane, turn) WHERE due IS NULL;
+
+-- When a limit may have room again for a lane of which lines wait there.
+CREATE TABLE alarm (
+    lane bigint NOT NULL,
+    at bigint NOT NULL,
+    woken boolean NOT NULL DEFAULT false,
+    name text COLLATE "C" NOT NULL,
+    PRIMARY KEY (lane, name)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500,
+        autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX alarm_at ON alarm (lane, at, name);
+
+-- Limits that jobs name: what an app declares, and what an operator set instead, as JSON; then what
+-- holds of both. `per` is in microseconds.
+CREATE TABLE named_limit (
+    name text COLLATE "C" PRIMARY KEY,
+    concurrency bigint,
+    rate bigint,
+    per bigint NOT NULL,
+    burst bigint,
+    pauses boolean NOT NULL,
+    declared text,
+    set_instead text
+);
+CREATE INDEX named_limit_pattern ON named_limit (name) WHERE name LIKE '%*';
+
+-- What is used of each name, as core/limits.py has it: permits, the starts of its window with their
+-- costs, when its bucket is full again, and until when it is paused.
+CREATE TABLE limit_state (
+    used bigint NOT NULL DEFAULT 0,
+    full_at bigint NOT NULL DEFAULT 0,
+    paused_until bigint NOT NULL DEFAULT 0,
+    name text COLLATE "C" PRIMARY KEY,
+    starts bigint[] NOT NULL DEFAULT '{}',
+    start_costs bigint[] NOT NULL DEFAULT '{}'
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500,
+        autovacuum_vacuum_cost_delay = 0);
 
 -- The jobs that one claim handed to a worker; deleted when none of them is `open` any more.
 CREATE TABLE claimed (
@@ -204,8 +298,8 @@ CREATE TABLE recorded (
     PRIMARY KEY (job, key)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
--- What is used of limits, by their key: how many permits are out (`used`), and how many starts its
--- window holds (`started`), which are the rows of `start`.
+-- What is used of the limits of plans, by their key: how many permits are out (`used`), and how many
+-- starts its window holds (`started`), which are the rows of `start`.
 CREATE TABLE limit_use (
     key text COLLATE "C" PRIMARY KEY,
     used integer NOT NULL DEFAULT 0,

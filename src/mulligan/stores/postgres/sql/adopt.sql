@@ -63,8 +63,7 @@ BEGIN
     IF failed THEN
         INSERT INTO kept_change (many, queue, status) VALUES (1, new.queue, 'failed');
     ELSE
-        PERFORM join_lane(new.id, new.awaits = 0 AND wake_lane(
-            now, lane_name(new.queue, new.scope, new.lane_priority), new.due, 1) > 0);
+        PERFORM join_lane(now, new.id, NULL);
     END IF;
     RETURN true;
 END

@@ -8,6 +8,7 @@ BEGIN
     PERFORM lock_living(ids);
     PERFORM hand_back(ARRAY(SELECT j.claimed FROM job j
                             WHERE j.id = ANY (ids) AND j.status = 'processing'));
+    PERFORM lock_in_lines(ids);
     PERFORM lock_gathering(ids);
     FOR i IN 1 .. cardinality(ids) LOOP
         answers := answers || cancel_one(now, ids[i], reason);
@@ -17,23 +18,39 @@ END
 $$;
 
 -- lock_living(ids): lock those of these jobs that have not ended, in the order that locks.sql
--- gives, but for jobs that await others. One that was put back at the same moment may be in the
--- hands of a claim that waits for us: then all is tried again.
+-- gives, but for jobs that stand in lines or await others. One that was put back at the same moment
+-- may be in the hands of a claim that waits for us: then all is tried again.
 CREATE FUNCTION lock_living(ids text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM FROM (
-        SELECT j FROM job j WHERE j.id = ANY (ids) AND j.status = 'pending' AND j.awaits = 0
+        SELECT j FROM job j
+        WHERE j.id = ANY (ids) AND j.status = 'pending' AND j.awaits = 0 AND NOT is_lined(j)
         ORDER BY j.id
     ) p CROSS JOIN LATERAL (SELECT FROM waiting w WHERE row_of(w, p.j) FOR UPDATE) w;
     PERFORM FROM job j
-    WHERE j.id = ANY (ids) AND (j.status = 'processing' OR (j.status = 'pending' AND j.awaits = 0))
+    WHERE j.id = ANY (ids) AND (j.status = 'processing' OR (
+        j.status = 'pending' AND j.awaits = 0 AND NOT is_lined(j)))
     ORDER BY j.id FOR UPDATE;
     PERFORM FROM job j
-    WHERE j.id = ANY (ids) AND j.status = 'pending' AND j.awaits = 0 AND NOT EXISTS (
-        SELECT FROM waiting w WHERE row_of(w, j) FOR UPDATE SKIP LOCKED);
+    WHERE j.id = ANY (ids) AND j.status = 'pending' AND j.awaits = 0 AND NOT is_lined(j)
+      AND NOT EXISTS (SELECT FROM waiting w WHERE row_of(w, j) FOR UPDATE SKIP LOCKED);
     IF FOUND THEN
         RAISE serialization_failure;
+    END IF;
+END
+$$;
+
+-- lock_in_lines(ids): lock those of these jobs that stand in lines, and the limits before.
+CREATE FUNCTION lock_in_lines(ids text[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT FROM job j
+               WHERE j.id = ANY (ids) AND j.status = 'pending' AND is_lined(j)) THEN
+        PERFORM lock_limits();
+        PERFORM FROM job j
+        WHERE j.id = ANY (ids) AND j.status = 'pending' AND is_lined(j)
+        ORDER BY j.id FOR UPDATE;
     END IF;
 END
 $$;

@@ -20,14 +20,17 @@
 -- limit_most          the most that it allows; NULL if it only counts
 -- limit_per           the window of a rate
 -- limit_ratio         a rate's limit grows to this ratio of the starts of the key limit_of
+-- turn_steps          how far apart the turns of fairness keys are, by queue and key, as JSON, where
+--                     their weight is not 1; NULL if there is none
 --
 -- Result: first a row with ordinal 0 (source 1 if the plan is stale, id the groups that have more
 -- as a word of t and f, due the microseconds until the plan could yield more, token the time), then
 -- the claimed jobs, each with its ordinal in the walk and the source it came from, in any order.
 --
 -- Heads are kept per source: the first job not yet taken. Rows of `waiting` are locked with SKIP
--- LOCKED, so claims never wait for each other; jobs that are expired or whose key is saturated are
--- set aside one by one, all others leave their lanes together and are updated once, at the end.
+-- LOCKED, so claims never wait for each other; jobs that have expired are ended one by one, all
+-- others leave their lanes together and are updated once, at the end. Where jobs stand in lines of a
+-- lane (lines.sql), claims hold the limits, and take from one lane at a time.
 -- Rows are named by ctid, or their ids compared as arrays of one, here and wherever many are
 -- changed at once: a plain join on ids would let the planner walk the whole table when it believes
 -- it empty.
@@ -70,9 +73,13 @@ DECLARE
     source_room bigint[];     -- per source: the least room of its limits, NULL: without end
     charged integer[];        -- per key: starts to count
     permits text[];           -- per source: what its jobs will hold
+    lined boolean;            -- jobs stand in lines of some lanes of the plan
+    lane_ids bigint[];        -- per source: its lane, if jobs stand in lines of it
+    head_line bigint[];       -- per source: the line that is next, if it is one
+    first_due bigint[];       -- per source: the first job that stands in the lane itself
+    first_sequence bigint[];
     taken_ids text[] := '{}';
     taken_sources integer[] := '{}';
-    taken_keys text[] := '{}';     -- permits of their own concurrency keys
     due_sources integer[];
     open_sources integer[];
     one integer;
@@ -94,7 +101,6 @@ DECLARE
     candidate record;
     expired text[] := '{}';   -- found expired: who awaits them is told in the end
     again boolean;            -- lanes changed under the walk: look at every head anew
-    limits_locked boolean := false;
     more text := '';
     next_in bigint;
     opens bigint;
@@ -105,18 +111,27 @@ BEGIN
     ordinal := 0;
     source := 0;
     token := now;
-    IF plan.epoch <> (SELECT epoch FROM state) THEN
+    SELECT s.epoch <> plan.epoch,
+           EXISTS (SELECT FROM lined_lane) OR EXISTS (SELECT FROM waiting w WHERE w.line = 0)
+    INTO again, lined FROM state s;
+    IF again THEN
         source := 1;
         RETURN NEXT;
         RETURN;
     END IF;
-    IF limited THEN
+    IF lined THEN
+        lined := EXISTS (SELECT FROM lined_lane n WHERE n.lane = ANY (lanes))
+                 OR EXISTS (SELECT FROM waiting w WHERE w.line = 0 AND w.lane = ANY (lanes));
+    END IF;
+    IF limited OR lined THEN
+        PERFORM stop_sleeping(worker_id);
         PERFORM lock_limits();
-        limits_locked := true;
         -- Anew: whoever had the limits before may have forgotten starts that were still in a window
         -- of the time at which this claim began to wait.
         now := instant(given);
         token := now;
+    END IF;
+    IF limited THEN
         SELECT array_agg(l.used ORDER BY l.ord), array_agg(l.started ORDER BY l.ord)
         INTO used, started FROM read_limits(now, plan) l;
         charged := array_fill(0, ARRAY[cardinality(plan.limit_keys)]);
@@ -130,6 +145,13 @@ BEGIN
     SELECT array_agg(h.due ORDER BY h.source), array_agg(h.sequence ORDER BY h.source)
     INTO head_due, head_sequence
     FROM first_heads(lanes) h;
+    IF lined THEN
+        lane_ids := lanes_up_to_date(now, lanes);
+        first_due := head_due;
+        first_sequence := head_sequence;
+        SELECT h.lines, h.dues, h.sequences INTO head_line, head_due, head_sequence
+        FROM lined_heads(now, lane_ids, first_due, first_sequence) h;
+    END IF;
     IF yields IS NOT NULL THEN
         waited := waits_now(now, worker_id, head_due, lanes, waits, yields);
     END IF;
@@ -185,13 +207,37 @@ BEGIN
                     END IF;
                 END IF;
 
+                before_batch := cardinality(taken_ids);
+                IF lined AND has_lines(lane_ids, open_sources) THEN
+                    SELECT t.* INTO candidate
+                    FROM take_lined(now, chunk, open_sources, lanes, lane_ids, waited,
+                                    plan.turn_steps, head_line, head_due, head_sequence, first_due,
+                                    first_sequence) t;
+                    first_due := candidate.first_due;
+                    first_sequence := candidate.first_sequence;
+                    expired := expired || candidate.expired;
+                    taken_ids := taken_ids || candidate.ids;
+                    used_up := cardinality(candidate.ids);
+                    taken_sources := taken_sources
+                                     || array_fill(candidate.source, ARRAY[used_up]);
+                    room := room - used_up;
+                    SELECT h.lines, h.dues, h.sequences INTO head_line, head_due, head_sequence
+                    FROM lined_heads(now, lane_ids, first_due, first_sequence) h;
+                    IF limited THEN
+                        SELECT c.* INTO used, started, charged
+                        FROM count_starts(plan, taken_sources[before_batch + 1:], used, started,
+                                          charged) c;
+                    END IF;
+                    CONTINUE;
+                END IF;
+
                 IF cardinality(open_sources) = 1 THEN
                     SELECT array_agg(q.at), array_agg(q.id), array_agg(q.due),
                            array_agg(q.sequence), bool_or(q.special)
                     INTO batch, batch_ids, batch_dues, batch_sequences, batch_special
                     FROM (
                         SELECT w.ctid AS at, w.id, w.due, w.sequence,
-                               w.concurrency_key IS NOT NULL OR w.expires_at <= now AS special
+                               w.expires_at <= now AS special
                         FROM waiting w
                         WHERE of_lane(w, lanes[one]) AND NOT w.held
                           AND (w.due, w.sequence) >= (head_due[one], head_sequence[one])
@@ -209,33 +255,23 @@ BEGIN
                 batch_ids := coalesce(batch_ids, '{}');
                 batch_sources := coalesce(batch_sources, '{}');
                 used_up := cardinality(batch_ids);
-                before_batch := cardinality(taken_ids);
                 again := plan.lanes_repeat;
 
                 IF NOT coalesce(batch_special, false) THEN
                     DELETE FROM waiting WHERE ctid = ANY (batch);
                     taken_ids := taken_ids || batch_ids;
                     taken_sources := taken_sources || batch_sources;
-                    taken_keys := taken_keys || array_fill(NULL::text, ARRAY[used_up]);
                     room := room - used_up;
                 ELSE
-                    IF NOT limits_locked THEN
-                        PERFORM lock_limits();
-                        limits_locked := true;
-                    END IF;
-                    FOR i IN 1 .. cardinality(batch_ids) LOOP
-                        SELECT t.* INTO candidate FROM take(now, batch[i]) t;
-                        IF candidate.taken THEN
+                    FOR i IN 1 .. used_up LOOP
+                        IF EXISTS (SELECT FROM waiting w
+                                   WHERE w.ctid = batch[i] AND w.expires_at <= now) THEN
+                            expired := expired || expire(now, batch[i]);
+                        ELSE
+                            DELETE FROM waiting WHERE ctid = batch[i];
                             taken_ids := taken_ids || batch_ids[i];
                             taken_sources := taken_sources || batch_sources[i];
-                            taken_keys := taken_keys || candidate.permit;
                             room := room - 1;
-                        END IF;
-                        expired := expired || candidate.expired;
-                        IF candidate.others THEN
-                            again := true;
-                            used_up := i;
-                            EXIT;
                         END IF;
                     END LOOP;
                 END IF;
@@ -253,6 +289,12 @@ BEGIN
                            array_agg(h.sequence ORDER BY h.source)
                     INTO head_due, head_sequence
                     FROM first_heads(lanes) h;
+                    IF lined THEN
+                        first_due := head_due;
+                        first_sequence := head_sequence;
+                        SELECT h.lines, h.dues, h.sequences INTO head_line, head_due, head_sequence
+                        FROM lined_heads(now, lane_ids, first_due, first_sequence) h;
+                    END IF;
                     IF yields IS NOT NULL THEN
                         waited := waits_now(now, worker_id, head_due, lanes, waits, yields);
                     END IF;
@@ -279,6 +321,10 @@ BEGIN
                 LOOP
                     head_due[candidate.source] := candidate.due;
                     head_sequence[candidate.source] := candidate.sequence;
+                    IF lined THEN
+                        first_due[candidate.source] := candidate.due;
+                        first_sequence[candidate.source] := candidate.sequence;
+                    END IF;
                 END LOOP;
             END LOOP;
         END LOOP;
@@ -338,8 +384,7 @@ BEGIN
             status = 'processing', token = j.token + 1, claimed = claim_number,
             worker_region = walk.worker_region, started_at = now,
             last_retry_at = CASE WHEN j.retry_count > 0 THEN now ELSE j.last_retry_at END,
-            permits = CASE WHEN limits_locked THEN nullif(concat_ws(
-                chr(31), taken_keys[u.ord], walk.permits[taken_sources[u.ord]]), '') END
+            permits = walk.permits[taken_sources[u.ord]], holds = j.limits
         FROM unnest(taken_ids) WITH ORDINALITY AS u (id, ord)
         WHERE j.id = ANY (ARRAY[u.id])
         RETURNING u.ord::integer, taken_sources[u.ord], j.id, j.token, j.task, j.body, j.region,

@@ -1,16 +1,17 @@
 -- commit(given, outcomes, history_limit, parents, following): write each outcome whose lease is
 -- still held. `outcomes` is a record of arrays:
 --
--- kind                1 Done, 2 Again, 3 Later, 4 Dead, 5 Returned, 6 Cancelled
+-- kind                1 Done, 2 Again, 3 Later, 4 Dead, 5 Returned, 6 Cancelled, 7 Limited
 -- id, token           the lease; ids are different
 -- result              of Done
 -- delay               of Again and Later, in microseconds
 -- scope, priority     the lane of Again
 -- failure             of Again and Dead: the attempt as JSON
 -- reason              of Cancelled
--- trail               of Again and Keyed, which is a Returned with the next two
--- concurrency_key, concurrency_limit   those that the job has from now on
+-- trail               of Again and Limited
+-- limits, fairness_key   of Limited: those that the job has from now on
 -- free                whether an Again uses no retry
+-- use                 what an attempt says of limits, as JSON (note_use)
 --
 -- following: the next jobs, each of which follows the outcome that `parents` names; both are NULL
 -- if there is none.
@@ -33,10 +34,17 @@ DECLARE
     rows tid[];               -- their jobs
     handed_out bigint[];      -- the claims that handed these out
     failed integer[];         -- how often these have failed
-    keys text[];              -- of those that hold a permit, or that others miss
+    special bigint[];         -- ordinals of those of which limits, lines or other jobs want to know
+    special_ids text[];
+    holds text[];             -- limits of which these hold permits, and keys of plans' limits
     permits text[];
-    missing text[];
+    begun bigint[];           -- when they started
+    named text[];             -- the limits that they name
+    lined boolean[];          -- whether they go on in a line
     missed text[];
+    one_by_one boolean;       -- lines change: each outcome as if it was written alone
+    arrivals_seen integer := 0;
+    use jsonb;
     gathers text[];           -- where those that have ended arrive
     indexes integer[];
     hows text[];              -- done, failed, cancelled
@@ -54,24 +62,31 @@ DECLARE
 BEGIN
     SELECT array_agg(l.ord ORDER BY l.ord), array_agg(l.at ORDER BY l.ord), array_agg(l.claimed),
            array_agg(l.failures ORDER BY l.ord),
-           array_agg(l.concurrency_key ORDER BY l.ord) FILTER (WHERE l.holds),
-           array_agg(l.permits ORDER BY l.ord) FILTER (WHERE l.holds),
-           array_agg(l.id ORDER BY l.ord) FILTER (WHERE l.holds),
-           array_agg(l.missed ORDER BY l.ord) FILTER (WHERE l.holds),
+           array_agg(l.ord ORDER BY l.ord) FILTER (WHERE l.special),
+           array_agg(l.id ORDER BY l.ord) FILTER (WHERE l.special),
+           array_agg(l.holds ORDER BY l.ord) FILTER (WHERE l.special),
+           array_agg(l.permits ORDER BY l.ord) FILTER (WHERE l.special),
+           array_agg(l.started_at ORDER BY l.ord) FILTER (WHERE l.special),
+           array_agg(l.limits ORDER BY l.ord) FILTER (WHERE l.special),
+           array_agg(l.lined ORDER BY l.ord) FILTER (WHERE l.special),
+           bool_or(l.lined OR l.use IS NOT NULL OR l.holds IS NOT NULL),
+           array_agg(l.missed ORDER BY l.ord) FILTER (WHERE l.special),
            array_agg(l.gather ORDER BY l.ord) FILTER (WHERE l.arrives),
            array_agg(l.gather_index ORDER BY l.ord) FILTER (WHERE l.arrives),
            array_agg(l.value ORDER BY l.ord) FILTER (WHERE l.arrives),
            array_agg(l.how ORDER BY l.ord) FILTER (WHERE l.arrives),
            array_agg(l.ord ORDER BY l.ord) FILTER (WHERE l.arrives),
-           array_agg(l.gather_index ORDER BY l.ord) FILTER (WHERE l.holds),
-           array_agg(l.reason ORDER BY l.ord) FILTER (WHERE l.holds),
-           array_agg(l.retry_count + 1 ORDER BY l.ord) FILTER (WHERE l.holds),
-           array_agg(l.lane ORDER BY l.ord), array_agg(l.due ORDER BY l.ord)
-    INTO kept, rows, handed_out, failed, keys, permits, missing, missed, gathers, indexes, results,
-         hows, arrived, places, reasons, tries, lanes, dues
+           array_agg(l.gather_index ORDER BY l.ord) FILTER (WHERE l.special),
+           array_agg(l.reason ORDER BY l.ord) FILTER (WHERE l.special),
+           array_agg(l.retry_count + 1 ORDER BY l.ord) FILTER (WHERE l.special),
+           array_agg(CASE WHEN NOT l.lined THEN l.lane END ORDER BY l.ord),
+           array_agg(l.due ORDER BY l.ord)
+    INTO kept, rows, handed_out, failed, special, special_ids, holds, permits, begun, named, lined,
+         one_by_one, missed, gathers, indexes, results, hows, arrived, places, reasons, tries, lanes,
+         dues
     FROM (
-        SELECT u.ord, j.id, j.at, j.claimed, j.failures, j.concurrency_key, j.permits, j.gather,
-               j.gather_index, CASE WHEN u.kind = 6 THEN j.gather END AS missed,
+        SELECT u.ord, j.id, j.at, j.claimed, j.failures, j.holds, j.permits, j.started_at, j.limits,
+               w.lined, u.use, j.gather, j.gather_index, CASE WHEN u.kind = 6 THEN j.gather END AS missed,
                j.retry_count, u.reason,
                u.kind IN (1, 4, 6) AND j.gather IS NOT NULL AS arrives,
                CASE u.kind WHEN 1 THEN 'done' WHEN 4 THEN 'failed' ELSE 'cancelled' END AS how,
@@ -81,17 +96,18 @@ BEGIN
                         (u.failure ->> 'number')::integer)
                     WHEN u.kind = 6 THEN failure_value(
                         j.id, 'Cancelled', u.reason, j.retry_count + 1) END AS value,
-               coalesce(j.concurrency_key, j.permits) IS NOT NULL
-               OR (u.kind = 6 AND j.gather IS NOT NULL) AS holds,
+               coalesce(j.holds, j.permits) IS NOT NULL OR w.lined OR u.use IS NOT NULL
+               OR (u.kind IN (1, 4, 6) AND j.gather IS NOT NULL) AS special,
                CASE WHEN u.kind = 2 THEN lane_name(j.queue, u.scope, u.priority)
                     ELSE lane_name(j.queue, j.scope, j.lane_priority) END AS lane,
-               CASE WHEN u.kind = 5 THEN j.due ELSE now + u.delay END AS due
+               CASE WHEN u.kind IN (5, 7) THEN j.due ELSE now + u.delay END AS due
         FROM (
             SELECT * FROM unnest(outcomes.id, outcomes.token, outcomes.kind, outcomes.delay,
                                  outcomes.scope, outcomes.priority, outcomes.result,
-                                 outcomes.failure, outcomes.reason)
+                                 outcomes.failure, outcomes.reason, outcomes.use,
+                                 outcomes.limits, outcomes.fairness_key)
             WITH ORDINALITY AS u (id, token, kind, delay, scope, priority, result, failure, reason,
-                                  ord)
+                                  use, limits, fairness_key, ord)
             ORDER BY u.id  -- commits lock jobs in one order
         ) u
         CROSS JOIN LATERAL (
@@ -99,6 +115,10 @@ BEGIN
             WHERE h.id = u.id AND h.token = u.token AND h.status = 'processing'
             LIMIT 1 FOR UPDATE
         ) j
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN u.kind IN (2, 3, 5) THEN coalesce(j.limits, j.fairness_key) IS NOT NULL
+                        ELSE coalesce(u.limits, u.fairness_key) IS NOT NULL END AS lined
+        ) w
     ) l;
     kept := coalesce(kept, '{}');
     verdicts := ARRAY(
@@ -115,13 +135,18 @@ BEGIN
     PERFORM end_batch(now, kept, rows, kinds, outcomes.result, outcomes.reason);
     IF any_asleep() THEN
         FOR i IN 1 .. cardinality(kept) LOOP
-            IF kinds[kept[i]] IN (2, 3, 5) THEN
+            IF kinds[kept[i]] IN (2, 3, 5, 7) AND lanes[i] IS NOT NULL THEN
                 woken[kept[i]] := wake_lane(now, lanes[i], dues[i], 1) > 0;
             END IF;
         END LOOP;
     END IF;
     PERFORM put_back(now, kept, rows, outcomes, numbers, woken);
     IF parents IS NOT NULL THEN
+        -- What uses limits and is followed by others is alone.
+        IF cardinality(kept) = 1 AND outcomes.use[kept[1]] IS NOT NULL THEN
+            PERFORM lock_limits();
+            PERFORM note_use(now, outcomes.use[kept[1]], named[1]);
+        END IF;
         FOR i IN 1 .. cardinality(parents) LOOP
             IF verdicts[parents[i]] <> 1 THEN
                 left_out[i] := 'its outcome is not written';
@@ -132,24 +157,45 @@ BEGIN
                                   WITH ORDINALITY AS p (parent, ord) ORDER BY p.ord);
         END IF;
         woken := wake_new(now, cardinality(parents), following.queue, following.region,
-                          following.priority, following.delay, following.awaits, left_out);
-        PERFORM add(now, woken, next_numbers, left_out, following);
+                          following.priority, following.delay, following.awaits, left_out,
+                          following.limits, following.fairness_key);
+        PERFORM add(now, woken, next_numbers, left_out, following, false);
     END IF;
-    IF keys IS NOT NULL THEN
-        PERFORM lock_limits();
+    IF special IS NOT NULL THEN
+        one_by_one := one_by_one OR awaited_in_line(gathers);
+        IF one_by_one OR array_remove(writing.permits, NULL) <> '{}' THEN
+            PERFORM lock_limits();
+        END IF;
     END IF;
     IF array_remove(missed, NULL) <> '{}' THEN
         PERFORM lock_upwards(missed || gathers);
     END IF;
-    IF gathers IS NOT NULL THEN
+    IF gathers IS NOT NULL AND NOT one_by_one THEN
         PERFORM arrive(now, gathers, indexes, results, hows, arrived, numbers, parents);
     END IF;
-    IF keys IS NOT NULL THEN
-        FOR i IN 1 .. cardinality(keys) LOOP
-            PERFORM release(now, keys[i], writing.permits[i]);
-            PERFORM miss(now, missing[i], missed[i], places[i], reasons[i], tries[i]);
-        END LOOP;
-    END IF;
+    FOR i IN 1 .. coalesce(cardinality(special), 0) LOOP
+        use := outcomes.use[special[i]];
+        IF use IS NOT NULL AND parents IS NULL THEN
+            PERFORM note_use(now, use, named[i]);
+        END IF;
+        IF lined[i] THEN
+            PERFORM stand(now, special_ids[i]);
+        END IF;
+        IF one_by_one AND arrived[arrivals_seen + 1] = special[i] THEN
+            arrivals_seen := arrivals_seen + 1;
+            PERFORM arrive(now, ARRAY[gathers[arrivals_seen]], ARRAY[indexes[arrivals_seen]],
+                           ARRAY[results[arrivals_seen]], ARRAY[hows[arrivals_seen]],
+                           ARRAY[arrived[arrivals_seen]], numbers, parents);
+        END IF;
+        IF missed[i] IS NOT NULL THEN
+            PERFORM miss(now, special_ids[i], missed[i], places[i], reasons[i], tries[i]);
+        END IF;
+        PERFORM release(now, writing.permits[i]);
+        IF holds[i] IS NOT NULL THEN
+            PERFORM free_limits(now, holds[i],
+                                CASE WHEN kinds[special[i]] IN (5, 7) THEN begun[i] END);
+        END IF;
+    END LOOP;
     RETURN verdicts;
 END
 $$;
@@ -181,7 +227,7 @@ END
 $$;
 
 -- put_back(now, kept, rows, outcomes, numbers, woken): let those that go on wait in their lanes
--- again. woken: by ordinal, whether a sleeper was woken for it.
+-- again, but for those that stand in lines. woken: by ordinal, whether a sleeper was woken for it.
 CREATE FUNCTION put_back(
     now bigint, kept bigint[], rows tid[], outcomes outcomes, numbers bigint[], in_woken boolean[]
 ) RETURNS void
@@ -194,40 +240,38 @@ DECLARE
     priorities smallint[] := outcomes.priority;
     trails text[] := outcomes.trail;
     frees boolean[] := outcomes.free;
-    keys text[] := outcomes.concurrency_key;
-    limits integer[] := outcomes.concurrency_limit;
+    limits text[] := outcomes.limits;
+    keys text[] := outcomes.fairness_key;
 BEGIN
     WITH back AS (
         UPDATE job j SET
-            status = 'pending', permits = NULL, committed = j.token,
+            status = 'pending', permits = NULL, holds = NULL, committed = j.token,
             retry_count = j.retry_count + (u.kind = 2 AND NOT u.free)::integer,
             snoozes = j.snoozes + (u.kind = 3 OR u.free)::integer,
             failures = j.failures + (u.kind = 2)::integer,
             scope = CASE WHEN u.kind = 2 THEN u.scope ELSE j.scope END,
             lane_priority = CASE WHEN u.kind = 2 THEN u.priority ELSE j.lane_priority END,
-            due = CASE WHEN u.kind = 5 THEN j.due ELSE now + u.delay END,
-            delayed = CASE WHEN u.kind = 5 THEN j.delayed ELSE u.delay > 0 END,
+            due = CASE WHEN u.kind IN (5, 7) THEN j.due ELSE now + u.delay END,
+            delayed = CASE WHEN u.kind IN (5, 7) THEN j.delayed ELSE u.delay > 0 END,
             trail = coalesce(u.trail, j.trail),
-            concurrency_key = coalesce(u.key, j.concurrency_key),
-            concurrency_limit = coalesce(u.key_limit, j.concurrency_limit),
-            sequence = CASE WHEN u.kind = 5 THEN j.sequence
+            limits = CASE WHEN u.kind = 7 THEN u.limits ELSE j.limits END,
+            fairness_key = CASE WHEN u.kind = 7 THEN u.key ELSE j.fairness_key END,
+            sequence = CASE WHEN u.kind IN (5, 7) THEN j.sequence
                             ELSE coalesce(numbers[u.ord], nextval('counter')) END
         FROM (
             SELECT k.at, k.ord, kinds[k.ord] AS kind, delays[k.ord] AS delay,
                    trails[k.ord] AS trail, coalesce(frees[k.ord], false) AS free,
-                   keys[k.ord] AS key, limits[k.ord] AS key_limit, scopes[k.ord] AS scope,
+                   keys[k.ord] AS key, limits[k.ord] AS limits, scopes[k.ord] AS scope,
                    priorities[k.ord] AS priority
-            FROM unnest(kept, rows) AS k (ord, at) WHERE kinds[k.ord] IN (2, 3, 5)
+            FROM unnest(kept, rows) AS k (ord, at) WHERE kinds[k.ord] IN (2, 3, 5, 7)
         ) u
         WHERE j.ctid = u.at
         RETURNING j, coalesce(in_woken[u.ord], false) AS woken
     )
-    INSERT INTO waiting (due, sequence, expires_at, concurrency_limit, woken, delayed, lane, id,
-                         concurrency_key)
-    SELECT (b.j).due, (b.j).sequence, expires(b.j), (b.j).concurrency_limit, b.woken,
-           (b.j).delayed, lane_name((b.j).queue, (b.j).scope, (b.j).lane_priority), (b.j).id,
-           (b.j).concurrency_key
-    FROM back b;
+    INSERT INTO waiting (due, sequence, expires_at, woken, delayed, lane, id)
+    SELECT (b.j).due, (b.j).sequence, expires(b.j), b.woken, (b.j).delayed,
+           lane_name((b.j).queue, (b.j).scope, (b.j).lane_priority), (b.j).id
+    FROM back b WHERE NOT is_lined(b.j);
 END
 $$;
 

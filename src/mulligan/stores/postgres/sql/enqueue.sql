@@ -8,7 +8,8 @@
 -- Whoever was woken learns of it when the jobs are committed, and need not wait until they are on
 -- the disk: they are committed without, so that the claim is under way while the disk is waited for
 -- in a second transaction, which writes an empty message to the log for no other reason. The log
--- keeps the order of commits, so that a claim which is on the disk has the job there, too.
+-- keeps the order of commits, so that a claim which is on the disk has the job there, too. Where jobs
+-- join lines it is the same: nobody waits for the disk with the limits locked.
 -- (A procedure that commits may have no search path of its own. Hence @schema@.)
 CREATE PROCEDURE accept(given bigint, jobs new_jobs, INOUT before text[])
 LANGUAGE plpgsql
@@ -17,7 +18,7 @@ DECLARE
     received record := @schema@.receive(given, jobs);
 BEGIN
     before := received.before;
-    IF received.woke THEN
+    IF received.soon THEN
         SET LOCAL synchronous_commit = off;
         COMMIT;
         PERFORM pg_catalog.pg_logical_emit_message(true, 'mulligan', ''::text);
@@ -26,9 +27,9 @@ END
 $accept$;
 
 -- receive(given, jobs): wake sleepers and store.
--- Result: what `add` said, and whether anybody was woken. For a job that turns out to be there
--- already somebody was woken in vain: harmless.
-CREATE FUNCTION receive(given bigint, jobs new_jobs, OUT before text[], OUT woke boolean)
+-- Result: what `add` said, and whether others may go on soon: somebody was woken, or waits for the
+-- limits. For a job that turns out to be there already somebody was woken in vain: harmless.
+CREATE FUNCTION receive(given bigint, jobs new_jobs, OUT before text[], OUT soon boolean)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET enable_seqscan = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off
@@ -36,15 +37,16 @@ AS $$
 DECLARE
     now bigint := instant(given);
     woken boolean[] := wake_new(now, cardinality(jobs.id), jobs.queue, jobs.region, jobs.priority,
-                                jobs.delay, jobs.awaits, NULL);
+                                jobs.delay, jobs.awaits, NULL, jobs.limits, jobs.fairness_key);
 BEGIN
-    before := add(now, woken, NULL, NULL, jobs);
-    woke := woken IS NOT NULL;
+    before := add(now, woken, NULL, NULL, jobs, false);
+    soon := woken IS NOT NULL OR coalesce(jobs.limits, jobs.fairness_key) IS NOT NULL;
 END
 $$;
 
 -- enqueue_in(given, jobs): store in the caller's own transaction, which may commit much later:
--- sleepers are woken then, by a deferred trigger, and only if it commits. Result: as of `add`.
+-- sleepers are woken then, by a deferred trigger, and only if it commits. The limits are not locked
+-- for so long: the next claim lets jobs join their lines. Result: as of `add`.
 CREATE FUNCTION enqueue_in(given bigint, jobs new_jobs) RETURNS text[]
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET enable_seqscan = off SET enable_hashjoin = off
@@ -52,7 +54,7 @@ SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
     now bigint := instant(given);
-    before text[] := add(now, NULL, NULL, NULL, jobs);
+    before text[] := add(now, NULL, NULL, NULL, jobs, true);
 BEGIN
     INSERT INTO incoming (at, many, queues, regions, priorities, delays, awaits, before)
     VALUES (now, cardinality(jobs.id), jobs.queue, jobs.region, jobs.priority, jobs.delay,
@@ -65,7 +67,7 @@ CREATE FUNCTION come_in() RETURNS trigger LANGUAGE plpgsql SET search_path FROM 
 BEGIN
     BEGIN
         PERFORM wake_new(NEW.at, NEW.many, NEW.queues, NEW.regions, NEW.priorities, NEW.delays,
-                         NEW.awaits, NEW.before);
+                         NEW.awaits, NEW.before, NULL, NULL);
     EXCEPTION WHEN serialization_failure THEN
         -- A transaction of REPEATABLE READ is not to fail for who fell asleep since it began: that
         -- sleeper looks by itself within a second.
@@ -79,22 +81,24 @@ $$;
 CREATE CONSTRAINT TRIGGER come_in AFTER INSERT ON incoming DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION come_in();
 
--- add(now, woken, numbers, left_out, jobs): store jobs, in order.
+-- add(now, woken, numbers, left_out, jobs, lets_in): store jobs, in order.
 -- woken: for each job whether a sleeper was woken for it, NULL if for none. numbers: that of each
 -- among all jobs, or NULL for the next ones. left_out: not NULL for each job that is not to be
--- stored, or NULL if there is none.
+-- stored, or NULL if there is none. lets_in: those that join lines are left for the next claim to
+-- let in.
 -- Result: NULL if every job is new; otherwise for each job the id of the one that was there
 -- before it, or NULL where it is new.
 -- A job is there before if it has the same id, or the same unique key in the same queue and has not
 -- ended. Nearly always all are new: they are inserted together, and only when that fails is
 -- each looked at for itself.
 CREATE FUNCTION add(
-    now bigint, woken boolean[], numbers bigint[], left_out text[], jobs new_jobs
+    now bigint, woken boolean[], numbers bigint[], left_out text[], jobs new_jobs, lets_in boolean
 ) RETURNS text[]
 LANGUAGE plpgsql
 AS $$
 DECLARE
     before text[];
+    lined text[];             -- those that join lines
     new record;
     number bigint;
 BEGIN
@@ -111,23 +115,29 @@ BEGIN
         FROM each_of(jobs) e WHERE left_out[e.ord] IS NULL
     ), stored AS (
         INSERT INTO job (number, sequence, due, created_at, token, expires_at, debounce_until,
-                         unique_until, keep, awaits, return_exceptions, gather_index,
-                         concurrency_limit, priority, lane_priority, delayed, id, queue, scope,
-                         region, task, unique_key, unique_in, open_key, concurrency_key, gather,
-                         body)
+                         unique_until, keep, awaits, return_exceptions, gather_index, priority,
+                         lane_priority, delayed, id, queue, scope, region, task, unique_key,
+                         unique_in, open_key, limits, fairness_key, gather, body)
         SELECT n.number, n.number, now + n.delay, now, first_token(n.number), now + n.expires,
                now + n.debounce_max, now + n.unique_for, n.keep, n.awaits, n.return_exceptions,
-               n.gather_index, n.concurrency_limit, n.priority, n.priority,
-               n.delay > 0, n.id, n.queue, n.region, n.region, n.task, n.unique_key, n.unique_in,
-               n.unique_key, n.concurrency_key, n.gather, n.body
+               n.gather_index, n.priority, n.priority, n.delay > 0, n.id, n.queue, n.region,
+               n.region, n.task, n.unique_key, n.unique_in, n.unique_key, n.limits, n.fairness_key,
+               n.gather, n.body
         FROM new n
+    ), standing AS (
+        INSERT INTO waiting (due, sequence, expires_at, line, held, woken, delayed, lane, id,
+                             limits)
+        SELECT now + n.delay, n.number, now + n.expires, CASE WHEN n.lined THEN 0 END,
+               n.lined OR n.awaits > 0, n.woken, n.delay > 0,
+               lane_name(n.queue, n.region, n.priority), n.id, CASE WHEN n.lined THEN n.limits END
+        FROM new n WHERE lets_in OR NOT n.lined
     )
-    INSERT INTO waiting (due, sequence, expires_at, concurrency_limit, held, woken, delayed, lane,
-                         id, concurrency_key)
-    SELECT now + n.delay, n.number, now + n.expires, n.concurrency_limit, n.awaits > 0,
-           n.woken, n.delay > 0, lane_name(n.queue, n.region, n.priority), n.id,
-           CASE WHEN n.awaits = 0 THEN n.concurrency_key END
-    FROM new n;
+    SELECT array_agg(n.id ORDER BY n.number) INTO lined
+    FROM new n WHERE n.lined AND NOT lets_in;
+    IF lined IS NOT NULL THEN
+        PERFORM lock_limits();
+        PERFORM stand_all(now, lined);
+    END IF;
     RETURN NULL;
 EXCEPTION WHEN unique_violation THEN
     PERFORM lock_debounced(jobs);
@@ -142,19 +152,25 @@ EXCEPTION WHEN unique_violation THEN
                 CONTINUE;  -- it starts, or ends, at this moment
             END IF;
             INSERT INTO job (number, sequence, due, created_at, token, expires_at, debounce_until,
-                             unique_until, keep, awaits, return_exceptions, gather_index,
-                             concurrency_limit, priority, lane_priority, delayed, id,
-                             queue, scope, region, task, unique_key, unique_in, open_key,
-                             concurrency_key, gather, body)
+                             unique_until, keep, awaits, return_exceptions, gather_index, priority,
+                             lane_priority, delayed, id, queue, scope, region, task, unique_key,
+                             unique_in, open_key, limits, fairness_key, gather, body)
             VALUES (number, number, now + new.delay, now, first_token(number), now + new.expires,
                     now + new.debounce_max, now + new.unique_for, new.keep, new.awaits,
-                    new.return_exceptions, new.gather_index, new.concurrency_limit, new.priority, new.priority,
+                    new.return_exceptions, new.gather_index, new.priority, new.priority,
                     new.delay > 0, new.id, new.queue, new.region, new.region, new.task,
-                    new.unique_key, new.unique_in, new.unique_key, new.concurrency_key, new.gather,
-                    new.body)
+                    new.unique_key, new.unique_in, new.unique_key, new.limits, new.fairness_key,
+                    new.gather, new.body)
             ON CONFLICT DO NOTHING;
             IF FOUND THEN
-                PERFORM join_lane(new.id, coalesce(woken[new.ord], false));
+                IF new.lined AND lets_in THEN
+                    INSERT INTO waiting (due, sequence, expires_at, line, held, delayed, lane, id,
+                                         limits)
+                    VALUES (now + new.delay, number, now + new.expires, 0, true, new.delay > 0,
+                            lane_name(new.queue, new.region, new.priority), new.id, new.limits);
+                ELSE
+                    PERFORM join_lane(now, new.id, coalesce(woken[new.ord], false));
+                END IF;
                 EXIT;
             END IF;
         END LOOP;
@@ -167,25 +183,25 @@ $$;
 -- they leave out. One that awaits others has no delay.
 CREATE FUNCTION each_of(jobs new_jobs) RETURNS TABLE (
     ord bigint, id text, queue text, task text, body bytea, region text, priority smallint,
-    delay bigint, unique_key text, concurrency_key text, concurrency_limit integer, expires bigint,
+    delay bigint, unique_key text, limits text, fairness_key text, expires bigint,
     unique_in text, awaits integer, gather text, gather_index integer, keep integer,
-    debounce_max bigint, unique_for bigint, return_exceptions boolean
+    debounce_max bigint, unique_for bigint, return_exceptions boolean, lined boolean
 )
 LANGUAGE sql IMMUTABLE AS $$
     SELECT u.ord, u.id, coalesce(u.queue, jobs.queue[1]), coalesce(u.task, jobs.task[1]), u.body,
            coalesce(u.region, jobs.region[1]), coalesce(u.priority, jobs.priority[1]),
            CASE WHEN u.awaits > 0 THEN 0 ELSE coalesce(u.delay, jobs.delay[1]) END, u.unique_key,
-           u.concurrency_key, coalesce(u.concurrency_limit, 1), u.expires, u.unique_in,
+           u.limits, u.fairness_key, u.expires, u.unique_in,
            coalesce(u.awaits, 0), u.gather, coalesce(u.gather_index, 0), u.keep,
-           u.debounce_max, u.unique_for, coalesce(u.return_exceptions, false)
+           u.debounce_max, u.unique_for, coalesce(u.return_exceptions, false),
+           coalesce(u.limits, u.fairness_key) IS NOT NULL AND coalesce(u.awaits, 0) = 0
     FROM unnest(jobs.id, jobs.queue, jobs.task, jobs.body, jobs.region, jobs.priority, jobs.delay,
-                jobs.unique_key, jobs.concurrency_key, jobs.concurrency_limit, jobs.expires,
-                jobs.unique_in, jobs.awaits, jobs.gather, jobs.gather_index, jobs.keep,
+                jobs.unique_key, jobs.limits, jobs.fairness_key, jobs.expires, jobs.unique_in,
+                jobs.awaits, jobs.gather, jobs.gather_index, jobs.keep,
                 jobs.debounce_max, jobs.unique_for, jobs.return_exceptions)
       WITH ORDINALITY
-      AS u (id, queue, task, body, region, priority, delay, unique_key, concurrency_key,
-            concurrency_limit, expires, unique_in, awaits, gather, gather_index, keep,
-            debounce_max, unique_for, return_exceptions, ord)
+      AS u (id, queue, task, body, region, priority, delay, unique_key, limits, fairness_key,
+            expires, unique_in, awaits, gather, gather_index, keep, debounce_max, unique_for, return_exceptions, ord)
 $$;
 
 -- add_alike(now, woken, ids, bodies, what they have in common): store jobs that differ in id and
@@ -212,8 +228,8 @@ BEGIN
                in_delayed, n.id, in_queue, in_region, in_region, in_task, n.body
         FROM new n
     )
-    INSERT INTO waiting (due, sequence, concurrency_limit, woken, delayed, lane, id)
-    SELECT in_due, n.number, 1, n.woken, in_delayed, in_lane, n.id
+    INSERT INTO waiting (due, sequence, woken, delayed, lane, id)
+    SELECT in_due, n.number, n.woken, in_delayed, in_lane, n.id
     FROM new n;
 END
 $$;
@@ -274,8 +290,7 @@ END
 $$;
 
 -- debounce(now, id, task, body, delay, sequence): give a debounced job that waits to start the call
--- of a later one, and put it off again. One that its concurrency key holds keeps its turn, and one
--- that is not debounced stays as it is.
+-- of a later one, and put it off again. One that awaits others, or is not debounced, stays as it is.
 -- Result: false if it is in other hands at this moment, so that all must be looked at again.
 CREATE FUNCTION debounce(
     now bigint, in_id text, in_task text, in_body bytea, delay bigint, in_sequence bigint
@@ -283,29 +298,27 @@ CREATE FUNCTION debounce(
 LANGUAGE plpgsql AS $$
 DECLARE
     until bigint;
-    is_held boolean;
-    in_lane text;
+    lined boolean;
     in_due bigint;
 BEGIN
-    SELECT j.debounce_until INTO until FROM job j WHERE j.id = in_id;
+    SELECT j.debounce_until, is_lined(j) INTO until, lined FROM job j WHERE j.id = in_id;
     IF until IS NULL THEN
         RETURN true;
+    ELSIF lined THEN
+        PERFORM lock_limits();
     END IF;
     -- As claims do, the row in the lane before the job; who claims it now is not waited for here.
-    SELECT w.held, w.lane INTO is_held, in_lane
-    FROM job j JOIN waiting w ON row_of(w, j) WHERE j.id = in_id FOR UPDATE OF w SKIP LOCKED;
+    PERFORM FROM job j JOIN waiting w ON row_of(w, j) WHERE j.id = in_id
+    FOR UPDATE OF w SKIP LOCKED;
     IF NOT FOUND THEN
         PERFORM pg_sleep(0.001);
         RETURN false;
     END IF;
     UPDATE job SET task = in_task, body = in_body WHERE id = in_id;
-    IF NOT is_held THEN
-        in_due := least(now + delay, until);
-        PERFORM leave_lane(in_id);
-        UPDATE job SET due = in_due, delayed = in_due > now, sequence = in_sequence
-        WHERE id = in_id;
-        PERFORM join_lane(in_id, any_asleep() AND wake_lane(now, in_lane, in_due, 1) > 0);
-    END IF;
+    in_due := least(now + delay, until);
+    PERFORM leave_lane(now, in_id);
+    UPDATE job SET due = in_due, delayed = in_due > now, sequence = in_sequence WHERE id = in_id;
+    PERFORM join_lane(now, in_id, NULL);
     RETURN true;
 END
 $$;

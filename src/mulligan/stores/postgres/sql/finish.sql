@@ -25,7 +25,7 @@ BEGIN
         FROM (SELECT * FROM unnest(ids) WITH ORDINALITY AS u (id, ord) ORDER BY u.id) u
         WHERE j.id = ANY (ARRAY[u.id]) AND j.token = tokens[u.ord] AND j.status = 'processing'
         RETURNING u.ord, j.claimed, j.queue,
-                  coalesce(j.concurrency_key, j.permits, j.gather) IS NOT NULL AS special,
+                  coalesce(j.holds, j.permits, j.gather) IS NOT NULL AS special,
                   j.keep IS NOT NULL AS own
     ), counted AS (
         INSERT INTO kept_change (many, queue, status)
@@ -62,33 +62,49 @@ CREATE FUNCTION settle(now bigint, ids text[]) RETURNS void
 LANGUAGE plpgsql
 AS $$
 DECLARE
-    keys text[];
+    held text[];              -- limits, with permits of which they ran
     freed text[];
     gathers text[];
     indexes integer[];
     results bytea[];
     ords bigint[];
+    each record;
 BEGIN
-    SELECT array_agg(d.concurrency_key ORDER BY d.ord) FILTER (WHERE d.holds),
-           array_agg(d.permits ORDER BY d.ord) FILTER (WHERE d.holds),
+    SELECT array_agg(d.holds ORDER BY d.ord) FILTER (WHERE d.holds IS NOT NULL),
+           array_agg(d.permits ORDER BY d.ord) FILTER (WHERE d.permits IS NOT NULL),
            array_agg(d.gather ORDER BY d.ord) FILTER (WHERE d.gather IS NOT NULL),
            array_agg(d.gather_index ORDER BY d.ord) FILTER (WHERE d.gather IS NOT NULL),
            array_agg(d.result ORDER BY d.ord) FILTER (WHERE d.gather IS NOT NULL),
            array_agg(d.ord ORDER BY d.ord) FILTER (WHERE d.gather IS NOT NULL)
-    INTO keys, freed, gathers, indexes, results, ords
+    INTO held, freed, gathers, indexes, results, ords
     FROM (
-        SELECT u.ord, j.*, coalesce(j.concurrency_key, j.permits) IS NOT NULL AS holds
-        FROM unnest(ids) WITH ORDINALITY AS u (id, ord)
+        SELECT u.ord, j.* FROM unnest(ids) WITH ORDINALITY AS u (id, ord)
         CROSS JOIN LATERAL (SELECT h.* FROM job h WHERE h.id = u.id LIMIT 1) j
     ) d;
-    IF keys IS NOT NULL THEN
+    IF coalesce(held, freed) IS NOT NULL OR awaited_in_line(gathers) THEN
         PERFORM lock_limits();
     END IF;
-    IF gathers IS NOT NULL THEN
-        PERFORM arrive(now, gathers, indexes, results, NULL, ords, NULL, NULL);
+    IF held IS NULL OR gathers IS NULL THEN
+        IF gathers IS NOT NULL THEN
+            PERFORM arrive(now, gathers, indexes, results, NULL, ords, NULL, NULL);
+        ELSIF held IS NOT NULL THEN
+            PERFORM free_all(now, held);
+        END IF;
+    ELSE  -- one by one: who arrives may join a line for which another has room
+        FOR each IN
+            SELECT j.holds, j.gather, j.gather_index, j.result, u.ord
+            FROM unnest(ids) WITH ORDINALITY AS u (id, ord) JOIN job j ON j.id = u.id
+            ORDER BY u.ord
+        LOOP
+            IF each.gather IS NOT NULL THEN
+                PERFORM arrive(now, ARRAY[each.gather], ARRAY[each.gather_index],
+                               ARRAY[each.result], NULL, ARRAY[each.ord], NULL, NULL);
+            END IF;
+            PERFORM free_limits(now, each.holds, NULL);
+        END LOOP;
     END IF;
-    FOR i IN 1 .. coalesce(cardinality(keys), 0) LOOP
-        PERFORM release(now, keys[i], freed[i]);
+    FOR i IN 1 .. coalesce(cardinality(freed), 0) LOOP
+        PERFORM release(now, freed[i]);
     END LOOP;
 END
 $$;

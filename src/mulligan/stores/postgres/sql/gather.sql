@@ -61,11 +61,11 @@ BEGIN
                          max(k.ord) FILTER (WHERE k.at >= 0) AS last
                   FROM kept k GROUP BY 1) c
             WHERE j.id = c.gather
-            RETURNING j.id, j.awaits, c.last, lane_name(j.queue, j.scope, j.lane_priority) AS lane
+            RETURNING j.id, j.awaits, c.last
         )
-        SELECT c.id, c.lane, c.last FROM counted c WHERE c.awaits = 0 ORDER BY c.last
+        SELECT c.id, c.last FROM counted c WHERE c.awaits = 0 ORDER BY c.last
     LOOP
-        PERFORM leave_lane(complete.id);
+        PERFORM leave_lane(now, complete.id);
         UPDATE job j SET
             due = now, delayed = false,
             sequence = coalesce(
@@ -73,8 +73,19 @@ BEGIN
                                          WHERE p < complete.last)],
                 nextval('counter'))
         WHERE j.id = complete.id;
-        PERFORM join_lane(complete.id, any_asleep() AND wake_lane(now, complete.lane, now, 1) > 0);
+        PERFORM join_lane(now, complete.id, NULL);
     END LOOP;
+END
+$$;
+
+-- awaited_in_line(gathers): whether one of these gathering jobs will stand in a line. The limits are
+-- locked before it.
+CREATE FUNCTION awaited_in_line(gathers text[]) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN gathers IS NOT NULL AND EXISTS (
+        SELECT FROM job j WHERE j.id = ANY (gathers)
+          AND (j.limits IS NOT NULL OR j.fairness_key IS NOT NULL));
 END
 $$;
 
@@ -193,13 +204,15 @@ BEGIN
         RETURN false;
     END IF;
     IF was.status = 'pending' THEN
-        PERFORM leave_lane(in_id);
+        PERFORM leave_lane(now, in_id);
         was.permits := NULL;  -- those of an attempt before
+        was.holds := NULL;
     END IF;
     PERFORM end_cancelled(now, in_id, was.token + 1, reason);
-    IF was.awaits = 0 AND coalesce(was.concurrency_key, was.permits) IS NOT NULL THEN
+    IF coalesce(was.holds, was.permits) IS NOT NULL THEN
         PERFORM lock_limits();
-        PERFORM release(now, was.concurrency_key, was.permits);
+        PERFORM release(now, was.permits);
+        PERFORM free_limits(now, was.holds, NULL);
     END IF;
     PERFORM miss(now, in_id, was.gather, was.gather_index, reason,
                  was.retry_count + (was.status = 'processing')::integer);

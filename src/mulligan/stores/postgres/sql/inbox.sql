@@ -3,14 +3,14 @@
 -- enqueue(task, args, kwargs, …): enqueue one job from any language, in the caller's transaction.
 -- Result: its id, or that of the job with the same id or unique key. Raises
 -- invalid_parameter_value for what is no valid job. delay, expires, timeout and keep are in seconds;
--- retry is the policy as JSON, or the name of a preset as a JSON string. `given` in the body says
+-- limits is an object of costs by name; retry is the policy as JSON, or the name of a preset as a JSON string. `given` in the body says
 -- what the caller has said: the rest is for the task to say, when a worker takes the job.
 CREATE FUNCTION enqueue(
     task text, args jsonb DEFAULT '[]', kwargs jsonb DEFAULT '{}', queue text DEFAULT 'default',
     region text DEFAULT '*', priority integer DEFAULT 0, delay float8 DEFAULT 0,
-    unique_key text DEFAULT NULL, concurrency_key text DEFAULT NULL,
-    concurrency_limit integer DEFAULT 1, expires float8 DEFAULT NULL, retry jsonb DEFAULT NULL,
-    timeout float8 DEFAULT NULL, id text DEFAULT NULL, keep float8 DEFAULT NULL
+    unique_key text DEFAULT NULL, limits jsonb DEFAULT NULL, fairness_key text DEFAULT NULL,
+    expires float8 DEFAULT NULL, retry jsonb DEFAULT NULL, timeout float8 DEFAULT NULL,
+    id text DEFAULT NULL, keep float8 DEFAULT NULL
 ) RETURNS text
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
@@ -28,9 +28,10 @@ BEGIN
     IF unique_key IS NOT NULL THEN
         PERFORM check_name('unique_key', unique_key);
     END IF;
-    IF concurrency_key IS NOT NULL THEN
-        PERFORM check_name('concurrency_key', concurrency_key);
+    IF fairness_key IS NOT NULL THEN
+        PERFORM check_name('fairness_key', fairness_key);
     END IF;
+    PERFORM check_costs(limits);
     IF jsonb_typeof(args) IS DISTINCT FROM 'array' THEN
         PERFORM refuse(format('args %s must be a JSON array', left(args::text, 40)));
     ELSIF jsonb_typeof(kwargs) IS DISTINCT FROM 'object' THEN
@@ -50,8 +51,6 @@ BEGIN
         PERFORM refuse(format('timeout %s must be above 0 and at most %s s', timeout, century));
     ELSIF NOT coalesce(keep >= 0 AND keep <= least(century, 2147483647), keep IS NULL) THEN
         PERFORM refuse(format('keep %s must be between 0 and 2147483647 s', keep));
-    ELSIF coalesce(concurrency_limit, 0) < 1 THEN
-        PERFORM refuse(format('concurrency_limit %s must be at least 1', concurrency_limit));
     END IF;
     PERFORM check_depth(args), check_depth(kwargs);
     body := convert_to((
@@ -62,7 +61,8 @@ BEGIN
             CASE WHEN id IS NOT NULL THEN 'id' END,
             CASE WHEN retry IS NOT NULL THEN 'retry' END,
             CASE WHEN timeout IS NOT NULL THEN 'timeout' END,
-            CASE WHEN concurrency_key IS NOT NULL THEN 'concurrency_key' END], NULL)))
+            CASE WHEN limits IS NOT NULL THEN 'limits' END,
+            CASE WHEN fairness_key IS NOT NULL THEN 'fairness_key' END], NULL)))
     )::text, 'UTF8');
     IF length(body) > 262144 THEN
         PERFORM refuse(format('a body of %s bytes is over the limit of 262144', length(body)));
@@ -75,8 +75,8 @@ BEGIN
     new.priority := ARRAY[priority];
     new.delay := ARRAY[round(delay * 1000000)];
     new.unique_key := ARRAY[unique_key];
-    new.concurrency_key := ARRAY[concurrency_key];
-    new.concurrency_limit := ARRAY[concurrency_limit];
+    new.limits := ARRAY[limits_text(limits)];
+    new.fairness_key := ARRAY[fairness_key];
     new.expires := ARRAY[round(expires * 1000000)];
     -- For a lease at least: a commit that is sent again must find the job as it was written.
     new.keep := ARRAY[CASE WHEN keep IS NOT NULL THEN greatest(ceil(keep), 15) END];
@@ -101,6 +101,50 @@ BEGIN
         PERFORM refuse(format('%s %L has a control character; remove it', kind, name));
     END IF;
 END
+$$;
+
+-- check_costs(limits): refuse limits that no job may name, or that nothing covers. As in
+-- core/limits.py, and as an app does that is told of limits.
+CREATE FUNCTION check_costs(limits jsonb) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    named record;
+    most bigint;
+BEGIN
+    IF limits IS NULL THEN
+        RETURN;
+    ELSIF jsonb_typeof(limits) <> 'object' THEN
+        PERFORM refuse(format('limits %s must be a JSON object of costs by name',
+                              left(limits::text, 40)));
+    ELSIF (SELECT count(*) FROM jsonb_object_keys(limits)) > 8 THEN
+        PERFORM refuse('more than 8 limits for one job; name at most 8');
+    END IF;
+    FOR named IN SELECT e.key AS name, e.value AS cost FROM jsonb_each(limits) AS e LOOP
+        PERFORM check_name('limit', named.name);
+        IF position('*' IN named.name) > 0 THEN
+            PERFORM refuse(format('limit %L is a pattern; a job names limits without ''*''',
+                                  named.name));
+        ELSIF jsonb_typeof(named.cost) <> 'number' OR named.cost::text !~ '^[1-9][0-9]{0,6}$'
+              OR named.cost::text::bigint > 1000000 THEN
+            PERFORM refuse(format('cost %s of limit %L must be a whole number from 1 to 1000000',
+                                  left(named.cost::text, 40), named.name));
+        END IF;
+        SELECT coalesce(l.burst, l.rate, 1000000) INTO most FROM limit_of(named.name) l;
+        IF NOT FOUND THEN
+            PERFORM refuse(format('no limit covers %L; declare it with app.limit, or set it with'
+                                  ' mulligan limits set', named.name));
+        ELSIF named.cost::text::bigint > most THEN
+            PERFORM refuse(format('cost %s of limit %L could never be had: it allows %s at most',
+                                  named.cost, named.name, most));
+        END IF;
+    END LOOP;
+END
+$$;
+
+-- limits_text(limits): limits as jobs have them, in order of names; NULL if there are none.
+CREATE FUNCTION limits_text(limits jsonb) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT '{' || string_agg(to_json(e.key) || ':' || e.value, ',' ORDER BY e.key COLLATE "C") || '}'
+    FROM jsonb_each_text(limits) AS e
 $$;
 
 -- check_depth(value): refuse arguments of more than 200 levels, besides the list of them itself.
@@ -137,7 +181,7 @@ $$;
 CREATE VIEW inbox AS
 SELECT NULL::text AS task, NULL::jsonb AS args, NULL::jsonb AS kwargs, NULL::text AS queue,
        NULL::text AS region, NULL::integer AS priority, NULL::float8 AS delay,
-       NULL::text AS unique_key, NULL::text AS concurrency_key, NULL::integer AS concurrency_limit,
+       NULL::text AS unique_key, NULL::jsonb AS limits, NULL::text AS fairness_key,
        NULL::float8 AS expires, NULL::jsonb AS retry, NULL::float8 AS timeout, NULL::text AS id,
        NULL::float8 AS keep
 WHERE false;
@@ -147,8 +191,8 @@ BEGIN
     NEW.id := enqueue(
         NEW.task, coalesce(NEW.args, '[]'), coalesce(NEW.kwargs, '{}'),
         coalesce(NEW.queue, 'default'), coalesce(NEW.region, '*'),
-        coalesce(NEW.priority, 0), coalesce(NEW.delay, 0), NEW.unique_key, NEW.concurrency_key,
-        coalesce(NEW.concurrency_limit, 1), NEW.expires, NEW.retry, NEW.timeout, NEW.id,
+        coalesce(NEW.priority, 0), coalesce(NEW.delay, 0), NEW.unique_key, NEW.limits,
+        NEW.fairness_key, NEW.expires, NEW.retry, NEW.timeout, NEW.id,
         NEW.keep);
     RETURN NEW;
 EXCEPTION WHEN invalid_parameter_value THEN

@@ -40,24 +40,45 @@ LANGUAGE sql IMMUTABLE AS $$
        AND w.held = ANY ('{f,t}') AND w.due = j.due AND w.sequence = j.sequence
 $$;
 
--- join_lane(id, woken): let a pending job wait in its lane, or be held beside it if it awaits
--- others.
-CREATE FUNCTION join_lane(in_id text, in_woken boolean) RETURNS void
+-- is_lined(job): whether it stands in a line of its lane while it is pending, not in the lane itself.
+CREATE FUNCTION is_lined(j job) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT j.awaits = 0 AND (j.limits IS NOT NULL OR j.fairness_key IS NOT NULL)
+$$;
+
+-- join_lane(now, id, woken): let a pending job wait in its lane or a line of it, or be held beside it
+-- if it awaits others. woken: whether a sleeper was woken for it; NULL if one is to be woken now.
+CREATE FUNCTION join_lane(now bigint, in_id text, in_woken boolean) RETURNS void
 LANGUAGE plpgsql AS $$
+DECLARE
+    new job;
+    in_lane text;
 BEGIN
-    INSERT INTO waiting (due, sequence, expires_at, concurrency_limit, held, woken, delayed, lane,
-                         id, concurrency_key)
-    SELECT j.due, j.sequence, expires(j), j.concurrency_limit, j.awaits > 0, in_woken, j.delayed,
-           lane_name(j.queue, j.scope, j.lane_priority), j.id,
-           CASE WHEN j.awaits = 0 THEN j.concurrency_key END
-    FROM job j WHERE j.id = in_id;
+    SELECT j.* INTO new FROM job j WHERE j.id = in_id;
+    IF is_lined(new) THEN
+        PERFORM lock_limits();
+        PERFORM stand(now, in_id);
+        RETURN;
+    END IF;
+    in_lane := lane_name(new.queue, new.scope, new.lane_priority);
+    IF in_woken IS NULL THEN
+        in_woken := new.awaits = 0 AND any_asleep() AND wake_lane(now, in_lane, new.due, 1) > 0;
+    END IF;
+    INSERT INTO waiting (due, sequence, expires_at, held, woken, delayed, lane, id)
+    VALUES (new.due, new.sequence, expires(new), new.awaits > 0, in_woken, new.delayed, in_lane,
+            in_id);
 END
 $$;
 
--- leave_lane(id): a pending job waits in no lane any more.
-CREATE FUNCTION leave_lane(in_id text) RETURNS void
+-- leave_lane(now, id): a pending job waits in no lane any more, nor in a line of one. Of a job in a
+-- line the limits are locked.
+CREATE FUNCTION leave_lane(now bigint, in_id text) RETURNS void
 LANGUAGE plpgsql AS $$
+DECLARE
+    stood waiting;
 BEGIN
-    DELETE FROM waiting w USING job j WHERE j.id = in_id AND row_of(w, j);
+    DELETE FROM waiting w USING job j WHERE j.id = in_id AND row_of(w, j) RETURNING w.* INTO stood;
+    IF stood.line > 0 THEN
+        PERFORM left_line(now, stood.line, stood.sequence);
+    END IF;
 END
 $$;

@@ -1,15 +1,20 @@
 -- What is locked, and in which order, so that nobody waits in a circle:
 --
--- 1. rows of `waiting`. Claims, and whoever lets go of held jobs, pass over those that are locked.
---    Who has the row of a pending job may lock the job: nobody locks these the other way round.
--- 2. rows of `job`, in the order of ids.
+-- 1. rows of `waiting` of jobs that stand in lanes themselves. Claims pass over those that are
+--    locked. Who has the row of a pending job may lock the job: nobody locks these the other way
+--    round.
+-- 2. rows of `job`, in the order of ids, but for those that stand in lines.
 -- 3. rows of `claimed`, in the order of numbers.
--- 4. the limits (lock_limits): one operation at a time reads and charges them.
--- 5. jobs that await others, in the order of ids, and only then their rows of `waiting`.
+-- 4. rows of `sleeper`: who wakes passes over those that are locked. A worker that claims with the
+--    limits locked has locked its own before (stop_sleeping).
+-- 5. the limits (lock_limits): one operation at a time reads and charges them, or changes lines.
+-- 6. rows of `waiting` and `job` of those that stand in lines.
+-- 7. jobs that await others, in the order of ids, and only then their rows of `waiting`.
 --
 -- A claim locks the limits before jobs, but only jobs whose row of `waiting` it has, so it never
--- waits for one. Jobs are inserted in the order given: two who enqueue the same ids or unique keys
--- in different order at once may meet; one of them is then tried again as a whole.
+-- waits for one. Jobs are inserted in the order given, before the limits are locked: two who enqueue
+-- the same ids or unique keys in different order at once may meet; one of them is then tried again
+-- as a whole.
 --
 -- (These and all functions that only other functions call have no search path of their own: setting
 -- it anew in each would cost more than what they do. And they are in PL/pgSQL where they are called
@@ -30,7 +35,7 @@ BEGIN
 END
 $$;
 
--- lock_limits(): held by whoever reads or charges limits.
+-- lock_limits(): held by whoever reads or charges limits, or changes lines.
 CREATE FUNCTION lock_limits() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock('state'::regclass::oid::integer, 2);

@@ -20,6 +20,7 @@ BEGIN
         RETURN 0;
     END IF;
     PERFORM lock_living(late);
+    PERFORM lock_in_lines(late);
     PERFORM lock_gathering(late);
     late := ARRAY(SELECT j.id FROM job j
                   WHERE j.id = ANY (late) AND j.status = 'pending' AND expires(j) <= now

@@ -73,15 +73,16 @@ BEGIN
 END
 $$;
 
--- tidy(now, limit, recent): forget concurrency keys that nobody holds, workers that stopped beating
--- a day ago and hold nothing, counts that say nothing any more, and notes whose time is over; and
--- fold what is kept.
+-- tidy(now, limit, recent): forget what was used of limits and says nothing any more, workers that
+-- stopped beating a day ago and hold nothing, counts that say nothing any more, and notes whose time
+-- is over; and fold what is kept.
 CREATE FUNCTION tidy(now bigint, most integer, recent bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    DELETE FROM limit_use WHERE ctid = ANY (ARRAY(
-        SELECT ctid FROM limit_use WHERE used = 0 AND started = 0 AND key LIKE 'key:%'
-        LIMIT most FOR UPDATE SKIP LOCKED));
+    IF EXISTS (SELECT FROM limit_state) THEN
+        PERFORM lock_limits();
+        PERFORM forget_idle(now, s.name) FROM limit_state s WHERE s.used = 0;
+    END IF;
     DELETE FROM worker w WHERE w.beat_at < now - 86400000000 AND NOT EXISTS (
         SELECT FROM claimed c WHERE c.worker = w.id);
     DELETE FROM sleeper s WHERE NOT EXISTS (SELECT FROM worker w WHERE w.id = s.worker);

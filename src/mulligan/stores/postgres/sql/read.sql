@@ -3,9 +3,9 @@
 -- every_job: jobs as a reader sees them, whole rows of `job` with what other tables say of them.
 CREATE VIEW every_job AS
 SELECT j.*,
-       j.status = 'pending' AND EXISTS (
-           SELECT FROM waiting w WHERE row_of(w, j) AND w.held AND w.concurrency_key IS NOT NULL
-       ) AS held,
+       CASE WHEN j.limits IS NOT NULL AND j.status = 'pending' THEN (
+           SELECT l.waits_for FROM waiting w JOIN line l ON l.id = w.line WHERE row_of(w, j) LIMIT 1
+       ) END AS waits_for,
        (SELECT c.worker FROM claimed c WHERE j.status = 'processing' AND c.number = j.claimed)
        AS worker,
        (SELECT (a.failure ->> 'type') || ': ' || (a.failure ->> 'message')
@@ -15,7 +15,7 @@ FROM job j;
 
 -- overview: for people, with times as timestamps.
 CREATE VIEW overview AS
-SELECT id, queue, scope, lane_priority, task, status, retry_count, token, worker, held, awaits,
+SELECT id, queue, scope, lane_priority, task, status, retry_count, token, worker, waits_for, awaits,
        to_timestamp(created_at / 1e6) AS created_at, to_timestamp(due / 1e6) AS due,
        to_timestamp(started_at / 1e6) AS started_at, to_timestamp(ended_at / 1e6) AS ended_at
 FROM every_job;
@@ -58,12 +58,18 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT SET plan_cache_mode = force_cus
     ORDER BY e.number DESC LIMIT most OFFSET skip
 $$;
 
--- depth(given, lane, limit): how many jobs of the lane could start now, counted up to the limit.
+-- depth(given, lane, limit): how many jobs of the lane could start now, counted up to the limit; not
+-- those in a line that waits for a limit.
 CREATE FUNCTION depth(given bigint, in_lane text, most integer) RETURNS bigint
 LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     SELECT count(*) FROM (
         SELECT FROM waiting w
-        WHERE of_lane(w, in_lane) AND NOT w.held AND w.due <= (SELECT instant(given)) LIMIT most
+        WHERE of_lane(w, in_lane) AND NOT w.held AND w.due <= (SELECT instant(given))
+        UNION ALL
+        SELECT FROM waiting w LEFT JOIN line l ON l.id = w.line
+        WHERE of_lane(w, in_lane) AND w.held AND w.line IS NOT NULL AND l.waits_for IS NULL
+          AND w.due <= (SELECT instant(given))
+        LIMIT most
     ) first
 $$;
 
@@ -74,14 +80,22 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     SELECT CASE WHEN j.status = 'pending' AND j.awaits = 0 THEN (
         SELECT count(*) FROM waiting w
         WHERE of_lane(w, lane_name(j.queue, j.scope, j.lane_priority))
-          AND (NOT w.held OR w.concurrency_key IS NOT NULL)
+          AND (NOT w.held OR w.line IS NOT NULL)
           AND (w.due, w.sequence) < (j.due, j.sequence)
     ) ELSE 0 END FROM job j WHERE j.id = in_id
 $$;
 
--- tail(lane, due): the last job waiting in the lane of those that were due by then, or NULL.
+-- tail(lane, due): the last job waiting in the lane, or in a line of it, of those that were due by
+-- then, or NULL.
 CREATE FUNCTION tail(in_lane text, by bigint) RETURNS text
 LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
-    SELECT w.id FROM waiting w WHERE of_lane(w, in_lane) AND NOT w.held AND w.due <= by
-    ORDER BY w.due DESC, w.sequence DESC LIMIT 1
+    SELECT last.id FROM (
+        (SELECT w.id, w.due, w.sequence FROM waiting w
+         WHERE of_lane(w, in_lane) AND NOT w.held AND w.due <= by
+         ORDER BY w.due DESC, w.sequence DESC LIMIT 1)
+        UNION ALL
+        (SELECT w.id, w.due, w.sequence FROM waiting w
+         WHERE of_lane(w, in_lane) AND w.held AND w.line IS NOT NULL AND w.due <= by
+         ORDER BY w.due DESC, w.sequence DESC LIMIT 1)
+    ) last ORDER BY last.due DESC, last.sequence DESC LIMIT 1
 $$;

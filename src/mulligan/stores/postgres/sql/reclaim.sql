@@ -12,7 +12,7 @@ DECLARE
     gone bigint[];            -- claims of workers that are gone
     ids text[];
     numbers bigint[];
-    keys text[];              -- of those that hold a permit
+    held text[];              -- of those that hold a permit: limits, and keys of plans' limits
     permits text[];
     watched text[];           -- lanes of workers that waited and are gone
     claim_number bigint;
@@ -36,12 +36,11 @@ BEGIN
         RETURN;
     END IF;
     SELECT array_agg(l.id), array_agg(l.claimed),
-           array_agg(l.concurrency_key) FILTER (WHERE l.holds),
-           array_agg(l.permits) FILTER (WHERE l.holds)
-    INTO ids, numbers, keys, permits
+           array_agg(l.holds) FILTER (WHERE l.has_any), array_agg(l.permits) FILTER (WHERE l.has_any)
+    INTO ids, numbers, held, permits
     FROM (
-        SELECT j.id, j.claimed, j.concurrency_key, j.permits,
-               coalesce(j.concurrency_key, j.permits) IS NOT NULL AS holds
+        SELECT j.id, j.claimed, j.holds, j.permits,
+               coalesce(j.holds, j.permits) IS NOT NULL AS has_any
         FROM claimed c CROSS JOIN LATERAL unnest(c.ids) AS i (id)
         JOIN job j ON j.id = i.id AND j.claimed = c.number AND j.status = 'processing'
         WHERE c.number = ANY (gone)
@@ -55,18 +54,19 @@ BEGIN
     VALUES (claim_number, now, cardinality(ids), self ->> 'id', ids);
     RETURN QUERY
     WITH lost AS (
-        UPDATE job j SET token = j.token + 1, claimed = claim_number, permits = NULL
+        UPDATE job j SET token = j.token + 1, claimed = claim_number, permits = NULL, holds = NULL
         FROM unnest(reclaiming.ids, numbers) WITH ORDINALITY AS u (id, number, ord)
         JOIN claimed c ON c.number = u.number
         WHERE j.id = u.id
         RETURNING u.ord, c.worker AS lost_by, j
     )
-    SELECT (l.j).*, false, l.lost_by, NULL::text FROM lost l ORDER BY l.ord;
+    SELECT (l.j).*, NULL::text, l.lost_by, NULL::text FROM lost l ORDER BY l.ord;
     PERFORM hand_back(numbers);
-    IF keys IS NOT NULL THEN
+    IF held IS NOT NULL THEN
         PERFORM lock_limits();
-        FOR i IN 1 .. cardinality(keys) LOOP
-            PERFORM release(now, keys[i], permits[i]);
+        FOR i IN 1 .. cardinality(held) LOOP
+            PERFORM release(now, permits[i]);
+            PERFORM free_limits(now, held[i], NULL);
         END LOOP;
     END IF;
 END

@@ -24,7 +24,6 @@ $$;
 CREATE FUNCTION replay_one(now bigint, in_id text, from_start boolean) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
-    in_lane text;
     in_queue text;
 BEGIN
     PERFORM free_lent_key(now, coalesce(j.unique_in, j.queue), j.unique_key)
@@ -35,7 +34,7 @@ BEGIN
                    scope = region, lane_priority = priority, due = now, delayed = false,
                    sequence = nextval('counter')
     WHERE id = in_id AND dead
-    RETURNING lane_name(queue, scope, lane_priority), queue INTO in_lane, in_queue;
+    RETURNING queue INTO in_queue;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
@@ -44,7 +43,7 @@ BEGIN
         DELETE FROM recorded WHERE job = in_id AND NOT (key >= 'log:' AND key < 'log;');
     END IF;
     PERFORM withdraw(in_id);
-    PERFORM join_lane(in_id, wake_lane(now, in_lane, now, 1) > 0);
+    PERFORM join_lane(now, in_id, NULL);
     RETURN true;
 EXCEPTION WHEN unique_violation THEN
     RETURN false;

@@ -25,6 +25,16 @@ BEGIN
 END
 $$;
 
+-- stop_sleeping(worker): nobody wakes a worker that claims. Who claims does so before it waits for the
+-- limits: others wake sleepers first, and lock the limits after that.
+CREATE FUNCTION stop_sleeping(in_worker text) RETURNS void
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    UPDATE sleeper s SET asleep = false WHERE s.worker = in_worker AND s.asleep;
+END
+$$;
+
 -- watched_by(plan, source_room): what a worker waits on, where a lane occurs twice, of which the
 -- last word counts, or where limits have no room: the key of every limit, and no lane without room.
 CREATE FUNCTION watched_by(
@@ -102,8 +112,10 @@ BEGIN
         CROSS JOIN LATERAL unnest(s.lanes, s.waits, s.yields, s.watched)
             AS l (lane, wait, yields, watched)
         CROSS JOIN LATERAL (
-            SELECT w.due, w.woken FROM waiting w WHERE of_lane(w, l.lane) AND NOT w.held
-            ORDER BY w.due, w.sequence LIMIT 1
+            (SELECT w.due, w.woken FROM waiting w WHERE of_lane(w, l.lane) AND NOT w.held
+             ORDER BY w.due, w.sequence LIMIT 1)
+            UNION ALL
+            SELECT n.due, n.woken FROM line_heads(ARRAY[l.lane]) n
         ) h
         CROSS JOIN LATERAL wait_in(now, l.lane, l.wait, l.yields, in_worker) AS real_wait
         WHERE s.worker = in_worker AND s.asleep AND l.watched AND h.due + real_wait < s.until

@@ -6,7 +6,7 @@ BEGIN
     RETURN (
         WITH at AS MATERIALIZED (SELECT instant(given) AS now),
         stand AS MATERIALIZED (
-            SELECT w.lane, w.held AND w.concurrency_key IS NULL AS gathers, w.delayed,
+            SELECT w.lane, w.held AND w.line IS NULL AS gathers, w.delayed,
                    w.due <= at.now AS ready, w.due <= at.now + 3600000000 AS soon, count(*) AS many,
                    min(w.due) AS oldest
             FROM waiting w, at GROUP BY 1, 2, 3, 4, 5

@@ -43,7 +43,7 @@ BEGIN
     RETURN QUERY
     SELECT l.at, l.id, l.source, l.due, l.sequence, l.special FROM (
         SELECT w.ctid AS at, w.id, c.source, w.due, w.sequence,
-               w.concurrency_key IS NOT NULL OR coalesce(w.expires_at <= now, false) AS special
+               coalesce(w.expires_at <= now, false) AS special
         FROM (
             SELECT s AS source, f.at FROM unnest(which) AS s
             CROSS JOIN LATERAL (
@@ -61,45 +61,20 @@ BEGIN
 END
 $$;
 
--- take(now, at): take a job that may have expired, or has a concurrency key, out of its lane. The
--- limits are locked.
--- Result: whether it was taken, and with which permit; if not, it has ended or is held. others:
--- whether other jobs joined or left their lanes because of it. expired: its id, if it has ended and
+-- expire(now, at): end a job that has expired, and take it out of its lane. Result: its id, if
 -- another job awaits it, which is told when the walk is over.
-CREATE FUNCTION take(
-    now bigint, at tid, OUT taken boolean, OUT permit text, OUT others boolean, OUT expired text
-)
+CREATE FUNCTION expire(now bigint, at tid) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
     stood waiting;
     was record;
 BEGIN
-    taken := true;
-    others := false;
-    SELECT w.* INTO stood FROM waiting w WHERE w.ctid = at;
-    IF stood.expires_at <= now THEN
-        taken := false;
-        DELETE FROM waiting WHERE ctid = at;
-        SELECT j.token, j.gather INTO was FROM job j WHERE j.id = stood.id;
-        PERFORM end_cancelled(now, stood.id, was.token, 'expired before it could start');
-        IF stood.concurrency_key IS NOT NULL THEN
-            PERFORM let_go(now, stood.concurrency_key);
-        END IF;
-        expired := CASE WHEN was.gather IS NOT NULL THEN stood.id END;
-        others := stood.concurrency_key IS NOT NULL;
-        RETURN;
+    DELETE FROM waiting w WHERE w.ctid = at RETURNING w.* INTO stood;
+    SELECT j.token, j.gather INTO was FROM job j WHERE j.id = stood.id;
+    PERFORM end_cancelled(now, stood.id, was.token, 'expired before it could start');
+    IF stood.line > 0 THEN
+        PERFORM left_line(now, stood.line, stood.sequence);
     END IF;
-    IF stood.concurrency_key IS NOT NULL THEN
-        permit := 'key:' || stood.concurrency_key;
-        INSERT INTO limit_use AS u (key, used) VALUES (permit, 1)
-        ON CONFLICT (key) DO UPDATE SET used = u.used + 1
-        WHERE u.used < stood.concurrency_limit;
-        taken := FOUND;
-    END IF;
-    IF taken THEN
-        DELETE FROM waiting WHERE ctid = at;
-    ELSE
-        UPDATE waiting SET held = true WHERE ctid = at;
-    END IF;
+    RETURN CASE WHEN was.gather IS NOT NULL THEN stood.id END;
 END
 $$;

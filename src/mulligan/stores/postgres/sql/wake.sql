@@ -99,22 +99,25 @@ BEGIN
     FOR head IN
         SELECT l.lane, h.due FROM unnest(in_lanes) AS l (lane)
         CROSS JOIN LATERAL (
-            SELECT w.due FROM waiting w WHERE of_lane(w, l.lane) AND NOT w.held
-            ORDER BY w.due, w.sequence LIMIT 1
-        ) h WHERE h.due <= now OR NOT due_only
+            SELECT least(
+                (SELECT w.due FROM waiting w WHERE of_lane(w, l.lane) AND NOT w.held
+                 ORDER BY w.due, w.sequence LIMIT 1),
+                (SELECT min(n.due) FROM line_heads(ARRAY[l.lane]) n)) AS due
+        ) h WHERE h.due <= now OR (h.due IS NOT NULL AND NOT due_only)
     LOOP
         PERFORM wake_lane(now, head.lane, head.due, 1);
     END LOOP;
 END
 $$;
 
--- wake_new(now, many, queues, regions, priorities, delays, awaits, before): wake one sleeper for
--- each of so many new jobs, but not for those that await others. Arrays are as those of `new_jobs`.
+-- wake_new(now, many, queues, regions, priorities, delays, awaits, before, limits, keys): wake one
+-- sleeper for each of so many new jobs, but not for those that await others, nor for those that
+-- join lines, which wake by themselves. Arrays are as those of `new_jobs`.
 -- before: not NULL where a job is not new. Result: for each job whether a sleeper was woken, NULL
 -- if for none.
 CREATE FUNCTION wake_new(
     now bigint, many integer, queues text[], regions text[], priorities smallint[], delays bigint[],
-    awaits integer[], before text[]
+    awaits integer[], before text[], limits text[], keys text[]
 ) RETURNS boolean[]
 LANGUAGE plpgsql
 AS $$
@@ -125,7 +128,7 @@ BEGIN
     IF NOT any_asleep() THEN
         RETURN NULL;
     END IF;
-    IF many = 1 AND before IS NULL AND awaits IS NULL THEN  -- somebody waits for just this
+    IF many = 1 AND before IS NULL AND coalesce(awaits::text[], limits, keys) IS NULL THEN  -- somebody waits for just this
         RETURN CASE WHEN wake_lane(now, lane_name(queues[1], regions[1], priorities[1]),
                                    now + delays[1], 1) > 0 THEN ARRAY[true] END;
     END IF;
@@ -137,6 +140,7 @@ BEGIN
         FROM unnest(queues, regions, priorities, delays, array_fill(NULL::boolean, ARRAY[many]))
           WITH ORDINALITY AS u (queue, region, priority, delay, each, ord)
         WHERE before[u.ord] IS NULL AND coalesce(awaits[u.ord], 0) = 0
+          AND coalesce(limits[u.ord], keys[u.ord]) IS NULL
         GROUP BY 1, 2 ORDER BY min(u.ord)
     LOOP
         FOR i IN 1 .. wake_lane(now, put.lane, put.due, put.many) LOOP
