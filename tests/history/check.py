@@ -68,6 +68,8 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     queues.LanesKeepOrder,
     shares.SharesAreKept,
     limits.LimitsHold,
+    limits.RatesHold,
+    limits.PausesHold,
     limits.BudgetsHold,
     breakers.ProbesArePaced,
     breakers.OpenTakesNoGlobalRetry,

@@ -14,6 +14,7 @@ from mulligan.core.facts import QueueSettings
 from mulligan.core.health import Breaker
 from mulligan.core.job import Enqueued, Lease, Status
 from mulligan.core.lane import ANYWHERE, Lane
+from mulligan.core.limits import Limit
 from mulligan.core.outcome import Verdict
 from mulligan.core.plan import Kind
 from mulligan.core.record import RecordVerdict
@@ -53,8 +54,8 @@ class New(Struct, frozen=True, omit_defaults=True):
     delay: float = 0.0
     max_retries: int | None = None
     key: tuple[str, str] | None = None
-    concurrency_key: str | None = None
-    concurrency_limit: int = 1
+    limits: dict[str, int] = {}
+    fairness_key: str | None = None
     expires: float | None = None
     awaits: int = 0
     gather: str | None = None
@@ -246,6 +247,21 @@ class Pause(Event, tag="pause"):
     paused: bool
 
 
+class SetLimit(Event, tag="set limit"):
+    """A limit was declared by an app, or set or reset by an operator."""
+
+    name: str
+    limit: Limit | None
+    declared: bool
+
+
+class PauseLimit(Event, tag="pause limit"):
+    """A limit was paused for so many seconds, or resumed."""
+
+    name: str
+    seconds: float
+
+
 class Prune(Event, tag="prune"):
     """Jobs that were done or cancelled so many seconds ago were deleted."""
 
@@ -320,6 +336,8 @@ AnyEvent = (
     | Reschedule
     | Configure
     | Pause
+    | SetLimit
+    | PauseLimit
     | Switch
     | Prune
     | Tally

@@ -72,25 +72,26 @@ def shown(lane: "Lane") -> str:
 
 
 class LanesKeepOrder(Invariant):
-    """Of two jobs that stand in a lane, the one that fell due first is claimed first.
+    """Of two jobs of a lane with one fairness key, the one that fell due first is claimed first.
 
-    A job that its concurrency key holds back is passed by the others.
+    A job that names limits may wait for room, and is passed by others meanwhile.
     """
 
     def __init__(self, book: Book) -> None:
         super().__init__(book)
-        # Per lane the latest due times that were taken, falling, and when each was. They are
-        # kept below zero, where they rise.
-        self._taken: dict[Lane, tuple[list[float], list[Claim]]] = defaultdict(lambda: ([], []))
+        # Per lane and key the latest due times that were taken, falling, and when each was. They
+        # are kept below zero, where they rise.
+        self._taken: dict[tuple[Lane, str | None], tuple[list[float], list[Claim]]]
+        self._taken = defaultdict(lambda: ([], []))
 
     def took(self, step: Took) -> None:
         """Look whether one that fell due later was taken while this one stood in the lane."""
         taken, job, event = step.taken, step.job, step.event
-        if job is None or isinstance(event, Reclaim):
+        if job is None or isinstance(event, Reclaim) or job.new.limits:
             return
-        dues, events = self._taken[taken.lane]
+        dues, events = self._taken[taken.lane, job.new.fairness_key]
         later = bisect_right(dues, -taken.due - 1e-6)
-        if later and job.new.concurrency_key is None and job.lane == taken.lane:
+        if later and job.lane == taken.lane:
             passed = events[later - 1]
             if surely_before(passed, event) and surely_before(job.joined, passed):
                 self.broken(job, "one that fell due later was claimed before it", passed, event)
@@ -144,7 +145,7 @@ class SleepersAreWoken(Invariant):
         gated = settings.budget is not None or isinstance(settings.policy, Capped)
         gated = gated or taken.lane.queue in self.pools
         foreign = not taken.lane.is_global and taken.lane.scope != event.worker.region
-        if job is None or isinstance(event, Reclaim) or job.new.concurrency_key is not None:
+        if job is None or isinstance(event, Reclaim) or job.new.limits:
             return
         if gated or foreign:
             return

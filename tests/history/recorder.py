@@ -15,13 +15,14 @@ from mulligan.core.facts import QueueSettings
 from mulligan.core.gather import results_of
 from mulligan.core.health import Breaker, Health
 from mulligan.core.job import Adopted, Claim, Enqueued, Lease, NewJob
+from mulligan.core.limits import Limit, costs_of
 from mulligan.core.outcome import (
     Again,
     Cancelled,
     Dead,
     Done,
-    Keyed,
     Later,
+    Limited,
     Outcome,
     Returned,
     Verdict,
@@ -45,7 +46,7 @@ HOWS: dict[type, How] = {
     Later: "later",
     Dead: "dead",
     Returned: "returned",
-    Keyed: "returned",
+    Limited: "returned",
     Cancelled: "cancelled",
 }
 
@@ -166,6 +167,18 @@ class Recorder:
         await self._ask(event, lambda: self.store.pause(queue, paused=paused))
         self.clerk.end(event)
 
+    async def set_limit(self, name: str, limit: Limit | None, *, declared: bool) -> None:
+        """Write down the limit."""
+        event = events.SetLimit(name=name, limit=limit, declared=declared)
+        await self._ask(event, lambda: self.store.set_limit(name, limit, declared=declared))
+        self.clerk.end(event)
+
+    async def pause_limit(self, name: str, seconds: float) -> None:
+        """Write down which limit, for how long."""
+        event = events.PauseLimit(name=name, seconds=seconds)
+        await self._ask(event, lambda: self.store.pause_limit(name, seconds))
+        self.clerk.end(event)
+
     async def count(self, counts: Sequence[Count]) -> dict[tuple[str, str], Health]:
         """Write down what was counted."""
         event = events.Tally(counts=list(counts))
@@ -272,8 +285,8 @@ def new(job: NewJob) -> New:
         job.delay,
         0 if policy is None else policy.retry.max_retries,
         None if job.unique_key is None else (job.key_queue, job.unique_key),
-        job.concurrency_key,
-        job.concurrency_limit,
+        dict(costs_of(job.limits)),
+        job.fairness_key,
         job.expires,
         job.awaits,
         job.gather,
@@ -307,8 +320,8 @@ def adopted(each: Adopted) -> New:
         job.priority,
         max_retries=0 if policy is None else policy.retry.max_retries,
         key=None if job.unique_key is None else (job.key_queue, job.unique_key),
-        concurrency_key=job.concurrency_key,
-        concurrency_limit=job.concurrency_limit,
+        limits=dict(costs_of(job.limits)),
+        fairness_key=job.fairness_key,
         expires=None if job.expires_at is None else 0.0,
         awaits=job.awaits + len(results_of(each.arrived)),
         gather=job.gather,

@@ -7,6 +7,7 @@ import pytest
 from mulligan import Budget
 from mulligan.core.fetch import Balanced, Capped, Fifo, RetryFirst, Weighted
 from mulligan.core.lane import Lane, Priority
+from mulligan.core.limits import Limit
 from mulligan.core.worker import Worker
 from tests.history import events as told
 from tests.history.book import Book
@@ -103,7 +104,7 @@ def test_a_job_that_joined_the_lane_later_was_not_passed():
 
 
 def test_a_job_that_its_key_holds_back_may_be_passed():
-    story = Story().enqueue("a", concurrency_key="k").enqueue("b")
+    story = Story().enqueue("a", limits=K).enqueue("b")
     story.claim(lease("b", 1, due=20.0, started_at=30.0))
     assert story.claim(lease("a", 1, due=10.0, started_at=31.0)).broken() == set()
 
@@ -227,20 +228,84 @@ def test_when_one_may_have_ended_another_may_run():
     assert story.claim(lease("b", 1, lane=RETRY), worker="v").broken() == set()
 
 
-def test_no_more_jobs_of_a_concurrency_key_run_than_it_allows():
-    story = Story().enqueue("a", concurrency_key="k").enqueue("b", concurrency_key="k")
+K = {"k": 1}
+
+
+def one_at_a_time(**limit):
+    """A history that begins with limit k."""
+    stored = Limit(**(limit or {"concurrency": 1}))
+    return Story().tell(told.SetLimit(name="k", limit=stored, declared=True))
+
+
+def started(story, **times):
+    """Jobs of these names need limit k, and start at these times of the store."""
+    for name, at in times.items():
+        story.enqueue(name, limits=K).claim(lease(name, 1, started_at=at))
+    return story.broken()
+
+
+@pytest.mark.parametrize(
+    ("limit", "times", "held"),
+    [
+        ({"rate": 2, "per": 60.0}, {"a": 10.0, "b": 30.0, "c": 69.0}, False),
+        ({"rate": 2, "per": 60.0}, {"a": 10.0, "b": 30.0, "c": 70.0}, True),
+        ({"rate": 2, "per": 60.0, "burst": 1}, {"a": 10.0, "b": 39.0}, False),
+        ({"rate": 2, "per": 60.0, "burst": 1}, {"a": 10.0, "b": 40.0}, True),
+    ],
+)
+def test_no_more_jobs_of_a_limit_start_than_its_rate_allows(limit, times, held):
+    assert started(one_at_a_time(**limit), **times) == (set() if held else {"rates hold"})
+
+
+def test_a_job_that_was_returned_is_not_counted_in_a_rate():
+    story = one_at_a_time(rate=1, per=60.0).enqueue("a", limits=K)
+    story.claim(lease("a", 1, started_at=10.0)).commit("a", 1, "returned")
+    assert started(story, b=11.0) == set()
+
+
+def test_a_limit_that_was_raised_begins_a_new_count():
+    story = one_at_a_time(rate=1, per=60.0).enqueue("a", limits=K)
+    story.claim(lease("a", 1, started_at=10.0))
+    story.tell(told.SetLimit(name="k", limit=Limit(rate=2, per=60.0), declared=False))
+    assert started(story, b=11.0, c=12.0) == set()
+
+
+def test_no_job_of_a_paused_limit_starts():
+    story = one_at_a_time().tell(told.PauseLimit(name="k", seconds=60.0))
+    assert started(story, a=5.0) == {"pauses hold"}
+
+
+def test_a_pause_ends_by_its_time_or_by_whoever_resumes_it():
+    over = one_at_a_time().tell(told.PauseLimit(name="k", seconds=60.0)).wait(60)
+    assert started(over, a=70.0) == set()
+    resumed = one_at_a_time().tell(told.PauseLimit(name="k", seconds=60.0))
+    resumed.tell(told.PauseLimit(name="k", seconds=0.0))
+    assert started(resumed, a=5.0) == set()
+
+
+def test_within_a_fairness_key_order_is_kept_and_between_keys_it_is_not():
+    story = Story().enqueue("a", fairness_key="x").enqueue("b", fairness_key="y")
+    story.claim(lease("b", 1)).claim(lease("a", 1))
+    assert story.broken() == set()
+    story = Story().enqueue("a", fairness_key="x").enqueue("b", fairness_key="x")
+    story.claim(lease("b", 1)).claim(lease("a", 1))
+    assert story.broken() == {"lanes keep order"}
+
+
+def test_no_more_jobs_of_a_limit_run_than_it_allows():
+    story = one_at_a_time().enqueue("a", limits=K).enqueue("b", limits=K)
     story.claim(lease("a", 1)).claim(lease("b", 1), worker="v")
     assert story.broken() == {"limits hold"}
 
 
 def test_a_reclaimed_job_has_given_its_permit_back():
-    story = Story().enqueue("a", concurrency_key="k").enqueue("b", concurrency_key="k")
+    story = one_at_a_time().enqueue("a", limits=K).enqueue("b", limits=K)
     story.claim(lease("a", 1)).wait(20).reclaim(lease("a", 2, worker="w"))
     assert story.claim(lease("b", 1), worker="v").broken() == set()
 
 
 def test_a_job_that_may_have_been_reclaimed_unheard_may_have_given_its_permit_back():
-    story = Story().enqueue("a", concurrency_key="k").enqueue("b", concurrency_key="k")
+    story = one_at_a_time().enqueue("a", limits=K).enqueue("b", limits=K)
     story.tell(told.Reclaim(worker=Worker("reaper")), lost=True)
     story.claim(lease("a", 1)).wait(60).claim(lease("b", 1), worker="v")
     assert story.broken() == set()
