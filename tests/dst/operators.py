@@ -4,10 +4,24 @@ import asyncio
 import random
 
 from mulligan.core.job import ENDED
+from mulligan.core.limits import Limit
 from mulligan.core.page import Selection
 from tests.dst.plan import queue_settings
 from tests.dst.tasks import QUEUES
 from tests.dst.troubles import Troubled
+from tests.dst.world import PAUSED_LIMITS
+
+# What operators set instead of what is declared; None resets it.
+SET_LIMITS: tuple[tuple[str, Limit | None], ...] = (
+    ("account*", Limit(concurrency=3)),
+    ("account*", None),
+    ("account1", Limit(concurrency=2)),
+    ("account1", None),
+    ("window", Limit(rate=20, per=3600.0, concurrency=2)),
+    ("window", None),
+    ("bucket", Limit(rate=2, per=1800.0, burst=5)),
+    ("bucket", None),
+)
 
 
 class Operated(Troubled):
@@ -54,6 +68,16 @@ class Operated(Troubled):
         resume = self._recorder.pause
         self.loop.call_later(seconds, lambda: asyncio.ensure_future(resume(queue, paused=False)))
         return f"{queue} for {seconds:.0f} s"
+
+    async def _limit(self, chance: random.Random) -> str:
+        """Pause a limit, set another, or reset it."""
+        if chance.random() < 0.5:
+            name, seconds = chance.choice(PAUSED_LIMITS), chance.uniform(60, 7200)
+            await self._recorder.pause_limit(name, round(seconds, 3))
+            return f"{name} is paused for {seconds:.0f} s"
+        name, limit = chance.choice(SET_LIMITS)
+        await self._recorder.set_limit(name, limit, declared=False)
+        return f"{name} is {limit}"
 
     async def _configure(self, chance: random.Random) -> str:
         queue = chance.choice(QUEUES)

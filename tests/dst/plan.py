@@ -36,11 +36,12 @@ What = Literal[
     "purge",
     "reuse",
     "configure",
+    "limit",
 ]
 FAULTS: tuple[What, ...] = ("crash", "freeze", "drain", "roll", "cut", "break", "noise", "clock")
 CHAIN = tasks.split | each(tasks.member) | tasks.collect | tasks.after
 PAIR = tasks.render | tasks.after
-OPERATORS: tuple[What, ...] = ("cancel", "replay", "pause", "purge", "reuse", "configure")
+OPERATORS: tuple[What, ...] = ("cancel", "replay", "pause", "purge", "reuse", "configure", "limit")
 
 
 class Arrival(NamedTuple):
@@ -213,6 +214,13 @@ def jobs(
     return [tasks.send.using(**options, id=f"{name}u", unique_key=key).call(number).job]
 
 
+def limits_of(chance: random.Random) -> dict[str, int]:
+    """One or two limits that a job names, and what it costs of them."""
+    drawn = {f"account{chance.randrange(3)}": 1, "window": chance.randrange(1, 4), "bucket": 1}
+    names = chance.sample(sorted(drawn), chance.choice((1, 1, 2)))
+    return {name: drawn[name] for name in names}
+
+
 def options_of(chance: random.Random, regions: tuple[str, ...], lease: float) -> Any:
     """Where and how a job is to run."""
     options: dict[str, Any] = {"region": chance.choice(regions), "retry": retry(chance)}
@@ -223,8 +231,9 @@ def options_of(chance: random.Random, regions: tuple[str, ...], lease: float) ->
     elif chance.random() < 0.1:
         options["expires"] = round(chance.uniform(10, 7200), 3)
     if chance.random() < 0.15:
-        options["concurrency_key"] = f"account{chance.randrange(3)}"
-        options["concurrency_limit"] = 1
+        options["limits"] = limits_of(chance)
+    if chance.random() < 0.3:
+        options["fairness_key"] = f"customer{chance.randrange(3)}"
     if chance.random() < 0.3:
         # What keep=0 means to workers with such leases, or longer than their keep_done.
         options["keep"] = chance.choice((lease, lease, 3 * DAY))

@@ -33,6 +33,10 @@ NAMED: dict[str, type[Exception]] = {
 # How long a step takes.
 STEPS = (0.0, BRIEF, QUICK)
 app = Mulligan("memory://")
+# A customer's jobs run one at a time; of two providers' so many start in a while.
+app.limit("account*", concurrency=1)
+app.limit("window", rate=12, per=3600.0)
+app.limit("bucket", rate=6, per=1800.0, burst=3)
 
 
 class Stage:

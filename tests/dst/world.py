@@ -22,6 +22,8 @@ EPOCH = 1_700_000_000.0
 # After the day everything must end within this time, in peace.
 PEACE = 20 * DAY
 LOOK_EVERY = 600.0
+# The limits that operators pause.
+PAUSED_LIMITS = ("account1", "window", "bucket")
 
 
 class Member:
@@ -80,6 +82,8 @@ class World:
         await self._store.open()
         for queue, settings in self.plan.queues.items():
             await self._recorder.configure(queue, settings)
+        for name, limit in app.limits.items():
+            await self._recorder.set_limit(name, limit, declared=True)
         for post in self.plan.posts:
             self._start(post, 1)
         if self.plan.hole is not None:
@@ -114,6 +118,8 @@ class World:
             member.line.thaw()
         for queue in QUEUES:
             await self._recorder.pause(queue, paused=False)
+        for name in PAUSED_LIMITS:
+            await self._recorder.pause_limit(name, 0.0)
         until = self.loop.time() + PEACE
         while self.loop.time() < until and not await self._is_over():  # noqa: ASYNC110 - a look
             await asyncio.sleep(LOOK_EVERY)

@@ -9,17 +9,20 @@ from mulligan.core.outcome import Again
 from mulligan.core.plan import Cap, Rate
 from mulligan.engine.claim_planner import ClaimPlanner
 from mulligan.stores.memory import commit, enqueue, operate
-from mulligan.stores.memory.claim import ClaimLines
+from mulligan.stores.memory.claim import ClaimLanes
 from mulligan.stores.memory.fields import Record
 from mulligan.stores.memory.limits import Limits
+from mulligan.stores.memory.lines import Lines
 from mulligan.stores.memory.state import Lanes, State
 from mulligan.stores.memory.wakeup import Sleepers
 from tests.dst.zoo.cage import Change, keep, plant
 
 count = Limits.count
+end_of_use = Limits.end
+first = Lines.first
 join_lane = enqueue.join_lane
-room = ClaimLines.room
-take = ClaimLines.take
+room = ClaimLanes.room
+take = ClaimLanes.take
 head = Lanes.head
 write = commit.write
 keep(
@@ -64,7 +67,7 @@ def retry_stays_in_its_region(state: State, record: Record, outcome: Any) -> Non
     write(state, record, outcome)
 
 
-@plant(ClaimLines, "take")
+@plant(ClaimLanes, "take")
 def order_broken_among_retries(self: Any, lane: Any, limits: Any) -> Any:
     """Of several that are due the last is taken first."""
     heap = self.state.lanes.heaps[lane]
@@ -80,7 +83,7 @@ def order_broken_among_retries(self: Any, lane: Any, limits: Any) -> Any:
 def stands(entry: tuple[float, int, Record]) -> bool:
     """Whether the job is still where the entry says."""
     _, sequence, record = entry
-    return record.status == "pending" and record.sequence == sequence and not record.held
+    return record.status == "pending" and record.sequence == sequence
 
 
 @plant(ClaimPlanner, "settle")
@@ -88,7 +91,7 @@ def weight_without_carry(*_: Any) -> None:
     """What a kind of work is owed is forgotten after each claim."""
 
 
-@plant(ClaimLines, "room")
+@plant(ClaimLanes, "room")
 def cap_per_process(self: Any, limit: Any) -> int:
     """A cap counts what one worker runs, and not all of them."""
     if not isinstance(limit, Cap):
@@ -98,10 +101,54 @@ def cap_per_process(self: Any, limit: Any) -> int:
     return held
 
 
-@plant(Limits, "used")
-def concurrency_key_ignored(self: Any, key: str) -> int:
-    """Nobody counts how many jobs of a key run."""
-    return 0
+@plant(Limits, "room_at")
+def limit_ignored(self: Any, name: str, cost: int, now: float) -> float:
+    """There is always room."""
+    return now
+
+
+@plant(Limits, "end")
+def permit_never_freed(self: Any, record: Record, now: float, *, refunded: bool) -> Any:
+    """A job that has ended counts as running."""
+    record.charged = ()
+    return ()
+
+
+@plant(Limits, "end")
+def permit_freed_twice(self: Any, record: Record, now: float, *, refunded: bool) -> Any:
+    """The end of one job makes room for two."""
+    for name, _ in record.charged:
+        self.states[name].used -= 1
+    return end_of_use(self, record, now, refunded=refunded)
+
+
+@plant(Limits, "end")
+def start_refunded_at_its_end(self: Any, record: Record, now: float, *, refunded: bool) -> Any:
+    """A start is counted only while the job runs."""
+    return end_of_use(self, record, now, refunded=True)
+
+
+@plant(Limits, "pause")
+def pause_of_a_limit_ignored(self: Any, name: str, until: float) -> None:
+    """A paused limit goes on."""
+
+
+@plant(commit, "opened", Change(operate, "opened", lambda *_: None))
+def waiting_lines_never_woken(*_: Any) -> None:
+    """Who waits for a permit is not told that one was freed."""
+
+
+@plant(Lines, "first")
+def last_of_a_line_first(self: Any, name: Any) -> Record:
+    """Of the jobs of a line that are due the last is taken first."""
+    heap = self.members[name]
+    now = first(self, name).due
+    due = [entry for entry in heap if stands(entry) and entry[0] <= now + 3600]
+    last = max(due, key=lambda entry: entry[:2])
+    heap.remove(last)
+    heap.sort()
+    heap.insert(0, last)
+    return first(self, name)
 
 
 def uncounted(self: Any, rate: Rate, now: float) -> None:
