@@ -77,7 +77,7 @@ def test_two_tasks_of_one_name_are_refused(app):
         ({"delay": "soon"}, "must be a number of seconds"),
         ({"run_after": datetime(2030, 1, 1)}, "with a time zone"),  # noqa: DTZ001
         ({"delay": 1, "run_after": datetime.now(UTC)}, "not both"),
-        ({"concurrency_limit": 0}, "at least 1"),
+        ({"limits": {"api": 0}}, "cost 0 of limit 'api' must be"),
         ({"colour": "red"}, "option 'colour' is not one of"),
         ({"expires": 0.0001}, "expires"),
     ],

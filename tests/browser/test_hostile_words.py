@@ -11,6 +11,7 @@ from mulligan.core.decide import decide
 from mulligan.core.fairness import Carry, plan_claim
 from mulligan.core.fleets import Exit, FleetState, KindState, SlotState, note_key
 from mulligan.core.job import NewJob, encode
+from mulligan.core.limits import costs_text
 from mulligan.core.outcome import Failed, Succeeded
 from mulligan.core.worker import Worker
 
@@ -49,7 +50,7 @@ async def fill(store):
 async def jobs_of(store, number, word):
     """A failed, a done and a waiting job, in which every word is this one."""
     body = encode({"task": word, "args": [word], "kwargs": {word: word}})
-    fields = {"unique_key": word, "concurrency_key": word, "concurrency_limit": 9}
+    fields = {"unique_key": word, "fairness_key": word, "limits": costs_text({word: 9})}
     dead = NewJob(word, word, word, body, region=word, **fields)
     done = NewJob(f"done {number}", word, word, body, region=word)
     cancelled = NewJob(f"cancelled {number}", word, word, body, region=word)

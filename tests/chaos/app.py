@@ -60,7 +60,10 @@ async def add(numbers: list[int]) -> int:
     return sum(numbers)
 
 
-@app.task(queue="chaos", retry=OFTEN, concurrency_key="few", concurrency_limit=3)
+app.limit("few", concurrency=3)
+
+
+@app.task(queue="chaos", retry=OFTEN, limits="few")
 async def squeeze(number: int) -> int:
     """One of those of which three may run at a time."""
     await take_a_while()

@@ -60,13 +60,13 @@ def test_enqueue_takes_options_of_the_job(store):
     good(
         "enqueue", APP, "add", "1", "--queue", "sums", "--region", "EU", "--delay", "60",
         "--priority", "urgent", "--id", "one", "--expires", "90", "--timeout", "5",
-        "--unique-key", "u", "--concurrency-key", "k", "--", "-2",
+        "--unique-key", "u", "--fairness-key", "k", "--", "-2",
     )  # fmt: skip
     job = good_json("job", "one", "-a", APP)
     assert (job["queue"], job["region"], job["priority"]) == ("sums", "EU", 2)
     assert job["body"]["args"] == [1, -2]
     assert job["body"]["timeout"] == 5
-    assert (job["unique_key"], job["concurrency_key"]) == ("u", "k")
+    assert (job["unique_key"], job["fairness_key"]) == ("u", "k")
 
 
 def test_enqueue_says_when_the_job_was_there_before(store):

@@ -119,12 +119,14 @@ async def test_what_a_task_declares_holds_for_a_job_of_any_door(door):
     ]
 
 
-async def test_the_concurrency_key_of_a_task_holds_for_a_job_of_any_door(door):
+async def test_the_limits_of_a_task_hold_for_a_job_of_any_door(door):
     app, enqueue = door
     inside: list[str] = []
     most: list[int] = []
 
-    @app.task(concurrency_key="till", concurrency_limit=2)
+    app.limit("till", concurrency=2)
+
+    @app.task(limits="till", fairness_key="shop")
     async def pay(name: str) -> None:
         inside.append(name)
         most.append(len(inside))
@@ -139,8 +141,8 @@ async def test_the_concurrency_key_of_a_task_holds_for_a_job_of_any_door(door):
     assert {end["status"] for end in ends} == {"done"}
     assert max(most) <= 2
     stores = [await stored(app, job) for job in jobs]
-    keys = {(job.concurrency_key, job.concurrency_limit) for job in stores if job is not None}
-    assert keys == {("till", 2)}
+    limits = {(job.limits, job.fairness_key) for job in stores if job is not None}
+    assert limits == {('{"till":1}', "shop")}
 
 
 async def test_what_a_producer_says_itself_goes_before_the_task(door):

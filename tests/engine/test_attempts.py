@@ -394,11 +394,13 @@ def test_a_delayed_job_starts_when_its_time_has_come(app):
     assert starts == [3 * 3600]
 
 
-def test_jobs_of_one_concurrency_key_run_one_at_a_time(app):
+def test_no_more_jobs_of_a_limit_run_than_it_allows(app):
     running: list[int] = []
     most = []
 
-    @app.task(concurrency_key="account", concurrency_limit=2)
+    app.limit("account", concurrency=2)
+
+    @app.task(limits="account")
     async def step() -> None:
         running.append(1)
         most.append(len(running))

@@ -99,7 +99,9 @@ def declare_special(app: Mulligan, mark: str) -> None:
         with running():
             raise ValueError("this one never works")
 
-    @app.task(retry=PATIENT, concurrency_key=f"{mark}-limit", concurrency_limit=1)
+    app.limit(f"{mark}-limit", concurrency=1)
+
+    @app.task(retry=PATIENT, limits=f"{mark}-limit")
     async def limited(value: int) -> int:
         with running():
             return value

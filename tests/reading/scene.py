@@ -14,6 +14,7 @@ from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Capped
 from mulligan.core.flow import Flow
 from mulligan.core.job import NewJob, encode
+from mulligan.core.limits import Limit
 from mulligan.core.retry import Retry
 from mulligan.core.worker import Worker
 from mulligan.stores.contract import Store
@@ -35,9 +36,11 @@ async def furnish(store: Store) -> None:
     gone = Worker("gone", "default", ("lost",), lease=0.001)
     await claim(store, 1, "lost", worker="gone")
     await store.beat(gone, [])
-    keyed: dict[str, Any] = {"concurrency_key": "k", "concurrency_limit": 1}
-    await store.enqueue([new_job("keyed", "keyed", **keyed), new_job("held", "keyed", **keyed)])
-    await claim(store, 2, "keyed")
+    await store.set_limit("k", Limit(concurrency=1), declared=True)
+    limited: dict[str, Any] = {"limits": '{"k":1}', "fairness_key": "acme"}
+    names = ("limited", "waiting")
+    await store.enqueue([new_job(name, "limited", **limited) for name in names])
+    await claim(store, 2, "limited")
     await store.enqueue(
         [
             new_job("fresh"),

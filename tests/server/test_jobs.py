@@ -37,8 +37,8 @@ async def test_options_are_those_of_using(client, store, clock):
         "id": "j",
         "expires": 90,
         "keep": 60,
-        "concurrency_key": "c",
-        "concurrency_limit": 2,
+        "limits": {"c": 2},
+        "fairness_key": "f",
     }
     await good(client.post("/api/jobs", json=asked))
     shown = await good(client.get("/api/jobs/j"))
@@ -46,7 +46,8 @@ async def test_options_are_those_of_using(client, store, clock):
     assert shown["expires_at"] == clock() + 90
     assert shown["keep"] == 60
     assert (shown["queue"], shown["region"], shown["priority"]) == ("mail", "US", 2)
-    assert (shown["unique_key"], shown["concurrency_key"]) == ("k", "c")
+    assert (shown["unique_key"], shown["fairness_key"]) == ("k", "f")
+    assert shown["limits"] == {"c": 2}
     body = shown["body"]
     assert (body["args"], body["kwargs"], body["timeout"]) == ([1, {"a": None}], {"b": 2.5}, 30)
     assert body["retry"]["max_retries"] == 3

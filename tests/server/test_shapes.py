@@ -6,8 +6,8 @@ from mulligan.core.fields import JOB, fields_of
 from mulligan.core.job import Attempt, Job
 from mulligan.server.shapes.jobs import AttemptView, JobView
 
-# What a lane is called stands for its scope and priority; bodies and results are decoded.
-OTHERWISE = {"lane", "body", "result"}
+# What a lane is called stands for its scope and priority; bodies, results and limits are decoded.
+OTHERWISE = {"lane", "body", "limits", "result"}
 
 
 def test_the_api_shows_every_field_of_a_job_that_is_to_be_shown():

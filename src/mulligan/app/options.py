@@ -129,11 +129,12 @@ class Placement(Struct, frozen=True, dict=True):
         limit: int,
         *,
         flow: Flow | None = None,
-        limited: tuple[str | None, str | None] = (None, None),
+        limited: tuple[str | None, str | None] | None = None,
     ) -> NewJob:
         """The job that these arguments make, if its body is within the limit.
 
-        It is `limited` by these limits and this fairness key.
+        It is `limited` by these limits and this fairness key, or by those that are the same for
+        all calls.
         """
         if flow is None:
             before, after = self._frames.get(task) or self._frame(task)
@@ -165,7 +166,7 @@ class Placement(Struct, frozen=True, dict=True):
             self.priority,
             delay,
             self.unique_key,
-            *limited,
+            *(self.fixed_limits if limited is None else limited),
             self.expires,
             keep=throttled_keep(self.keep, self.unique_for),
             debounce_max=debounce_max,

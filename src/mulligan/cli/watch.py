@@ -17,7 +17,7 @@ from mulligan.core.job import ENDED
 from mulligan.core.record import LogLine, Progress, Records, Step
 
 LOOK_EVERY = 0.2
-SEEN = ("status", "retry_count", "replay", "worker", "awaits", "held")
+SEEN = ("status", "retry_count", "replay", "worker", "awaits", "waits_for")
 
 
 @click.command()

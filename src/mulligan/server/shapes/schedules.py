@@ -40,8 +40,8 @@ class PutSchedule(Struct, frozen=True, forbid_unknown_fields=True):
     unique_key: Name | UnsetType | None = UNSET
     expires: Span | UnsetType | None = UNSET
     keep: Wait | UnsetType | None = UNSET
-    concurrency_key: Name | UnsetType | None = UNSET
-    concurrency_limit: Annotated[int, Meta(ge=1, le=1_000_000)] | UnsetType = UNSET
+    limits: Name | list[Name] | dict[Name, Annotated[int, Meta(ge=1)]] | UnsetType | None = UNSET
+    fairness_key: Name | UnsetType | None = UNSET
 
 
 class TicksQuery(Struct, frozen=True, forbid_unknown_fields=True):

@@ -142,6 +142,13 @@ function chainOf(stages, current) {
   )));
 }
 
+/** The limits that it names, with costs that are not 1, and the one that it waits for. */
+function limitsOf({ limits, waits_for: waitsFor }) {
+  const named = Object.entries(limits).map(([limit, cost]) => (cost === 1 ? limit : `${limit} (${count(cost)})`));
+  if (!named.length) return null;
+  return waitsFor ? `${named.join(", ")}; waits for ${waitsFor}` : named.join(", ");
+}
+
 function about(job, now) {
   const given = (label, value) => value !== null && value !== undefined && [label, value];
   return facts([
@@ -161,8 +168,8 @@ function about(job, now) {
     given("last failure", job.last_failure_reason),
     given("cancelled because", job.cancel_reason),
     given("unique key", job.unique_key && name(job.unique_key)),
-    given("concurrency key",
-      job.concurrency_key && `${job.concurrency_key}, ${count(job.concurrency_limit)} at a time`),
+    given("limits", limitsOf(job)),
+    given("fairness key", job.fairness_key && name(job.fairness_key)),
     given("expires", job.expires_at && when(job.expires_at, now)),
     given("debounced until", job.debounce_until && when(job.debounce_until, now)),
     given("key held until", job.unique_until && when(job.unique_until, now)),

@@ -7,7 +7,7 @@ import { count, json, span, time } from "../format.js";
 import { facts, heading, link, name, panel, when } from "../parts.js";
 import { actions, stateOf } from "./schedules.js";
 
-const OPTIONS = ["queue", "region", "priority", "unique_key", "concurrency_key", "expires"];
+const OPTIONS = ["queue", "region", "priority", "unique_key", "fairness_key", "expires"];
 const PRIORITIES = ["normal", "retry", "urgent"];
 const WAIT = 250;
 const MISSED = { one: "one run for all of them", none: "none", all: "all, at most 1,000" };
@@ -123,7 +123,7 @@ function form(stored, tasks, memory, redraw, reload) {
       field("priority", "Priority", choice("priority", [["", "as the task says"], ...PRIORITIES.map((word) => [word, word])], was.priority ?? "")),
       field("expires", "Expires, seconds after the tick", text("expires", { type: "number", min: "0.001", step: "any" })),
       field("unique_key", "Unique key: a tick is skipped while a job has it", text("unique_key")),
-      field("concurrency_key", "Concurrency key", text("concurrency_key"))),
+      field("fairness_key", "Fairness key", text("fairness_key"))),
     memory.problems?.[""] && h("p.problem", { role: "alert" }, memory.problems[""]),
     h("div.actions", {}, h("button.primary", { type: "submit" }, stored ? "Save" : "Store")));
 }
@@ -135,7 +135,7 @@ function textsOf({ task, args, kwargs, queue, options, cron, every, timezone }) 
     cron, every, timezone: timezone ?? "", task, queue, region: options.region ?? "", priority,
     args: args.length ? json(args) : "", kwargs: Object.keys(kwargs).length ? json(kwargs) : "",
     expires: String(options.expires ?? ""), unique_key: options.unique_key ?? "",
-    concurrency_key: options.concurrency_key ?? "",
+    fairness_key: options.fairness_key ?? "",
   };
 }
 
