@@ -8,7 +8,7 @@ suspects. It runs alone if it was lost again, or if it has no retry left that an
 cost it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -21,11 +21,14 @@ from mulligan.core.job import Attempt, Claim, NewJob, Policy, decode_policy, tra
 from mulligan.core.lane import ANYWHERE, Lane, Priority, away_from, towards
 from mulligan.core.outcome import (
     Again,
+    Cancelled,
     Dead,
     Done,
     Drained,
     Failed,
     Later,
+    Limited,
+    LimitUse,
     Lost,
     Outcome,
     Result,
@@ -66,6 +69,19 @@ def decide(claim: Claim, result: Result, facts: Facts, draw: float, depth: int =
             return after_failure(claim, lost, facts, draw, depth, lost=True)
         case failure:
             return after_failure(claim, failure, facts, draw, depth)
+
+
+def with_use(outcome: Outcome, result: Result, spent: Mapping[str, int]) -> Outcome:
+    """The outcome, with what its attempt says of limits: what it spent, and what is to wait."""
+    pauses: tuple[tuple[str, float], ...] = ()
+    wait = None
+    if isinstance(result, Failed):
+        asked = result.least_delay if result.delay is None else result.delay
+        wait = asked if asked > 0 else None
+        pauses = tuple((name, asked) for name in result.pause)
+    if not (spent or pauses or wait) or isinstance(outcome, (Returned, Limited, Cancelled)):
+        return outcome
+    return replace(outcome, use=LimitUse(tuple(sorted(spent.items())), pauses, wait))
 
 
 def after_success(claim: Claim, value: bytes | None, facts: Facts) -> Outcome:

@@ -22,7 +22,7 @@ class Failed(Struct, frozen=True, gc=False):
 
     `about_region` is False if the failure does not count against the region. No retry follows if
     it is `non_retryable`. `classes` are those of an exception, by name: what a policy may name. It
-    asks to wait for at least `least_delay`.
+    asks to wait for at least `least_delay`, and to pause the limits of these names as long.
     """
 
     type: str
@@ -35,6 +35,7 @@ class Failed(Struct, frozen=True, gc=False):
     traceback: str | None = None
     classes: tuple[str, ...] = ()
     least_delay: float = 0.0
+    pause: tuple[str, ...] = ()
 
 
 class Lost(Struct, frozen=True, gc=False):

@@ -3,7 +3,9 @@
 And those that a task is sent: `SoftTimeout` and `LeaseLost`.
 """
 
-from mulligan.core.checks import Seconds, check_seconds
+from collections.abc import Iterable
+
+from mulligan.core.checks import Seconds, check_name, check_seconds
 from mulligan.core.errors import MulliganError
 
 
@@ -12,11 +14,18 @@ class Signal(MulliganError):
 
 
 class RetryAfter(Signal):
-    """This attempt failed; try again after this delay instead of the policy's own."""
+    """This attempt failed; try again after this delay instead of the policy's own.
 
-    def __init__(self, delay: Seconds, reason: str = "") -> None:
+    With `pause`, a limit or several, no job of those starts anywhere until then.
+    """
+
+    def __init__(
+        self, delay: Seconds, reason: str = "", *, pause: str | Iterable[str] = ()
+    ) -> None:
         super().__init__(reason or "the task asked to be retried")
         self.delay = check_seconds("RetryAfter", delay)
+        names = (pause,) if isinstance(pause, str) else pause
+        self.pause = tuple(check_name("pause", name) for name in names)
 
 
 class Fail(Signal):

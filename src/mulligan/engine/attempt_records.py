@@ -34,6 +34,10 @@ class TaskRecords(Protocol):
         """Record progress or a log line soon; from any thread. Raises LeaseLost."""
         ...
 
+    def spend(self, limit: str, cost: int) -> None:
+        """Charge the limit with the attempt's outcome; from any thread. Raises LeaseLost."""
+        ...
+
     def wait_for(self, work: Works[T]) -> T:
         """Run one of the coroutines above for a plain function, which waits for it."""
         ...
@@ -116,6 +120,8 @@ class AttemptRecords:
         self._known: Known | None = None
         self._reading = asyncio.Lock()
         self._checkpoint: bytes | None = None
+        # What it has spent of limits besides the costs of its job.
+        self.spent: dict[str, int] = {}
 
     # -- what a task asks for ------------------------------------------------------------
 
@@ -162,6 +168,12 @@ class AttemptRecords:
                 self._progress = value
         if first:
             self._sender.wake(at_once=False)
+
+    def spend(self, limit: str, cost: int) -> None:
+        """Charge the limit with the attempt's outcome."""
+        self._check()
+        with self._lock:
+            self.spent[limit] = self.spent.get(limit, 0) + cost
 
     def wait_for(self, work: Works[T]) -> T:
         """Run a coroutine for a plain function."""

@@ -119,6 +119,13 @@ class Noted(Struct, frozen=True, tag=True):
     value: bytes
 
 
+class Spent(Struct, frozen=True, tag=True):
+    """What the attempt has spent of a limit; needs no answer."""
+
+    limit: str
+    cost: int
+
+
 class Logged(Struct, frozen=True, tag=True):
     """A log record of a child, for the worker's log: its attributes that can be carried."""
 
@@ -127,7 +134,7 @@ class Logged(Struct, frozen=True, tag=True):
 
 Request = Fork | Kill
 Answer = Loaded | Forked | Exited
-Told = Ended | Logged | Asked | Noted
+Told = Ended | Logged | Asked | Noted | Spent
 encode = msgspec.msgpack.Encoder().encode
 
 

@@ -12,7 +12,7 @@ from mulligan.core.job import Claim
 from mulligan.core.record import RecordKind
 from mulligan.core.signals import Fail, LeaseLost
 from mulligan.engine.attempt_records import TaskRecords, Works, lease_lost
-from mulligan.engine.child_messages import Answered, Asked, Noted, receive
+from mulligan.engine.child_messages import Answered, Asked, Noted, Spent, receive
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ class ChildRecords:
             raise Fail(answer.refused, "step")
         return answer.value
 
-    def note(self, claim: Claim, noted: Noted) -> None:
+    def note(self, claim: Claim, noted: Noted | Spent) -> None:
         """Tell the worker; it kills this process when the lease is lost."""
         if claim != self._running:
             raise lease_lost(claim)
@@ -95,6 +95,10 @@ class AskedRecords:
     def note(self, kind: RecordKind, value: bytes) -> None:
         """Record progress or a log line soon."""
         self._records.note(self._claim, Noted(kind, value))
+
+    def spend(self, limit: str, cost: int) -> None:
+        """Charge the limit with the attempt's outcome."""
+        self._records.note(self._claim, Spent(limit, cost))
 
     def wait_for(self, work: Works[T]) -> T:
         """Run one of the coroutines above."""

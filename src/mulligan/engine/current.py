@@ -11,6 +11,7 @@ from mulligan.core import record
 from mulligan.core.checks import all_finite
 from mulligan.core.errors import InvalidError, MulliganError
 from mulligan.core.job import Claim
+from mulligan.core.limits import check_costs
 
 if TYPE_CHECKING:
     from mulligan.engine.attempt_records import Records, TaskRecords
@@ -59,6 +60,14 @@ class CurrentJob(Struct, frozen=True):
     async def alog(self, text: str) -> None:
         """As `log`, which waits for nothing either."""
         self.log(text)
+
+    def spend(self, limit: str, cost: int) -> None:
+        """Charge a limit for what was only known now, such as tokens: with the outcome, once.
+
+        The attempt goes on; jobs of the limit wait until there is room again.
+        """
+        [(name, checked)] = check_costs({limit: cost}).items()
+        recording().spend(name, checked)
 
     def checkpoint(self, cursor: Any) -> None:
         """Keep where a later attempt goes on; it is stored when this returns."""

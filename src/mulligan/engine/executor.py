@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mulligan.core.decide import beyond, decide, policy_of
+from mulligan.core.decide import beyond, decide, policy_of, with_use
 from mulligan.core.declared import completed, is_foreign, limited
 from mulligan.core.errors import StoreError
 from mulligan.core.job import Claim
@@ -23,7 +23,7 @@ from mulligan.engine.committer import Committer
 from mulligan.engine.events import Events
 from mulligan.engine.job_log import job_fields, log_failure, log_start, log_success
 from mulligan.engine.known_tasks import UnknownTasks
-from mulligan.engine.recorder import Recorder
+from mulligan.engine.recorder import NOTHING_SPENT, Recorder
 from mulligan.engine.reporter import Reporter, ending_of
 from mulligan.engine.result_gate import Raised, asked, failed
 from mulligan.engine.slots import Slots
@@ -203,21 +203,24 @@ class Executor:
             if held.cut_off:
                 raise
             result = failed(error)  # the task cancelled itself, which is a failure
-        depth = 0
+        depth, charges = 0, NOTHING_SPENT
         if isinstance(result, Failed) or self._recorder.attempts:
+            charges = self._recorder.spent_by(claim)
             try:
                 depth = await self._recorded(claim, result)
             except asyncio.CancelledError:
                 if held.cut_off:
                     raise  # otherwise the task caused it before it failed
-        return result, self._decide(claim, result, depth, began)
+        return result, self._decide(claim, result, depth, charges, began)
 
     async def _recorded(self, claim: Claim, result: Result) -> int:
         """Have what the attempt noted stored; returns the depth of its lane, if it failed."""
         await self._recorder.finish(claim)
         return await self._depths.of(claim) if isinstance(result, Failed) else 0
 
-    def _decide(self, claim: Claim, result: Result, depth: int, began: float) -> Outcome:
+    def _decide(
+        self, claim: Claim, result: Result, depth: int, spent: Mapping[str, int], began: float
+    ) -> Outcome:
         """Decide the outcome, log it if it is a failure, and hand it to the committer."""
         facts = self._facts.current
         error = None
@@ -227,6 +230,8 @@ class Executor:
             result = asked(limited, None if target is None else predicate_of(target, claim))
             error = result.error if isinstance(result, Raised) else None
         outcome = decide(claim, result, facts, self._chance.random(), depth)
+        if spent or isinstance(result, Failed):
+            outcome = with_use(outcome, result, spent)
         if not isinstance(outcome, Done) and isinstance(outcome, (Again, Dead)):
             log_failure(claim, outcome, error)
         event = None

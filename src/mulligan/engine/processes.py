@@ -39,6 +39,7 @@ from mulligan.engine.child_messages import (
     Noted,
     Run,
     Setup,
+    Spent,
     Told,
     framed,
 )
@@ -165,6 +166,9 @@ class ChildProcess:
                 elif isinstance(told, Noted):
                     with contextlib.suppress(LeaseLost):  # the recorder has the attempt stopped
                         self._records_of().note(told.kind, told.value)
+                elif isinstance(told, Spent):
+                    with contextlib.suppress(LeaseLost):
+                        self._records_of().spend(told.limit, told.cost)
                 elif isinstance(told, Asked):
                     answering = asyncio.ensure_future(self._answer(told))
                     self._answering.add(answering)

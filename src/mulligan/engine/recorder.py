@@ -33,6 +33,7 @@ T = TypeVar("T")
 LARGEST_CALL = 4 * 1024 * 1024
 # How many ended attempts are remembered, so that a thread that outlived one records no more.
 REMEMBERED = 1000
+NOTHING_SPENT: Mapping[str, int] = {}
 
 
 class Recorder:
@@ -80,6 +81,11 @@ class Recorder:
         target = self._tasks.get(claim.task)
         made = AttemptRecords(self, claim, is_async=target is not None and target.is_async)
         return self.attempts.setdefault(claim.lease, made)
+
+    def spent_by(self, claim: Claim) -> Mapping[str, int]:
+        """What the attempt has spent of limits."""
+        attempt = self.attempts.get(claim.lease)
+        return NOTHING_SPENT if attempt is None else attempt.spent
 
     async def finish(self, claim: Claim) -> None:
         """The attempt is over: what it noted is stored before its outcome. Raises LeaseLost."""

@@ -125,7 +125,7 @@ def failed(error: BaseException) -> Raised | Snoozed:
     made = partial(Raised, message=text(error), traceback=traceback_of(error), error=error)
     match error:
         case RetryAfter():
-            return made("RetryAfter", delay=error.delay, about_region=False)
+            return made("RetryAfter", delay=error.delay, about_region=False, pause=error.pause)
         case Fail():
             return made("Fail", code=shown_code(error.code), non_retryable=True)
         case SoftTimeout():
