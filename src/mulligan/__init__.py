@@ -40,6 +40,7 @@ from mulligan.core.errors import (
     StoreError,
     StoreUnavailableError,
     UnknownJobError,
+    UnknownLimitError,
     UnknownScheduleError,
 )
 from mulligan.core.event import JobEvent
@@ -99,6 +100,7 @@ __all__ = [
     "StoreUnavailableError",
     "Task",
     "UnknownJobError",
+    "UnknownLimitError",
     "UnknownScheduleError",
     "Using",
     "Weighted",

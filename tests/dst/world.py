@@ -82,7 +82,7 @@ class World:
         await self._store.open()
         for queue, settings in self.plan.queues.items():
             await self._recorder.configure(queue, settings)
-        for name, limit in app.limits.items():
+        for name, limit in app.declared_limits.items():
             await self._recorder.set_limit(name, limit, declared=True)
         for post in self.plan.posts:
             self._start(post, 1)

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from mulligan.app.lifespan import Lifespan
     from mulligan.app.schedules import Schedules
     from mulligan.app.store_access import StoreAccess
+    from mulligan.app.stored_limits import Limits
     from mulligan.app.user_transaction import UserTransactions
+    from mulligan.core.key_share import KeyShare
     from mulligan.core.schedule import Schedule
     from mulligan.core.signature import Keys
     from mulligan.engine.events import EventHook
@@ -88,7 +90,7 @@ class Mulligan:
         self.keys = keys_of(signing_keys, os.environ.get(KEYS_VARIABLE))
         self.tasks: dict[str, Task[..., Any]] = {}
         self.queues: dict[str, QueueSettings] = {}
-        self.limits = DeclaredLimits()
+        self.declared_limits = DeclaredLimits()
         given = {"retry": retry, "on_dead": on_dead, "timeout": timeout}
         # What tasks have that do not say it themselves.
         self.defaults: TaskOptions = {k: v for k, v in given.items() if v is not None}  # type: ignore[assignment]
@@ -280,7 +282,7 @@ class Mulligan:
         in `*` is a limit for each name that begins so. Workers store it when they start.
         """
         limit = Limit(concurrency, rate, per, burst, pause_on_retry_after)
-        self.limits[check_limit_name(name)] = limit
+        self.declared_limits[check_limit_name(name)] = limit
         return limit
 
     @property
@@ -306,6 +308,13 @@ class Mulligan:
         from mulligan.app.schedules import Schedules  # noqa: PLC0415 - to import quickly
 
         return Schedules(self)
+
+    @cached_property
+    def limits(self) -> "Limits":
+        """The limits of the store as they are now, to list, set, reset, pause and resume."""
+        from mulligan.app.stored_limits import Limits  # noqa: PLC0415 - to import quickly
+
+        return Limits(self)
 
     # -- chains ----------------------------------------------------------------------------
 
@@ -512,6 +521,20 @@ class Mulligan:
         """Undo a pause."""
         self.run(lambda: self.aresume(queue))
 
+    async def afairness(self, queue: str) -> "list[KeyShare]":
+        """The fairness keys of the queue that have work waiting; as `fairness`."""
+        from mulligan.app.stored_limits import key_shares  # noqa: PLC0415 - few ask
+
+        check_name("queue", queue)
+        return await self.access.acall(lambda store: key_shares(store, queue))
+
+    def fairness(self, queue: str) -> "list[KeyShare]":
+        """The fairness keys of the queue that have work waiting, those with most work first.
+
+        Each with its weight, and its share of the starts of its lane while all of them wait.
+        """
+        return self.run(lambda: self.afairness(queue))
+
     async def areplay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
         """Give failed jobs all their retries again; False where a job had not failed.
 
@@ -542,7 +565,7 @@ class Mulligan:
         async def store_all(store: Store) -> None:
             for name, settings in self.queues.items():
                 await store.configure(name, settings)
-            for name, limit in self.limits.items():
+            for name, limit in self.declared_limits.items():
                 await store.set_limit(name, limit, declared=True)
 
         await self.access.acall(store_all)

@@ -294,7 +294,7 @@ class Task(Generic[P, R]):
         if placement.limits is not None or placement.fairness_key is not None:
             limited = limits_for(placement.limits, placement.fairness_key, args, kwargs)
             if limited[0] is not None:
-                self.app.limits.check(limited[0])
+                self.app.declared_limits.check(limited[0])
         made = None if flow is None else flow(job)
         return placement.job(
             job, self.name, packed_args, packed_kwargs, limit, flow=made, limited=limited

@@ -59,7 +59,7 @@ async def work(
         app.access.use_on_loop(store)
         for name, queue in app.queues.items():
             await store.configure(name, queue)
-        for name, limit in app.limits.items():
+        for name, limit in app.declared_limits.items():
             await store.set_limit(name, limit, declared=True)
         check_sinks(app, store)
         async with entered(app), children(app, settings) as processes:

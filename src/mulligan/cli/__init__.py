@@ -44,6 +44,12 @@ COMMANDS = {
     "pause": ("operate", "pause", "Start no more jobs of queues; running jobs go on."),
     "resume": ("operate", "resume", "Undo a pause."),
     "schedules": ("schedules", "schedules", "List and change calls that run by themselves."),
+    "limits": ("limits", "limits", "List and change limits."),
+    "fairness": (
+        "limits",
+        "fairness",
+        "Show the fairness keys of a queue that have work waiting, with weights and shares.",
+    ),
     "drain": ("operate", "drain", "Have workers finish what they run, and exit."),
     "doctor": ("doctor", "doctor", "Check a store and its workers; say what to do."),
     "migrate": ("migrate", "migrate", "Bring a store's schema up to date."),

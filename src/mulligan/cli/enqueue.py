@@ -1,7 +1,7 @@
 """`enqueue`: a job from the shell."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -67,9 +67,7 @@ def enqueue(
     found = load_app(named)
     if task not in found.tasks:
         raise InvalidError(f"task {task!r} is not one of {', '.join(found.tasks) or 'none'}")
-    chosen: Any = {name: value for name, value in options.items() if value is not None}
-    if "retry" in chosen:
-        chosen["retry"] = policy_from(chosen["retry"])
+    chosen = chosen_options(options)
     args = [value_of(text) for text in arguments]
     call = found.tasks[task].using(**chosen).call(*args, **dict(map(keyword_of, keywords)))
 
@@ -101,6 +99,21 @@ def value_of(text: str) -> Any:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError):
         return text
+
+
+def chosen_options(options: Mapping[str, Any]) -> Any:
+    """The options of a call that were given, as `using` takes them."""
+    read: dict[str, Callable[[str], Any]] = {"retry": policy_from, "limits": limits_from}
+    return {
+        name: read[name](value) if name in read else value
+        for name, value in options.items()
+        if value is not None
+    }
+
+
+def limits_from(text: str) -> Any:
+    """A limit's name as it stands, or several as a JSON list, or as an object with costs."""
+    return value_of(text) if text.lstrip().startswith(("{", "[")) else text
 
 
 def policy_from(text: str) -> Retry | str:

@@ -8,7 +8,7 @@ import click
 from msgspec import to_builtins
 
 from mulligan.app import schedules as kept
-from mulligan.cli.enqueue import keyword_of, policy_from, value_of
+from mulligan.cli.enqueue import chosen_options, keyword_of, value_of
 from mulligan.cli.find_app import (
     about_a_store,
     about_an_app_or_store,
@@ -94,7 +94,8 @@ def list_(*, named: str | None, as_json: bool, app: str | None, store: str | Non
 @click.option("--expires", type=float, metavar="SECONDS", help="Cancel a tick not started by then.")
 @click.option("--keep", type=float, metavar="SECONDS", help="Keep jobs so long when they ended.")
 @click.option("--unique-key", help="Skip a tick while a job with the key is unfinished.")
-@click.option("--concurrency-key", help="Jobs with this key run one at a time.")
+@click.option("--limits", metavar="NAME", help="A limit that it needs; several as JSON.")
+@click.option("--fairness-key", help="Whose jobs they are: customers take turns.")
 @json_option
 @about_a_store
 def put(
@@ -118,7 +119,7 @@ def put(
     NAME keeps its call. Each ARGUMENT is read as JSON, and as text where it is not JSON. The next
     tick takes the place of the one that was placed.
     """
-    chosen: Any = {each: value for each, value in options.items() if value is not None}
+    chosen = chosen_options(options)
     if task is None:
         if chosen or keywords:
             raise InvalidError(
@@ -145,8 +146,6 @@ def put(
         found = load_app(app)
         if task not in found.tasks:
             raise InvalidError(f"task {task!r} is not one of {', '.join(found.tasks) or 'none'}")
-        if "retry" in chosen:
-            chosen["retry"] = policy_from(chosen["retry"])
         args = [value_of(text) for text in arguments]
         call = found.tasks[task].using(**chosen).call(*args, **dict(map(keyword_of, keywords)))
         made = kept.new_schedule(name, call.job, cron, every, timezone, catch_up or "one")

@@ -37,6 +37,10 @@ class UnknownScheduleError(MulliganError, LookupError):
     """No schedule of this name is stored."""
 
 
+class UnknownLimitError(MulliganError, LookupError):
+    """No limit covers this name."""
+
+
 class JobFailedError(MulliganError):
     """The awaited job ended as failed; the text is its last failure and that one's traceback.
 

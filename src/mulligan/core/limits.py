@@ -14,7 +14,7 @@ from math import inf
 from msgspec import Struct, json
 from msgspec.structs import replace
 
-from mulligan.core.checks import Seconds, check_name, check_seconds, rounded, seconds
+from mulligan.core.checks import Seconds, check_name, check_seconds, rounded, seconds, span
 from mulligan.core.errors import InvalidError
 from mulligan.core.lane import Lane
 
@@ -62,6 +62,16 @@ class Limit(Struct, frozen=True, omit_defaults=True):
         if self.burst is not None and self.rate is None:
             raise InvalidError(f"burst {self.burst!r} needs a rate; give rate= too")
         check_seconds("per", self.per, least=0.001, most=LONGEST_PER)
+
+    def __str__(self) -> str:
+        """As people say it: 60 per 60 s in bursts of 10, 8 at a time."""
+        words = []
+        if self.rate is not None:
+            bursts = "" if self.burst is None else f" in bursts of {self.burst}"
+            words.append(f"{self.rate} per {span(seconds(self.per))}{bursts}")
+        if self.concurrency is not None:
+            words.append(f"{self.concurrency} at a time")
+        return ", ".join(words)
 
     @property
     def window(self) -> int:

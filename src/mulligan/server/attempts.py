@@ -92,7 +92,7 @@ class Attempts:
         self._depths = LaneDepths(store, monotonic)
 
     async def under_keys(self, claims: Sequence[Claim]) -> list[Claim]:
-        """The claims to hand out; a job that lacks its task's concurrency key gets it and waits."""
+        """The claims to hand out; one that lacks its task's limits gets them and waits."""
         ready: list[Claim] = []
         waiting: list[Outcome] = []
         for claim in claims:

@@ -11,7 +11,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mulligan.core.errors import InvalidError, StoreError, UnknownJobError, UnknownScheduleError
+from mulligan.core.errors import (
+    InvalidError,
+    StoreError,
+    UnknownJobError,
+    UnknownLimitError,
+    UnknownScheduleError,
+)
 from mulligan.core.redaction import Redactor, without_passwords
 from mulligan.server.prefix import prefix_of
 
@@ -105,7 +111,7 @@ def as_refusal(request: Request, error: Exception) -> Refusal:
             return error
         case HTTPException():
             return not_routed(request, error)
-        case UnknownJobError() | UnknownScheduleError():
+        case UnknownJobError() | UnknownScheduleError() | UnknownLimitError():
             return Refusal("unknown", str(error))
         case InvalidError():
             return Refusal("invalid", str(error))

@@ -1,0 +1,67 @@
+"""`app.limits` and `app.fairness`: what operators see and change, from Python."""
+
+from datetime import timedelta
+
+import pytest
+
+from mulligan import InvalidError, Mulligan, UnknownLimitError
+from mulligan.core.limits import Limit
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def app(request, tmp_path):
+    made = Mulligan("memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/jobs.db")
+    made.limit("openai", rate=60, per=60, pause_on_retry_after=True)
+    made.limit("tenant:*", concurrency=2)
+    made.queue("default", weights={"big": 3})
+
+    @made.task(limits="openai", fairness_key=lambda who: who)
+    def ask(who: str) -> None: ...
+
+    made.configure()
+    yield made
+    made.close()
+
+
+def test_limits_are_listed_set_and_reset(app):
+    assert [view.name for view in app.limits.list()] == ["openai", "tenant:*"]
+    view = app.limits.set("openai", rate=30)
+    assert view.in_force == Limit(rate=30, per=60, pause_on_retry_after=True)
+    assert app.limits.set("openai", burst=5).in_force.burst == 5
+    assert app.limits.set("openai", rate=None, concurrency=1).in_force == Limit(
+        concurrency=1, per=60, pause_on_retry_after=True
+    )
+    assert app.limits.reset("openai").in_force.rate == 60
+    assert app.limits.get("tenant:acme").in_force == Limit(concurrency=2)
+
+
+def test_a_pause_has_an_end_and_is_ended(app):
+    assert app.limits.pause("openai", timedelta(minutes=1)).paused_until is not None
+    assert app.limits.resume("openai").paused_until is None
+
+
+def test_what_nobody_has_declared_is_refused_and_may_be_set(app):
+    with pytest.raises(UnknownLimitError, match="no limit 'opnai' is stored; there are: openai"):
+        app.limits.pause("opnai", 5)
+    assert app.limits.set("other", concurrency=1).stored.set == Limit(concurrency=1)
+    assert app.limits.reset("other") is None
+    with pytest.raises(InvalidError, match="nothing is to change"):
+        app.limits.set("openai")
+
+
+def test_keys_are_seen_with_their_shares(app):
+    for who in ("acme", "acme", "big"):
+        app.tasks["ask"].enqueue(who)
+    seen = [(each.key, each.waiting, each.weight, each.share) for each in app.fairness("default")]
+    assert seen == [("acme", 2, 1.0, 0.25), ("big", 1, 3.0, 0.75)]
+
+
+async def test_the_same_from_coroutines(app):
+    await app.limits.aset("openai", concurrency=3)
+    await app.limits.apause("openai", 9)
+    [view, _] = await app.limits.alist()
+    assert (view.in_force.concurrency, view.paused_until is None) == (3, False)
+    await app.limits.aresume("openai")
+    await app.limits.areset("openai")
+    assert (await app.limits.aget("openai")).in_force.concurrency is None
+    assert await app.afairness("default") == []
