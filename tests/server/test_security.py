@@ -8,6 +8,7 @@ import pytest
 
 from mulligan.app.schedules import new_schedule, put_schedule
 from mulligan.core.errors import InvalidError
+from mulligan.core.limits import Limit
 from mulligan.server.application import HEADERS
 from mulligan.server.bodies import BODY_LIMIT
 from mulligan.server.guard import bare_host, is_loopback
@@ -56,7 +57,7 @@ def path_of(row):
 # All that may be asked of a store without changing it.
 READS = {
     *("facts", "counts", "notes", "get", "arrivals", "history", "page", "stats"),
-    *("depth", "ahead", "tail", "schedules", "records"),
+    *("depth", "ahead", "tail", "schedules", "records", "limits", "keys"),
 }
 
 
@@ -257,6 +258,7 @@ async def test_no_get_changes_anything(client, row, store, monkeypatch):
     await fail(store, await claim(store, 1, region="region", worker="worker"))
     schedule = new_schedule("schedule", new_job("tick"), None, 60, None, "one")
     await put_schedule(store, schedule)
+    await store.set_limit("limit", Limit(concurrency=1), declared=True)
     only_reads(store, monkeypatch)
     client.service.hub.stop()  # a stream of events ends after the first
     monkeypatch.setattr(client.service.job_hubs, "of", lambda _: client.service.hub)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import inf
 
 from msgspec import Struct, json
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from mulligan.core.checks import Seconds, check_name, check_seconds, rounded, seconds, span
 from mulligan.core.errors import InvalidError
@@ -61,7 +61,8 @@ class Limit(Struct, frozen=True, omit_defaults=True):
                 )
         if self.burst is not None and self.rate is None:
             raise InvalidError(f"burst {self.burst!r} needs a rate; give rate= too")
-        check_seconds("per", self.per, least=0.001, most=LONGEST_PER)
+        # a number, since stores read it
+        force_setattr(self, "per", check_seconds("per", self.per, least=0.001, most=LONGEST_PER))
 
     def __str__(self) -> str:
         """As people say it: 60 per 60 s in bursts of 10, 8 at a time."""

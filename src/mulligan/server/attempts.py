@@ -11,11 +11,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mulligan.app import Task
-from mulligan.core.decide import decide
+from mulligan.core.decide import decide, with_use
 from mulligan.core.declared import completed, limited
 from mulligan.core.errors import UNREADABLE
 from mulligan.core.facts import Facts
 from mulligan.core.job import Claim, Job, Lease
+from mulligan.core.limits import check_costs
 from mulligan.core.outcome import (
     Again,
     Dead,
@@ -34,7 +35,7 @@ from mulligan.engine.job_log import log_failure
 from mulligan.engine.reporter import Reporter, ending_of
 from mulligan.engine.result_gate import refusal, too_large
 from mulligan.server.problems import Refusal
-from mulligan.server.shapes.workers import Committed, Held
+from mulligan.server.shapes.workers import Committed, Ended, Held
 from mulligan.stores.contract import Store
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class Attempts:
         self._began: OrderedDict[Lease, float] = OrderedDict()
         self._depths = LaneDepths(store, monotonic)
 
-    async def under_keys(self, claims: Sequence[Claim]) -> list[Claim]:
+    async def under_limits(self, claims: Sequence[Claim]) -> list[Claim]:
         """The claims to hand out; one that lacks its task's limits gets them and waits."""
         ready: list[Claim] = []
         waiting: list[Outcome] = []
@@ -141,11 +142,13 @@ class Attempts:
         decided: list[tuple[Claim, Result]] = []
         outcomes: list[Outcome] = []
         endings: list[Ending] = []
-        for claim, result in zip(claims, results, strict=True):
+        for each, claim, result in zip(said, claims, results, strict=True):
             if claim is None or result is None:
                 continue
+            spent = check_costs(each.spent) if isinstance(each, Ended) else {}
             depth = await self._depths.of(claim) if isinstance(result, Failed) else 0
-            outcome = decide(claim, result, facts, self._draw(), depth)
+            decision = decide(claim, result, facts, self._draw(), depth)
+            outcome = with_use(decision, result, spent)
             decided.append((claim, result))
             outcomes.append(outcome)
             endings.append(ending_of(claim, result, outcome, facts))

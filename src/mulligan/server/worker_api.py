@@ -8,7 +8,7 @@ from starlette.requests import Request
 
 from mulligan.core.checks import check_depth, clean
 from mulligan.core.decide import beyond
-from mulligan.core.errors import UNREADABLE
+from mulligan.core.errors import UNREADABLE, InvalidError
 from mulligan.core.gather import raw_results
 from mulligan.core.health import DATA_ERRORS
 from mulligan.core.job import NONE_ARRIVE, Arrivals, Claim, Lease
@@ -89,7 +89,7 @@ async def claim(
             pass
 
     claims = await service.sessions.claim(session, body.limit, body.wait, gone)
-    claims = service.attempts.started(await service.attempts.under_keys(claims))
+    claims = service.attempts.started(await service.attempts.under_limits(claims))
     jobs: list[ClaimedJob] = []
     unreadable: list[tuple[Claim, Result]] = []
     for each in claims:
@@ -128,6 +128,10 @@ async def nack(service: Service, body: Nacks, principal: bytes) -> CommittedJobs
 
     def result_of(index: int, _claim: Claim) -> Result:
         said = body.jobs[index]
+        if said.pause and said.delay is None:
+            raise InvalidError(
+                f"job {said.id}: pause {', '.join(said.pause)} needs a delay, which says how long"
+            )
         return Failed(
             clean(said.type),
             clean(said.reason)[:TEXT_LIMIT],
@@ -137,6 +141,7 @@ async def nack(service: Service, body: Nacks, principal: bytes) -> CommittedJobs
             about_region=said.delay is None and said.type not in DATA_ERRORS,
             traceback=bounded(said.traceback) if said.traceback else None,
             classes=(said.type, *said.classes),
+            pause=said.pause,
         )
 
     check_owner(body.worker, principal)

@@ -5,10 +5,12 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from mulligan.core.checks import NAME_LIMIT
+from mulligan.core.limits import MOST_COST, MOST_NAMES
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.server.shapes.names import Name, Token, Wait
 
 LONGEST_POLL = 30.0
+Spent = Annotated[int, Meta(ge=1, le=MOST_COST)]
 ClassName = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
@@ -82,17 +84,24 @@ class ClaimedJobs(Struct, frozen=True):
     jobs: list[ClaimedJob]
 
 
-class Success(Held, frozen=True, forbid_unknown_fields=True):
+class Ended(Held, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An attempt that ended; `spent` is what it used of limits besides the costs of its job."""
+
+    spent: Annotated[dict[Name, Spent], Meta(max_length=MOST_NAMES)] = {}
+
+
+class Success(Ended, frozen=True, forbid_unknown_fields=True):
     """An attempt that succeeded, and its result."""
 
     result: Raw = field(default_factory=lambda: Raw(b"null"))
 
 
-class Failure(Held, frozen=True, forbid_unknown_fields=True):
+class Failure(Ended, frozen=True, forbid_unknown_fields=True):
     """An attempt that failed, and why; `delay` replaces the wait that the job's policy gives.
 
     Of the `traceback` 8 KiB are kept, without secrets. `classes` are those that the error belongs
-    to beside its `type`: what `on` and `never` of a retry policy may name.
+    to beside its `type`: what `on` and `never` of a retry policy may name. No job of the limits in
+    `pause` starts anywhere for as long as the `delay`.
     """
 
     reason: Annotated[str, Meta(max_length=100_000)]
@@ -102,9 +111,10 @@ class Failure(Held, frozen=True, forbid_unknown_fields=True):
     non_retryable: bool = False
     traceback: Annotated[str, Meta(max_length=100_000)] | None = None
     classes: Annotated[tuple[ClassName, ...], Meta(max_length=100)] = ()
+    pause: Annotated[tuple[Name, ...], Meta(max_length=MOST_NAMES)] = ()
 
 
-class Snooze(Held, frozen=True, forbid_unknown_fields=True):
+class Snooze(Ended, frozen=True, forbid_unknown_fields=True):
     """An attempt that is to run later."""
 
     delay: Wait
