@@ -179,3 +179,15 @@ def test_a_cost_that_makes_no_sense_is_refused_inside_the_task(app):
         t.drain()
         assert job.info().status == "failed"
         assert "cost -5 of limit 'tokens'" in job.info().last_failure_reason
+
+
+def test_explain_says_which_limit_has_no_room_and_when_it_will(app):
+    ask, _ = note_starts(app, limits="minute")
+    with app.testing(concurrency=10) as t:
+        jobs = [ask.enqueue(number) for number in range(4)]
+        t.advance(5)
+        assert jobs[2].explain() == (
+            "Waiting for limit 'minute' (2 per 60 s), which has room again in 55 s;"
+            " it is the first of the 2 that wait for it in lane fresh."
+        )
+        assert "at most 1 of the 1 others" in jobs[3].explain()

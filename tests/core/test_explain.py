@@ -7,6 +7,7 @@ from mulligan.core.facts import Facts, QueueSettings
 from mulligan.core.fetch import Capped, RetryFirst
 from mulligan.core.job import encode
 from mulligan.core.lane import Priority
+from mulligan.core.limits import Limit, LimitView, StoredLimit
 from mulligan.core.retry import Retry
 from tests.core.jobs import WAITING
 
@@ -106,9 +107,46 @@ def test_a_delayed_job_says_when_it_is_due():
     assert explain(job, AROUND) == "Delayed; it is due in 3 d, in region US."
 
 
-def test_a_job_names_the_limit_that_it_waits_for():
-    job = replace(WAITING, waits_for="user-7", limits='{"user-7":1}')
-    assert explain(job, AROUND) == "Waiting for limit 'user-7', which has no room now."
+HELD_UP = replace(WAITING, waits_for="openai", limits='{"openai":1}')
+OPENAI = LimitView("openai", StoredLimit(), Limit(rate=60, per=60), running=4, waiting=3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"room_at": 1012.0}, "has room again in 12 s"),
+        ({"room_at": 1000.0}, "has room for the next one"),
+        ({}, "has room when one of the 4 jobs that run under it ends"),
+        ({"room_at": 1020.0, "paused_until": 1020.0}, "is paused for another 20 s"),
+    ],
+)
+def test_a_job_names_the_limit_that_it_waits_for_and_when_there_is_room(changes, words):
+    around = replace(AROUND, limits={"openai": replace(OPENAI, **changes)})
+    assert explain(HELD_UP, around) == (
+        f"Waiting for limit 'openai' (60 per 60 s), which {words};"
+        " at most 2 of the 2 others that wait for it are before it."
+    )
+
+
+def test_a_job_that_waits_alone_is_told_so_and_a_limit_of_which_nothing_is_known():
+    alone = replace(OPENAI, waiting=1, in_force=None, room_at=1001.0)
+    assert explain(HELD_UP, replace(AROUND, limits={"openai": alone})) == (
+        "Waiting for limit 'openai', which has room again in 1.0 s; nobody else waits for it."
+    )
+    assert explain(HELD_UP, AROUND) == "Waiting for limit 'openai', which has no room now."
+
+
+def test_a_pause_is_told_before_a_worker_has_met_it():
+    paused = replace(OPENAI, paused_until=1030.0, room_at=1030.0, waiting=0)
+    job = replace(HELD_UP, waits_for=None)
+    said = explain(job, replace(AROUND, limits={"openai": paused}))
+    assert said.startswith("Waiting for limit 'openai' (60 per 60 s), which is paused for another")
+    over = replace(AROUND, limits={"openai": replace(paused, paused_until=999.0)})
+    assert "3 ahead of it in lane" in explain(job, over)
+
+
+def test_without_a_worker_that_is_told_first():
+    assert "no live worker serves" in explain(HELD_UP, replace(AROUND, live_workers=0))
 
 
 @pytest.mark.parametrize(

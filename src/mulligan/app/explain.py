@@ -1,5 +1,6 @@
 """Reads from a store what `explain` needs."""
 
+from mulligan.app.stored_limits import limits_named
 from mulligan.core.checks import clean
 from mulligan.core.errors import UnknownJobError
 from mulligan.core.explain import Surroundings, explain
@@ -10,6 +11,7 @@ from mulligan.core.known_tasks import (
     read_unknown,
     unknown_note,
 )
+from mulligan.core.limits import costs_of
 from mulligan.core.settings import AN_APP
 from mulligan.core.unserved import served
 from mulligan.stores.contract import Store
@@ -26,7 +28,9 @@ async def explain_job(store: Store, job_id: str, app: str = AN_APP) -> str:
     pending = job.status == "pending"
     ahead = await store.ahead(job_id) if pending else 0
     unknown = await unknown_task(store, job.task, stats.now) if pending else None
-    return explain(job, Surroundings(stats.now, ahead, facts, able, app, unknown))
+    named = [name for name, _ in costs_of(job.limits)] if pending else []
+    limits = await limits_named(store, named) if named else {}
+    return explain(job, Surroundings(stats.now, ahead, facts, able, app, unknown, limits))
 
 
 async def unknown_task(store: Store, task: str, now: float) -> str | None:

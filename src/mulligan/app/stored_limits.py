@@ -1,5 +1,6 @@
 """Limits of a store: listed, set, reset, paused and resumed, while workers run."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, UnsetType
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 # How many limits, and how many fairness keys of a queue, are shown.
 MOST_LIMITS = 1000
+# Among how many a name is looked for: a family may have many names in use.
+ALL_LIMITS = 1_000_000
 MOST_KEYS = 1000
 # How many names an error lists.
 MOST_TOLD = 20
@@ -160,12 +163,21 @@ async def find_limit(store: Store, name: str) -> LimitView:
 
 async def seen_limit(store: Store, name: str) -> LimitView | None:
     """The limit of this name; one that is unused is as what covers it; None if nothing does."""
-    check_limit_name(name)
-    views = {view.name: view for view in await list_limits(store)}
-    if name in views:
-        return views[name]
-    by = covering(name, [known for known, view in views.items() if view.stored.in_force])
-    return None if by is None else LimitView(name, StoredLimit(), views[by].in_force)
+    return (await limits_named(store, [check_limit_name(name)])).get(name)
+
+
+async def limits_named(store: Store, names: Iterable[str]) -> dict[str, LimitView]:
+    """The limits of these names, as far as any covers them."""
+    views = {view.name: view for view in await store.limits(ALL_LIMITS)}
+    stored = [known for known, view in views.items() if view.stored.in_force]
+    found = {}
+    for name in names:
+        by = covering(name, stored)
+        if name in views:
+            found[name] = views[name]
+        elif by is not None:
+            found[name] = LimitView(name, StoredLimit(), views[by].in_force)
+    return found
 
 
 async def set_limit(store: Store, name: str, said: dict[str, Any]) -> None:

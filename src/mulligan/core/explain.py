@@ -11,6 +11,7 @@ from mulligan.core.fetch import Capped
 from mulligan.core.flow import flow_of
 from mulligan.core.job import Job
 from mulligan.core.lane import ANYWHERE
+from mulligan.core.limits import LimitView
 from mulligan.core.settings import AN_APP
 from mulligan.core.unique import waits_to_start
 from mulligan.core.unserved import region_of, region_text, start_one
@@ -19,7 +20,8 @@ from mulligan.core.unserved import region_of, region_text, start_one
 class Surroundings(Struct, frozen=True):
     """What explains a job: the time, how many jobs are ahead, and how many workers could take it.
 
-    `app` is the app's name in commands. `unknown` says that no live worker knows the task.
+    `app` is the app's name in commands. `unknown` says that no live worker knows the task. `limits`
+    are those that the job names, by their names.
     """
 
     now: float
@@ -28,6 +30,7 @@ class Surroundings(Struct, frozen=True):
     live_workers: int
     app: str = AN_APP
     unknown: str | None = None
+    limits: dict[str, LimitView] = {}
 
 
 def explain(job: Job, around: Surroundings) -> str:
@@ -123,14 +126,15 @@ def _in_line(job: Job, around: Surroundings) -> str:
             else _delayed(job, around.now)
         )
         return f"{what} it is due in {span(job.due - around.now)}{_where(job)}."
-    if job.waits_for is not None:
-        return f"Waiting for limit {job.waits_for!r}, which has no room now."
     if not around.live_workers:
         region = region_of(lane)
         return (
             f"Waiting because no live worker serves queue {job.queue} in {region_text(region)};"
             f" {start_one(job.queue, region, around.app)}"
         )
+    full = job.waits_for or _paused(around)
+    if full is not None:
+        return _at_limit(full, around, lane.label)
     reasons = [f"{around.ahead} ahead of it in lane {lane.label}{_where(job)}"]
     probe_at = None if lane.is_global else around.facts.next_probe_at(job.queue, lane.scope)
     if probe_at is not None:
@@ -141,6 +145,39 @@ def _in_line(job: Job, around: Surroundings) -> str:
     if lane.is_retry and settings.budget is not None:
         reasons.append("the queue's retry budget limits how many start")
     return f"Due since {span(around.now - job.due)}: {'; '.join(reasons)}."
+
+
+def _paused(around: Surroundings) -> str | None:
+    """A limit of the job that is paused, though no worker has tried to start the job since."""
+    for name, view in around.limits.items():
+        if view.paused_until is not None and view.paused_until > around.now:
+            return name
+    return None
+
+
+def _at_limit(name: str, around: Surroundings, lane: str) -> str:
+    """Which limit has no room, when it will have some, and how many are before it there."""
+    view = around.limits.get(name)
+    if view is None:
+        return f"Waiting for limit {name!r}, which has no room now."
+    allows = "" if view.in_force is None else f" ({view.in_force})"
+    if view.paused_until is not None and view.paused_until > around.now:
+        why = f"is paused for another {span(view.paused_until - around.now)}"
+    elif view.room_at is None:
+        why = f"has room when one of the {view.running} jobs that run under it ends"
+    elif view.room_at > around.now:
+        why = f"has room again in {span(view.room_at - around.now)}"
+    else:
+        why = "has room for the next one"
+    others = max(0, view.waiting - 1)
+    before = min(around.ahead, others)
+    if not others:
+        who = "nobody else waits for it"
+    elif not before:
+        who = f"it is the first of the {view.waiting} that wait for it in lane {lane}"
+    else:
+        who = f"at most {before} of the {others} others that wait for it are before it"
+    return f"Waiting for limit {name!r}{allows}, which {why}; {who}."
 
 
 def _delayed(job: Job, now: float) -> str:

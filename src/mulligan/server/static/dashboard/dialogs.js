@@ -21,6 +21,17 @@ export function askForSecret({ title, text, label, action }) {
   return ask({ title, content, action, refusal: "Not now", answer: () => input.value.trim() || null });
 }
 
+/** Asks for numbers, each `{key, label, value, …}` with attributes; resolves to texts by key, or to null. */
+export function askFor({ title, text, fields, action }) {
+  const inputs = fields.map(({ key, label, value, ...more }) => ({
+    key, label,
+    input: h("input", { id: `answer-${key}`, name: key, type: "number", value: value ?? "", autocomplete: "off", ...more }),
+  }));
+  const content = [h("p", {}, text), ...inputs.flatMap(({ key, label, input }) => [h("label", { for: `answer-${key}` }, label), input])];
+  const answer = () => Object.fromEntries(inputs.map(({ key, input }) => [key, input.value.trim()]));
+  return ask({ title, content, action, refusal: "Keep as it is", answer });
+}
+
 function ask({ title, content, action, danger, refusal, answer }) {
   return new Promise((resolve) => {
     let given = null;

@@ -10,6 +10,7 @@ import delayed from "./pages/delayed.js";
 import enqueue from "./pages/enqueue.js";
 import job from "./pages/job.js";
 import jobs from "./pages/jobs.js";
+import limits from "./pages/limits.js";
 import overview from "./pages/overview.js";
 import queue from "./pages/queue.js";
 import queues from "./pages/queues.js";
@@ -29,11 +30,12 @@ import workers from "./pages/workers.js";
 const PAGES = [
   ["", overview], ["queues", queues], ["queues/*", queue], ["tasks", tasks], ["tasks/*", task],
   ["jobs", jobs], ["jobs/*", job], ["schedules", schedules], ["schedules/*", schedule],
+  ["limits", limits],
   ["dead", dead], ["delayed", delayed], ["workers", workers], ["workers/*", worker], ["enqueue", enqueue],
 ];
 const NAV = [
   ["", "Overview"], ["queues", "Queues"], ["tasks", "Tasks"], ["jobs", "Jobs"], ["dead", "Dead letters"],
-  ["delayed", "Delayed"], ["schedules", "Schedules"], ["workers", "Workers"], ["enqueue", "Enqueue"],
+  ["delayed", "Delayed"], ["schedules", "Schedules"], ["limits", "Limits"], ["workers", "Workers"], ["enqueue", "Enqueue"],
 ];
 const TICK = 5000;
 const PASSING = [0, 503]; // no answer, or the store was away

@@ -1,19 +1,24 @@
 /** One queue: its settings, its lanes, its delayed jobs, its last minute. */
 
-import { get } from "../api.js";
-import { barRow } from "../charts.js";
+import { get, path } from "../api.js";
+import { bar, barRow } from "../charts.js";
 import { h } from "../dom.js";
-import { count, span } from "../format.js";
-import { at, badge, facts, heading, link, panel, scopeWords } from "../parts.js";
+import { count, percent, span } from "../format.js";
+import { ordering } from "../lists.js";
+import { at, badge, facts, heading, link, name, panel, scopeWords, table } from "../parts.js";
 import { hoursAreStale, hoursChart } from "./delayed.js";
 import { pauseButton } from "./queues.js";
 import { recentTable } from "./recent.js";
 
 export default {
   title: ({ name }) => `Queue ${name}`,
-  load: ({ name }) => get("/api/delayed/hours", { queue: name }),
-  stale: hoursAreStale,
-  view({ overview, readOnly, data, route: { name: queue } }) {
+  async load({ name }) {
+    const [hours, { keys }] = await Promise.all([
+      get("/api/delayed/hours", { queue: name }), get(path("api", "queues", name, "keys"))]);
+    return { ...hours, keys };
+  },
+  stale: (data, age) => hoursAreStale(data, age) || (data.keys.length > 0 && age > 2000),
+  view({ overview, readOnly, data, memory, redraw, route: { name: queue } }) {
     const numbers = at(overview.queues, queue);
     if (!numbers)
       return [heading(queue), h("p.empty", {}, "No queue of this name has a job, a worker or settings.")];
@@ -24,6 +29,7 @@ export default {
       h("div.columns", {},
         panel("Lanes", lanesOf(queue, overview), jobLinks(queue, numbers)),
         panel("Settings", settings(numbers, at(overview.gathering, queue) ?? 0))),
+      data.keys.length > 0 && panel("Fairness keys", keysOf(data.keys, memory, redraw)),
       panel("The last minute", recentTable(overview, queue)),
       panel("Delayed", facts([
         ["in all", count(put.total)],
@@ -41,6 +47,25 @@ function lanesOf(queue, overview) {
   return lanes.map((lane) => h("div.lane", { "data-key": `${lane.scope}/${lane.lane}` },
     barRow(`${lane.lane}, ${scopeWords(lane.scope)}`, lane.ready, most, kindOf(lane.lane)),
     lane.delayed > 0 && h("p.below", {}, `${count(lane.delayed)} more, not due yet`)));
+}
+
+/** Who waits, and what each gets while all of them do; the headings sort. */
+function keysOf(keys, memory, redraw) {
+  const most = Math.max(...keys.map((key) => key.waiting));
+  return [table({
+    caption: "Fairness keys with work waiting",
+    key: (row) => `${row.lane}/${row.region}/${row.key}`,
+    rows: keys,
+    order: ordering(memory, redraw),
+    columns: [
+      { title: "Key", cell: (row) => name(row.key), by: (row) => row.key },
+      { title: "Lane", cell: (row) => `${row.lane}, ${scopeWords(row.region)}`, by: (row) => row.lane },
+      { title: "Waiting", cell: (row) => h("div.through", {}, bar(row.waiting, most, kindOf(row.lane)), count(row.waiting)), by: (row) => row.waiting },
+      { title: "Weight", number: true, cell: (row) => String(row.weight), by: (row) => row.weight },
+      { title: "Share of starts", number: true, cell: (row) => percent(row.share), by: (row) => row.share },
+      { title: "Turns ahead", number: true, cell: (row) => String(+row.turns.toFixed(2)), by: (row) => row.turns },
+    ],
+  }), h("p.below", {}, "Keys take turns by weight within a lane, however many jobs each has waiting.")];
 }
 
 const kindOf = (lane) => (lane.endsWith("retry") ? "retry" : lane);
