@@ -81,14 +81,18 @@ async def commit_parts(database: Database, outcomes: Sequence[Outcome]) -> Writt
     In a transaction of several, the server would wait for us between them with all that the
     first has locked, and every other worker for it.
     """
-    parts = [database.values("commit", outcome_values(part)) for part in in_parts(outcomes)]
+    parts = list(in_parts(outcomes))
     verdicts: list[Verdict] = []
     any_watching = False
     for start in range(0, len(parts), TOGETHER):
         some = parts[start : start + TOGETHER]
-        values = tuple([value for part in some for value in part])
-        [row] = await database.pool.run(database.statements.commits(len(some)), values)
-        *answered, any_watching = row
+        values = [
+            value for each in some for value in database.values("commit", outcome_values(each))
+        ]
+        if len(some) > 1:
+            values.insert(0, texts([outcome.lease.job for each in some for outcome in each]))
+        [row] = await database.pool.run(database.statements.commits(len(some)), tuple(values))
+        _, *answered, any_watching = row
         verdicts += [VERDICTS[answer] for answers in answered for answer in answers]
     return Written(verdicts, any_watching)
 

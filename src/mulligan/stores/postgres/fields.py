@@ -70,14 +70,23 @@ TYPES = {
     "seconds": "bigint",
 }
 SMALL = {"priority": "smallint"}
-# The record `new_jobs`: the fields as the struct has them, and whether all leave out all options.
+# The record `new_jobs`: the fields as the struct has them, and whether all leave out all options,
+# but for those of lines, in which they are alike.
 NEW_JOBS = {
     field.name: f"{SMALL.get(field.name, TYPES[field.kind])}[]" for field in in_order_of(NewJob)
 } | {"no_options": "boolean"}
 # Where there are none.
 NO_JOBS: Columns = (None,) * len(NEW_JOBS)
+# What says which line a job joins: jobs that are alike in it, and leave out all other options, are
+# stored as quickly as those without any.
+OF_LINE = ("limits", "fairness_key")
+line_of = itemgetter(*(NewJob.__struct_fields__.index(name) for name in OF_LINE))
 options_of = itemgetter(
-    *(number for number, field in enumerate(in_order_of(NewJob)) if field.option)
+    *(
+        number
+        for number, field in enumerate(in_order_of(NewJob))
+        if field.option and field.name not in OF_LINE
+    )
 )
 
 
@@ -134,9 +143,12 @@ def packed_columns(jobs: Sequence[NewJob]) -> Columns:
 
 def encoded(encoders: Sequence[Encoder], jobs: Sequence[NewJob]) -> Columns:
     """Every field of the jobs by its encoder."""
-    fields_of_all = zip(*map(astuple, jobs), strict=True)
+    fields_of_all = tuple(zip(*map(astuple, jobs), strict=True))
     columns = [encode(values) for encode, values in zip(encoders, fields_of_all, strict=True)]
-    return (*columns, not any(options_of(columns)))
+    no_options = not any(options_of(columns))
+    if no_options and any(line_of(columns)):
+        no_options = all(len(alike(values)) == 1 for values in line_of(fields_of_all))
+    return (*columns, no_options)
 
 
 # -- claims and jobs: columns by their names -----------------------------------------------------

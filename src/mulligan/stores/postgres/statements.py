@@ -96,6 +96,7 @@ CALLS: dict[str, Parameters] = {
         "parents": "integer[]",
         "following": NEW_JOBS,
     },
+    "lock_leases": {"ids": "text[]"},
     "begin_sink": {"in_id": "text", "in_token": "bigint"},
     "still_in_sink": {"in_id": "text"},
     "beat": GIVEN | {"recent": "bigint", "self": "jsonb", "ids": "text[]", "tokens": "bigint[]"},
@@ -248,6 +249,7 @@ class Statements(dict[str, str]):
         self._watching = f"NOT (pg_try_advisory_lock({key}) AND pg_advisory_unlock({key}))"
         self["finish"] = f"SELECT {calls['finish']}, {self._watching}"
         self._commit = calls["commit"]
+        self._lock = calls["lock_leases"]
         # Nothing but the end of the transaction follows, and what the job locked others wait for:
         # a client that was stopped right here is not waited for any longer than this.
         hurry = f"set_config('idle_in_transaction_session_timeout', '{HURRY}', true)"
@@ -258,5 +260,9 @@ class Statements(dict[str, str]):
         self["accept_soon"] = f"SELECT before, {soon} FROM {calls['receive']}"  # noqa: S608
 
     def commits(self, many: int) -> str:
-        """So many commits in one statement, which PostgreSQL carries out in the order given."""
-        return f"SELECT {', '.join([self._commit] * many)}, {self._watching}"
+        """So many commits in one statement, which PostgreSQL carries out in the order given.
+
+        What several write is locked first: the ids of their jobs come before all else.
+        """
+        first = self._lock if many > 1 else "NULL"
+        return f"SELECT {', '.join([first, *[self._commit] * many])}, {self._watching}"

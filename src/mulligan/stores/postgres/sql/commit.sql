@@ -200,6 +200,19 @@ BEGIN
 END
 $$;
 
+-- lock_leases(ids): lock what several commits of one statement write, before the first of them locks
+-- the limits.
+CREATE FUNCTION lock_leases(ids text[]) RETURNS void
+LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET jit = off AS $$
+BEGIN
+    PERFORM FROM job j WHERE j.id = ANY (ids) AND j.status = 'processing' ORDER BY j.id FOR UPDATE;
+    PERFORM FROM claimed c WHERE c.number = ANY (ARRAY(
+        SELECT j.claimed FROM job j
+        WHERE j.id = ANY (lock_leases.ids) AND j.status = 'processing'))
+    ORDER BY c.number FOR UPDATE;
+END
+$$;
+
 -- remember(now, kept, failed, ids, failures, limit): append failed attempts to their jobs'
 -- histories, which keep the newest `limit`.
 CREATE FUNCTION remember(

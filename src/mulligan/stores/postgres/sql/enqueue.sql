@@ -1,6 +1,7 @@
 -- Accepting jobs. They come as `new_jobs`, which has an array for each field of a new job, by the
 -- field's name. A field that new jobs may leave out (core/fields.py: OPTIONS) is NULL if all of
--- them do, and NULL in its array where one does; `no_options` is true if all are NULL. Any other
+-- them do, and NULL in its array where one does; `no_options` is true if all are NULL, but for limits
+-- and fairness_key, in which all jobs are alike then. Any other
 -- but id and body may be of length one if all jobs are alike in it: most batches are of one kind,
 -- and an array costs as much to read as a column to write.
 
@@ -106,7 +107,8 @@ BEGIN
        AND cardinality(jobs.task) = 1 AND cardinality(jobs.region) = 1
        AND cardinality(jobs.priority) = 1 AND cardinality(jobs.delay) = 1 THEN
         PERFORM add_alike(now, woken, jobs.id, jobs.body, jobs.queue[1], jobs.task[1],
-                          jobs.region[1], jobs.priority[1], jobs.delay[1]);
+                          jobs.region[1], jobs.priority[1], jobs.delay[1], jobs.limits[1],
+                          jobs.fairness_key[1], lets_in);
         RETURN NULL;
     END IF;
     WITH new AS MATERIALIZED (
@@ -204,12 +206,14 @@ LANGUAGE sql IMMUTABLE AS $$
             expires, unique_in, awaits, gather, gather_index, keep, debounce_max, unique_for, return_exceptions, ord)
 $$;
 
--- add_alike(now, woken, ids, bodies, what they have in common): store jobs that differ in id and
--- body alone, and leave out all that may be left out. Most batches are so, and a third of the time
--- of reading, carrying and working out what all have in common for each is saved.
+-- add_alike(now, woken, ids, bodies, what they have in common, lets_in): store jobs that differ in id
+-- and body alone, and leave out all that may be left out, but for limits and fairness key. Most
+-- batches are so, and a third of the time of reading, carrying and working out what all have in
+-- common for each is saved.
 CREATE FUNCTION add_alike(
     now bigint, woken boolean[], ids text[], bodies bytea[], in_queue text, in_task text,
-    in_region text, in_priority smallint, in_delay bigint
+    in_region text, in_priority smallint, in_delay bigint, in_limits text, in_key text,
+    lets_in boolean
 ) RETURNS void
 LANGUAGE plpgsql
 AS $$
@@ -217,20 +221,46 @@ DECLARE
     in_due bigint := now + in_delay;
     in_delayed boolean := in_delay > 0;
     in_lane text := lane_name(in_queue, in_region, in_priority);
+    numbers bigint[];
+    line_id bigint := 0;
 BEGIN
+    IF coalesce(in_limits, in_key) IS NULL THEN
+        WITH new AS MATERIALIZED (
+            SELECT nextval('counter') AS number, u.id, u.body, coalesce(u.woken, false) AS woken
+            FROM unnest(ids, bodies, woken) AS u (id, body, woken)
+        ), stored AS (
+            INSERT INTO job (number, sequence, due, created_at, token, priority, lane_priority,
+                             delayed, id, queue, scope, region, task, body)
+            SELECT n.number, n.number, in_due, now, first_token(n.number), in_priority, in_priority,
+                   in_delayed, n.id, in_queue, in_region, in_region, in_task, n.body
+            FROM new n
+        )
+        INSERT INTO waiting (due, sequence, woken, delayed, lane, id)
+        SELECT in_due, n.number, n.woken, in_delayed, in_lane, n.id
+        FROM new n;
+        RETURN;
+    END IF;
     WITH new AS MATERIALIZED (
-        SELECT nextval('counter') AS number, u.id, u.body, coalesce(u.woken, false) AS woken
-        FROM unnest(ids, bodies, woken) AS u (id, body, woken)
+        SELECT nextval('counter') AS number, u.id, u.body
+        FROM unnest(ids, bodies) AS u (id, body)
     ), stored AS (
         INSERT INTO job (number, sequence, due, created_at, token, priority, lane_priority, delayed,
-                         id, queue, scope, region, task, body)
+                         id, queue, scope, region, task, limits, fairness_key, body)
         SELECT n.number, n.number, in_due, now, first_token(n.number), in_priority, in_priority,
-               in_delayed, n.id, in_queue, in_region, in_region, in_task, n.body
+               in_delayed, n.id, in_queue, in_region, in_region, in_task, in_limits, in_key, n.body
         FROM new n
     )
-    INSERT INTO waiting (due, sequence, woken, delayed, lane, id)
-    SELECT in_due, n.number, n.woken, in_delayed, in_lane, n.id
-    FROM new n;
+    SELECT array_agg(n.number) INTO numbers FROM new n;
+    IF NOT lets_in THEN
+        PERFORM lock_limits();
+        line_id := line_of(in_lane, in_key, in_limits);
+    END IF;
+    INSERT INTO waiting (due, sequence, line, held, delayed, lane, id, limits)
+    SELECT in_due, u.number, line_id, true, in_delayed, in_lane, u.id, in_limits
+    FROM unnest(ids, numbers) AS u (id, number);
+    IF NOT lets_in THEN
+        PERFORM joined(now, line_id, in_due, numbers[1], in_limits);
+    END IF;
 END
 $$;
 

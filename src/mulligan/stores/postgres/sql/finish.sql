@@ -15,7 +15,8 @@ DECLARE
     written text[] := ids;
     ords bigint[];            -- of those that were written
     numbers bigint[];         -- the claims that handed them out
-    special boolean;          -- some hold a permit, or arrive somewhere
+    special boolean;          -- some hold a permit of a plan's limit, or arrive somewhere
+    held text[];              -- limits, with permits of which some ran
     own boolean;              -- some say how long they are kept
 BEGIN
     WITH done AS (
@@ -25,14 +26,15 @@ BEGIN
         FROM (SELECT * FROM unnest(ids) WITH ORDINALITY AS u (id, ord) ORDER BY u.id) u
         WHERE j.id = ANY (ARRAY[u.id]) AND j.token = tokens[u.ord] AND j.status = 'processing'
         RETURNING u.ord, j.claimed, j.queue,
-                  coalesce(j.holds, j.permits, j.gather) IS NOT NULL AS special,
+                  coalesce(j.permits, j.gather) IS NOT NULL AS special, j.holds,
                   j.keep IS NOT NULL AS own
     ), counted AS (
         INSERT INTO kept_change (many, queue, status)
         SELECT count(*), d.queue, 'done' FROM done d GROUP BY d.queue
     )
-    SELECT array_agg(d.ord), array_agg(d.claimed), bool_or(d.special), bool_or(d.own)
-    INTO ords, numbers, special, own FROM done d;
+    SELECT array_agg(d.ord), array_agg(d.claimed), bool_or(d.special), bool_or(d.own),
+           array_agg(d.holds) FILTER (WHERE d.holds IS NOT NULL)
+    INTO ords, numbers, special, own, held FROM done d;
     IF ords IS NULL OR cardinality(ords) < cardinality(ids) THEN
         written := ARRAY(SELECT ids[o] FROM unnest(ords) AS o ORDER BY o);
     END IF;
@@ -46,6 +48,9 @@ BEGIN
     END IF;
     IF special THEN
         PERFORM settle(now, written);
+    ELSIF held IS NOT NULL THEN
+        PERFORM lock_limits();
+        PERFORM free_all(now, held);
     END IF;
     IF cardinality(written) = cardinality(ids) THEN
         RETURN NULL;

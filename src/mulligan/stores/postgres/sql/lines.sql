@@ -78,15 +78,20 @@ DECLARE
     line_id bigint;
 BEGIN
     FOR standing IN
-        SELECT lane_name(j.queue, j.scope, j.lane_priority) AS lane, j.fairness_key AS key,
-               array_to_string(names_in(j.limits), chr(31)) AS names,
+        SELECT lane_name(j.queue, j.scope, j.lane_priority) AS lane, j.limits IS NULL AS unlimited,
+               CASE WHEN j.limits IS NOT NULL THEN j.fairness_key END AS key,
+               CASE WHEN j.limits IS NOT NULL
+                    THEN array_to_string(names_in(j.limits), chr(31)) END AS names,
                array_agg(j.id ORDER BY j.due, j.sequence) AS ids
         FROM unnest(stand_all.ids) AS u (id)
         CROSS JOIN LATERAL (SELECT h.* FROM job h WHERE h.id = u.id LIMIT 1) j
-        GROUP BY 1, 2, 3 ORDER BY min(j.sequence)
+        GROUP BY 1, 2, 3, 4 ORDER BY min(j.sequence)
     LOOP
         IF cardinality(standing.ids) = 1 THEN
             PERFORM stand(now, standing.ids[1]);
+            CONTINUE;
+        ELSIF standing.unlimited THEN
+            PERFORM stand_by_key(now, standing.lane, standing.ids);
             CONTINUE;
         END IF;
         line_id := line_of(standing.lane, standing.key,
@@ -99,6 +104,75 @@ BEGIN
         PERFORM joined(now, line_id, j.due, j.sequence, j.limits)
         FROM job j WHERE j.id = standing.ids[1];
     END LOOP;
+END
+$$;
+
+-- stand_by_key(now, lane, ids): the same for jobs of one lane that name no limits, in few
+-- statements: their lines wait for nothing.
+CREATE FUNCTION stand_by_key(now bigint, in_lane text, ids text[]) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    here lined_lane;
+    made record;              -- of the lines that are new
+BEGIN
+    SELECT n.* INTO here FROM lined_lane n WHERE n.lane = in_lane;
+    IF NOT FOUND THEN
+        INSERT INTO lined_lane (id, lane) VALUES (nextval('counter'), in_lane)
+        RETURNING * INTO here;
+    END IF;
+    WITH known AS MATERIALIZED (
+        SELECT g.*, coalesce(l.id, nextval('counter')) AS line, l.id IS NULL AS is_new,
+               (g.dues[1], g.sequences[1]) < (l.due, l.sequence) AS is_sooner
+        FROM (
+            SELECT j.fairness_key AS key, array_agg(j.id ORDER BY j.due, j.sequence) AS ids,
+                   array_agg(j.due ORDER BY j.due, j.sequence) AS dues,
+                   array_agg(j.sequence ORDER BY j.due, j.sequence) AS sequences,
+                   array_agg(expires(j) ORDER BY j.due, j.sequence) AS expires,
+                   array_agg(j.delayed ORDER BY j.due, j.sequence) AS delayed
+            FROM unnest(stand_by_key.ids) AS u (id)
+            CROSS JOIN LATERAL (SELECT h.* FROM job h WHERE h.id = u.id LIMIT 1) j
+            GROUP BY 1
+        ) g
+        LEFT JOIN LATERAL (
+            SELECT l.id, l.due, l.sequence FROM line l
+            WHERE l.lane = here.id AND hashtextextended(l.name, 0) = hashtextextended(g.key, 0)
+              AND l.name = g.key LIMIT 1
+        ) l ON true
+    ), lines AS (
+        INSERT INTO line (id, lane, due, sequence, stage, key, name, names, costs)
+        SELECT k.line, here.id, k.dues[1], k.sequences[1],
+               CASE WHEN k.dues[1] > now THEN 'later' ELSE 'ready' END, k.key, k.key, '{}', '{}'
+        FROM known k WHERE k.is_new
+    ), stood AS (
+        INSERT INTO waiting (due, sequence, expires_at, line, held, delayed, lane, id)
+        SELECT m.due, m.sequence, m.expires_at, k.line, true, m.delayed, in_lane, m.id
+        FROM known k CROSS JOIN LATERAL unnest(k.ids, k.dues, k.sequences, k.expires, k.delayed)
+            AS m (id, due, sequence, expires_at, delayed)
+    ), turns AS (
+        INSERT INTO fairness_key AS k (lane, key, turn, due, sequence, line)
+        SELECT here.id, n.key, here.turn, n.dues[1], n.sequences[1], n.line
+        FROM known n WHERE n.is_new AND n.dues[1] <= now
+        ON CONFLICT (lane, key) DO UPDATE SET
+            turn = CASE WHEN k.due IS NULL THEN greatest(k.turn, excluded.turn) ELSE k.turn END,
+            line = CASE WHEN (k.due, k.sequence) < (excluded.due, excluded.sequence) THEN k.line
+                        ELSE excluded.line END,
+            due = least(k.due, excluded.due),
+            sequence = CASE WHEN (k.due, k.sequence) < (excluded.due, excluded.sequence)
+                            THEN k.sequence ELSE excluded.sequence END
+    )
+    SELECT count(*) FILTER (WHERE k.is_new) AS many,
+           count(*) FILTER (WHERE k.is_new AND k.dues[1] <= now) AS ready,
+           min(k.dues[1]) FILTER (WHERE k.is_new AND k.dues[1] <= now) AS due,
+           min(k.dues[1]) FILTER (WHERE k.is_new AND k.dues[1] > now) AS later,
+           array_agg(k.ids[1]) FILTER (WHERE k.is_sooner) AS sooner
+    INTO made FROM known k;
+    UPDATE lined_lane SET lines = lines + made.many, keyed = keyed + made.many WHERE id = here.id;
+    PERFORM joined(now, w.line, w.due, w.sequence, NULL)
+    FROM job j JOIN waiting w ON row_of(w, j) WHERE j.id = ANY (made.sooner);
+    IF made.many > 0 AND any_asleep() THEN
+        PERFORM wake_lane(now, in_lane, made.due, made.ready),
+                wake_lane(now, in_lane, made.later, made.many - made.ready);
+    END IF;
 END
 $$;
 
@@ -183,10 +257,18 @@ BEGIN
     WHERE id = this.lane
     RETURNING this.key <> '' AND keyed = 0 INTO is_last;
     IF is_last THEN
-        UPDATE lined_lane SET turn = 0 WHERE id = this.lane;
-        DELETE FROM fairness_key WHERE lane = this.lane AND (key <> '' OR due IS NULL);
-        UPDATE fairness_key SET turn = 0 WHERE lane = this.lane;
+        PERFORM end_turns(this.lane);
     END IF;
+END
+$$;
+
+-- end_turns(lane): no line of the lane has a key any more.
+CREATE FUNCTION end_turns(lane_id bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE lined_lane SET turn = 0 WHERE id = lane_id;
+    DELETE FROM fairness_key WHERE lane = lane_id AND (key <> '' OR due IS NULL);
+    UPDATE fairness_key SET turn = 0 WHERE lane = lane_id;
 END
 $$;
 

@@ -102,6 +102,12 @@ BEGIN
     END LOOP;
     expired := '{}';
     IF head_line[source] IS NOT NULL THEN
+        ids := take_by_key(now, lane_ids[source], chunk, now - waited[source], turn_steps,
+                           lanes[source], before_due, before_sequence, first_due[source],
+                           first_sequence[source]);
+        IF ids <> '{}' THEN
+            RETURN;
+        END IF;
         SELECT t.ids, t.expired INTO ids, late FROM take_line(
             now, head_line[source], chunk, now - waited[source], turn_steps, lanes[source],
             before_due, before_sequence, first_due[source], first_sequence[source]) t;
@@ -186,23 +192,21 @@ DECLARE
     this line;
     step bigint;              -- how far apart the turns of its key are
     fair boolean;
-    my_turn bigint;           -- of the job looked at
+    my_turn bigint;           -- of its first job
     plain_turn bigint;        -- of those that stand in the lane itself
     other record;             -- the best of the other keys
     rival record;             -- the first of the other ready lines of the key
-    member record;
-    batch tid[] := '{}';
-    costs text;
+    first record;
+    batch tid[];
     at text;
 BEGIN
     ids := '{}';
     SELECT l.* INTO this FROM line l WHERE l.id = line_id;
     step := turn_step(turn_steps, in_lane, this.key);
-    SELECT w.ctid AS at, w.limits INTO member FROM waiting w
-    WHERE w.line = line_id AND w.due = this.due AND w.sequence = this.sequence
-      AND w.expires_at <= now;
-    IF FOUND THEN
-        expired := expire(now, member.at);
+    SELECT w.ctid AS at, w.limits, w.expires_at <= now AS late INTO first FROM waiting w
+    WHERE w.line = line_id AND w.due = this.due AND w.sequence = this.sequence;
+    IF first.late THEN
+        expired := expire(now, first.at);
         RETURN;
     END IF;
     at := lacks(now, this);
@@ -233,33 +237,23 @@ BEGIN
             plain_turn := key_turn(this.lane, '');
         END IF;
     END IF;
-    FOR member IN
-        SELECT w.ctid AS at, w.id, w.due, w.sequence, w.limits, w.expires_at FROM waiting w
-        WHERE w.line = line_id ORDER BY w.due, w.sequence LIMIT most
-    LOOP
-        IF ids = '{}' THEN
-            costs := member.limits;
-        ELSE
-            my_turn := my_turn + step;
-            EXIT WHEN member.due > latest OR member.expires_at <= now
-                 OR member.limits IS DISTINCT FROM costs
-                 OR (member.due, member.sequence) > (before_due, before_sequence)
-                 OR (member.due, member.sequence) > (rival.due, rival.sequence);
-            IF fair THEN
-                EXIT WHEN (my_turn, member.due, member.sequence)
-                          > (other.turn, other.due, other.sequence);
-                plain_turn := CASE WHEN this.key = '' THEN my_turn
-                                   ELSE greatest(plain_turn, my_turn - step) END;
-                EXIT WHEN first_due <= now AND (my_turn, member.due, member.sequence)
-                          > (plain_turn, first_due, first_sequence);
-            ELSE
-                EXIT WHEN first_due <= now
-                     AND (member.due, member.sequence) > (first_due, first_sequence);
-            END IF;
-        END IF;
-        ids := ids || member.id;
-        batch := batch || member.at;
-    END LOOP;
+    SELECT array_agg(m.at ORDER BY m.ord), array_agg(m.id ORDER BY m.ord) INTO batch, ids
+    FROM (
+        SELECT q.*, bool_and(q.ord = 0 OR NOT coalesce(
+            q.due > latest OR q.expires_at <= now OR q.limits IS DISTINCT FROM first.limits
+            OR (q.due, q.sequence) > (before_due, before_sequence)
+            OR (q.due, q.sequence) > (rival.due, rival.sequence)
+            OR (my_turn + q.ord * step, q.due, q.sequence) > (other.turn, other.due, other.sequence)
+            OR (first_due <= now AND (my_turn + q.ord * step, q.due, q.sequence) > (
+                CASE WHEN this.key = '' THEN my_turn + q.ord * step
+                     ELSE greatest(plain_turn, my_turn + (q.ord - 1) * step) END,
+                first_due, first_sequence)), false)) OVER (ORDER BY q.ord) AS goes
+        FROM (
+            SELECT w.ctid AS at, w.id, w.due, w.sequence, w.limits, w.expires_at,
+                   row_number() OVER (ORDER BY w.due, w.sequence) - 1 AS ord
+            FROM waiting w WHERE w.line = line_id ORDER BY w.due, w.sequence LIMIT most
+        ) q
+    ) m WHERE m.goes;
     DELETE FROM waiting WHERE ctid = ANY (batch);
     FOR i IN 1 .. cardinality(this.names) LOOP
         PERFORM charge(now, this.names[i], this.costs[i], cardinality(ids), cardinality(ids));
@@ -268,5 +262,119 @@ BEGIN
         PERFORM take_turns(this.lane, this.key, step, cardinality(ids));
     END IF;
     PERFORM go_on(now, this);
+END
+$$;
+
+-- take_by_key(now, lane, most, latest, steps, name, before, first): take what keys that take turns
+-- would start one by one, of lines that name no limits, up to `most` jobs. Arguments are as those of
+-- `take_line`. Each key's jobs come one step after the other, so that the order of all is that of
+-- their turns. Result: the jobs; none if there is but one key, or the next line names limits.
+CREATE FUNCTION take_by_key(
+    now bigint, lane_id bigint, most bigint, latest bigint, turn_steps jsonb, in_lane text,
+    before_due bigint, before_sequence bigint, first_due bigint, first_sequence bigint
+) RETURNS text[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    many bigint;              -- of the keys
+    plain_turn bigint;        -- of those that stand in the lane itself
+    ids text[];
+    batch tid[];
+    present bigint;
+    lines bigint[];           -- each line that was taken from, with its key's next turn
+    turns bigint[];
+    went bigint[];            -- those that have no jobs any more
+    later bigint;             -- when the first is due of those that have
+    here record;
+BEGIN
+    SELECT count(*) INTO many FROM (
+        SELECT FROM fairness_key k WHERE k.lane = lane_id AND k.due IS NOT NULL LIMIT most + 1) k;
+    IF many < 2 OR most < 2 THEN
+        RETURN '{}';
+    END IF;
+    IF first_due <= now THEN
+        plain_turn := key_turn(lane_id, '');
+    END IF;
+    WITH keys AS MATERIALIZED (
+        SELECT k.key, k.turn, k.due, k.sequence, k.line,
+               turn_step(turn_steps, in_lane, k.key) AS step,
+               k.number > most OR EXISTS (
+                   SELECT FROM line l WHERE l.lane = lane_id AND l.key = k.key AND l.stage = 'ready'
+                     AND l.names <> '{}') AS ends
+        FROM (
+            SELECT f.*, row_number() OVER (ORDER BY f.turn, f.due, f.sequence) AS number
+            FROM fairness_key f WHERE f.lane = lane_id AND f.due IS NOT NULL
+            ORDER BY f.turn, f.due, f.sequence LIMIT most + 1
+        ) k
+    ), ends AS MATERIALIZED (  -- from here on, others may come in between
+        SELECT e.turn, e.due, e.sequence FROM (
+            SELECT k.turn, k.due, k.sequence FROM keys k WHERE k.ends
+            UNION ALL
+            SELECT k.turn + k.step * (most / many + 2), 0, 0 FROM keys k WHERE NOT k.ends
+        ) e ORDER BY 1, 2, 3 LIMIT 1
+    ), members AS (
+        SELECT k.key, k.line, m.at, m.id, m.due, m.sequence, m.expires_at, k.step,
+               k.turn + k.step * m.ord AS turn
+        FROM keys k CROSS JOIN LATERAL (
+            SELECT w.ctid AS at, w.id, w.due, w.sequence, w.expires_at,
+                   row_number() OVER (ORDER BY w.due, w.sequence) - 1 AS ord
+            FROM waiting w WHERE w.line = k.line ORDER BY w.due, w.sequence LIMIT most / many + 2
+        ) m
+        WHERE NOT k.ends AND m.due <= now
+    ), going AS (
+        SELECT m.*, row_number() OVER w AS ord, bool_and(coalesce(
+            m.due <= latest AND (m.expires_at IS NULL OR m.expires_at > now)
+            AND (m.due, m.sequence) < (before_due, before_sequence)
+            AND (m.turn, m.due, m.sequence) < (e.turn, e.due, e.sequence)
+            AND (plain_turn IS NULL OR (m.turn, m.due, m.sequence)
+                 < (greatest(plain_turn, m.last_turn), first_due, first_sequence)), false)
+        ) OVER w AS goes
+        FROM (SELECT n.*, lag(n.turn) OVER (ORDER BY n.turn, n.due, n.sequence) AS last_turn
+              FROM members n) m CROSS JOIN ends e
+        WINDOW w AS (ORDER BY m.turn, m.due, m.sequence)
+    ), taken AS (
+        SELECT g.* FROM going g WHERE g.goes AND g.ord <= most
+    ), by_line AS (
+        SELECT t.line, max(t.turn + t.step) AS turn, max(t.turn) AS last,
+               array_agg(t.at) AS at FROM taken t GROUP BY 1
+    )
+    SELECT (SELECT array_agg(t.id ORDER BY t.ord) FROM taken t),
+           (SELECT array_agg(t.at) FROM taken t), max(b.last), array_agg(b.line), array_agg(b.turn)
+    INTO ids, batch, present, lines, turns FROM by_line b;
+    IF ids IS NULL THEN
+        RETURN '{}';
+    END IF;
+    DELETE FROM waiting WHERE ctid = ANY (batch);
+    WITH next AS MATERIALIZED (
+        SELECT u.line, u.turn, n.due, n.sequence FROM unnest(lines, turns) AS u (line, turn)
+        LEFT JOIN LATERAL (
+            SELECT w.due, w.sequence FROM waiting w WHERE w.line = u.line
+            ORDER BY w.due, w.sequence LIMIT 1
+        ) n ON true
+    ), lined AS (
+        UPDATE line l SET due = n.due, sequence = n.sequence, woken = false,
+                          stage = CASE WHEN n.due > now THEN 'later' ELSE 'ready' END
+        FROM next n WHERE l.id = ANY (ARRAY[n.line]) AND n.due IS NOT NULL
+    ), turned AS (
+        UPDATE fairness_key k SET
+            turn = n.turn, due = CASE WHEN n.due <= now THEN n.due END,
+            sequence = CASE WHEN n.due <= now THEN n.sequence END,
+            line = CASE WHEN n.due <= now THEN n.line END
+        FROM next n
+        WHERE k.lane = lane_id AND k.key = ANY (ARRAY(SELECT l.key FROM line l WHERE l.id = n.line))
+    )
+    SELECT array_agg(n.line) FILTER (WHERE n.due IS NULL), min(n.due) INTO went, later FROM next n;
+    DELETE FROM line WHERE id = ANY (went);
+    UPDATE lined_lane n SET turn = present, lines = n.lines - coalesce(cardinality(went), 0),
+                            keyed = n.keyed - coalesce(cardinality(went), 0)
+    WHERE n.id = lane_id RETURNING n.lines, n.keyed INTO here;
+    DELETE FROM fairness_key k WHERE k.lane = lane_id AND k.due IS NULL AND k.turn <= present;
+    IF here.keyed = 0 THEN
+        PERFORM end_turns(lane_id);
+        DELETE FROM lined_lane n WHERE n.id = lane_id AND n.lines = 0;
+    END IF;
+    IF later IS NOT NULL THEN
+        PERFORM wake_line(now, lane_id, later);
+    END IF;
+    RETURN ids;
 END
 $$;
