@@ -6,6 +6,7 @@ from importlib.resources import files
 import pytest
 
 from mulligan.core.fields import NEW_JOB, OPTIONS, fields_of, names_of
+from mulligan.stores.postgres.fields import OF_LINE
 
 SQL = files("mulligan.stores.postgres").joinpath("sql/enqueue.sql").read_text("utf-8")
 # Where the row of a job has a field of a new one: a duration is stored as the time that it ends at.
@@ -29,7 +30,12 @@ def inserts(function: str) -> list[set[str]]:
 
 
 @pytest.mark.parametrize(
-    ("function", "times", "left_out"), [("add", 2, ()), ("add_alike", 1, OPTIONS)]
+    ("function", "times", "left_out"),
+    [
+        ("add", 2, ()),
+        ("add_alike", 1, OPTIONS),
+        ("add_to_line", 1, [name for name in OPTIONS if name not in OF_LINE]),
+    ],
 )
 def test_every_field_of_a_new_job_is_stored_however_it_is_added(function, times, left_out):
     found = inserts(function)

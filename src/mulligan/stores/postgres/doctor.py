@@ -13,7 +13,10 @@ SKEW = 1.0
 DEAD_SHARE = 0.5
 DEAD_FEW = 50_000
 INDEXES = {
-    *("job_pkey", "job_unique", "job_dead", "waiting_lane", "waiting_key", "waiting_expires"),
+    *("job_pkey", "job_unique", "job_dead", "waiting_lane", "waiting_line", "waiting_expires"),
+    *("line_pkey", "line_name", "line_later", "line_ready", "line_waiting", "alarm_pkey"),
+    *("lined_lane_pkey", "lined_lane_lane_key", "fairness_key_pkey", "fairness_key_turn"),
+    *("fairness_key_idle", "alarm_at", "named_limit_pkey", "limit_state_pkey"),
     *("claimed_pkey", "claimed_worker", "ended_at", "attempt_pkey", "arrival_pkey", "start_pkey"),
     "recorded_pkey",
     *("count_recent_pkey", "count_recent_start", "kept_pkey"),

@@ -106,9 +106,14 @@ BEGIN
     IF jobs.no_options AND numbers IS NULL AND left_out IS NULL AND cardinality(jobs.queue) = 1
        AND cardinality(jobs.task) = 1 AND cardinality(jobs.region) = 1
        AND cardinality(jobs.priority) = 1 AND cardinality(jobs.delay) = 1 THEN
-        PERFORM add_alike(now, woken, jobs.id, jobs.body, jobs.queue[1], jobs.task[1],
-                          jobs.region[1], jobs.priority[1], jobs.delay[1], jobs.limits[1],
-                          jobs.fairness_key[1], lets_in);
+        IF coalesce(jobs.limits, jobs.fairness_key) IS NULL THEN
+            PERFORM add_alike(now, woken, jobs.id, jobs.body, jobs.queue[1], jobs.task[1],
+                              jobs.region[1], jobs.priority[1], jobs.delay[1]);
+        ELSE
+            PERFORM add_to_line(now, jobs.id, jobs.body, jobs.queue[1], jobs.task[1],
+                                jobs.region[1], jobs.priority[1], jobs.delay[1], jobs.limits[1],
+                                jobs.fairness_key[1], lets_in);
+        END IF;
         RETURN NULL;
     END IF;
     WITH new AS MATERIALIZED (
@@ -206,14 +211,41 @@ LANGUAGE sql IMMUTABLE AS $$
             expires, unique_in, awaits, gather, gather_index, keep, debounce_max, unique_for, return_exceptions, ord)
 $$;
 
--- add_alike(now, woken, ids, bodies, what they have in common, lets_in): store jobs that differ in id
--- and body alone, and leave out all that may be left out, but for limits and fairness key. Most
--- batches are so, and a third of the time of reading, carrying and working out what all have in
--- common for each is saved.
+-- add_alike(now, woken, ids, bodies, what they have in common): store jobs that differ in id and
+-- body alone, and leave out all that may be left out. Most batches are so, and a third of the time
+-- of reading, carrying and working out what all have in common for each is saved.
 CREATE FUNCTION add_alike(
     now bigint, woken boolean[], ids text[], bodies bytea[], in_queue text, in_task text,
-    in_region text, in_priority smallint, in_delay bigint, in_limits text, in_key text,
-    lets_in boolean
+    in_region text, in_priority smallint, in_delay bigint
+) RETURNS void
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    in_due bigint := now + in_delay;
+    in_delayed boolean := in_delay > 0;
+    in_lane text := lane_name(in_queue, in_region, in_priority);
+BEGIN
+    WITH new AS MATERIALIZED (
+        SELECT nextval('counter') AS number, u.id, u.body, coalesce(u.woken, false) AS woken
+        FROM unnest(ids, bodies, woken) AS u (id, body, woken)
+    ), stored AS (
+        INSERT INTO job (number, sequence, due, created_at, token, priority, lane_priority, delayed,
+                         id, queue, scope, region, task, body)
+        SELECT n.number, n.number, in_due, now, first_token(n.number), in_priority, in_priority,
+               in_delayed, n.id, in_queue, in_region, in_region, in_task, n.body
+        FROM new n
+    )
+    INSERT INTO waiting (due, sequence, woken, delayed, lane, id)
+    SELECT in_due, n.number, n.woken, in_delayed, in_lane, n.id
+    FROM new n;
+END
+$$;
+
+-- add_to_line(now, ids, bodies, what they have in common, lets_in): the same for jobs of one line,
+-- which name the same limits, at the same costs, and have the same fairness key.
+CREATE FUNCTION add_to_line(
+    now bigint, ids text[], bodies bytea[], in_queue text, in_task text, in_region text,
+    in_priority smallint, in_delay bigint, in_limits text, in_key text, lets_in boolean
 ) RETURNS void
 LANGUAGE plpgsql
 AS $$
@@ -224,22 +256,6 @@ DECLARE
     numbers bigint[];
     line_id bigint := 0;
 BEGIN
-    IF coalesce(in_limits, in_key) IS NULL THEN
-        WITH new AS MATERIALIZED (
-            SELECT nextval('counter') AS number, u.id, u.body, coalesce(u.woken, false) AS woken
-            FROM unnest(ids, bodies, woken) AS u (id, body, woken)
-        ), stored AS (
-            INSERT INTO job (number, sequence, due, created_at, token, priority, lane_priority,
-                             delayed, id, queue, scope, region, task, body)
-            SELECT n.number, n.number, in_due, now, first_token(n.number), in_priority, in_priority,
-                   in_delayed, n.id, in_queue, in_region, in_region, in_task, n.body
-            FROM new n
-        )
-        INSERT INTO waiting (due, sequence, woken, delayed, lane, id)
-        SELECT in_due, n.number, n.woken, in_delayed, in_lane, n.id
-        FROM new n;
-        RETURN;
-    END IF;
     WITH new AS MATERIALIZED (
         SELECT nextval('counter') AS number, u.id, u.body
         FROM unnest(ids, bodies) AS u (id, body)

@@ -422,9 +422,12 @@ $$;
 CREATE FUNCTION opened(now bigint, in_name text, times bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-    lane_id bigint;
+    lane_id bigint := 0;
 BEGIN
-    FOR lane_id IN SELECT DISTINCT l.lane FROM line l WHERE l.waits_for = in_name LOOP
+    LOOP  -- from one lane to the next, not through all lines
+        SELECT l.lane INTO lane_id FROM line l WHERE l.waits_for = in_name AND l.lane > lane_id
+        ORDER BY l.lane LIMIT 1;
+        EXIT WHEN NOT FOUND;
         FOR i IN 1 .. greatest(1, times) LOOP
             EXIT WHEN NOT look_at(now, in_name, lane_id);
         END LOOP;
