@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 from msgspec.structs import asdict
 
 from mulligan.app.schedules import list_schedules
+from mulligan.app.stored_limits import ALL_LIMITS
 from mulligan.core.alerts import alerts
 from mulligan.core.counts import BUCKETS, Counts
 from mulligan.core.facts import Facts
 from mulligan.core.fleets import PREFIX, fleets
 from mulligan.core.job import Job
+from mulligan.core.limit_metrics import limit_metrics
 from mulligan.core.metrics import (
     Metric,
     Sample,
@@ -91,7 +93,12 @@ async def overview(store: Store, app: str = AN_APP) -> dict[str, Any]:
 async def measure(store: Store) -> list[Metric]:
     """Every metric of a store, and what measures it."""
     found = metrics(await store.stats(), await store.counts(), await store.facts())
-    return [build_info(BUILD), *found, *schedule_metrics(await list_schedules(store))]
+    return [
+        build_info(BUILD),
+        *found,
+        *schedule_metrics(await list_schedules(store)),
+        *limit_metrics(await store.limits(ALL_LIMITS)),
+    ]
 
 
 def metrics_document(found: Iterable[Metric]) -> dict[str, Any]:
