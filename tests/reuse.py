@@ -31,7 +31,7 @@ class Place(Protocol):
 
 
 # The collections of MongoDB that a store makes indexes in.
-INDEXED = ("tasks", "tasks_arrivals", "tasks_counts")
+INDEXED = ("tasks", "tasks_lines", "tasks_arrivals", "tasks_counts")
 # The others are made as quickly as emptied.
 REUSED = ("postgres", "mongo")
 _free: dict[str, list[Place]] = {name: [] for name in REUSED}

@@ -13,34 +13,32 @@ from msgspec.structs import replace
 from mulligan.core.answers import Claimed
 from mulligan.core.job import EXPIRED, Claim
 from mulligan.core.lane import Lane
-from mulligan.core.plan import ONE, ClaimPlan, Group, Rate, walk
+from mulligan.core.plan import ONE, ClaimPlan, Group, Rate, Walked, walk
 from mulligan.core.worker import Worker
 from mulligan.stores.mongo import limits
+from mulligan.stores.mongo.bookkeeper import Bookkeeper
 from mulligan.stores.mongo.bulk_write import Change, new_stamp
 from mulligan.stores.mongo.connection import rows
 from mulligan.stores.mongo.document import (
-    HELD,
     RELEASE_KEY,
     Doc,
     date_after,
     ended,
     lane_name,
     seconds,
-    untouched,
+    stands_in_line,
 )
 from mulligan.stores.mongo.fields import claim_of
 from mulligan.stores.mongo.gather import Gatherer, Owed, owed_if_cancelled
 from mulligan.stores.mongo.heads import NO_LANE, Heads
-from mulligan.stores.mongo.leases import Leases
-from mulligan.stores.mongo.limits import Keys
-from mulligan.stores.mongo.snapshot import MissingError, Snapshot, Taken, Trial
-from mulligan.stores.mongo.validate import invalid_reason
+from mulligan.stores.mongo.leases import Leases, from_line
+from mulligan.stores.mongo.pages import MissingPageError
+from mulligan.stores.mongo.snapshot import Candidate, MissingError, Snapshot, Taken, Trial
 from mulligan.stores.mongo.wakeup import News, until
+from mulligan.stores.mongo.walk import Desk, LinedTrial, open_book, stands_as_put
 from mulligan.stores.mongo.workers import Workers
 
 LOOKS = 50
-# The fields of a job that its key holds.
-SET_ASIDE = {"mulligan.held": True, "mulligan.lane": HELD}
 
 
 class ClaimCall(Struct):
@@ -53,6 +51,11 @@ class ClaimCall(Struct):
     registered: float | None = None
     # What was found expired owes this to those that await it, who are told in the end.
     owed: list[Owed] = []
+    # What is to be done about the book of lines when it is closed again: jobs that were charged to
+    # limits and not got, documents to take in, and whom to wake.
+    unused: list[Taken] = []
+    odd: list[Doc] = []
+    news: list[News] = []
 
 
 class Round(Struct, frozen=True):
@@ -69,11 +72,13 @@ class Round(Struct, frozen=True):
 class Claimer:
     """Turns plans into claims."""
 
-    def __init__(self, workers: Workers, keys: Keys, gatherer: Gatherer, leases: Leases) -> None:
+    def __init__(
+        self, workers: Workers, book: Bookkeeper, gatherer: Gatherer, leases: Leases
+    ) -> None:
         self.connection = workers.connection
         self.wakeup = workers.wakeup
         self.workers = workers
-        self.keys = keys
+        self.book = book
         self.gatherer = gatherer
         self.leases = leases
         self.heads = Heads(workers.connection)
@@ -87,7 +92,7 @@ class Claimer:
         now = await self.connection.now()
         call = ClaimCall(plan, worker, now, await self.workers.keep(worker, now))
         answer = await self.walk(call)
-        await self.gatherer.settle(call.owed)
+        await self.gatherer.settle_and_tell(call.owed)
         return answer
 
     async def walk(self, call: ClaimCall) -> tuple[Claimed, list[Claim]]:
@@ -109,28 +114,64 @@ class Claimer:
 
     async def look(self, call: ClaimCall, plan: ClaimPlan) -> Round:
         """Read, walk on a copy, and write what the walk took of what is left of the plan."""
-        now, stamp = call.now, new_stamp(call.now)
-        epoch, snapshot = await self.read(plan, now)
+        epoch, snapshot = await self.read(plan, call.now)
         if plan.epoch != epoch:
             return Round([], stale=True)
+        lined = self.heads.lined & snapshot.lanes.keys()
+        if not lined:
+            return await self.try_out(call, plan, snapshot)
+        ledger = self.book.ledger
+        async with ledger.lock:
+            desk = await open_book(self.connection, ledger, lined, plan.demand, call.now)
+            seen = await self.try_out(call, plan, snapshot, desk)
+        await self.close_book(call)
+        return seen
+
+    async def close_book(self, call: ClaimCall) -> None:
+        """Give back what was charged for nothing, take in what is odd, and wake who is to know."""
+        await self.book.give_back(call.unused, call.now)
+        if call.odd:
+            query = {"_id": {"$in": [doc["_id"] for doc in call.odd]}, "status": "pending"}
+            await self.wakeup.take_in(await rows(self.connection.tasks.find(query)))
+        await self.wakeup.wake(call.news, but=call.worker.id)
+        call.unused, call.odd, call.news = [], [], []
+
+    async def walk_on_copy(
+        self, call: ClaimCall, plan: ClaimPlan, snapshot: Snapshot, desk: Desk | None
+    ) -> tuple[Trial, Walked[Taken], list[News]]:
+        """Walk, reading what it misses; returns also the first job of each lane after it."""
         while True:
-            trial = Trial(snapshot)
             try:
-                walked = walk(plan, trial, seconds(now))
-                break
+                trial = self.trial(call, plan, snapshot, desk)
+                return trial, walk(plan, trial, seconds(call.now)), trial.heads(plan.lanes)
             except MissingError as missing:
                 await self.read_more(snapshot, missing, call)
+            except MissingPageError as missing:
+                if desk is not None:
+                    await desk.pages.fetch([missing.need])
+
+    def trial(
+        self, call: ClaimCall, plan: ClaimPlan, snapshot: Snapshot, desk: Desk | None
+    ) -> Trial:
+        """A walk that has yet to begin."""
+        return Trial(snapshot) if desk is None else LinedTrial(snapshot, plan, desk.book(call.now))
+
+    async def try_out(
+        self, call: ClaimCall, plan: ClaimPlan, snapshot: Snapshot, desk: Desk | None = None
+    ) -> Round:
+        """Walk on a copy, and write what the walk took."""
+        now, stamp = call.now, new_stamp(call.now)
+        trial, walked, heads = await self.walk_on_copy(call, plan, snapshot, desk)
         if len(trial.taken) < plan.demand and self.heads.come_forward(snapshot.lanes):
             return Round([], again=True)
         call.owed += await self.set_aside(trial)
         wakes = until(now, walked.again_in)
         registers = len(trial.taken) < plan.demand and call.registered != wakes
-        taking = self.take(trial, call.worker, stamp)
+        taking = self.take(trial, call, stamp)
         if registers:
             (docs, limited), _ = await asyncio.gather(taking, self.register(call, wakes))
         else:
             docs, limited = await taking
-        await self.look_after_held(trial)
         got = [docs[t.candidate.key] for t in trial.taken if t.candidate.key in docs]
         claims = [claim_of(doc) for doc in got]
         self.leases.keep(got)
@@ -138,9 +179,11 @@ class Claimer:
             claims,
             walked.left,
             walked.again_in,
-            trial.heads(plan.lanes),
+            heads,
             # A worker that is told to ask again at once sees then what came between.
-            again=(registers and walked.again_in != 0.0) or len(claims) < len(trial.taken),
+            again=(registers and walked.again_in != 0.0)
+            or len(claims) < len(trial.taken)
+            or trial.in_vain,
             stale=bool(limited) and await self.has_idle_permit(limited, docs, stamp),
         )
 
@@ -178,14 +221,10 @@ class Claimer:
             snapshot.stand(lane, stands[lane], limit)
         for doc in later:
             snapshot.foresee(doc)
-        await self.read_keys(snapshot)
         return epoch, snapshot
 
     async def read_more(self, snapshot: Snapshot, missing: MissingError, call: ClaimCall) -> None:
         """Read on where the walk came to the end of what was read."""
-        if missing.held is not None:
-            snapshot.held[missing.held] = await self.keys.held(missing.held)
-            return
         if missing.lane is None:
             lanes = [lane_name(s.lane) for s in call.plan.sources if s.yields]
             snapshot.asleep = await self.wakeup.soonest(lanes, but=call.worker.id)
@@ -194,74 +233,73 @@ class Claimer:
         limit = 2 * max(len(snapshot.lanes[lane]), call.plan.demand + 1)
         _, heads = await self.heads.read([lane], limit)
         snapshot.stand(lane, [doc for doc in heads[lane] if stands_as_put(doc)], limit)
-        await self.read_keys(snapshot)
-
-    async def read_keys(self, snapshot: Snapshot) -> None:
-        """Read the permits of every concurrency key that a candidate has."""
-        new = {c.permit for stand in snapshot.lanes.values() for c in stand if c.permit}
-        new -= snapshot.limits.keys()
-        if new:
-            snapshot.limits |= await limits.read(self.connection, sorted(new))
 
     # -- writing ---------------------------------------------------------------------------
 
     async def set_aside(self, trial: Trial) -> list[Owed]:
-        """Write what the walk met and did not take: let go, held by a key, or expired.
-
-        What was let go stands in its lane first: the walk may have met it there as well. Returns
-        what those that have expired owe.
-        """
-        let_go = await self.keys.stand(trial.let_go)
-        changes = [
-            Change(c.key, standing_in(c.lane), {"$set": dict(SET_ASIDE)}, c.token)
-            for c in trial.held
-        ]
-        for c in trial.expired:
-            fields = ended("cancelled", trial.now, EXPIRED, c.doc["mulligan"].get("keep"))
-            expired = {"$set": fields, "$unset": RELEASE_KEY}
-            changes.append(Change(c.key, standing_in(c.lane), expired, c.token))
-        written = await self.connection.apply(changes)
-        await self.wakeup.wake(let_go)
+        """End what the walk met in lanes that has expired; returns what that owes."""
+        found = [c for c in trial.expired if not stands_in_line(c.doc)]
+        written = await self.connection.apply([ended_late(c, trial.now) for c in found])
         return [
-            each
-            for c in trial.expired
-            if c.key in written
-            for each in owed_if_cancelled(c.doc, EXPIRED)
+            each for c in found if c.key in written for each in owed_if_cancelled(c.doc, EXPIRED)
         ]
-
-    async def look_after_held(self, trial: Trial) -> None:
-        """Let jobs go that were set aside while the permit that they lacked was freed.
-
-        Only after the claim's own permits are charged is it known whether there is room.
-        """
-        for key in sorted({c.limit_key for c in trial.held if c.limit_key is not None}):
-            await self.keys.let_go_if_stuck(key)
 
     async def take(
-        self, trial: Trial, worker: Worker, stamp: str
+        self, trial: Trial, call: ClaimCall, stamp: str
     ) -> tuple[dict[Any, Doc], list[Taken]]:
         """Charge the limits and claim; returns what was got, and what has permits of that."""
         now = trial.now
         contested = await limits.charge(self.connection, trial, stamp)
-        wanted = [t for t in trial.taken if not needs_any(t, contested)]
-        docs = await self.leases.hand_over(wanted, worker, stamp, now)
+        docs: dict[Any, Doc] = {}
+        if isinstance(trial, LinedTrial):
+            docs = await self.take_from_lines(trial, call, stamp, contested)
+        wanted = [t for t in trial.taken if not (t.line or needs_any(t, contested))]
+        if trial.in_vain:
+            wanted = []
+        docs |= await self.leases.hand_over(wanted, call.worker, stamp, now)
         lost = [t for t in trial.taken if t.candidate.key not in docs]
-        if len(docs) < len(wanted) / 2:
-            lanes = {lane_name(t.candidate.lane) for t in lost}
+        plain_lost = [t for t in wanted if t.candidate.key not in docs]
+        if len(plain_lost) > len(wanted) / 2:
+            lanes = {lane_name(t.candidate.lane) for t in plain_lost}
             self.heads.stand_back(lanes, len(wanted), await self.connection.now())
         if any(t.limits or t.permits for t in lost):
             await limits.give_up(self.connection, lost, stamp, now, contested)
             await self.make_good(lost)
-        limited = [t for t in wanted if t.candidate.key in docs and t.permits]
+        limited = [t for t in trial.taken if t.candidate.key in docs and t.permits]
         return docs, limited
+
+    async def take_from_lines(
+        self, trial: LinedTrial, call: ClaimCall, stamp: str, contested: set[str]
+    ) -> dict[Any, Doc]:
+        """Change the book as the walk did, with the leases that it gives and what it has ended.
+
+        It is in vain if the book was changed meanwhile, or a limit of the plan: then nothing is
+        written, and the next look begins anew.
+        """
+        book = trial.book
+        taken = [t for t in trial.taken if t.line]
+        expired = [c for c in trial.expired if stands_in_line(c.doc)]
+        made = [from_line(t, call.worker, stamp, trial.now) for t in taken]
+        book.jobs = [change for _, change in made] + [ended_late(c, trial.now) for c in expired]
+        refused = any(needs_any(t, contested) for t in taken)
+        written = None if refused else await self.book.ledger.make(book)
+        if written is None:
+            trial.in_vain = True
+            return {}
+        call.news += book.news
+        call.odd += trial.odd
+        call.owed += [
+            each for c in expired if c.key in written for each in owed_if_cancelled(c.doc, EXPIRED)
+        ]
+        call.unused += [t for t in taken if t.candidate.key not in written]
+        leases = {t.candidate.key: lease for t, (lease, _) in zip(taken, made, strict=True)}
+        return await self.leases.documents(taken, leases, written & leases.keys(), book.stamp)
 
     async def make_good(self, lost: list[Taken]) -> None:
         """Others may have found a limit reached by permits that were given up again."""
         await self.wakeup.wake(
             [News(limit=key) for key in sorted({k for t in lost for k in t.permits})]
         )
-        for key in sorted({t.candidate.limit_key for t in lost if t.candidate.limit_key}):
-            await self.keys.let_go_if_stuck(key)
 
     async def has_idle_permit(self, limited: list[Taken], docs: dict[Any, Doc], stamp: str) -> bool:
         """Whether a sweep freed a permit of these before its job was claimed."""
@@ -278,11 +316,6 @@ def by_lane(heads: Mapping[Any, list[Doc]]) -> tuple[dict[Any, list[Doc]], list[
         for doc in head:
             (stands[lane] if stands_as_put(doc) else moved).append(doc)
     return stands, moved
-
-
-def stands_as_put(doc: Doc) -> bool:
-    """Whether a document stands as mulligan has put it: neither moved by others nor invalid."""
-    return invalid_reason(doc) is None and untouched(doc)
 
 
 def is_later(doc: Doc, now: int) -> bool:
@@ -324,6 +357,8 @@ def needs_any(taken: Taken, keys: set[str]) -> bool:
     )
 
 
-def standing_in(lane: Lane) -> Doc:
-    """The job is still pending in the lane."""
-    return {"status": "pending", "mulligan.lane": lane_name(lane)}
+def ended_late(job: Candidate, now: int) -> Change:
+    """The write that ends a pending job that has expired."""
+    fields = ended("cancelled", now, EXPIRED, job.doc["mulligan"].get("keep"))
+    match = {"status": "pending", "mulligan.sequence": job.sequence}
+    return Change(job.key, match, {"$set": fields, "$unset": dict(RELEASE_KEY)}, job.token)

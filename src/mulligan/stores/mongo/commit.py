@@ -8,18 +8,20 @@ from pymongo.errors import BulkWriteError
 from mulligan.core.gather import lost_value
 from mulligan.core.job import Attempt, Lease, NewJob
 from mulligan.core.lane import Lane
+from mulligan.core.lines import LineName
 from mulligan.core.outcome import (
     Again,
     Cancelled,
     Dead,
     Done,
-    Keyed,
     Later,
+    Limited,
     Outcome,
     Returned,
     Verdict,
 )
 from mulligan.core.settings import HISTORY_LIMIT
+from mulligan.stores.mongo.bookkeeper import Bookkeeper
 from mulligan.stores.mongo.bulk_write import Change
 from mulligan.stores.mongo.connection import Connection
 from mulligan.stores.mongo.document import (
@@ -37,6 +39,8 @@ from mulligan.stores.mongo.document import (
     lane_name,
     lane_of,
     last_written,
+    line_in,
+    line_text,
     micros,
     private_names,
     private_of,
@@ -45,10 +49,11 @@ from mulligan.stores.mongo.document import (
     unique_key_of,
 )
 from mulligan.stores.mongo.enqueue import deliver, hand_on_key, write_where_free
+from mulligan.stores.mongo.events import Event, ending, events_in, joining, owing, using
 from mulligan.stores.mongo.fields import new_document
 from mulligan.stores.mongo.gather import Gatherer, Owed, owed_by, owed_if_cancelled
 from mulligan.stores.mongo.leases import Leases
-from mulligan.stores.mongo.limits import Keys
+from mulligan.stores.mongo.limits import free_caps
 from mulligan.stores.mongo.operate import move_dead
 from mulligan.stores.mongo.outbox import Box, pack, set_beside, take_away
 from mulligan.stores.mongo.unique import stays_taken
@@ -60,7 +65,10 @@ Valid = tuple[int, Outcome, Doc]
 
 
 class Write(Struct):
-    """One outcome on its way: the job as it was, the change, and whom it concerns."""
+    """One outcome on its way: the job as it was, the change, and whom it concerns.
+
+    The book is told `before` of what becomes of the job itself, and `after` that its lease is over.
+    """
 
     index: int
     doc: Doc
@@ -68,17 +76,24 @@ class Write(Struct):
     news: list[News] = []
     owed: list[Owed] = []
     boxes: list[Box] = []
+    before: list[Event] = []
+    after: list[Event] = []
 
 
 class Committer:
     """Writes outcomes."""
 
     def __init__(
-        self, connection: Connection, wakeup: Wakeup, keys: Keys, gatherer: Gatherer, leases: Leases
+        self,
+        connection: Connection,
+        wakeup: Wakeup,
+        book: Bookkeeper,
+        gatherer: Gatherer,
+        leases: Leases,
     ) -> None:
         self.connection = connection
         self.wakeup = wakeup
-        self.keys = keys
+        self.book = book
         self.gatherer = gatherer
         self.leases = leases
 
@@ -95,7 +110,7 @@ class Committer:
         written = [write for write in writes if write.change.key in keys]
         for write in written:
             verdicts[write.index] = "written"
-        await self.follow(written)
+        await self.follow(written, now)
         missed = {outcomes[w.index].lease.job for w in writes if w.change.key not in keys}
         later = {outcome.lease.job for _, outcome, _ in valid[len(together) :]}
         # Whatever else the batch holds for these jobs is judged anew as well.
@@ -127,19 +142,29 @@ class Committer:
         await take_away(self.connection, [box for w in missed for box in w.boxes])
         return written
 
-    async def follow(self, written: list[Write]) -> None:
-        """Tell gathering jobs, deliver next jobs, free the permits, wake sleepers."""
-        await self.gatherer.settle(each for w in written for each in w.owed)
+    async def follow(self, written: list[Write], now: int) -> None:
+        """Tell gathering jobs, deliver next jobs, free the permits, tell the book, wake sleepers.
+
+        The book is told of all in the order of outcomes, as if each was written by itself.
+        """
+        gathered = await self.gatherer.settle(each for w in written for each in w.owed)
         created = await deliver(self.connection, [box for w in written for box in w.boxes])
-        freed = await self.keys.release([w.doc for w in written])
-        news: list[News] = []
+        freed = await free_caps(self.connection, [w.doc for w in written])
+        events: list[list[Event]] = []
+        news: list[list[News]] = []
         for w, released in zip(written, freed, strict=True):
             new = [doc for box in w.boxes for doc in box.jobs if doc["_id"] in created]
-            news += [*w.news, *news_of(new), *released]
+            joined = [event for doc in new for event in events_in(doc)]
+            events.append([*w.before, *gathered.get(w.change.key, ()), *joined, *w.after])
+            news.append([*w.news, *news_of(new), *released])
+        told = iter(await self.book.tell([each for some in events for each in some], now))
+        every: list[News] = []
+        for some, own in zip(events, news, strict=True):
+            every += [*own, *(each for _ in some for each in next(told))]
         if self.connection.url.move_dead:
             dead = [w.change.key for w in written if w.change.update["$set"]["status"] == "failed"]
             await move_dead(self.connection, dead)
-        await self.wakeup.wake(news)
+        await self.wakeup.wake(every)
 
 
 def sort_out(
@@ -189,11 +214,11 @@ def at_once(valid: list[Valid]) -> list[Valid]:
 def numbers_needed(outcome: Outcome, doc: Doc) -> int:
     """How many sequences of lanes the outcome gives out, at most."""
     match outcome:
-        case Done(_, _, following):
+        case Done(_, _, following, _):
             return len(following) + ("owes" in doc["mulligan"])
         case Again() | Later():
             return 1
-        case Dead(_, _, following):
+        case Dead(_, _, following, _):
             return len(following) + ("owes" in doc["mulligan"])
         case _:
             return 0
@@ -211,36 +236,44 @@ class OutcomeWriter:
         """The write that an outcome stands for."""
         change = Change(doc["_id"], HELD_BY_US, {}, outcome.lease.token, kept=True)
         write = Write(index, doc, change)
+        unused = isinstance(outcome, Returned | Limited)
+        used = None if unused or isinstance(outcome, Cancelled) else outcome.use
+        write.before = using(doc, used, self.now)
+        write.after = ending(doc, self.now, refunded=unused)
+        events = [*write.before, *write.after]
         match outcome:
-            case Done(_, result, following):
+            case Done(_, result, following, _):
                 taken = stays_taken(doc["mulligan"], self.now)
-                keep, alone = doc["mulligan"].get("keep"), bool(following) or taken
+                keep, alone = doc["mulligan"].get("keep"), bool(following or events) or taken
                 write.change.update = self._done_with(result, keep, alone=alone)
                 if "owes" in doc["mulligan"]:
                     write.owed = owed_by(doc, "done", result, self._next_number())
                 self._follow_up(write, following)
-            case Again(_, lane, delay, failure, trail, free):
+            case Again(_, lane, delay, failure, trail, free, _):
                 write.change.update = self._update({"mulligan.trail": trail}, failure)
                 write.change.update["$inc"] = {"mulligan.snoozes" if free else "attempts": 1}
                 self._put(write, lane, delay)
-            case Later(_, delay):
+            case Later(_, delay, _):
                 write.change.update = self._update({})
                 write.change.update["$inc"] = {"mulligan.snoozes": 1}
                 self._put(write, lane_of(doc), delay)
-            case Dead(_, failure, following):
+            case Dead(_, failure, following, _):
                 write.change.update = self._update(ended("failed", self.now), failure)
                 write.owed = self._owed_if_failed(doc, failure)
                 self._follow_up(write, following)
             case Returned():
                 self._put_back(write, {})
-            case Keyed(_, key, limit, trail):
-                keyed = {"concurrency_key": key, "concurrency_limit": limit, "trail": trail}
-                self._put_back(write, private_names(keyed))
+            case Limited(_, limits, key, trail):
+                limited = {"limits": limits, "fairness_key": key, "trail": trail}
+                self._put_back(write, private_names(limited), limited)
             case Cancelled(_, reason):
                 keep = doc["mulligan"].get("keep")
                 write.change.update = self._update(ended("cancelled", self.now, reason, keep))
                 write.owed = owed_if_cancelled(doc, reason)
                 write.change.update["$set"] |= {"mulligan.ran": True} if write.owed else {}
+        if write.after:
+            change.update["$set"]["mulligan.holds"] = None
+        owing(change, [*write.before, *write.after])
         return write
 
     def _owed_if_failed(self, doc: Doc, failure: Attempt) -> list[Owed]:
@@ -283,18 +316,28 @@ class OutcomeWriter:
         """Let the job join a lane, due after the delay."""
         due = micros(seconds(self.now) + delay) if delay else self.now
         late = due > self.now
-        stand = standing(lane, due, self._next_number(), delayed=late)
+        line = line_in(write.doc, lane)
+        stand = standing(lane, due, self._next_number(), delayed=late, line=line)
         fields = write.change.update["$set"]
         fields |= private_names(stand)
         fields |= {"status": "pending", "next_retry_at": date_after(due) if late else None}
-        write.news = [News(lane_name(lane), due)]
+        self._stand(write, lane, line, due)
 
-    def _put_back(self, write: Write, fields: Doc) -> None:
+    def _put_back(self, write: Write, fields: Doc, limited: Doc | None = None) -> None:
         """Let the job stand where it was taken from, with these fields."""
-        name = lane_name(lane_of(write.doc))
+        lane = lane_of(write.doc)
+        line = line_in({"mulligan": write.doc["mulligan"] | (limited or {})})
+        name = lane_name(lane) if line is None else line_text(line)
         fields |= {"status": "pending", "mulligan.lane": name}
         write.change.update = self._update(fields)
-        write.news = [News(name, write.doc["mulligan"]["due"])]
+        self._stand(write, lane, line, write.doc["mulligan"]["due"])
+
+    def _stand(self, write: Write, lane: Lane, line: LineName | None, due: int) -> None:
+        """Somebody is to know that the job stands there."""
+        if line is None:
+            write.news = [News(lane_name(lane), due)]
+        else:
+            write.before.append(joining(write.change.key, line, self.now))
 
     def _follow_up(self, write: Write, jobs: Sequence[NewJob]) -> None:
         """Keep what comes next with the finished job, so that it cannot be lost, nor its key.

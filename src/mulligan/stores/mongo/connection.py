@@ -34,6 +34,8 @@ HEX_ID = 24
 PAGE = 10_000
 # How the key of a lane's document in `meta` begins; the document is there once the lane was used.
 LANE = "lane:"
+# The key in `meta` of the root of the book of lines and limits.
+BOOK = "book"
 # The key in `meta` of the task that runs documents which name none.
 DEFAULT_TASK = "default_task"
 
@@ -96,6 +98,7 @@ class Connection:
         self.arrivals = named("_arrivals")
         self.records = named("_records")
         self.limits = named("_limits")
+        self.lines = named("_lines")
         self.workers = named("_workers")
         self.sleepers = named("_sleepers")
         self.counts = named("_counts")

@@ -9,6 +9,7 @@ the key that has not ended, whoever ends it. The second (`kept_key`) is on until
 """
 
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import Any, TypeGuard
 
 import bson
@@ -19,10 +20,12 @@ from bson.raw_bson import RawBSONDocument
 
 from mulligan.core.job import Attempt, first_token
 from mulligan.core.lane import Lane
+from mulligan.core.lines import LineName, line_of
 
 Doc = dict[str, Any]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND = 1_000_000
+LONGEST_LINE = 600
 # No date can be written that is further from 1970, in microseconds: the year 9999 ends before.
 LAST_DATE = 253_402_300_800 * SECOND
 
@@ -85,8 +88,8 @@ def of_date(value: Any) -> int:
 
 
 STATUSES = ("pending", "processing", "done", "failed", "cancelled")
-# The `lane` of a pending job that stands in none: its key holds it, or it awaits others.
-HELD, AWAITING = "", "awaiting"
+# The `lane` of a pending job that stands in none, as it awaits others.
+AWAITING = "awaiting"
 # Other programs take nothing before its date, and so leave a job alone that awaits others.
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 # What a member owes to the job that awaits it, until that job knows; that a failed one has told it,
@@ -127,16 +130,17 @@ def never_claimed(number: int) -> Doc:
     }
 
 
-def standing(lane: Lane, due: int, sequence: int, *, delayed: bool) -> Doc:
-    """The private fields of a job that stands in a lane."""
+def standing(
+    lane: Lane, due: int, sequence: int, *, delayed: bool, line: LineName | None = None
+) -> Doc:
+    """The private fields of a job that stands in a lane, or in a line of it."""
     return {
         "scope": lane.scope,
         "lane_priority": int(lane.priority),
-        "lane": lane_name(lane),
+        "lane": lane_name(lane) if line is None else line_text(line),
         "due": due,
         "sequence": sequence,
         "delayed": delayed,
-        "held": False,
     }
 
 
@@ -157,7 +161,6 @@ def ended(status: str, now: int, reason: str | None = None, keep: Any = None) ->
         "next_retry_at": None,
         "mulligan.ended_at": now,
         "mulligan.worker": None,
-        "mulligan.held": False,
         "mulligan.permits": [],
     }
     if reason is not None:
@@ -198,6 +201,28 @@ def lane_name(lane: Lane) -> str:
     return f"{lane.priority}\x1f{lane.queue}\x1f{lane.scope}"
 
 
+def lane_from(name: str) -> Lane:
+    """The lane of this name."""
+    priority, queue, scope = name.split("\x1f")
+    return Lane(queue, scope, int(priority))
+
+
+def line_text(name: LineName) -> str:
+    """The line as documents name it: its lane, its fairness key and its limits, as unambiguous.
+
+    It begins as no other lane does. A long one is cut short: servers index so much and no more.
+    """
+    text = "\x1f".join((lane_name(name.lane), name.key, *name.limits))
+    if len(text.encode()) <= LONGEST_LINE:
+        return text
+    return f"{lane_name(name.lane)}\x1f\x1e{sha256(text.encode()).hexdigest()}"
+
+
+def in_lines_of(lane: Lane) -> Doc:
+    """The `lane` of a job that stands in any line of the lane, as a query."""
+    return {"$gte": lane_name(lane) + "\x1f", "$lt": lane_name(lane) + "\x20"}
+
+
 def key_name(queue: str, key: str) -> str:
     """The unique key of a queue as documents name it, as unambiguous."""
     return f"{queue}\x1f{key}"
@@ -227,6 +252,19 @@ def lane_of(doc: Doc) -> Lane:
     """The lane that the job stands in, or was last taken from."""
     private = doc["mulligan"]
     return Lane(private["queue"], private["scope"], private["lane_priority"])
+
+
+def line_in(doc: Doc, lane: Lane | None = None) -> LineName | None:
+    """The line that the job stands in while it is pending in its lane, or in another; if any."""
+    private = doc["mulligan"]
+    lane = lane_of(doc) if lane is None else lane
+    return line_of(lane, private.get("fairness_key"), private.get("limits"))
+
+
+def stands_in_line(doc: Doc) -> bool:
+    """Whether the job is one that stands in lines: it names limits, or has a fairness key."""
+    private = private_of(doc)
+    return private.get("limits") is not None or private.get("fairness_key") is not None
 
 
 def own_lane(doc: Doc) -> Lane:

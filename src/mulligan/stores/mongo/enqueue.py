@@ -14,6 +14,7 @@ from pymongo import InsertOne, UpdateMany
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.settings import check_batch
 from mulligan.stores.mongo import unique
+from mulligan.stores.mongo.bookkeeper import Bookkeeper
 from mulligan.stores.mongo.bulk_write import Change, write
 from mulligan.stores.mongo.connection import Connection, rows
 from mulligan.stores.mongo.document import (
@@ -32,9 +33,10 @@ from mulligan.stores.mongo.wakeup import News, Wakeup, news_of
 class Enqueuer:
     """How jobs come in."""
 
-    def __init__(self, connection: Connection, wakeup: Wakeup) -> None:
+    def __init__(self, connection: Connection, wakeup: Wakeup, book: Bookkeeper) -> None:
         self.connection = connection
         self.wakeup = wakeup
+        self.book = book
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         """Insert every job that is not there yet; see the contract."""
@@ -61,7 +63,7 @@ class Enqueuer:
             left = [at for at in refused if at not in answers]
             # The jobs that had their unique keys have ended: their successors have them, or nobody.
             await free_keys(self.connection, keys_to_take(docs[at] for at in left))
-        await self.wakeup.wake(news_of(new))
+        await self.wakeup.wake(await self.book.accept(new))
         return [answers[at] for at in range(len(jobs))]
 
     async def first_ones(
@@ -112,11 +114,13 @@ class Enqueuer:
         """
         if new.debounce_max is None or "debounce_until" not in first["mulligan"]:
             return True
-        change = unique.debounced(first, new, await self.connection.now(), sequence)
+        change, events = unique.debounced(first, new, await self.connection.now(), sequence)
         if not await self.connection.apply([change]):
             return False
-        fields = change.update["$set"]
-        if "mulligan.due" in fields:
+        if events:
+            await self.book.tell_and_wake(events)
+        else:
+            fields = change.update["$set"]
             await self.wakeup.wake([News(fields["mulligan.lane"], fields["mulligan.due"])])
         return True
 

@@ -13,6 +13,7 @@ from msgspec import UNSET
 from mulligan.core.fields import CLAIM, FIELDS, JOB, NEW_JOB
 from mulligan.core.gather import results_of
 from mulligan.core.job import Adopted, Claim, Job, NewJob, adopted_token
+from mulligan.core.lines import line_of
 from mulligan.stores.mongo.document import (
     ARRIVAL,
     Doc,
@@ -32,6 +33,7 @@ from mulligan.stores.mongo.document import (
     untouched,
     updated_of,
 )
+from mulligan.stores.mongo.events import joining
 from mulligan.stores.mongo.payload import public_of
 
 # How many members of a gathering job have arrived, failed, and been cancelled.
@@ -59,7 +61,7 @@ values_of_claim = itemgetter(*Claim.__struct_fields__)
 # Fields of a job that depend on more than what is stored under their name.
 COMPUTED = (
     *("due", "worker", "worker_region", "started_at"),
-    *("created_at", "held", "ended_at", "awaits", "members_failed", "members_cancelled"),
+    *("created_at", "waits_for", "ended_at", "awaits", "members_failed", "members_cancelled"),
 )
 PLAIN = tuple(f for f in PRIVATE if JOB in f.carriers and f.name not in COMPUTED)
 # What an invalid document shows of the fields that every job has.
@@ -68,7 +70,7 @@ EVERY = [each.name for each in msgspec.structs.fields(Job) if each.required]
 BLANKS: Doc = {field.name: BLANK[field.kind] for field in FIELDS if field.name in EVERY}
 # An adopted job stands anew: it has no worker and a new token, and it has not ended well.
 NOT_ADOPTED = (
-    *("scope", "lane_priority", "due", "sequence", "held", "token", "worker", "worker_region"),
+    *("scope", "lane_priority", "due", "sequence", "waits_for", "token", "worker", "worker_region"),
     *("ended_at", "result", "cancel_reason"),
 )
 ADOPTED = tuple(
@@ -86,15 +88,18 @@ def new_document(new: NewJob, now: int, sequence: int) -> Doc:
     """The document of a job that is enqueued now."""
     due = micros(seconds(now) + new.delay) if new.delay and not new.awaits else now
     at = date(now)
+    line = line_of(new.lane, new.fairness_key, new.limits)
     private: Doc = {
         **dict(zip(ALWAYS, always_of(new), strict=True)),
         "priority": int(new.priority),
         "created_at": now,
         "updated_at": at,
         **never_claimed(sequence),
-        **standing(new.lane, due, sequence, delayed=due > now),
+        **standing(new.lane, due, sequence, delayed=due > now, line=line),
         **options_of(new, now),
     }
+    if line is not None and not new.awaits:
+        private["unbooked"] = [joining(new.id, line, now).field]
     payload, policy = public_of(new.task, new.body)
     return {
         "_id": new.id,
@@ -120,8 +125,6 @@ def options_of(new: NewJob, now: int) -> Doc:
         if new.unique_key is not None:
             fields["unique_queue"] = new.key_queue
             fields["kept_key"] = key_name(new.key_queue, new.unique_key)
-        if new.concurrency_key is not None:
-            fields["concurrency_limit"] = new.concurrency_limit
         if new.gather:
             fields["owes"] = ARRIVAL
     for name, length in (
@@ -140,7 +143,8 @@ def adopted_document(each: Adopted, now: int, number: int) -> Doc:
     doc = new_document(NewJob(**{n: getattr(job, n) for n in ENQUEUED_ANEW}), now, number)
     due = micros(seconds(now) + (job.due - seconds(now)))
     private = doc["mulligan"]
-    private |= standing(job.lane, due, number, delayed=due > now)
+    line = line_of(job.lane, job.fairness_key, job.limits)
+    private |= standing(job.lane, due, number, delayed=due > now, line=line)
     if job.awaits:
         arrived = len(results_of(each.arrived))
         private |= awaiting(job.awaits + arrived, arrived)
@@ -164,6 +168,7 @@ def adopted_document(each: Adopted, now: int, number: int) -> Doc:
         doc |= {"status": "failed", "next_retry_at": None}
         private["ended_at"] = now if job.ended_at is None else micros(job.ended_at)
         private.pop("kept_key", None)
+        private.pop("unbooked", None)
     return doc
 
 
@@ -186,11 +191,11 @@ def claim_of(doc: Doc) -> Claim:
     return Claim(*values_of_claim(values))
 
 
-def whole_job(doc: Doc, members: Members | None) -> Job:
+def whole_job(doc: Doc, members: Members | None, waits_for: str | None = None) -> Job:
     """The job as readers see it; raises what reading an invalid document does.
 
     `members` are how many have arrived at it, and how many of all have failed or were cancelled,
-    while it awaits some.
+    while it awaits some; `waits_for` is the limit that its line waits for.
     """
     private = doc["mulligan"]
     if members is None:
@@ -206,7 +211,7 @@ def whole_job(doc: Doc, members: Members | None) -> Job:
         due=seconds(due_of(doc)),
         retry_count=int(doc.get("attempts") or 0),
         created_at=seconds(finer(private.get("created_at"), doc.get("created_at"))),
-        held=doc["status"] == "pending" and bool(private.get("held")),
+        waits_for=waits_for,
         worker=private.get("worker") if ours else None,
         worker_region=private.get("worker_region") if ours or not processing else None,
         started_at=seconds(started) if is_time(started) else None,

@@ -40,11 +40,13 @@ from mulligan.stores.mongo.document import (
     ended,
     is_awaiting,
     lane_name,
+    line_in,
     own_lane,
     private_names,
     private_of,
     standing,
 )
+from mulligan.stores.mongo.events import Event, ending, joining, leaving, owing
 from mulligan.stores.mongo.record import remove_steps
 from mulligan.stores.mongo.wakeup import News, Wakeup
 
@@ -171,11 +173,20 @@ class Gatherer:
         self.connection = connection
         self.wakeup = wakeup
 
-    async def settle(self, owed: Iterable[Owed]) -> None:
-        """Tell the gathering jobs, in this order; telling them twice is the same as once."""
+    async def settle_and_tell(self, owed: Iterable[Owed]) -> None:
+        """Tell the gathering jobs, and the book which of them joined lines."""
+        events = await self.settle(owed)
+        await self.wakeup.book.tell_and_wake([each for some in events.values() for each in some])
+
+    async def settle(self, owed: Iterable[Owed]) -> dict[Any, list[Event]]:
+        """Tell the gathering jobs, in this order; telling them twice is the same as once.
+
+        Returns what the book is to be told, by the keys of the members after which it happened.
+        """
         every = list(owed)
+        events: dict[Any, list[Event]] = {}
         if not every:
-            return
+            return events
         targets = await self.awaiting(each.gather for each in every)
         wants_failures = {job for job, doc in targets.items() if wants(doc)}
 
@@ -184,7 +195,10 @@ class Gatherer:
 
         for arriving, group in groupby(every, key=arrives):
             members = list(group)
-            await (self.arrive(members) if arriving else self.miss(members))
+            more = await (self.arrive(members) if arriving else self.miss(members))
+            for key, some in more.items():
+                events.setdefault(key, []).extend(some)
+        return events
 
     async def settled(self, members: Sequence[Owed]) -> None:
         """The gathering jobs know; what a purge has begun is left to it.
@@ -221,7 +235,7 @@ class Gatherer:
 
     # -- arriving --------------------------------------------------------------------------
 
-    async def arrive(self, members: Sequence[Owed]) -> None:
+    async def arrive(self, members: Sequence[Owed]) -> dict[Any, list[Event]]:
         """Keep each result at its index, and let the jobs that have them all join their lanes."""
         targets = await self.awaiting(each.gather for each in members)
         coming: dict[str, list[Owed]] = defaultdict(list)
@@ -234,11 +248,15 @@ class Gatherer:
             self.connection,
             [arrival(targets[job], each) for job, arrived in coming.items() for each in arrived],
         )
+        events: dict[Any, list[Event]] = {}
         for job, arrived in coming.items():
             awaited = [each for each in arrived if place(targets[job], each) >= 0]
             if awaited and await self.all_are_there(targets[job], len(awaited)):
-                await self.join_lane(targets[job], awaited[-1].sequence)
+                last = awaited[-1]
+                event = await self.join_lane(targets[job], last.sequence)
+                events.setdefault(last.key, []).extend(event)
         await self.settled(members)
+        return events
 
     async def awaited(self, doc: Doc, arriving: list[Owed]) -> list[Owed]:
         """Those of a batch whom the job awaits: the first ones, if more come than it awaits.
@@ -280,12 +298,15 @@ class Gatherer:
         there = await self.connection.arrivals.count_documents(query)
         return bool(there >= after["mulligan"]["awaits"])
 
-    async def join_lane(self, doc: Doc, sequence: int) -> None:
-        """Let a job that awaits nobody any more stand in its lane, due now."""
+    async def join_lane(self, doc: Doc, sequence: int) -> list[Event]:
+        """Let a job that awaits nobody any more stand in its lane or line, due now."""
         now = await self.connection.now()
         lane = own_lane(doc)
-        await self.connection.enter_lanes([lane_name(lane)])
-        stand = standing(lane, now, sequence or await self.connection.numbers(1), delayed=False)
+        line = line_in(doc, lane)
+        if line is None:
+            await self.connection.enter_lanes([lane_name(lane)])
+        number = sequence or await self.connection.numbers(1)
+        stand = standing(lane, now, number, delayed=False, line=line)
         fields = private_names(stand)
         number = doc["mulligan"]["number"]
         ended_so = (await count(self.connection, [doc])).get(number, NONE_ENDED)
@@ -294,19 +315,28 @@ class Gatherer:
         )
         fields |= {"mulligan.awaits": 0, "next_retry_at": None, "updated_at": date(now)}
         fields["mulligan.updated_at"] = date(now)
-        if await self.connection.apply([Change(doc["_id"], still_awaiting(doc), {"$set": fields})]):
+        change = Change(doc["_id"], still_awaiting(doc), {"$set": fields})
+        events = [] if line is None else [joining(doc["_id"], line, now)]
+        owing(change, events)
+        if not await self.connection.apply([change]):
+            return []
+        if line is None:
             await self.wakeup.wake([News(lane_name(lane), now)])
+        return events
 
     # -- never arriving --------------------------------------------------------------------
 
-    async def miss(self, members: Sequence[Owed]) -> None:
+    async def miss(self, members: Sequence[Owed]) -> dict[Any, list[Event]]:
         """Cancel the jobs that await these, and so on upwards."""
         first: dict[str, Owed] = {}
         for each in members:
             first.setdefault(each.gather, each)
+        events: dict[Any, list[Event]] = {}
         for each in first.values():
-            await self.settle(await self.cancel(each))
+            more = await self.settle(await self.cancel(each))
+            events.setdefault(each.key, []).extend(e for some in more.values() for e in some)
         await self.settled(members)
+        return events
 
     async def cancel(self, member: Owed) -> list[Owed]:
         """Cancel the job that awaits this one, if it still does; returns what it owes itself."""
@@ -314,7 +344,7 @@ class Gatherer:
         if doc is None:
             return []
         reason = never_arrives(member.job, member.how)
-        change = cancelled(doc, reason, await self.connection.now())
+        change, _ = cancelled(doc, reason, await self.connection.now())
         change.match |= still_awaiting(doc)
         if not await self.connection.apply([change]):
             return await self.cancel(member)  # it has joined its lane, or ended, meanwhile
@@ -477,11 +507,19 @@ async def results(connection: Connection, doc: Doc) -> dict[int, bytes | None]:
     }
 
 
-def cancelled(doc: Doc, reason: str, now: int) -> Change:
-    """The write that ends a job that has not ended; its token is spent."""
+def cancelled(doc: Doc, reason: str, now: int) -> tuple[Change, list[Event]]:
+    """The write that ends a job that has not ended, and what the book is to know of it.
+
+    Its token is spent.
+    """
     match = {"status": doc["status"]}
     fields = ended("cancelled", now, reason, doc["mulligan"].get("keep"))
     if doc["status"] == "processing" and "owes" in doc["mulligan"]:
         fields["mulligan.ran"] = True
-    update = {"$set": fields, "$inc": NEXT_TOKEN, "$unset": RELEASE_KEY}
-    return Change(doc["_id"], match, update, doc["mulligan"]["token"])
+    update = {"$set": fields, "$inc": NEXT_TOKEN, "$unset": dict(RELEASE_KEY)}
+    change = Change(doc["_id"], match, update, doc["mulligan"]["token"])
+    events = leaving(doc, now) if doc["status"] == "pending" else ending(doc, now)
+    if "holds" in doc["mulligan"]:
+        fields["mulligan.holds"] = None
+    owing(change, events)
+    return change, events

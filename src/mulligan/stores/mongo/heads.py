@@ -13,7 +13,7 @@ from secrets import randbelow
 
 from msgspec import Struct
 
-from mulligan.stores.mongo.connection import DEFAULT_TASK, LANE, PAGE, Connection
+from mulligan.stores.mongo.connection import BOOK, DEFAULT_TASK, LANE, PAGE, Connection
 from mulligan.stores.mongo.document import SECOND, Doc
 from mulligan.stores.mongo.inbox import STRAYS, strays
 from mulligan.stores.mongo.snapshot import PROJECTION
@@ -58,6 +58,8 @@ class Heads:
         self.connection = connection
         # Set after a look that found nothing but documents which are due.
         self.many_strays = False
+        # The lanes that had lines at the last look.
+        self.lined: frozenset[str] = frozenset()
         self._reach: dict[LaneName, int] = {}
         self._back: dict[LaneName, Back] = {}
 
@@ -139,6 +141,8 @@ class Heads:
             match doc.get("meta"):
                 case None:
                     heads[lanes[doc.pop("at")]].append(doc)
+                case "book":
+                    self.lined = frozenset(doc["lanes"])
                 case "facts":
                     epoch = doc.get("epoch", 0)
                 case "default_task":
@@ -172,9 +176,7 @@ class Heads:
 
 
 def meta_query(unused: Iterable[str]) -> list[Doc]:
-    """The query for the epoch, the default task, and which of the lanes are used by now."""
-    keys = ["facts", DEFAULT_TASK, *(LANE + lane for lane in sorted(unused))]
-    return [
-        {"$match": {"_id": {"$in": keys}}},
-        {"$project": {"_id": 0, "meta": "$_id", "epoch": 1, "task": 1}},
-    ]
+    """The query for the epoch, the default task, and which lanes are used by now or have lines."""
+    keys = ["facts", DEFAULT_TASK, BOOK, *(LANE + lane for lane in sorted(unused))]
+    fields = {"_id": 0, "meta": "$_id", "epoch": 1, "task": 1, "lanes": "$lanes.name"}
+    return [{"$match": {"_id": {"$in": keys}}}, {"$project": fields}]

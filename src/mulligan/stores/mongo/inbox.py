@@ -12,6 +12,7 @@ from math import inf
 from typing import Any
 
 from bson.errors import InvalidDocument
+from msgspec import Struct
 from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError, DocumentTooLarge, DuplicateKeyError
 
@@ -31,6 +32,7 @@ from mulligan.stores.mongo.document import (
     date,
     date_after,
     is_taken_in,
+    line_in,
     never_claimed,
     of_date,
     private_names,
@@ -38,6 +40,7 @@ from mulligan.stores.mongo.document import (
     seconds,
     standing,
 )
+from mulligan.stores.mongo.events import Event, joining, owing
 from mulligan.stores.mongo.fields import DEFAULTS
 from mulligan.stores.mongo.payload import MalformedError, NoTaskError, body_of, count_of
 from mulligan.stores.mongo.validate import invalid_key, invalid_reason
@@ -112,8 +115,16 @@ def put_back(now: int) -> Doc:
     }
 
 
-async def take_in(connection: Connection, docs: Sequence[Doc], now: int) -> list[tuple[str, int]]:
-    """Let each document stand in its lane; returns (lane, due) of those that now do.
+class Joined(Struct, frozen=True):
+    """Where a document stands now: a lane, or a line, whose book is to be told."""
+
+    lane: str
+    due: int
+    event: Event | None = None
+
+
+async def take_in(connection: Connection, docs: Sequence[Doc], now: int) -> list[Joined]:
+    """Let each document stand in its lane or line; returns where those stand that now do.
 
     Whatever a document holds, it alone is set aside, with the reason, and holds up nothing.
     """
@@ -122,7 +133,7 @@ async def take_in(connection: Connection, docs: Sequence[Doc], now: int) -> list
     ordered = sorted(docs, key=lambda doc: (str(doc.get("created_at")), str(doc["_id"])))
     number = await connection.numbers(len(ordered))
     changes: list[tuple[Change, Doc]] = []
-    joined: dict[Any, tuple[str, int]] = {}
+    joined: dict[Any, Joined] = {}
     for at, doc in enumerate(ordered, number):
         try:
             private = private_fields(doc, connection.default_task, now, at)
@@ -131,10 +142,15 @@ async def take_in(connection: Connection, docs: Sequence[Doc], now: int) -> list
         except Exception as error:  # noqa: BLE001 - whatever it is, the others are taken in
             await set_aside(connection, doc, error, now)
             continue
-        changes.append((taken_in(doc, private, now), doc))
+        change, event = taken_in(doc, private, now), None
+        changes.append((change, doc))
         if doc["status"] == "pending" and private["lane"] != AWAITING:
-            joined[doc["_id"]] = (private["lane"], private["due"])
-    await connection.enter_lanes(lane for lane, _ in joined.values())
+            line = line_in({"mulligan": private})
+            if line is not None:
+                event = joining(doc["_id"], line, now)
+                owing(change, [event])
+            joined[doc["_id"]] = Joined(private["lane"], private["due"], event)
+    await connection.enter_lanes(each.lane for each in joined.values() if each.event is None)
     written = await apply(connection, changes, now)
     return [where for key, where in joined.items() if key in written]
 
@@ -148,6 +164,8 @@ def taken_in(doc: Doc, private: Doc, now: int) -> Change:
         # It may have been ours when the other program put it back: that lease is over.
         changed |= {name: before.get(name, 0) + 1 for name in ("token", "uncommitted")}
         changed["worker"] = None
+        if before.get("holds") is not None:
+            changed["holds"] = None
         if private.get("awaits"):
             fields["next_retry_at"] = NEVER
     else:
@@ -232,7 +250,9 @@ def private_fields(doc: Doc, default_task: str | None, now: int, number: int) ->
     private = private_of(doc) if taken_in else first_fields(doc, default_task, now, number)
     attempts = count_of(doc, "attempts")
     due, delayed = due_from(doc, private, now, seen=taken_in)
-    stand = standing(lane_for(private, attempts), due, number, delayed=delayed)
+    lane = lane_for(private, attempts)
+    line = line_in({"mulligan": private}, lane)
+    stand = standing(lane, due, number, delayed=delayed, line=line)
     if private.get("awaits"):
         stand["lane"] = AWAITING
     if doc["status"] != "pending":

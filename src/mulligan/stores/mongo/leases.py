@@ -1,7 +1,7 @@
 """Leases: how jobs are handed to a worker, and what this process knows of them until it commits."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mulligan.core.job import Lease
@@ -47,6 +47,12 @@ class Leases:
             leases[job.key], match, update = kinds[kind]
             changes.append(Change(job.key, match, update, job.token))
         written = await self.connection.apply(changes, stamp)
+        return await self.documents(wanted, leases, written, stamp)
+
+    async def documents(
+        self, wanted: Sequence[Taken], leases: Mapping[Any, Doc], written: set[Any], stamp: str
+    ) -> dict[Any, Doc]:
+        """The documents of those of the jobs that were handed over, as they are now."""
         docs = {
             job.key: as_leased(job.doc, leases[job.key])
             for job in [taken.candidate for taken in wanted]
@@ -94,13 +100,24 @@ def lease_of(taken: Taken, worker: Worker, stamp: str, now: int) -> Doc:
         "worker_region": worker.region,
         "started_at": now,
         "leased_at": now,
-        "held": False,
     }
     if taken.permits:
         fields |= {"permits": list(taken.permits), "permit_stamp": stamp}
     if taken.candidate.attempts:
         fields["last_retry_at"] = now
     return fields
+
+
+def from_line(taken: Taken, worker: Worker, stamp: str, now: int) -> tuple[Doc, Change]:
+    """The private fields of a job that the worker takes from a line, and the write of that.
+
+    It fits but once, however often it is sent: what comes back stands there by another sequence.
+    """
+    job = taken.candidate
+    lease = lease_of(taken, worker, stamp, now)
+    lease["holds"] = job.doc["mulligan"].get("limits")
+    match = ready(job, now) | unique.call_of(job.doc) | {"mulligan.sequence": job.sequence}
+    return lease, Change(job.key, match, handed_over(lease), job.token)
 
 
 def handed_over(lease: Doc) -> Doc:

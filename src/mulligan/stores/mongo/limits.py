@@ -1,4 +1,4 @@
-"""Limits: permits and counted starts, and jobs that their concurrency key holds.
+"""Limits of plans: permits and counted starts.
 
 A limit is one document a key, with its permits and its counted starts. A permit is made of the
 claim's stamp and the job's id. It is charged before its job is claimed and freed after the job's
@@ -13,22 +13,11 @@ from typing import Any
 from pymongo import UpdateOne
 
 from mulligan.core.plan import Rate
-from mulligan.stores.mongo.bulk_write import Change, stamped_at, write
+from mulligan.stores.mongo.bulk_write import stamped_at, write
 from mulligan.stores.mongo.connection import Connection, keys_of, rows
-from mulligan.stores.mongo.document import SECOND, Doc, lane_name, permits_of
-from mulligan.stores.mongo.snapshot import (
-    PROJECTION,
-    Candidate,
-    LimitState,
-    Taken,
-    Trial,
-    candidate,
-    closes,
-    counted_at,
-    first_of_each,
-)
-from mulligan.stores.mongo.validate import invalid_reason
-from mulligan.stores.mongo.wakeup import News, Wakeup
+from mulligan.stores.mongo.document import SECOND, Doc, permits_of
+from mulligan.stores.mongo.snapshot import LimitState, Taken, Trial, closes, counted_at
+from mulligan.stores.mongo.wakeup import News
 
 # Limits of which someone has a permit.
 IN_USE = {"holders.0": {"$exists": True}}
@@ -38,112 +27,17 @@ GRACE = 5 * SECOND
 SLOWEST = 30 * SECOND
 
 
-class Keys:
-    """Frees permits, and lets go of jobs that concurrency keys hold."""
-
-    def __init__(self, connection: Connection, wakeup: Wakeup) -> None:
-        self.connection = connection
-        self.wakeup = wakeup
-
-    async def held(self, *keys: str) -> list[Candidate]:
-        """The jobs that are set aside for these keys; those that are invalid never come back."""
-        query = {
-            "status": "pending",
-            "mulligan.concurrency_key": {"$in": list(keys)},
-            "mulligan.held": True,
-        }
-        found = await rows(self.connection.tasks.find(query, PROJECTION))
-        if invalid := [doc["_id"] for doc in found if invalid_reason(doc)]:
-            ids = {"_id": {"$in": invalid}, "status": "pending"}
-            await self.wakeup.take_in(await rows(self.connection.tasks.find(ids)))
-        return [candidate(doc) for doc in found if doc["_id"] not in invalid]
-
-    async def stand(self, jobs: Sequence[Candidate]) -> list[News]:
-        """Let these jobs back into their lanes, each where it stood."""
-        changes = [
-            Change(
-                job.key,
-                {"status": "pending", "mulligan.held": True},
-                {"$set": {"mulligan.held": False, "mulligan.lane": lane_name(job.lane)}},
-            )
-            for job in jobs
-        ]
-        written = await self.connection.apply(changes)
-        return [News(lane_name(job.lane), job.due) for job in jobs if job.key in written]
-
-    async def release(self, docs: Sequence[Doc]) -> list[list[News]]:
-        """Free the permits of jobs as they were when they ended, in this order.
-
-        Each job of a key lets go of the first held job of every lane, as if one ended after the
-        other: also of one that was held then and ends after it. The news of each is returned at
-        its index.
-        """
-        news: list[list[News]] = [[] for _ in docs]
-        permits = []
-        for doc, own in zip(docs, news, strict=True):
-            private = doc["mulligan"]
-            word = permit_of(private.get("permit_stamp", ""), str(doc["_id"]))
-            for key in permits_of(doc):
-                permits.append((key, word))
-                own.append(News(limit=key))
-        await free_permits(self.connection, permits)
-        ended: dict[str, list[int]] = defaultdict(list)
-        for at, doc in enumerate(docs):
-            if (key := doc["mulligan"].get("concurrency_key")) is not None:
-                ended[key].append(at)
-        if ended:
-            await self._let_go(docs, ended, news)
-        return news
-
-    async def _let_go(
-        self, docs: Sequence[Doc], ended: dict[str, list[int]], news: list[list[News]]
-    ) -> None:
-        waiting = await self.held(*ended)
-        if not waiting:
-            return
-        states = await read(self.connection, [f"key:{key}" for key in ended])
-        ending = {at: candidate(doc) for at, doc in enumerate(docs) if is_held(doc)}
-        for key, indexes in ended.items():
-            permit = f"key:{key}"
-            frees = [permit in permits_of(docs[at]) for at in indexes]
-            used = states[permit].used + sum(frees)
-            held = [job for job in waiting if job.limit_key == key]
-            held += [ending[at] for at in indexes if at in ending]
-            for at, freed in zip(indexes, frees, strict=True):
-                used -= freed
-                held = [job for job in held if job is not ending.get(at)]
-                first = first_of_each(held, used)
-                held = [job for job in held if job not in first]
-                news[at] += await self.stand(first)
-
-    async def let_go_if_stuck(self, key: str) -> int:
-        """Let a held job go where its key has room and none of its lane stands for it.
-
-        That happens only if the process that freed the last permit died before it let one go, or
-        freed it just before the job was set aside.
-        """
-        waiting = await self.held(key)
-        used = (await read(self.connection, [f"key:{key}"]))[f"key:{key}"].used
-        news: list[News] = []
-        for job in first_of_each(waiting, used):
-            standing = {
-                "status": "pending",
-                "mulligan.concurrency_key": key,
-                "mulligan.concurrency_limit": job.limit,
-                "mulligan.lane": lane_name(job.lane),
-            }
-            if await self.connection.tasks.find_one(standing, {"_id": 1}) is None:
-                news += await self.stand([job])
-        await self.wakeup.wake(news)
-        return len(news)
-
-
-def is_held(doc: Doc) -> bool:
-    """Whether the job was set aside for its key when this was read."""
-    private = doc["mulligan"]
-    return (
-        doc.get("status") == "pending" and private.get("held") is True and not invalid_reason(doc)
-    )
+async def free_caps(connection: Connection, docs: Sequence[Doc]) -> list[list[News]]:
+    """Free the permits of jobs as they were when they ended; returns the news of each."""
+    permits = []
+    news: list[list[News]] = []
+    for doc in docs:
+        word = permit_of(doc["mulligan"].get("permit_stamp", ""), str(doc["_id"]))
+        keys = permits_of(doc)
+        permits += [(key, word) for key in keys]
+        news.append([News(limit=key) for key in keys])
+    await free_permits(connection, permits)
+    return news
 
 
 def permit_of(stamp: str, job: str) -> str:

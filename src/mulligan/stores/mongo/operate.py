@@ -13,6 +13,7 @@ from pymongo.errors import DuplicateKeyError
 
 from mulligan.core.job import ENDED, Adopted
 from mulligan.core.settings import check_batch
+from mulligan.stores.mongo.bookkeeper import Bookkeeper
 from mulligan.stores.mongo.bulk_write import Change, write
 from mulligan.stores.mongo.connection import Connection, rows
 from mulligan.stores.mongo.document import (
@@ -25,11 +26,13 @@ from mulligan.stores.mongo.document import (
     date,
     is_awaiting,
     lane_name,
+    line_in,
     micros,
     own_lane,
     private_names,
     seconds,
     standing,
+    stands_in_line,
     unique_key_of,
 )
 from mulligan.stores.mongo.enqueue import (
@@ -40,6 +43,7 @@ from mulligan.stores.mongo.enqueue import (
     keys_to_take,
     write_where_free,
 )
+from mulligan.stores.mongo.events import Event, joining, owing
 from mulligan.stores.mongo.fields import adopted_document
 from mulligan.stores.mongo.gather import (
     Gatherer,
@@ -52,7 +56,7 @@ from mulligan.stores.mongo.gather import (
     still_awaiting,
 )
 from mulligan.stores.mongo.inbox import cancel_plain, is_plain, purge_plain, replay_plain
-from mulligan.stores.mongo.limits import Keys
+from mulligan.stores.mongo.limits import free_caps
 from mulligan.stores.mongo.outbox import Box, boxes_of, find_boxes
 from mulligan.stores.mongo.record import RECORDS, adopted, keep_steps, remove_steps
 from mulligan.stores.mongo.unique import keyless, own_queue
@@ -68,11 +72,11 @@ class Operator:
     """Operations by job id; each answer stands at the index of its id."""
 
     def __init__(
-        self, connection: Connection, wakeup: Wakeup, keys: Keys, gatherer: Gatherer
+        self, connection: Connection, wakeup: Wakeup, book: Bookkeeper, gatherer: Gatherer
     ) -> None:
         self.connection = connection
         self.wakeup = wakeup
-        self.keys = keys
+        self.book = book
         self.gatherer = gatherer
 
     async def documents(self, jobs: Sequence[str]) -> dict[str, Doc]:
@@ -85,7 +89,7 @@ class Operator:
         found = {job: doc for job, doc in there.items() if doc.get("status") in STATUSES}
         ours = [doc for doc in found.values() if not is_plain(doc)]
         await self.deliver_left(ours)
-        await self.gatherer.settle(each for doc in ours for each in left_owing(doc))
+        await self.gatherer.settle_and_tell(each for doc in ours for each in left_owing(doc))
         return found
 
     async def deliver_left(self, docs: Iterable[Doc]) -> None:
@@ -96,7 +100,7 @@ class Operator:
         """Enqueue what is in these boxes, and wake who may take it."""
         new = await deliver(self.connection, boxes)
         jobs = [job for box in boxes for job in box.jobs if job["_id"] in new]
-        await self.wakeup.wake(news_of(jobs))
+        await self.wakeup.wake(await self.book.accept(jobs))
 
     # -- replay ----------------------------------------------------------------------------
 
@@ -109,12 +113,14 @@ class Operator:
         read_anew = [j for j in plain if await replay_plain(self.connection, found[j], now)]
         failed = [j for j in failed if j not in plain]
         number = await self.connection.numbers(len(failed))
-        changes = {
+        made = {
             j: replayed(found[j], now, at, from_start=from_start)
             for at, j in enumerate(failed, number)
         }
-        news = {job: News(lane_name(own_lane(found[job])), now) for job in failed}
-        await self.connection.enter_lanes(each.lane for each in news.values())
+        changes = {job: change for job, (change, _) in made.items()}
+        plain_ones = [job for job in failed if not stands_in_line(found[job])]
+        news = {job: [News(lane_name(own_lane(found[job])), now)] for job in plain_ones}
+        await self.connection.enter_lanes(each.lane for some in news.values() for each in some)
         written = await write_where_free(self.connection, list(changes.values()))
         done = {job for job, change in changes.items() if change.key in written}
         if self.connection.url.move_dead:
@@ -125,7 +131,10 @@ class Operator:
         if from_start:
             await remove_steps(self.connection, [found[job] for job in done])
         await self.gatherer.withdraw([found[job] for job in failed if job in done])
-        await self.wakeup.wake([news[job] for job in failed if job in done])
+        lined = [job for job in failed if job in done and job not in news]
+        told = await self.book.tell([event for job in lined for event in made[job][1]], now)
+        news |= dict(zip(lined, told, strict=True))
+        await self.wakeup.wake([each for job in failed if job in done for each in news[job]])
         return once_each(jobs, done.union(read_anew))
 
     # -- cancel ----------------------------------------------------------------------------
@@ -150,19 +159,24 @@ class Operator:
         left = jobs
         while left:
             now = await self.connection.now()
-            changes = {job: cancelled(found[job], reason, now) for job in left}
+            made = {job: cancelled(found[job], reason, now) for job in left}
+            changes = {job: change for job, (change, _) in made.items()}
             for job in left:
                 if is_awaiting(found[job]):
                     changes[job].match |= still_awaiting(found[job])
             written = await self.connection.apply(list(changes.values()))
             ended_now = [job for job in left if changes[job].key in written]
-            # What awaits others has no room to leave.
-            had_room = [found[job] for job in ended_now if not is_awaiting(found[job])]
-            freed = await self.keys.release(had_room)
-            await self.wakeup.wake([each for news in freed for each in news])
-            await self.gatherer.settle(
+            freed = await free_caps(self.connection, [found[job] for job in ended_now])
+            later = await self.gatherer.settle(
                 each for job in ended_now for each in owed_if_cancelled(found[job], reason)
             )
+            events = [
+                event
+                for job in ended_now
+                for event in [*made[job][1], *later.get(found[job]["_id"], ())]
+            ]
+            told = await self.book.tell(events, now)
+            await self.wakeup.wake([each for news in [*freed, *told] for each in news])
             done.update(ended_now)
             # Whatever was claimed or committed meanwhile is looked at anew.
             missed = [job for job in left if job not in done]
@@ -201,7 +215,7 @@ class Operator:
             await remove_steps(self.connection, [doc for doc in docs if id(doc) not in created])
         if self.connection.url.move_dead:
             await move_dead(self.connection, [d["_id"] for d in new if d["status"] == "failed"])
-        await self.wakeup.wake(news_of(new))
+        await self.wakeup.wake(await self.book.accept(new))
         return [id(doc) in created for doc in docs]
 
     async def take_records(self, docs: Sequence[Doc], jobs: Sequence[Adopted]) -> None:
@@ -232,7 +246,7 @@ class Operator:
         if doc["status"] == "failed" and not {"owes", "awaits"}.isdisjoint(doc["mulligan"]):
             if not await self.gatherer.begin_removal(doc):
                 return False
-            await self.gatherer.settle(owed_if_purged(doc))
+            await self.gatherer.settle_and_tell(owed_if_purged(doc))
         return bool(await self.gatherer.remove([doc]))
 
 
@@ -256,8 +270,11 @@ def in_turn(jobs: Sequence[str], found: dict[str, Doc]) -> list[list[str]]:
     return batches
 
 
-def replayed(doc: Doc, now: int, sequence: int, *, from_start: bool) -> Change:
-    """The write that makes a failed job pending; from the start, without its records."""
+def replayed(doc: Doc, now: int, sequence: int, *, from_start: bool) -> tuple[Change, list[Event]]:
+    """The write that makes a failed job pending, and what the book is to know of it.
+
+    From the start, it is without its records.
+    """
     match, token = {"status": "failed"}, doc["mulligan"]["token"]
     public: Doc = {
         "status": "pending",
@@ -265,7 +282,8 @@ def replayed(doc: Doc, now: int, sequence: int, *, from_start: bool) -> Change:
         "attempts": 0,
         "next_retry_at": None,
     }
-    stand = standing(own_lane(doc), now, sequence, delayed=False)
+    line = line_in(doc, own_lane(doc))
+    stand = standing(own_lane(doc), now, sequence, delayed=False, line=line)
     fields = public | private_names(stand)
     fields |= {"mulligan.snoozes": 0, "mulligan.updated_at": date(now)}
     if "owes" in doc["mulligan"]:
@@ -281,7 +299,10 @@ def replayed(doc: Doc, now: int, sequence: int, *, from_start: bool) -> Change:
     }
     if from_start and isinstance(doc["mulligan"].get("records"), dict):
         update["$unset"] |= dict.fromkeys((f"{RECORDS}.{name}" for name in DROPPED), "")
-    return Change(doc["_id"], match, update, token, kept=True)
+    change = Change(doc["_id"], match, update, token, kept=True)
+    events = [] if line is None else [joining(doc["_id"], line, now)]
+    owing(change, events)
+    return change, events
 
 
 async def note(connection: Connection, key: str, value: bytes | None, keep: float) -> None:

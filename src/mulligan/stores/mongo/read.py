@@ -16,11 +16,12 @@ from mulligan.core.lane import Lane
 from mulligan.core.record import Record
 from mulligan.core.validation import INVALID_RECORD
 from mulligan.stores.mongo import gather
+from mulligan.stores.mongo.bookkeeper import Bookkeeper
 from mulligan.stores.mongo.connection import Connection
 from mulligan.stores.mongo.document import (
-    HELD,
     STATUSES,
     Doc,
+    in_lines_of,
     is_awaiting,
     is_taken_in,
     job_number,
@@ -39,8 +40,9 @@ from mulligan.stores.mongo.validate import invalid_reason
 class Reader:
     """What readers ask of single jobs and lanes."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, book: Bookkeeper) -> None:
         self.connection = connection
+        self.book = book
 
     async def document(self, job: str) -> Doc | None:
         """The job's document, if it is one, though it may not have been enqueued yet.
@@ -66,7 +68,11 @@ class Reader:
         await self.connection.read_default_task()
         now = await self.connection.now()
         task = self.connection.default_task
-        return [job_of(doc, task, now, members_of(doc, arrived)) for doc in docs]
+        waiting = await self.book.waits_for(docs)
+        return [
+            job_of(doc, task, now, members_of(doc, arrived), waiting.get(doc["_id"]))
+            for doc in docs
+        ]
 
     async def arrivals(self, job: str) -> dict[int, bytes | None]:
         """What has arrived at a gathering job."""
@@ -92,10 +98,11 @@ class Reader:
             "mulligan.lane": lane_name(lane),
             "mulligan.due": {"$lte": await self.connection.now()},
         }
-        return await self.connection.tasks.count_documents(query, limit=limit)
+        counted = await self.connection.tasks.count_documents(query, limit=limit)
+        return min(limit, counted + await self.book.ready(lane, limit))
 
     async def ahead(self, job: str) -> int:
-        """Jobs of its lane that stand before it, those that a key holds included.
+        """Jobs of its lane that stand before it, those in lines included.
 
         Of those that no worker has taken in yet none is counted.
         """
@@ -112,11 +119,7 @@ class Reader:
         return await self.connection.tasks.count_documents(
             {
                 "status": "pending",
-                "mulligan.lane": {"$in": [lane_name(lane), HELD]},
-                "mulligan.queue": lane.queue,
-                "mulligan.scope": lane.scope,
-                "mulligan.lane_priority": lane.priority,
-                "$or": earlier,
+                "$and": [{"$or": within(lane)}, {"$or": earlier}],
             }
         )
 
@@ -124,7 +127,7 @@ class Reader:
         """The last job of the lane that was due by then."""
         query = {
             "status": "pending",
-            "mulligan.lane": lane_name(lane),
+            "$or": within(lane),
             "mulligan.due": {"$lte": micros(due)},
         }
         order = [("mulligan.due", -1), ("mulligan.sequence", -1)]
@@ -149,8 +152,19 @@ def members_of(doc: Doc, ended: dict[int, gather.Ended]) -> Members | None:
     return found.arrived, found.failed, found.cancelled
 
 
-def job_of(doc: Doc, default_task: str | None, now: int, members: Members | None = None) -> Job:
-    """The job as readers see it, when so many of its members have ended.
+def within(lane: Lane) -> list[Doc]:
+    """Where jobs of the lane stand: in it, and in lines of it."""
+    return [{"mulligan.lane": lane_name(lane)}, {"mulligan.lane": in_lines_of(lane)}]
+
+
+def job_of(
+    doc: Doc,
+    default_task: str | None,
+    now: int,
+    members: Members | None = None,
+    waits_for: str | None = None,
+) -> Job:
+    """The job as readers see it, when so many of its members have ended and its line waits so.
 
     One that mulligan has never seen is shown as it will be when a worker takes it in. One that is
     invalid or malformed is shown as far as it goes: that it is there, and how it ended.
@@ -158,7 +172,7 @@ def job_of(doc: Doc, default_task: str | None, now: int, members: Members | None
     try:
         reason = invalid_reason(doc) if is_taken_in(doc) else None
         if reason is None:
-            return whole_job(as_taken_in(doc, default_task, now), members)
+            return whole_job(as_taken_in(doc, default_task, now), members, waits_for)
     except NoTaskError:
         reason = "payload.task is missing, and there is no default task"
     except (*INVALID_RECORD, MalformedError) as error:

@@ -1,11 +1,10 @@
 """Repair: finish what a crash left half done, end what expired, delete what is old."""
 
 from mulligan.core.job import EXPIRED
-from mulligan.stores.mongo import inbox, limits, outbox
+from mulligan.stores.mongo import bookkeeper, inbox, limits, outbox
 from mulligan.stores.mongo.connection import Collection, rows
 from mulligan.stores.mongo.document import (
     ARRIVAL,
-    HELD,
     NEVER_STARTED,
     REMOVAL,
     SECOND,
@@ -37,7 +36,6 @@ OWING = {
         {"mulligan.owes": ARRIVAL, "status": "failed"},
     ]
 }
-SET_ASIDE = {"status": "pending", "mulligan.lane": HELD}
 
 
 class Repair:
@@ -46,7 +44,7 @@ class Repair:
     def __init__(self, operator: Operator, counts: StoredCounts, schedules: Schedules) -> None:
         self.connection = operator.connection
         self.wakeup = operator.wakeup
-        self.keys = operator.keys
+        self.book = operator.book
         self.gatherer = operator.gatherer
         self.operator = operator
         self.counts = counts
@@ -68,6 +66,8 @@ class Repair:
             await self.operator.deliver_left(await rows(found.limit(limit)))
         if "owing" in left:
             await self.settle_left()
+        if "unbooked" in left:
+            await self.book.tell_left(now)
         if "rescheduled" in left:
             await self.schedules.finish_left()
         if "to sweep" in left and is_due(now, self._swept, SWEEP_EVERY):
@@ -90,7 +90,8 @@ class Repair:
             ("undelivered", tasks, outbox.UNDELIVERED),
             *[("owing", collection, OWING) for collection in self.connection.collections],
             ("rescheduled", self.connection.schedules, UNFINISHED),
-            ("to sweep", tasks, SET_ASIDE),
+            *[("unbooked", each, bookkeeper.OWING) for each in self.connection.collections],
+            ("to sweep", self.connection.lines, bookkeeper.IN_USE),
             ("to sweep", self.connection.limits, limits.IN_USE),
             ("to sweep", self.connection.outbox, {}),
             ("expired", tasks, expired(now)),
@@ -123,20 +124,17 @@ class Repair:
         """
         for collection in self.connection.collections:
             found = await rows(collection.find(OWING).limit(SETTLED_AT_ONCE))
-            await self.gatherer.settle(each for doc in found for each in left_owing(doc))
+            await self.gatherer.settle_and_tell(each for doc in found for each in left_owing(doc))
             purged = [doc for doc in found if private_of(doc).get("owes") == REMOVAL]
             if purged:
                 await self.gatherer.remove(purged)
 
     async def sweep(self, now: int) -> None:
-        """Free permits that died with their claim, and let go of jobs that nobody let go of."""
+        """Free permits that died with their claim."""
         await outbox.sweep(self.connection)
         freed = await limits.sweep(self.connection, now)
         await self.wakeup.wake([News(limit=key) for key in sorted(freed)])
-        held = self.connection.tasks.find(SET_ASIDE, {"mulligan.concurrency_key": 1}).limit(1000)
-        keys = [private_of(doc).get("concurrency_key") for doc in await rows(held)]
-        for key in sorted({key for key in keys if isinstance(key, str)}):
-            await self.keys.let_go_if_stuck(key)
+        await self.book.free_left()
 
     async def take_dates(self, now: int, limit: int) -> None:
         """Obey `next_retry_at` where another program moved it forward.
@@ -172,6 +170,8 @@ class Repair:
             await self.counts.forget(now)
             await forget_notes(self.connection, now)
             await forget_dead(self.connection, now)
+            await self.book.ledger.tidy()
+        await self.book.prune()
         kept = await self.over({"mulligan.keep_until": {"$lt": now}}, limit)
         before = micros(seconds(now) - keep_done)
         since = await self.looked_through(now, before)

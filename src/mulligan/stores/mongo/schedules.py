@@ -125,7 +125,7 @@ class Schedules:
             await self.withdraw(job, number)
         if doing.place and await self.stored.find_one(this, {"_id": 1}) is not None:
             new = await insert_where_free(self.connection, doing.place)
-            await self.operator.wakeup.wake(news_of(new))
+            await self.operator.wakeup.wake(await self.operator.book.accept(new))
         if doing.edit:
             await self.facts.turn()
         if doing.record is None:
@@ -140,11 +140,10 @@ class Schedules:
         if found is None or found["mulligan"].get("number") != number:
             return
         if found["status"] == "pending":
-            change = cancelled(found, WITHDRAWN, await self.connection.now())
+            change, events = cancelled(found, WITHDRAWN, await self.connection.now())
             change.match |= NEVER_STARTED
             if await self.connection.apply([change]):
-                freed = await self.operator.keys.release([found])
-                await self.operator.wakeup.wake([each for news in freed for each in news])
+                await self.operator.book.tell_and_wake(events)
         this = {"mulligan.number": number, "mulligan.cancel_reason": WITHDRAWN}
         await self.connection.tasks.delete_one({"_id": found["_id"], "status": "cancelled", **this})
 

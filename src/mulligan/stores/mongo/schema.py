@@ -56,12 +56,7 @@ INDEXES = (
         partialFilterExpression=UNENDED,
     ),
     index("kept_key", KEPT_KEY, unique=True, **only_with(KEPT_KEY)),
-    index(
-        "concurrency_key",
-        "mulligan.concurrency_key",
-        "status",
-        **only_with("mulligan.concurrency_key"),
-    ),
+    index("unbooked", "mulligan.unbooked.id", **only_with("mulligan.unbooked.id")),
     index("outbox", "mulligan.outbox.stamp", **only_with("mulligan.outbox.stamp")),
     index("owes", "mulligan.owes", "status", **only_with("mulligan.owes")),
     index("expires", "mulligan.expires_at", **only_with("mulligan.expires_at")),
@@ -72,6 +67,20 @@ DEAD_INDEXES = (
     index("number", "-mulligan.number"),
     index("owes", "mulligan.owes", "status", **only_with("mulligan.owes")),
     *ODD,
+)
+LINE_INDEXES = (
+    index("later", "lane", "stage", "due", "sequence", **only_with("stage")),
+    index("ready", "lane", "stage", "key", "due", "sequence", **only_with("stage")),
+    index(
+        "waiting",
+        *("waits_for", "lane", "turn", "due", "sequence"),
+        partialFilterExpression={"waits_for": {"$gt": ""}},
+    ),
+    index("turns", "turns", "round", "ready", "turn", "due", "sequence", **only_with("turns")),
+    index("alarms", "rings", "at", **only_with("rings")),
+    index("states", "state", **only_with("state")),
+    index("limits", "limit_name", **only_with("limit_name")),
+    index("gone", "gone", **only_with("gone")),
 )
 ARRIVAL_INDEXES = (index("of", "of", "index"),)
 RECORD_INDEXES = (index("of", "of", "token", "number"),)
@@ -101,6 +110,7 @@ def wanted(connection: Connection) -> list[tuple[Collection, tuple[IndexModel, .
     """The indexes of each collection that has some."""
     dead = [(connection.dlq, DEAD_INDEXES)] if connection.url.move_dead else []
     others = [
+        (connection.lines, LINE_INDEXES),
         (connection.arrivals, ARRIVAL_INDEXES),
         (connection.records, RECORD_INDEXES),
         (connection.counts, COUNT_INDEXES),

@@ -71,7 +71,6 @@ class Candidate(Struct, frozen=True, eq=False):
     sequence: int
     doc: Doc
     expires: int | None
-    limit_key: str | None
 
     @property
     def key(self) -> Any:
@@ -85,7 +84,7 @@ class Candidate(Struct, frozen=True, eq=False):
 
     @property
     def lane(self) -> Lane:
-        """The lane that it stands in, or stood in before it was set aside."""
+        """The lane that it stands in, or in a line of which it does."""
         return lane_of(self.doc)
 
     @property
@@ -103,16 +102,6 @@ class Candidate(Struct, frozen=True, eq=False):
         """How many retries it was granted, as the document has it."""
         return self.doc.get("attempts")
 
-    @property
-    def limit(self) -> int:
-        """How many jobs of its concurrency key may run at a time."""
-        return int(self.doc["mulligan"].get("concurrency_limit", 1))
-
-    @property
-    def permit(self) -> str | None:
-        """The limit that its concurrency key stands for."""
-        return None if self.limit_key is None else f"key:{self.limit_key}"
-
     def has_expired(self, now: int) -> bool:
         """Whether it should have started by now, and has not."""
         if self.expires is None or self.expires > now:
@@ -129,7 +118,6 @@ def candidate(doc: Doc) -> Candidate:
         private["sequence"],
         doc,
         private.get("expires_at"),
-        private.get("concurrency_key"),
     )
 
 
@@ -142,14 +130,10 @@ class LimitState(Struct):
 
 
 class MissingError(Exception):
-    """The walk needs something that was not read.
+    """The walk needs something that was not read: the rest of a lane, or else who sleeps."""
 
-    The rest of a lane, a key's held jobs, or with neither who sleeps.
-    """
-
-    def __init__(self, *, lane: str | None = None, held: str | None = None) -> None:
+    def __init__(self, *, lane: str | None = None) -> None:
         self.lane = lane
-        self.held = held
 
 
 class Snapshot:
@@ -160,18 +144,12 @@ class Snapshot:
         self.lanes: dict[str, list[Candidate]] = {}
         self.open_ended: set[str] = set()
         self.limits: dict[str, LimitState] = {}
-        self.held: dict[str, list[Candidate]] = {}
         self.asleep: dict[str, float] | None = None
 
     def stand(self, lane: str, head: list[Doc], limit: int) -> None:
         """What was read of a lane; if it was as much as was asked for there may be more."""
         self.lanes[lane] = [candidate(doc) for doc in head]
         (self.open_ended.add if len(head) >= limit else self.open_ended.discard)(lane)
-
-    def ends_before(self, job: Candidate) -> bool:
-        """Whether others of its lane that were not read may stand before the job."""
-        name = lane_name(job.lane)
-        return name in self.open_ended and self.lanes[name][-1].order < job.order
 
     def foresee(self, doc: Doc) -> None:
         """A document of another program that a worker will take in once it is due.
@@ -189,15 +167,19 @@ class Snapshot:
 
 
 class Taken(Struct, frozen=True):
-    """A job that the trial took, the limits that it met, and the permits that it will hold."""
+    """A job that the trial took, the limits that it met, and the permits that it will hold.
+
+    One that stood in a `line` holds permits of the limits that it names besides.
+    """
 
     candidate: Candidate
     limits: tuple[Limit, ...]
     permits: tuple[str, ...] = ()
+    line: bool = False
 
 
 class Trial:
-    """A walk on a copy: what would be taken, held, dropped as expired and let go."""
+    """A walk on a copy: what would be taken, and dropped as expired."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -206,9 +188,9 @@ class Trial:
         self.used = defaultdict(int, {k: g.used for k, g in snapshot.limits.items()})
         self.starts = defaultdict(list, {k: list(g.starts) for k, g in snapshot.limits.items()})
         self.taken: list[Taken] = []
-        self.held: list[Candidate] = []
         self.expired: list[Candidate] = []
-        self.let_go: list[Candidate] = []
+        # Set if another changed what the walk went by, so that it took nothing.
+        self.in_vain = False
 
     def head(self, lane: Lane) -> tuple[float, int] | None:
         """As the oracle asks; an exhausted lane that may go on must be read on."""
@@ -225,15 +207,12 @@ class Trial:
         job = self.lanes[lane_name(lane)].pop(0)
         if job.has_expired(self.now):
             self.expired.append(job)
-            if job.permit is not None:
-                self._let_one_go(job.limit_key or "", job.permit)
             return None
+        return self.start(job, limits)
+
+    def start(self, job: Candidate, limits: tuple[Limit, ...], *, line: bool = False) -> Taken:
+        """Charge the limits of the plan for a job."""
         permits: list[str] = []
-        if job.permit is not None:
-            if self.used[job.permit] >= job.limit:
-                self.held.append(job)
-                return None
-            permits.append(job.permit)
         for limit in limits:
             if isinstance(limit, Cap):
                 permits.append(limit.key)
@@ -241,7 +220,7 @@ class Trial:
                 self._count(limit)
         for permit in permits:
             self.used[permit] += 1
-        taken = Taken(job, limits, tuple(permits))
+        taken = Taken(job, limits, tuple(permits), line)
         self.taken.append(taken)
         return taken
 
@@ -290,20 +269,6 @@ class Trial:
         starts[at] = starts.get(at, 0) + 1
         self.starts[rate.key] = list(starts.items())
 
-    def _let_one_go(self, key: str, permit: str) -> None:
-        if key not in self.snapshot.held:
-            raise MissingError(held=key)
-        gone = set(self.let_go)
-        waiting = [job for job in self.snapshot.held[key] if job not in gone]
-        waiting += [job for job in self.held if job.limit_key == key]
-        for job in first_of_each(waiting, self.used[permit]):
-            if job in self.held:
-                self.held.remove(job)
-            else:
-                self.let_go.append(job)
-            if not self.snapshot.ends_before(job):
-                insort(self.lanes.setdefault(lane_name(job.lane), []), job, key=lambda c: c.order)
-
 
 def closes(at: int, per: float) -> int:
     """When a window of this length that began then is over."""
@@ -313,13 +278,3 @@ def closes(at: int, per: float) -> int:
 def counted_at(rate: Rate, now: int) -> int:
     """Fresh starts are many and need no exact window: they are counted by the second."""
     return now if rate.limit is not None else now // SECOND * SECOND
-
-
-def first_of_each(held: list[Candidate], used: int) -> list[Candidate]:
-    """The first held job of each lane and limit that has room."""
-    first: dict[tuple[Lane, int], Candidate] = {}
-    for job in held:
-        kind = (job.lane, job.limit)
-        if job.limit > used and (kind not in first or job.order < first[kind].order):
-            first[kind] = job
-    return list(first.values())

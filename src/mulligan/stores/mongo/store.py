@@ -12,6 +12,7 @@ from mulligan.core.finding import Finding
 from mulligan.core.health import Breaker, Health
 from mulligan.core.job import Adopted, Attempt, Claim, Enqueued, Job, Lease, NewJob
 from mulligan.core.lane import Lane
+from mulligan.core.limits import KeyView, Limit, LimitView
 from mulligan.core.outcome import Outcome, Returned, Verdict
 from mulligan.core.page import (
     LOOKS,  # AMBIGUOUS
@@ -26,6 +27,7 @@ from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batch_by_batch
 from mulligan.stores.mongo import doctor, operate, record, schema
+from mulligan.stores.mongo.bookkeeper import Bookkeeper
 from mulligan.stores.mongo.claim import Claimer
 from mulligan.stores.mongo.commit import Committer
 from mulligan.stores.mongo.connection import DEFAULT_TASK, Connection, guarded
@@ -33,7 +35,6 @@ from mulligan.stores.mongo.enqueue import Enqueuer
 from mulligan.stores.mongo.facts import StoredCounts, StoredFacts
 from mulligan.stores.mongo.gather import Gatherer
 from mulligan.stores.mongo.leases import Leases
-from mulligan.stores.mongo.limits import Keys
 from mulligan.stores.mongo.operate import Operator
 from mulligan.stores.mongo.page import Pages
 from mulligan.stores.mongo.read import Reader
@@ -69,19 +70,19 @@ class MongoStore:
             raise InvalidError(f"store URL for {self.parsed_url.where}: {shown}") from None
         wakeup = self._wakeup = Wakeup(connection)
         self._watcher = Watcher(connection)
-        keys = self._keys = Keys(connection, wakeup)
+        book = self._book = Bookkeeper(connection, wakeup)
         gatherer = Gatherer(connection, wakeup)
         self._counts = StoredCounts(connection)
         self._facts = StoredFacts(connection, wakeup, self._counts)
-        self._workers = Workers(connection, wakeup, keys, self._facts)
+        self._workers = Workers(connection, wakeup, book, self._facts)
         leases = Leases(connection)
-        self._claimer = Claimer(self._workers, keys, gatherer, leases)
-        self._committer = Committer(connection, wakeup, keys, gatherer, leases)
-        self._enqueuer = Enqueuer(connection, wakeup)
-        self._operator = Operator(connection, wakeup, keys, gatherer)
+        self._claimer = Claimer(self._workers, book, gatherer, leases)
+        self._committer = Committer(connection, wakeup, book, gatherer, leases)
+        self._enqueuer = Enqueuer(connection, wakeup, book)
+        self._operator = Operator(connection, wakeup, book, gatherer)
         self._schedules = Schedules(self._operator, self._facts)
         self._repair = Repair(self._operator, self._counts, self._schedules)
-        self._reader = Reader(connection)
+        self._reader = Reader(connection, book)
         self._pages = Pages(connection, self._reader)
         self._stats = StatsReader(connection)
         stored = await schema.check_layout(connection, read_only=read_only)
@@ -182,6 +183,26 @@ class MongoStore:
     async def pause(self, queue: str, *, paused: bool) -> None:
         """Stop or resume claims from a queue."""
         await self._facts.pause(queue, paused=paused)
+
+    @guarded
+    async def set_limit(self, name: str, limit: Limit | None, *, declared: bool) -> None:
+        """Store a limit as an app declares it, or as an operator sets it."""
+        await self._book.set_limit(name, limit, declared=declared)
+
+    @guarded
+    async def pause_limit(self, name: str, seconds: float) -> None:
+        """Let nobody of the limit start for so long."""
+        await self._book.pause_limit(name, seconds)
+
+    @guarded
+    async def limits(self, most: int) -> list[LimitView]:
+        """The limits that are stored or in use, in order of names."""
+        return await self._book.limits(most)
+
+    @guarded
+    async def keys(self, queue: str, most: int) -> list[KeyView]:
+        """The fairness keys of the queue that have jobs waiting."""
+        return await self._book.keys(queue, most)
 
     @guarded
     async def count(self, counts: Sequence[Count]) -> dict[tuple[str, str], Health]:

@@ -11,7 +11,6 @@ from mulligan.core.job import NewJob
 from mulligan.core.unique import debounced_due, holds_key
 from mulligan.stores.mongo.bulk_write import Change
 from mulligan.stores.mongo.document import (
-    HELD,
     KEPT_KEY,
     NEVER_STARTED,
     RELEASE_KEY,
@@ -20,12 +19,14 @@ from mulligan.stores.mongo.document import (
     date,
     is_time,
     lane_of,
+    line_in,
     micros,
     private_names,
     public_date,
     seconds,
     standing,
 )
+from mulligan.stores.mongo.events import Event, joining, leaving, owing
 from mulligan.stores.mongo.payload import public_of
 
 # What is read of a job to know whether it holds its key, and to debounce it.
@@ -37,6 +38,7 @@ READ = {
         f"mulligan.{name}": 1
         for name in (
             *("snoozes", "replay", "token", "queue", "scope", "lane_priority", "lane", "outbox"),
+            *("due", "sequence", "limits", "fairness_key"),
             *("unique_queue", "unique_key", "debounce_until", "unique_until", "calls"),
         )
     },
@@ -96,10 +98,10 @@ def keyless(doc: Doc) -> Doc:
     return doc | {"mulligan": private | {"unique_queue": own_queue(doc)}}
 
 
-def debounced(doc: Doc, new: NewJob, now: int, sequence: int) -> Change:
+def debounced(doc: Doc, new: NewJob, now: int, sequence: int) -> tuple[Change, list[Event]]:
     """The write by which a debounced job that waits to start is called as a later one.
 
-    One that its concurrency key holds keeps its turn. `calls` fences it from a claim that has read
+    `calls` fences it from a claim that has read
     the call before.
     """
     private = doc["mulligan"]
@@ -110,17 +112,20 @@ def debounced(doc: Doc, new: NewJob, now: int, sequence: int) -> Change:
         "mulligan.task": new.task,
         "mulligan.body": new.body,
     }
-    if private["lane"] != HELD:
-        until = debounced_due(seconds(now), new.delay, seconds(private["debounce_until"]))
-        due = micros(until)
-        stand = standing(lane_of(doc), due, sequence, delayed=due > now)
-        fields |= private_names(stand)
-        fields |= {
-            "next_retry_at": public_date(stand),
-            "updated_at": date(now),
-            "mulligan.updated_at": date(now),
-        }
+    until = debounced_due(seconds(now), new.delay, seconds(private["debounce_until"]))
+    due = micros(until)
+    stand = standing(lane_of(doc), due, sequence, delayed=due > now, line=line_in(doc))
+    fields |= private_names(stand)
+    fields |= {
+        "next_retry_at": public_date(stand),
+        "updated_at": date(now),
+        "mulligan.updated_at": date(now),
+    }
     match = {"status": "pending", **NEVER_STARTED, "mulligan.lane": private["lane"]}
     match[KEPT_KEY] = private.get("kept_key")
     update = {"$set": fields, "$inc": {"mulligan.calls": 1}}
-    return Change(doc["_id"], match, update, private["token"], kept=True)
+    change = Change(doc["_id"], match, update, private["token"], kept=True)
+    line = line_in(doc)
+    events = [] if line is None else [*leaving(doc, now), joining(doc["_id"], line, now)]
+    owing(change, events)
+    return change, events

@@ -12,7 +12,15 @@ from pymongo import UpdateMany
 from mulligan.core.lane import Priority
 from mulligan.stores.mongo.bulk_write import Change, write
 from mulligan.stores.mongo.connection import Connection
-from mulligan.stores.mongo.document import AWAITING, HELD, LAST_DATE, Doc, lane_name, lane_of
+from mulligan.stores.mongo.document import (
+    AWAITING,
+    LAST_DATE,
+    Doc,
+    lane_name,
+    lane_of,
+    line_in,
+    line_text,
+)
 from mulligan.stores.mongo.fields import ALWAYS, PRIVATE, TYPES
 from mulligan.stores.mongo.payload import INT64, is_count
 
@@ -22,7 +30,7 @@ CHECKED = [field for field in PRIVATE if not field.readers_only]
 OWN: dict[str, type] = {
     "body": bytes,
     **dict.fromkeys(("uncommitted", "arrived"), int),
-    **dict.fromkeys(("stamps", "permits"), list),
+    **dict.fromkeys(("stamps", "permits", "unbooked"), list),
     **dict.fromkeys(("owes", "gather", "unique_queue", "kept_key", "permit_stamp"), str),
 }
 OTHERS = [field for field in CHECKED if field.name not in OWN]
@@ -66,8 +74,12 @@ def invalid_reason(doc: Doc) -> str | None:
     if reason := invalid_kind(private) or out_of_range(private):
         return reason
     lane = private.get("lane")
-    standing = (None, HELD, AWAITING, lane_name(lane_of(doc)))
-    if doc.get("status") == "pending" and lane not in standing:
+    try:
+        line = line_in(doc)
+    except msgspec.MsgspecError as error:
+        return f"mulligan.limits {private['limits']!r:.80} are none ({error}); {REMEDY}"
+    place = lane_name(lane_of(doc)) if line is None else line_text(line)
+    if doc.get("status") == "pending" and lane not in (None, AWAITING, place):
         return "mulligan.lane is not the lane that queue, scope and lane_priority name"
     attempts = doc.get("attempts")
     if attempts is not None and not is_count(attempts):

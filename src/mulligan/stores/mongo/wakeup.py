@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from time import time_ns
+from typing import Protocol
 
 from msgspec import Struct
 from pymongo import UpdateMany
@@ -19,7 +20,15 @@ from mulligan.core.worker import Worker
 from mulligan.stores.mongo import inbox
 from mulligan.stores.mongo.bulk_write import write
 from mulligan.stores.mongo.connection import Connection, rows
-from mulligan.stores.mongo.document import AWAITING, Doc, lane_name, micros, seconds
+from mulligan.stores.mongo.document import (
+    AWAITING,
+    Doc,
+    lane_name,
+    micros,
+    seconds,
+    stands_in_line,
+)
+from mulligan.stores.mongo.events import Event
 
 FOREVER = float("inf")
 # Sleepers that are looked through for one to wake, the longest asleep first.
@@ -42,11 +51,19 @@ class News(Struct, frozen=True):
     limit: str = ""
 
 
+class Book(Protocol):
+    """Who is told of jobs that stand in lines."""
+
+    async def tell_and_wake(self, events: Sequence[Event]) -> None:
+        """Tell the book, and wake whom that is news for."""
+
+
 class Wakeup:
     """The sleepers of the store; those whose worker no longer beats do not count."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        self.book: Book  # set by the bookkeeper, which wakes sleepers itself
         self.local = LocalSleepers(connection, self.take_in_strays)
         self._registered: set[str] = set()
 
@@ -86,13 +103,14 @@ class Wakeup:
         sleeper = await self.connection.sleepers.find_one_and_delete({"_id": worker})
         return [] if sleeper is None else [lane["lane"] for lane in sleeper["lanes"]]
 
-    async def wake(self, news: Sequence[News]) -> None:
-        """Wake one sleeper for each piece of news that is news to one."""
+    async def wake(self, news: Sequence[News], but: str = "") -> None:
+        """Wake one sleeper for each piece of news that is news to one, other than this worker."""
         left = list(news)
         while left:
             lanes = sorted({each.lane for each in left if each.lane})
             limits = sorted({each.limit for each in left if each.limit})
             query = {
+                "_id": {"$ne": but},
                 "woken": False,
                 "alive": {"$gt": await self.connection.now()},
                 "$or": [{"lanes.lane": {"$in": lanes}}, {"limits": {"$in": limits}}],
@@ -164,7 +182,9 @@ class Wakeup:
     async def take_in(self, docs: Sequence[Doc]) -> None:
         """Take in what other programs inserted, put back or put off, and wake sleepers for it."""
         joined = await inbox.take_in(self.connection, docs, await self.connection.now())
-        await self.wake([News(lane, due) for lane, due in joined])
+        plain = [each for each in joined if each.event is None]
+        await self.wake([News(each.lane, each.due) for each in plain])
+        await self.book.tell_and_wake([each.event for each in joined if each.event is not None])
 
 
 def cares(sleeper: Doc, news: News) -> bool:
@@ -190,11 +210,13 @@ def wakes_in_time(sleeper: Doc, news: News, waits: float) -> bool:
 
 
 def news_of(docs: Iterable[Doc]) -> list[News]:
-    """The news of jobs that have come; one that awaits others is none yet."""
+    """The news of jobs that stand in lanes; one that awaits others is none yet."""
     return [
         News(doc["mulligan"]["lane"], doc["mulligan"]["due"])
         for doc in docs
-        if doc["status"] == "pending" and doc["mulligan"]["lane"] != AWAITING
+        if doc["status"] == "pending"
+        and doc["mulligan"]["lane"] != AWAITING
+        and not stands_in_line(doc)
     ]
 
 

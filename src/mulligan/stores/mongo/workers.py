@@ -11,6 +11,7 @@ from mulligan.core.answers import Beat
 from mulligan.core.job import Claim, Lease
 from mulligan.core.worker import Worker
 from mulligan.stores.mongo import inbox
+from mulligan.stores.mongo.bookkeeper import Bookkeeper
 from mulligan.stores.mongo.bulk_write import Change, write
 from mulligan.stores.mongo.connection import PAGE, Connection, rows
 from mulligan.stores.mongo.document import (
@@ -25,9 +26,10 @@ from mulligan.stores.mongo.document import (
     of_date,
     private_of,
 )
+from mulligan.stores.mongo.events import Event, ending, owing
 from mulligan.stores.mongo.facts import StoredFacts
 from mulligan.stores.mongo.fields import claim_of
-from mulligan.stores.mongo.limits import Keys
+from mulligan.stores.mongo.limits import free_caps
 from mulligan.stores.mongo.validate import invalid_reason
 from mulligan.stores.mongo.wakeup import News, Wakeup
 
@@ -48,11 +50,11 @@ class Workers:
     """Heartbeats and reclaiming."""
 
     def __init__(
-        self, connection: Connection, wakeup: Wakeup, keys: Keys, facts: StoredFacts
+        self, connection: Connection, wakeup: Wakeup, book: Bookkeeper, facts: StoredFacts
     ) -> None:
         self.connection = connection
         self.wakeup = wakeup
-        self.keys = keys
+        self.book = book
         self.facts = facts
         self._alive_until: dict[str, int] = {}
 
@@ -150,16 +152,22 @@ class Workers:
 
     async def pass_on(self, lanes: Sequence[str]) -> None:
         """Wake other sleepers for the first job of each of these lanes."""
-        news = [await self.head(lane) for lane in sorted(await self.connection.used_lanes(lanes))]
+        used = await self.connection.used_lanes(lanes)
+        news = [
+            await self.head(lane, used) for lane in sorted({*used, *await self.book.lined(lanes)})
+        ]
         await self.wakeup.wake([each for each in news if each is not None])
 
-    async def head(self, lane: str) -> News | None:
-        """The first job that stands in the lane."""
+    async def head(self, lane: str, used: set[str]) -> News | None:
+        """The first job that stands in the lane, or could start in a line of it."""
         query = {"status": "pending", "mulligan.lane": lane}
         order = [("mulligan.due", 1), ("mulligan.sequence", 1)]
-        doc = await self.connection.tasks.find_one(query, {"mulligan.due": 1}, sort=order)
-        due = None if doc is None else private_of(doc).get("due")
-        return News(lane, due) if isinstance(due, int) else None
+        doc = None
+        if lane in used:
+            doc = await self.connection.tasks.find_one(query, {"mulligan.due": 1}, sort=order)
+        dues = [None if doc is None else private_of(doc).get("due"), await self.book.due_of(lane)]
+        due = min((due for due in dues if isinstance(due, int)), default=None)
+        return None if due is None else News(lane, due)
 
     # -- reclaiming ---------------------------------------------------------------------------
 
@@ -177,10 +185,13 @@ class Workers:
             lost = [doc for doc in found if is_taken_in(doc) and invalid_reason(doc) is None]
             untaken = [doc for doc in found if doc not in lost]
             await inbox.take_in(self.connection, untaken, now)
-            written = await self.connection.apply([reclaimed(doc, worker, now) for doc in lost])
+            made = [reclaimed(doc, worker, now) for doc in lost]
+            written = await self.connection.apply([change for change, _ in made])
             won = [doc for doc in lost if doc["_id"] in written]
-            freed = await self.keys.release(won)
-            await self.wakeup.wake([each for news in freed for each in news])
+            freed = await free_caps(self.connection, won)
+            over = [event for change, some in made if change.key in written for event in some]
+            told = await self.book.tell(over, now)
+            await self.wakeup.wake([each for news in [*freed, *told] for each in news])
             claims += [replace(claim_of(doc), token=doc["mulligan"]["token"] + 1) for doc in won]
             # Where another reaper was quicker there may be more that it left.
             if len(claims) >= limit or (len(won) == len(lost) and not untaken):
@@ -261,8 +272,11 @@ def is_lost(doc: Doc, living: list[str], now: int) -> bool:
         return private_of(doc).get("worker") not in [*living, None]
 
 
-def reclaimed(doc: Doc, worker: Worker, now: int) -> Change:
-    """The write that hands a lost job to the reaper; the attempt stays the lost one."""
+def reclaimed(doc: Doc, worker: Worker, now: int) -> tuple[Change, list[Event]]:
+    """The write that hands a lost job to the reaper, and what the book is to know of it.
+
+    The attempt stays the lost one.
+    """
     private = doc["mulligan"]
     fields: Doc = {
         "updated_at": date(now),
@@ -281,4 +295,9 @@ def reclaimed(doc: Doc, worker: Worker, now: int) -> Change:
         "updated_at": {"$eq": doc.get("updated_at")},
     }
     update = {"$set": fields, "$inc": NEXT_TOKEN, "$unset": {"mulligan.lane": ""}}
-    return Change(doc["_id"], match, update, private["token"])
+    change = Change(doc["_id"], match, update, private["token"])
+    events = ending(doc, now)
+    if events:
+        fields["mulligan.holds"] = None
+        owing(change, events)
+    return change, events

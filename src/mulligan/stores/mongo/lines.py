@@ -1,0 +1,455 @@
+"""The lines of lanes, and what is used of limits that jobs name: the book of `core.lines`."""
+
+from collections.abc import Iterable
+
+from mulligan.core.checks import rounded
+from mulligan.core.lane import Lane
+from mulligan.core.limits import (
+    FOREVER,
+    Limit,
+    LimitState,
+    StoredLimit,
+    charge,
+    costs_of,
+    costs_text,
+    covering,
+    encode,
+    idle_from,
+    refund,
+    room_at,
+)
+from mulligan.core.lines import NO_KEY, First, Key, Line, LineName, opened
+from mulligan.stores.mongo.document import (
+    SECOND,
+    Doc,
+    lane_from,
+    lane_name,
+    line_text,
+    micros,
+    seconds,
+)
+from mulligan.stores.mongo.ledger import LaneFacts, Root, StoredLimits, Work
+from mulligan.stores.mongo.pages import (
+    ALARMS,
+    IDLE,
+    JOBS,
+    KEYS,
+    LANES_AT,
+    LATER,
+    PAGE_OF,
+    READY,
+    WAITED_FOR,
+    WAITING,
+    MissingPageError,
+    Need,
+    Pages,
+    Window,
+)
+from mulligan.stores.mongo.wakeup import News
+
+# No number that is stored is larger.
+LATEST = 2**62
+
+
+class LineBook(Work):
+    """What a change of the book reads and writes, at one instant.
+
+    Jobs that are `hidden` have yet to join their lines, and those that `stay` have yet to leave:
+    jobs of a batch do so one after the other, though their documents were written together.
+    """
+
+    def __init__(self, pages: Pages, root: Root, stored: StoredLimits, now: int) -> None:
+        super().__init__(pages, root, stored)
+        self.at = now
+        self.now = seconds(now)
+        self.news: list[News] = []
+        self.hidden: set[tuple[str, int]] = set()
+        self.stay: dict[str, list[First]] = {}
+        self._gone: set[tuple[str, int]] = set()
+        self._states: dict[str, tuple[LimitState, list[str]]] = {}
+
+    # -- jobs ------------------------------------------------------------------------------------
+
+    def first_doc(self, text: str) -> Doc | None:
+        """The document of the first job that stands in a line, as it was read."""
+        window: Window = self.draft.pages.get((JOBS, text))
+        for doc in window.docs:
+            place = text, doc["mulligan"]["sequence"]
+            if place not in self._gone and place not in self.hidden:
+                return doc
+        if window.complete:
+            return None
+        raise MissingPageError((JOBS, text))
+
+    def first_of(self, name: LineName) -> First | None:
+        """The first job of a line; None if it has none."""
+        text = line_text(name)
+        doc = self.first_doc(text)
+        firsts = [] if doc is None else [first_in(doc)]
+        return min([*firsts, *self.stay.get(text, ())], default=None)
+
+    def take(self, text: str, sequence: int) -> None:
+        """A job stands in the line no more."""
+        self._gone.add((text, sequence))
+
+    # -- lines -----------------------------------------------------------------------------------
+
+    def line(self, name: LineName) -> Line | None:
+        """The line, if it has jobs."""
+        return line_from(self.draft.page(line_key(name)))
+
+    def lift(self, line: Line) -> None:
+        """Take the line out of its stage."""
+        line.stage, line.at = "lifted", None
+        if self.draft.page(line_key(line.name)) is not None:
+            self.draft.put(page_of(line))
+
+    def put(self, line: Line) -> None:
+        """Keep the line as it is now."""
+        page = page_of(line)
+        if self.draft.page(page["_id"]) is None:
+            facts = self._facts(line.lane)
+            facts.lines += 1
+            facts.keyed += line.name.key != NO_KEY
+        self.draft.put(page)
+
+    def drop(self, line: Line) -> None:
+        """Forget a line that has no jobs any more; the last one with a key ends the turns."""
+        self.draft.drop(line_key(line.name))
+        facts = self._facts(line.lane)
+        facts.lines -= 1
+        if line.name.key != NO_KEY:
+            facts.keyed -= 1
+            if not facts.keyed:
+                self._end_turns(line.lane, facts)
+        if not facts.lines:
+            del self.root.lanes[lane_name(line.lane)]
+
+    def _end_turns(self, lane: Lane, facts: LaneFacts) -> None:
+        """Forget all keys; jobs without one begin anew."""
+        name, over = lane_name(lane), facts.round
+        key = self.key(lane, NO_KEY)
+        for kind in (KEYS, IDLE):
+            for page in self.draft.stand_in((kind, name, over)):
+                self.draft.drop(page["_id"])
+        if over <= self.before.rounds:
+            self.ended.append((name, over))
+        self.root.rounds += 1
+        facts.round, facts.present = self.root.rounds, 0
+        if key.ready is not None:
+            key.turn = 0
+            self.put_key(key)
+
+    def first_later(self, lane: Lane) -> Line | None:
+        """Of the lines whose first job is not due, the one that is due first."""
+        return line_from(self.draft.first((LATER, lane_name(lane))))
+
+    def first_ready(self, lane: Lane, key: str) -> Line | None:
+        """Of the ready lines of the key the first by (due, sequence)."""
+        return line_from(self.draft.first((READY, lane_name(lane), key)))
+
+    def first_waiting(self, limit: str, lane: Lane) -> Line | None:
+        """Of the lines of the lane that wait at the limit, the first in order."""
+        return line_from(self.draft.first((WAITING, limit, lane_name(lane))))
+
+    # -- limits ----------------------------------------------------------------------------------
+
+    def lanes_at(self, limit: str) -> Iterable[Lane]:
+        """The lanes of which a line waits at the limit."""
+        lanes = set(self.draft.pages.get((LANES_AT, limit)))
+        lanes |= {need[2] for need in self.draft.kinds(WAITING) if need[1] == limit}
+        return [lane_from(each) for each in lanes]
+
+    def waited_for(self) -> list[str]:
+        """The limits at which lines wait."""
+        return sorted(self.draft.pages.get((WAITED_FOR,)))
+
+    def alarm(self, limit: str, lane: Lane, at: float | None) -> None:
+        """Look at the limit for this lane again at that time; None: not by itself."""
+        key = alarm_key(limit, lane)
+        if at is not None:
+            self.draft.put({"_id": key, "rings": lane_name(lane), "limit": limit, "at": at})
+        if self.draft.page(key) is not None and at is None:
+            self.draft.drop(key)
+
+    def next_alarm(self, lane: Lane) -> tuple[float, str] | None:
+        """The lane's next alarm: when, and at which limit."""
+        page = self.draft.first((ALARMS, lane_name(lane)))
+        return None if page is None else (page["at"], page["limit"])
+
+    def room_at(self, limit: str, cost: int) -> float:
+        """When the limit has room for the cost."""
+        when = room_at(self.limit_of(limit), self.state(limit), cost, self.at)
+        return when if when == FOREVER else max(self.now, rounded(when / SECOND))
+
+    def limit_of(self, name: str) -> Limit | None:
+        """What holds for the name."""
+        return self.stored.limit_of(name)
+
+    def store(self, name: str, limit: StoredLimit) -> None:
+        """Keep a limit, and look at who waits for what it covers."""
+        limits = {each: stored for each, stored in self.stored.limits.items() if each != name}
+        self.draft.page(stored_key(name))
+        if limit.in_force is None:
+            self.draft.drop(stored_key(name))
+        else:
+            limits[name] = limit
+            declared, by_operator = text_from(limit.declared), text_from(limit.set)
+            page = {"limit_name": name, "declared": declared, "set": by_operator}
+            self.draft.put({"_id": stored_key(name), **page})
+        self.root.limits += 1
+        self.stored = StoredLimits(self.root.limits, limits)
+        for waited_for in self.waited_for():
+            if covering(waited_for, [name]) is not None:
+                opened(self, waited_for)
+
+    def state(self, name: str) -> LimitState:
+        """What is used of a name."""
+        return self._state(name)[0]
+
+    def _state(self, name: str) -> tuple[LimitState, list[str]]:
+        """What is used of a name, and the leases that hold its permits."""
+        if name not in self._states:
+            page = self.draft.page(state_key(name))
+            if page is None:
+                self._states[name] = LimitState(starts=[]), []
+            else:
+                starts = [(at, cost) for at, cost in page["starts"]]
+                holders = list(page["holders"])
+                state = LimitState(len(holders), starts, page["full_at"], page["paused_until"])
+                self._states[name] = state, holders
+        return self._states[name]
+
+    def keep_state(self, name: str) -> None:
+        """Write what is used of a name, or forget it if that says nothing."""
+        state, holders = self._state(name)
+        state.used = len(holders)
+        key = state_key(name)
+        if idle_from(self.limit_of(name), state) <= self.at:
+            del self._states[name]
+            self.draft.drop(key)
+            return
+        self.draft.put(
+            {
+                "_id": key,
+                "state": name,
+                "holders": list(holders),
+                "starts": [list(each) for each in state.starts],
+                "full_at": min(state.full_at, LATEST),
+                "paused_until": state.paused_until,
+            }
+        )
+
+    def start(self, costs: Iterable[tuple[str, int]], holder: str) -> None:
+        """A job starts that names these limits: it holds a permit of each, and is charged."""
+        for name, cost in costs:
+            state, holders = self._state(name)
+            holders.append(holder)
+            charge(self.limit_of(name), state, cost, self.at)
+            self.keep_state(name)
+
+    def end(self, limits: str | None, holder: str, refund_from: int | None = None) -> None:
+        """A lease holds its permits no more; refund what was charged when it began then."""
+        for name, cost in costs_of(limits):
+            state, holders = self._state(name)
+            if holder in holders:
+                holders.remove(holder)
+                if refund_from is not None:
+                    refund(self.limit_of(name), state, cost, refund_from, self.at)
+                self.keep_state(name)
+            opened(self, name)
+
+    def free(self, name: str, dead: Iterable[str]) -> None:
+        """Leases that nobody has hold their permits no more."""
+        _, holders = self._state(name)
+        holders[:] = [each for each in holders if each not in set(dead)]
+        self.keep_state(name)
+        opened(self, name)
+
+    def spend(self, name: str, cost: int) -> None:
+        """Charge what a job has spent besides."""
+        charge(self.limit_of(name), self.state(name), cost, self.at)
+        self.keep_state(name)
+
+    def pause(self, name: str, until: float, *, at_least: bool) -> None:
+        """Nobody starts before then; `at_least` never shortens a pause."""
+        state = self.state(name)
+        if not at_least or until * SECOND > state.paused_until:
+            state.paused_until = until * SECOND
+            self.keep_state(name)
+
+    # -- turns -----------------------------------------------------------------------------------
+
+    def is_fair(self, lane: Lane) -> bool:
+        """Whether a line of the lane has a fairness key."""
+        facts = self.root.lanes.get(lane_name(lane))
+        return facts is not None and facts.keyed > 0
+
+    def present_turn(self, lane: Lane) -> int:
+        """The highest turn in which a job has started, since the lane became fair."""
+        facts = self.root.lanes.get(lane_name(lane))
+        return 0 if facts is None else facts.present
+
+    def key(self, lane: Lane, name: str) -> Key:
+        """The fairness key; one that the lane does not know has turn 0."""
+        key = Key(lane, name)
+        page = self._key_page(lane, name)
+        if page is not None:
+            key.turn = page["turn"]
+            key.ready = (seconds(page["due"]), page["sequence"]) if page["ready"] else None
+        return key
+
+    def _key_page(self, lane: Lane, name: str) -> Doc | None:
+        facts = self.root.lanes.get(lane_name(lane))
+        if facts is None:
+            return None
+        key = turn_key(facts.round, lane_name(lane), name)
+        if facts.round > self.before.rounds and key not in self.draft.written:
+            return None
+        return self.draft.page(key)
+
+    def put_key(self, key: Key) -> None:
+        """Keep the key as it is now, or forget it if its turn is past and it has no work."""
+        lane = lane_name(key.lane)
+        if key.ready is None and key.turn <= self.present_turn(key.lane):
+            if self._key_page(key.lane, key.name) is not None:
+                self.draft.drop(turn_key(self._facts(key.lane).round, lane, key.name))
+            return
+        facts = self._facts(key.lane)
+        due, sequence = key.ready or (0.0, 0)
+        self._key_page(key.lane, key.name)
+        self.draft.put(
+            {
+                "_id": turn_key(facts.round, lane, key.name),
+                "turns": lane,
+                "round": facts.round,
+                "key": key.name,
+                "turn": key.turn,
+                "ready": key.ready is not None,
+                "due": micros(due),
+                "sequence": sequence,
+            }
+        )
+
+    def first_key(self, lane: Lane) -> Key | None:
+        """Of the keys with a ready line the one with the lowest (turn, due, sequence)."""
+        page = self._first_turn(KEYS, lane)
+        return None if page is None else self.key(lane, page["key"])
+
+    def _first_turn(self, kind: str, lane: Lane) -> Doc | None:
+        facts = self.root.lanes.get(lane_name(lane))
+        if facts is None:
+            return None
+        new = facts.round > self.before.rounds
+        return self.draft.first((kind, lane_name(lane), facts.round), new=new)
+
+    def pass_to(self, lane: Lane, turn: int) -> None:
+        """The lane's present turn is this one; keys of past turns without work are forgotten."""
+        facts = self._facts(lane)
+        facts.present = max(facts.present, turn)
+        while (page := self._first_turn(IDLE, lane)) is not None and page["turn"] <= facts.present:
+            self.draft.drop(page["_id"])
+
+    def wake(self, lane: Lane, due: float) -> None:
+        """Wake a sleeper for a job that could start then."""
+        self.news.append(News(lane_name(lane), micros(due)))
+
+    def _facts(self, lane: Lane) -> LaneFacts:
+        """What the root says of a lane with lines."""
+        name = lane_name(lane)
+        if name not in self.root.lanes:
+            self.root.rounds += 1
+            self.root.lanes[name] = LaneFacts(round=self.root.rounds)
+        return self.root.lanes[name]
+
+
+# -- pages ---------------------------------------------------------------------------------------
+
+
+def line_key(name: LineName) -> str:
+    """The key of a line's page."""
+    return f"line\x1f{line_text(name)}"
+
+
+def alarm_key(limit: str, lane: Lane) -> str:
+    """The key of the page of an alarm."""
+    return f"alarm\x1f{lane_name(lane)}\x1f{limit}"
+
+
+def turn_key(number: int, lane: str, key: str) -> str:
+    """The key of the page of a fairness key in a round of a lane."""
+    return f"turn\x1f{number}\x1f{lane}\x1f{key}"
+
+
+def state_key(name: str) -> str:
+    """The key of the page that says what is used of a limit."""
+    return f"state\x1f{name}"
+
+
+def stored_key(name: str) -> str:
+    """The key of the page of a stored limit."""
+    return f"limit\x1f{name}"
+
+
+def page_of(line: Line) -> Doc:
+    """A line as it is kept."""
+    return {
+        "_id": line_key(line.name),
+        "lane": lane_name(line.lane),
+        "key": line.name.key,
+        "limits": list(line.name.limits),
+        "due": micros(line.due),
+        "sequence": line.sequence,
+        "costs": costs_text(dict(line.costs)),
+        "turn": line.turn,
+        "stage": line.stage,
+        "waits_for": line.at,
+    }
+
+
+def line_from(page: Doc | None) -> Line | None:
+    """A line as it was kept."""
+    if page is None:
+        return None
+    line = Line(LineName(lane_from(page["lane"]), page["key"], tuple(page["limits"])))
+    line.due, line.sequence = seconds(page["due"]), page["sequence"]
+    line.costs = costs_of(page["costs"])
+    line.turn, line.stage, line.at = page["turn"], page["stage"], page["waits_for"]
+    return line
+
+
+def text_from(limit: Limit | None) -> str | None:
+    """A limit as it is kept."""
+    return None if limit is None else encode(limit).decode()
+
+
+def first_in(doc: Doc) -> First:
+    """What a line needs to know of a job that stands in it."""
+    private = doc["mulligan"]
+    due, costs = seconds(private["due"]), costs_of(private.get("limits"))
+    return First(due, private["sequence"], costs)
+
+
+def needs_of(name: LineName, root: Root) -> list[Need]:
+    """What the book most likely needs to know when something happens to a line."""
+    lane = lane_name(name.lane)
+    needs: list[Need] = [(PAGE_OF, line_key(name)), (READY, lane, name.key)]
+    if (facts := root.lanes.get(lane)) is not None:
+        needs.append((PAGE_OF, turn_key(facts.round, lane, name.key)))
+    for limit in name.limits:
+        needs += [(WAITING, limit, lane), (PAGE_OF, alarm_key(limit, name.lane))]
+        needs.append((PAGE_OF, state_key(limit)))
+    return needs
+
+
+def needs_of_page(page: Doc, root: Root) -> list[Need]:
+    """What it needs to know to take from a line, by its page."""
+    line = line_from(page)
+    if line is None:
+        return []
+    return [(JOBS, line_text(line.name)), *needs_of(line.name, root)]
+
+
+def needs_of_limit(name: str) -> list[Need]:
+    """What it needs to know when a permit of a limit is freed."""
+    return [(PAGE_OF, state_key(name)), (LANES_AT, name)]
