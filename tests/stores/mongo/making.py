@@ -8,7 +8,7 @@ from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 
 from mulligan.core.job import encode
-from tests.contract.making import claim, dead, job, jobs
+from tests.contract.making import FRESH, claim, dead, job, jobs
 
 TEN_MINUTES = 600
 
@@ -80,10 +80,10 @@ def following(count, size=0):
     return [job(f"next{n}", body=text) for n in range(count)]
 
 
-async def held_and_cancelled(store, another, **options):
+async def held_and_cancelled(store, another, gate=FRESH):
     """The claim of a job, and one of a job that was cancelled: not all of a batch can match."""
-    await store.enqueue([job("a", **options), job("b")])
-    first, second = (await claim(store, demand=2)).claims
+    await store.enqueue(jobs("a", "b"))
+    first, second = (await claim(store, gate, demand=2)).claims
     await another.cancel(["b"], "no need")
     return first, second
 

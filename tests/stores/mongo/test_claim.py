@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from mulligan.core.job import Lease
 from mulligan.core.lane import Lane
+from mulligan.core.limits import Limit
 from mulligan.core.outcome import Returned
 from mulligan.core.plan import Cap
 from mulligan.core.worker import Worker
@@ -32,9 +33,12 @@ from tests.history import InMemory, check, recorded
 from tests.store_kit import handle
 from tests.stores.mongo.making import pop, put_back
 
+ONE_AT_A_TIME = Limit(concurrency=1)
+
 
 async def test_claims_that_race_take_each_job_once_and_never_pass_a_gate(store, another, clock):
-    await store.enqueue([job(f"j{n}", concurrency_key=f"k{n % 3}") for n in range(30)])
+    await store.set_limit("k*", ONE_AT_A_TIME, declared=True)
+    await store.enqueue([job(f"j{n}", limits=f'{{"k{n % 3}":1}}') for n in range(30)])
     gate = source(FRESH, Cap("cap", 5))
     handles = [store, another]
     workers = [Worker(f"w{n}") for n in range(6)]
@@ -47,7 +51,7 @@ async def test_claims_that_race_take_each_job_once_and_never_pass_a_gate(store, 
         claims = [each for got in rounds for each in got.claims]
         if not claims and len(taken) == 30:
             break
-        assert len(claims) <= 3, "a key admits one at a time"
+        assert len(claims) <= 3, "a limit admits one at a time"
         taken += [each.id for each in claims]
         await store.commit([done(each) for each in claims])
     assert Counter(taken) == Counter(f"j{n}" for n in range(30))

@@ -13,9 +13,7 @@ from tests.stores.mongo.making import moment, plain
 async def test_whatever_size_the_server_keeps_a_number_in_it_comes_out_as_one(store, tasks):
     [first] = await begin(store, *jobs("a"))
     await store.commit([dead(first)])
-    wide = {
-        name: Int64(2) for name in ("priority", "replay", "snoozes", "number", "concurrency_limit")
-    }
+    wide = {name: Int64(2) for name in ("priority", "replay", "snoozes", "number")}
     wide |= {"token": Int64(2**40), "history.0.number": Int64(1)}
     fields = {f"mulligan.{name}": value for name, value in wide.items()}
     tasks.update_one({"_id": "a"}, {"$set": {**fields, "attempts": Int64(1)}})

@@ -3,6 +3,7 @@
 import pytest
 from bson import Binary, Int64
 
+from mulligan.core.limits import Limit
 from mulligan.core.outcome import Later
 from tests.contract.making import ANN, REAPER, again, begin, claim, dead, done, jobs, names
 from tests.stores.mongo.making import RAW, without_outcome
@@ -41,11 +42,11 @@ async def test_whatever_stands_among_the_permits_of_a_running_job_it_ends(
     assert (await store.get(second.id)).status in ("done", "failed")
 
 
-@pytest.mark.parametrize("fields", [{"due": "x"}, {"lane": "odd"}, {"token": None}], ids=repr)
-async def test_a_damaged_job_that_a_key_holds_is_set_aside_and_the_next_one_is_let_go(
+@pytest.mark.parametrize("fields", [{"due": "x"}, {"limits": "odd"}, {"token": None}], ids=repr)
+async def test_a_damaged_job_that_waits_for_a_limit_is_set_aside_and_the_next_one_starts(
     store, tasks, fields
 ):
-    [first] = (await claim_of_key(store, "a", "b", "c")).claims
+    [first] = (await claim_of_limit(store, "a", "b", "c")).claims
     tasks.update_one(
         {"_id": "b"}, {"$set": {f"mulligan.{name}": value for name, value in fields.items()}}
     )
@@ -54,9 +55,10 @@ async def test_a_damaged_job_that_a_key_holds_is_set_aside_and_the_next_one_is_l
     assert (await store.get("b")).status == "failed"
 
 
-async def claim_of_key(store, *ids):
-    """Claim the first of jobs of which one may run at a time; the others are held."""
-    await store.enqueue(jobs(*ids, concurrency_key="k"))
+async def claim_of_limit(store, *ids):
+    """Claim the first of jobs of which one may run at a time; the others wait."""
+    await store.set_limit("k", Limit(concurrency=1), declared=True)
+    await store.enqueue(jobs(*ids, limits='{"k":1}'))
     return await claim(store, demand=len(ids))
 
 

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from mulligan.core.checks import rounded
 from mulligan.core.lane import Lane
@@ -18,6 +18,7 @@ from mulligan.core.limits import (
     view_of,
 )
 from mulligan.core.lines import NO_KEY, TURN, due_of, opened
+from mulligan.core.validation import INVALID_RECORD
 from mulligan.stores.mongo.bulk_write import stamped_at
 from mulligan.stores.mongo.connection import BOOK, PAGE, Connection, keys_of, rows
 from mulligan.stores.mongo.document import (
@@ -25,8 +26,6 @@ from mulligan.stores.mongo.document import (
     Doc,
     lane_from,
     lane_name,
-    line_in,
-    line_text,
     micros,
     private_of,
     seconds,
@@ -54,8 +53,7 @@ from mulligan.stores.mongo.pages import (
     Pages,
 )
 from mulligan.stores.mongo.snapshot import Taken
-from mulligan.stores.mongo.told import needs_of_events, tell
-from mulligan.stores.mongo.validate import invalid_reason
+from mulligan.stores.mongo.told import line_where, needs_of_events, tell
 from mulligan.stores.mongo.wakeup import News, Wakeup, news_of
 
 T = TypeVar("T")
@@ -87,7 +85,15 @@ class Bookkeeper:
     ) -> tuple[LineBook, T]:
         """Do some work on the book."""
         at = await self.connection.now() if now is None else now
-        return await self.ledger.change(book_at(at), work, needs)
+        book, result = await self.ledger.change(book_at(at), work, needs)
+        await self.take_in(book.draft.pages)
+        return book, result
+
+    async def take_in(self, pages: Pages) -> None:
+        """Take in jobs that another program has changed, and that no line has any more."""
+        if pages.odd:
+            query = {"_id": {"$in": list(pages.odd)}, "status": "pending"}
+            await self.wakeup.take_in(await rows(self.connection.tasks.find(query)))
 
     async def tell(self, events: Sequence[Event], now: int | None = None) -> list[list[News]]:
         """Tell the book of these events; returns whom each of them is news for."""
@@ -158,10 +164,14 @@ class Bookkeeper:
         """Tell the book what jobs have owed it for a while: who should have told it is gone."""
         for collection in self.connection.collections:
             found = await rows(collection.find(OWING).limit(TOLD_AT_ONCE))
-            valid = [doc for doc in found if invalid_reason(doc) is None]
-            events = [event for doc in valid for event in events_in(doc)]
+            events: list[Event] = []
+            for doc in found:
+                try:
+                    events += events_in(doc)
+                except INVALID_RECORD:  # what it was about is found by other means
+                    await collection.update_one({"_id": doc["_id"]}, {"$unset": {UNBOOKED: ""}})
             old = [event for event in events if stamped_at(event.id) <= now - GRACE]
-            await self.tell_and_wake(sorted(old, key=lambda e: stamped_at(e.id)))
+            await self.tell_and_wake(sorted(old, key=lambda each: stamped_at(each.id)))
 
     async def free_left(self) -> None:
         """Free permits of leases that nobody has: their claim or their end came to nothing."""
@@ -190,7 +200,7 @@ class Bookkeeper:
         keys = [key for word in holders for key in keys_of(job_in(word))]
         query = {"_id": {"$in": keys}, "status": "processing"}
         found = await rows(self.connection.tasks.find(query, {"mulligan.token": 1}))
-        held = {holder_of(doc["_id"], private_of(doc).get("token", 0)) for doc in found}
+        held = {lease_in(doc) for doc in found}
         return any(word not in held for word in holders)
 
     async def prune(self) -> None:
@@ -224,25 +234,17 @@ class Bookkeeper:
         _, due = await attempt(pages, root, stored, made, partial(due_of, lane=lane_from(lane)))
         return None if due == FOREVER else micros(due)
 
-    async def waits_for(self, docs: Sequence[Doc]) -> dict[Any, str]:
-        """The limits that the lines wait for in which these jobs stand, by their keys."""
-        lines: dict[Any, str] = {}
-        for doc in docs:
-            if (
-                doc.get("status") == "pending"
-                and stands_in_line(doc)
-                and invalid_reason(doc) is None
-            ):
-                line = line_in(doc)
-                if line is not None and doc["mulligan"].get("lane") == line_text(line):
-                    lines[doc["_id"]] = line_key(line)
-        if not lines:
-            return {}
+    async def waits_for(self, docs: Sequence[Doc]) -> list[str | None]:
+        """For each of the jobs the limit that the line waits for in which it stands, if any."""
+        lines = [line_where(doc) if stands_in_line(doc) else None for doc in docs]
+        keys = [None if line is None else line_key(line) for line in lines]
+        if not any(keys):
+            return [None] * len(docs)
         await self.ledger.read()
-        query = {"_id": {"$in": sorted(set(lines.values()))}, "waits_for": {"$gt": ""}}
+        query = {"_id": {"$in": sorted({key for key in keys if key})}, "waits_for": {"$gt": ""}}
         found = await rows(self.connection.lines.find(query, {"waits_for": 1}))
         waiting = {page["_id"]: page["waits_for"] for page in found}
-        return {key: waiting[line] for key, line in lines.items() if line in waiting}
+        return [waiting.get(key or "") for key in keys]
 
     async def counts(self, pages: Sequence[Doc], due: int | None = None) -> dict[str, int]:
         """How many jobs stand in each of these lines, by the keys of their pages; by then due."""
@@ -338,10 +340,14 @@ def is_held(book: LineBook, holder: str) -> bool:
     """Whether the lease still holds its permits."""
     for key in keys_of(job_in(holder)):
         doc = book.draft.pages.get((JOB, key))
-        if doc is not None and doc["status"] == "processing":
-            if holder_of(doc["_id"], private_of(doc).get("token", 0)) == holder:
-                return True
+        if doc is not None and doc["status"] == "processing" and lease_in(doc) == holder:
+            return True
     return False
+
+
+def lease_in(doc: Doc) -> str:
+    """The lease of a running job, as limits know it."""
+    return holder_of(doc["_id"], private_of(doc).get("token", 0))
 
 
 def job_in(holder: str) -> str:

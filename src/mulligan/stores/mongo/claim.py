@@ -34,8 +34,9 @@ from mulligan.stores.mongo.heads import NO_LANE, Heads
 from mulligan.stores.mongo.leases import Leases, from_line
 from mulligan.stores.mongo.pages import MissingPageError
 from mulligan.stores.mongo.snapshot import Candidate, MissingError, Snapshot, Taken, Trial
+from mulligan.stores.mongo.validate import stands_as_put
 from mulligan.stores.mongo.wakeup import News, until
-from mulligan.stores.mongo.walk import Desk, LinedTrial, open_book, stands_as_put
+from mulligan.stores.mongo.walk import Desk, LinedTrial, open_book
 from mulligan.stores.mongo.workers import Workers
 
 LOOKS = 50
@@ -52,9 +53,8 @@ class ClaimCall(Struct):
     # What was found expired owes this to those that await it, who are told in the end.
     owed: list[Owed] = []
     # What is to be done about the book of lines when it is closed again: jobs that were charged to
-    # limits and not got, documents to take in, and whom to wake.
+    # limits and not got, and whom to wake.
     unused: list[Taken] = []
-    odd: list[Doc] = []
     news: list[News] = []
 
 
@@ -124,17 +124,15 @@ class Claimer:
         async with ledger.lock:
             desk = await open_book(self.connection, ledger, lined, plan.demand, call.now)
             seen = await self.try_out(call, plan, snapshot, desk)
+        await self.book.take_in(desk.pages)
         await self.close_book(call)
         return seen
 
     async def close_book(self, call: ClaimCall) -> None:
-        """Give back what was charged for nothing, take in what is odd, and wake who is to know."""
+        """Give back what was charged for nothing, and wake who is to know."""
         await self.book.give_back(call.unused, call.now)
-        if call.odd:
-            query = {"_id": {"$in": [doc["_id"] for doc in call.odd]}, "status": "pending"}
-            await self.wakeup.take_in(await rows(self.connection.tasks.find(query)))
         await self.wakeup.wake(call.news, but=call.worker.id)
-        call.unused, call.odd, call.news = [], [], []
+        call.unused, call.news = [], []
 
     async def walk_on_copy(
         self, call: ClaimCall, plan: ClaimPlan, snapshot: Snapshot, desk: Desk | None
@@ -287,7 +285,6 @@ class Claimer:
             trial.in_vain = True
             return {}
         call.news += book.news
-        call.odd += trial.odd
         call.owed += [
             each for c in expired if c.key in written for each in owed_if_cancelled(c.doc, EXPIRED)
         ]

@@ -237,7 +237,7 @@ class OutcomeWriter:
         change = Change(doc["_id"], HELD_BY_US, {}, outcome.lease.token, kept=True)
         write = Write(index, doc, change)
         unused = isinstance(outcome, Returned | Limited)
-        used = None if unused or isinstance(outcome, Cancelled) else outcome.use
+        used = None if isinstance(outcome, Returned | Limited | Cancelled) else outcome.use
         write.before = using(doc, used, self.now)
         write.after = ending(doc, self.now, refunded=unused)
         events = [*write.before, *write.after]

@@ -1,4 +1,4 @@
-"""The pages of the book: what is stored of lines, fairness keys, alarms and limits, a document each.
+"""The pages of the book: lines, fairness keys, alarms and limits, a document each.
 
 Code that has to do with the book is not asynchronous: it asks for what it needs, and where that was
 not read yet it is stopped, that is read, and it begins anew. So it works on a `Draft`: what was
@@ -15,6 +15,7 @@ from msgspec import Struct
 from mulligan.stores.mongo.connection import PAGE, Connection, rows
 from mulligan.stores.mongo.document import Doc
 from mulligan.stores.mongo.snapshot import PROJECTION
+from mulligan.stores.mongo.validate import stands_as_put
 
 # What the book needs to know: first which kind of thing, then of what.
 Need = tuple[Any, ...]
@@ -64,13 +65,11 @@ class MissingPageError(Exception):
 
 
 class Window(Struct):
-    """The first documents of a kind, in order; all of them, if it is complete."""
+    """The first documents of a kind, in order, and how many were read; all, if it is complete."""
 
     docs: list[Doc]
+    read: int
     complete: bool
-
-
-NOTHING = Window([], complete=True)
 
 
 def query_of(need: Need) -> Doc:
@@ -117,6 +116,8 @@ class Pages:
         self.connection = connection
         self.size = size
         self.found: dict[Need, Any] = {}
+        # Jobs that another program has changed, which are to be taken in: no line has them.
+        self.odd: dict[Any, Doc] = {}
 
     def get(self, need: Need) -> Any:
         """What was read; raises MissingPageError if that was not."""
@@ -223,12 +224,16 @@ class Pages:
 
     def _next_size(self, need: Need) -> int:
         before = self.found.get(need)
-        return self.size if before is None else 4 * max(len(before.docs), self.size)
+        return self.size if before is None else 4 * max(before.read, self.size)
 
     def _keep(self, need: Need, docs: list[Doc], *, complete: bool) -> None:
-        self.found[need] = Window(docs, complete)
-        if need[0] != JOBS:
+        size = len(docs)
+        if need[0] == JOBS:
+            self.odd |= {doc["_id"]: doc for doc in docs if not stands_as_put(doc)}
+            docs = [doc for doc in docs if doc["_id"] not in self.odd]
+        else:
             self.found |= {(PAGE_OF, doc["_id"]): doc for doc in docs}
+        self.found[need] = Window(docs, size, complete)
 
     def _collection(self, need: Need) -> Any:
         return self.connection.tasks if need[0] == JOBS else self.connection.lines

@@ -70,8 +70,8 @@ class Reader:
         task = self.connection.default_task
         waiting = await self.book.waits_for(docs)
         return [
-            job_of(doc, task, now, members_of(doc, arrived), waiting.get(doc["_id"]))
-            for doc in docs
+            job_of(doc, task, now, members_of(doc, arrived), limit)
+            for doc, limit in zip(docs, waiting, strict=True)
         ]
 
     async def arrivals(self, job: str) -> dict[int, bytes | None]:

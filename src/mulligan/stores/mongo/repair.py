@@ -2,7 +2,7 @@
 
 from mulligan.core.job import EXPIRED
 from mulligan.stores.mongo import bookkeeper, inbox, limits, outbox
-from mulligan.stores.mongo.connection import Collection, rows
+from mulligan.stores.mongo.connection import BOOK, Collection, rows
 from mulligan.stores.mongo.document import (
     ARRIVAL,
     NEVER_STARTED,
@@ -66,6 +66,8 @@ class Repair:
             await self.operator.deliver_left(await rows(found.limit(limit)))
         if "owing" in left:
             await self.settle_left()
+        if "unfinished" in left:
+            await self.book.ledger.read()
         if "unbooked" in left:
             await self.book.tell_left(now)
         if "rescheduled" in left:
@@ -91,6 +93,7 @@ class Repair:
             *[("owing", collection, OWING) for collection in self.connection.collections],
             ("rescheduled", self.connection.schedules, UNFINISHED),
             *[("unbooked", each, bookkeeper.OWING) for each in self.connection.collections],
+            ("unfinished", self.connection.meta, {"_id": BOOK, "redo": {"$exists": True}}),
             ("to sweep", self.connection.lines, bookkeeper.IN_USE),
             ("to sweep", self.connection.limits, limits.IN_USE),
             ("to sweep", self.connection.outbox, {}),

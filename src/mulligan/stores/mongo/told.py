@@ -6,6 +6,7 @@ from typing import Any
 from mulligan.core.checks import rounded
 from mulligan.core.limits import costs_of, pauses_of
 from mulligan.core.lines import First, LineName, joined, left
+from mulligan.core.validation import INVALID_RECORD
 from mulligan.stores.mongo.document import Doc, line_in, line_text, seconds
 from mulligan.stores.mongo.events import ENDED, JOINED, LEFT, USED, Event
 from mulligan.stores.mongo.ledger import Root
@@ -85,10 +86,16 @@ def happen(book: LineBook, event: Event, doc: Doc | None) -> None:
 
 def line_where(doc: Doc | None) -> LineName | None:
     """The line in which the job stands now, if it does."""
-    if doc is None or doc["status"] != "pending":
+    if doc is None or doc.get("status") != "pending":
         return None
-    line = line_in(doc)
-    return line if line is not None and doc["mulligan"].get("lane") == line_text(line) else None
+    private = doc["mulligan"]
+    try:
+        line = line_in(doc)
+        whole = isinstance(private["due"], int) and isinstance(private["sequence"], int)
+    except INVALID_RECORD:  # another program wrote into it
+        return None
+    stands = line is not None and private.get("lane") == line_text(line)
+    return line if whole and stands else None
 
 
 def use(book: LineBook, data: Doc) -> None:

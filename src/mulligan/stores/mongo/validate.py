@@ -20,6 +20,7 @@ from mulligan.stores.mongo.document import (
     lane_of,
     line_in,
     line_text,
+    untouched,
 )
 from mulligan.stores.mongo.fields import ALWAYS, PRIVATE, TYPES
 from mulligan.stores.mongo.payload import INT64, is_count
@@ -73,18 +74,30 @@ def invalid_reason(doc: Doc) -> str | None:
         return f"mulligan {private!r:.80} is not what mulligan keeps there; {REMEDY}"
     if reason := invalid_kind(private) or out_of_range(private):
         return reason
-    lane = private.get("lane")
+    if reason := invalid_place(doc):
+        return reason
+    attempts = doc.get("attempts")
+    if attempts is not None and not is_count(attempts):
+        return f"attempts {attempts!r:.80} must be a whole number, 0 or more"
+    return None
+
+
+def invalid_place(doc: Doc) -> str | None:
+    """What is wrong with where the document says that it stands; None if nothing is."""
+    private = doc["mulligan"]
     try:
         line = line_in(doc)
     except msgspec.MsgspecError as error:
         return f"mulligan.limits {private['limits']!r:.80} are none ({error}); {REMEDY}"
     place = lane_name(lane_of(doc)) if line is None else line_text(line)
-    if doc.get("status") == "pending" and lane not in (None, AWAITING, place):
+    if doc.get("status") == "pending" and private.get("lane") not in (None, AWAITING, place):
         return "mulligan.lane is not the lane that queue, scope and lane_priority name"
-    attempts = doc.get("attempts")
-    if attempts is not None and not is_count(attempts):
-        return f"attempts {attempts!r:.80} must be a whole number, 0 or more"
     return None
+
+
+def stands_as_put(doc: Doc) -> bool:
+    """Whether a document stands as mulligan has put it: neither moved by others nor invalid."""
+    return invalid_reason(doc) is None and untouched(doc)
 
 
 def invalid_key(doc: Doc) -> str | None:

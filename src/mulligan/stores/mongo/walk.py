@@ -20,13 +20,12 @@ from mulligan.core.lines import (
 )
 from mulligan.core.plan import ClaimPlan, Limit
 from mulligan.stores.mongo.connection import Connection
-from mulligan.stores.mongo.document import Doc, lane_name, line_text, micros, seconds, untouched
+from mulligan.stores.mongo.document import Doc, lane_name, line_text, micros, seconds
 from mulligan.stores.mongo.events import holder_of
 from mulligan.stores.mongo.ledger import Ledger, Root, StoredLimits
 from mulligan.stores.mongo.lines import LineBook, needs_of_page, turn_key
 from mulligan.stores.mongo.pages import ALARMS, IDLE, KEYS, LATER, PAGE_OF, READY, Need, Pages
 from mulligan.stores.mongo.snapshot import Snapshot, Taken, Trial, candidate
-from mulligan.stores.mongo.validate import invalid_reason
 from mulligan.stores.mongo.wakeup import News
 
 NO_WEIGHTS: Mapping[str, float] = {}
@@ -79,8 +78,6 @@ class LinedTrial(Trial):
         super().__init__(snapshot)
         self.book = book
         self.plan = plan
-        # Documents that another program has changed, which are to be taken in.
-        self.odd: list[Doc] = []
         for lane in dict.fromkeys(plan.lanes):
             if self.is_lined(lane):
                 advance(book, lane)
@@ -123,11 +120,6 @@ class LinedTrial(Trial):
         """Take the first job of a ready line; or set it aside, or end what has expired."""
         book, text = self.book, line_text(line.name)
         doc = book.first_doc(text)
-        if doc is not None and not stands_as_put(doc):
-            self.odd.append(doc)
-            book.take(text, doc["mulligan"]["sequence"])
-            go_on(book, line)
-            return None
         job = None if doc is None else candidate(doc)
         if job is None or (seconds(job.due), job.sequence) != (line.due, line.sequence):
             go_on(book, line)
@@ -159,8 +151,3 @@ class LinedTrial(Trial):
             if due != FOREVER and (name not in news or micros(due) < news[name].due):
                 news[name] = News(name, micros(due))
         return list(news.values())
-
-
-def stands_as_put(doc: Doc) -> bool:
-    """Whether a document stands as mulligan has put it: neither moved by others nor invalid."""
-    return invalid_reason(doc) is None and untouched(doc)
