@@ -178,7 +178,7 @@ def returned(claim_):
 
 async def test_jobs_without_limits_pay_nothing(store, monkeypatch):
     """Nothing of the book is read or written for them, but by the read that every claim makes."""
-    asked = []
+    asked: list[object] = []
     for name in ("read", "make", "change"):
         monkeypatch.setattr(store._book.ledger, name, asked.append)
     await store.enqueue(jobs("a", "b"))

@@ -1,7 +1,7 @@
 """The book of lines and limits as the other rooms use it: what they tell it, and what it says."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -159,6 +159,13 @@ class Bookkeeper:
         await self.wakeup.wake(book.news)
 
     # -- repair ----------------------------------------------------------------------------------
+
+    async def repair(self, signs: Container[str], now: int) -> None:
+        """Finish a change whose process is gone, and tell the book what others left untold."""
+        if "unfinished" in signs:
+            await self.ledger.read()
+        if "unbooked" in signs:
+            await self.tell_left(now)
 
     async def tell_left(self, now: int) -> None:
         """Tell the book what jobs have owed it for a while: who should have told it is gone."""

@@ -66,10 +66,7 @@ class Repair:
             await self.operator.deliver_left(await rows(found.limit(limit)))
         if "owing" in left:
             await self.settle_left()
-        if "unfinished" in left:
-            await self.book.ledger.read()
-        if "unbooked" in left:
-            await self.book.tell_left(now)
+        await self.book.repair(left, now)
         if "rescheduled" in left:
             await self.schedules.finish_left()
         if "to sweep" in left and is_due(now, self._swept, SWEEP_EVERY):
