@@ -5,6 +5,8 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from pymongo import UpdateMany
+
 from mulligan.core.checks import rounded
 from mulligan.core.lane import Lane
 from mulligan.core.limits import (
@@ -18,8 +20,7 @@ from mulligan.core.limits import (
     view_of,
 )
 from mulligan.core.lines import NO_KEY, TURN, due_of, opened
-from mulligan.core.validation import INVALID_RECORD
-from mulligan.stores.mongo.bulk_write import stamped_at
+from mulligan.stores.mongo.bulk_write import stamped_at, write
 from mulligan.stores.mongo.connection import BOOK, PAGE, Connection, keys_of, rows
 from mulligan.stores.mongo.document import (
     SECOND,
@@ -60,6 +61,7 @@ T = TypeVar("T")
 
 # Jobs that owe something to the book.
 OWING = {f"{UNBOOKED}.id": {"$gt": ""}}
+FORGET = {"$unset": {UNBOOKED: ""}}
 # Limits of which someone has a permit.
 IN_USE = {"holders.0": {"$exists": True}}
 # Long enough for anyone to tell the book what happened, shorter than a lease.
@@ -171,12 +173,12 @@ class Bookkeeper:
         """Tell the book what jobs have owed it for a while: who should have told it is gone."""
         for collection in self.connection.collections:
             found = await rows(collection.find(OWING).limit(TOLD_AT_ONCE))
-            events: list[Event] = []
-            for doc in found:
-                try:
-                    events += events_in(doc)
-                except INVALID_RECORD:  # what it was about is found by other means
-                    await collection.update_one({"_id": doc["_id"]}, {"$unset": {UNBOOKED: ""}})
+            events = [event for doc in found for event in events_in(doc)]
+            told = {event.id for event in events}
+            # What another program has spoilt says nothing; what it was about is found elsewhere.
+            spoilt = [doc["_id"] for doc in found if not told & ids_in(doc)]
+            if spoilt:
+                await write(collection, [UpdateMany({"_id": {"$in": spoilt}}, FORGET)])
             old = [event for event in events if stamped_at(event.id) <= now - GRACE]
             await self.tell_and_wake(sorted(old, key=lambda each: stamped_at(each.id)))
 
@@ -355,6 +357,13 @@ def is_held(book: LineBook, holder: str) -> bool:
 def lease_in(doc: Doc) -> str:
     """The lease of a running job, as limits know it."""
     return holder_of(doc["_id"], private_of(doc).get("token", 0))
+
+
+def ids_in(doc: Doc) -> set[str]:
+    """What the events are called that a job owes."""
+    owed = private_of(doc).get("unbooked")
+    each_one = owed if isinstance(owed, list) else []
+    return {str(each.get("id")) for each in each_one if isinstance(each, dict)}
 
 
 def job_in(holder: str) -> str:

@@ -1,6 +1,7 @@
 """Claims: a trial walk over what was read, then fenced writes, then a look at what they gave."""
 
 import asyncio
+import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -40,6 +41,8 @@ from mulligan.stores.mongo.walk import Desk, LinedTrial, open_book
 from mulligan.stores.mongo.workers import Workers
 
 LOOKS = 50
+# So long a claim waits at most after others were quicker to change the book.
+A_MOMENT = 0.01
 
 
 class ClaimCall(Struct):
@@ -67,6 +70,7 @@ class Round(Struct, frozen=True):
     standing: Sequence[News] = ()
     again: bool = False
     stale: bool = False
+    in_vain: bool = False
 
 
 class Claimer:
@@ -102,6 +106,8 @@ class Claimer:
         for _ in range(LOOKS):
             seen = await self.look(call, rest_of(plan, claims))
             claims += seen.claims
+            if seen.in_vain:
+                await asyncio.sleep(random.random() * A_MOMENT)
             if seen.stale:
                 return Claimed([], stale=True), claims
             if len(claims) >= plan.demand or not seen.again:
@@ -176,12 +182,13 @@ class Claimer:
         return Round(
             claims,
             walked.left,
-            walked.again_in,
+            0.0 if trial.in_vain else walked.again_in,
             heads,
             # A worker that is told to ask again at once sees then what came between.
             again=(registers and walked.again_in != 0.0)
             or len(claims) < len(trial.taken)
             or trial.in_vain,
+            in_vain=trial.in_vain,
             stale=bool(limited) and await self.has_idle_permit(limited, docs, stamp),
         )
 

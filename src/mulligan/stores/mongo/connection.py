@@ -10,7 +10,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from bson import ObjectId
-from pymongo import AsyncMongoClient, InsertOne, ReturnDocument
+from pymongo import AsyncMongoClient, InsertOne, ReadPreference, ReturnDocument
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.cursor import AsyncCursor
 from pymongo.errors import ConnectionFailure, PyMongoError, WaitQueueTimeoutError
@@ -89,8 +89,9 @@ class Connection:
         )
         database = self.client[url.database]
 
-        def named(suffix: str = "") -> Collection:
-            return RetryingCollection(database, url.collection + suffix, codec_options=TO_READ)
+        def named(suffix: str = "", reads: Any = None) -> Collection:
+            name = url.collection + suffix
+            return RetryingCollection(database, name, codec_options=TO_READ, read_preference=reads)
 
         self.tasks = named()
         self.dlq = named("_dlq")
@@ -98,13 +99,13 @@ class Connection:
         self.arrivals = named("_arrivals")
         self.records = named("_records")
         self.limits = named("_limits")
-        self.lines = named("_lines")
+        self.lines = named("_lines", ReadPreference.PRIMARY)
         self.workers = named("_workers")
         self.sleepers = named("_sleepers")
         self.counts = named("_counts")
         self.notes = named("_notes")
         self.schedules = named("_schedules")
-        self.meta = named("_meta")
+        self.meta = named("_meta", ReadPreference.PRIMARY)
 
     @property
     def collections(self) -> tuple[Collection, ...]:

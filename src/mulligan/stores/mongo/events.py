@@ -6,13 +6,15 @@ with its process, and none counts twice. Whoever finds a job that has owed one f
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
 
 from mulligan.core.lines import LineName
 from mulligan.core.outcome import LimitUse
-from mulligan.stores.mongo.bulk_write import Change, new_stamp
+from mulligan.core.validation import INVALID_RECORD
+from mulligan.stores.mongo.bulk_write import Change, new_stamp, stamped_at
 from mulligan.stores.mongo.document import Doc, lane_from, lane_name, line_in, line_text
 
 UNBOOKED = "mulligan.unbooked"
@@ -98,11 +100,18 @@ def events_in(doc: Doc) -> list[Event]:
     found: list[Event] = []
     owed = doc["mulligan"].get("unbooked")
     for each in owed if isinstance(owed, list) else ():
-        data = {name: value for name, value in each.items() if name not in ("id", "kind")}
-        line = None
-        if each["kind"] == LEFT:
-            line = LineName(lane_from(each["lane"]), each["key"], tuple(each["limits"]))
-        elif each["kind"] == JOINED:
-            line = line_in(doc)
-        found.append(Event(doc["_id"], each["id"], each["kind"], line, data))
+        with suppress(*INVALID_RECORD):  # another program wrote into it
+            found.append(event_from(doc, each))
     return found
+
+
+def event_from(doc: Doc, field: Doc) -> Event:
+    """An event that the document says; raises what reading one that was spoilt does."""
+    stamped_at(field["id"])
+    data = {name: value for name, value in field.items() if name not in ("id", "kind")}
+    line = None
+    if field["kind"] == LEFT:
+        line = LineName(lane_from(field["lane"]), field["key"], tuple(field["limits"]))
+    elif field["kind"] == JOINED:
+        line = line_in(doc)
+    return Event(doc["_id"], field["id"], field["kind"], line, data)

@@ -266,6 +266,8 @@ class Ledger:
     async def tidy(self) -> None:
         """Delete what was made for changes that never were, and keys of rounds that are over."""
         root = await self.read()
+        if not root.version:
+            return
         over = {"$nin": [facts.round for facts in root.lanes.values()], "$lte": root.rounds}
         await write(
             self.connection.lines,

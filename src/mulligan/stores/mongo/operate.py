@@ -43,7 +43,7 @@ from mulligan.stores.mongo.enqueue import (
     keys_to_take,
     write_where_free,
 )
-from mulligan.stores.mongo.events import Event, joining, owing
+from mulligan.stores.mongo.events import Event, events_in, joining, owing
 from mulligan.stores.mongo.fields import adopted_document
 from mulligan.stores.mongo.gather import (
     Gatherer,
@@ -90,6 +90,7 @@ class Operator:
         ours = [doc for doc in found.values() if not is_plain(doc)]
         await self.deliver_left(ours)
         await self.gatherer.settle_and_tell(each for doc in ours for each in left_owing(doc))
+        await self.book.tell_and_wake([event for doc in ours for event in events_in(doc)])
         return found
 
     async def deliver_left(self, docs: Iterable[Doc]) -> None:

@@ -16,6 +16,7 @@ from mulligan.stores.mongo.document import (
     private_of,
     seconds,
 )
+from mulligan.stores.mongo.events import UNBOOKED
 from mulligan.stores.mongo.facts import StoredCounts
 from mulligan.stores.mongo.gather import left_owing
 from mulligan.stores.mongo.operate import Operator, forget_notes, move_dead, return_letter
@@ -190,6 +191,7 @@ class Repair:
             **query,
             "mulligan.outbox": None,
             "mulligan.owes": None,
+            f"{UNBOOKED}.id": {"$exists": False},
             # What mulligan neither enqueued nor ran is not its to delete.
             **inbox.TAKEN_IN,
         }

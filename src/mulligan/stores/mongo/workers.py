@@ -152,22 +152,21 @@ class Workers:
 
     async def pass_on(self, lanes: Sequence[str]) -> None:
         """Wake other sleepers for the first job of each of these lanes."""
-        used = await self.connection.used_lanes(lanes)
-        news = [
-            await self.head(lane, used) for lane in sorted({*used, *await self.book.lined(lanes)})
-        ]
-        await self.wakeup.wake([each for each in news if each is not None])
+        used, lined = await self.connection.used_lanes(lanes), await self.book.lined(lanes)
+        news: list[News] = []
+        for lane in sorted(lined | used):
+            dues = [await self.head(lane) if lane in used else None]
+            dues += [await self.book.due_of(lane)] if lane in lined else []
+            news += [News(lane, due) for due in sorted(due for due in dues if due is not None)[:1]]
+        await self.wakeup.wake(news)
 
-    async def head(self, lane: str, used: set[str]) -> News | None:
-        """The first job that stands in the lane, or could start in a line of it."""
+    async def head(self, lane: str) -> int | None:
+        """When the first job that stands in the lane falls due."""
         query = {"status": "pending", "mulligan.lane": lane}
         order = [("mulligan.due", 1), ("mulligan.sequence", 1)]
-        doc = None
-        if lane in used:
-            doc = await self.connection.tasks.find_one(query, {"mulligan.due": 1}, sort=order)
-        dues = [None if doc is None else private_of(doc).get("due"), await self.book.due_of(lane)]
-        due = min((due for due in dues if isinstance(due, int)), default=None)
-        return None if due is None else News(lane, due)
+        doc = await self.connection.tasks.find_one(query, {"mulligan.due": 1}, sort=order)
+        due = None if doc is None else private_of(doc).get("due")
+        return due if isinstance(due, int) else None
 
     # -- reclaiming ---------------------------------------------------------------------------
 
