@@ -10,7 +10,8 @@ it cost nothing, however many they are. A line is in one of three stages:
   in order, and none of them passes another there.
 
 When a limit may have room again, the first line that waits there in each lane becomes ready, and
-the next one when that one is gone. So a permit that is freed moves one line a lane, not all.
+the next one when that one is gone. So a permit that is freed moves one line a lane, not all. A line
+keeps its place among those that wait until its first job is gone, also while it is ready.
 
 Turns make a lane with fairness keys fair (start-time fair queueing). A key with a ready line has a
 turn; of these keys the one with the lowest turn is next, and of its ready lines the one that is
@@ -32,6 +33,8 @@ from mulligan.core.limits import FOREVER, costs_of
 TURN = 1_000_000
 LEAST_WEIGHT, MOST_WEIGHT = 0.001, 1000.0
 NO_KEY = ""
+# That of a line which has not waited with its first job.
+NO_TURN = -1
 Stage = Literal["later", "ready", "waiting", "lifted"]
 
 
@@ -53,7 +56,7 @@ def line_of(lane: Lane, key: str | None, limits: str | None) -> LineName | None:
 class Line:
     """A line with at least one job: who is first in it, what that one costs, and its stage.
 
-    `at` is the limit where it waits, and `turn` that of its key when it began to wait.
+    `at` is the limit where it waits, and `turn` that of its key when it first began to wait.
     """
 
     __slots__ = ("at", "costs", "due", "name", "sequence", "stage", "turn")
@@ -63,7 +66,7 @@ class Line:
         self.due = 0.0
         self.sequence = 0
         self.costs: tuple[tuple[str, int], ...] = ()
-        self.turn = 0
+        self.turn = NO_TURN
         self.stage: Stage = "later"
         self.at: str | None = None
 
@@ -195,6 +198,7 @@ def enter(book: Book, line: Line, first: First) -> None:
     """The line has a new first job: see in which stage it is with that."""
     book.lift(line)
     line.due, line.sequence, line.costs = first
+    line.turn = NO_TURN
     if line.due > book.now:
         put(book, line, "later")
         book.wake(line.lane, line.due)
@@ -232,7 +236,8 @@ def make_ready(book: Book, line: Line) -> None:
 def wait(book: Book, line: Line, name: str) -> None:
     """The line waits at the limit, in order."""
     lane = line.lane
-    line.turn = max(book.key(lane, line.name.key).turn, book.present_turn(lane))
+    if line.turn == NO_TURN:
+        line.turn = max(book.key(lane, line.name.key).turn, book.present_turn(lane))
     put(book, line, "waiting", name)
     look(book, name, lane)
 
@@ -315,7 +320,8 @@ def next_at(book: Book, lane: Lane) -> float:
 
 def lacks(book: Book, line: Line) -> str | None:
     """The first of its limits that has no room for a ready line, or where an earlier one waits."""
-    order = (book.key(line.lane, line.name.key).turn, line.due, line.sequence)
+    turn = book.key(line.lane, line.name.key).turn if line.turn == NO_TURN else line.turn
+    order = (turn, line.due, line.sequence)
     for name, cost in line.costs:
         first = book.first_waiting(name, line.lane)
         if first is not None and first.order < order:

@@ -3,15 +3,18 @@
 import asyncio
 from operator import attrgetter
 
+from mulligan.core import lines
 from mulligan.core.counts import Count
 from mulligan.core.fields import CLAIM, names_of
 from mulligan.core.health import SLOT, WINDOW
 from mulligan.core.lane import Lane
+from mulligan.core.limits import Limit
 from mulligan.core.plan import Cap, Rate
 from mulligan.core.worker import Worker
 from mulligan.stores.memory import MemoryStore
+from mulligan.stores.memory import claim as walked
 from mulligan.stores.memory.fields import path_to
-from tests.contract.making import ANN, BOB, FRESH, again, claim, job, jobs, source, start
+from tests.contract.making import ANN, BOB, FRESH, again, claim, done, job, jobs, source, start
 from tests.contract.sleeping import undisturbed, woken
 from tests.store_kit import START
 
@@ -111,3 +114,27 @@ async def test_a_claim_has_every_field_as_the_record_keeps_it(clock):
     record = store.state.jobs["a"]
     for name in names_of(CLAIM):
         assert getattr(claimed, name) == attrgetter(path_to(name))(record), name
+
+
+async def test_a_freed_permit_moves_one_line_whatever_else_starts(clock, monkeypatch):
+    """A line keeps its place at a limit while other work of its lane takes turns."""
+    aside = []
+
+    def counted(*of):
+        aside.append(of)
+        lines.set_aside(*of)
+
+    monkeypatch.setattr(walked, "set_aside", counted)
+    store = MemoryStore(clock=clock)
+    await store.set_limit("k", Limit(concurrency=1), declared=True)
+    await store.enqueue(
+        [job(f"k{n}", limits='{"k":1}', fairness_key=f"customer {n}") for n in range(50)]
+    )
+    claimed = (await claim(store, demand=9)).claims
+    assert len(aside) == 49, "each is looked at once"
+    for turn in range(1, 5):
+        await store.enqueue(jobs(*(f"{turn} {n}" for n in range(5))))
+        await store.commit([done(each) for each in claimed])
+        claimed = (await claim(store, demand=9)).claims
+        assert [each.id for each in claimed if each.id[0] == "k"] == [f"k{turn}"]
+    assert len(aside) == 49

@@ -147,7 +147,7 @@ CREATE TABLE lined_lane (
 
 -- The lines of these lanes, as core/lines.py has them.
 -- due, sequence, costs   of its first job
--- turn                   that of its key when it began to wait
+-- turn                   that of its key when it first began to wait; -1 if it has not
 -- stage                  later, ready, waiting
 -- name                   its fairness key or '', and the names of its limits, joined by U+001F
 -- waits_for              the limit where it waits
@@ -157,7 +157,7 @@ CREATE TABLE line (
     lane bigint NOT NULL,
     due bigint NOT NULL,
     sequence bigint NOT NULL,
-    turn bigint NOT NULL DEFAULT 0,
+    turn bigint NOT NULL DEFAULT -1,
     woken boolean NOT NULL DEFAULT false,
     stage text COLLATE "C" NOT NULL,
     key text COLLATE "C" NOT NULL,

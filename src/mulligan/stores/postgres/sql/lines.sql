@@ -284,6 +284,7 @@ BEGIN
     this.due := in_due;
     this.sequence := in_sequence;
     this.costs := in_costs;
+    this.turn := -1;
     IF in_due > now THEN
         this.woken := wake_line(now, this.lane, in_due);
         PERFORM put(this, 'later', NULL);
@@ -358,7 +359,9 @@ $$;
 CREATE FUNCTION wait(now bigint, this line, name text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    this.turn := key_turn(this.lane, this.key);
+    IF this.turn = -1 THEN
+        this.turn := key_turn(this.lane, this.key);
+    END IF;
     this.woken := false;
     PERFORM put(this, 'waiting', name);
     PERFORM look_at(now, name, this.lane);
@@ -527,11 +530,13 @@ $$;
 CREATE FUNCTION lacks(now bigint, this line) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
-    my_turn bigint;
+    my_turn bigint := this.turn;
 BEGIN
+    IF my_turn = -1 AND this.names <> '{}' THEN
+        SELECT k.turn INTO my_turn FROM fairness_key k
+        WHERE k.lane = this.lane AND k.key = this.key;
+    END IF;
     FOR i IN 1 .. cardinality(this.names) LOOP
-        my_turn := coalesce(my_turn, (
-            SELECT k.turn FROM fairness_key k WHERE k.lane = this.lane AND k.key = this.key));
         IF EXISTS (
             SELECT FROM line l
             WHERE l.waits_for = this.names[i] AND l.lane = this.lane

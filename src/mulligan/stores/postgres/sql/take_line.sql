@@ -102,11 +102,15 @@ BEGIN
     END LOOP;
     expired := '{}';
     IF head_line[source] IS NOT NULL THEN
-        ids := take_by_key(now, lane_ids[source], chunk, now - waited[source], turn_steps,
-                           lanes[source], before_due, before_sequence, first_due[source],
-                           first_sequence[source]);
-        IF ids <> '{}' THEN
-            RETURN;
+        IF chunk > 1 AND EXISTS (
+            SELECT FROM line l WHERE l.id = head_line[source] AND l.names = '{}'
+        ) THEN
+            ids := take_by_key(now, lane_ids[source], chunk, now - waited[source], turn_steps,
+                               lanes[source], before_due, before_sequence, first_due[source],
+                               first_sequence[source]);
+            IF ids <> '{}' THEN
+                RETURN;
+            END IF;
         END IF;
         SELECT t.ids, t.expired INTO ids, late FROM take_line(
             now, head_line[source], chunk, now - waited[source], turn_steps, lanes[source],
@@ -288,7 +292,7 @@ DECLARE
 BEGIN
     SELECT count(*) INTO many FROM (
         SELECT FROM fairness_key k WHERE k.lane = lane_id AND k.due IS NOT NULL LIMIT most + 1) k;
-    IF many < 2 OR most < 2 THEN
+    IF many < 2 THEN
         RETURN '{}';
     END IF;
     IF first_due <= now THEN
