@@ -66,6 +66,7 @@ def awaiting(tx: Transaction, gather: str | None) -> Awaiting | None:
 def arrive(tx: Transaction, arrivals: Sequence[Arrival]) -> None:
     """Keep what each gave if it is still awaited; the last one lets the job join its lane."""
     counted: dict[str, Counted] = {}
+    complete: list[tuple[int, int]] = []
     for gather, index, result, sequence, how in arrivals:
         if gather not in counted:
             counted[gather] = Counted(awaiting(tx, gather))
@@ -76,15 +77,16 @@ def arrive(tx: Transaction, arrivals: Sequence[Arrival]) -> None:
         if tx.db.execute(_ARRIVE, (gather, at, result)).rowcount:
             count.add(how, at)
             if not count.left:
-                made = tx.db.execute(_MAKE_DUE, (tx.now, sequence, count.job.number)).fetchone()
-                stands_in_lane, *lane = made
-                stop_holding(tx, count.job.number)
-                if stands_in_lane:
-                    tx.join(Lane(*lane), tx.now)
+                complete.append((sequence, count.job.number))
     for count in counted.values():
         if count.job is not None:
             less = count.left - count.job.awaits
             tx.db.execute(_COUNT, (less, count.failed, count.cancelled, count.job.number))
+    for sequence, number in complete:  # only what awaits none any more stands in a line
+        stands_in_lane, *lane = tx.db.execute(_MAKE_DUE, (tx.now, sequence, number)).fetchone()
+        stop_holding(tx, number)
+        if stands_in_lane:
+            tx.join(Lane(*lane), tx.now)
 
 
 def keep_arrived(tx: Transaction, job: str, arrived: Iterable[tuple[int, bytes | None]]) -> None:
