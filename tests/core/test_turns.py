@@ -1,107 +1,136 @@
-"""A worker that serves several queues takes from them in turn."""
+"""The bound of docs/fairness.md for fairness keys, over random arrivals, weights and delays."""
 
-from collections import Counter
-from collections.abc import Sequence
+import asyncio
+from math import floor
+from random import Random
+from typing import NamedTuple
 
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
 
-from mulligan.core.facts import Facts, QueueSettings
-from mulligan.core.fairness import URGENT_SHARE, Carry, plan_claim
-from mulligan.core.fetch import Weighted
-from tests.core.ledger import Ledger
-from tests.core.lines import HERE, Fetch, Start
-from tests.core.strategies import policies, shares, steady
+from mulligan.core.lane import Lane
+from mulligan.core.lines import NO_KEY
+from mulligan.core.outcome import Done
+from mulligan.core.plan import ClaimPlan, Group, Source, Take
+from mulligan.stores.memory import MemoryStore
+from tests.contract.making import ANN, NewJob
 
-NAMES = ("a", "b", "c", "d", "e")
-queue_lists = st.integers(1, 5).map(lambda count: NAMES[:count])
-
-
-def by_queue(starts: Sequence[Start]) -> Counter[str]:
-    return Counter(start.lane.queue for start in starts)
+LANE = Lane("q", "r", 0)
+KEYS = "abcdef"
+DELAY = 1.0
 
 
-@steady
-@given(policies, queue_lists, st.integers(1, 60))
-def test_no_queue_waits_for_more_than_one_start_of_each_other(policy, queues, claims):
-    """With claims of one, while all have work, each queue gets one start in every `queues`."""
-    fetch = Fetch(QueueSettings(policy), queues)
-    since = dict.fromkeys(queues, 0)
-    for _ in range(claims):
-        for queue in queues:
-            fetch.fill("fresh", 1, queue)
-        (start,) = fetch.claim()
-        for queue in queues:
-            since[queue] = 0 if queue == start.lane.queue else since[queue] + 1
-            assert since[queue] <= len(queues) - 1
+class Watched(NamedTuple):
+    """A job from when it fell due: the k-th of its key, and which other keys have waited since."""
+
+    k: int
+    key: str
+    starts: int
+    others: set[str]
 
 
-@steady
-@given(policies, queue_lists, st.lists(st.integers(1, 100), max_size=30))
-def test_a_claim_is_split_evenly_between_queues_that_have_enough(policy, queues, demands):
-    """While all have enough work, each gets demand / queues of every claim within one start."""
-    fetch = Fetch(QueueSettings(policy), queues)
-    for demand in demands:
-        for queue in queues:
-            fetch.fill("fresh", demand, queue)
-        got = by_queue(fetch.claim(demand))
-        for queue in queues:
-            assert demand // len(queues) <= got[queue] <= -(-demand // len(queues))
+class Game:
+    """A lane whose jobs come in floods and late, and start one by one."""
+
+    def __init__(self, seed: int, keys: str = KEYS) -> None:
+        self.random = Random(seed)
+        self.now = 1000.0
+        self.store = MemoryStore(clock=lambda: self.now)
+        self.weights = {key: self.random.choice([1, 1, 2, 4, 0.5]) for key in keys} | {NO_KEY: 1}
+        self.watched: dict[str, Watched] = {}
+        self.later: list[tuple[float, int, str]] = []
+        self.jobs = self.starts = 0
+
+    async def play(self) -> None:
+        """A random number of moves."""
+        for _ in range(self.random.randint(50, 150)):
+            move = self.random.random()
+            if move < 0.5:
+                for _ in range(self.random.choice([1, 1, 1, 10])):
+                    await self.enqueue()
+            elif move < 0.9:
+                for _ in range(self.random.randint(1, 4)):
+                    await self.start_one()
+            else:
+                self.pass_time()
+
+    async def enqueue(self) -> None:
+        """A job of some key, half of all of the first, now or a second later."""
+        self.jobs += 1
+        id_ = f"j{self.jobs}"
+        key = self.random.choice([*self.weights, "a", "a", "a", "a", "a"])
+        delay = self.random.choice([0.0, 0.0, 0.0, DELAY])
+        job = NewJob(id_, "q", "ask", b"{}", region="r", delay=delay, fairness_key=key or None)
+        await self.store.enqueue([job])
+        if delay:
+            self.later.append((self.now + delay, self.jobs, key))
+        else:
+            self.fell_due(id_, key)
+
+    def fell_due(self, id_: str, key: str) -> None:
+        """The job may start from now on."""
+        waiting = [each.key for each in self.watched.values()]
+        for each in self.watched.values():
+            each.others.update({key} - {each.key})
+        others = set(waiting) - {key}
+        self.watched[id_] = Watched(1 + waiting.count(key), key, self.starts, others)
+
+    def pass_time(self) -> None:
+        """Up to a second; what was delayed may fall due."""
+        self.now += self.random.random()
+        for due in sorted(self.later):
+            if due[0] <= self.now:
+                self.later.remove(due)
+                self.fell_due(f"j{due[1]}", due[2])
+
+    async def start_one(self) -> None:
+        """Claim one job, and hold its start to the bound."""
+        group = Group("q", "fresh", ((Source(LANE),),))
+        epoch = (await self.store.facts()).epoch
+        plan = ClaimPlan(1, (group,), (Take(0, 1),), epoch, {"q": self.weights})
+        for claim in (await self.store.claim(plan, ANN)).claims:
+            self.starts += 1
+            await self.store.commit([Done(claim.lease, b"1")])
+            job = self.watched.pop(claim.id)
+            took = self.starts - job.starts
+            assert took <= self.bound(job), (claim.id, job, took, self.weights)
+
+    def bound(self, job: Watched) -> int:
+        """As docs/fairness.md states it."""
+        weight = self.weights[job.key]
+        each = (floor(job.k * self.weights[other] / weight) + 1 for other in job.others)
+        return job.k + sum(each)
 
 
-@steady
-@given(queue_lists, st.lists(st.integers(0, 40), min_size=5, max_size=5), st.integers(1, 100))
-def test_what_a_queue_leaves_goes_to_the_others(queues, depths, demand):
-    fetch = Fetch(QueueSettings(), queues)
-    for queue, depth in zip(queues, depths, strict=False):
-        fetch.add("fresh", depth, queue)
-    total = sum(depths[: len(queues)])
-    got = by_queue(fetch.claim(demand))
-    assert sum(got.values()) == min(demand, total)
-    for queue, depth in zip(queues, depths, strict=False):
-        assert got[queue] >= min(depth, demand // len(queues))
+def play(seeds: range) -> None:
+    """Play the games of these seeds."""
+    for seed in seeds:
+        asyncio.run(Game(seed).play())
 
 
-@steady
-@given(shares, st.integers(2, 5), st.lists(st.integers(1, 100), min_size=1, max_size=30))
-def test_a_share_holds_in_a_queue_whatever_the_others_leave_to_it(share, count, demands):
-    """Retries of a queue have their share within one start while the other queues are empty."""
-    queues = NAMES[:count]
-    fetch = Fetch(QueueSettings(Weighted(share)), queues)
-    books = Ledger(share)
-    for demand in demands:
-        fetch.fill("retry", 100, "a")
-        fetch.fill("fresh", 100, "a")
-        starts = fetch.claim(demand)
-        books.book(sum(start.kind == "retry" for start in starts), len(starts))
-        assert books.within_one_start
+def test_a_job_starts_within_the_bound_whatever_the_others_do():
+    play(range(20))
 
 
-@steady
-@given(policies, st.integers(2, 5), st.lists(st.integers(1, 100), min_size=1, max_size=30))
-def test_urgent_work_keeps_to_its_share_in_a_queue_whatever_the_others_leave(
-    policy, count, demands
-):
-    """Urgent work has 0.8 of a queue's starts within one while the other queues are empty."""
-    queues = NAMES[:count]
-    fetch = Fetch(QueueSettings(policy), queues)
-    books = Ledger(URGENT_SHARE)
-    for demand in demands:
-        fetch.fill("urgent", 100, "a")
-        fetch.fill("fresh", 100, "a")
-        starts = fetch.claim(demand)
-        books.book(sum(start.kind == "urgent" for start in starts), len(starts))
-        assert books.within_one_start
+@pytest.mark.prove
+def test_a_job_starts_within_the_bound_in_many_games():
+    play(range(1000, 1200))
 
 
-def test_a_paused_queue_is_left_out_and_its_part_goes_to_the_others():
-    facts = Facts(epoch=7, paused=frozenset({"a"}))
-    plan = plan_claim(10, HERE, [("a", Carry()), ("b", Carry())], facts)
-    assert {lane.queue for lane in plan.lanes} == {"b"}
-    assert plan == plan_claim(10, HERE, [("b", Carry())], facts)
-    assert plan.epoch == 7
+def test_the_bound_is_near_what_happens():
+    """A bound that nothing comes near would hold whatever the code does."""
 
+    async def flood() -> int:
+        game = Game(0, keys="ab")
+        game.weights = {"a": 1, "b": 1, NO_KEY: 1}
+        for key in ["b"] * 10 + ["a"] * 5:
+            game.jobs += 1
+            id_ = f"j{game.jobs}"
+            job = NewJob(id_, "q", "ask", b"{}", region="r", fairness_key=key)
+            await game.store.enqueue([job])
+            game.fell_due(id_, key)
+        last = "j15"
+        while last in game.watched:
+            await game.start_one()
+        return game.starts
 
-def test_when_every_queue_is_paused_a_plan_is_empty():
-    plan = plan_claim(10, HERE, [("a", Carry())], Facts(paused=frozenset({"a"})))
-    assert (plan.demand, plan.groups, plan.steps) == (10, (), ())
+    assert asyncio.run(flood()) == 10  # of at most 5 + 5 + 1

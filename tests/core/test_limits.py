@@ -1,0 +1,195 @@
+"""The rule of limits: what may be said, when there is room, what a start charges and gives back."""
+
+from datetime import timedelta
+
+import pytest
+
+from mulligan.core.errors import InvalidError
+from mulligan.core.facts import QueueSettings
+from mulligan.core.key_share import shares
+from mulligan.core.lane import Lane
+from mulligan.core.limits import (
+    FOREVER,
+    PARTS,
+    SECOND,
+    KeyView,
+    Limit,
+    LimitState,
+    StoredLimit,
+    charge,
+    check_costs,
+    check_limit_name,
+    costs_of,
+    costs_text,
+    covering,
+    idle_from,
+    pauses_of,
+    refund,
+    room_at,
+    used_of,
+    view_of,
+)
+
+NOW = 1000 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "a limit needs concurrency=, rate=, or both"),
+        ({"rate": 0}, "rate 0 of a limit must be a whole number from 1"),
+        ({"rate": 1.5}, "rate 1.5 of a limit must be a whole number"),
+        ({"concurrency": True}, "concurrency True of a limit must be a whole number"),
+        ({"concurrency": 2, "burst": 3}, "burst 3 needs a rate; give rate= too"),
+        ({"rate": 1, "per": 0}, "per 0 must be between 0.001 s"),
+        ({"rate": 1, "per": "a minute"}, "per 'a minute' must be a number of seconds"),
+    ],
+)
+def test_a_limit_that_makes_no_sense_is_refused(options, words):
+    with pytest.raises(InvalidError, match=words):
+        Limit(**options)
+
+
+def test_a_window_may_be_a_timedelta_and_is_kept_as_seconds():
+    assert Limit(rate=1, per=timedelta(minutes=1)) == Limit(rate=1, per=60.0)
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        (Limit(rate=60, per=60), "60 per 60 s"),
+        (Limit(rate=60, per=3600, burst=10), "60 per 60 min in bursts of 10"),
+        (Limit(concurrency=8), "8 at a time"),
+        (Limit(rate=5, concurrency=8), "5 per 1.0 s, 8 at a time"),
+    ],
+)
+def test_a_limit_is_said_in_words(limit, words):
+    assert str(limit) == words
+
+
+def test_names_of_limits_may_be_families_but_not_those_of_jobs():
+    assert check_limit_name("tenant:*") == "tenant:*"
+    with pytest.raises(InvalidError, match="may have '\\*' only as its last character"):
+        check_limit_name("a*b")
+    with pytest.raises(InvalidError, match="is a pattern; a job names limits without"):
+        check_costs({"tenant:*": 1})
+    with pytest.raises(InvalidError, match="9 limits for one job; name at most 8"):
+        check_costs({f"t{n}": 1 for n in range(9)})
+    with pytest.raises(InvalidError, match="cost 0 of limit 'a' must be a whole number"):
+        check_costs({"a": 0})
+    assert costs_of(costs_text(check_costs({"b": 2, "a": 1}))) == (("a", 1), ("b", 2))
+    assert (costs_text({}), costs_of(None)) == (None, ())
+
+
+def test_the_name_itself_covers_and_else_the_longest_family():
+    names = ["tenant:*", "t*", "tenant:acme", "other"]
+    assert covering("tenant:acme", names) == "tenant:acme"
+    assert covering("tenant:beta", names) == "tenant:*"
+    assert covering("tenant:beta", names[::-1]) == "tenant:*"
+    assert covering("openai", names) is None
+
+
+def test_what_was_asked_for_is_paused_and_what_obeys_a_retry_after():
+    obeys = Limit(rate=1, pause_on_retry_after=True)
+    names = [("a", obeys), ("b", Limit(rate=1)), ("c", None)]
+    assert pauses_of([("z", 5.0)], 20.0, names) == [("z", 5.0), ("a", 20.0)]
+    assert pauses_of([], None, names) == []
+
+
+def test_permits_are_counted_and_only_an_end_makes_room():
+    limit, state = Limit(concurrency=2), LimitState(used=2)
+    assert room_at(limit, state, 1, NOW) == FOREVER
+    state.used = 1
+    assert room_at(limit, state, 5, NOW) == NOW
+    assert room_at(None, LimitState(paused_until=NOW + 5), 1, NOW) == NOW + 5
+
+
+def test_a_window_has_room_when_enough_of_it_is_over():
+    limit, state = Limit(rate=3, per=10), LimitState()
+    for second in (0, 1, 2):
+        charge(limit, state, 1, NOW + second * SECOND)
+    assert room_at(limit, state, 1, NOW + 3 * SECOND) == NOW + 10 * SECOND
+    assert room_at(limit, state, 2, NOW + 3 * SECOND) == NOW + 11 * SECOND
+    assert room_at(limit, state, 3, NOW + 12 * SECOND) == NOW + 12 * SECOND
+    assert used_of(limit, state, NOW + 10 * SECOND) == 2
+    assert idle_from(limit, state) == NOW + 12 * SECOND
+    charge(limit, state, 1, NOW + 12 * SECOND)  # what has left the window is forgotten
+    assert state.starts == [(NOW + 12 * SECOND, 1)]
+
+
+def test_a_bucket_refills_evenly_and_remembers_a_debt():
+    limit, state = Limit(rate=10, per=10, burst=5), LimitState()
+    charge(limit, state, 5, NOW)
+    assert room_at(limit, state, 1, NOW) == NOW + SECOND
+    assert used_of(limit, state, NOW) == 5
+    charge(limit, state, 10, NOW)
+    assert room_at(limit, state, 1, NOW) == NOW + 11 * SECOND
+    refund(limit, state, 10, NOW, NOW)
+    assert room_at(limit, state, 1, NOW) == NOW + SECOND
+    assert idle_from(limit, state) == NOW + 5 * SECOND
+
+
+def test_a_start_that_never_was_is_given_back_while_it_counts():
+    limit, state = Limit(rate=2, per=10), LimitState()
+    charge(limit, state, 1, NOW)
+    charge(limit, state, 1, NOW + SECOND)
+    refund(limit, state, 1, NOW + SECOND, NOW + 2 * SECOND)
+    assert state.starts == [(NOW, 1), (NOW + SECOND, 0)]
+    refund(limit, state, 1, NOW, NOW + 10 * SECOND)  # it has left the window
+    refund(limit, state, 1, NOW + 5 * SECOND, NOW + 6 * SECOND)  # it was never counted
+    assert state.starts == [(NOW, 1), (NOW + SECOND, 0)]
+    for none in (None, Limit(concurrency=1)):
+        charge(none, state, 1, NOW)
+        refund(none, state, 1, NOW, NOW)
+    assert state.starts == [(NOW, 1), (NOW + SECOND, 0)]
+
+
+def test_a_high_rate_is_counted_in_parts_and_never_exceeded():
+    limit, state = Limit(rate=PARTS * 10, per=1), LimitState()
+    charge(limit, state, 1, NOW + 1)
+    charge(limit, state, 1, NOW + 2)
+    assert len(state.starts) == 1
+    [(at, cost)] = state.starts
+    assert (at >= NOW + 2, cost) == (True, 2)
+
+
+def test_a_cost_above_what_the_limit_was_lowered_to_starts_when_nothing_is_used():
+    assert room_at(Limit(rate=2, per=1), LimitState(), 5, NOW) == NOW
+    assert room_at(Limit(rate=2, per=1, burst=2), LimitState(), 5, NOW) == NOW
+
+
+def test_an_operator_wins_until_it_is_reset():
+    declared, said = Limit(rate=60), Limit(rate=30)
+    stored = StoredLimit().with_declared(declared)
+    assert stored.with_set(said).in_force == said
+    assert stored.with_set(said).with_set(None).in_force == declared
+
+
+def test_a_view_says_what_is_used_and_when_there_is_room():
+    limit, state = Limit(concurrency=1), LimitState(used=1, paused_until=NOW + 5 * SECOND)
+    view = view_of("a", StoredLimit(limit), limit, state, waiting=3, now=1000.0)
+    assert (view.running, view.waiting, view.used) == (1, 3, 0)
+    assert (view.paused_until, view.room_at) == (1005.0, None)
+    assert idle_from(limit, state) == FOREVER
+    open_ = view_of("a", StoredLimit(), None, LimitState(), waiting=0, now=1000.0)
+    assert (open_.paused_until, open_.room_at) == (None, 1000.0)
+
+
+@pytest.mark.parametrize("weight", [0, -1, 1001, True])
+def test_a_weight_that_would_starve_somebody_is_refused(weight):
+    with pytest.raises(InvalidError, match="of fairness key 'acme' must be a number"):
+        QueueSettings(weights=(("acme", weight),))
+
+
+def test_weights_that_starve_nobody_are_kept():
+    assert QueueSettings(weights=(("acme", 0.5), ("big", 3))).weights[1] == ("big", 3)
+
+
+def test_shares_are_by_weight_within_a_lane():
+    here, there = Lane("q", "*", 0), Lane("q", "EU", 1)
+    views = [KeyView(here, "a", 9), KeyView(here, "b", 1, 2.0), KeyView(there, "a", 1)]
+    assert [(each.key, each.lane, each.share) for each in shares(views, {"b": 3.0})] == [
+        ("a", "fresh", 0.25),
+        ("b", "fresh", 0.75),
+        ("a", "region-retry", 1.0),
+    ]
