@@ -6,9 +6,12 @@ from itertools import pairwise
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from mulligan.core.limits import Limit
+from mulligan.stores.postgres.claim import plan_values
 from mulligan.stores.postgres.fields import job_columns
+from mulligan.stores.postgres.workers import worker_json
 from tests.contract.making import (
     ANN,
     BOB,
@@ -41,6 +44,34 @@ async def test_plain_jobs_do_not_wait_for_the_limits(store, url):
             claimed = (await claim(store, demand=9)).claims
             assert [each.id for each in claimed] == ["a", "b"]
             assert await store.commit([done(each) for each in claimed]) == ["written"] * 2
+
+
+async def test_plain_jobs_touch_no_table_of_lines_and_limits(store, url):
+    """Not even by looking, but for one look whether any lane has lines, of each claim."""
+    await store.beat(ANN, [])
+    plan = in_turn(9, group(FRESH))
+    plan = replace(plan, epoch=(await store.facts()).epoch)
+    database = store._database
+    with connected(url) as connection, connection.transaction():
+        for name, values in (
+            ("receive", {"jobs": job_columns(jobs("a", "b"))}),
+            ("claim", {"self": worker_json(ANN), "channel": "c", "plan": plan_values(plan)}),
+        ):
+            statement = database.statements[name].encode()
+            rows = connection.execute(statement, database.values(name, values)).fetchall()
+        leases = [row[2:4] for row in rows[1:]]
+        ids, tokens = [list(each) for each in zip(*leases, strict=True)]
+        assert ids == ["a", "b"]
+        connection.execute("SELECT finish(NULL, %s, %s, NULL)", (ids, tokens))
+        touched = connection.execute(
+            "SELECT relname, seq_scan + coalesce(idx_scan, 0), n_tup_ins + n_tup_upd + n_tup_del"
+            " FROM pg_stat_xact_user_tables WHERE schemaname = current_schema()"
+        ).fetchall()
+    used = {name for name, looked, written in touched if looked or written}
+    assert {"job", "waiting", "claimed", "ended"} <= used
+    tables = {"line", "lined_lane", "fairness_key", "alarm", "named_limit", "limit_state"}
+    assert used & tables <= {"lined_lane"}
+    assert [each[1:] for each in touched if each[0] == "lined_lane"] in ([], [(1, 0)])
 
 
 @pytest.mark.parametrize("level", ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"])
