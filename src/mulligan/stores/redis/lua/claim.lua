@@ -60,8 +60,12 @@ local ids, texts, abouts, leases, taken = {}, {}, {}, {}, 0
 
 -- Note what the worker learns of the next jobs besides their texts.
 local function add_about(count, lane_number, counts, state)
-  local at = #abouts
-  abouts[at + 1], abouts[at + 2], abouts[at + 3] = lane_number .. '\t' .. counts, count, state
+  local at, about = #abouts, lane_number .. '\t' .. counts
+  if state == '' and abouts[at] == '' and abouts[at - 2] == about then
+    abouts[at - 1] = abouts[at - 1] + count
+  else
+    abouts[at + 1], abouts[at + 2], abouts[at + 3] = about, count, state
+  end
 end
 
 local expired = {}
@@ -99,7 +103,7 @@ end
 -- limits.
 local function start_in_turn(reader, line)
   if not line then
-    if reader.is_mixed then lines().take_turn(reader.lane, '', step_of(reader.lane, ''), 1) end
+    if reader.is_mixed then lines().take_turn(reader.lane, '', step_of(reader.lane, '')) end
     return ''
   end
   local limits = line.limits
@@ -111,7 +115,7 @@ end
 -- The job that is next in the lane, taken out: id, text, state, member, and the line that it stood
 -- in; nil if its line was set aside, or it is unknown.
 local function take_next(reader)
-  local line = reader.is_mixed and next_line(reader)
+  local line = reader.line
   if not line then return take_head(reader) end
   local id, text, state, member = read_first(line)
   local expires = text and has_expired(id, state[3], state[2] or NO_COUNTS)
@@ -125,11 +129,31 @@ local function take_next(reader)
   return id, text, state, member, line
 end
 
+-- Add a job that starts for the first time and has nothing in its state but where it stands. What is
+-- not in its text is the same for all of its lane and limits.
+local tails = {}
+local function add_lined(source, id, text, named)
+  local lane = source.reader.lane
+  local tail = tails[lane .. named]
+  if not tail then
+    tail = '\t' .. common_text(FIRST_COUNTS, 'h' .. named, stamp, stamp, region, lane)
+    tails[lane .. named] = tail
+  end
+  taken = taken + 1
+  ids[taken], texts[taken] = id, text
+  leases[2 * taken - 1], leases[2 * taken] = id, sub(text, 1, 16) .. tail
+end
+
 -- Take the head of the lane and charge its limits, unless it has expired or they have no room.
 local function take(source)
   local reader = source.reader
   local id, text, state, member, line = take_next(reader)
   if not text then return end
+  if state == PLAIN_IN_LINE and #source.limits == 0 and find(text, HAS_SEQUENCE) then
+    add_lined(source, id, text, start_in_turn(reader, line))
+    add_about(1, source.lane_number, FIRST_COUNTS, '')
+    return
+  end
   -- The worker sees that the text is invalid; it can end the job only under a token.
   if not find(text, HAS_SEQUENCE) then text = sub(member, 1, 16) .. '\t' .. text end
   local counts, used = next_counts(state[2] or NO_COUNTS)
@@ -183,17 +207,11 @@ end
 -- up to so many; whether there were any. The same as `take`, without going on from each to the next.
 local function take_run(source, most)
   local reader = source.reader
-  local line = next_line(reader)
+  local line = reader.line
   local from_ids, from_texts = read_run(reader, line, most)
   local count = #from_ids
   if count == 0 then return false end
-  local tail = '\t' .. common_text(FIRST_COUNTS, 'h' .. line.base, stamp, stamp, region, reader.lane)
-  for at = 1, count do
-    local id, text = from_ids[at], from_texts[at]
-    ids[taken + at], texts[taken + at] = id, text
-    leases[2 * (taken + at) - 1], leases[2 * (taken + at)] = id, sub(text, 1, 16) .. tail
-  end
-  taken = taken + count
+  for at = 1, count do add_lined(source, from_ids[at], from_texts[at], line.base) end
   line_book().pop(line, count)
   lines().started(line, step_of(reader.lane, line.key), count)
   add_about(count, source.lane_number, FIRST_COUNTS, '')
@@ -231,7 +249,7 @@ local function take_from(tier, most)
     if not source then return end
     if unlimited and has_plain(source.reader) then
       take_many(source, most - taken)
-    elseif not (unlimited and source.reader.is_mixed and take_run(source, most - taken)) then
+    elseif not (unlimited and source.reader.line and take_run(source, most - taken)) then
       take(source)
     end
   end

@@ -7,7 +7,7 @@
 -- `line:LANE:TAG` has its jobs by due time, and `lined:LANE` those of all lines of the lane.
 -- Stages: `later:LANE` by due time, `ready:LANE` in order of key, due time and sequence, and
 -- `waits:LANE:LIMIT` by turn, due time and sequence.
--- include: insert, many, members, named_limits, sequences, times
+-- include: insert, many, members, named_limits, ordered, sequences, times
 
 -- Set by the claim: by lane, whether somebody is to be woken for what is ready there in the end.
 local wakes_put_off
@@ -15,17 +15,21 @@ local the_book
 
 local function line_book()
   if the_book then return the_book end
-  local FOREVER, NO_KEY = math.huge, ''
-  local book, lanes, limits = { now = now }, {}, named_limits()
-  local AFTER_ALL = '\255'
-  -- By lane and limit the first line that waits there, and by limit the lanes of which some do.
-  local first_waiting, waited_lanes = {}, {}
+  local NO_KEY, AFTER_ALL, ORDER_WIDTH = '', '\255', 39
+  local LINE = '^([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)$'
+  local book, limits, lanes = {}, named_limits(), {}
+  -- By limit, the lanes of which lines wait there; and whether any did when this script began.
+  local waited_lanes, anything_waits = {}, nil
 
+  -- What is known of the lane. Nothing of it is written before `write`, unless it says so.
   local function lane_of(lane)
     local known = lanes[lane]
     if not known then
-      known = { name = lane, lines = {}, changed = {}, joined = {}, keys = {}, changed_keys = {},
-        first_ready = {}, alarms = {}, taken = {} }
+      known = { name = lane, lines = {}, changed = {}, joined = {}, taken = {}, waits = {},
+        keys = {}, changed_keys = {}, first_ready = {}, ready_changes = {}, more_keys = 0,
+        later = ordered(p .. 'later:' .. lane), alarms = ordered(p .. 'alarms:' .. lane),
+        turns = ordered(p .. 'turns:' .. lane) }
+      known.turns.on_read = function(members) book.read_ahead(known, members) end
       lanes[lane] = known
     end
     return known
@@ -36,8 +40,18 @@ local function line_book()
     return format('%022.6f %s', due, sequence_text(sequence))
   end
 
-  local function order_text(line)
-    return book.order_of(line.due, line.sequence)
+  -- The line as a member of a sorted set: the order of its first job, a tab, its tag.
+  local function member_for(line)
+    if line.member_of ~= line.sequence then
+      line.sequence_text = sequence_text(line.sequence)
+      line.member = format('%022.6f ', line.due) .. line.sequence_text .. '\t' .. line.tag
+      line.member_of = line.sequence
+    end
+    return line.member
+  end
+
+  local function tag_in(member)
+    return sub(member, ORDER_WIDTH + 2)
   end
 
   -- -- jobs -------------------------------------------------------------------------------------
@@ -69,7 +83,7 @@ local function line_book()
   function book.add(line, id, due, sequence, limits_text, is_plain)
     local known = lane_of(line.lane)
     local sign = is_plain and limits_text == line.base and '=' or ':'
-    local member, score = sequence_text(sequence) .. sign .. id, number_text(due)
+    local member, score = sequence_text(sequence) .. sign .. id, due == now and stamp or number_text(due)
     local at, all = #line.joined, #known.joined
     line.joined[at + 1], line.joined[at + 2] = score, member
     known.joined[all + 1], known.joined[all + 2] = score, member
@@ -100,7 +114,7 @@ local function line_book()
     local reader = line.reader
     if not reader then
       write_joined(line)
-      reader = { at = 1, from = 0, size = 1, jobs = {} }
+      reader = { at = 1, from = 0, size = 2, jobs = {} }
       line.reader = reader
     end
     if reader.at > #reader.jobs and not reader.over then
@@ -153,57 +167,109 @@ local function line_book()
 
   -- -- lines ------------------------------------------------------------------------------------
 
-  local LINE = '^([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)\t([^\t]*)$'
-
   -- A line that the book does not have.
   function book.new_line(lane, tag, base)
     return { lane = lane, tag = tag, key = match(tag, '^[^\t]*'), base = base, due = 0, sequence = 0,
       limits = base, turn = 0, stage = 'lifted', joined = {} }
   end
 
+  local function read_line(known, tag, text)
+    local line = false
+    if text then
+      local stage, at, turn, due, sequence, limits_text, base = match(text, LINE)
+      line = book.new_line(known.name, tag, base)
+      line.stage, line.at, line.turn = stage, at ~= '' and at or nil, tonumber(turn)
+      line.due, line.sequence, line.limits = tonumber(due), tonumber(sequence), limits_text
+    end
+    known.lines[tag] = line
+    return line
+  end
+
   -- The line, if it has jobs.
   function book.line(lane, tag)
     local known = lane_of(lane)
     local line = known.lines[tag]
-    if line == nil then
-      local text = call('HGET', p .. 'lines:' .. lane, tag)
-      line = false
-      if text then
-        local stage, at, turn, due, sequence, limits_text, base = match(text, LINE)
-        line = book.new_line(lane, tag, base)
-        line.stage, line.at, line.turn = stage, at ~= '' and at or nil, tonumber(turn)
-        line.due, line.sequence, line.limits = tonumber(due), tonumber(sequence), limits_text
-      end
-      known.lines[tag] = line
+    if line ~= nil then return line end
+    return read_line(known, tag, call('HGET', p .. 'lines:' .. lane, tag))
+  end
+
+  -- The lines of the lane that wait at the limit.
+  local function waits_at(lane, limit)
+    local waits = lane_of(lane).waits
+    if not waits[limit] then
+      if anything_waits == nil then anything_waits = call('EXISTS', p .. 'waited-for') == 1 end
+      waits[limit] = ordered(p .. 'waits:' .. lane .. ':' .. limit, not anything_waits)
     end
-    return line
+    return waits[limit]
   end
 
-  local function waits_key(lane, limit)
-    return p .. 'waits:' .. lane .. ':' .. limit
+  local function write_ready(known)
+    local ready, gone = {}, {}
+    for member, is_ready in pairs(known.ready_changes) do
+      if is_ready then
+        ready[#ready + 1], ready[#ready + 2] = 0, member
+      else
+        gone[#gone + 1] = member
+      end
+    end
+    call_many('ZADD', p .. 'ready:' .. known.name, ready)
+    call_many('ZREM', p .. 'ready:' .. known.name, gone)
+    known.ready_changes = {}
   end
 
-  local function waits_in(lane)
-    first_waiting[lane] = first_waiting[lane] or {}
-    return first_waiting[lane]
+  -- So many of the ready lines of the key are before the one whose member this gives.
+  local function ready_at(known, key, place)
+    write_ready(known)
+    local found = call('ZRANGEBYLEX', p .. 'ready:' .. known.name, '[' .. key .. '\t',
+      '(' .. key .. '\t' .. AFTER_ALL, 'LIMIT', place, 1)[1]
+    return found and sub(found, #key + 2)
+  end
+
+  -- `ready:LANE` has the ready lines of keys that have several.
+  local function change_ready(known, line, is_ready)
+    known.ready_changes[line.key .. '\t' .. member_for(line)] = is_ready
+  end
+
+  -- A line of the key is ready.
+  local function note_ready(known, line)
+    local key, first = book.key(line.lane, line.key), book.first_ready(line.lane, line.key)
+    key.ready_count = key.ready_count + 1
+    if first then
+      change_ready(known, line, true)
+      if key.ready_count == 2 then change_ready(known, first, true) end
+    end
+    if not first or member_for(line) < member_for(first) then
+      known.first_ready[line.key] = line
+    end
+  end
+
+  -- A line of the key is ready no more.
+  local function note_unready(known, line)
+    local key, first = book.key(line.lane, line.key), book.first_ready(line.lane, line.key)
+    key.ready_count = key.ready_count - 1
+    if key.ready_count == 0 then
+      known.first_ready[line.key] = false
+      return
+    end
+    change_ready(known, line, false)
+    if first == line then first = book.line(line.lane, tag_in(ready_at(known, line.key, 0))) end
+    if key.ready_count == 1 then change_ready(known, first, false) end
+    known.first_ready[line.key] = first
   end
 
   -- Take the line out of its stage, if it is in one.
   function book.lift(line)
     local known, stage = lane_of(line.lane), line.stage
     if stage == 'later' then
-      call('ZREM', p .. 'later:' .. line.lane, order_text(line) .. '\t' .. line.tag)
-      known.first_later = nil
+      remove_from(known.later, member_for(line))
     elseif stage == 'ready' then
-      call('ZREM', p .. 'ready:' .. line.lane,
-        line.key .. '\t' .. order_text(line) .. '\t' .. line.tag)
-      if known.first_ready[line.key] == line then known.first_ready[line.key] = nil end
+      note_unready(known, line)
     elseif stage == 'waiting' then
-      local key = waits_key(line.lane, line.at)
-      call('ZREM', key, order_text(line) .. '\t' .. line.tag)
-      waits_in(line.lane)[line.at], waited_lanes[line.at] = nil, nil
-      if call('EXISTS', key) == 0 then
+      local waits = waits_at(line.lane, line.at)
+      remove_from(waits, member_for(line))
+      if not first_in(waits) then
         call('ZREM', p .. 'waited-for', line.at .. '\t' .. line.lane)
+        waited_lanes[line.at] = nil
       end
     end
     line.stage, line.at = 'lifted', nil
@@ -218,21 +284,16 @@ local function line_book()
     end
     known.changed[line.tag] = true
     if stage == 'later' then
-      call('ZADD', p .. 'later:' .. line.lane, number_text(line.due),
-        order_text(line) .. '\t' .. line.tag)
-      known.first_later = nil
+      add_to(known.later, member_for(line), line.due)
     elseif stage == 'ready' then
-      call('ZADD', p .. 'ready:' .. line.lane, 0,
-        line.key .. '\t' .. order_text(line) .. '\t' .. line.tag)
-      local first = known.first_ready[line.key]
-      if first == false or (first and order_text(line) < order_text(first)) then
-        known.first_ready[line.key] = line
-      end
+      note_ready(known, line)
     elseif stage == 'waiting' then
-      call('ZADD', waits_key(line.lane, line.at), format('%.0f', line.turn),
-        order_text(line) .. '\t' .. line.tag)
-      call('ZADD', p .. 'waited-for', 0, line.at .. '\t' .. line.lane)
-      waits_in(line.lane)[line.at], waited_lanes[line.at] = nil, nil
+      local waits = waits_at(line.lane, line.at)
+      if not first_in(waits) then
+        call('ZADD', p .. 'waited-for', 0, line.at .. '\t' .. line.lane)
+        waited_lanes[line.at] = nil
+      end
+      add_to(waits, member_for(line), line.turn)
     end
   end
 
@@ -244,45 +305,39 @@ local function line_book()
     if line.key ~= NO_KEY and book.count_keyed(line.lane, -1) == 0 then book.end_turns(line.lane) end
   end
 
-  -- The line that a member of a sorted set names after its order.
-  local function line_in(lane, member)
-    return member and book.line(lane, match(member, '^[^\t]*\t(.*)$'))
-  end
-
   -- Of the lines whose first job is not due, the one that is due first.
   function book.first_later(lane)
-    local known = lane_of(lane)
-    if known.first_later == nil then
-      known.first_later = line_in(lane, call('ZRANGE', p .. 'later:' .. lane, 0, 0)[1]) or false
-    end
-    return known.first_later
+    local first = first_in(lane_of(lane).later)
+    return first and book.line(lane, tag_in(first))
   end
 
   -- Of the ready lines of the key the first by (due, sequence).
-  function book.first_ready(lane, key)
+  function book.first_ready(lane, name)
     local known = lane_of(lane)
-    local line = known.first_ready[key]
+    local line = known.first_ready[name]
     if line == nil then
-      local found = call('ZRANGEBYLEX', p .. 'ready:' .. lane, '[' .. key .. '\t',
-        '(' .. key .. '\t' .. AFTER_ALL, 'LIMIT', 0, 1)[1]
-      line = found and line_in(lane, sub(found, #key + 2)) or false
-      known.first_ready[key] = line
+      local ready = book.key(lane, name).ready
+      line = ready and book.line(lane, tag_in(ready)) or false
+      known.first_ready[name] = line
     end
     return line
+  end
+
+  -- What the second ready line of the key is ordered by; nil if there is none.
+  function book.second_ready(lane, name)
+    if book.key(lane, name).ready_count < 2 then return nil end
+    return match(ready_at(lane_of(lane), name, 1), '^[^\t]*')
   end
 
   -- Of the lines of the lane that wait at the limit, the first in order.
   function book.first_waiting(limit, lane)
-    local waiting = waits_in(lane)
-    local line = waiting[limit]
-    if line == nil then
-      line = line_in(lane, call('ZRANGE', waits_key(lane, limit), 0, 0)[1]) or false
-      waiting[limit] = line
-    end
-    return line
+    local first = first_in(waits_at(lane, limit))
+    return first and book.line(lane, tag_in(first))
   end
 
   -- -- limits -----------------------------------------------------------------------------------
+
+  book.room_at = limits.room_at
 
   -- The lanes of which a line waits at the limit.
   function book.lanes_at(limit)
@@ -300,26 +355,18 @@ local function line_book()
 
   -- Look at the limit for this lane again at that time; nil: not by itself.
   function book.alarm(limit, lane, at)
-    local alarms, key = lane_of(lane).alarms, p .. 'alarms:' .. lane
-    if alarms[limit] == nil then
-      alarms[limit] = tonumber(call('ZSCORE', key, limit) or nil) or false
-    end
-    if alarms[limit] == (at or false) then return end
-    alarms[limit], lane_of(lane).next_alarm = at or false, nil
+    local alarms = lane_of(lane).alarms
     if at then
-      call('ZADD', key, number_text(at), limit)
-    else
-      call('ZREM', key, limit)
+      add_to(alarms, limit, at)
+    elseif anything_waits or alarms.changes[limit] then
+      remove_from(alarms, limit)
     end
   end
 
   -- The lane's next alarm: when, and at which limit.
   function book.next_alarm(lane)
-    local known = lane_of(lane)
-    if not known.next_alarm then
-      known.next_alarm = call('ZRANGE', p .. 'alarms:' .. lane, 0, 0, 'WITHSCORES')
-    end
-    return tonumber(known.next_alarm[2]), known.next_alarm[1]
+    local limit, at = first_in(lane_of(lane).alarms)
+    return at, limit
   end
 
   -- -- turns ------------------------------------------------------------------------------------
@@ -350,63 +397,79 @@ local function line_book()
     return turns_of(lane).present
   end
 
-  -- The fairness key; one that the lane does not know has turn 0. Its `ready` is the order of the
-  -- first of its ready lines.
-  function book.key(lane, name)
-    local keys = lane_of(lane).keys
-    local key = keys[name]
-    if not key then
-      local text = call('HGET', p .. 'keys:' .. lane, name)
-      local turn, ready = match(text or '0\t', '^(%d+)\t(.*)$')
-      key = { lane = lane, name = name, turn = tonumber(turn), ready = ready ~= '' and ready or nil }
-      key.is_idle = text and not key.ready
-      key.put_turn, key.put_ready = key.turn, key.ready
-      keys[name] = key
-    end
+  -- A key as it is kept: turn, how many of its lines are ready, and the first of them.
+  local function read_key(known, name, text)
+    local turn, ready_count, ready = match(text or '0\t0\t', '^(%d+)\t(%d+)\t(.*)$')
+    local key = { lane = known.name, name = name, turn = tonumber(turn),
+      ready_count = tonumber(ready_count), ready = ready ~= '' and ready or nil }
+    key.put_turn, key.put_ready, key.put_count = key.turn, key.ready, key.ready_count
+    key.is_idle = text and not key.ready
+    known.keys[name] = key
     return key
   end
 
-  -- Keep the key as it is now; `turns:LANE` has those with ready lines, `idle:LANE` the others.
-  function book.put_key(key)
-    local known = lane_of(key.lane)
-    if key.put_ready == key.ready and key.put_turn == key.turn then return end
-    known.changed_keys[key.name], known.first_key = true, nil
-    local turns = p .. 'turns:' .. key.lane
-    if key.put_ready and key.put_ready ~= key.ready then
-      call('ZREM', turns, key.put_ready .. '\t' .. key.name)
-    end
-    if key.ready then
-      call('ZADD', turns, format('%.0f', key.turn), key.ready .. '\t' .. key.name)
-    end
-    key.put_turn, key.put_ready = key.turn, key.ready
+  -- The fairness key; one that the lane does not know has turn 0. Its `ready` is the first of its
+  -- ready lines, as `turns:LANE` has it.
+  function book.key(lane, name)
+    local known = lane_of(lane)
+    return known.keys[name] or read_key(known, name, call('HGET', p .. 'keys:' .. lane, name))
   end
 
   -- The `ready` of a key whose first ready line is this one.
   function book.ready_of(line)
-    return line and order_text(line) or nil
+    return line and member_for(line) or nil
+  end
+
+  -- Keep the key as it is now.
+  function book.put_key(key)
+    local known = lane_of(key.lane)
+    if key.put_ready ~= key.ready or key.put_turn ~= key.turn then
+      known.first_key = nil
+      if key.put_ready then
+        remove_from(known.turns, key.put_ready)
+        known.more_keys = known.more_keys - 1
+      end
+      if key.ready then
+        add_to(known.turns, key.ready, key.turn)
+        known.more_keys = known.more_keys + 1
+      end
+    elseif key.put_count == key.ready_count then
+      return
+    end
+    known.changed_keys[key.name] = true
+    key.put_turn, key.put_ready, key.put_count = key.turn, key.ready, key.ready_count
+  end
+
+  -- Those who take turns are read in pieces: read their lines and keys at once too.
+  function book.read_ahead(known, members)
+    local tags, names = {}, {}
+    for at = 1, #members, 2 do
+      local tag = tag_in(members[at])
+      local name = match(tag, '^[^\t]*')
+      if known.lines[tag] == nil then tags[#tags + 1] = tag end
+      if not known.keys[name] then names[#names + 1] = name end
+    end
+    local texts = read_many(p .. 'lines:' .. known.name, tags, 1, #tags)
+    for at, tag in ipairs(tags) do read_line(known, tag, texts[at]) end
+    texts = read_many(p .. 'keys:' .. known.name, names, 1, #names)
+    for at, name in ipairs(names) do read_key(known, name, texts[at]) end
   end
 
   -- Of the keys with a ready line the one with the lowest (turn, due, sequence).
   function book.first_key(lane)
     local known = lane_of(lane)
     if known.first_key == nil then
-      local first = call('ZRANGE', p .. 'turns:' .. lane, 0, 1)
-      known.first_key = first[1] and book.key(lane, match(first[1], '^[^\t]*\t(.*)$')) or false
-      known.has_other_keys = first[2] ~= nil
+      local first = first_in(known.turns)
+      known.first_key = first and book.key(lane, book.line(lane, tag_in(first)).key) or false
     end
     return known.first_key
   end
 
   -- Whether other keys than the first have ready lines.
   function book.has_other_keys(lane)
-    return book.first_key(lane) and lane_of(lane).has_other_keys
-  end
-
-  -- What the second ready line of the key is ordered by; nil if there is none.
-  function book.second_ready(lane, key)
-    local found = call('ZRANGEBYLEX', p .. 'ready:' .. lane, '[' .. key .. '\t',
-      '(' .. key .. '\t' .. AFTER_ALL, 'LIMIT', 1, 1)[1]
-    return found and match(found, '^[^\t]*', #key + 2)
+    local known = lane_of(lane)
+    known.key_count = known.key_count or call('ZCARD', known.turns.key)
+    return known.key_count + known.more_keys > 1
   end
 
   -- The lane's present turn is this one, if it is not past it already.
@@ -417,16 +480,13 @@ local function line_book()
 
   -- No line of the lane has a key: all turns begin anew.
   function book.end_turns(lane)
-    local known = turns_of(lane)
-    known.present, known.turns_changed = 0, true
-    local first = book.first_ready(lane, NO_KEY)
+    local known, key = turns_of(lane), book.key(lane, NO_KEY)
     call('DEL', p .. 'turns:' .. lane, p .. 'keys:' .. lane, p .. 'idle:' .. lane)
-    known.keys, known.changed_keys, known.first_key = {}, {}, nil
-    if first then
-      local key = book.key(lane, NO_KEY)
-      key.ready = order_text(first)
-      book.put_key(key)
-    end
+    known.present, known.turns_changed, known.key_count, known.more_keys = 0, true, 0, 0
+    known.turns, known.first_key = ordered(known.turns.key, true), nil
+    known.keys, known.changed_keys = { [NO_KEY] = key }, {}
+    key.turn, key.put_turn, key.put_ready, key.put_count, key.is_idle = 0, 0, nil, 0, nil
+    book.put_key(key)
   end
 
   -- Wake a sleeper for a job that could start then.
@@ -440,65 +500,84 @@ local function line_book()
 
   -- -- writing ----------------------------------------------------------------------------------
 
-  local function write_line(known, tag)
-    local line, key = known.lines[tag], p .. 'lines:' .. known.name
-    if line then
-      call('HSET', key, tag, table.concat({ line.stage, line.at or '', format('%.0f', line.turn),
-        number_text(line.due), sequence_text(line.sequence), line.limits, line.base }, '\t'))
-    else
-      call('HDEL', key, tag)
-    end
+  local function line_text(line)
+    return table.concat({ line.stage, line.at or '', format('%.0f', line.turn),
+      number_text(line.due), sequence_text(line.sequence), line.limits, line.base }, '\t')
   end
 
-  local function write_key(known, name)
-    local key, hash, idle = known.keys[name], p .. 'keys:' .. known.name, p .. 'idle:' .. known.name
-    if key.ready or key.turn > known.present then
-      call('HSET', hash, name, format('%.0f', key.turn) .. '\t' .. (key.ready or ''))
-      if not key.ready then call('ZADD', idle, format('%.0f', key.turn), name) end
-    else
-      call('HDEL', hash, name)
+  local function write_lines(known)
+    local kept, gone = {}, {}
+    for tag in pairs(known.changed) do
+      local line = known.lines[tag]
+      if line then
+        kept[#kept + 1], kept[#kept + 2] = tag, line_text(line)
+      else
+        gone[#gone + 1] = tag
+      end
     end
-    if key.is_idle and (key.ready or key.turn <= known.present) then call('ZREM', idle, name) end
+    call_many('HSET', p .. 'lines:' .. known.name, kept)
+    call_many('HDEL', p .. 'lines:' .. known.name, gone)
+  end
+
+  -- Keys with ready lines, and in `idle:LANE` those without whose last turn is not past.
+  local function write_keys(known)
+    local kept, idle, gone, busy = {}, {}, {}, {}
+    turns_of(known.name)
+    for name in pairs(known.changed_keys) do
+      local key = known.keys[name]
+      local is_past = not key.ready and key.turn <= known.present
+      local turn = format('%.0f', key.turn)
+      if is_past then
+        gone[#gone + 1] = name
+      else
+        kept[#kept + 1] = name
+        kept[#kept + 1] = turn .. '\t' .. format('%.0f', key.ready_count) .. '\t' .. (key.ready or '')
+        if not key.ready then idle[#idle + 1], idle[#idle + 2] = turn, name end
+      end
+      if key.is_idle and (key.ready or is_past) then busy[#busy + 1] = name end
+    end
+    call_many('HSET', p .. 'keys:' .. known.name, kept)
+    call_many('HDEL', p .. 'keys:' .. known.name, gone)
+    call_many('ZADD', p .. 'idle:' .. known.name, idle)
+    call_many('ZREM', p .. 'idle:' .. known.name, busy)
   end
 
   local function write_turns(known)
-    turns_of(known.name)
-    for name in pairs(known.changed_keys) do write_key(known, name) end
-    if known.turns_changed then
-      if known.keyed == 0 then
-        call('HDEL', p .. 'fair', known.name)
-      else
-        call('HSET', p .. 'fair', known.name, format('%.0f %.0f', known.keyed, known.present))
-      end
-      -- Keys without work whose turn is past are forgotten.
-      local idle = p .. 'idle:' .. known.name
-      local past = call('ZRANGEBYSCORE', idle, '-inf', format('%.0f', known.present))
-      call_many('HDEL', p .. 'keys:' .. known.name, past)
-      call_many('ZREM', idle, past)
+    if known.keyed == 0 then
+      call('HDEL', p .. 'fair', known.name)
+    else
+      call('HSET', p .. 'fair', known.name, format('%.0f %.0f', known.keyed, known.present))
     end
-    known.changed_keys, known.keys, known.turns_changed, known.first_key = {}, {}, nil, nil
+    local idle = p .. 'idle:' .. known.name
+    local past = call('ZRANGEBYSCORE', idle, '-inf', format('%.0f', known.present))
+    call_many('HDEL', p .. 'keys:' .. known.name, past)
+    call_many('ZREM', idle, past)
   end
 
-  -- Write what was put off.
+  -- Write what was put off, and know nothing any more.
   function book.write()
     for lane, known in pairs(lanes) do
-      for tag, line in pairs(known.lines) do
+      for _, line in pairs(known.lines) do
         if line then
           write_popped(line)
           write_joined(line)
         end
       end
-      for tag in pairs(known.changed) do write_line(known, tag) end
-      known.changed = {}
       write_all_joined(known)
       call_many('ZREM', p .. 'lined:' .. lane, known.taken)
-      known.taken = {}
-      if next(known.changed_keys) or known.turns_changed then write_turns(known) end
+      write_lines(known)
+      write_ready(known)
+      write_ordered(known.later)
+      write_ordered(known.alarms)
+      write_ordered(known.turns)
+      for _, waits in pairs(known.waits) do write_ordered(waits) end
+      if next(known.changed_keys) then write_keys(known) end
+      if known.turns_changed then write_turns(known) end
     end
+    lanes, waited_lanes, anything_waits = {}, {}, nil
     limits.write()
   end
 
-  book.room_at = limits.room_at
   the_book = book
   return book
 end

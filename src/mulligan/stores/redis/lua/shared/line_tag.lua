@@ -8,7 +8,8 @@ local function tag_of(key, limits)
   local said = key .. '\t' .. limits
   local tag = known_tags[said]
   if not tag then
-    tag = string.gsub(key, '[%%\t]', TAG_ESCAPES) .. '\t' .. named_limits().costs_of(limits).joined
+    tag = find(key, '[%%\t]') and string.gsub(key, '[%%\t]', TAG_ESCAPES) or key
+    tag = tag .. '\t' .. named_limits().costs_of(limits).joined
     known_tags[said] = tag
   end
   return tag

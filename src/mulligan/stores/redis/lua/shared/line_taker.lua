@@ -23,18 +23,15 @@ local function own_due(reader)
   if due and due <= now then return due, sequence_of(member) end
 end
 
--- The line of the lane that is next; nil if no line is ready, or the lane itself is next.
-local function next_line(reader)
-  reader.is_mixed = lines().take_turns(reader.lane)
-  return reader.is_mixed and lines().next_line(reader.lane, own_due(reader)) or nil
-end
-
 -- Due time and member of the job that is next in the lane, due or not; of what comes later, its time
--- and a sequence before all others.
+-- and a sequence before all others. Notes the line that is next: none if no line is ready, or the lane
+-- itself is next.
 local function head(reader)
   if not reader.lined then return own_head(reader) end
-  local line = next_line(reader)
-  if line then return line.due, sequence_text(line.sequence) end
+  reader.is_mixed = lines().take_turns(reader.lane)
+  local line = reader.is_mixed and lines().next_line(reader.lane, own_due(reader)) or nil
+  reader.line = line
+  if line then return line.due, line.sequence_text end
   local due, member = own_head(reader)
   local at = lines().next_at(reader.lane)
   if at == math.huge or (due and due < at) then return due, member end
@@ -52,8 +49,8 @@ end
 -- The first jobs of the line that is next in the lane, up to so many, that may start one after the
 -- other and have nothing but their key and their limits, which are charged: their ids and texts.
 local function read_run(reader, line, most)
-  local ids, costs = {}, named_limits().costs_of(line and line.base or '')
-  most = line and named_limits().most_starts(costs, most) or 0
+  local ids, costs = {}, named_limits().costs_of(line.base)
+  most = named_limits().most_starts(costs, most)
   local bound = most > 1 and lines().run_bound(line, own_due(reader))
   if not bound then return ids end
   local jobs, first = line_book().first_jobs(line, most)

@@ -192,19 +192,26 @@ local function lines()
   end
 
   -- So many jobs of the key have started one after the other: the turn of the last is the lane's,
-  -- and the key's next one comes a step later.
-  function lines.take_turn(lane, name, step, count)
-    if not book.is_fair(lane) then return end
+  -- and the key's next one comes a step later. Gives the key, if the lane is fair.
+  local function pass_turns(lane, name, step, count)
+    if not book.is_fair(lane) then return nil end
     local key = book.key(lane, name)
     local turn = math.max(key.turn, book.present_turn(lane)) + (count - 1) * (step or TURN)
     key.turn = turn + (step or TURN)
-    book.put_key(key)
     book.pass_to(lane, turn)
+    return key
+  end
+
+  -- A job of the key has started.
+  function lines.take_turn(lane, name, step)
+    local key = pass_turns(lane, name, step, 1)
+    if key then book.put_key(key) end
   end
 
   -- The first jobs of a ready line have started, so many: the limits are charged, the jobs are out.
+  -- Its key is put when it is known what comes next.
   function lines.started(line, step, count)
-    lines.take_turn(line.lane, line.key, step, count)
+    pass_turns(line.lane, line.key, step, count)
     go_on(line)
   end
 

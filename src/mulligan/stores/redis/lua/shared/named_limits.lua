@@ -6,7 +6,7 @@
 -- `limit-states` has by name what is used: permits, when the bucket is full, when a pause ends, and
 -- the sum of `limit-starts:NAME`, the starts that count: when, cost. Times are whole microseconds. A
 -- name is spelled as in JSON, without the quotes.
--- include: base, times
+-- include: base, many, times
 
 local the_limits
 
@@ -40,9 +40,8 @@ local function named_limits()
     return costs
   end
 
-  -- The name or pattern of a stored limit that covers the name: itself, or the longest pattern.
-  function limits.covering(name)
-    if call('HEXISTS', p .. 'limits', name) == 1 then return name end
+  -- The pattern of a stored limit that covers the name: the longest.
+  local function pattern_of(name)
     patterns = patterns or call('SMEMBERS', p .. 'limit-patterns')
     local best
     for _, each in ipairs(patterns) do
@@ -52,17 +51,31 @@ local function named_limits()
     return best
   end
 
+  local function read_limit(text)
+    local declared, set = match(text or '', '^([^\n]*)\n(.*)$')
+    if not declared then return false end
+    local limit = cjson.decode(set ~= '' and set or declared)
+    limit.window = micros(limit.per or 1)
+    limit.most_cost = limit.burst or limit.rate
+    return limit
+  end
+
+  -- The name of the stored limit that covers the name: itself, or the longest pattern.
+  function limits.covering(name)
+    return call('HEXISTS', p .. 'limits', name) == 1 and name or pattern_of(name)
+  end
+
   -- What holds for the name; false if nothing does.
   function limits.limit_of(name)
     local limit = in_force[name]
     if limit == nil then
-      local by = limits.covering(name)
-      local declared, set = match(by and call('HGET', p .. 'limits', by) or '', '^([^\n]*)\n(.*)$')
-      limit = false
-      if declared then
-        limit = cjson.decode(set ~= '' and set or declared)
-        limit.window = micros(limit.per or 1)
-        limit.most_cost = limit.burst or limit.rate
+      local text = call('HGET', p .. 'limits', name)
+      local pattern = not text and pattern_of(name)
+      if pattern then
+        limit = in_force[pattern] or read_limit(call('HGET', p .. 'limits', pattern))
+        in_force[pattern] = limit
+      else
+        limit = read_limit(text)
       end
       in_force[name] = limit
     end
@@ -299,14 +312,17 @@ local function named_limits()
   end
 
   function limits.write()
+    local changed = {}
     for name, state in pairs(states) do
       if state.changed then
         write_last(state)
-        call('HSET', p .. 'limit-states', name, format('%.0f %.0f %.17g %.0f', state.used,
-          state.full_at, state.paused_until, state.total))
+        changed[#changed + 1] = name
+        changed[#changed + 1] = format('%.0f %.0f %.17g %.0f', state.used, state.full_at,
+          state.paused_until, state.total)
         state.changed, state.is_stored = false, true
       end
     end
+    call_many('HSET', p .. 'limit-states', changed)
   end
 
   the_limits = limits
