@@ -11,13 +11,13 @@ if has_list(lane) then
   ready = ready + call('LLEN', p .. lane) - call('ZCARD', p .. 'gone:' .. lane)
 end
 ready = ready + call('ZCOUNT', p .. 'lined:' .. lane, '-inf', now)
--- Those in lines that wait for a limit could not.
+-- Those in lines that wait for a limit could not; an only job is in its line's record.
 for _, member in ipairs(call('ZRANGE', p .. 'waited-for', 0, -1)) do
   local limit, waits_in = match(member, '^([^\t]*)\t(.*)$')
   if waits_in == lane then
     for _, line in ipairs(call('ZRANGE', p .. 'waits:' .. lane .. ':' .. limit, 0, -1)) do
       local jobs = p .. 'line:' .. lane .. ':' .. match(line, '^[^\t]*\t(.*)$')
-      ready = ready - call('ZCOUNT', jobs, '-inf', now)
+      ready = ready - math.max(1, call('ZCOUNT', jobs, '-inf', now))
     end
   end
 end

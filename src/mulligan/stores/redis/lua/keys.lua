@@ -19,7 +19,8 @@ local function count_lane(lane)
         each = { lane, key, 0, math.max(0, turn - present) }
         by_key[lane .. '\t' .. key], found[#found + 1] = each, each
       end
-      each[3] = each[3] + call('ZCARD', p .. 'line:' .. lane .. ':' .. tag)
+      -- An only job is in its line's record.
+      each[3] = each[3] + math.max(1, call('ZCARD', p .. 'line:' .. lane .. ':' .. tag))
     end
   end
 end

@@ -36,7 +36,8 @@ local function waiting_at(limit)
     '(' .. limit .. '\t\255')) do
     local lane = sub(member, #limit + 2)
     for _, line in ipairs(call('ZRANGE', p .. 'waits:' .. lane .. ':' .. limit, 0, -1)) do
-      waiting = waiting + call('ZCARD', p .. 'line:' .. lane .. ':' .. match(line, '^[^\t]*\t(.*)$'))
+      local jobs = p .. 'line:' .. lane .. ':' .. match(line, '^[^\t]*\t(.*)$')
+      waiting = waiting + math.max(1, call('ZCARD', jobs)) -- an only job is in its line's record
     end
   end
   return waiting

@@ -31,7 +31,7 @@ local function head(reader)
   reader.is_mixed = lines().take_turns(reader.lane)
   local line = reader.is_mixed and lines().next_line(reader.lane, own_due(reader)) or nil
   reader.line = line
-  if line then return line.due, line.sequence_text end
+  if line then return line.due, sequence_text(line.sequence) end
   local due, member = own_head(reader)
   local at = lines().next_at(reader.lane)
   if at == math.huge or (due and due < at) then return due, member end
@@ -43,7 +43,7 @@ local function read_first(line)
   local member = line_book().first_job(line)
   local id = id_of(member)
   local state = sub(member, 17, 17) == '=' and PLAIN_IN_LINE or read_state(id)
-  return id, call('HGET', p .. 'jobs', id), state, member
+  return id, line_book().text_of(id), state, member
 end
 
 -- The first jobs of the line that is next in the lane, up to so many, that may start one after the

@@ -1,0 +1,170 @@
+-- Fairness keys and their turns, for the book: see line_book.lua.
+-- include: many, members, ordered
+
+local function keep_turns(book, lane_of)
+  local NO_KEY = ''
+
+  local function turns_of(lane)
+    local known = lane_of(lane)
+    if not known.present then
+      local keyed, present = match(call('HGET', p .. 'fair', lane) or '0 0', '^(%d+) (%d+)$')
+      known.keyed, known.present = tonumber(keyed), tonumber(present)
+    end
+    return known
+  end
+
+  -- So many more lines of the lane have a fairness key; gives how many have.
+  function book.count_keyed(lane, by)
+    local known = turns_of(lane)
+    known.keyed, known.turns_changed = known.keyed + by, true
+    return known.keyed
+  end
+
+  -- Whether a line of the lane has a fairness key.
+  function book.is_fair(lane)
+    return turns_of(lane).keyed > 0
+  end
+
+  -- The highest turn in which a job has started, since the lane became fair.
+  function book.present_turn(lane)
+    return turns_of(lane).present
+  end
+
+  -- A key as it is kept: turn, how many of its lines are ready, and the first of them.
+  local function read_key(known, name, text)
+    local turn, ready_count, ready = match(text or '0\t0\t', '^(%d+)\t(%d+)\t(.*)$')
+    local key = { lane = known.name, name = name, turn = tonumber(turn),
+      ready_count = tonumber(ready_count), ready = ready ~= '' and ready or nil }
+    key.put_turn, key.put_ready, key.put_count = key.turn, key.ready, key.ready_count
+    key.is_idle = text and not key.ready
+    known.keys[name] = key
+    return key
+  end
+
+  -- The fairness key; one that the lane does not know has turn 0. Its `ready` is the first of its
+  -- ready lines, as `turns:LANE` has it.
+  function book.key(lane, name)
+    local known = lane_of(lane)
+    return known.keys[name] or read_key(known, name, call('HGET', p .. 'keys:' .. lane, name))
+  end
+
+  -- The `ready` of a key whose first ready line is this one.
+  function book.ready_of(line)
+    return line and book.member_for(line) or nil
+  end
+
+  -- Keep the key as it is now.
+  function book.put_key(key)
+    local known = lane_of(key.lane)
+    if key.put_ready ~= key.ready or key.put_turn ~= key.turn then
+      known.first_key = nil
+      if key.put_ready then
+        remove_from(known.turns, key.put_ready)
+        known.more_keys = known.more_keys - 1
+      end
+      if key.ready then
+        add_to(known.turns, key.ready, key.turn)
+        known.more_keys = known.more_keys + 1
+      end
+    elseif key.put_count == key.ready_count then
+      return
+    end
+    known.changed_keys[key.name] = true
+    key.put_turn, key.put_ready, key.put_count = key.turn, key.ready, key.ready_count
+  end
+
+  -- Those who take turns are read in pieces: read their lines and keys at once too.
+  function book.read_ahead(known, members)
+    local tags, names = {}, {}
+    for at = 1, #members, 2 do
+      local tag = book.tag_in(members[at])
+      local name = match(tag, '^[^\t]*')
+      if known.lines[tag] == nil then tags[#tags + 1] = tag end
+      if not known.keys[name] then names[#names + 1] = name end
+    end
+    local texts, ids = read_many(p .. 'lines:' .. known.name, tags, 1, #tags), {}
+    for at, tag in ipairs(tags) do
+      local line = book.read_line(known, tag, texts[at])
+      if line and line.only then ids[#ids + 1] = id_of(line.only) end
+    end
+    texts = read_many(p .. 'keys:' .. known.name, names, 1, #names)
+    for at, name in ipairs(names) do read_key(known, name, texts[at]) end
+    book.keep_texts(ids, read_many(p .. 'jobs', ids, 1, #ids))
+  end
+
+  -- Of the keys with a ready line the one with the lowest (turn, due, sequence).
+  function book.first_key(lane)
+    local known = lane_of(lane)
+    if known.first_key == nil then
+      local first = first_in(known.turns)
+      known.first_key = first and book.key(lane, book.line(lane, book.tag_in(first)).key) or false
+    end
+    return known.first_key
+  end
+
+  -- Whether other keys than the first have ready lines.
+  function book.has_other_keys(lane)
+    local known = lane_of(lane)
+    known.key_count = known.key_count or call('ZCARD', known.turns.key)
+    return known.key_count + known.more_keys > 1
+  end
+
+  -- The lane's present turn is this one, if it is not past it already.
+  function book.pass_to(lane, turn)
+    local known = turns_of(lane)
+    if turn > known.present then known.present, known.turns_changed = turn, true end
+  end
+
+  -- No line of the lane has a key: all turns begin anew.
+  function book.end_turns(lane)
+    local known, key = turns_of(lane), book.key(lane, NO_KEY)
+    call('DEL', p .. 'turns:' .. lane, p .. 'keys:' .. lane, p .. 'idle:' .. lane)
+    known.present, known.turns_changed, known.key_count, known.more_keys = 0, true, 0, 0
+    known.turns, known.first_key = ordered(known.turns.key, true), nil
+    known.keys, known.changed_keys = { [NO_KEY] = key }, {}
+    key.turn, key.put_turn, key.put_ready, key.put_count, key.is_idle = 0, 0, nil, 0, nil
+    book.put_key(key)
+  end
+
+  -- Keys with ready lines, and in `idle:LANE` those without whose last turn is not past.
+  local function write_keys(known)
+    local kept, idle, gone, busy = {}, {}, {}, {}
+    turns_of(known.name)
+    for name in pairs(known.changed_keys) do
+      local key = known.keys[name]
+      local is_past = not key.ready and key.turn <= known.present
+      local turn = format('%.0f', key.turn)
+      if is_past then
+        gone[#gone + 1] = name
+      else
+        kept[#kept + 1] = name
+        kept[#kept + 1] = turn .. '\t' .. format('%.0f', key.ready_count) .. '\t' .. (key.ready or '')
+        if not key.ready then idle[#idle + 1], idle[#idle + 2] = turn, name end
+      end
+      if key.is_idle and (key.ready or is_past) then busy[#busy + 1] = name end
+    end
+    call_many('HSET', p .. 'keys:' .. known.name, kept)
+    call_many('HDEL', p .. 'keys:' .. known.name, gone)
+    call_many('ZADD', p .. 'idle:' .. known.name, idle)
+    call_many('ZREM', p .. 'idle:' .. known.name, busy)
+  end
+
+  local function write_present(known)
+    if known.keyed == 0 then
+      call('HDEL', p .. 'fair', known.name)
+    else
+      call('HSET', p .. 'fair', known.name, format('%.0f %.0f', known.keyed, known.present))
+    end
+    local idle = p .. 'idle:' .. known.name
+    local past = call('ZRANGEBYSCORE', idle, '-inf', format('%.0f', known.present))
+    call_many('HDEL', p .. 'keys:' .. known.name, past)
+    call_many('ZREM', idle, past)
+  end
+
+  -- Write what was put off of the turns of a lane.
+  function book.write_turns(known)
+    write_ordered(known.turns)
+    if next(known.changed_keys) then write_keys(known) end
+    if known.turns_changed then write_present(known) end
+  end
+end

@@ -1,0 +1,91 @@
+"""Limits between processes, and what they cost."""
+
+import asyncio
+import json
+import sys
+
+import pytest
+from redis.asyncio import Redis
+
+from mulligan.core.limits import Limit
+from tests.contract.making import claim, done, job, jobs, names
+from tests.stores.redis.kit import commands_of, opened
+
+RACERS, JOBS = 3, 300
+
+
+async def raced(url: str) -> tuple[int, list[float]]:
+    """The highest number of leases that a racer saw, and when all jobs started."""
+    command = [sys.executable, "-m", "tests.stores.redis.racer", url, str(JOBS)]
+    pipe = asyncio.subprocess.PIPE
+    racers = [
+        await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
+        for _ in range(RACERS)
+    ]
+    said = []
+    for racer in racers:
+        out, err = await racer.communicate()
+        assert racer.returncode == 0, err.decode()
+        said.append(json.loads(out))
+    return max(each["highest"] for each in said), sorted(
+        at for each in said for at in each["starts"]
+    )
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("burst", [None, 25])
+async def test_racing_processes_never_exceed_a_limit(url, burst):
+    async with opened(url) as store:
+        limit = Limit(concurrency=4, rate=20, per=0.2, burst=burst)
+        await store.set_limit("k*", limit, declared=True)
+        new = [
+            job(f"j{n}", limits='{"k1":1}', fairness_key=("x", "y", None)[n % 3])
+            for n in range(JOBS)
+        ]
+        await store.enqueue(new)
+        highest, starts = await raced(url)
+        assert len(starts) == JOBS
+        assert 1 < highest <= 4
+        # One more than the window holds takes longer than it; of a bucket, as long as its refill.
+        most, least = (20, 0.2) if burst is None else (25 + 20, 0.2)
+        for first, last in zip(starts, starts[most:], strict=False):
+            assert last - first >= least - 1e-6
+        assert {(each.running, each.waiting) for each in await store.limits(9)} == {(0, 0)}
+
+
+async def test_a_claim_costs_the_same_however_many_wait_for_a_limit(own_server):
+    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as client:
+        await store.set_limit("k", Limit(concurrency=1), declared=True)
+        await store.enqueue(jobs("k1", "k2", limits='{"k":1}'))
+        await store.enqueue(jobs(*(f"a{n}" for n in range(40))))
+        assert names(await claim(store, demand=2)) == ["k1", "a0"]
+        few = await commands_of(client, claim(store, demand=10))
+        await store.enqueue(jobs(*(f"k{n}" for n in range(10, 1000)), limits='{"k":1}'))
+        assert await commands_of(client, claim(store, demand=10)) <= few
+
+
+async def test_many_jobs_of_one_line_cost_few_commands(own_server):
+    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as client:
+        await store.set_limit("k", Limit(concurrency=1000, rate=1000), declared=True)
+        await store.enqueue(jobs(*(f"k{n}" for n in range(400)), limits='{"k":1}'))
+        await claim(store)
+        few = await commands_of(client, claim(store, demand=10))
+        assert await commands_of(client, claim(store, demand=200)) <= few + 5
+
+
+async def test_a_job_without_limits_costs_no_more_for_those_that_others_name(own_server):
+    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as client:
+
+        async def cost(*ids: str) -> list[int]:
+            """How many commands these jobs take to be enqueued, claimed and committed."""
+            enqueued = await commands_of(client, store.enqueue(jobs(*ids)))
+            taken = asyncio.ensure_future(claim(store, demand=2))
+            claimed = await commands_of(client, taken)
+            outcomes = [done(each) for each in taken.result().claims]
+            return [enqueued, claimed, await commands_of(client, store.commit(outcomes))]
+
+        await cost("a", "b")  # the server learns the scripts
+        before = await cost("c", "d")
+        await store.set_limit("k*", Limit(concurrency=1), declared=True)
+        await store.enqueue(jobs("k1", "k2", limits='{"k":1}', fairness_key="x", region="EU"))
+        assert await cost("e", "f") == before
