@@ -34,15 +34,16 @@ class StaleRecordsAreRefused(Invariant):
 class RecordedStepsRunNoMore(Invariant):
     """The function of a step is not called once its result was recorded.
 
-    Unless the job began from the start. Needs the tasks' own events.
+    Unless the job began from the start. A worker that was stopped may have lost the job to the one
+    who recorded the step, and not know it yet. Needs the tasks' own events.
     """
 
     about = (Record, StepRun, Operate)
 
     def __init__(self, book: Book) -> None:
         super().__init__(book)
-        # By job, life of it, and name of the step: what recorded it.
-        self._recorded: dict[tuple[str, int, str], Event] = {}
+        # By job, life of it, and name of the step: what recorded it, under which token.
+        self._recorded: dict[tuple[str, int, str], tuple[Event, int]] = {}
 
     def happened(self, event: AnyEvent) -> None:
         """Compare each call with what was recorded before it."""
@@ -52,10 +53,11 @@ class RecordedStepsRunNoMore(Invariant):
                     if verdict == "recorded":
                         for name in steps:
                             key = (lease.job, life_of(lease.token), name)
-                            self._recorded.setdefault(key, event)
+                            self._recorded.setdefault(key, (event, lease.token))
             case StepRun():
-                before = self._recorded.get((event.job, life_of(event.token), event.name))
-                if before is not None and surely_before(before, event):
+                key = (event.job, life_of(event.token), event.name)
+                recorded, token = self._recorded.get(key, (None, 0))
+                if recorded and event.token >= token and surely_before(recorded, event):
                     job = self.book.jobs.get(event.job) or event.job
                     self.broken(job, f"step {event.name} ran after it was recorded", event)
             case Operate(what="replay", from_start=True):

@@ -105,12 +105,11 @@ def unique_key_freed_early(state: State, record: Record, worker: Any) -> Any:
     return lease(state, record, worker)
 
 
-@plant(commit, "end")
-def unique_key_never_freed(state: State, record: Record, status: Any) -> None:
+@plant(enqueue, "holder_of")
+def unique_key_never_freed(state: State, key: tuple[str, str] | None) -> Record | None:
     """A job that has ended keeps its key."""
-    end(state, record, status)
-    if record.new.unique_key is not None:
-        state.unique[record.new.key_queue, record.new.unique_key] = record.new.id
+    had_it = (each for each in state.jobs.values() if key is not None and each.unique == key)
+    return next(had_it, None)
 
 
 @plant(operate, "purge_one")
