@@ -11,7 +11,7 @@ from mulligan.core.page import Selection
 from mulligan.core.reschedule import Reschedule
 from mulligan.core.schedule import Schedule, put, read_schedules, template, tick_id
 from mulligan.engine.breakers import Breakers
-from mulligan.engine.ticker import LONGEST_SLEEP, SHORTEST_SLEEP, Ticker
+from mulligan.engine.ticker import IDLE_SLEEP, LONGEST_SLEEP, SHORTEST_SLEEP, Ticker
 from mulligan.stores.contract import Store
 from tests.contract.making import ANN, done, job, start
 from tests.store_kit import START
@@ -141,7 +141,7 @@ async def test_a_period_that_is_no_whole_number_drifts_nowhere_and_doubles_nothi
 
 async def test_it_sleeps_until_the_soonest_tick_and_never_too_long(store, clock):
     clock.now = MINUTE
-    assert await ticker_of(store).look() == LONGEST_SLEEP
+    assert await ticker_of(store).look() == IDLE_SLEEP
     await keep(store, replace(TIDY, every=7 * 86_400.0), MINUTE)
     assert await ticker_of(store).look() == LONGEST_SLEEP
     await keep(store, replace(TIDY, name="soon", every=7.0), MINUTE)

@@ -27,8 +27,8 @@ from mulligan.engine.tracing import Tracing, store_traced
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.worker")
-# How long the ticker sleeps at most and at least.
-LONGEST_SLEEP, SHORTEST_SLEEP = 30.0, 0.01
+# How long the ticker sleeps at most and at least, and where there are no schedules.
+LONGEST_SLEEP, SHORTEST_SLEEP, IDLE_SLEEP = 30.0, 0.01, 600.0
 
 
 class Ticker:
@@ -91,6 +91,8 @@ class Ticker:
         while self._undeclared:
             await self._declare(self._undeclared[0], stored, now)
             del self._undeclared[0]
+        if not stored:
+            return IDLE_SLEEP
         live = await self._live(stored)
         pauses = [LONGEST_SLEEP]
         for name, each in stored.items():
