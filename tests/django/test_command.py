@@ -97,6 +97,10 @@ def test_other_commands_look_at_the_same_jobs(site):
     status = site.run("mulligan", "status", "--json")
     assert status.returncode == 0, status.stderr
     assert json.loads(status.stdout)["queues"]["default"]["fresh"] == 1
+    call = ("nightly", "work.tasks.double", "4")
+    site.run("mulligan", "schedules", "put", *call, "--cron", "0 3 * * *")
+    listed = site.run("mulligan", "schedules", "list", "--json").stdout
+    assert [each["name"] for each in json.loads(listed)["schedules"]] == ["nightly"]
     shown = site.run("mulligan", "job", job, "--settings", "settings")
     assert "work.tasks.double" in shown.stdout
     with site.start("serve", "--port", "0") as server:

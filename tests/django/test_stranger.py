@@ -56,3 +56,6 @@ def test_what_the_page_says_works(tmp_path):
             assert seen == {"status": "SUCCESSFUL", "attempts": 1, "value": "Welcome, ada!"}
             assert client.get("/jobs/").status_code == 302
             assert client.get("/admin/mulligan/job/").status_code == 302
+            assert client.get("/admin/mulligan/schedule/").status_code == 302
+        with started((*manage, "mulligan", "schedules", "list"), tmp_path) as listed:
+            assert "polls.tasks.count_users" in listed.process.communicate(timeout=PATIENCE)[0]
