@@ -65,6 +65,12 @@ SLOW = (
     *("web/test_examples.py", "web/test_stranger.py"),
 )
 
+# Tests that run long stretches of the code that others reach: their coverage is not measured.
+UNMEASURED = (
+    *("beside/", "dst/", "hostile/test_decoders.py", "reading/", "sim/test_command.py"),
+    *("sim/test_fuzzing.py", "sim/test_run.py", "test_docs.py", "typing/"),
+)
+
 # pymongo leaves a connection that was being made to the collector when its maker is cancelled.
 LEFT_TO_THE_COLLECTOR = pytest.mark.filterwarnings(
     "ignore:unclosed <socket:ResourceWarning",
@@ -117,8 +123,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def is_repeated(item: pytest.Item) -> bool:
-    """Whether it is one of those that each store has, and on a server."""
-    return any(f"[{name}" in item.name for name in SERVERS)
+    """Whether it runs what others run: the same test on a server, or a long stretch of it all."""
+    path = str(item.path.relative_to(TESTS))
+    return path.startswith(UNMEASURED) or any(f"[{name}" in item.name for name in SERVERS)
 
 
 @pytest.fixture
