@@ -205,7 +205,10 @@ def jobs(
     if kind < 0.85:
         return [PAIR.using(**options, id=name).call(number).job]
     if kind < 0.92:
-        members = [tasks.member.using(region=options["region"]).call(n) for n in range(3)]
+        member = tasks.member.using(region=options["region"])
+        members = [member.call(n) for n in range(2)]
+        # Of every other pair of gathers one member is a chain.
+        members.append((member | tasks.after).call(2) if number % 4 < 2 else member.call(2))
         last = part_of(tasks.collect.using(region=options["region"]))
         takes_failures = number % 2 == 0
         return gathered(name, members, [last], named=True, return_exceptions=takes_failures)[1]

@@ -128,7 +128,7 @@ class Book:
             case "done":
                 job.result = ending.result
                 self.finish(job, "done", event)
-                self._arrive(job)
+                self._arrive(job, hands_on=ending.hands_on)
             case "dead":
                 self._die(job, event)
             case "cancelled":
@@ -191,9 +191,9 @@ class Book:
             self.miss(job, event)
         job.gone = True
 
-    def _arrive(self, job: Known) -> None:
+    def _arrive(self, job: Known, *, hands_on: bool = False) -> None:
         gathering = self.find(job.new.gather) if job.new.gather else None
-        if gathering is not None and gathering.awaits > 0:
+        if gathering is not None and gathering.awaits > 0 and not hands_on:
             gathering.arrived.add(job.new.gather_index)
             if not gathering.awaits:
                 gathering.joined = job.ended or gathering.joined

@@ -94,7 +94,7 @@ How = Literal["done", "again", "later", "dead", "returned", "cancelled"]
 class Ending(Struct, frozen=True, omit_defaults=True):
     """One outcome of a commit: what is to become of the job, and what is enqueued with it.
 
-    Of its result there is a checksum.
+    Of its result there is a checksum. If it `hands_on`, one of the next arrives in its place.
     """
 
     job: str
@@ -108,6 +108,7 @@ class Ending(Struct, frozen=True, omit_defaults=True):
     next: list[New] = []
     result: int | None = None
     free: bool = False
+    hands_on: bool = False
 
     @property
     def lease(self) -> Lease:

@@ -352,9 +352,9 @@ def ending(outcome: Outcome) -> Ending:
         case Dead(_, failure, following):
             said = (failure.number, failure.type, failure.message)
             return Ending(job, token, how, 0.0, None, *said, [new(each) for each in following])
-        case Done(_, result, following):
+        case Done(_, result, following, hands_on):
             follow = [new(each) for each in following]
-            return Ending(job, token, how, next=follow, result=checksum(result))
+            return Ending(job, token, how, next=follow, result=checksum(result), hands_on=hands_on)
         case _:
             return Ending(job, token, how)
 

@@ -91,6 +91,14 @@ def gather_counts_an_arrival_twice(
         enqueue.join_lane(state, gathering, gathering.new.lane, 0.0)
 
 
+@plant(commit, "arrive_done")
+def early_stage_arrives(
+    state: State, record: Record, result: bytes | None, *, hands_on: bool
+) -> None:
+    """Of a chain in a gather the first stage arrives, and nobody waits for the last."""
+    commit.arrive(state, record, "done", result)
+
+
 @plant(commit, "arrive_failed")
 def failed_member_never_arrives(state: State, record: Record, failure: Any) -> None:
     """A gather that takes failures waits for ever for a member that has failed."""

@@ -212,13 +212,18 @@ class OutcomeWriter:
         change = Change(doc["_id"], HELD_BY_US, {}, outcome.lease.token, kept=True)
         write = Write(index, doc, change)
         match outcome:
-            case Done(_, result, following):
+            case Done(_, result, following, hands_on):
                 taken = stays_taken(doc["mulligan"], self.now)
-                keep, alone = doc["mulligan"].get("keep"), bool(following) or taken
+                keep, alone = doc["mulligan"].get("keep"), bool(following) or taken or hands_on
                 write.change.update = self._done_with(result, keep, alone=alone)
-                if "owes" in doc["mulligan"]:
+                if "owes" in doc["mulligan"] and not hands_on:
                     write.owed = owed_by(doc, "done", result, self._next_number())
                 self._follow_up(write, following)
+                if hands_on:
+                    owes_nothing = {"mulligan.owes": ""}
+                    write.change.update["$unset"] = (
+                        write.change.update.get("$unset", {}) | owes_nothing
+                    )
             case Again(_, lane, delay, failure, trail, free):
                 write.change.update = self._update({"mulligan.trail": trail}, failure)
                 write.change.update["$inc"] = {"mulligan.snoozes" if free else "attempts": 1}

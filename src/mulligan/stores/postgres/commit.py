@@ -129,6 +129,7 @@ def outcome_values(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     frees = [(o.free or None) if isinstance(o, Again) else None for o in outcomes]
     keys = [o.concurrency_key if isinstance(o, Keyed) else None for o in outcomes]
     limits = [o.concurrency_limit if isinstance(o, Keyed) else None for o in outcomes]
+    hands_on = [(o.hands_on or None) if isinstance(o, Done) else None for o in outcomes]
     following = [
         (number, job)
         for number, outcome in enumerate(outcomes, 1)
@@ -149,6 +150,7 @@ def outcome_values(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "free": sparse(flags, frees),
         "concurrency_key": sparse(texts, keys),
         "concurrency_limit": sparse(numbers, limits),
+        "hands_on": sparse(flags, hands_on),
     }
     return {
         "outcomes": OUTCOMES.values(record),

@@ -75,6 +75,7 @@ OUTCOMES = Record(
         "free": "boolean[]",
         "concurrency_key": "text[]",
         "concurrency_limit": "integer[]",
+        "hands_on": "boolean[]",
     },
 )
 RECORDS = (NEW_JOBS, PLAN, OUTCOMES)
