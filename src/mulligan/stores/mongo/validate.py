@@ -12,7 +12,15 @@ from pymongo import UpdateMany
 from mulligan.core.lane import Priority
 from mulligan.stores.mongo.bulk_write import Change, write
 from mulligan.stores.mongo.connection import Connection
-from mulligan.stores.mongo.document import AWAITING, HELD, LAST_DATE, Doc, lane_name, lane_of
+from mulligan.stores.mongo.document import (
+    AWAITING,
+    HELD,
+    LAST_DATE,
+    PLACING,
+    Doc,
+    lane_name,
+    lane_of,
+)
 from mulligan.stores.mongo.fields import ALWAYS, PRIVATE, TYPES
 from mulligan.stores.mongo.payload import INT64, is_count
 
@@ -66,7 +74,7 @@ def invalid_reason(doc: Doc) -> str | None:
     if reason := invalid_kind(private) or out_of_range(private):
         return reason
     lane = private.get("lane")
-    standing = (None, HELD, AWAITING, lane_name(lane_of(doc)))
+    standing = (None, HELD, AWAITING, PLACING, lane_name(lane_of(doc)))
     if doc.get("status") == "pending" and lane not in standing:
         return "mulligan.lane is not the lane that queue, scope and lane_priority name"
     attempts = doc.get("attempts")
