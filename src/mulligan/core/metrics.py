@@ -211,11 +211,13 @@ def summary(sums: Sums, facts: Facts) -> dict[str, dict[str, Any]]:
         health = facts.health_of(queue, region)
         started = sum(v for name, v in recent.items() if name.startswith(STARTED))
         begun = sum(v for name, v in recent.items() if is_retry_start(name))
+        succeeded = recent.get(SUCCEEDED, 0)
+        failed = recent.get(FAILED, 0) + recent.get(JOB_FAULT, 0)
         found.setdefault(queue, {})[region] = {
             "started": int(started),
-            "succeeded": int(recent.get(SUCCEEDED, 0)),
-            "failed": int(recent.get(FAILED, 0) + recent.get(JOB_FAULT, 0)),
-            "success_rate": share(recent.get(SUCCEEDED, 0), recent.get(FAILED, 0)),
+            "succeeded": int(succeeded),
+            "failed": int(failed),
+            "success_rate": share(succeeded, failed),
             "retries_started": int(begun),
             "retry_success_rate": share(
                 recent.get(RETRY_SUCCEEDED, 0), recent.get(RETRY_FAILED, 0)
