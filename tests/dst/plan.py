@@ -10,9 +10,11 @@ from msgspec.structs import replace
 from mulligan import Budget, Exponential, Retry, Sessions, Settings
 from mulligan.app.chain import each, part_of
 from mulligan.app.gather import gathered
+from mulligan.app.schedules import new_schedule
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Balanced, Capped, FetchPolicy, Fifo, RetryFirst, Weighted
 from mulligan.core.job import NewJob
+from mulligan.core.schedule import CATCH_UPS, Schedule
 from tests.dst import tasks
 from tests.dst.tasks import QUEUES
 
@@ -36,11 +38,16 @@ What = Literal[
     "purge",
     "reuse",
     "configure",
+    "reschedule",
 ]
 FAULTS: tuple[What, ...] = ("crash", "freeze", "drain", "roll", "cut", "break", "noise", "clock")
 CHAIN = tasks.split | each(tasks.member) | tasks.collect | tasks.after
 PAIR = tasks.render | tasks.after
 OPERATORS: tuple[What, ...] = ("cancel", "replay", "pause", "purge", "reuse", "configure")
+
+
+# The days with a schedule; the last of eight is a calm one.
+TICKING = (3, 7)
 
 
 class Arrival(NamedTuple):
@@ -80,6 +87,7 @@ class Plan(Struct):
     attempt_seconds: float
     latency: float
     hole: Hole | None = None
+    schedule: Schedule | None = None
 
     def duration(self, chance: random.Random) -> float:
         """How long an attempt takes: mostly a while, now and then longer than a lease."""
@@ -125,11 +133,28 @@ def drawn(seed: int) -> Plan:
         {queue: queue_settings(chance) for queue in QUEUES},
         chance.choice((0.1, 0.3, 0.5)),
         arriving,
-        [] if calm else troubles(chance, [arrival.at for arrival in arriving]),
+        [] if calm else [*troubles(chance, [each.at for each in arriving]), *edits(seed)],
         chance.choice((20.0, 120.0, 600.0)),
         0.0 if calm else chance.choice((0.0, 0.0, 0.0, 0.05, 10.0)),
         hole,
+        schedule(random.Random(f"schedule {seed}"), regions) if seed % 8 in TICKING else None,
     )
+
+
+def schedule(chance: random.Random, regions: tuple[str, ...]) -> Schedule:
+    """What runs by itself in some seeds; one that is put later takes the place of the first."""
+    call = tasks.send.using(region=chance.choice(regions)).call(chance.randrange(100))
+    every = chance.choice((1800.0, 3600.0, 7200.0))
+    return new_schedule("ticks", call.job, None, every, None, chance.choice(CATCH_UPS))
+
+
+def edits(seed: int) -> list[Trouble]:
+    """When operators edit, pause, resume and run the schedule of a seed."""
+    chance = random.Random(f"edits {seed}")
+    return [
+        Trouble(round(chance.uniform(0, DAY), 3), "reschedule", chance.random())
+        for _ in range(8 if seed % 8 in TICKING else 0)
+    ]
 
 
 def beside_others(arrival: Arrival) -> Arrival:

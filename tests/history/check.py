@@ -12,6 +12,7 @@ from tests.history import (
     lives,
     queues,
     records,
+    schedules,
     shares,
 )
 from tests.history.book import Book
@@ -63,6 +64,10 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     attempts.ResultsAreTrue,
     records.StaleRecordsAreRefused,
     records.RecordedStepsRunNoMore,
+    schedules.TicksAreOneJob,
+    schedules.WithdrawnTicksDoNotStart,
+    schedules.PlacedTicksAreKept,
+    schedules.SchedulesChangeByTurns,
     queues.PausedIsLeftAlone,
     queues.LanesAreKept,
     queues.LanesKeepOrder,
