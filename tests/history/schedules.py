@@ -4,7 +4,7 @@ from collections import defaultdict
 
 from mulligan.core.job import first_token, life_of
 from tests.history.book import Book
-from tests.history.events import AnyEvent, Claim, Event, Operate, Reschedule, Stock, surely_before
+from tests.history.events import AnyEvent, Claim, Operate, Reschedule, Stock, surely_before
 from tests.history.invariant import Ended, Invariant, Took
 
 # How an attempt ends that has run.
@@ -19,7 +19,7 @@ class TicksAreOneJob(Invariant):
     def __init__(self, book: Book) -> None:
         super().__init__(book)
         self._ticks: set[str] = set()
-        self._ran: dict[str, tuple[int, Event]] = {}
+        self._ran: dict[str, tuple[int, AnyEvent]] = {}
 
     def happened(self, event: AnyEvent) -> None:
         """Note which jobs are ticks."""
@@ -46,8 +46,8 @@ class WithdrawnTicksDoNotStart(Invariant):
 
     def __init__(self, book: Book) -> None:
         super().__init__(book)
-        self._placed: dict[str, list[Event]] = defaultdict(list)
-        self._withdrawn: dict[str, Event] = {}
+        self._placed: dict[str, list[AnyEvent]] = defaultdict(list)
+        self._withdrawn: dict[str, AnyEvent] = {}
 
     def happened(self, event: AnyEvent) -> None:
         """Note what is placed, and what is withdrawn beyond doubt."""
@@ -80,7 +80,7 @@ class PlacedTicksAreKept(Invariant):
 
     def __init__(self, book: Book) -> None:
         super().__init__(book)
-        self._placed: dict[str, Event] = {}
+        self._placed: dict[str, AnyEvent] = {}
         self._excused: set[str] = set()
 
     def happened(self, event: AnyEvent) -> None:

@@ -6,12 +6,12 @@ from msgspec.structs import replace
 
 from mulligan.app import schedules as app_schedules
 from mulligan.core.reschedule import Reschedule
+from mulligan.core.schedule import put
 from mulligan.stores.memory import schedules
 from mulligan.stores.memory.state import State
 from tests.dst.zoo.cage import plant
 
 reschedule = schedules.reschedule
-put = app_schedules.put
 
 
 @plant(schedules, "withdraw")
