@@ -238,7 +238,20 @@ def jobs(
         takes_failures = number % 2 == 0
         return gathered(name, members, [last], named=True, return_exceptions=takes_failures)[1]
     key = f"key{chance.randrange(4)}"
+    if number % 3:
+        return many_for_one(number, options, debounced=number % 3 == 1)
     return [tasks.send.using(**options, id=f"{name}u", unique_key=key).call(number).job]
+
+
+def many_for_one(number: int, options: dict[str, Any], *, debounced: bool) -> list[NewJob]:
+    """Calls with one key, now and hours later: put off until the last, or one in so many hours."""
+    given = {name: options[name] for name in ("region", "retry")}
+    if debounced:
+        once: Any = {"unique_key": "later", "debounce": 1800.0, "debounce_max": 7200.0}
+    else:
+        once = {"unique_key": "seldom", "unique_for": 3 * 3600.0}
+    task = tasks.send.using(**given, **once)
+    return [replace(task.call(10 * number + n).job, id=f"j{number}m{n}") for n in range(3)]
 
 
 def options_of(chance: random.Random, regions: tuple[str, ...], lease: float) -> Any:

@@ -73,6 +73,12 @@ class Book:
         if new.gather is not None:
             self.waiting_for.setdefault(new.gather, []).append(new.id)
 
+    def put_off(self, job: Known, event: AnyEvent) -> None:
+        """A debounced job that waits has joined its lane anew."""
+        job.events.append(event)
+        if job.unstarted and job.new.debounce_max is not None:
+            job.joined = event
+
     def held(self, job: Known, token: int, event: AnyEvent) -> bool:
         """Whether the lease is held when this happens, beyond doubt."""
         if job.status != "processing" or job.token != token or job.doubts or job.claimed is None:

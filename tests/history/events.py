@@ -62,6 +62,9 @@ class New(Struct, frozen=True, omit_defaults=True):
     past: Past | None = None
     keep: float | None = None
     return_exceptions: bool = False
+    debounce_max: float | None = None
+    unique_for: float | None = None
+    body: int | None = None  # a checksum, of what is debounced
 
     @property
     def lane(self) -> Lane:
@@ -81,6 +84,7 @@ class Taken(Struct, frozen=True, omit_defaults=True):
     replay: int = 0
     snoozes: int = 0
     worker: str = ""
+    body: int | None = None  # a checksum
 
     @property
     def lease(self) -> Lease:

@@ -280,6 +280,9 @@ def new(job: NewJob) -> New:
         job.gather_index,
         keep=job.keep,
         return_exceptions=job.return_exceptions,
+        debounce_max=job.debounce_max,
+        unique_for=job.unique_for,
+        body=None if job.debounce_max is None else checksum(job.body),
     )
 
 
@@ -336,6 +339,7 @@ def taken(claim: Claim) -> Taken:
         claim.replay,
         claim.snoozes,
         claim.worker,
+        checksum(claim.body),
     )
 
 
