@@ -40,7 +40,7 @@ BUILDS_SQL = {
     ): "the driver's own word for it",
     ("stores/sqlite/user_transaction.py", "statement"): "a constant of the store",
     ("stores/postgres/pool.py", "query.encode()"): "from Statements",
-    ("stores/postgres/producer.py", "self._query"): "from Statements",
+    ("stores/postgres/producer.py", "query"): "from Statements",
     ("stores/postgres/producer.py", "SET_LITERALS"): "a constant of pool.py",
     ("stores/postgres/producer.py", "SET_LOCK_TIMEOUT"): "a constant of pool.py",
     ("stores/postgres/commit.py", "statement.encode()"): "from Statements",
