@@ -8,13 +8,15 @@ from msgspec.structs import replace
 from mulligan.app.members import Members, cancel_all, cancel_members, inner_gathers, members_of
 from mulligan.app.stages import ChainHandle
 from mulligan.core.errors import InvalidError, UnknownJobError
-from mulligan.core.flow import flow_of, stage_id
+from mulligan.core.flow import Flow, flow_of, stage_id
 from mulligan.core.gather import Failure, Progress, failures_of, progress_of
 from mulligan.core.job import Job
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.stores.contract import Store
 
 R = TypeVar("R")
+# The number of the stage that gathers, where the calls are the first.
+GATHERS = 2
 
 
 class GatherView(Struct, frozen=True):
@@ -66,15 +68,18 @@ class GatherHandle(ChainHandle[R], frozen=True, gc=False):
 
     async def _read(self, store: Store, limit: int | None) -> GatherView:
         flow = await self._whole(store)
-        return await gather_view(store, stage_id(replace(flow, number=2)), limit)
+        return await gather_view(store, stage_id(replace(flow, number=GATHERS)), limit)
 
     async def _replay(self, store: Store) -> int:
         return await replay_gather(store, await self._read(store, None))
 
 
 async def gather_view(store: Store, job: str, limit: int | None = 100) -> GatherView:
-    """The gather that the job gathers or is a member of; refuses a job that is in none."""
-    found = await store.get(job)
+    """The gather that the job gathers or is a member of; refuses a job that is in none.
+
+    It may also be the id that all jobs of the gather are named after.
+    """
+    found = await store.get(job) or await store.get(stage_id(Flow(job, (), GATHERS)))
     if found is None:
         raise UnknownJobError(f"no job {job!r} is stored")
     flow = flow_of(found.body)
