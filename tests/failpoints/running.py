@@ -22,7 +22,7 @@ from tests.failpoints.app import make_app
 from tests.failpoints.checking import Records, check, contradicted, leases_of
 from tests.failpoints.plays import PLAYS, Play, tick
 from tests.failpoints.points import POINTS, within
-from tests.failpoints.scene import Scene, work_until_ended
+from tests.failpoints.scene import LOOK_EVERY, Scene, work_until_ended
 from tests.failpoints.taps import tap
 
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -32,6 +32,7 @@ PROCESSES.set_forkserver_preload(
 )  # fmt: skip
 # Longer than a worker of a play goes on, so that what is wrong is seen by who looks.
 PATIENCE = 120.0
+LOOKS = 40
 # Every worker places the next tick of the app's one periodic task.
 PLACED = {"tick": "pending"}
 # What a worker does every second, and how long a half-taken permit may be somebody's yet.
@@ -157,6 +158,11 @@ async def end(case: Case, scene: Scene) -> list[str]:
     await tick(scene)
     records = Records(case.history)
     wrong = await check(scene, play.ends | PLACED, held, records)
+    for _ in range(LOOKS):
+        if not wrong:
+            break
+        await asyncio.sleep(LOOK_EVERY)  # what was cut off may be finished in several writes
+        wrong = await check(scene, play.ends | PLACED, held, records)
     wrong += await contradicted(scene, records)
     await clear(case, scene)
     return wrong
