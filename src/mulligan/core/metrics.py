@@ -92,6 +92,7 @@ def metrics(snapshot: Snapshot, sums: Sums, facts: Facts) -> list[Metric]:
             startable_jobs(snapshot, facts),
         ),
         gauge("mulligan_delayed_jobs", "jobs put off and not yet due", delayed(snapshot)),
+        gauge("mulligan_gathering_jobs", "jobs that await others", gathering(snapshot)),
         gauge("mulligan_running_jobs", "jobs that run", running(snapshot, facts)),
         gauge("mulligan_live_workers", "workers that beat", live_workers(snapshot, facts)),
         gauge(
@@ -404,6 +405,12 @@ def unserved_jobs(snapshot: Snapshot, facts: Facts) -> Iterator[Sample]:
         found[queue_region] = found.get(queue_region, 0) + each.jobs
     for (queue, region), jobs in sorted(found.items()):
         yield Sample(labels(queue, region), jobs)
+
+
+def gathering(snapshot: Snapshot) -> Iterator[Sample]:
+    """Jobs that are in no lane, because they await others."""
+    for queue, count in sorted(snapshot.gathering.items()):
+        yield Sample({"queue": queue}, count)
 
 
 def ended(snapshot: Snapshot) -> Iterator[Sample]:
