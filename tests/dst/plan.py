@@ -247,6 +247,8 @@ def many_for_one(number: int, options: dict[str, Any], *, debounced: bool) -> li
     """Calls with one key, now and hours later: put off until the last, or one in so many hours."""
     given = {name: options[name] for name in ("region", "retry")}
     if debounced:
+        # What comes with a call is that of the last one, its policy too: here it is always this.
+        given["retry"] = Retry(2, Exponential(60, 2, 600, "none"))
         once: Any = {"unique_key": "later", "debounce": 1800.0, "debounce_max": 7200.0}
     else:
         once = {"unique_key": "seldom", "unique_for": 3 * 3600.0}
