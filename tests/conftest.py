@@ -35,14 +35,15 @@ SERVERS = ("redis", "postgres", "mongo")
 # Tests that drive whole systems, for long or through faults: `make prove` runs them. What they
 # reach is covered by the others, so their coverage is not measured.
 PROOFS = (
-    *("browser/", "chaos/test_chaos.py", "chaos/test_shared.py", "collateral/"),
+    *("beside/", "browser/", "chaos/test_chaos.py", "chaos/test_shared.py", "collateral/"),
     *("dst/test_same_seed.py", "dst/test_zoo.py", "examples/", "failpoints/test_"),
     *("hostile/test_unknown_tasks.py", "lessons/test_batches.py", "lessons/test_blocked.py"),
-    *("lessons/test_killed.py", "lessons/test_restarts.py"),
+    *("lessons/test_killed.py", "lessons/test_restarts.py", "reading/"),
     *("resources/", "security/test_canary.py", "server/test_clients.py"),
     *("server/test_connections.py", "server/test_whatever_is_allowed.py"),
     *("sim/test_bounds.py", "sim/test_docs.py", "sim/test_real_run.py"),
     *("supervisor/test_command.py", "supervisor/test_fleet_at_work.py"),
+    *("tracing/test_processes.py", "typing/"),
 )
 # Tests that start processes or another program such as mypy, or wait in real time: `make test-fast`
 # leaves them out.
@@ -59,10 +60,16 @@ SLOW = (
     *("dst/test_seeds.py", "engine/test_known_tasks.py", "engine/test_on_every_store.py"),
     *("engine/test_transactional_sink.py", "engine/test_worker.py", "hostile/test_newer_stores.py"),
     *("hostile/test_stored_bodies.py", "plugin/test_plugin.py", "plugin/test_stranger.py"),
-    *("pools/", "reading/", "security/test_running_data.py"),
+    *("pools/", "security/test_running_data.py"),
     *("security/test_source.py", "server/test_on_every_store.py", "server/test_serving.py"),
-    *("sim/test_run.py", "stores/redis/test_failover.py", "tracing/test_processes.py", "typing/"),
+    *("sim/test_run.py", "stores/redis/test_failover.py"),
     *("web/test_examples.py", "web/test_stranger.py"),
+)
+
+# Tests that run long stretches of the code that others reach: their coverage is not measured.
+UNMEASURED = (
+    *("dst/", "hostile/test_decoders.py", "sim/test_command.py", "sim/test_fuzzing.py"),
+    *("sim/test_run.py", "test_docs.py"),
 )
 
 # pymongo leaves a connection that was being made to the collector when its maker is cancelled.
@@ -117,8 +124,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def is_repeated(item: pytest.Item) -> bool:
-    """Whether it is one of those that each store has, and on a server."""
-    return any(f"[{name}" in item.name for name in SERVERS)
+    """Whether it runs what others run: the same test on a server, or a long stretch of it all."""
+    path = str(item.path.relative_to(TESTS))
+    return path.startswith(UNMEASURED) or any(f"[{name}" in item.name for name in SERVERS)
 
 
 @pytest.fixture

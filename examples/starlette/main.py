@@ -22,7 +22,7 @@ from mulligan.contrib.starlette import Dashboard, Principal, job_events, lifespa
 ROLES = {"alice": ["operate"], "rita": ["read"]}
 # Sessions end with the process, unless there is one that stays.
 SECRET = os.environ.get("SECRET_KEY") or secrets.token_hex()
-PAGE = Path(__file__).with_name("page.html").read_text("utf-8")
+PAGE = (Path(__file__).parents[1] / "reports.html").read_text("utf-8")
 
 
 def who(request: Request) -> Principal | Response:

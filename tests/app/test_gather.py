@@ -139,8 +139,6 @@ def test_what_could_not_work_is_refused(app, tasks):
     @app.task
     def plain() -> None: ...
 
-    with pytest.raises(InvalidError, match="takes calls of tasks, not of chains"):
-        app.gather([(double | square).call(1)], total)
     with pytest.raises(InvalidError, match=r"not each\(\.\.\.\)"):
         app.gather([double.call(1)], each(square))
     with pytest.raises(InvalidError, match="at most 10000 calls, not 10001; put several into one"):

@@ -28,6 +28,13 @@ MORPHING = """async (rounds) => {
   return [];
 }"""
 
+HOUR = """async (minutes) => {
+  const { hourPanels } = await import("/dashboard/pages/hour.js");
+  const nothing = { p50: null, p95: null };
+  const drawn = minutes.map((each) => ({ ...each, runtime: nothing, wait: nothing }));
+  return hourPanels(drawn, 3600).querySelector("text.most").textContent;
+}"""
+
 
 @pytest.fixture(scope="module")
 def site(serve, chromium):
@@ -54,6 +61,20 @@ def test_numbers_and_spans_are_written_as_people_read_them(site, page):
     }
     page.open(site)
     assert page.page.evaluate(WORDS, [list(call) for call in expected]) == list(expected.values())
+
+
+@pytest.mark.parametrize(
+    ("minute", "most"),
+    [
+        ({"seconds": 6.5, "succeeded": 2, "failed": 3}, "5 a minute"),  # it has just begun
+        ({"seconds": 60, "succeeded": 2, "failed": 3}, "5 a minute"),
+        ({"seconds": 120, "succeeded": 2, "failed": 8}, "5 a minute"),
+        ({"seconds": 60, "succeeded": 0, "failed": 0}, "nothing yet"),
+    ],
+)
+def test_the_most_attempts_a_minute_are_no_more_than_there_were(site, page, minute, most):
+    page.open(site)
+    assert page.page.evaluate(HOUR, [{"at": 3600, **minute}]) == most
 
 
 def test_an_update_leaves_exactly_the_elements_that_were_wanted(site, page):

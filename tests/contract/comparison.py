@@ -31,6 +31,7 @@ from tests.contract.pair import Pair
 
 MOSTLY = 75  # of a hundred
 FREE = 0.2  # of failures, as if they were probes
+HANDS_ON = 0.3  # of those that are done and go on
 LIMITED = 0.4  # of those that are returned, if they have no limits
 
 
@@ -128,7 +129,8 @@ class Comparison:
         outcome = decide(claim, result, self.facts[0], draw)
         if isinstance(outcome, Done):
             names = [f"{claim.id}.{claim.replay}.{place}" for place in range(len(following))]
-            outcome = replace(outcome, next=tuple(self.made(names, following)))
+            new = tuple(self.made(names, following))
+            outcome = replace(outcome, next=new, hands_on=bool(new) and draw < HANDS_ON)
         if isinstance(outcome, Again) and draw < FREE:
             outcome = replace(outcome, free=True)
         if isinstance(outcome, Returned) and draw < LIMITED and not self.has_limits(claim):

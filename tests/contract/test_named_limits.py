@@ -421,7 +421,7 @@ async def test_an_outcome_may_pause_a_limit_for_everybody(store, clock):
     await one_at_a_time(store, concurrency=9)
     await store.enqueue([*limited("k1", "k2"), *limited("e1", region="EU"), job("free")])
     first = await start(store)
-    assert await store.commit([Done(first.lease, b"1", (), LimitUse((), (("k", 20.0),)))]) == [
+    assert await store.commit([Done(first.lease, b"1", use=LimitUse((), (("k", 20.0),)))]) == [
         "written"
     ]
     claimed = await claim(store, FRESH, EU, demand=9)
@@ -446,8 +446,8 @@ async def test_a_shorter_pause_does_not_end_a_longer_one(store, clock):
     await one_at_a_time(store, concurrency=9)
     await store.enqueue(limited("k1", "k2", "k3"))
     first, second = (await claim(store, demand=2)).claims
-    await store.commit([Done(first.lease, b"1", (), LimitUse((), (("k", 20.0),)))])
-    await store.commit([Done(second.lease, b"1", (), LimitUse((), (("k", 5.0),)))])
+    await store.commit([Done(first.lease, b"1", use=LimitUse((), (("k", 20.0),)))])
+    await store.commit([Done(second.lease, b"1", use=LimitUse((), (("k", 5.0),)))])
     assert (await claim(store)).again_in == 20.0
 
 
@@ -467,7 +467,7 @@ async def test_a_stale_outcome_pauses_and_spends_nothing(store):
     first = await start(store)
     await store.cancel(["k1"], "enough")
     use = LimitUse((("k", 5),), (("k", 20.0),))
-    assert await store.commit([Done(first.lease, b"1", (), use)]) == ["stale"]
+    assert await store.commit([Done(first.lease, b"1", use=use)]) == ["stale"]
     assert names(await claim(store)) == ["k2"]
 
 
@@ -476,7 +476,7 @@ async def test_what_a_job_spent_besides_is_charged_once_and_waited_off(store, cl
     await one_at_a_time(store, rate=10, per=10.0, burst=burst)
     await store.enqueue(limited("k1", "k2"))
     first = await start(store)
-    outcome = Done(first.lease, b"1", (), LimitUse((("k", 14),)))
+    outcome = Done(first.lease, b"1", use=LimitUse((("k", 14),)))
     assert await store.commit([outcome]) == ["written"]
     assert await store.commit([outcome]) == ["already"]
     claimed = await claim(store)

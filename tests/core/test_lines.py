@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from mulligan.core.job import Claim
+from mulligan.core.checks import seconds
+from mulligan.core.job import Claim, NewJob
 from mulligan.core.lane import Lane
 from mulligan.core.limits import FOREVER, Limit, costs_text
 from mulligan.core.lines import due_of
 from mulligan.core.outcome import Done, LimitUse, Outcome, Returned
 from mulligan.stores.memory import MemoryStore
-from tests.contract.making import NewJob, again, claim
+from tests.contract.making import again, claim
 
 LANES = [Lane("q", "r", 0), Lane("q", "r", 1), Lane("q", "r", 2)]
 NAMES = ["a", "b", "c", "t:1", "t:2"]
@@ -138,7 +139,7 @@ class Game:
                 mine = [n for n, each in enumerate(self.starts[name]) if each[2] == claimed.id]
                 del self.starts[name][max(mine)]
             return Returned(claimed.lease)
-        return Done(claimed.lease, b"1", (), LimitUse((("a", 1),), (("b", 1.5),)))
+        return Done(claimed.lease, b"1", use=LimitUse((("a", 1),), (("b", 1.5),)))
 
     async def cancel(self) -> None:
         """Cancel a job that waits or runs."""
@@ -180,8 +181,12 @@ class Game:
             return
         running = sum(name in self.costs[id_] for id_ in self.running)
         assert limit.concurrency is None or running <= limit.concurrency or self.changed >= 0
-        if limit.rate is not None and limit.burst is None and self.changed < self.now - limit.per:
-            since = self.now - limit.per + 1e-9
+        if (
+            limit.rate is not None
+            and limit.burst is None
+            and self.changed < self.now - seconds(limit.per)
+        ):
+            since = self.now - seconds(limit.per) + 1e-9
             spent = sum(each for at, each, _ in self.starts[name] if at > since)
             assert spent <= limit.rate or cost > limit.rate
 

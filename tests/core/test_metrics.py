@@ -77,6 +77,7 @@ BUSY = replace(
     running={("q", "EU"): 2},
     ended={("q", "failed"): 4, ("q", "done"): 9},
     delayed={"q": DelayedStats(5, 2, 4)},
+    gathering={"q": 6},
 )
 
 
@@ -90,6 +91,7 @@ def test_what_waits_runs_and_lies_dead_is_counted_now():
         ("q/US/fresh", 1.0),
     ]
     assert values(found("mulligan_delayed_jobs", BUSY)) == [("q", 3)]
+    assert values(found("mulligan_gathering_jobs", BUSY)) == [("q", 6)]
     assert values(found("mulligan_running_jobs", BUSY)) == [("q/EU", 2)]
     served = Facts(regions=AT_WORK)
     assert values(found("mulligan_running_jobs", BUSY, facts=served)) == [("q/EU", 2), ("q/US", 0)]
@@ -191,6 +193,7 @@ def test_every_metric_has_its_kind_and_the_labels_that_monitors_ask_for():
         "mulligan_oldest_wait_seconds": ("gauge", *lane),
         "mulligan_startable_jobs": ("gauge", *place),
         "mulligan_delayed_jobs": ("gauge", *queue),
+        "mulligan_gathering_jobs": ("gauge", *queue),
         "mulligan_running_jobs": ("gauge", *place),
         "mulligan_live_workers": ("gauge", "region"),
         "mulligan_worker_slots": ("gauge", "region"),
@@ -353,7 +356,7 @@ def test_the_summary_has_a_few_numbers_for_each_queue_and_region():
         "started": 10,
         "succeeded": 6,
         "failed": 3,
-        "success_rate": 0.75,
+        "success_rate": 0.6667,  # of all attempts: one failed by its own fault
         "retries_started": 2,
         "retry_success_rate": None,
         "retries_elsewhere": 0.0,

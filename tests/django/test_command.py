@@ -44,6 +44,13 @@ def site(tmp_path: Path) -> Site:
     return made
 
 
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """A project in which nothing is written, so that it serves many tests."""
+    folder = tmp_path_factory.mktemp("site")
+    return Site(folder, f"sqlite:///{folder}/site.db", TASKS, database="default")
+
+
 def url_of(site: Site) -> str:
     return f"sqlite:///{site.folder}/site.db"
 
@@ -63,6 +70,7 @@ def test_a_worker_runs_the_tasks_of_the_project(site):
     assert site.python(read.format(job)) == "8"
 
 
+@pytest.mark.prove
 def test_workers_in_processes_of_their_own_and_their_children_find_the_project(site):
     app = producer(url_of(site), "double", "where")
     with site.start("worker", "--processes", "2") as workers:
@@ -74,6 +82,7 @@ def test_workers_in_processes_of_their_own_and_their_children_find_the_project(s
     app.close()
 
 
+@pytest.mark.prove
 def test_a_worker_starts_again_when_the_code_has_changed(site):
     app = producer(url_of(site), "double")
 
@@ -97,6 +106,10 @@ def test_other_commands_look_at_the_same_jobs(site):
     status = site.run("mulligan", "status", "--json")
     assert status.returncode == 0, status.stderr
     assert json.loads(status.stdout)["queues"]["default"]["fresh"] == 1
+    call = ("nightly", "work.tasks.double", "4")
+    site.run("mulligan", "schedules", "put", *call, "--cron", "0 3 * * *")
+    listed = site.run("mulligan", "schedules", "list", "--json").stdout
+    assert [each["name"] for each in json.loads(listed)["schedules"]] == ["nightly"]
     shown = site.run("mulligan", "job", job, "--settings", "settings")
     assert "work.tasks.double" in shown.stdout
     with site.start("serve", "--port", "0") as server:
@@ -117,17 +130,17 @@ def test_other_commands_look_at_the_same_jobs(site):
         (["sing"], "no command is named 'sing'"),
     ],
 )
-def test_mistakes_are_answered_in_words(site, arguments, words):
-    done = site.run("mulligan", *arguments)
+def test_mistakes_are_answered_in_words(untouched, arguments, words):
+    done = untouched.run("mulligan", *arguments)
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_help_names_the_commands(site):
-    assert "worker, serve, status" in site.run("mulligan", "--help").stdout
-    assert "--concurrency" in site.run("mulligan", "worker", "--help").stdout
-    assert "worker" in site.run("mulligan").stdout
+def test_help_names_the_commands(untouched):
+    assert "worker, serve, status" in untouched.run("mulligan", "--help").stdout
+    assert "--concurrency" in untouched.run("mulligan", "worker", "--help").stdout
+    assert "worker" in untouched.run("mulligan").stdout
 
 
 @pytest.mark.prove

@@ -56,3 +56,10 @@ def test_what_the_page_says_works(tmp_path):
             assert seen == {"status": "SUCCESSFUL", "attempts": 1, "value": "Welcome, ada!"}
             assert client.get("/jobs/").status_code == 302
             assert client.get("/admin/mulligan/job/").status_code == 302
+            assert client.get("/admin/mulligan/schedule/").status_code == 302
+        put = "from polls.schedules import greet_daily; greet_daily(1)"
+        run(*manage, "shell", "-c", put)
+        with started((*manage, "mulligan", "schedules", "list"), tmp_path) as listed:
+            said, _ = listed.process.communicate(timeout=PATIENCE)
+        assert "polls.tasks.count_users" in said
+        assert "greet-1" in said

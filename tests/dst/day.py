@@ -25,6 +25,8 @@ SELDOM = {
     "mulligan.engine.worker.REAP_EVERY": 1200.0,
     "mulligan.engine.worker.KEEP_HOUSE_EVERY": 3600.0,
     "mulligan.engine.fetcher.LONGEST_SLEEP": 3600.0,
+    "mulligan.engine.ticker.LONGEST_SLEEP": 3600.0,
+    "mulligan.engine.ticker.IDLE_SLEEP": 3600.0,
     "mulligan.engine.reporter.EVERY": 300.0,
     "mulligan.engine.store_retry.LONGEST": 120.0,
 }

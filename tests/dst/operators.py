@@ -1,12 +1,17 @@
 """What operators do in a simulated day, at the worst of times."""
 
 import asyncio
+import contextlib
 import random
 
+from msgspec.structs import replace
+
+from mulligan.app.schedules import job_now, pause_schedule, put_schedule, resume_schedule
+from mulligan.core.errors import UnknownScheduleError
 from mulligan.core.job import ENDED
 from mulligan.core.limits import Limit
 from mulligan.core.page import Selection
-from tests.dst.plan import queue_settings
+from tests.dst.plan import queue_settings, schedule
 from tests.dst.tasks import QUEUES
 from tests.dst.troubles import Troubled
 from tests.dst.world import PAUSED_LIMITS
@@ -78,6 +83,29 @@ class Operated(Troubled):
         name, limit = chance.choice(SET_LIMITS)
         await self._recorder.set_limit(name, limit, declared=False)
         return f"{name} is {limit}"
+
+    async def _reschedule(self, chance: random.Random) -> str:
+        """Give the schedule another call, and perhaps another timing; pause it; or run it now."""
+        store, name = self._recorder, "ticks"
+        what = chance.choice(("put", "put", "pause", "run now"))
+        match what:
+            case "put":
+                regions = tuple(sorted({region for _, region in self.plan.posts}))
+                await put_schedule(store, schedule(chance, regions))
+                await resume_schedule(store, name)
+            case "pause":
+                await pause_schedule(store, name)
+                seconds = chance.uniform(60, 7200)
+                self.loop.call_later(seconds, lambda: asyncio.ensure_future(self._resume(name)))
+            case _:
+                job = await job_now(store, name)
+                await store.enqueue([replace(job, id=f"{name}@now-{chance.randrange(10**6)}")])
+        return what
+
+    async def _resume(self, name: str) -> None:
+        """Let the schedule tick again, if it was not removed when the day was over."""
+        with contextlib.suppress(UnknownScheduleError):
+            await resume_schedule(self._recorder, name)
 
     async def _configure(self, chance: random.Random) -> str:
         queue = chance.choice(QUEUES)

@@ -10,9 +10,11 @@ from msgspec.structs import replace
 from mulligan import Budget, Exponential, Retry, Sessions, Settings
 from mulligan.app.chain import each, part_of
 from mulligan.app.gather import gathered
+from mulligan.app.schedules import new_schedule
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Balanced, Capped, FetchPolicy, Fifo, RetryFirst, Weighted
 from mulligan.core.job import NewJob
+from mulligan.core.schedule import CATCH_UPS, Schedule
 from tests.dst import tasks
 from tests.dst.tasks import QUEUES
 
@@ -37,11 +39,16 @@ What = Literal[
     "reuse",
     "configure",
     "limit",
+    "reschedule",
 ]
 FAULTS: tuple[What, ...] = ("crash", "freeze", "drain", "roll", "cut", "break", "noise", "clock")
 CHAIN = tasks.split | each(tasks.member) | tasks.collect | tasks.after
 PAIR = tasks.render | tasks.after
 OPERATORS: tuple[What, ...] = ("cancel", "replay", "pause", "purge", "reuse", "configure", "limit")
+
+
+# The days with a schedule; the last of eight is a calm one.
+TICKING = (3, 7)
 
 
 class Arrival(NamedTuple):
@@ -81,6 +88,7 @@ class Plan(Struct):
     attempt_seconds: float
     latency: float
     hole: Hole | None = None
+    schedule: Schedule | None = None
 
     def duration(self, chance: random.Random) -> float:
         """How long an attempt takes: mostly a while, now and then longer than a lease."""
@@ -126,11 +134,28 @@ def drawn(seed: int) -> Plan:
         {queue: queue_settings(chance) for queue in QUEUES},
         chance.choice((0.1, 0.3, 0.5)),
         arriving,
-        [] if calm else troubles(chance, [arrival.at for arrival in arriving]),
+        [] if calm else [*troubles(chance, [each.at for each in arriving]), *edits(seed)],
         chance.choice((20.0, 120.0, 600.0)),
         0.0 if calm else chance.choice((0.0, 0.0, 0.0, 0.05, 10.0)),
         hole,
+        schedule(random.Random(f"schedule {seed}"), regions) if seed % 8 in TICKING else None,
     )
+
+
+def schedule(chance: random.Random, regions: tuple[str, ...]) -> Schedule:
+    """What runs by itself in some seeds; one that is put later takes the place of the first."""
+    call = tasks.send.using(region=chance.choice(regions)).call(chance.randrange(100))
+    every = chance.choice((1800.0, 3600.0, 7200.0))
+    return new_schedule("ticks", call.job, None, every, None, chance.choice(CATCH_UPS))
+
+
+def edits(seed: int) -> list[Trouble]:
+    """When operators edit, pause, resume and run the schedule of a seed."""
+    chance = random.Random(f"edits {seed}")
+    return [
+        Trouble(round(chance.uniform(0, DAY), 3), "reschedule", chance.random())
+        for _ in range(8 if seed % 8 in TICKING else 0)
+    ]
 
 
 def beside_others(arrival: Arrival) -> Arrival:
@@ -206,11 +231,16 @@ def jobs(
     if kind < 0.85:
         return [PAIR.using(**options, id=name).call(number).job]
     if kind < 0.92:
-        members = [tasks.member.using(region=options["region"]).call(n) for n in range(3)]
+        member = tasks.member.using(region=options["region"])
+        members = [member.call(n) for n in range(2)]
+        # Of every other pair of gathers one member is a chain.
+        members.append((member | tasks.after).call(2) if number % 4 < 2 else member.call(2))
         last = part_of(tasks.collect.using(region=options["region"]))
         takes_failures = number % 2 == 0
         return gathered(name, members, [last], named=True, return_exceptions=takes_failures)[1]
     key = f"key{chance.randrange(4)}"
+    if number % 3:
+        return many_for_one(number, options, debounced=number % 3 == 1)
     return [tasks.send.using(**options, id=f"{name}u", unique_key=key).call(number).job]
 
 
@@ -219,6 +249,19 @@ def limits_of(chance: random.Random) -> dict[str, int]:
     drawn = {f"account{chance.randrange(3)}": 1, "window": chance.randrange(1, 4), "bucket": 1}
     names = chance.sample(sorted(drawn), chance.choice((1, 1, 2)))
     return {name: drawn[name] for name in names}
+
+
+def many_for_one(number: int, options: dict[str, Any], *, debounced: bool) -> list[NewJob]:
+    """Calls with one key, now and hours later: put off until the last, or one in so many hours."""
+    given = {name: options[name] for name in ("region", "retry")}
+    if debounced:
+        # What comes with a call is that of the last one, its policy too: here it is always this.
+        given["retry"] = Retry(2, Exponential(60, 2, 600, "none"))
+        once: Any = {"unique_key": "later", "debounce": 1800.0, "debounce_max": 7200.0}
+    else:
+        once = {"unique_key": "seldom", "unique_for": 3 * 3600.0}
+    task = tasks.send.using(**given, **once)
+    return [replace(task.call(10 * number + n).job, id=f"j{number}m{n}") for n in range(3)]
 
 
 def options_of(chance: random.Random, regions: tuple[str, ...], lease: float) -> Any:

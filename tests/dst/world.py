@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections import Counter
 
+from mulligan.app.schedules import put_schedule, remove_schedule
 from mulligan.core.errors import StoreError
 from mulligan.core.job import NewJob
 from mulligan.core.worker import Worker
@@ -84,6 +85,8 @@ class World:
             await self._recorder.configure(queue, settings)
         for name, limit in app.declared_limits.items():
             await self._recorder.set_limit(name, limit, declared=True)
+        if self.plan.schedule is not None:
+            await put_schedule(self._recorder, self.plan.schedule)
         for post in self.plan.posts:
             self._start(post, 1)
         if self.plan.hole is not None:
@@ -120,6 +123,8 @@ class World:
             await self._recorder.pause(queue, paused=False)
         for name in PAUSED_LIMITS:
             await self._recorder.pause_limit(name, 0.0)
+        if self.plan.schedule is not None:
+            await remove_schedule(self._recorder, self.plan.schedule.name)
         until = self.loop.time() + PEACE
         while self.loop.time() < until and not await self._is_over():  # noqa: ASYNC110 - a look
             await asyncio.sleep(LOOK_EVERY)

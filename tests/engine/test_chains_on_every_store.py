@@ -265,3 +265,37 @@ async def test_only_stores_with_transactions_take_a_transactional_sink(app, stor
                 return
     with pytest.raises(InvalidError, match=words):
         await work(app, new_worker(app))
+
+
+async def test_chains_and_gathers_are_members_of_a_gather(app, healthy):
+    @app.task
+    async def double(n: int) -> int:
+        return 2 * n
+
+    @app.task(retry=ONCE)
+    async def fragile(n: int) -> int:
+        if n == 6 and not healthy.is_set():
+            raise ConnectionError("away")
+        return n + 1
+
+    @app.task
+    async def upto(n: int) -> list[int]:
+        return list(range(n))
+
+    @app.task
+    async def total(numbers: list[int]) -> int:
+        return sum(numbers)
+
+    inner = app.gather_call([double.call(1), (double | fragile).call(3)], total | double)
+    spreads = upto | each(double) | total
+    async with working(app), working(app):
+        whole = await app.agather(
+            [(double | double).call(1), spreads.call(4), inner], total, id="g"
+        )
+        await until(whole.afailures)
+        [failure] = await whole.afailures()
+        assert failure.reason == "away"
+        healthy.set()
+        assert await whole.areplay() == 1
+        assert await whole.aresult(timeout=60) == 4 + 12 + 2 * (2 + 7)
+        assert (await whole.aprogress()).done == 3

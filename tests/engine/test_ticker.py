@@ -6,14 +6,15 @@ import logging
 import pytest
 from msgspec.structs import replace
 
+from mulligan.app.schedules import put_schedule
 from mulligan.core.known_tasks import DECLARES
 from mulligan.core.page import Selection
 from mulligan.core.reschedule import Reschedule
 from mulligan.core.schedule import Schedule, put, read_schedules, template, tick_id
 from mulligan.engine.breakers import Breakers
-from mulligan.engine.ticker import LONGEST_SLEEP, SHORTEST_SLEEP, Ticker
+from mulligan.engine.ticker import IDLE_SLEEP, LONGEST_SLEEP, SHORTEST_SLEEP, Ticker
 from mulligan.stores.contract import Store
-from tests.contract.making import ANN, done, job, start
+from tests.contract.making import ANN, claim, done, job, start
 from tests.store_kit import START
 
 # A moment from which a minute begins.
@@ -128,6 +129,49 @@ async def test_ticks_go_on_after_the_clock_was_a_day_ahead_and_was_set_back(tick
     assert ran & found == {tick_id("tidy", MINUTE + 86_400)}
 
 
+class StopsBetween:
+    """A store whose process is stopped after its first answer of this name, until that is over."""
+
+    def __init__(self, store, name, meanwhile):
+        self._store, self._name, self._meanwhile = store, name, [meanwhile]
+
+    def __getattr__(self, name):
+        if name != self._name or not self._meanwhile:
+            return getattr(self._store, name)
+
+        async def answer():
+            found = await getattr(self._store, name)()
+            await self._meanwhile.pop()()
+            return found
+
+        return answer
+
+
+@pytest.mark.parametrize("store_url", ["memory"], indirect=True)
+@pytest.mark.parametrize("name", ["facts", "schedules"])
+@pytest.mark.parametrize("what", ["tick", "edit"])
+async def test_a_process_that_stops_between_two_reads_does_not_think_that_a_clock_was_set_back(
+    store, clock, name, what
+):
+    clock.now = MINUTE
+    await keep(store, TIDY, MINUTE)
+
+    async def time_passes():
+        for minute in range(1, 5):
+            clock.now = MINUTE + 60 * minute
+            await ticker_of(store, worker="other").look()
+            [ran] = (await claim(store)).claims
+            await store.commit([done(ran)])
+        await store.purge(await placed(store))
+
+    stops = StopsBetween(store, name, time_passes)
+    if what == "tick":
+        await ticker_of(stops).look()
+    else:
+        await put_schedule(stops, replace(TIDY, declared=False, catch_up="all"))
+    assert await placed(store) == {tick_id("tidy", MINUTE + 300): MINUTE + 300}
+
+
 async def test_a_period_that_is_no_whole_number_drifts_nowhere_and_doubles_nothing(store, clock):
     ticker = ticker_of(store, replace(TIDY, every=1.1))
     for _ in range(80):
@@ -141,7 +185,7 @@ async def test_a_period_that_is_no_whole_number_drifts_nowhere_and_doubles_nothi
 
 async def test_it_sleeps_until_the_soonest_tick_and_never_too_long(store, clock):
     clock.now = MINUTE
-    assert await ticker_of(store).look() == LONGEST_SLEEP
+    assert await ticker_of(store).look() == IDLE_SLEEP
     await keep(store, replace(TIDY, every=7 * 86_400.0), MINUTE)
     assert await ticker_of(store).look() == LONGEST_SLEEP
     await keep(store, replace(TIDY, name="soon", every=7.0), MINUTE)

@@ -117,15 +117,57 @@ def in_the_browser(page: Page, address: str) -> None:
     page.goto(address)
     until_shown(page, "a club, card good: paid, receipt sent")
     page.goto(f"{address}/admin/mulligan/job/")
-    expect(page.locator("#result_list tbody tr")).to_have_count(6)
+    expect(page.locator("#result_list tbody tr")).to_have_count(7)  # with a tick to come
     look(page, "admin-jobs")
 
+    schedules(page, address)
     page.goto(f"{address}/jobs/")
     expect(page.locator("h1")).to_have_text("Overview")
     expect(page.locator("#link")).to_have_text("polling every 2 s")
     look(page, "dashboard")
     page.goto(f"{address}/jobs/#/jobs")
-    expect(page.locator("tbody tr")).to_have_count(6)
+    expect(page.locator("tbody tr")).to_have_count(8)  # with a run between the ticks
+
+
+def schedules(page: Page, address: str) -> None:
+    """The one that a task declares, paused and run; another added, edited and removed."""
+    rows = page.locator("#result_list tbody tr")
+    page.goto(f"{address}/admin/mulligan/schedule/")
+    expect(rows).to_have_count(1)
+    page.get_by_role("link", name="shop.tasks.forget_declined").click()
+    expect(page.locator("#ticks li")).to_have_count(5)
+    page.get_by_role("button", name="Run now").click()
+    expect(page.locator(".messagelist")).to_have_text(re.compile("1 schedule was run"))
+    look(page, "admin-schedule-declared")
+
+    page.goto(f"{address}/admin/mulligan/schedule/")
+    page.get_by_role("link", name="Add schedule").click()
+    page.get_by_label("Name:").fill("first-receipt")
+    page.get_by_label("Task:").select_option("shop.tasks.receipt")
+    page.get_by_label("Arguments:", exact=True).fill("[1]")
+    page.get_by_label("Cron:").fill("0 9 * * 1-5")
+    page.get_by_label("Timezone:").fill("Europe/Berlin")
+    page.get_by_role("button", name="Show its ticks").click()
+    expect(page.locator("#ticks li")).to_have_count(5)
+    look(page, "admin-schedule-new")
+    page.get_by_role("button", name="Save").click()
+    expect(rows).to_have_count(2)
+    page.get_by_role("checkbox", name="Choose first-receipt").check()
+    page.get_by_label("Action").select_option("pause")
+    page.get_by_role("button", name="Go").click()
+    expect(rows.first).to_contain_text("paused")
+    look(page, "admin-schedules")
+
+    page.get_by_role("link", name="first-receipt").click()
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_label("Cron:").fill("30 8 * * *")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".messagelist")).to_have_text(re.compile("1 schedule was changed"))
+    expect(page.locator("#ticks li").first).to_contain_text(":30:00")
+    look(page, "admin-schedule")
+    page.get_by_role("link", name="Remove").click()
+    page.get_by_role("button", name="Yes, remove it").click()
+    expect(rows).to_have_count(1)
 
 
 def test_the_dashboard_by_asgi(shop):

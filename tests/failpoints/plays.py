@@ -59,6 +59,8 @@ FANNED = with_status("done", ["root", *(f"root.2.{number}" for number in range(3
 MEMBERS = [f"all.1.{number}" for number in range(4)]
 GATHERED = with_status("done", ["all.1.0", "all.1.2", "all.1.1.dead.0", "all.2"])
 GATHERED |= {"all.1.1": "failed"}
+CHAINS = with_status("done", ["all.1.0", "all.1.0.2", "all.1.1", "all.1.1.2.dead.0", "all.2"])
+CHAINS |= {"all.1.1.2": "failed"}
 # When a member is due that is still to be awaited while another is replayed.
 LATER = 1.5
 
@@ -147,6 +149,13 @@ async def gathered_with_failures(scene: Scene) -> None:
     step, never = scene.app.tasks["step"], scene.app.tasks["never"]
     calls = [step.call(0), never.call(1), step.call(2)]
     await gather_all(scene, calls)
+
+
+async def gathered_chains(scene: Scene) -> None:
+    """Two members that are chains, of which one never gets through its second stage."""
+    step, never = scene.app.tasks["step"], scene.app.tasks["never"]
+    chains = scene.app.chain(step, step), scene.app.chain(step, never)
+    await gather_all(scene, [chain.call(number) for number, chain in enumerate(chains)])
 
 
 async def gather_all(scene: Scene, calls: list[Prepared[Any]]) -> None:
@@ -434,6 +443,7 @@ PLAYS = (
     working("chain with a key", chained, STAGES, ("commit",)),
     working("fan-out and gather", spread, FANNED, ("commit",)),
     working("gather with failures", gathered_with_failures, GATHERED, ("commit",)),
+    working("gather of chains", gathered_chains, CHAINS, ("commit",)),
     working("one at a time", limited, with_status("done", NUMBERS[:3]), ("claim", "commit")),
     working("steps", stepped, with_status("done", ["stepped"]), ("record", "commit", *STEPS)),
     working("sink", sunk, SUNK, ("commit_within",))._replace(stores=("sqlite", "postgres")),

@@ -15,13 +15,14 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mulligan.core.job import ENDED
 from mulligan.core.reschedule import Reschedule
 from tests.chaos.recording import HISTORY
 from tests.failpoints.app import make_app
 from tests.failpoints.checking import Records, check, contradicted, leases_of
 from tests.failpoints.plays import PLAYS, Play, tick
 from tests.failpoints.points import POINTS, within
-from tests.failpoints.scene import Scene, work_until_ended
+from tests.failpoints.scene import LOOK_EVERY, Scene, work_until_ended
 from tests.failpoints.taps import tap
 
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -31,6 +32,7 @@ PROCESSES.set_forkserver_preload(
 )  # fmt: skip
 # Longer than a worker of a play goes on, so that what is wrong is seen by who looks.
 PATIENCE = 120.0
+LOOKS = 40
 # Every worker places the next tick of the app's one periodic task.
 PLACED = {"tick": "pending"}
 # What a worker does every second, and how long a half-taken permit may be somebody's yet.
@@ -152,10 +154,15 @@ async def end(case: Case, scene: Scene) -> list[str]:
     held = await leases_of(scene)
     if play.again:
         await play.act(scene)
-    await work_until_ended(play.ends)(scene)
+    await work_until_ended(name for name, status in play.ends.items() if status in ENDED)(scene)
     await tick(scene)
     records = Records(case.history)
     wrong = await check(scene, play.ends | PLACED, held, records)
+    for _ in range(LOOKS):
+        if not wrong:
+            break
+        await asyncio.sleep(LOOK_EVERY)  # what was cut off may be finished in several writes
+        wrong = await check(scene, play.ends | PLACED, held, records)
     wrong += await contradicted(scene, records)
     await clear(case, scene)
     return wrong

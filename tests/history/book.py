@@ -73,6 +73,12 @@ class Book:
         if new.gather is not None:
             self.waiting_for.setdefault(new.gather, []).append(new.id)
 
+    def put_off(self, job: Known, event: AnyEvent) -> None:
+        """A debounced job that waits has joined its lane anew."""
+        job.events.append(event)
+        if job.unstarted and job.new.debounce_max is not None:
+            job.joined = event
+
     def held(self, job: Known, token: int, event: AnyEvent) -> bool:
         """Whether the lease is held when this happens, beyond doubt."""
         if job.status != "processing" or job.token != token or job.doubts or job.claimed is None:
@@ -128,7 +134,7 @@ class Book:
             case "done":
                 job.result = ending.result
                 self.finish(job, "done", event)
-                self._arrive(job)
+                self._arrive(job, hands_on=ending.hands_on)
             case "dead":
                 self._die(job, event)
             case "cancelled":
@@ -191,9 +197,9 @@ class Book:
             self.miss(job, event)
         job.gone = True
 
-    def _arrive(self, job: Known) -> None:
+    def _arrive(self, job: Known, *, hands_on: bool = False) -> None:
         gathering = self.find(job.new.gather) if job.new.gather else None
-        if gathering is not None and gathering.awaits > 0:
+        if gathering is not None and gathering.awaits > 0 and not hands_on:
             gathering.arrived.add(job.new.gather_index)
             if not gathering.awaits:
                 gathering.joined = job.ended or gathering.joined

@@ -202,7 +202,7 @@ class Causes:
             return  # it changed nothing
         for new in ending.next:
             self._create(new, number, surely=verdict is not None)
-        if ending.how == "done":
+        if ending.how in ("done", "dead"):
             self._arrivals.append((job, number))
 
     def _create(self, new: New, number: int, *, surely: bool) -> None:

@@ -7,11 +7,13 @@ from tests.history import (
     attempts,
     breakers,
     counts,
+    debounce,
     leases,
     limits,
     lives,
     queues,
     records,
+    schedules,
     shares,
 )
 from tests.history.book import Book
@@ -42,6 +44,7 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     lives.DeadOnce,
     lives.GathersAll,
     lives.KeysExclude,
+    debounce.DebounceKeepsTheLast,
     lives.ExpiredIsNotStarted,
     leases.LeasesExclude,
     leases.TokensGrow,
@@ -63,6 +66,10 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     attempts.ResultsAreTrue,
     records.StaleRecordsAreRefused,
     records.RecordedStepsRunNoMore,
+    schedules.TicksAreOneJob,
+    schedules.WithdrawnTicksDoNotStart,
+    schedules.PlacedTicksAreKept,
+    schedules.SchedulesChangeByTurns,
     queues.PausedIsLeftAlone,
     queues.LanesAreKept,
     queues.LanesKeepOrder,
@@ -167,6 +174,8 @@ class Reader:
                 each.enqueued(step)
             if answer.created:
                 self._book.create(new, event)
+            elif new.debounce_max is not None and answer.id in self._book.jobs:
+                self._book.put_off(self._book.jobs[answer.id], event)
             elif new.past is None or new.key is None:
                 self._book.find(answer.id)  # what is not adopted may also lack its key
 

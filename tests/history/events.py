@@ -63,6 +63,9 @@ class New(Struct, frozen=True, omit_defaults=True):
     past: Past | None = None
     keep: float | None = None
     return_exceptions: bool = False
+    debounce_max: float | None = None
+    unique_for: float | None = None
+    body: int | None = None  # a checksum, of what is debounced
 
     @property
     def lane(self) -> Lane:
@@ -82,6 +85,7 @@ class Taken(Struct, frozen=True, omit_defaults=True):
     replay: int = 0
     snoozes: int = 0
     worker: str = ""
+    body: int | None = None  # a checksum
 
     @property
     def lease(self) -> Lease:
@@ -95,7 +99,7 @@ How = Literal["done", "again", "later", "dead", "returned", "cancelled"]
 class Ending(Struct, frozen=True, omit_defaults=True):
     """One outcome of a commit: what is to become of the job, and what is enqueued with it.
 
-    Of its result there is a checksum.
+    Of its result there is a checksum. If it `hands_on`, one of the next arrives in its place.
     """
 
     job: str
@@ -109,6 +113,7 @@ class Ending(Struct, frozen=True, omit_defaults=True):
     next: list[New] = []
     result: int | None = None
     free: bool = False
+    hands_on: bool = False
 
     @property
     def lease(self) -> Lease:

@@ -4,6 +4,7 @@ from mulligan.core.job import ENDED
 from tests.history.book import Book
 from tests.history.events import (
     AnyEvent,
+    Claim,
     Commit,
     Enqueue,
     Kept,
@@ -158,13 +159,16 @@ class GathersAll(Invariant):
 class KeysExclude(Invariant):
     """While a job with a unique key has not ended, another enqueue with it gives that job.
 
-    And no longer: once it has ended, the key is free.
+    And no longer: once it has ended, the key is free. That of a throttled job is taken until its
+    time is over too, unless it was cancelled; that of a debounced one is free at its first start,
+    of which a claim that was never answered may have been one.
     """
 
-    about = (Enqueue, Commit, Operate)
+    about = (Enqueue, Commit, Operate, Claim)
 
     def __init__(self, book: Book) -> None:
         super().__init__(book)
+        self._blind_claim = False
         self._holders: dict[tuple[str, str], str] = {}
 
     def happened(self, event: AnyEvent) -> None:
@@ -177,6 +181,11 @@ class KeysExclude(Invariant):
                 jobs = [*(ending.job for ending in event.endings), *following]
             case Operate():
                 jobs = event.jobs
+            case Claim(taken=None):
+                self._blind_claim = True
+                return
+            case Claim():
+                jobs = [taken.job for taken in event.taken or ()]
             case _:
                 return
         for job in jobs:
@@ -197,14 +206,28 @@ class KeysExclude(Invariant):
         elif answer.id != new.id:
             first = self.book.jobs.get(answer.id)
             ended = None if first is None or not first.over else first.ended
-            if first is not None and ended is not None and surely_before(ended, event):
+            if first is None or self._throttled(first, event.began, sure=False):
+                return
+            if ended is not None and surely_before(ended, event):
                 words = f"it had ended, and still kept the key {new.key[1]!r} from {new.id}"
                 self.suspect(answer.id, first, words, event)
 
     def _holds(self, job: Known, event: AnyEvent) -> bool:
-        ended = job.status in ENDED or job.gone or bool(job.doubts)
-        began = surely_before(job.created, event)
-        return began and not ended and not self.book.may_have_ended(job, event)
+        if job.gone or job.doubts or not surely_before(job.created, event):
+            return False
+        if job.new.debounce_max is not None and (self._blind_claim or not job.unstarted):
+            return False
+        if job.status in ENDED:
+            return job.status != "cancelled" and self._throttled(job, latest(event), sure=True)
+        return not self.book.may_have_ended(job, event)
+
+    def _throttled(self, job: Known, now: float, *, sure: bool) -> bool:
+        """Whether the job's time is not over by then; `sure`, or perhaps."""
+        if job.new.unique_for is None:
+            return False
+        if sure:
+            return now + self.book.set_by(now) < job.created.began + job.new.unique_for
+        return now - self.book.set_by(now) <= latest(job.created) + job.new.unique_for
 
 
 class ExpiredIsNotStarted(Invariant):

@@ -293,6 +293,9 @@ def new(job: NewJob) -> New:
         job.gather_index,
         keep=job.keep,
         return_exceptions=job.return_exceptions,
+        debounce_max=job.debounce_max,
+        unique_for=job.unique_for,
+        body=None if job.debounce_max is None else checksum(job.body),
     )
 
 
@@ -349,6 +352,7 @@ def taken(claim: Claim) -> Taken:
         claim.replay,
         claim.snoozes,
         claim.worker,
+        checksum(claim.body),
     )
 
 
@@ -365,9 +369,9 @@ def ending(outcome: Outcome) -> Ending:
         case Dead(_, failure, following):
             said = (failure.number, failure.type, failure.message)
             return Ending(job, token, how, 0.0, None, *said, [new(each) for each in following])
-        case Done(_, result, following):
+        case Done(_, result, following, hands_on):
             follow = [new(each) for each in following]
-            return Ending(job, token, how, next=follow, result=checksum(result))
+            return Ending(job, token, how, next=follow, result=checksum(result), hands_on=hands_on)
         case _:
             return Ending(job, token, how)
 

@@ -34,8 +34,8 @@ class StaleRecordsAreRefused(Invariant):
 class RecordedStepsRunNoMore(Invariant):
     """The function of a step is not called once its result was recorded.
 
-    Unless the job began from the start. A worker that was stopped may have lost the job to the one
-    who recorded the step, and not know it yet. Needs the tasks' own events.
+    Unless the job began from the start, or the worker has lost it and does not know it yet. Needs
+    the tasks' own events.
     """
 
     about = (Record, StepRun, Operate)
@@ -56,10 +56,12 @@ class RecordedStepsRunNoMore(Invariant):
                             self._recorded.setdefault(key, (event, lease.token))
             case StepRun():
                 key = (event.job, life_of(event.token), event.name)
-                recorded, token = self._recorded.get(key, (None, 0))
-                if recorded and event.token >= token and surely_before(recorded, event):
-                    job = self.book.jobs.get(event.job) or event.job
-                    self.broken(job, f"step {event.name} ran after it was recorded", event)
+                recorded, token = self._recorded.get(key, (event, 0))
+                job = self.book.jobs.get(event.job)
+                lost = job is not None and (job.gone or job.token > event.token)
+                if not lost and event.token >= token and surely_before(recorded, event):
+                    words = f"step {event.name} ran after it was recorded"
+                    self.broken(job or event.job, words, event)
             case Operate(what="replay", from_start=True):
                 for key in [key for key in self._recorded if key[0] in event.jobs]:
                     del self._recorded[key]

@@ -165,6 +165,11 @@ def test_a_gathering_job_starts_when_the_last_has_arrived():
     assert gathering().commit("b", 1, "done").claim(lease("all", 1)).broken() == set()
 
 
+def test_a_gathering_job_waits_for_the_last_stage_of_a_chain():
+    story = gathering().commit("b", 1, "done", hands_on=True).claim(lease("all", 1))
+    assert story.broken() == {"gathers all"}
+
+
 def test_a_gathering_job_starts_when_the_last_may_have_arrived():
     story = gathering().commit("b", 1, "done", "lost").claim(lease("all", 1))
     assert story.broken() == set()

@@ -175,6 +175,7 @@ def test_a_message_stays_short(send):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        ({"queues": "mail"}, "queues is not one of args, kwargs, queue, region"),
         ({"args": "ada"}, "args 'ada' must be a list or tuple; for one argument give ('ada',)"),
         ({"args": [1, 2, 3, 4]}, "send"),
         ({"kwargs": {"from_": "bob"}}, "from_"),

@@ -15,6 +15,7 @@ import httpx
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from mulligan import Mulligan
 from tests.cli.running import process
 from tests.databases._server import Unavailable
 from tests.prometheus.programs import Prometheus, installed, prometheus, promtool
@@ -104,6 +105,7 @@ def run(tmp_path_factory) -> Iterator[Run]:
             feed(client, "send", 50)
             feed(client, "call", 5)
             feed(client, "send", 5, delay=3600)
+            gather_later(environment["TEST_STORE"])
             # rates need two scrapes of a counter: more work once the first of it was seen
             seen.until('mulligan_attempts_total{queue="calls"}')
             seen.until('mulligan_attempts_total{queue="mail", outcome="succeeded"}')
@@ -112,6 +114,17 @@ def run(tmp_path_factory) -> Iterator[Run]:
             seen.until(SEEN)
             seen.until("sum(increase(mulligan_dead_letters_total[15m])) > 0")
             yield Run(address, seen)
+
+
+def gather_later(url: str) -> None:
+    """A job that awaits another for an hour."""
+    app = Mulligan(url)
+
+    @app.task(queue="mail")
+    def send(number: object) -> None: ...
+
+    app.gather([send.using(delay=3600).call(1)], send)
+    app.close()
 
 
 def feed(

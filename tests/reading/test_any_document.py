@@ -25,7 +25,7 @@ from tests.store_kit import START, VirtualClock, fresh_url, handle, with_query
 GOOD = {"_id": "good", "status": "pending", "payload": {"task": "ask"}}
 AWARE: CodecOptions[dict[str, Any]] = CodecOptions(tz_aware=True)
 # What the proofs draw.
-SEEDS, MANY = 10, 300
+SEEDS, MANY = 6, 300
 # What is asked of single documents besides.
 EACH = ("job", "explain")
 OF_EACH = ("", "/history", "/explain", "/stages")

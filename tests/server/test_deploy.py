@@ -35,6 +35,7 @@ STATS = Stats(
     {("q", "failed"): 1},
     {"q": DelayedStats(1, 0, 1)},
     [],
+    gathering={"q": 1},
 )
 FACTS = Facts(
     queues={"q": QueueSettings(RetryFirst(), Budget(ratio=0.5))},

@@ -21,6 +21,21 @@ LENIENT = (
     "from mulligan.cli import main; main()"
 )
 
+# Tells itself to stop in the moment in which it says that it is ready.
+EAGER = """
+import logging, os, signal
+from mulligan.cli import main
+
+class Eager(logging.Filter):
+    def filter(self, record):
+        if record.getMessage() == "ready for requests":
+            os.kill(os.getpid(), signal.SIGTERM)
+        return True
+
+logging.getLogger("mulligan.server").addFilter(Eager())
+main()
+"""
+
 
 @pytest.fixture
 def url(tmp_path):
@@ -144,6 +159,21 @@ def test_it_says_where_it_listens_and_who_may_ask(url, tmp_path):
     assert "by token" in said
     assert "refused" in said
     assert "rrrr" not in said
+
+
+def test_once_it_says_that_it_is_ready_it_can_be_told_to_stop(url):
+    with process("serve", "--store", url, "--port", "0", program=("-c", EAGER)) as it:
+        said, _ = it.communicate(timeout=PATIENCE)
+    assert it.returncode == 0, said
+    assert said.rstrip().endswith("stopped")
+
+
+def test_the_app_may_have_set_its_log_up(url):
+    arguments = ["--store", url, "--port", "0", "--log-format", "app"]
+    code = "import logging, sys; logging.basicConfig(level='INFO', format='own: %(message)s');"
+    program = ("-c", f"{code} from mulligan.cli import main; main()")
+    with process("serve", *arguments, program=program) as it:
+        assert read_until(it, "ready for requests")[-1] == "own: ready for requests"
 
 
 def test_told_twice_it_stops_at_once(url):

@@ -74,13 +74,23 @@ def shown(fleet):
     return json.loads((fleet.state / "state.json").read_bytes())
 
 
-def test_a_live_table_on_a_terminal(fleet):
+def test_a_live_table_on_a_terminal_which_tells_the_service_manager_that_it_lives(fleet):
     fleet.write(mail={})
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "mulligan", "supervise", str(fleet.file)]
     env = {**os.environ, "TEST_STORE": fleet.url, "TERM": "xterm", "COLUMNS": "150"}
-    with subprocess.Popen(command, env=env, stdin=theirs, stdout=theirs, stderr=theirs) as started:
+    manager = fleet.file.parent / "notify"
+    env |= {"NOTIFY_SOCKET": str(manager), "WATCHDOG_USEC": "300000"}
+    told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    told.bind(str(manager))
+    with (
+        told,
+        subprocess.Popen(command, env=env, stdin=theirs, stdout=theirs, stderr=theirs) as started,
+    ):
         os.close(theirs)
+        lived = 0
+        while lived < 3:  # again and again
+            lived += b"WATCHDOG=1" in told.recv(4096)
         seen = ""
         while "ready: after" not in seen:
             seen += os.read(ours, 4096).decode("utf-8", "replace")

@@ -132,8 +132,29 @@ def test_the_kubernetes_manifests_name_commands_that_exist():
 def test_a_manifest_is_as_the_schemas_of_kubernetes_want_it(file):
     for each in yaml.safe_load_all((MANIFEST.parent / file).read_text()):
         if each["apiVersion"].startswith("keda.sh"):
-            continue  # whose schema is not among them; its query is asked in tests/prometheus
+            continue  # whose schema is not among them
         kubernetes_validate.validate(each, "1.34", strict=True)
+
+
+def test_the_scaler_of_keda_has_the_fields_that_keda_knows():
+    """By hand, after KEDA's own definition; its query is asked in tests/prometheus."""
+    scaler = yaml.safe_load((MANIFEST.parent / "keda.yaml").read_text())
+    assert (scaler["apiVersion"], scaler["kind"]) == ("keda.sh/v1alpha1", "ScaledObject")
+    spec = scaler["spec"]
+    assert spec["scaleTargetRef"].keys() <= {"apiVersion", "kind", "name", "envSourceContainerName"}
+    numbers = ("minReplicaCount", "maxReplicaCount", "pollingInterval", "cooldownPeriod")
+    assert spec.keys() == {"scaleTargetRef", "triggers", *numbers}
+    assert all(type(spec[name]) is int for name in numbers)
+    [trigger] = spec["triggers"]
+    assert trigger.keys() == {"type", "metricType", "metadata"}
+    assert (trigger["type"], trigger["metricType"]) == ("prometheus", "AverageValue")
+    told = trigger["metadata"]
+    assert told.keys() >= {"serverAddress", "query", "threshold"}
+    assert told.keys() <= {
+        *("serverAddress", "query", "queryParameters", "threshold", "activationThreshold"),
+        *("namespace", "customHeaders", "ignoreNullValues", "unsafeSsl", "timeout"),
+    }
+    assert all(isinstance(value, str) for value in told.values())  # a number is refused
 
 
 def test_a_manifest_that_is_wrong_is_noticed():

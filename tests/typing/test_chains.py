@@ -25,6 +25,10 @@ def total(lengths: list[int]) -> float:
 def show(value: float) -> str:
     return str(value)
 
+@app.task
+def each_float(values: list[float]) -> str:
+    return str(values)
+
 @app.sink
 def save(result: str, key: str) -> None: ...
 
@@ -46,6 +50,8 @@ assert_type(placed.enqueue("a"), ChainHandle[float])
 assert_type((measure.using(priority="urgent") | show).enqueue("a"), ChainHandle[str])
 assert_type(app.gather([measure.call("a"), measure.call("b")], total), GatherHandle[float])
 assert_type(app.gather([measure.call("a")], total | show).result(), str)
+floats = app.gather_call([measure.call("a")], total)
+assert_type(app.gather([floats, floats], each_float), GatherHandle[str])
 
 @app.task(sink=save, accept=str, cron="0 2 * * *", timezone="Europe/Berlin")
 def nightly() -> str:

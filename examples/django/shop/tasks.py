@@ -37,6 +37,13 @@ def charge(context: TaskContext, order_id: int) -> str:
     return order.state
 
 
+@task(cron="0 3 * * *", timezone="Europe/Berlin")
+def forget_declined() -> int:
+    """Delete, every night, the orders that nobody could pay."""
+    count, _ = Order.objects.filter(card="declined").exclude(state="paid").delete()
+    return count
+
+
 @task(queue_name="mail", priority=10)
 async def receipt(order_id: int) -> int:
     """Send a receipt, urgently: before other mail that waits."""

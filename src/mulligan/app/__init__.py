@@ -2,6 +2,7 @@
 
 from mulligan.app.arguments import Parameter
 from mulligan.app.chain import Chain, each
+from mulligan.app.gather import PreparedGather
 from mulligan.app.gather_handle import GatherHandle
 from mulligan.app.handle import JobHandle
 from mulligan.app.mulligan import Mulligan
@@ -18,6 +19,7 @@ __all__ = [
     "Parameter",
     "Partial",
     "Prepared",
+    "PreparedGather",
     "Task",
     "Using",
     "WithoutResult",

@@ -1,8 +1,10 @@
 """Fan-in: one job that starts when many others are done, with all their results."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+import msgspec
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from mulligan.app.chain import Chain, Part, check_later, part_of
@@ -19,6 +21,7 @@ from mulligan.core.flow import (
     check_root,
     flow_of,
     gathering,
+    is_spread,
     member_id,
     member_keep,
     stage_id,
@@ -32,11 +35,44 @@ if TYPE_CHECKING:
     from mulligan.app.mulligan import Mulligan
 
 R = TypeVar("R")
+_decode = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+class PreparedGather(Struct, Generic[R], gc=False):
+    """A gather that has been checked and not yet enqueued: a member of another."""
+
+    calls: "list[Prepared[Any] | PreparedGather[Any]]"
+    parts: tuple[Part, ...]
+    return_exceptions: bool
+
+    @property
+    def job(self) -> NewJob:
+        """Refused: a gather is not one job."""
+        raise InvalidError(
+            "a gather as a value is a member of another gather; to enqueue it by itself use"
+            " app.gather(calls, then)"
+        )
+
+    @property
+    def name(self) -> str:
+        """Its name for people, as a member."""
+        return " | ".join([spread_name(self.calls), *(part.name for part in self.parts)])
+
+
+AnyCall = Prepared[Any] | PreparedGather[Any]
+
+
+class Member(NamedTuple):
+    """A member as it is enqueued: its jobs, how many stages it has, whether it gathers others."""
+
+    jobs: list[NewJob]
+    stages: int = 1
+    gathers: bool = False
 
 
 async def send_gathered(
     app: "Mulligan",
-    calls: Iterable[Prepared[Any]],
+    calls: Iterable[AnyCall],
     then: object,
     job: str | None,
     connection: Any = None,
@@ -65,7 +101,7 @@ async def send_gathered(
 
 def gather_in(
     app: "Mulligan",
-    calls: Iterable[Prepared[Any]],
+    calls: Iterable[AnyCall],
     then: object,
     job: str | None,
     connection: Any,
@@ -80,7 +116,16 @@ def gather_in(
     return GatherHandle(app, flow.root, created=True, _flow=flow)
 
 
-def parts_of(then: object) -> Sequence[Part]:
+def gather_value(
+    calls: Iterable[AnyCall], then: object, *, return_exceptions: bool
+) -> PreparedGather[Any]:
+    """The gather as a value; refuses what could not run."""
+    made = PreparedGather[Any](list(calls), parts_of(then), return_exceptions)
+    gathered(new_id(), made.calls, made.parts, return_exceptions=return_exceptions)
+    return made
+
+
+def parts_of(then: object) -> tuple[Part, ...]:
     """The stages that come after the calls."""
     return then.parts if isinstance(then, Chain) else (part_of(then),)
 
@@ -118,19 +163,25 @@ async def refuse_leftovers(store: Store, root: str, answers: Sequence[Enqueued])
 
 def gathered(
     root: str,
-    calls: Sequence[Prepared[Any]],
+    calls: Sequence[AnyCall],
     parts: Sequence[Part],
     *,
     named: bool = False,
     return_exceptions: bool = False,
+    awaited: tuple[str | None, int] = (None, 0),
 ) -> tuple[Flow, list[NewJob]]:
-    """The flow of a gather, and its jobs, the gathering one first."""
+    """The flow of a gather, and its jobs, each that gathers before its members.
+
+    One that is a member itself is `awaited` by a job, at an index.
+    """
     first, *rest = parts
     check(calls, first)
     if return_exceptions:
         check_takes_failures(first)
-    tasks = ", ".join(dict.fromkeys(call.job.task for call in calls))
-    names = (f"each({tasks})", *(part.name for part in parts))
+    names = (spread_name(calls), *(part.name for part in parts))
+    spread = Flow(root, names, 1, members=len(calls))
+    gather = stage_id(replace(spread, number=2))
+    members = [member_of(call, spread, gather, at, named=named) for at, call in enumerate(calls)]
     whole = Flow(
         root,
         names,
@@ -139,23 +190,14 @@ def gathered(
         members=len(calls),
         gathers=True,
         ignores=first.bound.ignores,
+        awaited_by=awaited[0],
+        awaited_index=awaited[1],
+        member_stages=max((member.stages for member in members), default=1),
+        member_gathers=any(member.gathers for member in members),
     )
-    gather = stage_id(whole)
-    of_members = {call.job.region for call in calls}
+    of_members = {member.jobs[0].region for member in members}
     inherited = of_members.pop() if len(of_members) == 1 else ANYWHERE
     region = first.placement.region or inherited
-    spread = Flow(root, names, 1, members=len(calls))
-    members = [
-        replace(
-            call.job,
-            id=member_id(spread, index),
-            body=with_flow(call.job, spread, named=named),
-            gather=gather,
-            gather_index=index,
-            keep=member_keep(call.job.keep),
-        )
-        for index, call in enumerate(calls)
-    ]
     then = gathering(
         gather, first.stage, region, whole, named=named, return_exceptions=return_exceptions
     )
@@ -166,10 +208,62 @@ def gathered(
             f" {len(then.body)} bytes, more than the {limit} allowed; bind less, or raise"
             " payload_limit"
         )
-    return whole, [then, *members]
+    return whole, [then, *(job for member in members for job in member.jobs)]
 
 
-def check(calls: Sequence[Prepared[Any]], first: Part) -> None:
+def member_of(call: AnyCall, spread: Flow, gather: str, index: int, *, named: bool) -> Member:
+    """The jobs of one member: that of a task, the first of a chain, or all of a gather."""
+    name = member_id(spread, index)
+    if isinstance(call, PreparedGather):
+        _, jobs = gathered(
+            check_root(name),
+            call.calls,
+            call.parts,
+            named=named,
+            return_exceptions=call.return_exceptions,
+            awaited=(gather, index),
+        )
+        return Member(jobs, 1 + len(call.parts), gathers=True)
+    own = flow_of(call.job.body)
+    if own is not None:
+        refuse_many_results(own)
+        flow = replace(own, root=check_root(name), awaited_by=gather, awaited_index=index)
+    job = replace(
+        call.job,
+        id=name,
+        body=with_flow(call.job, spread if own is None else flow, named=named),
+        gather=gather,
+        gather_index=index,
+        keep=member_keep(call.job.keep),
+    )
+    if own is None:
+        return Member([job])
+    return Member([job], len(own.path), any(map(is_spread, own.path)))
+
+
+def spread_name(calls: Sequence[AnyCall]) -> str:
+    """The name for people of the stage that the calls are."""
+    return f"each({', '.join(dict.fromkeys(map(call_name, calls)))})"
+
+
+def call_name(call: AnyCall) -> str:
+    """The name for people of one call."""
+    if isinstance(call, PreparedGather):
+        return call.name
+    flow = flow_of(call.job.body)
+    return call.job.task if flow is None else " | ".join(flow.path)
+
+
+def refuse_many_results(flow: Flow) -> None:
+    """Refuse a chain that ends in many jobs: which of them would arrive?"""
+    if is_spread(flow.path[-1]):
+        raise InvalidError(
+            f"gather: the chain {' | '.join(flow.path)} ends in many jobs, and one result arrives"
+            " of each member; add a stage that takes the list of results"
+        )
+
+
+def check(calls: Sequence[AnyCall], first: Part) -> None:
     """Refuse calls that could not all arrive, and a stage that could not take their results."""
     if len(calls) > MOST_MEMBERS:
         raise InvalidError(
@@ -199,11 +293,13 @@ def check_takes_failures(first: Part) -> None:
 
 def with_flow(job: NewJob, flow: Flow, *, named: bool) -> bytes:
     """The body of a job that has become part of a flow."""
-    if flow_of(job.body) is not None:
-        raise InvalidError("gather takes calls of tasks, not of chains")
     if job.unique_key is not None:
         raise InvalidError(
             f"gather: a call of {job.task} has unique_key {job.unique_key!r}, and if another job"
             " held it, its result would be missing; take it away"
         )
-    return b'%b,"flow":%b,"named":%b}' % (job.body[:-1], encode(flow), encode(named))
+    if flow.awaited_by is None:
+        return b'%b,"flow":%b,"named":%b}' % (job.body[:-1], encode(flow), encode(named))
+    # That of a chain has a flow, and names its life if its id was chosen; now its gather's was.
+    fields = _decode(job.body) | {"flow": Raw(encode(flow)), "named": Raw(encode(named))}
+    return encode(fields)

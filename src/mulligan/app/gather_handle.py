@@ -5,27 +5,31 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mulligan.app.stages import ChainHandle, found_flow
+from mulligan.app.members import Members, cancel_all, cancel_members, inner_gathers, members_of
+from mulligan.app.stages import ChainHandle
 from mulligan.core.errors import InvalidError, UnknownJobError
-from mulligan.core.flow import Flow, flow_of, is_spread, member_id, stage_id
+from mulligan.core.flow import Flow, flow_of, stage_id
 from mulligan.core.gather import Failure, Progress, failures_of, progress_of
 from mulligan.core.job import Job
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.stores.contract import Store
 
 R = TypeVar("R")
+# The number of the stage that gathers, where the calls are the first.
+GATHERS = 2
 
 
 class GatherView(Struct, frozen=True):
     """A gather as a reader sees it: the job that gathers, and what has come of its members.
 
-    `failures` are the first hundred, each with the index of its member.
+    `failures` are the first hundred, each with the index of its member. Where a member gathers
+    others in turn and waits for the replay of one that failed, that is among them.
     """
 
     job: Job
     progress: Progress
     failures: list[tuple[int, Failure]]
-    members: Flow
+    members: Members
 
 
 class GatherHandle(ChainHandle[R], frozen=True, gc=False):
@@ -64,15 +68,18 @@ class GatherHandle(ChainHandle[R], frozen=True, gc=False):
 
     async def _read(self, store: Store, limit: int | None) -> GatherView:
         flow = await self._whole(store)
-        return await gather_view(store, stage_id(replace(flow, number=2)), limit)
+        return await gather_view(store, stage_id(replace(flow, number=GATHERS)), limit)
 
     async def _replay(self, store: Store) -> int:
         return await replay_gather(store, await self._read(store, None))
 
 
 async def gather_view(store: Store, job: str, limit: int | None = 100) -> GatherView:
-    """The gather that the job gathers or is a member of; refuses a job that is in none."""
-    found = await store.get(job)
+    """The gather that the job gathers or is a member of; refuses a job that is in none.
+
+    It may also be the id that all jobs of the gather are named after.
+    """
+    found = await store.get(job) or await store.get(stage_id(Flow(job, (), GATHERS)))
     if found is None:
         raise UnknownJobError(f"no job {job!r} is stored")
     flow = flow_of(found.body)
@@ -85,36 +92,56 @@ async def gather_view(store: Store, job: str, limit: int | None = 100) -> Gather
             f"job {job!r} gathers no others; name the job that gathers, which"
             f" `mulligan job {job}` shows, or a member"
         )
-    whole = await found_flow(store, found) or flow
-    members = replace(whole, number=whole.number - 1)
+    members = await members_of(store, found) or Members(flow, 0)
     failures: list[tuple[int, Failure]] = []
-    if limit != 0 and found.members_failed + found.members_cancelled:
-        failures = failures_of(await store.arrivals(found.id))[:limit]
+    if limit != 0:
+        failures = (await all_failures(store, found, members, limit))[:limit]
     return GatherView(found, progress_of(found, flow.members), failures, members)
+
+
+async def all_failures(
+    store: Store, job: Job, members: Members, most: int | None
+) -> list[tuple[int, Failure]]:
+    """What failed among the members, and what those that gather others wait for.
+
+    With `most` only so many members are looked into.
+    """
+    failures: list[tuple[int, Failure]] = []
+    if job.members_failed + job.members_cancelled:
+        failures = failures_of(await store.arrivals(job.id))
+    async for inner in inner_gathers(store, members, most):
+        if inner.job.status == "pending" and inner.job.awaits:
+            inside = await all_failures(store, inner.job, inner.members, most)
+            failures += [(inner.index, failure) for _, failure in inside]
+    return sorted(failures, key=lambda each: each[0])
 
 
 async def cancel_gather(store: Store, view: GatherView, reason: str) -> int:
     """Cancel the gathering job and all members that have not ended; returns how many jobs."""
     # The gathering job first: what arrives after it changes nothing.
-    ids = [view.job.id, *member_ids(view)]
-    return sum([sum(await store.cancel(part, reason)) for part in parts_of(ids)])
+    ended = await cancel_all(store, [view.job.id], reason)
+    return sum([*ended, *await cancel_members(store, view.members, reason)])
 
 
 async def replay_gather(store: Store, view: GatherView) -> int:
-    """Replay the members that failed while they are awaited, or the gathering job if it failed."""
-    if view.job.status == "failed":
-        return sum(await store.replay([view.job.id]))
-    if view.job.status != "pending" or not view.job.awaits:
+    """Replay the members that failed while they are awaited, or the gathering job if it failed.
+
+    Where members gather others in turn, what they wait for is replayed too.
+    """
+    return await replay_failed(store, view.job, view.members)
+
+
+async def replay_failed(store: Store, job: Job, members: Members) -> int:
+    """Replay what holds up the gathering job; returns how many jobs are pending again."""
+    if job.status == "failed":
+        return sum(await store.replay([job.id]))
+    if job.status != "pending" or not job.awaits:
         return 0
-    failed = [failure.job for _, failure in failures_of(await store.arrivals(view.job.id))]
-    return sum([sum(await store.replay(part)) for part in parts_of(failed)])
-
-
-def member_ids(view: GatherView) -> list[str]:
-    """The ids of all members."""
-    if not is_spread(view.members.path[view.members.number - 1]):
-        return []
-    return [member_id(view.members, index) for index in range(view.progress.members)]
+    failed = [failure.job for _, failure in failures_of(await store.arrivals(job.id))]
+    count = sum([sum(await store.replay(part)) for part in parts_of(failed)])
+    async for inner in inner_gathers(store, members):
+        count += await replay_failed(store, inner.job, inner.members)
+    return count
 
 
 def parts_of(ids: list[str]) -> list[list[Any]]:

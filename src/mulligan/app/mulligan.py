@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, over
 from mulligan.app.chain import Chain, Step, part_of
 from mulligan.app.dead_letters import DeadLetters
 from mulligan.app.decorator import TaskDecorator, TaskOptions
-from mulligan.app.gather import gather_in, send_gathered
+from mulligan.app.gather import (
+    AnyCall,
+    PreparedGather,
+    gather_in,
+    gather_value,
+    send_gathered,
+)
 from mulligan.app.gather_handle import GatherHandle
 from mulligan.app.handle import JobHandle
 from mulligan.app.limits import DeclaredLimits
@@ -335,7 +341,7 @@ class Mulligan:
     @overload
     async def agather(
         self,
-        calls: Iterable[Prepared[A]],
+        calls: Iterable[Prepared[A] | PreparedGather[A]],
         then: Step[list[A], B],
         *,
         id: str | None = None,
@@ -345,7 +351,7 @@ class Mulligan:
     @overload
     async def agather(
         self,
-        calls: Iterable[Prepared[A]],
+        calls: Iterable[Prepared[A] | PreparedGather[A]],
         then: Step[list[A | Failure], B],
         *,
         id: str | None = None,
@@ -354,7 +360,7 @@ class Mulligan:
     ) -> GatherHandle[B]: ...
     async def agather(
         self,
-        calls: Iterable[Prepared[Any]],
+        calls: Iterable[AnyCall],
         then: Any,
         *,
         id: str | None = None,  # noqa: A002 - named as in `using`
@@ -369,7 +375,7 @@ class Mulligan:
     @overload
     def gather(
         self,
-        calls: Iterable[Prepared[A]],
+        calls: Iterable[Prepared[A] | PreparedGather[A]],
         then: Step[list[A], B],
         *,
         id: str | None = None,
@@ -379,7 +385,7 @@ class Mulligan:
     @overload
     def gather(
         self,
-        calls: Iterable[Prepared[A]],
+        calls: Iterable[Prepared[A] | PreparedGather[A]],
         then: Step[list[A | Failure], B],
         *,
         id: str | None = None,
@@ -388,7 +394,7 @@ class Mulligan:
     ) -> GatherHandle[B]: ...
     def gather(
         self,
-        calls: Iterable[Prepared[Any]],
+        calls: Iterable[AnyCall],
         then: Any,
         *,
         id: str | None = None,  # noqa: A002 - named as in `using`
@@ -397,10 +403,10 @@ class Mulligan:
     ) -> GatherHandle[Any]:
         """Enqueue the calls, and `then` with the list of their results when all are done.
 
-        At most 10,000 calls. One that failed leaves the rest waiting until it is replayed; one
-        that is cancelled cancels `then`. With `return_exceptions` instead `then` runs when all have
-        ended, and each that did not succeed is a `Failure` in the list. With a `connection` all of
-        it is part of its transaction.
+        At most 10,000 calls, of tasks and chains, and gathers (`gather_call`). One that failed
+        leaves the rest waiting until it is replayed; one that is cancelled cancels `then`. With
+        `return_exceptions` instead `then` runs when all have ended, and each that did not succeed
+        is a `Failure` in the list. With a `connection` all of it is part of its transaction.
         """
         prepared = list(calls)
         if self.joins(connection):
@@ -410,6 +416,28 @@ class Mulligan:
         return self.run(
             lambda: send_gathered(self, prepared, then, id, return_exceptions=return_exceptions)
         )
+
+    @overload
+    def gather_call(
+        self,
+        calls: Iterable[Prepared[A] | PreparedGather[A]],
+        then: Step[list[A], B],
+        *,
+        return_exceptions: Literal[False] = False,
+    ) -> PreparedGather[B]: ...
+    @overload
+    def gather_call(
+        self,
+        calls: Iterable[Prepared[A] | PreparedGather[A]],
+        then: Step[list[A | Failure], B],
+        *,
+        return_exceptions: Literal[True],
+    ) -> PreparedGather[B]: ...
+    def gather_call(
+        self, calls: Iterable[AnyCall], then: Any, *, return_exceptions: bool = False
+    ) -> PreparedGather[Any]:
+        """The gather as a value, to be a member of another: the result of `then` arrives there."""
+        return gather_value(calls, then, return_exceptions=return_exceptions)
 
     # -- jobs ------------------------------------------------------------------------------
 

@@ -198,8 +198,9 @@ def new_schedule(  # noqa: PLR0917 - what `put` takes
 async def change_schedule(store: Store, name: str, decide: Decide) -> None:
     """Carry out what is decided of the schedule as it is, anew as often as another is first."""
     for _ in range(TRIES):
-        now = (await store.facts()).now
         records = await store.schedules()
+        # Not before: by an earlier time the ticks lie too far ahead, as after a clock's change.
+        now = (await store.facts()).now
         before = read_schedules(records).get(name)
         if before is None and name in records:
             raise InvalidError(

@@ -7,11 +7,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mulligan.app.handle import JobHandle, storable
+from mulligan.app.members import (
+    Members,
+    cancel_members,
+    found_flow,
+    member_flow,
+    members_at,
+    newest,
+)
 from mulligan.core.errors import UNREADABLE, InvalidError
-from mulligan.core.flow import Flow, flow_of, following_of, is_spread, member_id, stage_id
+from mulligan.core.flow import Flow, flow_of, is_spread, member_id, stage_id
 from mulligan.core.gather import raw_results
-from mulligan.core.job import Attempt, Job, decode_call, life_of
-from mulligan.core.settings import BATCH_LIMIT
+from mulligan.core.job import Attempt, Job, decode_call
 from mulligan.stores.contract import Store
 
 R = TypeVar("R")
@@ -150,19 +157,9 @@ async def end(store: Store, flow: Flow, reason: str) -> bool:
     answers = await store.cancel([stage_id(stage) for stage in stages], reason)
     for stage, view in zip(stages, await stages_of(store, flow), strict=True):
         if is_spread(view.name):
-            ids = [member_id(stage, index) for index in range(view.members)]
-            for start in range(0, len(ids), BATCH_LIMIT):
-                answers += await store.cancel(ids[start : start + BATCH_LIMIT], reason)
+            members = await members_at(store, stage) or Members(stage, view.members)
+            answers += await cancel_members(store, members, reason)
     return any(answers)
-
-
-async def newest(store: Store, flow: Flow) -> Job | None:
-    """The job of the last stage that has one."""
-    for number in range(len(flow.path), 0, -1):
-        job = await store.get(stage_id(replace(flow, number=number)))
-        if job is not None:
-            return job
-    return None
 
 
 async def stages_of(store: Store, flow: Flow) -> list[StageView]:
@@ -192,6 +189,9 @@ async def stage_of(store: Store, flow: Flow, number: int) -> StageView:
         if job is None:
             return StageView(number, name, [])
         return StageView(number, name, [job], arrived=await arrived_at(store, job))
+    known = await members_at(store, here)
+    if known is not None and known.stages > 1:
+        return StageView(number, name, await newest_of(store, known), known.count)
     jobs: list[Job] = []
     members = 0
     for index in range(SHOWN_MEMBERS):
@@ -207,6 +207,13 @@ async def stage_of(store: Store, flow: Flow, number: int) -> StageView:
     return StageView(number, name, jobs, members)
 
 
+async def newest_of(store: Store, members: Members) -> list[Job]:
+    """The newest job of each of the first members."""
+    shown = range(min(members.count, SHOWN_MEMBERS))
+    found = [await newest(store, await member_flow(store, members, index)) for index in shown]
+    return [job for job in found if job is not None]
+
+
 async def arrived_at(store: Store, job: Job) -> list[Any] | None:
     """The results that have arrived at a gathering job, if there are not too many to show."""
     flow = flow_of(job.body)
@@ -220,18 +227,6 @@ async def family(store: Store, job: Job) -> list[StageView]:
     """Every stage of the chain that a job belongs to; none if it is in no chain."""
     flow = await found_flow(store, job)
     return [] if flow is None else await stages_of(store, flow)
-
-
-async def found_flow(store: Store, job: Job) -> Flow | None:
-    """The flow that a job belongs to, with the life that its later stages are named after."""
-    told = following_of(job.body)
-    flow = told.flow
-    if flow is None or flow.life or not told.named:
-        return flow
-    began: Job | None = job
-    if flow.number != flow.begins_at:
-        began = await store.get(stage_id(replace(flow, number=flow.begins_at)))
-    return flow if began is None else replace(flow, life=life_of(began.token))
 
 
 async def found_chain(store: Store, job: str, flow: Flow) -> Flow:

@@ -33,8 +33,9 @@ from mulligan.supervisor.liveness import notify
               metavar="NUMBER", help="How many connections there may be at a time.")  # fmt: skip
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True,
               help="The lowest level to log.")  # fmt: skip
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="text",
-              show_default=True, help="The format of the log.")  # fmt: skip
+@click.option("--log-format", type=click.Choice(["text", "json", "app"]), default="text",
+              show_default=True,
+              help="The format of the log; app leaves it as the app has set it up.")  # fmt: skip
 @about_an_app_or_store
 def serve(
     named: str | None,
@@ -88,9 +89,14 @@ def serve(
             url = server.url_of(listening)
             announce(target, url, read_only=read_only, guarded=tokens is not None)
             async with signs_of_life():
-                notify("READY=1")
                 await server.run(
-                    target, open_store, options, tokens, listening, declares=bool(target.tasks)
+                    target,
+                    open_store,
+                    options,
+                    tokens,
+                    listening,
+                    declares=bool(target.tasks),
+                    tell_ready=lambda: notify("READY=1"),
                 )
 
     with listening:

@@ -127,12 +127,13 @@ async def run_live(fleet: Fleet) -> bool:
     supervisor = Supervisor(fleet, lambda: load_fleet(fleet.file, read_app_facts), hear)
     running = asyncio.ensure_future(supervisor.run())
     screen = Live(console=console(), auto_refresh=False)
-    with screen:
-        while not running.done():
-            screen.update(picture(supervisor.state(), events), refresh=True)
-            await asyncio.wait([running], timeout=DRAW_EVERY)
-        with contextlib.suppress(MulliganError):
-            screen.update(picture(supervisor.state(), events), refresh=True)
+    async with signs_of_life():
+        with screen:
+            while not running.done():
+                screen.update(picture(supervisor.state(), events), refresh=True)
+                await asyncio.wait([running], timeout=DRAW_EVERY)
+            with contextlib.suppress(MulliganError):
+                screen.update(picture(supervisor.state(), events), refresh=True)
     await running
     return supervisor.clean
 

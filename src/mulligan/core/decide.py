@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from mulligan.core.errors import UNREADABLE, InvalidError
 from mulligan.core.facts import Facts
 from mulligan.core.fetch import Fifo
-from mulligan.core.flow import FlowError, called_with, follower_id, following, new_job
+from mulligan.core.flow import FlowError, called_with, follower_id, following, hands_on, new_job
 from mulligan.core.health import FREE_PROBES
 from mulligan.core.job import Attempt, Claim, NewJob, Policy, decode_policy, traced
 from mulligan.core.lane import ANYWHERE, Lane, Priority, away_from, towards
@@ -87,7 +87,8 @@ def with_use(outcome: Outcome, result: Result, spent: Mapping[str, int]) -> Outc
 def after_success(claim: Claim, value: bytes | None, facts: Facts) -> Outcome:
     """Done, with what comes next; a dead letter if that cannot be made from the result."""
     try:
-        return Done(claim.lease, value, following(claim, value))
+        jobs = following(claim, value)
+        return Done(claim.lease, value, jobs, hands_on=hands_on(jobs))
     except FlowError as error:
         wrong = Failed("Flow", str(error), non_retryable=True)
         return after_failure(claim, wrong, facts, draw=0.0, depth=0)

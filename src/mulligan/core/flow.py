@@ -33,6 +33,10 @@ class Flow(Struct, frozen=True, omit_defaults=True):
     `members` is how many jobs a fan-out has; the job after it gathers their results, and
     is not called with them if it `ignores` them. `life` is that of the first job, once it is known,
     and 0 if its id is never used again.
+
+    A flow may be a member of a gather: `awaited_by` is the job that its last one arrives at, at
+    `awaited_index`. Of a gather with such members `member_stages` says how many stages they have at
+    most, and `member_gathers` whether some of them gather others in turn.
     """
 
     root: str
@@ -44,6 +48,10 @@ class Flow(Struct, frozen=True, omit_defaults=True):
     gathers: bool = False
     life: int = 0
     ignores: bool = False
+    awaited_by: str | None = None
+    awaited_index: int = 0
+    member_stages: int = 1
+    member_gathers: bool = False
 
     @property
     def begins_at(self) -> int:
@@ -132,6 +140,17 @@ def following(claim: Claim, result: bytes | None) -> tuple[NewJob, ...]:
     return tuple(traced(job, told.trace) for job in jobs)
 
 
+def hands_on(jobs: tuple[NewJob, ...]) -> bool:
+    """Whether one of the jobs that follow arrives somewhere in the place of the one that is done.
+
+    Those of a fan-out arrive at one of themselves.
+    """
+    if not jobs:
+        return False
+    among = {job.id for job in jobs}
+    return any(job.gather is not None and job.gather not in among for job in jobs)
+
+
 def sink_job(claim: Claim, job: str, sink: Stage, value: Raw) -> NewJob:
     """The job that gives an accepted result to its sink.
 
@@ -158,6 +177,8 @@ def next_stage(region: str, flow: Flow, value: Raw) -> list[NewJob]:
         members=0,
         gathers=False,
         ignores=False,
+        member_stages=1,
+        member_gathers=False,
     )
     return [new_job(stage_id(after), stage, region, called_with(stage, value), after)]
 
@@ -182,6 +203,10 @@ def fan_out(region: str, flow: Flow, value: Raw) -> list[NewJob]:
         members=len(elements),
         gathers=False,
         ignores=False,
+        awaited_by=None,
+        awaited_index=0,
+        member_stages=1,
+        member_gathers=False,
     )
     gather = None
     jobs: list[NewJob] = []
@@ -193,6 +218,8 @@ def fan_out(region: str, flow: Flow, value: Raw) -> list[NewJob]:
             members=len(elements),
             gathers=True,
             ignores=rest[0].ignores,
+            member_stages=1,
+            member_gathers=False,
         )
         gather = stage_id(after)
         jobs.append(gathering(gather, rest[0], region, after))
@@ -244,6 +271,8 @@ def new_job(
         body["flow"] = flow
         if flow.key is not None:
             fields |= {"unique_in": flow.key[0], "unique_key": flow.key[1]}
+        if flow.awaited_by is not None:
+            fields |= {"gather": flow.awaited_by, "gather_index": flow.awaited_index}
     return NewJob(
         job,
         stage.queue,

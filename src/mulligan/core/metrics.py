@@ -92,6 +92,7 @@ def metrics(snapshot: Snapshot, sums: Sums, facts: Facts) -> list[Metric]:
             startable_jobs(snapshot, facts),
         ),
         gauge("mulligan_delayed_jobs", "jobs put off and not yet due", delayed(snapshot)),
+        gauge("mulligan_gathering_jobs", "jobs that await others", gathering(snapshot)),
         gauge("mulligan_running_jobs", "jobs that run", running(snapshot, facts)),
         gauge("mulligan_live_workers", "workers that beat", live_workers(snapshot, facts)),
         gauge(
@@ -211,11 +212,13 @@ def summary(sums: Sums, facts: Facts) -> dict[str, dict[str, Any]]:
         health = facts.health_of(queue, region)
         started = sum(v for name, v in recent.items() if name.startswith(STARTED))
         begun = sum(v for name, v in recent.items() if is_retry_start(name))
+        succeeded = recent.get(SUCCEEDED, 0)
+        failed = recent.get(FAILED, 0) + recent.get(JOB_FAULT, 0)
         found.setdefault(queue, {})[region] = {
             "started": int(started),
-            "succeeded": int(recent.get(SUCCEEDED, 0)),
-            "failed": int(recent.get(FAILED, 0) + recent.get(JOB_FAULT, 0)),
-            "success_rate": share(recent.get(SUCCEEDED, 0), recent.get(FAILED, 0)),
+            "succeeded": int(succeeded),
+            "failed": int(failed),
+            "success_rate": share(succeeded, failed),
             "retries_started": int(begun),
             "retry_success_rate": share(
                 recent.get(RETRY_SUCCEEDED, 0), recent.get(RETRY_FAILED, 0)
@@ -402,6 +405,12 @@ def unserved_jobs(snapshot: Snapshot, facts: Facts) -> Iterator[Sample]:
         found[queue_region] = found.get(queue_region, 0) + each.jobs
     for (queue, region), jobs in sorted(found.items()):
         yield Sample(labels(queue, region), jobs)
+
+
+def gathering(snapshot: Snapshot) -> Iterator[Sample]:
+    """Jobs that are in no lane, because they await others."""
+    for queue, count in sorted(snapshot.gathering.items()):
+        yield Sample({"queue": queue}, count)
 
 
 def ended(snapshot: Snapshot) -> Iterator[Sample]:

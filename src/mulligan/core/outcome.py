@@ -70,11 +70,15 @@ class LimitUse(Struct, frozen=True, gc=False):
 
 
 class Done(Struct, frozen=True, gc=False):
-    """Finished: store the result and, in the same step, enqueue what comes next."""
+    """Finished: store the result and, in the same step, enqueue what comes next.
+
+    With `hands_on` it does not arrive at the job that awaits it: one of the next will instead.
+    """
 
     lease: Lease
     result: bytes | None = None
     next: tuple[NewJob, ...] = ()
+    hands_on: bool = False
     use: LimitUse | None = None
 
 

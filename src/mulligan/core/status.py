@@ -79,6 +79,11 @@ class Snapshot(Protocol):
         ...
 
     @property
+    def gathering(self) -> Mapping[str, int]:
+        """Jobs that await others, by queue."""
+        ...
+
+    @property
     def workers(self) -> Sequence[WorkerView]:
         """Every worker that has joined and not left."""
         ...

@@ -27,8 +27,8 @@ from mulligan.engine.tracing import Tracing, store_traced
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.worker")
-# How long the ticker sleeps at most and at least.
-LONGEST_SLEEP, SHORTEST_SLEEP = 30.0, 0.01
+# How long the ticker sleeps at most and at least, and where there are no schedules.
+LONGEST_SLEEP, SHORTEST_SLEEP, IDLE_SLEEP = 30.0, 0.01, 600.0
 
 
 class Ticker:
@@ -85,12 +85,13 @@ class Ticker:
 
     async def look(self) -> float:
         """Place the ticks that are missing; returns the seconds until the next look."""
-        now = (await self._store.facts()).now
+        stored, now = await self._read()
         await self._renew(now)
-        stored = read_schedules(await self._store.schedules())
         while self._undeclared:
-            await self._declare(self._undeclared[0], stored, now)
+            stored, now = await self._declare(self._undeclared[0], stored, now)
             del self._undeclared[0]
+        if not stored:
+            return IDLE_SLEEP
         live = await self._live(stored)
         pauses = [LONGEST_SLEEP]
         for name, each in stored.items():
@@ -116,8 +117,21 @@ class Ticker:
             key, names = DECLARES + self._worker, sorted(self._declared)
             await self._store.note(key, encode(names), KEEP_DECLARED)
 
-    async def _declare(self, name: str, stored: dict[str, Stored], now: float) -> None:
-        """Store a schedule that a task of this worker declares, as often as others change it."""
+    async def _read(self) -> tuple[dict[str, Stored], float]:
+        """The schedules, and then the time: by an earlier one their ticks lie too far ahead.
+
+        This process may be stopped between the two, and a clock that was set back is not meant.
+        """
+        stored = read_schedules(await self._store.schedules())
+        return stored, (await self._store.facts()).now
+
+    async def _declare(
+        self, name: str, stored: dict[str, Stored], now: float
+    ) -> tuple[dict[str, Stored], float]:
+        """Store a schedule that a task of this worker declares, as often as others change it.
+
+        Returns the schedules as they are then, and the time at which they were read.
+        """
         while True:
             before = stored.get(name)
             if before is not None and not before.schedule.declared:
@@ -126,14 +140,14 @@ class Ticker:
                     " name; remove that one, or give the task another name=",
                     name,
                 )
-                return
+                return stored, now
             change = declare(before, self._declared[name], now)
             if change is None or await self._apply(change):
                 break
-            stored.clear()
-            stored |= read_schedules(await self._store.schedules())
+            stored, now = await self._read()
         if change is not None:
             stored |= read_schedules({name: change.after or b""})
+        return stored, now
 
     async def _live(self, stored: dict[str, Stored]) -> set[str]:
         """The declared schedules that a live worker declares."""

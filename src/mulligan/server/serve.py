@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
@@ -76,10 +77,19 @@ class Server(uvicorn.Server):
     It does not raise the signal again afterwards: stopping is no failure.
     """
 
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+    def __init__(
+        self, config: uvicorn.Config, service: Service, tell_ready: Callable[[], None]
+    ) -> None:
         super().__init__(config)
         self._service = service
         self._loop = asyncio.get_running_loop()
+        self._tell_ready = tell_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take requests, and say so: from here on SIGTERM finishes what is under way."""
+        await super().startup(sockets)
+        log.info("ready for requests")
+        self._tell_ready()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         """First: finish what is under way. Second: stop at once."""
@@ -96,6 +106,7 @@ async def run(
     listening: socket.socket,
     *,
     declares: bool,
+    tell_ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve on the socket until stopped, then finish what is under way."""
     hosts = (options.host, *options.allow_hosts)
@@ -123,6 +134,5 @@ async def run(
     )
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     async with service.running():
-        log.info("ready for requests")
-        await Server(config, service).serve(sockets=[listening])
+        await Server(config, service, tell_ready).serve(sockets=[listening])
     log.info("stopped")

@@ -106,7 +106,8 @@ class WorkerStore(Protocol):
         job join its lane, due at once; whoever comes after it, in the same batch or later, does not
         arrive. Where the gathering job has `return_exceptions`, a member that failed for good or
         was cancelled arrives as well, as a failure; elsewhere a failure is only noted, and its
-        member still awaited. `members_failed` and `members_cancelled` are counted in the same step.
+        member still awaited. One that `hands_on` does not arrive: one of its next jobs has the same
+        gather, and will. `members_failed` and `members_cancelled` are counted in the same step.
         """
 
     async def record(self, recordings: Sequence[Recording]) -> list[RecordVerdict]:

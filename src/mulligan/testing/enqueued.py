@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from msgspec import Struct, json
 
@@ -23,24 +23,31 @@ LONGEST_CALL = 200
 SHORTEST, LOOKS = 0.01, 200
 
 
+class Which(TypedDict, total=False):
+    """Which jobs of a task: by their arguments, queue and region."""
+
+    args: Sequence[Any] | None
+    kwargs: Mapping[str, Any] | None
+    queue: str | None
+    region: str | None
+
+
 def assert_enqueued(
     task: "Task[..., Any]",
     *,
-    args: Sequence[Any] | None = None,
-    kwargs: Mapping[str, Any] | None = None,
-    queue: str | None = None,
-    region: str | None = None,
     count: int | None = None,
     within: Seconds = 0.0,
+    **which: Unpack[Which],
 ) -> list[Job]:
     """Assert that jobs of the task were enqueued, in whatever state they are; they are returned.
 
     With `args` the whole call must be this one, together with `kwargs`, however its arguments were
-    given; with `kwargs` alone only these arguments are compared. `count` is their exact number,
-    otherwise there must be one at least. They may come `within` so many seconds: virtual ones in
-    `app.testing()`. In a coroutine whose own loop enqueues them, await `aassert_enqueued`.
+    given; with `kwargs` alone only these arguments are compared; `queue` and `region` are theirs.
+    `count` is their exact number, otherwise there must be one at least. They may come `within` so
+    many seconds: virtual ones in `app.testing()`. In a coroutine whose own loop enqueues them,
+    await `aassert_enqueued`.
     """
-    wanted = wanted_of(task, args, kwargs, queue=queue, region=region, count=count)
+    wanted = wanted_of(task, count, **which)
     app = wanted.task.app
     return app.run(lambda: checked(app, wanted, seconds(within)))
 
@@ -48,40 +55,23 @@ def assert_enqueued(
 async def aassert_enqueued(
     task: "Task[..., Any]",
     *,
-    args: Sequence[Any] | None = None,
-    kwargs: Mapping[str, Any] | None = None,
-    queue: str | None = None,
-    region: str | None = None,
     count: int | None = None,
     within: Seconds = 0.0,
+    **which: Unpack[Which],
 ) -> list[Job]:
     """Assert that jobs of the task were enqueued, as `assert_enqueued` does."""
-    wanted = wanted_of(task, args, kwargs, queue=queue, region=region, count=count)
+    wanted = wanted_of(task, count, **which)
     return await checked(wanted.task.app, wanted, seconds(within))
 
 
-def assert_not_enqueued(
-    task: "Task[..., Any]",
-    *,
-    args: Sequence[Any] | None = None,
-    kwargs: Mapping[str, Any] | None = None,
-    queue: str | None = None,
-    region: str | None = None,
-) -> None:
+def assert_not_enqueued(task: "Task[..., Any]", **which: Unpack[Which]) -> None:
     """Assert that no such job was enqueued."""
-    assert_enqueued(task, args=args, kwargs=kwargs, queue=queue, region=region, count=0)
+    assert_enqueued(task, count=0, **which)
 
 
-async def aassert_not_enqueued(
-    task: "Task[..., Any]",
-    *,
-    args: Sequence[Any] | None = None,
-    kwargs: Mapping[str, Any] | None = None,
-    queue: str | None = None,
-    region: str | None = None,
-) -> None:
+async def aassert_not_enqueued(task: "Task[..., Any]", **which: Unpack[Which]) -> None:
     """Assert that no such job was enqueued."""
-    await aassert_enqueued(task, args=args, kwargs=kwargs, queue=queue, region=region, count=0)
+    await aassert_enqueued(task, count=0, **which)
 
 
 class Wanted(Struct, frozen=True):
@@ -111,21 +101,16 @@ class Wanted(Struct, frozen=True):
         return found > 0 if self.count is None else found == self.count
 
 
-def wanted_of(
-    task: "Task[..., Any]",
-    args: Sequence[Any] | None,
-    kwargs: Mapping[str, Any] | None,
-    *,
-    queue: str | None,
-    region: str | None,
-    count: int | None,
-) -> Wanted:
+def wanted_of(task: "Task[..., Any]", count: int | None, **which: Unpack[Which]) -> Wanted:
     """What is looked for; refuses arguments that the task does not take."""
     task = getattr(task, "task", task)  # `using` may be given too
     if not hasattr(task, "bind_all"):
         raise InvalidError(
             f"task {task!r} must be a task of an app, such as a function under @app.task"
         )
+    for name in which.keys() - Which.__annotations__.keys():
+        raise InvalidError(f"{name} is not one of {', '.join(Which.__annotations__)}")
+    args, kwargs = which.get("args"), which.get("kwargs")
     if isinstance(args, str | bytes):
         raise InvalidError(
             f"args {args!r} must be a list or tuple; for one argument give ({args!r},)"
@@ -137,10 +122,10 @@ def wanted_of(
     names = list(task.signature.parameters)
     raw = {name_at(names, index): value for index, value in enumerate(bound.raw_args)}
     arguments = {name: json.decode(value) for name, value in (raw | bound.raw_kwargs).items()}
-    options = {"args": args, "kwargs": kwargs, "queue": queue, "region": region}
-    said = [f"{name}={value!r}" for name, value in options.items() if value is not None]
+    said = [f"{name}={value!r}" for name, value in which.items() if value is not None]
     words = f" with {', '.join(said)}" if said else ""
-    return Wanted(task, arguments, args is not None, queue, region, count, words)
+    place = which.get("queue"), which.get("region")
+    return Wanted(task, arguments, args is not None, *place, count, words)
 
 
 async def checked(app: "Mulligan", wanted: Wanted, within: float) -> list[Job]:

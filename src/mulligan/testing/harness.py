@@ -10,10 +10,6 @@ from contextvars import copy_context
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from msgspec.structs import replace
-
-from mulligan.app.lifespan import entered
-from mulligan.app.resources import check_resources
 from mulligan.app.store_access import Operation, StoreAccess, Work, at_once
 from mulligan.app.wait import LoopWaiter, Waiter
 from mulligan.core.checks import Seconds, check_name, seconds
@@ -21,14 +17,14 @@ from mulligan.core.job import ENDED, Enqueued, Job, NewJob, never_started
 from mulligan.core.outcome import Outcome, Verdict
 from mulligan.core.page import Selection
 from mulligan.core.schedule import read_schedules, tick_id
-from mulligan.core.worker import Worker
-from mulligan.engine import Engine
 from mulligan.stores.contract import Store
 from mulligan.stores.memory import MemoryStore
 from mulligan.testing.virtual import VirtualLoop
+from mulligan.testing.workers import engine_of, enter_lifespan, settled, stop, worker_of
 
 if TYPE_CHECKING:
     from mulligan.app.mulligan import Mulligan
+    from mulligan.engine import Engine
 
 T = TypeVar("T")
 PAGE = 1000
@@ -312,9 +308,7 @@ class Testing:
                 while self.store.unfinished():
                     self.store.moved.clear()
                     await self.store.moved.wait()
-                for engine, _ in self._engines:
-                    await engine.committer.flushed()
-                    await engine.events.told()
+                await settled([engine for engine, _ in self._engines])
         except TimeoutError:
             stuck = self.store.unfinished()
             if not stuck:
@@ -327,41 +321,23 @@ class Testing:
 
     async def _start(self) -> None:
         await self._app.aconfigure()
-        if self._resources is None:
-            await self._lifespan.enter_async_context(entered(self._app))
-        else:
-            check_resources(self._app.asked_resources, self._resources, "testing(resources=…)")
-            self._app.resources = self._resources
-        settings = replace(self._app.settings, concurrency=self._concurrency)
-        for number, region in enumerate(self._regions):
-            worker = Worker(
-                f"{region}-{number}",
-                region,
-                self._queues,
-                settings.lease,
-                self._concurrency,
-            )
-            engine = Engine(
+        await enter_lifespan(self._lifespan, self._app, self._resources)
+        for index, region in enumerate(self._regions):
+            worker = worker_of(self._app, index, region, self._queues, self._concurrency)
+            engine = engine_of(
+                self._app,
                 self._app.seen(self.store),
-                self._app.tasks,
                 worker,
-                settings,
                 chance=random.Random(f"{self._seed}/{worker.id}"),
                 monotonic=self.loop.time,
                 hold_through_backoff=self._hold,
                 declared=self._app.declared_schedules,
-                tracing=self._app.tracing,
-                hooks=self._app.event_hooks,
             )
             engine.recorder.at_step = self._at_step
             self._engines.append((engine, asyncio.ensure_future(engine.run())))
 
     async def _stop(self) -> None:
-        for engine, _ in self._engines:
-            engine.stop()
-            engine.stop()
         try:
-            await asyncio.gather(*(task for _, task in self._engines))
+            await stop([engine for engine, _ in self._engines], [task for _, task in self._engines])
         finally:
             await self._lifespan.aclose()
-            self._app.resources = {}

@@ -8,20 +8,15 @@ from contextvars import copy_context
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
-from msgspec.structs import replace
-
-from mulligan.app.lifespan import entered
-from mulligan.app.resources import check_resources
 from mulligan.app.wait import LoopWaiter, until_over
 from mulligan.core.checks import Seconds, seconds
 from mulligan.core.errors import InvalidError, UnknownJobError
 from mulligan.core.job import ENDED, Job, Status
 from mulligan.core.page import Selection
-from mulligan.core.worker import Worker
-from mulligan.engine import Engine
 from mulligan.stores import make_store, redact
 from mulligan.stores.contract import Store
 from mulligan.testing.enqueued import all_jobs
+from mulligan.testing.workers import engine_of, enter_lifespan, settled, stop, worker_of
 
 if TYPE_CHECKING:
     from mulligan.app.mulligan import Mulligan
@@ -143,8 +138,12 @@ class StoreTesting:
             await store.open()
             app.access.use_on_loop(store)
             stack.callback(app.access.use_on_loop, None)
-            await self._enter_lifespan(stack)
-            engines = [self._engine(store, index) for index in range(len(self._regions))]
+            await enter_lifespan(stack, app, self._resources)
+            queues = self._queues or app.queue_names
+            engines = [
+                engine_of(app, store, worker_of(app, index, region, queues, self._concurrency))
+                for index, region in enumerate(self._regions)
+            ]
             working = [asyncio.ensure_future(engine.run()) for engine in engines]
             stack.push_async_callback(stop, engines, working)
             while (waiting := await unended(store)) is not None:
@@ -155,26 +154,8 @@ class StoreTesting:
                         f"job {waiting.id} has not ended after {within:g} s: {why}"
                     )
                 await over(store, waiting, left)
-            for engine in engines:
-                await engine.committer.flushed()
-                await engine.events.told()
+            await settled(engines)
         return loop.time() - started
-
-    async def _enter_lifespan(self, stack: AsyncExitStack) -> None:
-        if self._resources is None:
-            await stack.enter_async_context(entered(self._app))
-            return
-        check_resources(self._app.asked_resources, self._resources, "resources")
-        self._app.resources = self._resources
-        stack.callback(setattr, self._app, "resources", {})
-
-    def _engine(self, store: Store, index: int) -> Engine:
-        app, region = self._app, self._regions[index]
-        settings = replace(app.settings, concurrency=self._concurrency)
-        queues = self._queues or app.queue_names
-        worker = Worker(f"{region}-{index}", region, queues, settings.lease, self._concurrency)
-        tracing, hooks = app.tracing, app.event_hooks
-        return Engine(store, app.tasks, worker, settings, tracing=tracing, hooks=hooks)
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -187,14 +168,6 @@ def no_clock(app: "Mulligan") -> InvalidError:
     return InvalidError(
         f"a test on {app.shown_url} has no virtual clock; run it in memory, without a store"
     )
-
-
-async def stop(engines: list[Engine], working: "list[asyncio.Task[None]]") -> None:
-    """Stop the workers at once."""
-    for engine in engines:
-        engine.stop()
-        engine.stop()
-    await asyncio.gather(*working)
 
 
 async def unended(store: Store) -> Job | None:

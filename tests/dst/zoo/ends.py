@@ -5,7 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from mulligan.core.errors import StoreUnavailableError
-from mulligan.core.job import Enqueued, NewJob
+from mulligan.core.job import ENDED, Enqueued, NewJob
 from mulligan.core.outcome import Dead, Done, Later
 from mulligan.stores.memory import MemoryStore, commit, enqueue, operate, workers
 from mulligan.stores.memory.counts import Counters
@@ -16,6 +16,7 @@ from tests.dst.zoo.cage import plant
 add = enqueue.add
 add_counts = Counters.add
 commit_one = commit.commit_one
+debounce = enqueue.debounce
 end = commit.end
 lease = workers.lease
 prune = MemoryStore.prune
@@ -91,6 +92,14 @@ def gather_counts_an_arrival_twice(
         enqueue.join_lane(state, gathering, gathering.new.lane, 0.0)
 
 
+@plant(commit, "arrive_done")
+def early_stage_arrives(
+    state: State, record: Record, result: bytes | None, *, hands_on: bool
+) -> None:
+    """Of a chain in a gather the first stage arrives, and nobody waits for the last."""
+    commit.arrive(state, record, "done", result)
+
+
 @plant(commit, "arrive_failed")
 def failed_member_never_arrives(state: State, record: Record, failure: Any) -> None:
     """A gather that takes failures waits for ever for a member that has failed."""
@@ -110,6 +119,30 @@ def unique_key_never_freed(state: State, key: tuple[str, str] | None) -> Record 
     """A job that has ended keeps its key."""
     had_it = (each for each in state.jobs.values() if key is not None and each.unique == key)
     return next(had_it, None)
+
+
+@plant(enqueue, "debounce")
+def debounce_keeps_the_first_call(state: State, record: Record, new: NewJob) -> None:
+    """A debounced job is put off by each call, and starts with the arguments of the first."""
+    debounce(state, record, replace(new, task=record.new.task, body=record.new.body))
+
+
+@plant(enqueue, "debounced_due")
+def debounce_without_an_end(now: float, delay: float, until: float) -> float:
+    """Who calls often enough puts a debounced job off for ever."""
+    return now + delay
+
+
+@plant(enqueue, "debounced_due")
+def debounce_does_not_put_off(now: float, delay: float, until: float) -> float:
+    """A debounced job starts at the next call."""
+    return now
+
+
+@plant(commit, "holds_key")
+def throttle_ends_with_its_job(record: Record, now: float) -> bool:
+    """The key of a throttled job is free as soon as that has ended."""
+    return record.status not in ENDED
 
 
 @plant(operate, "purge_one")

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from random import Random
 
-from mulligan.core.outcome import Done, Returned
+from mulligan.core.outcome import Done, Outcome, Returned
 from mulligan.core.worker import Worker
 from mulligan.stores.postgres import pool
 from tests.contract.making import FRESH, group, in_turn, walk
@@ -29,7 +29,7 @@ async def race(url: str, number: int) -> None:
                     beside.execute("INSERT INTO racing VALUES (%s, %s)", (each.id, each.started_at))
                 [few] = beside.execute(FEW).fetchone() or (0,)
                 assert few <= RUNNING, f"{few} run at a time"
-                outcomes = []
+                outcomes: list[Outcome] = []
                 for each in claimed:
                     beside.execute("DELETE FROM racing WHERE id = %s", (each.id,))
                     if chance.random() < 0.2:

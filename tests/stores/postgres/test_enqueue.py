@@ -1,14 +1,20 @@
-"""Many batches of new jobs, and when the disk is waited for."""
+"""New jobs, one and many batches, and when the disk is waited for."""
 
 import asyncio
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from mulligan.core.errors import StoreUnavailableError
+from mulligan.core.fields import FIELDS
+from mulligan.stores.postgres.enqueue import call_of
 from mulligan.stores.postgres.fields import packed_columns
-from tests.contract.making import claim, jobs, names
+from tests.contract.making import claim, job, jobs, names
 from tests.stores.postgres.kit import SEE_WHO_WAITS, connected, opened, server_of, until_waiting
+
+# A value of each kind that no option has if it is left out.
+OTHERS = {"text": "other", "integer": 7, "flag": True, "seconds": 9.0}
 
 
 async def test_only_the_last_of_many_batches_waits_for_the_disk(store, url, monkeypatch):
@@ -25,13 +31,14 @@ async def test_only_the_last_of_many_batches_waits_for_the_disk(store, url, monk
     assert shown == ("on",)
 
 
-async def test_a_batch_that_stores_nothing_waits_for_the_disk_all_the_same(store, url):
-    await store.enqueue(jobs("a", "b"))
+@pytest.mark.parametrize("ids", [("a", "b"), ("a",)])
+async def test_a_batch_that_stores_nothing_waits_for_the_disk_all_the_same(store, url, ids):
+    await store.enqueue(jobs(*ids))
     with connected(url) as other:
         other.execute("SET synchronous_commit = off")
         other.execute("UPDATE job SET trail = 'x' WHERE id = 'a'")
         [[end]] = other.execute("SELECT pg_current_wal_insert_lsn()").fetchall()
-        assert await store.enqueue(jobs("a", "b")) == [("a", False), ("b", False)]
+        assert await store.enqueue(jobs(*ids)) == [(each, False) for each in ids]
         flushed = other.execute("SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn", (end,))
         assert flushed.fetchone() == (True,)
 
@@ -76,3 +83,24 @@ async def test_a_deadlock_among_many_batches_is_tried_again_on_the_same_connecti
     answers = [("a", True), ("b", True), ("c", False), ("d", False), ("e", True)]
     assert await sending == answers
     assert store._database.pool._idle == idle
+
+
+@pytest.mark.parametrize(
+    "option", [field for field in FIELDS if field.option], ids=lambda field: field.name
+)
+def test_one_job_goes_the_short_way_unless_it_has_an_option(option):
+    plain = job("a", delay=5.0, priority=2)
+    assert call_of([plain])[0] == "accept_one"
+    assert call_of([plain, job("b")])[0] == "accept"
+    assert call_of([replace(plain, **{option.name: OTHERS[option.kind]})])[0] == "accept"
+
+
+async def test_a_job_that_goes_the_short_way_is_stored_as_it_is(store):
+    plain = job("a", delay=5.0, priority=2, queue="mail", region="eu", body=b'{"\\u00e9":1}')
+    assert await store.enqueue([plain]) == [("a", True)]
+    assert await store.enqueue([plain]) == [("a", False)]
+    stored = await store.get("a")
+    same = {name: getattr(plain, name) for name in ("queue", "region", "priority", "body", "task")}
+    assert {name: getattr(stored, name) for name in same} == same
+    assert (stored.status, stored.scope, stored.lane_priority) == ("pending", "eu", 2)
+    assert stored.due == pytest.approx(stored.created_at + 5.0)

@@ -91,8 +91,8 @@ async def test_a_role_that_may_not_make_functions_goes_on_with_those_there_are(s
 
 async def test_a_process_that_runs_an_older_release_is_told_to_restart(store, url):
     with connected(url) as connection:
-        connection.execute("ALTER PROCEDURE accept RENAME TO accept_otherwise")
-        with pytest.raises(StoreError, match=r"refused: procedure .*accept.* does not exist"):
+        connection.execute("ALTER PROCEDURE accept_one RENAME TO accept_otherwise")
+        with pytest.raises(StoreError, match=r"refused: procedure .*accept_one.* does not exist"):
             await store.enqueue(jobs("a"))
         connection.execute("UPDATE schema_version SET version = 999")
         with pytest.raises(StoreError) as error:

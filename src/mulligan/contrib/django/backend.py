@@ -14,7 +14,7 @@ from mulligan.contrib.django import results
 from mulligan.contrib.django.compat import InvalidTask, backends, base, signals
 from mulligan.contrib.django.database import after_commit, in_transaction
 from mulligan.contrib.django.registry import Home, home_of
-from mulligan.contrib.django.task import OF_A_CALL, Task
+from mulligan.contrib.django.task import OF_A_CALL, Task, priority_of
 from mulligan.contrib.django.virtual_time import back_on_the_loop
 from mulligan.core.errors import InvalidError
 
@@ -92,6 +92,11 @@ class Backend(backends.BaseTaskBackend):
             after_commit(alias, enqueue)
         return result
 
+    def call(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The call as a value: `app.schedules.put("acme", report.call(7), cron="0 9 * * *")`."""
+        self.validate_task(task)
+        return using(self.home, task).call(*args, **kwargs)
+
     def get_result(self, result_id: str) -> Any:
         """The result as it is now."""
         with back_on_the_loop():
@@ -135,8 +140,7 @@ def using(home: Home, task: Any, **more: Any) -> Any:
     options: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
     if task.run_after is not None:
         options["run_after"] = aware(task.run_after)
-    priority = "urgent" if task.priority > 0 else "normal"
-    options |= {"queue": task.queue_name, "priority": priority, **more}
+    options |= {"queue": task.queue_name, "priority": priority_of(task), **more}
     return home.app.tasks[task.module_path].using(**options)
 
 

@@ -1,4 +1,4 @@
-"""What Django's admin and permissions know of jobs. There is no table: jobs are in their store."""
+"""What Django's admin and permissions know of jobs and schedules: those are in their store."""
 
 from typing import ClassVar
 
@@ -18,3 +18,21 @@ class Job(models.Model):
 
     def __str__(self) -> str:
         return str(self.id)
+
+
+class Schedule(models.Model):
+    """A schedule, by its name.
+
+    `view_schedule` is to see them, `change_schedule` to edit, pause, resume and run them,
+    `add_schedule` and `delete_schedule` to store new ones and to remove them.
+    """
+
+    name = models.CharField(primary_key=True, max_length=255)
+
+    class Meta:
+        """Without a table; with Django's usual permissions, which `manage.py migrate` makes."""
+
+        managed = False
+
+    def __str__(self) -> str:
+        return str(self.name)

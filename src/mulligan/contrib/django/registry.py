@@ -16,7 +16,7 @@ from mulligan import Mulligan, Settings
 from mulligan.contrib.django.call import Caller
 from mulligan.contrib.django.compat import base, tasks
 from mulligan.contrib.django.database import Neighbours, url_of
-from mulligan.contrib.django.task import OURS, options_of
+from mulligan.contrib.django.task import OURS, options_of, priority_of
 from mulligan.core.errors import InvalidError
 
 log = logging.getLogger("mulligan.django")
@@ -81,7 +81,8 @@ class Home(Struct, eq=False):
         for name in () if scheduled else SCHEDULED:
             options.pop(name, None)
         self.app.tasks.pop(path, None)  # of a module that was imported again
-        self.app.task(name=path, queue=task.queue_name, **options)(self.caller.job_of(task))
+        options |= {"queue": task.queue_name, "priority": priority_of(task)}
+        self.app.task(name=path, **options)(self.caller.job_of(task))
         self.tasks[path] = task
 
 

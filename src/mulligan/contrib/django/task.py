@@ -7,6 +7,7 @@ from typing import Any
 from mulligan.app.decorator import TaskOptions
 from mulligan.app.options import Options
 from mulligan.contrib.django.compat import InvalidTask, base
+from mulligan.core.lane import PriorityWord
 
 # Django has words of its own for these, or they need a task of mulligan's.
 DJANGO_SAYS = frozenset({"name", "queue", "priority", "run_after", "delay", "sink"})
@@ -31,12 +32,17 @@ def using(self: Any, **changes: Any) -> Any:
     return replace(self, **{name: value for name, value in changes.items() if value is not None})
 
 
+def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """The call as a value, for `put` of the schedules of its backend's app."""
+    return self.get_backend().call(self, args, kwargs)
+
+
 # Made from the table of options, so that there is one.
 Task: Any = make_dataclass(
     "Task",
     [(name, Any, field(default=None)) for name in OURS],
     bases=(base.Task,),
-    namespace={"using": using, "__module__": __name__},
+    namespace={"using": using, "call": call, "__module__": __name__},
     frozen=True,
     slots=True,
     kw_only=True,
@@ -47,3 +53,8 @@ def options_of(task: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Which of our options the task has, or else its backend."""
     said = {name: getattr(task, name, None) for name in OURS}
     return {**defaults, **{name: value for name, value in said.items() if value is not None}}
+
+
+def priority_of(task: Any) -> PriorityWord:
+    """The priority of its jobs: Django has many, of which those above 0 are urgent."""
+    return "urgent" if task.priority > 0 else "normal"

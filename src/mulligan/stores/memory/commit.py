@@ -59,10 +59,10 @@ def commit_one(state: State, outcome: Outcome) -> Verdict:
 def write(state: State, record: Record, outcome: Outcome) -> None:
     """Change the job as the outcome says."""
     match outcome:
-        case Done(_, result, following, _):
+        case Done(_, result, following, hands_on, _):
             record.result = result
             end(state, record, "done")
-            arrive(state, record, "done", result)
+            arrive_done(state, record, result, hands_on=hands_on)
             for job in following:
                 enqueue.add(state, job)
         case Again(_, lane, delay, failure, trail, free, _):
@@ -193,6 +193,12 @@ def arrive(state: State, record: Record, how: str, value: bytes | None) -> None:
         gathering.awaits -= 1
         if not gathering.awaits:
             enqueue.join_lane(state, gathering, gathering.new.lane, 0.0)
+
+
+def arrive_done(state: State, record: Record, result: bytes | None, *, hands_on: bool) -> None:
+    """A member is done, and arrives unless one of its next jobs will in its place."""
+    if not hands_on:
+        arrive(state, record, "done", result)
 
 
 def arrive_failed(state: State, record: Record, failure: Attempt) -> None:

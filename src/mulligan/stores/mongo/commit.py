@@ -240,15 +240,9 @@ class OutcomeWriter:
         used = None if isinstance(outcome, Returned | Limited | Cancelled) else outcome.use
         write.before = using(doc, used, self.now)
         write.after = ending(doc, self.now, refunded=unused)
-        events = [*write.before, *write.after]
         match outcome:
-            case Done(_, result, following, _):
-                taken = stays_taken(doc["mulligan"], self.now)
-                keep, alone = doc["mulligan"].get("keep"), bool(following or events) or taken
-                write.change.update = self._done_with(result, keep, alone=alone)
-                if "owes" in doc["mulligan"]:
-                    write.owed = owed_by(doc, "done", result, self._next_number())
-                self._follow_up(write, following)
+            case Done():
+                self._finish(write, outcome)
             case Again(_, lane, delay, failure, trail, free, _):
                 write.change.update = self._update({"mulligan.trail": trail}, failure)
                 write.change.update["$inc"] = {"mulligan.snoozes" if free else "attempts": 1}
@@ -275,6 +269,19 @@ class OutcomeWriter:
             change.update["$set"]["mulligan.holds"] = None
         owing(change, [*write.before, *write.after])
         return write
+
+    def _finish(self, write: Write, outcome: Done) -> None:
+        """The job is done; one that hands on owes nothing to who awaits it."""
+        private, hands_on = write.doc["mulligan"], outcome.hands_on
+        together = bool(outcome.next or write.before or write.after) or hands_on
+        alone = together or stays_taken(private, self.now)
+        write.change.update = self._done_with(outcome.result, private.get("keep"), alone=alone)
+        if "owes" in private and not hands_on:
+            write.owed = owed_by(write.doc, "done", outcome.result, self._next_number())
+        self._follow_up(write, outcome.next)
+        if hands_on:
+            unset = write.change.update.setdefault("$unset", {})
+            unset["mulligan.owes"] = ""
 
     def _owed_if_failed(self, doc: Doc, failure: Attempt) -> list[Owed]:
         """What a member that fails for good owes to who awaits it."""

@@ -88,9 +88,10 @@ def of_date(value: Any) -> int:
 
 
 STATUSES = ("pending", "processing", "done", "failed", "cancelled")
-# The `lane` of a pending job that stands in none, as it awaits others.
-AWAITING = "awaiting"
-# Other programs take nothing before its date, and so leave a job alone that awaits others.
+# The `lane` of a pending job that stands in none: it awaits others, or it is a tick that a change
+# of its schedule has yet to place.
+AWAITING, PLACING = "awaiting", "placing"
+# Other programs take nothing before its date, and so leave a job alone that awaits something.
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 # What a member owes to the job that awaits it, until that job knows; that a failed one has told it,
 # and may yet be replayed; and what a purge has begun.
@@ -295,7 +296,7 @@ def permits_of(doc: Doc) -> list[str]:
 
 def public_date(private: Doc) -> datetime | None:
     """`next_retry_at` of a pending job."""
-    if private.get("lane") == AWAITING:
+    if private.get("lane") in (AWAITING, PLACING):
         return NEVER
     return date_after(private["due"]) if private.get("delayed") else None
 

@@ -51,6 +51,10 @@ class Enqueuer:
         new: list[Doc] = []
         ours: dict[str, int] = {}
         left = list(range(len(docs)))
+        if len(jobs) == 1 and jobs[0].debounce_max is not None:
+            # An insert that is refused while others debounce the holder may deadlock with them.
+            answers = await self.first_ones(jobs, docs, left, ours)
+            left = [] if answers else left
         while left:
             created = {id(doc) for doc in await insert(self.connection, [docs[at] for at in left])}
             for at in left:

@@ -20,7 +20,7 @@ from mulligan.stores.mongo.events import UNBOOKED
 from mulligan.stores.mongo.facts import StoredCounts
 from mulligan.stores.mongo.gather import left_owing
 from mulligan.stores.mongo.operate import Operator, forget_notes, move_dead, return_letter
-from mulligan.stores.mongo.schedules import UNFINISHED, Schedules
+from mulligan.stores.mongo.schedules import UNFINISHED, UNPLACED, Schedules
 from mulligan.stores.mongo.validate import invalid_reason
 from mulligan.stores.mongo.wakeup import News
 from mulligan.stores.mongo.workers import forget_dead
@@ -90,6 +90,7 @@ class Repair:
             ("undelivered", tasks, outbox.UNDELIVERED),
             *[("owing", collection, OWING) for collection in self.connection.collections],
             ("rescheduled", self.connection.schedules, UNFINISHED),
+            ("rescheduled", tasks, UNPLACED),
             *[("unbooked", each, bookkeeper.OWING) for each in self.connection.collections],
             ("unfinished", self.connection.meta, {"_id": BOOK, "redo": {"$exists": True}}),
             ("to sweep", self.connection.lines, bookkeeper.IN_USE),

@@ -153,6 +153,7 @@ def outcome_values(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     limits = [o.limits if isinstance(o, Limited) else None for o in outcomes]
     keys = [o.fairness_key if isinstance(o, Limited) else None for o in outcomes]
     uses = [o.use if isinstance(o, Done | Again | Later | Dead) else None for o in outcomes]
+    hands_on = [(o.hands_on or None) if isinstance(o, Done) else None for o in outcomes]
     following = [
         (number, job)
         for number, outcome in enumerate(outcomes, 1)
@@ -174,6 +175,7 @@ def outcome_values(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "limits": sparse(texts, limits),
         "fairness_key": sparse(texts, keys),
         "use": sparse(texts, [None if use is None else use_json(use) for use in uses]),
+        "hands_on": sparse(flags, hands_on),
     }
     return {
         "outcomes": OUTCOMES.values(record),

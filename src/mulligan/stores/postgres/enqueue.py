@@ -6,13 +6,21 @@ from typing import Any
 from mulligan.core.job import Enqueued, NewJob, all_created
 from mulligan.stores.batches import Batch, one_ahead
 from mulligan.stores.postgres.database import Database
-from mulligan.stores.postgres.fields import packed_columns
+from mulligan.stores.postgres.fields import one_job, packed_columns
 
 
 async def enqueue(database: Database, jobs: Sequence[NewJob]) -> list[Enqueued]:
     """Accept every job or none."""
-    [[before]] = await database.call("accept", jobs=packed_columns(jobs))
+    name, values = call_of(jobs)
+    [[before]] = await database.call(name, **values)
     return enqueued(jobs, before)
+
+
+def call_of(jobs: Sequence[NewJob]) -> tuple[str, dict[str, Any]]:
+    """The call that accepts these jobs, and its values."""
+    if len(jobs) == 1 and (values := one_job(jobs[0])):
+        return "accept_one", values
+    return "accept", {"jobs": packed_columns(jobs)}
 
 
 async def enqueue_batches(database: Database, batches: Sequence[Batch]) -> list[Enqueued]:

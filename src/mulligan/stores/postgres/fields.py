@@ -88,6 +88,16 @@ options_of = itemgetter(
         if field.option and field.name not in OF_LINE
     )
 )
+NO_OPTIONS = tuple(field.default for field in in_order_of(NewJob) if field.option)
+# One job that leaves out all options, as `accept_one` takes it.
+ONE_JOB = {
+    f"in_{field.name}": SMALL.get(field.name, TYPES[field.kind])
+    for field in in_order_of(NewJob)
+    if not field.option
+}
+plain_of = itemgetter(
+    *(number for number, field in enumerate(in_order_of(NewJob)) if not field.option)
+)
 
 
 def integers(values: Sequence[int | None]) -> str:
@@ -130,6 +140,18 @@ ENCODERS = {field.name: encoder(field) for field in in_order_of(NewJob)}
 PLAIN = tuple((ENCODERS | {"id": texts, "body": bytestrings}).values())
 PACKED = tuple((ENCODERS | {"id": packed_texts, "body": packed_bytes}).values())
 
+# Numbers are sent as texts, whose type is not another for each size: a statement is prepared once.
+VALUES: dict[str, Callable[[Any], str | bytes]] = {
+    "text": str,
+    "integer": lambda number: str(int(number)),
+    "bytes": bytes,
+    "seconds": lambda seconds: str(micros(seconds)),
+}
+ONE = [
+    (name, VALUES[field.kind])
+    for name, field in zip(ONE_JOB, plain_of(in_order_of(NewJob)), strict=True)
+]
+
 
 def job_columns(jobs: Sequence[NewJob]) -> Columns:
     """New jobs as the values of `new_jobs`."""
@@ -139,6 +161,16 @@ def job_columns(jobs: Sequence[NewJob]) -> Columns:
 def packed_columns(jobs: Sequence[NewJob]) -> Columns:
     """As `job_columns`, for connections of psycopg."""
     return encoded(PACKED, jobs)
+
+
+def one_job(job: NewJob) -> dict[str, str | bytes] | None:
+    """One job as the values of `accept_one`; None if it has options."""
+    values = astuple(job)
+    if options_of(values) != NO_OPTIONS:
+        return None
+    return {
+        name: encode(value) for (name, encode), value in zip(ONE, plain_of(values), strict=True)
+    }
 
 
 def encoded(encoders: Sequence[Encoder], jobs: Sequence[NewJob]) -> Columns:

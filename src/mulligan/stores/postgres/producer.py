@@ -13,8 +13,7 @@ from mulligan.core.job import Enqueued, NewJob
 from mulligan.stores.contract import NotDoneError
 from mulligan.stores.postgres.connection import options_of, translated
 from mulligan.stores.postgres.database import Database
-from mulligan.stores.postgres.enqueue import enqueued
-from mulligan.stores.postgres.fields import packed_columns
+from mulligan.stores.postgres.enqueue import call_of, enqueued
 from mulligan.stores.postgres.pool import (
     FIRST_PAUSE,
     PASSING,
@@ -67,18 +66,21 @@ class BlockingProducer:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._query = database.statements["accept"].encode()
+        self._queries = {
+            name: database.statements[name].encode() for name in ("accept", "accept_one")
+        }
         self._connection: BlockingConnection | None = None
         self._cursor: Any = None
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         """As the store does; never suspends."""
-        values = self._database.values("accept", {"jobs": packed_columns(jobs)})
+        name, given = call_of(jobs)
+        query, values = self._queries[name], self._database.values(name, given)
         pause = FIRST_PAUSE
         for left in reversed(range(TRIES)):
             cursor = self._open_cursor()
             try:
-                cursor.execute(self._query, values)
+                cursor.execute(query, values)
                 [[before]] = cursor.fetchall()
             except psycopg.Error as error:
                 if cursor.connection.closed:

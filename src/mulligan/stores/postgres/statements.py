@@ -77,6 +77,7 @@ OUTCOMES = Record(
         "limits": "text[]",
         "fairness_key": "text[]",
         "use": "jsonb[]",
+        "hands_on": "boolean[]",
     },
 )
 RECORDS = (NEW_JOBS, PLAN, OUTCOMES)
@@ -86,6 +87,7 @@ GIVEN: Parameters = {"given": "bigint"}
 
 CALLS: dict[str, Parameters] = {
     "receive": GIVEN | {"jobs": NEW_JOBS},
+    "accept_one": {**GIVEN, **fields.ONE_JOB},
     "enqueue_in": GIVEN | {"jobs": NEW_JOBS},
     "claim": GIVEN | {"self": "jsonb", "channel": "text", "plan": PLAN},
     "finish": GIVEN | {"ids": "text[]", "tokens": "bigint[]", "results": "bytea[]"},
@@ -256,6 +258,8 @@ class Statements(dict[str, str]):
         self["commit_last"] = f"SELECT {self._commit}, {self._watching}, {hurry}"
         # answered when the disk has it, and before
         self["accept"] = f"CALL {name}.accept({arguments(name, 'receive')}, before => NULL)"
+        one = arguments(name, "accept_one")
+        self["accept_one"] = f"CALL {name}.accept_one({one}, before => NULL)"
         soon = "set_config('synchronous_commit', 'off', true)"
         self["accept_soon"] = f"SELECT before, {soon} FROM {calls['receive']}"  # noqa: S608
 

@@ -78,9 +78,9 @@ def use_values(use: LimitUse) -> tuple[object, ...]:
 def outcome_values(outcome: Outcome) -> list[Value]:
     """The letter for an outcome, and what goes with it."""
     match outcome:
-        case Done(_, result, following, _):
+        case Done(_, result, following, hands_on, _):
             values, kept = runs_values(following), [] if result is None else [result]
-            return ["w" if kept else "n", *kept, len(values), *values]
+            return ["nwop"[bool(kept) + 2 * hands_on], *kept, len(values), *values]
         case Again(_, lane, delay, failure, trail, free, _):
             values = [lane_name(Lane(*lane)), float_text(delay), failure_text(failure), trail]
             return ["f" if free else "a", *values]

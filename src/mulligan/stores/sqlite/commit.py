@@ -170,10 +170,11 @@ class Batch:
     def _collect(self, outcome: Outcome, row: Row) -> None:
         number = row.number
         match outcome:
-            case Done(_, result, following, use):
+            case Done(_, result, following, hands_on, use):
                 self._use(row, use)
                 self._end(number, "done", result=result)
-                self._arrive(row, result, "done")
+                if not hands_on:
+                    self._arrive(row, result, "done")
                 self._follow(following)
             case Dead(_, failure, following, use):
                 self._use(row, use)

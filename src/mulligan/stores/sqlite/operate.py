@@ -161,6 +161,7 @@ def purge_one(tx: Transaction, job: str) -> bool:
 def delete(tx: Transaction, numbers: Sequence[int]) -> None:
     """Delete the jobs, and what was kept beside them."""
     if numbers:
+        tx.reserve(0)  # no other job is to have the number of one that is gone
         jobs = as_json([job for (job,) in tx.db.execute(_DELETE, (as_json(numbers),))])
         tx.db.execute(_DELETE_ATTEMPTS, (jobs,))
         tx.db.execute(_DELETE_ARRIVALS, (jobs,))

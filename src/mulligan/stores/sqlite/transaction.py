@@ -17,7 +17,9 @@ from mulligan.core.lane import Lane
 from mulligan.stores.sqlite.statements import as_json, load
 
 SQL = load("transaction")
+_LAST_NUMBER = SQL["last_number"]
 _RESERVE = SQL["reserve"]
+_KEEP_NUMBER = SQL["keep_number"]
 _ANYONE_ASLEEP = SQL["anyone_asleep"]
 _NEXT_EPOCH = SQL["next_epoch"]
 _LEAVE_RUNNING = SQL["leave_running"]
@@ -127,10 +129,23 @@ class Transaction:
         self.wakes_all = False
         self.claimant: str | None = None
         self.wakeups: list[WakeUp] = []
-        self._anyone: bool | None = None
+        self._anyone: int | None = None
+
+    def next_number(self) -> int:
+        """The first of any number of new sequence numbers for jobs that are stored with them.
+
+        Nothing is written: the jobs themselves say that their numbers are taken.
+        """
+        last: int
+        last, self._anyone = self.db.execute(_LAST_NUMBER).fetchone()
+        return last + 1
+
+    def keep_number(self, number: int) -> None:
+        """Have a number not given again that came from `next_number`, and is no job's."""
+        self.db.execute(_KEEP_NUMBER, (number,))
 
     def reserve(self, count: int) -> int:
-        """The first of `count` new sequence numbers."""
+        """The first of `count` new sequence numbers; those of jobs that are there are kept too."""
         last: int = self.db.execute(_RESERVE, (count,)).fetchone()[0]
         return last - count + 1
 
@@ -142,8 +157,8 @@ class Transaction:
     def anyone_asleep(self) -> bool:
         """Whether anyone could be woken; asked once."""
         if self._anyone is None:
-            self._anyone = bool(self.db.execute(_ANYONE_ASLEEP).fetchone()[0])
-        return self._anyone
+            self._anyone = self.db.execute(_ANYONE_ASLEEP).fetchone()[0]
+        return bool(self._anyone)
 
     def join(self, lane: Lane, due: float) -> None:
         """Note that a job joined the lane."""

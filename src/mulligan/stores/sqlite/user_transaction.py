@@ -89,6 +89,8 @@ def enqueue_in(
         with all_or_none(connection):
             # it is asked for nothing that the user's connection cannot do too
             tx = Transaction(cast("Any", Borrowed(connection)), rounded(now))
+            # Before anything is read: who reads first, and writes after another has, is refused.
+            tx.reserve(0)
             answers = enqueue(tx, jobs)
             pick(tx)
     if tx.wakeups:

@@ -12,6 +12,7 @@
 -- limits, fairness_key   of Limited: those that the job has from now on
 -- free                whether an Again uses no retry
 -- use                 what an attempt says of limits, as JSON (note_use)
+-- hands_on            whether a next job arrives in the place of Done
 --
 -- following: the next jobs, each of which follows the outcome that `parents` names; both are NULL
 -- if there is none.
@@ -88,7 +89,8 @@ BEGIN
         SELECT u.ord, j.id, j.at, j.claimed, j.failures, j.holds, j.permits, j.started_at, j.limits,
                w.lined, u.use, j.gather, j.gather_index, CASE WHEN u.kind = 6 THEN j.gather END AS missed,
                j.retry_count, u.reason,
-               u.kind IN (1, 4, 6) AND j.gather IS NOT NULL AS arrives,
+               u.kind IN (1, 4, 6) AND j.gather IS NOT NULL
+               AND u.hands_on IS NOT TRUE AS arrives,
                CASE u.kind WHEN 1 THEN 'done' WHEN 4 THEN 'failed' ELSE 'cancelled' END AS how,
                CASE WHEN j.gather IS NULL THEN NULL WHEN u.kind = 1 THEN u.result
                     WHEN u.kind = 4 THEN failure_value(
@@ -105,9 +107,9 @@ BEGIN
             SELECT * FROM unnest(outcomes.id, outcomes.token, outcomes.kind, outcomes.delay,
                                  outcomes.scope, outcomes.priority, outcomes.result,
                                  outcomes.failure, outcomes.reason, outcomes.use,
-                                 outcomes.limits, outcomes.fairness_key)
+                                 outcomes.limits, outcomes.fairness_key, outcomes.hands_on)
             WITH ORDINALITY AS u (id, token, kind, delay, scope, priority, result, failure, reason,
-                                  use, limits, fairness_key, ord)
+                                  use, limits, fairness_key, hands_on, ord)
             ORDER BY u.id  -- commits lock jobs in one order
         ) u
         CROSS JOIN LATERAL (

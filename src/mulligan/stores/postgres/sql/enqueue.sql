@@ -27,6 +27,56 @@ BEGIN
 END
 $accept$;
 
+-- accept_one(given, id, body, queue, task, region, priority, delay, before): as `accept`, for one job
+-- that leaves out all that may be left out. Most jobs come so, and to carry them through what serves
+-- many of every kind takes longer than to store them.
+CREATE PROCEDURE accept_one(
+    given bigint, in_id text, in_body bytea, in_queue text, in_task text, in_region text,
+    in_priority smallint, in_delay bigint, INOUT before text[]
+)
+LANGUAGE plpgsql
+AS $accept$
+DECLARE
+    in_now bigint := @schema@.instant(given);
+    in_number bigint := pg_catalog.nextval($counter$@schema@.counter$counter$);
+    in_lane text := @schema@.lane_name(in_queue, in_region, in_priority);
+    in_woken boolean := EXISTS (SELECT FROM @schema@.sleeper WHERE asleep)
+                        AND @schema@.wake_one(in_now, in_lane, in_now + in_delay);
+BEGIN
+    INSERT INTO @schema@.job (number, sequence, due, created_at, token, priority, lane_priority,
+                              delayed, id, queue, scope, region, task, body)
+    VALUES (in_number, in_number, in_now + in_delay, in_now, @schema@.first_token(in_number),
+            in_priority, in_priority, in_delay > 0, in_id, in_queue, in_region, in_region, in_task,
+            in_body)
+    ON CONFLICT DO NOTHING;
+    IF FOUND THEN
+        INSERT INTO @schema@.waiting (due, sequence, woken, delayed, lane, id)
+        VALUES (in_now + in_delay, in_number, in_woken, in_delay > 0, in_lane, in_id);
+    ELSE
+        before := ARRAY[in_id];
+        -- Who stored it may not have waited for the disk yet: this does.
+        PERFORM pg_catalog.pg_logical_emit_message(true, 'mulligan', ''::text);
+    END IF;
+    IF in_woken THEN
+        SET LOCAL synchronous_commit = off;
+        COMMIT;
+        PERFORM pg_catalog.pg_logical_emit_message(true, 'mulligan', ''::text);
+    END IF;
+END
+$accept$;
+
+-- wake_one(now, lane, due): as `wake_lane`, for who has no search path. Result: whether anybody was
+-- woken.
+CREATE FUNCTION wake_one(now bigint, in_lane text, in_due bigint) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path FROM CURRENT SET enable_seqscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off
+AS $$
+BEGIN
+    RETURN wake_lane(now, in_lane, in_due, 1) > 0;
+END
+$$;
+
 -- receive(given, jobs): wake sleepers and store.
 -- Result: what `add` said, and whether others may go on soon: somebody was woken, or waits for the
 -- limits. For a job that turns out to be there already somebody was woken in vain: harmless.

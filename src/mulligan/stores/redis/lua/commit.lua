@@ -6,6 +6,7 @@
 --          the ids of all outcomes, their tokens in 16 digits, and for each what goes with its
 --          letter:
 --            d done   |  v done: result   |  n done: next   |  w done: result, next
+--            o, p as n, w, where one of the next jobs arrives in its place
 --            a again: lane, delay, failure, trail   |  f again, for free: the same
 --            l later: delay   |  r returned
 --            k returned: limits and fairness key from now on, each or '', trail
@@ -111,9 +112,11 @@ function writers.c(key, id, lease, at, keep)
 end
 
 -- How many values go with a letter; the last says how many follow for new jobs, where any may.
-local WIDTHS = { d = 0, v = 1, n = 1, w = 2, a = 4, f = 4, l = 1, r = 0, k = 3, x = 2, c = 1 }
-local DONE, HAS_RESULT = { d = true, v = true, n = true, w = true }, { v = true, w = true }
-local FOLLOWED, ENDED = { n = true, w = true, x = true }, { x = true, c = true }
+local WIDTHS = { d = 0, v = 1, n = 1, w = 2, o = 1, p = 2, a = 4, f = 4, l = 1, r = 0, k = 3, x = 2, c = 1 }
+local DONE = { d = true, v = true, n = true, w = true, o = true, p = true }
+local HAS_RESULT = { v = true, w = true, p = true }
+local FOLLOWED = { n = true, w = true, o = true, p = true, x = true }
+local ENDED, HANDS_ON = { x = true, c = true }, { o = true, p = true }
 local GIVEN_BACK = { r = true, k = true }
 
 -- What the end of a job means for its unique key, and for the job that awaits it. `told` is its
@@ -131,7 +134,7 @@ local function end_of(letter, id, lease, result, job, told)
     local failure = cjson.decode(match(told, '^[^\n]*'))
     arrive(gather, job[5], failure_text(id, failure.type, failure.message, failure.number),
       'failed')
-  else
+  elseif not HANDS_ON[letter] then
     arrive(gather, job[5], result and '=' .. result or '', 'done')
   end
 end

@@ -171,7 +171,7 @@ BEGIN
 
     DELETE FROM incoming WHERE reason IS NOT NULL;
 
-    UPDATE meta SET value = value + 1
+    UPDATE meta SET value = max(value, coalesce((SELECT max(number) FROM job), 0)) + 1
     WHERE name = 'sequence' AND EXISTS (SELECT 1 FROM incoming);
 
     UPDATE incoming

@@ -338,6 +338,8 @@ CREATE TABLE incoming (
     id TEXT, queue TEXT, region TEXT
 );
 
--- `epoch` grows with every change that alters plans, `sequence` with every job joining a lane.
+-- `epoch` grows with every change that alters plans. Every job that joins a lane is given a sequence
+-- number, the next after `sequence` and the greatest number of a job: so a new job need not write
+-- here, and only who gives numbers to others, or deletes jobs, does.
 CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 INSERT INTO meta (name, value) VALUES ('epoch', 0), ('sequence', 0);

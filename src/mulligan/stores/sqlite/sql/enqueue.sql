@@ -40,6 +40,12 @@ SELECT ?, ?, ?, ?, number, number, ?
 FROM job
 WHERE number BETWEEN ? AND ?
 
+-- name: join_alone
+-- ?1 queue, ?2 region, ?3 priority, ?4 due, ?5 and ?6 number, ?7 1 if it is due later than now, else 0
+-- as join_lane, for one job that is known to be there
+INSERT INTO lane (queue, scope, lane_priority, due, sequence, number, delayed)
+VALUES (?, ?, ?, ?, ?, ?, ?)
+
 -- name: hold
 -- ?1 first number, ?2 last number
 -- The new jobs between them that await others are held until these have arrived.

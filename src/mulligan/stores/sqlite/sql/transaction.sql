@@ -1,9 +1,23 @@
 -- What operations share: the store's two counters, how jobs that have ended leave their tables, and tokens that another program set to the last number there is.
 
+-- name: last_number
+-- gives the last sequence number that was given, of a job or kept in `meta`, and 1 if any worker sleeps
+SELECT
+    max(value, coalesce((SELECT max(number) FROM job), 0)),
+    EXISTS (SELECT 1 FROM sleeper WHERE asleep = 1)
+FROM meta
+WHERE name = 'sequence'
+
 -- name: reserve
 -- ?1 how many sequence numbers to reserve
 -- gives the last of them
-UPDATE meta SET value = value + ? WHERE name = 'sequence' RETURNING value
+UPDATE meta SET value = max(value, coalesce((SELECT max(number) FROM job), 0)) + ?
+WHERE name = 'sequence'
+RETURNING value
+
+-- name: keep_number
+-- ?1 a sequence number that was given, and is no job's
+UPDATE meta SET value = max(value, ?) WHERE name = 'sequence'
 
 -- name: anyone_asleep
 -- gives 1 if any worker sleeps

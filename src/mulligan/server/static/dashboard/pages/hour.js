@@ -21,7 +21,8 @@ function placed({ at, seconds }, now) {
 }
 
 function throughput(minutes, now) {
-  const perMinute = (value, { seconds }) => (value * 60) / Math.max(seconds, 1);
+  // The minute that has just begun counts as it is: its first seconds say little about the rest.
+  const perMinute = (value, { seconds }) => (value * 60) / Math.max(seconds, 60);
   const columns = minutes.filter(({ at }) => now - at < HOUR).map((minute) => ({
     ...placed(minute, now),
     parts: [["good", perMinute(minute.succeeded, minute)], ["bad", perMinute(minute.failed, minute)]],

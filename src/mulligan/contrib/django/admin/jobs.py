@@ -3,31 +3,27 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
-from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import path, reverse
-from django.utils.translation import ngettext
 
 from mulligan import Mulligan
-from mulligan.contrib.django import admin_rows
+from mulligan.contrib.django.admin import job_rows
+from mulligan.contrib.django.admin.pages import StoreAdmin, app_of
 from mulligan.contrib.django.models import Job
-from mulligan.contrib.django.registry import discover, our_aliases
-from mulligan.core.errors import MulliganError
+from mulligan.contrib.django.registry import our_aliases
 from mulligan.core.page import Page
 
 PAGE = 50
-AWAY = (MulliganError, OSError)
 LIST = "admin/mulligan/job/list.html"
 ONE = "admin/mulligan/job/job.html"
 
 
 @admin.register(Job)
-class JobAdmin(admin.ModelAdmin):
+class JobAdmin(StoreAdmin):
     """Views of jobs, which are in no table: they are read from their store."""
 
     def get_urls(self) -> list[Any]:
@@ -59,19 +55,19 @@ class JobAdmin(admin.ModelAdmin):
             self._act(request, app, request.POST.getlist("job"))
             return HttpResponseRedirect(request.get_full_path())
         wanted = request.GET
-        page = self._answer(
-            request, partial(read_page, app, admin_rows.selection(wanted), wanted.get("after"))
+        page = self.answer(
+            request, partial(read_page, app, job_rows.selection(wanted), wanted.get("after"))
         )
-        filters = admin_rows.filters(wanted, app, alias, our_aliases())
+        filters = job_rows.filters(wanted, app, alias, our_aliases())
         context = {
-            "jobs": [admin_rows.row(job) for job in page.jobs] if page else [],
-            "later": admin_rows.link(wanted, after=page.after) if page and page.after else None,
+            "jobs": [job_rows.row(job) for job in page.jobs] if page else [],
+            "later": job_rows.link(wanted, after=page.after) if page and page.after else None,
             "filters": filters,
             "searched": wanted.get("q", ""),
             "kept": [(k, v) for k, v in wanted.items() if k not in ("q", "after")],
             "title": "Jobs",
         }
-        return self._render(request, LIST, context)
+        return self.render(request, LIST, context)
 
     def change_view(
         self,
@@ -88,11 +84,11 @@ class JobAdmin(admin.ModelAdmin):
         if request.method == "POST":
             self._act(request, app, [job])
             return HttpResponseRedirect(request.get_full_path())
-        seen = self._answer(request, partial(read_job, app, job))
+        seen = self.answer(request, partial(read_job, app, job))
         if seen is None:
             messages.warning(request, f"There is no job {job}; done ones are kept for a while.")
             return HttpResponseRedirect(reverse("admin:mulligan_job_changelist"))
-        return self._render(request, ONE, {**seen, "title": f"Job {job}"})
+        return self.render(request, ONE, {**seen, "title": f"Job {job}"})
 
     def _act(self, request: HttpRequest, app: Mulligan, jobs: Sequence[str]) -> None:
         """Replay or cancel, and say how many jobs that was; those are in Django's log."""
@@ -108,39 +104,11 @@ class JobAdmin(admin.ModelAdmin):
             messages.warning(request, "No action was chosen.")
             return
         done, act = acts[asked]
-        changed = self._answer(request, lambda: app.run(act))
+        changed = self.answer(request, lambda: app.run(act))
         if changed is None:
             return
-        these = [job for job, is_changed in zip(jobs, changed, strict=True) if is_changed]
-        for job in these:
-            self.log_change(request, Job(id=job), f"{done.capitalize()}.")
-        words = ngettext("%d job was %s.", "%d jobs were %s.", len(these))
-        level = messages.SUCCESS if these else messages.WARNING
-        messages.add_message(request, level, words % (len(these), done))
-
-    def _answer(self, request: HttpRequest, ask: Callable[[], Any]) -> Any:
-        """What the store answers; None if it cannot, which the page then says."""
-        try:
-            return ask()
-        except AWAY as error:
-            messages.error(request, str(error))
-            return None
-
-    def _render(self, request: HttpRequest, template: str, context: Any) -> HttpResponse:
-        change = self.has_change_permission(request)
-        whole = {**self.admin_site.each_context(request), "opts": self.opts, "can_change": change}
-        alias = request.GET.get("backend")
-        whole["backend"] = f"?{urlencode({'backend': alias})}" if alias else ""
-        return TemplateResponse(request, template, {**whole, **context})
-
-
-def app_of(request: HttpRequest) -> tuple[Mulligan, str]:
-    """The app of the backend that was asked for, or of the first."""
-    aliases = our_aliases()
-    alias = request.GET.get("backend") or next(iter(aliases), "")
-    if alias not in aliases:
-        raise Http404(f"TASKS has no backend {alias!r} of mulligan's")
-    return discover(alias), alias
+        these = [Job(id=job) for job, is_changed in zip(jobs, changed, strict=True) if is_changed]
+        self.tell(request, done, these, "job")
 
 
 def read_page(app: Mulligan, wanted: Any, after: str | None) -> Page:
@@ -156,7 +124,7 @@ def read_job(app: Mulligan, job: str) -> dict[str, Any] | None:
         if found is None:
             return None
         attempts = await app.access.acall(lambda store: store.history(job))
-        return admin_rows.details(found, attempts, await app.aexplain(job))
+        return job_rows.details(found, attempts, await app.aexplain(job))
 
     return app.run(read)
 
