@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 import pytest
 
+from mulligan.core.job import NewJob
 from mulligan.core.lane import Lane
 from mulligan.core.lines import NO_KEY
 from mulligan.core.outcome import Done
 from mulligan.core.plan import ClaimPlan, Group, Source, Take
 from mulligan.stores.memory import MemoryStore
-from tests.contract.making import ANN, NewJob
+from tests.contract.making import ANN
 
 LANE = Lane("q", "r", 0)
 KEYS = "abcdef"
