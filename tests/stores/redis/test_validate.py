@@ -84,7 +84,7 @@ async def test_limits_that_cannot_be_read_hold_up_nothing(store, client, limits)
     damaged = job("damaged", limits='{"k":1}', delay=0.001)
     await store.enqueue([damaged, job("other", limits='{"k":1}', fairness_key="x")])
     await client.hset(key(store, "state:damaged"), "limits", limits)
-    done_of = set()
+    done_of: set[str] = set()
     while len(done_of) < 2:
         claimed = (await claim(store, demand=9)).claims
         done_of |= {each.id for each in claimed}
