@@ -102,6 +102,8 @@ charts: setup ## draw the pictures of the documentation, from simulations
 	  --policy balanced --policy 'capped(4)' --policy separate --chart docs/images/retry-storm.svg
 	$(BIN)/mulligan simulate regional-outage --chart docs/images/regional-outage.svg
 	$(BIN)/mulligan simulate black-hole --breaker both --chart docs/images/black-hole.svg
+	$(BIN)/mulligan simulate provider-429 --limits both --chart docs/images/provider-429.svg
+	$(BIN)/mulligan simulate noisy-tenant --fairness both --chart docs/images/noisy-tenant.svg
 	$(BIN)/mulligan simulate timeline-3 --policy retry-first --policy fifo --chart docs/images/timeline-3.svg
 
 bench: setup ## measure mulligan on each store, in a few minutes

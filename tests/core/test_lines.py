@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from mulligan.core.checks import seconds
 from mulligan.core.job import Claim, NewJob
 from mulligan.core.lane import Lane
-from mulligan.core.limits import FOREVER, Limit, costs_text
+from mulligan.core.limits import FOREVER, SECOND, Limit, costs_text
 from mulligan.core.lines import due_of
 from mulligan.core.outcome import Done, LimitUse, Outcome, Returned
 from mulligan.stores.memory import MemoryStore
@@ -181,12 +180,8 @@ class Game:
             return
         running = sum(name in self.costs[id_] for id_ in self.running)
         assert limit.concurrency is None or running <= limit.concurrency or self.changed >= 0
-        if (
-            limit.rate is not None
-            and limit.burst is None
-            and self.changed < self.now - seconds(limit.per)
-        ):
-            since = self.now - seconds(limit.per) + 1e-9
+        since = self.now - limit.window / SECOND + 1e-9
+        if limit.rate is not None and limit.burst is None and self.changed < since:
             spent = sum(each for at, each, _ in self.starts[name] if at > since)
             assert spent <= limit.rate or cost > limit.rate
 

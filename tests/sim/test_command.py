@@ -63,6 +63,8 @@ def test_json_has_events_in_the_order_of_time_and_a_summary():
             "EU": {"attempts": 1, "failures": 0, "breaker": [], "outages": []},
             "ASIA": {"attempts": 0, "failures": 0, "breaker": [], "outages": []},
         },
+        "providers": {},
+        "keys": None,
     }
 
 
@@ -155,3 +157,12 @@ def test_names_are_completed():
     done = run("simulate", _MULLIGAN_COMPLETE="bash_complete", COMP_WORDS="mulligan simulate ret",
                COMP_CWORD="2")  # fmt: skip
     assert "retry-storm" in done.stdout
+
+
+def test_limits_and_fairness_keys_are_compared_with_a_run_without():
+    said = good("simulate", "provider-429", "--limits", "both")
+    assert "calls refused by openai, of all" in said
+    assert "without limits" in said
+    text = good("simulate", "noisy-tenant", "--fairness", "off")
+    assert "wait of other keys, max, s" in text
+    assert "without fairness keys" in text

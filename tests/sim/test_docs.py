@@ -8,7 +8,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from mulligan.cli.simulate import region_rows
+from mulligan.cli.simulate import number, region_rows
+from mulligan.core.limits import Limit
 from mulligan.sim import builtin_names, load_scenario, read_scenario, simulate, summary
 from tests.sim.kit import play_builtin
 
@@ -79,3 +80,33 @@ def test_the_black_hole_comes_out_as_the_table_says():
     shown = [f"| {name} | {on} | {off} |" for name, (on, off) in rows.items()]
     assert between(FAIRNESS, "black-hole").splitlines()[2:] == shown
     assert rows["dead letters"][0] == 0
+
+
+def test_the_provider_comes_out_as_the_table_says():
+    scenario = load_scenario("provider-429")
+    below = (("openai", Limit(rate=57, per=60)),)
+    variants = [scenario, replace(scenario, limited=False), replace(scenario, limits=below)]
+    found = [summary(simulate(each)) for each in variants]
+    calls = [each["providers"]["openai"] for each in found]
+    rows = {
+        "calls refused": [each["refused"] for each in calls],
+        "calls in all": [each["calls"] for each in calls],
+        "until all is done, s": [number(each["makespan"]) for each in found],
+    }
+    shown = [f"| {name} | {' | '.join(map(str, cells))} |" for name, cells in rows.items()]
+    assert between(PAGE, "provider").splitlines()[2:] == shown
+    assert rows["calls refused"][2] == 0
+    assert [each["done"] for each in found] == [600] * 3
+
+
+def test_the_flood_comes_out_as_the_table_says():
+    flood = load_scenario("noisy-tenant")
+    found = [summary(simulate(replace(flood, fair=fair)))["keys"] for fair in (True, False)]
+    rows = {
+        "others waited, median, s": [each["others"]["wait"]["p50"] for each in found],
+        "others waited, longest, s": [each["others"]["wait"]["max"] for each in found],
+        "the flood waited, longest, s": [each["busiest"]["wait"]["max"] for each in found],
+    }
+    shown = [f"| {name} | {on} | {off} |" for name, (on, off) in rows.items()]
+    assert between(PAGE, "noisy").splitlines()[2:] == shown
+    assert (found[0]["others"]["keys"], found[0]["busiest"]["jobs"]) == (50, 10_000)

@@ -30,6 +30,7 @@ from mulligan.sim import simulate as play
 from mulligan.sim.png import renderer
 
 FEW_ATTEMPTS = 40
+KINDS = {"on": (True,), "off": (False,), "both": (True, False)}
 SUFFIXES = (".svg", ".html", ".png")
 
 
@@ -68,14 +69,28 @@ def names_like(_context: click.Context, _parameter: click.Parameter, begun: str)
     type=click.Choice(["on", "off", "both"]),
     help="Whether failing regions get probes only; both compares.",
 )
+@click.option(
+    "--limits",
+    "limited",
+    type=click.Choice(["on", "off", "both"]),
+    help="Whether jobs name their limits; both compares.",
+)
+@click.option(
+    "--fairness",
+    "fair",
+    type=click.Choice(["on", "off", "both"]),
+    help="Whether jobs have their fairness keys; both compares.",
+)
 @click.option("--list", "listing", is_flag=True, help="List the built-in scenarios.")
 def simulate(
     scenario: str | None,
     policies: Sequence[str],
     drawing: Path | None,
     seed: int | None,
-    breaker: str | None,
     *,
+    breaker: str | None,
+    limited: str | None,
+    fair: str | None,
     hold: bool | None,
     as_json: bool,
     listing: bool,
@@ -100,9 +115,9 @@ def simulate(
     if hold is not None:
         loaded = replace(loaded, hold_through_backoff=hold)
     scenarios = [with_policy(loaded, word) for word in policies] or [loaded]
-    if breaker is not None:
-        kinds = {"on": (True,), "off": (False,), "both": (True, False)}[breaker]
-        scenarios = [replace(each, breaker=kind) for each in scenarios for kind in kinds]
+    for field, word in (("breaker", breaker), ("limited", limited), ("fair", fair)):
+        scenarios = [replace(each, **{field: kind}) for each in scenarios for kind in KINDS[word]
+                     ] if word is not None else scenarios  # fmt: skip
     runs = run_all(scenarios)
     if drawing is not None:
         save(runs, drawing)
@@ -169,6 +184,8 @@ def document(run: Run) -> str:
         "scenario": in_json(run.scenario.name),
         "policy": in_json(policy_text(run.policy)),
         "breaker": in_json(run.scenario.breaker),
+        "limits": in_json(run.scenario.limited),
+        "fairness": in_json(run.scenario.fair),
         "seed": in_json(run.scenario.seed),
         "events": f"[\n{events}\n]",
         "summary": in_json(summary(run)),
@@ -231,6 +248,26 @@ def rows_of(sums: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
         ("time saved by priority, s", *(number(each["time_saved"]["total"]) for each in sums)),
         ("  for each retry", *(number(each["time_saved"]["mean"]) for each in sums)),
         *(row for region in sums[0]["regions"] for row in region_rows(region, sums)),
+        *(
+            (f"calls refused by {name}, of all",
+             *(f"{each['providers'][name]['refused']} of {each['providers'][name]['calls']}"
+               for each in sums))
+            for name in sums[0]["providers"]
+        ),
+        *key_rows([each["keys"] for each in sums]),
+    ]  # fmt: skip
+
+
+def key_rows(keys: Sequence[dict[str, Any] | None]) -> list[tuple[Any, ...]]:
+    """How long the busiest fairness key waited, and all others; none if no job has one."""
+    known = [each for each in keys if each is not None]
+    if not known:
+        return []
+    names = {"busiest": f"wait of {known[0]['busiest']['key']}", "others": "wait of other keys"}
+    return [
+        (f"{words}, {mark}, s", *(number(each[who]["wait"][mark]) for each in known))
+        for who, words in names.items()
+        for mark in ("p50", "max")
     ]
 
 

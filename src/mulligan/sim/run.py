@@ -15,6 +15,7 @@ from mulligan.core.retry import Retry
 from mulligan.sim.fleet import QUEUE, Fleet
 from mulligan.sim.log import Log
 from mulligan.sim.loop import OrderedLoop
+from mulligan.sim.provider import Calls
 from mulligan.sim.scenario import Planned, Scenario, arrivals
 from mulligan.sim.store import Recorder
 from mulligan.sim.work import TASK, Work
@@ -35,6 +36,9 @@ class Run:
         self.policy: FetchPolicy = scenario.queue.policy
         self.jobs = len(jobs)
         self.first_arrival = jobs[0].at if jobs else 0.0
+        # The fairness key of each job that has one.
+        self.keys = {job.id: job.needs.fairness_key for job in jobs if job.needs.fairness_key}
+        self.calls: dict[str, Calls] = {}
         self.log = Log()
         self.ended_at = 0.0
         self.machine_seconds = 0.0
@@ -43,7 +47,11 @@ class Run:
     def title(self) -> str:
         """The title that distinguishes it from other runs of the scenario."""
         words = policy_text(self.policy)
-        return words if self.scenario.breaker else f"{words}, without the breaker"
+        scenario = self.scenario
+        lacks = [("the breaker", scenario.breaker), ("limits", scenario.limited)]
+        lacks.append(("fairness keys", scenario.fair))
+        without = [f", without {what}" for what, there in lacks if not there]
+        return words + "".join(without)
 
 
 def simulate(
@@ -87,11 +95,15 @@ class Simulation:
         store = Recorder(self._loop, self._job_ended, sleepy=sleepy)
         self._run.log = store.log
         await store.configure(QUEUE, scenario.queue)
+        for name, limit in scenario.limits:
+            await store.set_limit(name, limit, declared=True)
+        calls = {each.name: Calls(each) for each in scenario.providers}
+        self._run.calls = calls
         fleet = Fleet(scenario, store, self._task_ended)
         regions = {region.name: region for region in scenario.regions}
         by_id = {job.id: job for job in self._jobs}
         counted = scenario.breaker
-        fleet.start(Work(by_id, regions, scenario.seed, fleet.crash, counted=counted))
+        fleet.start(Work(by_id, regions, scenario.seed, fleet.crash, counted=counted, calls=calls))
         await self._loop.quiet()
         feeding = self._loop.create_task(self._feed(store))
         feeding.add_done_callback(self._task_ended)
@@ -109,7 +121,8 @@ class Simulation:
         for at, together in groupby(self._jobs, key=lambda job: job.at):
             if at > self._loop.time():
                 await asyncio.sleep(at - self._loop.time())
-            await store.enqueue_all([new_job(job, bodies) for job in together])
+            jobs = [new_job(job, bodies, self._run.scenario) for job in together]
+            await store.enqueue_all(jobs)
         if not self._jobs:
             self._over.set_result(None)
 
@@ -127,13 +140,18 @@ class Simulation:
             self._over.set_exception(error)
 
 
-def new_job(job: Planned, bodies: dict[Retry, bytes]) -> NewJob:
+def new_job(job: Planned, bodies: dict[Retry, bytes], scenario: Scenario) -> NewJob:
     """The job as it is enqueued; jobs of one retry policy share a body."""
     body = bodies.get(job.retry)
     if body is None:
         said = {"task": TASK, "args": [], "kwargs": {}, "retry": job.retry}
         body = bodies[job.retry] = encode(said)
-    return NewJob(job.id, QUEUE, TASK, body, job.region, job.priority)
+    needs = job.needs
+    return NewJob(
+        *(job.id, QUEUE, TASK, body, job.region, job.priority),
+        limits=needs.limits if scenario.limited else None,
+        fairness_key=needs.fairness_key if scenario.fair else None,
+    )
 
 
 @contextlib.contextmanager

@@ -10,7 +10,9 @@ from msgspec import Struct
 
 from mulligan.core.facts import QueueSettings
 from mulligan.core.lane import Priority
+from mulligan.core.limits import Limit
 from mulligan.core.retry import Retry
+from mulligan.sim.provider import Provider
 
 JOBS_LIMIT = 2_000_000
 EVERY: frozenset[int] = frozenset({0})  # stands for every attempt; attempts are numbered from 1
@@ -60,6 +62,23 @@ class Region(Struct, frozen=True):
         return any(begin <= at < end for begin, end in self.outage)
 
 
+class Needs(Struct, frozen=True):
+    """The limits that jobs name, as stores keep them, their fairness key, and whom they call.
+
+    In the key `{id}` stands for the id of each job.
+    """
+
+    limits: str | None = None
+    fairness_key: str | None = None
+    provider: str | None = None
+
+    def of(self, id_: str) -> "Needs":
+        """What the job of this id needs."""
+        if self.fairness_key is None or "{id}" not in self.fairness_key:
+            return self
+        return Needs(self.limits, self.fairness_key.replace("{id}", id_), self.provider)
+
+
 class Jobs(Struct, frozen=True):
     """`count` equal jobs, enqueued together; `fail` and `crash` are numbers of attempts.
 
@@ -76,6 +95,7 @@ class Jobs(Struct, frozen=True):
     fail: frozenset[int] = frozenset()
     crash: frozenset[int] = frozenset()
     error: str | None = None
+    needs: Needs = Needs()
 
 
 class Stream(Struct, frozen=True):
@@ -91,6 +111,7 @@ class Stream(Struct, frozen=True):
     priority: int = Priority.NORMAL
     fail_first: float = 0.0
     error: str | None = None
+    needs: Needs = Needs()
 
 
 class Past(NamedTuple):
@@ -114,13 +135,15 @@ class Planned(NamedTuple):
     crash: frozenset[int]
     course: tuple[Past, ...] = ()
     error: str | None = None
+    needs: Needs = Needs()
 
 
 class Scenario(Struct, frozen=True):
     """A scenario. The simulation ends when every job has ended, or at `until`.
 
     Without `breaker` failures do not count against regions, and no breaker opens. `planned` are
-    the jobs of a trace, in order of time.
+    the jobs of a trace, in order of time. Without `limited` jobs name no limits, and without `fair`
+    they have no fairness keys.
     """
 
     name: str
@@ -134,6 +157,10 @@ class Scenario(Struct, frozen=True):
     hold_through_backoff: bool = False
     title: str = ""
     breaker: bool = True
+    limits: tuple[tuple[str, Limit], ...] = ()
+    providers: tuple[Provider, ...] = ()
+    limited: bool = True
+    fair: bool = True
 
 
 FIRST = frozenset({1})
@@ -161,7 +188,7 @@ def alike(jobs: Jobs, seed: int) -> Iterator[Planned]:
         duration = jobs.duration.draw(chance)
         yield Planned(
             jobs.at, id_, jobs.region, duration, jobs.retry, jobs.priority, jobs.fail, jobs.crash,
-            error=jobs.error,
+            error=jobs.error, needs=jobs.needs.of(id_),
         )  # fmt: skip
 
 
@@ -174,7 +201,8 @@ def streamed(stream: Stream, seed: int) -> Iterator[Planned]:
         number += 1
         duration = stream.duration.draw(chance)
         fail = FIRST if chance.random() < stream.fail_first else NONE
+        id_ = f"{stream.id}-{number}"
         yield Planned(
-            round(at, 6), f"{stream.id}-{number}", stream.region, duration, stream.retry,
-            stream.priority, fail, NONE, error=stream.error,
+            round(at, 6), id_, stream.region, duration, stream.retry,
+            stream.priority, fail, NONE, error=stream.error, needs=stream.needs.of(id_),
         )  # fmt: skip

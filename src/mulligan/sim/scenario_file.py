@@ -17,6 +17,14 @@ from mulligan.sim.scenario import (
     Scenario,
     Stream,
 )
+from mulligan.sim.scenario_limits import (
+    NEEDS,
+    check_needs,
+    read_limits,
+    read_needs,
+    read_providers,
+    with_weights,
+)
 from mulligan.tables import Document, Table
 
 DISTRIBUTIONS = {
@@ -26,7 +34,7 @@ DISTRIBUTIONS = {
 }
 TOP = (
     "title", "seed", "until", "hold_through_backoff", "breaker",
-    "retry", "fetch", "budget", "regions", "jobs", "streams",
+    "retry", "fetch", "budget", "regions", "jobs", "streams", "limits", "providers", "weights",
 )  # fmt: skip
 
 
@@ -46,17 +54,21 @@ def read_scenario(name: str, text: str) -> Scenario:
         for number, table in enumerate(root.tables("streams"), 1)
     )
     check_jobs(root, jobs, streams)
+    limits, providers = read_limits(root), read_providers(root)
+    check_needs(root, limits, {each.name for each in providers})
     return Scenario(
         name=name,
         regions=regions,
         jobs=jobs,
         streams=streams,
-        queue=read_queue(root, retry_table),
+        queue=with_weights(root, read_queue(root, retry_table)),
         seed=root.count("seed", 0, most=2**63),
         until=root.number("until", 86_400.0, above=True),
         hold_through_backoff=root.flag("hold_through_backoff"),
         breaker=root.flag("breaker", default=True),
         title=root.text("title", ""),
+        limits=tuple(limits.items()),
+        providers=providers,
     )
 
 
@@ -103,7 +115,8 @@ def is_window(value: Any) -> bool:
 def read_jobs(table: Table, known: set[str], retry: Retry) -> Jobs:
     """One entry of [[jobs]]."""
     table.only(
-        "id", "region", "at", "duration", "fail", "crash", "count", "priority", "retry", "error"
+        "id", "region", "at", "duration", "fail", "crash", "count", "priority", "retry", "error",
+        *NEEDS,
     )  # fmt: skip
     id_ = table.text("id")
     table.checked("id", lambda: check_name("id", id_))
@@ -118,6 +131,7 @@ def read_jobs(table: Table, known: set[str], retry: Retry) -> Jobs:
         fail=read_attempts(table, "fail"),
         crash=read_attempts(table, "crash"),
         error=read_error(table),
+        needs=read_needs(table),
     )
 
 
@@ -141,6 +155,7 @@ def read_stream(table: Table, known: set[str], retry: Retry, number: int) -> Str
         priority=read_priority(table),
         fail_first=table.number("fail_first", 0.0, most=1.0),
         error=read_error(table),
+        needs=read_needs(table),
     )
 
 

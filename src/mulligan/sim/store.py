@@ -34,6 +34,7 @@ class Recorder(MemoryStore):
         super().__init__(clock=loop.time)
         self.ranks: dict[str, int] = {}
         self.state.sleepers = RankedSleepers(self.state, self.ranks)
+        self.state.lines.sleepers = self.state.sleepers
         self._ended = ended
         self._sleepy = sleepy
         self._crashed: dict[str, float] = {}

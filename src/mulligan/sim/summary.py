@@ -38,6 +38,24 @@ def summary(run: Run) -> dict[str, Any]:
         "starts_by_lane": dict(sorted(Counter(a.lane for a in log.attempts).items())),
         "largest_retry_backlog": largest_backlog(run),
         "regions": {region.name: of_region(run, region) for region in run.scenario.regions},
+        "providers": {
+            name: {"calls": calls.total, "refused": calls.refused}
+            for name, calls in run.calls.items()
+        },
+        "keys": of_keys(run, fresh),
+    }
+
+
+def of_keys(run: Run, fresh: Iterable[Attempt]) -> dict[str, Any] | None:
+    """How long first starts waited: of the fairness key with most jobs, and of all the others."""
+    if not run.keys:
+        return None
+    [(busiest, jobs)] = Counter(run.keys.values()).most_common(1)
+    own = [attempt for attempt in fresh if run.keys.get(attempt.job) == busiest]
+    others = [attempt for attempt in fresh if run.keys.get(attempt.job, busiest) != busiest]
+    return {
+        "busiest": {"key": busiest, "jobs": jobs, "wait": spread(waits(own))},
+        "others": {"keys": len({*run.keys.values()}) - 1, "wait": spread(waits(others))},
     }
 
 

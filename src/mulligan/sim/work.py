@@ -5,6 +5,7 @@ import builtins
 from collections.abc import Callable, Mapping
 from functools import cache
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Any, cast
 
 from mulligan.core.declared import Declared
@@ -13,6 +14,7 @@ from mulligan.core.runs import Runs
 from mulligan.core.signals import Fail, RetryAfter
 from mulligan.engine.current import RUNNING
 from mulligan.engine.middleware import Around
+from mulligan.sim.provider import Calls
 from mulligan.sim.scenario import EVERY, Planned, Region
 
 TASK = "simulated"
@@ -21,6 +23,9 @@ DRAWS = 1 << 64
 
 class AttemptFailedError(Exception):
     """Raised by an attempt that fails."""
+
+    # Seconds, if a provider has said when to come back.
+    retry_after: int | None = None
 
 
 class UncountedError(AttemptFailedError, ValueError):
@@ -70,12 +75,14 @@ class Work:
         crash: Callable[[str], None],
         *,
         counted: bool = True,
+        calls: Mapping[str, Calls] = MappingProxyType({}),
     ) -> None:
         self._jobs = jobs
         self._regions = regions
         self._seed = seed
         self._crash = crash
         self._counted = counted
+        self._calls = calls
         self.function: Callable[..., Any] = self._attempt
 
     def arguments(self, call: Call) -> tuple[tuple[()], dict[str, Any]]:  # noqa: ARG002
@@ -95,6 +102,8 @@ class Work:
             await asyncio.sleep(duration / 2)
             loop.call_soon(self._crash, job.worker)
             await loop.create_future()
+        if planned.needs.provider is not None:
+            await self._call(self._calls[planned.needs.provider], loop.time())
         fails_here = down or self._unlucky(job, region)
         if fails_here and region.fail_after is not None:
             duration = region.fail_after
@@ -105,6 +114,15 @@ class Work:
             raise self._error(region.error)("as the scenario says")
         if listed(job.attempt, planned.fail):
             raise self._error(planned.error)("as the scenario says")
+
+    async def _call(self, calls: Calls, now: float) -> None:
+        """Call the provider; one that refuses says when to come back."""
+        wait = calls.call(now)
+        if wait is not None:
+            await asyncio.sleep(calls.provider.refuse_after)
+            error = self._error("TooManyRequests")(f"{calls.provider.name} answered 429")
+            error.retry_after = wait
+            raise error
 
     async def _repeat(self, planned: Planned, job: Claim) -> None:
         """Repeat the traced attempt."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from mulligan.core.limits import Limit
 from mulligan.core.page import Selection
 from mulligan.stores.redis import RedisStore
 from tests.contract.making import (
@@ -12,6 +13,7 @@ from tests.contract.making import (
     again,
     begin,
     claim,
+    done,
     job,
     jobs,
     names,
@@ -43,11 +45,16 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("special", [{}, {"unique_key": "u"}], ids=["ordinary", "unique"])
+@pytest.mark.parametrize(
+    "special",
+    [{}, {"unique_key": "u"}, {"limits": '{"k":1}', "fairness_key": "x"}],
+    ids=["ordinary", "unique", "limited"],
+)
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 async def test_a_job_whose_text_cannot_be_read_is_a_dead_letter_and_holds_up_nothing(
     store, client, damage, special
 ):
+    await store.set_limit("k", Limit(concurrency=1), declared=True)
     await store.enqueue([*jobs("before"), job("damaged", **special), *jobs("after")])
     text = await store._server.command("HGET", key(store, "jobs"), "damaged")
     await store._server.command("HSET", key(store, "jobs"), "damaged", damage(text))
@@ -56,6 +63,7 @@ async def test_a_job_whose_text_cannot_be_read_is_a_dead_letter_and_holds_up_not
     assert claimed.again_in == 0.0
     await expect_dead(store, "damaged")
     assert (await store.enqueue([job("other", **special)]))[0].created
+    assert names(await claim(store, demand=9)) == ["other"]
 
 
 @pytest.mark.parametrize(
@@ -66,6 +74,23 @@ async def test_a_job_whose_state_cannot_be_read_is_a_dead_letter(store, client, 
     await client.hset(key(store, "state:damaged"), mapping=state)
     assert names(await claim(store, demand=9)) == ["after"]
     await expect_dead(store, "damaged")
+
+
+@pytest.mark.parametrize(
+    "limits", ["", "{", '{"k"', '{"k":', '{"k":1', "nonsense", "\xff\t\n", '{"\t":1}']
+)
+async def test_limits_that_cannot_be_read_hold_up_nothing(store, client, limits):
+    await store.set_limit("k", Limit(concurrency=1), declared=True)
+    damaged = job("damaged", limits='{"k":1}', delay=0.001)
+    await store.enqueue([damaged, job("other", limits='{"k":1}', fairness_key="x")])
+    await client.hset(key(store, "state:damaged"), "limits", limits)
+    done_of: set[str] = set()
+    while len(done_of) < 2:
+        claimed = (await claim(store, demand=9)).claims
+        done_of |= {each.id for each in claimed}
+        await store.commit([done(each) for each in claimed])
+    assert done_of == {"damaged", "other"}
+    assert (await store.stats()).ended == {("default", "done"): 2}
 
 
 async def test_a_job_that_was_damaged_while_it_ran_is_a_dead_letter_when_it_is_reclaimed(url):

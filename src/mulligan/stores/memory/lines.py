@@ -45,7 +45,7 @@ class Lines:
         self._emptied: set[Lane] = set()
         self._numbers = count()
         self._limits = limits
-        self._sleepers = sleepers
+        self.sleepers = sleepers
         self._waiting: dict[str, dict[Lane, list[tuple[tuple[int, float, int], int, Line]]]] = {}
         self._alarms: dict[tuple[str, Lane], float] = {}
 
@@ -276,7 +276,7 @@ class Lines:
 
     def wake(self, lane: Lane, due: float) -> None:
         """Wake a sleeper for a job that could start then."""
-        self._sleepers.wake_for_job(lane, due)
+        self.sleepers.wake_for_job(lane, due)
 
 
 def first_of_heap(heap: list[LineEntry], stage: str) -> Line | None:

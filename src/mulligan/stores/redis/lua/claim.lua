@@ -106,10 +106,10 @@ local function start_in_turn(reader, line)
     if reader.is_mixed then lines().take_turn(reader.lane, '', step_of(reader.lane, '')) end
     return ''
   end
-  local limits = line.limits
-  named_limits().start(named_limits().costs_of(limits))
+  local limits, costs = line.limits, named_limits().costs_of(line.limits)
+  named_limits().start(costs)
   lines().started(line, step_of(reader.lane, line.key), 1)
-  return limits
+  return costs.names[1] and limits or ''
 end
 
 -- The job that is next in the lane, taken out: id, text, state, member, and the line that it stood

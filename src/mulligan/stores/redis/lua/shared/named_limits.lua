@@ -23,15 +23,16 @@ local function named_limits()
   local now_micros = micros(now)
 
   -- The limits of a job as they are stored, JSON in order of names: names, costs by name, and the
-  -- names with tabs between.
+  -- names with tabs between. What another program wrote there counts as far as it can be read.
   function limits.costs_of(text)
     local costs = known_costs[text]
     if costs then return costs end
-    local names, by_name, at = {}, {}, 2
+    local names, by_name, at = {}, {}, find(text, '%c') and #text + 1 or 2
     while sub(text, at, at) == '"' do
       local quote = find(text, '["\\]', at + 1)
       while quote and sub(text, quote, quote) ~= '"' do quote = find(text, '["\\]', quote + 2) end
-      local cost, rest = match(text, '^:(%d+)[,}]()', quote + 1)
+      local cost, rest = match(text, '^:(%d+)[,}]()', (quote or #text) + 1)
+      if not cost then break end
       local name = sub(text, at + 1, quote - 1)
       names[#names + 1], by_name[name], at = name, tonumber(cost), rest
     end
