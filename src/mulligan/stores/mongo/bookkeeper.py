@@ -1,6 +1,5 @@
-"""The book of lines and limits as the other rooms use it: what they tell it, and what it says."""
+"""The book of lines and limits as the other rooms use it: what they tell it."""
 
-from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
@@ -8,45 +7,30 @@ from typing import TypeVar
 from pymongo import UpdateMany
 
 from mulligan.core.checks import rounded
-from mulligan.core.lane import Lane
 from mulligan.core.limits import (
-    FOREVER,
-    KeyView,
     Limit,
-    LimitState,
-    LimitView,
     StoredLimit,
     costs_of,
-    view_of,
 )
-from mulligan.core.lines import NO_KEY, TURN, due_of, opened
+from mulligan.core.lines import opened
+from mulligan.stores.mongo.book_read import BookReader, book_at
 from mulligan.stores.mongo.bulk_write import stamped_at, write
-from mulligan.stores.mongo.connection import BOOK, PAGE, Connection, keys_of, rows
+from mulligan.stores.mongo.connection import Connection, keys_of, rows
 from mulligan.stores.mongo.document import (
     SECOND,
     Doc,
-    lane_from,
-    lane_name,
-    micros,
     private_of,
-    seconds,
-    stands_in_line,
 )
 from mulligan.stores.mongo.events import UNBOOKED, Event, events_in, holder_of
-from mulligan.stores.mongo.ledger import Ledger, Root, StoredLimits, attempt
-from mulligan.stores.mongo.lines import (
-    LineBook,
-    line_key,
+from mulligan.stores.mongo.ledger import Root
+from mulligan.stores.mongo.line_pages import (
     needs_of_limit,
     state_key,
     stored_key,
-    turn_key,
 )
+from mulligan.stores.mongo.lines import LineBook
 from mulligan.stores.mongo.pages import (
-    ALARMS,
     JOB,
-    KEYS,
-    LATER,
     PAGE_OF,
     STATES,
     WAITED_FOR,
@@ -54,7 +38,7 @@ from mulligan.stores.mongo.pages import (
     Pages,
 )
 from mulligan.stores.mongo.snapshot import Taken
-from mulligan.stores.mongo.told import line_where, needs_of_events, tell
+from mulligan.stores.mongo.told import needs_of_events, tell
 from mulligan.stores.mongo.wakeup import News, Wakeup, news_of
 
 T = TypeVar("T")
@@ -67,16 +51,14 @@ IN_USE = {"holders.0": {"$exists": True}}
 # Long enough for anyone to tell the book what happened, shorter than a lease.
 GRACE = 5 * SECOND
 TOLD_AT_ONCE = 100
-COUNTED_AT_ONCE = 1000
 
 
-class Bookkeeper:
-    """Tells the book what happens to jobs and limits, and reads what it says."""
+class Bookkeeper(BookReader):
+    """Tells the book what happens to jobs and limits."""
 
     def __init__(self, connection: Connection, wakeup: Wakeup) -> None:
-        self.connection = connection
+        super().__init__(connection)
         self.wakeup = wakeup
-        self.ledger = Ledger(connection)
         wakeup.book = self
 
     async def change(
@@ -132,8 +114,11 @@ class Bookkeeper:
                 book.end(limits, holder_of(job.key, job.token + 1), now)
 
         names = {name for job in lost for name, _ in costs_of(job.doc["mulligan"].get("limits"))}
-        needs = [need for name in sorted(names) for need in needs_of_limit(name)]
-        book, _ = await self.change(work, lambda _: needs, now)
+
+        def needs(root: Root) -> list[Need]:
+            return [need for name in sorted(names) for need in needs_of_limit(name, root)]
+
+        book, _ = await self.change(work, needs, now)
         await self.wakeup.wake(book.news)
 
     # -- operators -------------------------------------------------------------------------------
@@ -157,7 +142,7 @@ class Bookkeeper:
             book.pause(name, rounded(book.now + length), at_least=False)
             opened(book, name)
 
-        book, _ = await self.change(work, lambda _: needs_of_limit(name))
+        book, _ = await self.change(work, lambda root: needs_of_limit(name, root))
         await self.wakeup.wake(book.news)
 
     # -- repair ----------------------------------------------------------------------------------
@@ -201,7 +186,7 @@ class Bookkeeper:
 
         held = await self.connection.lines.find_one({"_id": state_key(name)}) or {}
         jobs = [(JOB, key) for word in held.get("holders", ()) for key in keys_of(job_in(word))]
-        book, _ = await self.change(work, lambda _: [*needs_of_limit(name), *jobs])
+        book, _ = await self.change(work, lambda root: [*needs_of_limit(name, root), *jobs])
         await self.wakeup.wake(book.news)
 
     async def dead(self, holders: Sequence[str]) -> bool:
@@ -222,127 +207,6 @@ class Bookkeeper:
                 book.keep_state(name)
 
         await self.change(work, lambda _: [(STATES,)])
-
-    # -- reading ---------------------------------------------------------------------------------
-
-    async def lined(self, lanes: Iterable[str]) -> set[str]:
-        """Those of the lanes that have lines."""
-        names = {"lanes": "$lanes.name"}
-        root = await self.connection.meta.find_one({"_id": BOOK}, names)
-        return set(lanes) & set(() if root is None else root["lanes"])
-
-    async def due_of(self, lane: str) -> int | None:
-        """When a job in a line of the lane could start; None if none could by itself."""
-        root = await self.ledger.read()
-        if (facts := root.lanes.get(lane)) is None:
-            return None
-        pages = Pages(self.connection)
-        await pages.fetch([(LATER, lane), (ALARMS, lane), (KEYS, lane, facts.round)])
-        made = book_at(await self.connection.now())
-        stored = await self.ledger.stored(root)
-        _, due = await attempt(pages, root, stored, made, partial(due_of, lane=lane_from(lane)))
-        return None if due == FOREVER else micros(due)
-
-    async def waits_for(self, docs: Sequence[Doc]) -> list[str | None]:
-        """For each of the jobs the limit that the line waits for in which it stands, if any."""
-        lines = [line_where(doc) if stands_in_line(doc) else None for doc in docs]
-        keys = [None if line is None else line_key(line) for line in lines]
-        if not any(keys):
-            return [None] * len(docs)
-        await self.ledger.read()
-        query = {"_id": {"$in": sorted({key for key in keys if key})}, "waits_for": {"$gt": ""}}
-        found = await rows(self.connection.lines.find(query, {"waits_for": 1}))
-        waiting = {page["_id"]: page["waits_for"] for page in found}
-        return [waiting.get(key or "") for key in keys]
-
-    async def counts(self, pages: Sequence[Doc], due: int | None = None) -> dict[str, int]:
-        """How many jobs stand in each of these lines, by the keys of their pages; by then due."""
-        texts = {page["_id"].partition("\x1f")[2]: page["_id"] for page in pages}
-        counted: dict[str, int] = {}
-        every = sorted(texts)
-        for at in range(0, len(every), COUNTED_AT_ONCE):
-            some = every[at : at + COUNTED_AT_ONCE]
-            query: Doc = {"status": "pending", "mulligan.lane": {"$in": some}}
-            if due is not None:
-                query["mulligan.due"] = {"$lte": due}
-            group = {"_id": "$mulligan.lane", "n": {"$sum": 1}}
-            pipeline: list[Doc] = [{"$match": query}, {"$group": group}]
-            cursor = await self.connection.tasks.aggregate(pipeline, batchSize=PAGE)
-            counted |= {texts[row["_id"]]: row["n"] for row in await cursor.to_list()}
-        return counted
-
-    async def limits(self, most: int) -> list[LimitView]:
-        """The limits that are stored or in use, in order of names."""
-        root = await self.ledger.read()
-        stored, now = await self.ledger.stored(root), await self.connection.now()
-        pages = await rows(self.connection.lines.find({"state": {"$gt": ""}}))
-        states = {page["state"]: state_from(page) for page in pages}
-        lines = await rows(self.connection.lines.find({"waits_for": {"$gt": ""}}))
-        jobs = await self.counts(lines)
-        waiting: dict[str, int] = defaultdict(int)
-        for line in lines:
-            waiting[line["waits_for"]] += jobs.get(line["_id"], 0)
-        return [
-            view_of(
-                name,
-                stored.limits.get(name, StoredLimit()),
-                stored.limit_of(name),
-                states.get(name, LimitState()),
-                waiting=waiting.get(name, 0),
-                now=seconds(now),
-            )
-            for name in sorted({*stored.limits, *states, *waiting})[:most]
-        ]
-
-    async def keys(self, queue: str, most: int) -> list[KeyView]:
-        """The fairness keys of the queue with work waiting, those with most work first."""
-        root = await self.ledger.read()
-        lanes = [lane for lane in root.lanes if lane_from(lane).queue == queue]
-        query = {"lane": {"$in": lanes}, "key": {"$gt": NO_KEY}}
-        lines = await rows(self.connection.lines.find(query, {"lane": 1, "key": 1}))
-        jobs = await self.counts(lines)
-        waiting: dict[tuple[Lane, str], int] = defaultdict(int)
-        for line in lines:
-            waiting[lane_from(line["lane"]), line["key"]] += jobs.get(line["_id"], 0)
-        order = sorted(waiting, key=lambda each: (-waiting[each], *each))[:most]
-        turns = await self.turns(root, order)
-        return [
-            KeyView(lane, key, waiting[lane, key], turns[at])
-            for at, (lane, key) in enumerate(order)
-        ]
-
-    async def turns(self, root: Root, keys: Sequence[tuple[Lane, str]]) -> list[float]:
-        """How many turns each of these keys is behind."""
-        facts = [root.lanes[lane_name(lane)] for lane, _ in keys]
-        pages = [
-            turn_key(f.round, lane_name(lane), key)
-            for f, (lane, key) in zip(facts, keys, strict=True)
-        ]
-        found = await rows(self.connection.lines.find({"_id": {"$in": pages}}, {"turn": 1}))
-        turn = {page["_id"]: page.get("turn", 0) for page in found}
-        return [
-            max(0, turn.get(page, 0) - each.present) / TURN
-            for page, each in zip(pages, facts, strict=True)
-        ]
-
-    async def ready(self, lane: Lane, limit: int) -> int:
-        """How many jobs in lines of the lane could start now, counted up to the limit."""
-        root = await self.ledger.read()
-        if lane_name(lane) not in root.lanes:
-            return 0
-        query = {"lane": lane_name(lane), "waits_for": None}
-        pages = await rows(self.connection.lines.find(query, {"_id": 1}))
-        counted = await self.counts(pages, await self.connection.now())
-        return min(limit, sum(counted.values()))
-
-
-def book_at(now: int) -> Callable[[Pages, Root, StoredLimits], LineBook]:
-    """How a book is made for this instant."""
-
-    def made(pages: Pages, root: Root, stored: StoredLimits) -> LineBook:
-        return LineBook(pages, root, stored, now)
-
-    return made
 
 
 def is_held(book: LineBook, holder: str) -> bool:
@@ -369,9 +233,3 @@ def ids_in(doc: Doc) -> set[str]:
 def job_in(holder: str) -> str:
     """The job of a lease."""
     return holder.partition("/")[2]
-
-
-def state_from(page: Doc) -> LimitState:
-    """What is used of a limit, as it was kept."""
-    starts = [(at, cost) for at, cost in page["starts"]]
-    return LimitState(len(page["holders"]), starts, page["full_at"], page["paused_until"])

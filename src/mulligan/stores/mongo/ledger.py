@@ -36,6 +36,10 @@ MOST_PAUSE = 0.05
 COVERING_KEPT = 10_000
 
 
+# What the root says besides its lanes and its own number.
+NUMBERS = ("rounds", "limits", "later", "waiting", "alarms")
+
+
 class LaneFacts(Struct):
     """A lane in the root: how many lines it has, how many with a fairness key, and its turns.
 
@@ -49,18 +53,25 @@ class LaneFacts(Struct):
 
 
 class Root(Struct):
-    """The root of the book: its number, its lanes, and how often a stored limit was changed."""
+    """The root of the book: its number, its lanes, and how often a stored limit was changed.
+
+    It counts the lines that are not due or wait, and alarms: where there are none, nobody looks.
+    """
 
     version: int = 0
     lanes: dict[str, LaneFacts] = {}
     rounds: int = 0
     limits: int = 0
+    later: int = 0
+    waiting: int = 0
+    alarms: int = 0
     redo: bytes | None = None
 
     def copy(self) -> "Root":
         """The same, to be changed."""
         lanes = {n: LaneFacts(f.lines, f.keyed, f.present, f.round) for n, f in self.lanes.items()}
-        return Root(self.version, lanes, self.rounds, self.limits)
+        counts = self.later, self.waiting, self.alarms
+        return Root(self.version, lanes, self.rounds, self.limits, *counts)
 
     @property
     def fields(self) -> Doc:
@@ -69,7 +80,7 @@ class Root(Struct):
             {"name": n, "lines": f.lines, "keyed": f.keyed, "present": f.present, "round": f.round}
             for n, f in self.lanes.items()
         ]
-        return {"lanes": lanes, "rounds": self.rounds, "limits": self.limits}
+        return {"lanes": lanes} | {name: getattr(self, name) for name in NUMBERS}
 
 
 def root_from(doc: Doc | None) -> Root:
@@ -80,7 +91,8 @@ def root_from(doc: Doc | None) -> Root:
         each["name"]: LaneFacts(each["lines"], each["keyed"], each["present"], each["round"])
         for each in doc["lanes"]
     }
-    return Root(doc["version"], lanes, doc["rounds"], doc["limits"], doc.get("redo"))
+    numbers = {name: doc[name] for name in NUMBERS}
+    return Root(doc["version"], lanes, redo=doc.get("redo"), **numbers)
 
 
 class StoredLimits:

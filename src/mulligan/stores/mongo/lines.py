@@ -11,9 +11,7 @@ from mulligan.core.limits import (
     StoredLimit,
     charge,
     costs_of,
-    costs_text,
     covering,
-    encode,
     idle_from,
     refund,
     room_at,
@@ -29,6 +27,17 @@ from mulligan.stores.mongo.document import (
     seconds,
 )
 from mulligan.stores.mongo.ledger import LaneFacts, Root, StoredLimits, Work
+from mulligan.stores.mongo.line_pages import (
+    alarm_key,
+    first_in,
+    line_from,
+    line_key,
+    page_of,
+    state_key,
+    stored_key,
+    text_from,
+    turn_key,
+)
 from mulligan.stores.mongo.pages import (
     ALARMS,
     IDLE,
@@ -36,12 +45,10 @@ from mulligan.stores.mongo.pages import (
     KEYS,
     LANES_AT,
     LATER,
-    PAGE_OF,
     READY,
     WAITED_FOR,
     WAITING,
     MissingPageError,
-    Need,
     Pages,
     Window,
 )
@@ -102,7 +109,7 @@ class LineBook(Work):
         """Take the line out of its stage."""
         line.stage, line.at = "lifted", None
         if self.draft.page(line_key(line.name)) is not None:
-            self.draft.put(page_of(line))
+            self._put(page_of(line))
 
     def put(self, line: Line) -> None:
         """Keep the line as it is now."""
@@ -111,10 +118,23 @@ class LineBook(Work):
             facts = self._facts(line.lane)
             facts.lines += 1
             facts.keyed += line.name.key != NO_KEY
+        self._put(page)
+
+    def _put(self, page: Doc) -> None:
+        """Write the page of a line, and count it."""
+        self._count(self.draft.page(page["_id"]), -1)
+        self._count(page, 1)
         self.draft.put(page)
+
+    def _count(self, page: Doc | None, number: int) -> None:
+        """There are so many more lines in the stage of this one."""
+        stage = None if page is None else page["stage"]
+        self.root.later += number * (stage == LATER)
+        self.root.waiting += number * (stage == WAITING)
 
     def drop(self, line: Line) -> None:
         """Forget a line that has no jobs any more; the last one with a key ends the turns."""
+        self._count(self.draft.page(line_key(line.name)), -1)
         self.draft.drop(line_key(line.name))
         facts = self._facts(line.lane)
         facts.lines -= 1
@@ -142,6 +162,8 @@ class LineBook(Work):
 
     def first_later(self, lane: Lane) -> Line | None:
         """Of the lines whose first job is not due, the one that is due first."""
+        if not self.root.later:
+            return None
         return line_from(self.draft.first((LATER, lane_name(lane))))
 
     def first_ready(self, lane: Lane, key: str) -> Line | None:
@@ -150,12 +172,16 @@ class LineBook(Work):
 
     def first_waiting(self, limit: str, lane: Lane) -> Line | None:
         """Of the lines of the lane that wait at the limit, the first in order."""
+        if not self.root.waiting:
+            return None
         return line_from(self.draft.first((WAITING, limit, lane_name(lane))))
 
     # -- limits ----------------------------------------------------------------------------------
 
     def lanes_at(self, limit: str) -> Iterable[Lane]:
         """The lanes of which a line waits at the limit."""
+        if not self.root.waiting:
+            return []
         lanes = set(self.draft.pages.get((LANES_AT, limit)))
         lanes |= {need[2] for need in self.draft.kinds(WAITING) if need[1] == limit}
         return [lane_from(each) for each in lanes]
@@ -166,14 +192,20 @@ class LineBook(Work):
 
     def alarm(self, limit: str, lane: Lane, at: float | None) -> None:
         """Look at the limit for this lane again at that time; None: not by itself."""
+        if at is None and not self.root.alarms:
+            return
         key = alarm_key(limit, lane)
+        before = self.draft.page(key)
+        self.root.alarms += (at is not None) - (before is not None)
         if at is not None:
             self.draft.put({"_id": key, "rings": lane_name(lane), "limit": limit, "at": at})
-        if self.draft.page(key) is not None and at is None:
+        elif before is not None:
             self.draft.drop(key)
 
     def next_alarm(self, lane: Lane) -> tuple[float, str] | None:
         """The lane's next alarm: when, and at which limit."""
+        if not self.root.alarms:
+            return None
         page = self.draft.first((ALARMS, lane_name(lane)))
         return None if page is None else (page["at"], page["limit"])
 
@@ -361,95 +393,3 @@ class LineBook(Work):
             self.root.rounds += 1
             self.root.lanes[name] = LaneFacts(round=self.root.rounds)
         return self.root.lanes[name]
-
-
-# -- pages ---------------------------------------------------------------------------------------
-
-
-def line_key(name: LineName) -> str:
-    """The key of a line's page."""
-    return f"line\x1f{line_text(name)}"
-
-
-def alarm_key(limit: str, lane: Lane) -> str:
-    """The key of the page of an alarm."""
-    return f"alarm\x1f{lane_name(lane)}\x1f{limit}"
-
-
-def turn_key(number: int, lane: str, key: str) -> str:
-    """The key of the page of a fairness key in a round of a lane."""
-    return f"turn\x1f{number}\x1f{lane}\x1f{key}"
-
-
-def state_key(name: str) -> str:
-    """The key of the page that says what is used of a limit."""
-    return f"state\x1f{name}"
-
-
-def stored_key(name: str) -> str:
-    """The key of the page of a stored limit."""
-    return f"limit\x1f{name}"
-
-
-def page_of(line: Line) -> Doc:
-    """A line as it is kept."""
-    return {
-        "_id": line_key(line.name),
-        "lane": lane_name(line.lane),
-        "key": line.name.key,
-        "limits": list(line.name.limits),
-        "due": micros(line.due),
-        "sequence": line.sequence,
-        "costs": costs_text(dict(line.costs)),
-        "turn": line.turn,
-        "stage": line.stage,
-        "waits_for": line.at,
-    }
-
-
-def line_from(page: Doc | None) -> Line | None:
-    """A line as it was kept."""
-    if page is None:
-        return None
-    line = Line(LineName(lane_from(page["lane"]), page["key"], tuple(page["limits"])))
-    line.due, line.sequence = seconds(page["due"]), page["sequence"]
-    line.costs = costs_of(page["costs"])
-    line.turn, line.stage, line.at = page["turn"], page["stage"], page["waits_for"]
-    return line
-
-
-def text_from(limit: Limit | None) -> str | None:
-    """A limit as it is kept."""
-    return None if limit is None else encode(limit).decode()
-
-
-def first_in(doc: Doc) -> First:
-    """What a line needs to know of a job that stands in it."""
-    private = doc["mulligan"]
-    due, costs = seconds(private["due"]), costs_of(private.get("limits"))
-    return First(due, private["sequence"], costs)
-
-
-def needs_of(name: LineName, root: Root) -> list[Need]:
-    """What the book most likely needs to know when something happens to a line."""
-    lane = lane_name(name.lane)
-    needs: list[Need] = [(PAGE_OF, line_key(name)), (READY, lane, name.key)]
-    if (facts := root.lanes.get(lane)) is not None:
-        needs.append((PAGE_OF, turn_key(facts.round, lane, name.key)))
-    for limit in name.limits:
-        needs += [(WAITING, limit, lane), (PAGE_OF, alarm_key(limit, name.lane))]
-        needs.append((PAGE_OF, state_key(limit)))
-    return needs
-
-
-def needs_of_page(page: Doc, root: Root) -> list[Need]:
-    """What it needs to know to take from a line, by its page."""
-    line = line_from(page)
-    if line is None:
-        return []
-    return [(JOBS, line_text(line.name)), *needs_of(line.name, root)]
-
-
-def needs_of_limit(name: str) -> list[Need]:
-    """What it needs to know when a permit of a limit is freed."""
-    return [(PAGE_OF, state_key(name)), (LANES_AT, name)]

@@ -6,7 +6,7 @@ read stays as it was, and what was written lies over it.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
@@ -139,7 +139,8 @@ class Pages:
         }
         await asyncio.gather(
             *(reads[kind](each) for kind, each in kinds.items() if kind in reads),
-            *(self._windows(each) for kind, each in kinds.items() if kind not in reads),
+            self._windows({JOBS: kinds.pop(JOBS, [])}),
+            self._windows({kind: each for kind, each in kinds.items() if kind not in reads}),
         )
 
     async def fetch_new(self, needs: Iterable[Need]) -> None:
@@ -174,13 +175,16 @@ class Pages:
         self.found |= {(PAGE_OF, doc["_id"]): doc for doc in states}
         self.found[needs[0]] = [doc["state"] for doc in states]
 
-    async def _windows(self, needs: Sequence[Need]) -> None:
+    async def _windows(self, kinds: Mapping[str, Sequence[Need]]) -> None:
         """Read the first of each; all at once if there are many of which there are few."""
-        fresh = [need for need in needs if need not in self.found]
-        if len(fresh) > 1 and (field := WHERE.get(fresh[0][0])) is not None:
-            fresh = await self._at_once(fresh, *field)
-        again = [need for need in needs if need in self.found and not self.found[need].complete]
-        for some in slices([*fresh, *again], TOGETHER):
+        left: list[Need] = []
+        for kind, needs in kinds.items():
+            fresh = [need for need in needs if need not in self.found]
+            if len(fresh) > 1 and kind in WHERE:
+                fresh = await self._at_once(fresh, *WHERE[kind])
+            left += fresh
+            left += [n for n in needs if n in self.found and not self.found[n].complete]
+        for some in slices(left, TOGETHER):
             await self._one_by_one(some)
 
     async def _at_once(self, needs: list[Need], place: int, field: str) -> list[Need]:

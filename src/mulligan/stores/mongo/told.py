@@ -10,7 +10,8 @@ from mulligan.core.validation import INVALID_RECORD
 from mulligan.stores.mongo.document import Doc, line_in, line_text, seconds
 from mulligan.stores.mongo.events import ENDED, JOINED, LEFT, USED, Event
 from mulligan.stores.mongo.ledger import Root
-from mulligan.stores.mongo.lines import LineBook, first_in, needs_of, needs_of_limit, state_key
+from mulligan.stores.mongo.line_pages import first_in, needs_of, needs_of_limit, state_key
+from mulligan.stores.mongo.lines import LineBook
 from mulligan.stores.mongo.pages import JOB, PAGE_OF, Need
 from mulligan.stores.mongo.wakeup import News
 
@@ -24,7 +25,7 @@ def needs_of_events(events: Iterable[Event], root: Root) -> list[Need]:
             needs += needs_of(event.line, root)
         if event.kind == ENDED:
             for name, _ in costs_of(event.data["limits"]):
-                needs += needs_of_limit(name)
+                needs += needs_of_limit(name, root)
         if event.kind == USED:
             names = {*dict(event.data["spent"]), *dict(event.data["pauses"])}
             needs += [(PAGE_OF, state_key(name)) for name in names]

@@ -23,7 +23,8 @@ from mulligan.stores.mongo.connection import Connection
 from mulligan.stores.mongo.document import Doc, lane_name, line_text, micros, seconds
 from mulligan.stores.mongo.events import holder_of
 from mulligan.stores.mongo.ledger import Ledger, Root, StoredLimits
-from mulligan.stores.mongo.lines import LineBook, needs_of_page, turn_key
+from mulligan.stores.mongo.line_pages import needs_of_page, turn_key
+from mulligan.stores.mongo.lines import LineBook
 from mulligan.stores.mongo.pages import ALARMS, IDLE, KEYS, LATER, PAGE_OF, READY, Need, Pages
 from mulligan.stores.mongo.snapshot import Snapshot, Taken, Trial, candidate
 from mulligan.stores.mongo.wakeup import News
@@ -53,15 +54,17 @@ async def open_book(
     lined = {lane: root.lanes[lane] for lane in lanes if lane in root.lanes}
     needs: list[Need] = []
     for lane, facts in lined.items():
-        needs += [(LATER, lane), (ALARMS, lane), (KEYS, lane, facts.round), (READY, lane, NO_KEY)]
-        if facts.keyed:
-            needs.append((IDLE, lane, facts.round))
+        needs += [(KEYS, lane, facts.round), (READY, lane, NO_KEY)]
+        needs += [(LATER, lane)] if root.later else []
+        needs += [(ALARMS, lane)] if root.alarms else []
+        needs += [(IDLE, lane, facts.round)] if facts.keyed else []
     await pages.fetch(needs)
     keys: list[Need] = []
     lines: list[Doc] = []
     for lane, facts in lined.items():
         keys += [(READY, lane, page["key"]) for page in pages.found[KEYS, lane, facts.round].docs]
-        lines += [page for page in pages.found[LATER, lane].docs if page["due"] <= now]
+        if root.later:
+            lines += [page for page in pages.found[LATER, lane].docs if page["due"] <= now]
     await pages.fetch_new(keys)
     lines += [page for need in {*keys} for page in pages.found[need].docs]
     needs = [need for page in lines for need in needs_of_page(page, root)]
