@@ -118,6 +118,9 @@ bench-producers: setup ## measure enqueues and a web server's requests beside pe
 bench-results: setup ## measure how long after its commit a result reaches who waits for it
 	$(SERVERS) --stores redis,postgres,mongo -- $(BIN)/python -m benchmarks.result_wait $(ARGS)
 
+bench-progress: setup ## measure what 100 jobs that report progress cost their worker
+	$(SERVERS) --stores redis,postgres -- $(BIN)/python -m benchmarks.progress $(ARGS)
+
 bench-pools: setup ## measure work in child processes beside peers, and coroutines beside it
 	$(SERVERS) --stores redis -- $(BIN)/python -m benchmarks.pools $(ARGS)
 

@@ -12,9 +12,12 @@ import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
+from mulligan import JobHandle
 
 ROOT = Path(__file__).parents[2]
 LOOK_EVERY = 0.02
@@ -43,7 +46,7 @@ def killed_on_the_way(asked: argparse.Namespace, table: str) -> list[int]:
     share = asked.rows / (asked.kills + 1)
     for kill in range(1, asked.kills + 1):
         worker = started()
-        while (seen := job.records().progress) is None or seen.done < kill * share:
+        while not has_come(job, kill, kill * share):
             if worker.poll() is not None or job.status == "done":
                 raise SystemExit(f"the worker ended by itself before kill {kill}")
             time.sleep(LOOK_EVERY)
@@ -53,10 +56,22 @@ def killed_on_the_way(asked: argparse.Namespace, table: str) -> list[int]:
     job.result(timeout=300)
     worker.terminate()
     worker.wait()
-    lines = [line.text for line in job.records().log]
+    begins = begun(job)
     app.purge([JOB])
     app.close()
-    return [int(line.rpartition(" ")[2]) for line in lines if line.startswith("attempt ")]
+    return begins
+
+
+def has_come(job: JobHandle[Any], attempts: int, rows: float) -> bool:
+    """Whether so many attempts have begun, and so many rows are imported."""
+    progress = job.records().progress
+    return len(begun(job)) >= attempts and progress is not None and progress.done >= rows
+
+
+def begun(job: JobHandle[Any]) -> list[int]:
+    """The rows at which attempts began."""
+    lines = [line.text for line in job.records().log if line.text.startswith("attempt ")]
+    return [int(line.rpartition(" ")[2]) for line in lines]
 
 
 def started() -> "subprocess.Popen[bytes]":

@@ -11,7 +11,10 @@ from examples.agent.service import Ledger
 from tests.store_kit import fresh_url
 
 ROOT = Path(__file__).parents[2]
-FEW = {"etl": ("--rows", "200", "--kills", "2"), "agent": ("--turns", "3", "--kills", "2")}
+FEW = {
+    "etl": ("--rows", "200", "--seconds", "0.02", "--kills", "2"),
+    "agent": ("--turns", "3", "--kills", "2"),
+}
 SERVERS = ("sqlite", "redis", "postgres", "mongo")
 
 

@@ -10,7 +10,7 @@ from tests.failpoints.running import Case, Outcome, kill_at, points_of
 
 AT_A_TIME = 4
 # How often a process is sent to a point that others passed, until one dies there.
-TRIES = 3
+TRIES = 8
 
 
 class Performance:

@@ -9,6 +9,7 @@ from math import inf
 
 from mulligan.core.facts import DEFAULT_QUEUE, QueueSettings
 from mulligan.core.job import Status
+from mulligan.core.lane import Lane
 from tests.history.events import (
     AnyEvent,
     Beat,
@@ -32,7 +33,7 @@ class Book:
 
     def __init__(self, faults: Iterable[Fault] = ()) -> None:
         self.jobs: dict[str, Known] = {}
-        self.may_exist: dict[str, tuple[New, AnyEvent, Known | None]] = {}
+        self._may_exist: dict[str, list[tuple[New, AnyEvent, Known | None]]] = {}
         self.waiting_for: dict[str, list[str]] = {}
         self.settings: dict[str, QueueSettings] = {}
         self._pruned_until = -inf
@@ -54,11 +55,19 @@ class Book:
         """The settings of the queue."""
         return self.settings.get(name, DEFAULT_QUEUE)
 
-    def find(self, job: str) -> Known | None:
-        """The job; one that may have been created, and is asked for, was."""
+    def perhaps(self, new: New, event: AnyEvent, parent: Known | None = None) -> None:
+        """The job may have been created so, as nobody was told."""
+        self._may_exist.setdefault(new.id, []).append((new, event, parent))
+
+    def find(self, job: str, lane: Lane | None = None) -> Known | None:
+        """The job; one that may have been created, and is asked for, was.
+
+        Of several ways it is the first, or the first that puts the job into this lane.
+        """
         known = self.jobs.get(job)
-        if job in self.may_exist and (known is None or known.gone):
-            new, event, parent = self.may_exist.pop(job)
+        if job in self._may_exist and (known is None or known.gone):
+            ways = self._may_exist.pop(job)
+            new, event, parent = next((way for way in ways if way[0].lane == lane), ways[0])
             if parent is not None:
                 self._believe(parent, new)
             if job not in self.jobs or self.jobs[job].gone:
@@ -69,7 +78,7 @@ class Book:
         """The job was accepted."""
         before = self.jobs.get(new.id)
         self.jobs[new.id] = Known(new, event, before.token if before else 0)
-        self.may_exist.pop(new.id, None)
+        self._may_exist.pop(new.id, None)
         if new.gather is not None:
             self.waiting_for.setdefault(new.gather, []).append(new.id)
 
@@ -249,7 +258,7 @@ class Book:
                 return
             job.doubted.add(what.token)
             for new in what.next:
-                self.may_exist.setdefault(new.id, (new, event, job))
+                self.perhaps(new, event, job)
         # Sent again, it can still happen only once: as well when it was sent first.
         if not any(doubt.is_again(what) for doubt in job.doubts):
             job.doubts.append(Doubt(event, what))

@@ -166,7 +166,7 @@ class Reader:
     def _enqueue(self, event: Enqueue) -> None:
         if event.answers is None:
             for new in event.jobs:
-                self._book.may_exist.setdefault(new.id, (new, event, None))
+                self._book.perhaps(new, event)
             return
         for new, answer in zip(event.jobs, event.answers, strict=True):
             step = Accepted(new, answer, event)
@@ -186,7 +186,7 @@ class Reader:
                 book.blind_reclaim = True
             return
         for taken in event.taken:
-            job = book.find(taken.job)
+            job = book.find(taken.job, taken.lane)
             if job is not None:
                 book.settle_claim(job, taken, reclaimed=isinstance(event, Reclaim))
             step = Took(taken, job, event)

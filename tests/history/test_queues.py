@@ -81,6 +81,17 @@ def test_a_job_that_may_have_been_tried_again_may_stand_in_either_lane():
     assert story(FRESH, 1).broken() == {"lanes are kept"}
 
 
+def test_a_job_of_which_nobody_was_told_stands_where_one_of_its_enqueues_put_it():
+    there, elsewhere = (FRESH._replace(scope=region) for region in ("EU", "AS"))
+
+    def story(lane: Lane) -> Story:
+        told = Story().enqueue("a", lane=FRESH, lost=True).enqueue("a", lane=there, lost=True)
+        return told.claim(lease("a", 1, lane=lane))
+
+    assert story(FRESH).broken() == story(there).broken() == set()
+    assert story(elsewhere).broken() == {"lanes are kept"}
+
+
 def test_a_replayed_job_stands_in_the_lane_that_it_came_to():
     story = Story().enqueue("a").claim(lease("a", 1)).again("a", 1)
     story.claim(lease("a", 2, lane=RETRY, retry_count=1)).commit("a", 2, "dead", type="Fail")

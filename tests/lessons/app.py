@@ -10,7 +10,7 @@ from pathlib import Path
 from mulligan import Delays, Mulligan, Retry, Settings, current_job
 
 # Soon over, and long enough that a busy machine is not mistaken for a dead one.
-LEASE = 3.0
+LEASE = 4.0
 URL, LEDGER = "MULLIGAN_LESSONS_URL", "MULLIGAN_LESSONS_LEDGER"
 AT_ONCE = Retry(3, Delays((0,)))
 # Calls through it hold the GIL, as a C extension may.

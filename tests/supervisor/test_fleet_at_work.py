@@ -233,7 +233,7 @@ def test_a_service_runs_once_and_takes_no_job(fleet, enqueue, on_store):
     pid = fleet.ready("keep", 1)["keep-1"]
     [job] = enqueue("block", 0)
     os.kill(pid, signal.SIGKILL)
-    assert fleet.ready("keep", 1)["keep-1"] != pid
+    fleet.until(lambda: fleet.ready("keep", 1)["keep-1"] != pid)
     assert statuses(on_store, [job]) == ["pending"]
     assert fleet.stop(process) == 0
 

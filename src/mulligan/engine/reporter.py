@@ -227,7 +227,7 @@ class TimeSaved:
         A region takes fresh jobs of its own lane and of the lane for any region, in order of time.
         """
         found = []
-        for scope in {ANYWHERE, claim.region}:
+        for scope in dict.fromkeys((ANYWHERE, claim.region)):
             lane = Lane(claim.queue, scope, Priority.NORMAL)
             last = await self._store.tail(lane, claim.due)
             if last is not None:
