@@ -312,7 +312,7 @@ class OutcomeWriter:
         }
         update: Doc = {"$set": fields}
         if "mulligan.ended_at" in fields:
-            update["$unset"] = RELEASE_KEY
+            update["$unset"] = dict(RELEASE_KEY)
         if failure is not None:
             fields["error"], entry = failure_fields(failure, self.now)
             kept = {"$each": [entry], "$slice": -HISTORY_LIMIT}

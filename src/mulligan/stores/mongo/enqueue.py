@@ -241,7 +241,7 @@ def released(doc: Doc) -> Change:
         "status": doc.get("status"),
         "mulligan.outbox.stamp": (private.get("outbox") or {}).get("stamp"),
     }
-    return Change(doc["_id"], match, {"$unset": RELEASE_KEY}, private["token"])
+    return Change(doc["_id"], match, {"$unset": dict(RELEASE_KEY)}, private["token"])
 
 
 # -- inserts -------------------------------------------------------------------------------
