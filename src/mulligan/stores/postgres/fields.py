@@ -81,13 +81,9 @@ NO_JOBS: Columns = (None,) * len(NEW_JOBS)
 # stored as quickly as those without any.
 OF_LINE = ("limits", "fairness_key")
 line_of = itemgetter(*(NewJob.__struct_fields__.index(name) for name in OF_LINE))
-options_of = itemgetter(
-    *(
-        number
-        for number, field in enumerate(in_order_of(NewJob))
-        if field.option and field.name not in OF_LINE
-    )
-)
+OPTIONS = [number for number, field in enumerate(in_order_of(NewJob)) if field.option]
+options_of = itemgetter(*OPTIONS)
+other_options_of = itemgetter(*(n for n in OPTIONS if NewJob.__struct_fields__[n] not in OF_LINE))
 NO_OPTIONS = tuple(field.default for field in in_order_of(NewJob) if field.option)
 # One job that leaves out all options, as `accept_one` takes it.
 ONE_JOB = {
@@ -177,7 +173,7 @@ def encoded(encoders: Sequence[Encoder], jobs: Sequence[NewJob]) -> Columns:
     """Every field of the jobs by its encoder."""
     fields_of_all = tuple(zip(*map(astuple, jobs), strict=True))
     columns = [encode(values) for encode, values in zip(encoders, fields_of_all, strict=True)]
-    no_options = not any(options_of(columns))
+    no_options = not any(other_options_of(columns))
     if no_options and any(line_of(columns)):
         no_options = all(len(alike(values)) == 1 for values in line_of(fields_of_all))
     return (*columns, no_options)
