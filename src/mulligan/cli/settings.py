@@ -48,6 +48,7 @@ QUEUE_MEANINGS = {
     "policy": "what runs next while both retries and fresh jobs wait",
     "budget": "how many retries may start in a window of time",
     "grace": "seconds for which a first retry is left to other regions",
+    "weights": "turns of fairness keys for each turn of the others, where they are not 1",
 }
 RETRY_MEANINGS = {
     "max_retries": "retries after the first attempt",
@@ -148,6 +149,7 @@ def described(queue: QueueSettings) -> dict[str, tuple[Any, str]]:
         if budget is None
         else {n: getattr(budget, n) for n in ("limit", "per", "ratio")},
         "grace": queue.grace_seconds,
+        "weights": dict(queue.weights),
     }
     return {name: (said[name], text) for name, text in QUEUE_MEANINGS.items()}
 

@@ -10,8 +10,8 @@ from pathlib import Path
 SQL = {
     room: import_module(f"mulligan.stores.sqlite.{room}").SQL
     for room in (
-        *("claim", "commit", "enqueue", "gather", "lanes", "limits", "operate", "read"),
-        *("record", "schedules", "transaction", "wakeup", "workers"),
+        *("claim", "commit", "enqueue", "gather", "lanes", "limits", "lines", "operate", "read"),
+        *("record", "schedules", "standing", "transaction", "wakeup", "workers"),
     )
 }
 

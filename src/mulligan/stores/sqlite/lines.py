@@ -42,6 +42,44 @@ from mulligan.stores.sqlite.statements import as_json, load
 from mulligan.stores.sqlite.transaction import Transaction
 
 SQL = load("lines")
+_LANES = SQL["lanes"]
+_STAND = SQL["stand"]
+_FIRST_OF = SQL["first_of"]
+_GET = SQL["get"]
+_PUT = SQL["put"]
+_LIFT = SQL["lift"]
+_DROP = SQL["drop"]
+_FIRST_LATER = SQL["first_later"]
+_FIRST_READY = SQL["first_ready"]
+_FIRST_WAITING = SQL["first_waiting"]
+_LANES_AT = SQL["lanes_at"]
+_WAITED_FOR = SQL["waited_for"]
+_SET_ALARM = SQL["set_alarm"]
+_CLEAR_ALARM = SQL["clear_alarm"]
+_NEXT_ALARM = SQL["next_alarm"]
+_IS_FAIR = SQL["is_fair"]
+_PRESENT_TURN = SQL["present_turn"]
+_PASS_TO = SQL["pass_to"]
+_FORGET_PAST = SQL["forget_past"]
+_END_TURNS = SQL["end_turns"]
+_END_KEYS = SQL["end_keys"]
+_END_KEY = SQL["end_key"]
+_KEY = SQL["key"]
+_PUT_KEY = SQL["put_key"]
+_FORGET_KEY = SQL["forget_key"]
+_FIRST_KEY = SQL["first_key"]
+_LIMITS = SQL["limits"]
+_STORE_LIMIT = SQL["store_limit"]
+_FORGET_LIMIT = SQL["forget_limit"]
+_STATE = SQL["state"]
+_STATES = SQL["states"]
+_PUT_STATE = SQL["put_state"]
+_FORGET_STATE = SQL["forget_state"]
+_WAITING_JOBS = SQL["waiting_jobs"]
+_KEYS = SQL["keys"]
+_LINE_OF = SQL["line_of"]
+_STANDING = SQL["standing"]
+_LEAVE = SQL["leave"]
 decode_name = msgspec.json.Decoder(list[str]).decode
 decode_limit = msgspec.json.Decoder(Limit).decode
 decode_starts = msgspec.json.Decoder(list[tuple[int, int]]).decode
@@ -60,12 +98,12 @@ class LineBook:
 
     def stand(self, number: int, name: LineName, first: First) -> None:
         """A job of this number joins its line."""
-        self._tx.db.execute(SQL["stand"], (text_of(name), number))
+        self._tx.db.execute(_STAND, (text_of(name), number))
         joined(self, name, first)
 
     def first_row(self, name: LineName) -> Row | None:
         """(due, sequence, limits, number, expires_at) of the first job of a line."""
-        row: Row | None = self._one("first_of", *at(name))
+        row: Row | None = self._one(_FIRST_OF, *at(name))
         return row
 
     def first_of(self, name: LineName) -> First | None:
@@ -77,54 +115,54 @@ class LineBook:
 
     def line(self, name: LineName) -> Line | None:
         """The line, if it has jobs."""
-        return self._line("get", *at(name))
+        return self._line(_GET, *at(name))
 
     def lift(self, line: Line) -> None:
         """Take the line out of its stage."""
         line.stage, line.at = "lifted", None
-        self._do("lift", *at(line.name))
+        self._do(_LIFT, *at(line.name))
 
     def put(self, line: Line) -> None:
         """Keep the line as it is now."""
         costs = costs_text(dict(line.costs))
         said = (line.due, line.sequence, costs, line.turn, line.stage, line.at)
-        self._do("put", *at(line.name), *said, line.name.key)
+        self._do(_PUT, *at(line.name), *said, line.name.key)
 
     def drop(self, line: Line) -> None:
         """Forget a line that has no jobs any more; the last one with a key ends the turns."""
-        self._do("drop", *at(line.name))
+        self._do(_DROP, *at(line.name))
         if line.name.key != NO_KEY and not self.is_fair(line.lane):
-            for statement in ("end_turns", "end_keys", "end_key"):
+            for statement in (_END_TURNS, _END_KEYS, _END_KEY):
                 self._do(statement, *line.lane)
 
     def first_later(self, lane: Lane) -> Line | None:
         """Of the lines whose first job is not due, the one that is due first."""
-        return self._line("first_later", *lane)
+        return self._line(_FIRST_LATER, *lane)
 
     def first_ready(self, lane: Lane, key: str) -> Line | None:
         """Of the ready lines of the key the first by (due, sequence)."""
-        return self._line("first_ready", *lane, key)
+        return self._line(_FIRST_READY, *lane, key)
 
     def first_waiting(self, limit: str, lane: Lane) -> Line | None:
         """Of the lines of the lane that wait at the limit, the first in order."""
-        return self._line("first_waiting", limit, *lane)
+        return self._line(_FIRST_WAITING, limit, *lane)
 
     # -- limits ----------------------------------------------------------------------------------
 
     def lanes_at(self, limit: str) -> Iterable[Lane]:
         """The lanes of which a line waits at the limit."""
-        return [Lane(*row) for row in self._tx.db.execute(SQL["lanes_at"], (limit,))]
+        return [Lane(*row) for row in self._tx.db.execute(_LANES_AT, (limit,))]
 
     def alarm(self, limit: str, lane: Lane, at: float | None) -> None:
         """Look at the limit for this lane again at that time; None: not by itself."""
         if at is None:
-            self._do("clear_alarm", *lane, limit)
+            self._do(_CLEAR_ALARM, *lane, limit)
         else:
-            self._do("set_alarm", *lane, limit, at)
+            self._do(_SET_ALARM, *lane, limit, at)
 
     def next_alarm(self, lane: Lane) -> tuple[float, str] | None:
         """The lane's next alarm: when, and at which limit."""
-        alarm: tuple[float, str] | None = self._one("next_alarm", *lane)
+        alarm: tuple[float, str] | None = self._one(_NEXT_ALARM, *lane)
         return alarm
 
     def room_at(self, limit: str, cost: int) -> float:
@@ -141,7 +179,7 @@ class LineBook:
     def stored(self) -> dict[str, StoredLimit]:
         """Every limit that is stored."""
         if self._stored is None:
-            rows = self._tx.db.execute(SQL["limits"])
+            rows = self._tx.db.execute(_LIMITS)
             self._stored = {
                 name: StoredLimit(limit_from(declared), limit_from(set_instead))
                 for name, declared, set_instead in rows
@@ -151,18 +189,18 @@ class LineBook:
     def store(self, name: str, limit: StoredLimit) -> None:
         """Keep a limit, and look at who waits for what it covers."""
         if limit.in_force is None:
-            self._do("forget_limit", name)
+            self._do(_FORGET_LIMIT, name)
         else:
-            self._do("store_limit", name, text_from(limit.declared), text_from(limit.set))
+            self._do(_STORE_LIMIT, name, text_from(limit.declared), text_from(limit.set))
         self._stored = None
-        for (waited_for,) in sorted(self._tx.db.execute(SQL["waited_for"])):
+        for (waited_for,) in sorted(self._tx.db.execute(_WAITED_FOR)):
             if covering(waited_for, [name]) is not None:
                 opened(self, waited_for)
 
     def state(self, name: str) -> LimitState:
         """What is used of a name."""
         if name not in self._states:
-            row = self._one("state", name)
+            row = self._one(_STATE, name)
             self._states[name] = LimitState(starts=[]) if row is None else state_from(row)
         return self._states[name]
 
@@ -170,11 +208,11 @@ class LineBook:
         """Write what is used of a name, or forget it if that says nothing."""
         state = self.state(name)
         if idle_from(self.limit_of(name), state) <= micros(self.now):
-            self._do("forget_state", name)
+            self._do(_FORGET_STATE, name)
             del self._states[name]
         else:
             row = (state.used, as_json(state.starts), state.full_at, state.paused_until)
-            self._do("put_state", name, *row)
+            self._do(_PUT_STATE, name, *row)
 
     def start(self, costs: Iterable[tuple[str, int]]) -> None:
         """A job starts that names these limits: it holds a permit of each, and is charged."""
@@ -211,16 +249,16 @@ class LineBook:
 
     def is_fair(self, lane: Lane) -> bool:
         """Whether a line of the lane has a fairness key."""
-        return bool(self._one("is_fair", *lane)[0])
+        return bool(self._one(_IS_FAIR, *lane)[0])
 
     def present_turn(self, lane: Lane) -> int:
         """The highest turn in which a job has started, since the lane became fair."""
-        row = self._one("present_turn", *lane)
+        row = self._one(_PRESENT_TURN, *lane)
         return 0 if row is None else row[0]
 
     def key(self, lane: Lane, name: str) -> Key:
         """The fairness key; one that the lane does not know has turn 0."""
-        key, row = Key(lane, name), self._one("key", *lane, name)
+        key, row = Key(lane, name), self._one(_KEY, *lane, name)
         if row is not None:
             key.turn, key.ready = row[0], None if row[1] is None else (row[1], row[2])
         return key
@@ -228,13 +266,13 @@ class LineBook:
     def put_key(self, key: Key) -> None:
         """Keep the key as it is now, or forget it if its turn is past and it has no work."""
         if key.ready is None and key.turn <= self.present_turn(key.lane):
-            self._do("forget_key", *key.lane, key.name)
+            self._do(_FORGET_KEY, *key.lane, key.name)
         else:
-            self._do("put_key", *key.lane, key.name, key.turn, *(key.ready or (None, None)))
+            self._do(_PUT_KEY, *key.lane, key.name, key.turn, *(key.ready or (None, None)))
 
     def first_key(self, lane: Lane) -> Key | None:
         """Of the keys with a ready line the one with the lowest (turn, due, sequence)."""
-        row = self._one("first_key", *lane)
+        row = self._one(_FIRST_KEY, *lane)
         if row is None:
             return None
         key = Key(lane, row[0])
@@ -243,8 +281,8 @@ class LineBook:
 
     def pass_to(self, lane: Lane, turn: int) -> None:
         """The lane's present turn is this one; keys of past turns without work are forgotten."""
-        self._do("pass_to", *lane, turn)
-        self._do("forget_past", *lane, turn)
+        self._do(_PASS_TO, *lane, turn)
+        self._do(_FORGET_PAST, *lane, turn)
 
     def wake(self, lane: Lane, due: float) -> None:
         """Wake a sleeper for a job that could start then."""
@@ -253,14 +291,14 @@ class LineBook:
     # -- statements ------------------------------------------------------------------------------
 
     def _one(self, statement: str, *values: Any) -> Any:
-        return self._tx.db.execute(SQL[statement], values).fetchone()
+        return self._tx.db.execute(statement, values).fetchone()
 
     def _line(self, statement: str, *values: Any) -> Line | None:
         row = self._one(statement, *values)
         return None if row is None else line_from(row)
 
     def _do(self, statement: str, *values: Any) -> None:
-        self._tx.db.execute(SQL[statement], values)
+        self._tx.db.execute(statement, values)
 
 
 def text_of(name: LineName) -> str:
@@ -321,15 +359,15 @@ def pause_limit(tx: Transaction, name: str, seconds: float) -> None:
 def prune_states(tx: Transaction) -> None:
     """Forget what says no more than a new state would."""
     book = LineBook(tx)
-    for name, *_ in tx.db.execute(SQL["states"]).fetchall():
+    for name, *_ in tx.db.execute(_STATES).fetchall():
         book.keep_state(name)
 
 
 def limits(tx: Transaction, most: int) -> list[LimitView]:
     """The limits that are stored or in use, in order of names."""
     book = LineBook(tx)
-    states = {name: state_from(row) for name, *row in tx.db.execute(SQL["states"])}
-    waiting = dict(tx.db.execute(SQL["waiting_jobs"]).fetchall())
+    states = {name: state_from(row) for name, *row in tx.db.execute(_STATES)}
+    waiting = dict(tx.db.execute(_WAITING_JOBS).fetchall())
     names = sorted({*book.stored(), *states, *waiting})
     return [
         view_of(
@@ -346,7 +384,7 @@ def limits(tx: Transaction, most: int) -> list[LimitView]:
 
 def keys(tx: Transaction, queue: str, most: int) -> list[KeyView]:
     """The fairness keys of the queue with work waiting, those with most work first."""
-    rows = tx.db.execute(SQL["keys"], (queue, most))
+    rows = tx.db.execute(_KEYS, (queue, most))
     return [
         KeyView(Lane(queue, scope, priority), key, waiting, max(0, turn - present) / TURN)
         for scope, priority, key, waiting, turn, present in rows
@@ -355,7 +393,7 @@ def keys(tx: Transaction, queue: str, most: int) -> list[KeyView]:
 
 def lined_lanes(tx: Transaction) -> frozenset[Lane]:
     """The lanes in lines of which jobs stand."""
-    return frozenset(Lane(*row) for row in tx.db.execute(SQL["lanes"]))
+    return frozenset(Lane(*row) for row in tx.db.execute(_LANES))
 
 
 # -- jobs that join and leave lines --------------------------------------------------------------
@@ -365,7 +403,7 @@ def stand_in_lines(tx: Transaction, numbers: Sequence[int]) -> None:
     """Let those of the jobs join their lines, in order, that name limits or have a fairness key."""
     book = LineBook(tx)
     for number, due, sequence, limits, key, *lane in tx.db.execute(
-        SQL["standing"], (as_json(list(numbers)),)
+        _STANDING, (as_json(list(numbers)),)
     ).fetchall():
         name = line_of(Lane(*lane), key, limits)
         if name is not None:
@@ -374,11 +412,11 @@ def stand_in_lines(tx: Transaction, numbers: Sequence[int]) -> None:
 
 def leave_line(tx: Transaction, number: int) -> bool:
     """Take a pending job out of its line; False if it stands in none."""
-    row = tx.db.execute(SQL["line_of"], (number,)).fetchone()
+    row = tx.db.execute(_LINE_OF, (number,)).fetchone()
     if row is None:
         return False
     queue, scope, priority, text, sequence = row
-    tx.db.execute(SQL["leave"], (number,))
+    tx.db.execute(_LEAVE, (number,))
     key, *limits = decode_name(text)
     left(LineBook(tx), LineName(Lane(queue, scope, priority), key, tuple(limits)), sequence)
     return True

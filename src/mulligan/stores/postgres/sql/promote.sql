@@ -6,6 +6,7 @@ LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET jit =
 DECLARE
     now bigint := instant(given);
     late text[];
+    locked text[];
     watched text[];
 BEGIN
     SELECT array_agg(DISTINCT l.lane) INTO watched
@@ -19,11 +20,12 @@ BEGIN
     IF late = '{}' THEN
         RETURN 0;
     END IF;
-    PERFORM lock_living(late);
-    PERFORM lock_in_lines(late);
+    locked := lock_living(late);
+    locked := locked || lock_in_lines(late);
     PERFORM lock_gathering(late);
     late := ARRAY(SELECT j.id FROM job j
-                  WHERE j.id = ANY (late) AND j.status = 'pending' AND expires(j) <= now
+                  WHERE j.id = ANY (late) AND (j.awaits > 0 OR j.id = ANY (locked))
+                    AND j.status = 'pending' AND expires(j) <= now
                   ORDER BY j.expires_at, j.number);
     FOR i IN 1 .. cardinality(late) LOOP
         PERFORM cancel_one(now, late[i], 'expired before it could start');

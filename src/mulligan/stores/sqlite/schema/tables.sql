@@ -78,6 +78,7 @@ CREATE TABLE held (
 ) STRICT;
 
 CREATE INDEX held_line ON held (why, queue, scope, lane_priority, line, due, sequence);
+CREATE INDEX held_due ON held (queue, scope, lane_priority, due, sequence) WHERE why = 'line';
 CREATE INDEX held_expires ON held (expires_at, number) WHERE expires_at IS NOT NULL;
 
 CREATE TABLE running (

@@ -39,7 +39,8 @@ LIMIT 1
 SELECT {line} FROM line WHERE {of_lane} AND line = ?
 
 -- name: put
--- {line}, then the key
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 line, ?5 due, ?6 sequence, ?7 costs, ?8 turn, ?9 stage,
+-- ?10 waits_for, ?11 key
 INSERT INTO line ({line}, key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (queue, scope, lane_priority, line) DO UPDATE
 SET due = excluded.due, sequence = excluded.sequence, costs = excluded.costs,
@@ -151,10 +152,6 @@ LIMIT 1
 -- name: limits
 -- gives (name, declared, set) of every limit that is stored
 SELECT name, declared, set_instead FROM named_limit
-
--- name: limit
--- ?1 name
-SELECT declared, set_instead FROM named_limit WHERE name = ?
 
 -- name: store_limit
 -- ?1 name, ?2 declared, ?3 set
