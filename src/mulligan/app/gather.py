@@ -16,6 +16,7 @@ from mulligan.app.types import shown, takes_failures
 from mulligan.core.checks import check_name
 from mulligan.core.errors import InvalidError
 from mulligan.core.flow import (
+    GATHERS,
     MOST_MEMBERS,
     Flow,
     check_root,
@@ -180,12 +181,12 @@ def gathered(
         check_takes_failures(first)
     names = (spread_name(calls), *(part.name for part in parts))
     spread = Flow(root, names, 1, members=len(calls))
-    gather = stage_id(replace(spread, number=2))
+    gather = stage_id(replace(spread, number=GATHERS))
     members = [member_of(call, spread, gather, at, named=named) for at, call in enumerate(calls)]
     whole = Flow(
         root,
         names,
-        2,
+        GATHERS,
         tuple(part.stage for part in rest),
         members=len(calls),
         gathers=True,

@@ -8,15 +8,13 @@ from msgspec.structs import replace
 from mulligan.app.members import Members, cancel_all, cancel_members, inner_gathers, members_of
 from mulligan.app.stages import ChainHandle
 from mulligan.core.errors import InvalidError, UnknownJobError
-from mulligan.core.flow import Flow, flow_of, stage_id
+from mulligan.core.flow import GATHERS, Flow, flow_of, stage_id
 from mulligan.core.gather import Failure, Progress, failures_of, progress_of
 from mulligan.core.job import Job
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.stores.contract import Store
 
 R = TypeVar("R")
-# The number of the stage that gathers, where the calls are the first.
-GATHERS = 2
 
 
 class GatherView(Struct, frozen=True):

@@ -18,6 +18,8 @@ from mulligan.core.settings import Settings
 from mulligan.core.stage import Stage
 
 MOST_MEMBERS = 10_000
+# The number of the stage that gathers, where the calls are the first.
+GATHERS = 2
 # Leaves room for the suffixes of later jobs' ids.
 ROOT_LIMIT = 100
 
@@ -56,7 +58,7 @@ class Flow(Struct, frozen=True, omit_defaults=True):
     @property
     def begins_at(self) -> int:
         """The last stage that is enqueued from outside: what gathers is, with its members."""
-        return 2 if self.path and is_spread(self.path[0]) else 1
+        return GATHERS if self.path and is_spread(self.path[0]) else 1
 
     @property
     def prefix(self) -> str:
@@ -167,19 +169,24 @@ def called_with(stage: Stage, value: Any) -> dict[str, Any]:
     return {"args": args, "kwargs": dict(stage.kwargs)}
 
 
-def next_stage(region: str, flow: Flow, value: Raw) -> list[NewJob]:
-    """The one job of the next stage: the result is its argument, unless it ignores that."""
-    stage = flow.then[0]
-    after = replace(
+def stage_after(flow: Flow, by: int = 1) -> Flow:
+    """The flow so many stages later, without what was said of this stage's own members."""
+    return replace(
         flow,
-        number=flow.number + 1,
-        then=flow.then[1:],
+        number=flow.number + by,
+        then=flow.then[by:],
         members=0,
         gathers=False,
         ignores=False,
         member_stages=1,
         member_gathers=False,
     )
+
+
+def next_stage(region: str, flow: Flow, value: Raw) -> list[NewJob]:
+    """The one job of the next stage: the result is its argument, unless it ignores that."""
+    stage = flow.then[0]
+    after = stage_after(flow)
     return [new_job(stage_id(after), stage, region, called_with(stage, value), after)]
 
 
@@ -195,31 +202,23 @@ def fan_out(region: str, flow: Flow, value: Raw) -> list[NewJob]:
             f"each({stage.task}) takes at most {MOST_MEMBERS} elements, not {len(elements)};"
             " put several into one"
         )
+    # What the chain holds until its end, and where it arrives, is for the stages after this one.
     spread = replace(
-        flow,
-        number=flow.number + 1,
+        stage_after(flow),
         then=(),
         key=None,
         members=len(elements),
-        gathers=False,
-        ignores=False,
         awaited_by=None,
         awaited_index=0,
-        member_stages=1,
-        member_gathers=False,
     )
     gather = None
     jobs: list[NewJob] = []
     if rest:
         after = replace(
-            flow,
-            number=flow.number + 2,
-            then=flow.then[2:],
+            stage_after(flow, 2),
             members=len(elements),
             gathers=True,
             ignores=rest[0].ignores,
-            member_stages=1,
-            member_gathers=False,
         )
         gather = stage_id(after)
         jobs.append(gathering(gather, rest[0], region, after))
