@@ -9,30 +9,34 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.structs import replace
 
-from mulligan.core import schedule as rules
+from mulligan.core import ticks
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import NewJob
 from mulligan.core.known_tasks import Registration
 from mulligan.core.schedule import (
+    Schedule,
+    Stored,
+    body_of,
+    check_template,
+    read_schedules,
+    record_of,
+    template,
+    tick_id,
+)
+from mulligan.core.schedule_view import options_of, problem_of
+from mulligan.core.ticks import (
     KEEP_UNDECLARED,
     LATE,
     MOST_MISSED,
     PLACED_AT_ONCE,
-    Schedule,
-    check_template,
     declare,
     look_again_in,
     pause,
     put,
-    read_schedules,
-    record_of,
     remove,
     resume,
-    template,
-    tick_id,
     undeclared,
 )
-from mulligan.core.schedule_view import options_of, problem_of
 from mulligan.core.timing import Cron, ticks_after
 from tests.core.strategies import steady
 
@@ -42,9 +46,9 @@ JOB = NewJob("x", "default", "report", BODY)
 NEW = Schedule("acme", *template(JOB), every=HOUR)
 
 
-def tick(stored: rules.Stored, now: float) -> Any:
+def tick(stored: Stored, now: float) -> Any:
     """What is to be placed now; None if nothing is."""
-    return rules.tick(stored, now)
+    return ticks.tick(stored, now)
 
 
 def applied(change):
@@ -335,7 +339,7 @@ def test_a_schedule_whose_body_another_program_spoilt_is_shown_without_arguments
 
 def test_a_body_that_is_in_no_chain_stays_as_it_is():
     body = b'{"task":"report","flow":null}'
-    assert rules.body_of(body, "tick") == body
+    assert body_of(body, "tick") == body
 
 
 def test_a_schedule_has_no_problem_while_nobody_could_know_its_task():

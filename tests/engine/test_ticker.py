@@ -10,7 +10,8 @@ from mulligan.app.schedules import put_schedule
 from mulligan.core.known_tasks import DECLARES
 from mulligan.core.page import Selection
 from mulligan.core.reschedule import Reschedule
-from mulligan.core.schedule import Schedule, put, read_schedules, template, tick_id
+from mulligan.core.schedule import Schedule, read_schedules, template, tick_id
+from mulligan.core.ticks import put
 from mulligan.engine.breakers import Breakers
 from mulligan.engine.ticker import IDLE_SLEEP, LONGEST_SLEEP, SHORTEST_SLEEP, Ticker
 from mulligan.stores.contract import Store

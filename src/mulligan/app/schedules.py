@@ -21,14 +21,11 @@ from mulligan.core.schedule import (
     check_catch_up,
     check_template,
     check_timing,
-    pause,
-    put,
     read_schedules,
-    remove,
-    resume,
     template,
 )
 from mulligan.core.schedule_view import SHOWN_TICKS, ScheduleView, view_of
+from mulligan.core.ticks import pause, put, remove, resume
 from mulligan.core.timing import ticks_after, timing_of
 from mulligan.stores.contract import Store
 

@@ -12,15 +12,8 @@ from mulligan.core.errors import StoreError
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.known_tasks import DECLARE_EVERY, DECLARES, KEEP_DECLARED, read_declared
 from mulligan.core.reschedule import Reschedule
-from mulligan.core.schedule import (
-    Schedule,
-    Stored,
-    declare,
-    look_again_in,
-    read_schedules,
-    tick,
-    undeclared,
-)
+from mulligan.core.schedule import Schedule, Stored, read_schedules
+from mulligan.core.ticks import declare, look_again_in, tick, undeclared
 from mulligan.engine.events import Events
 from mulligan.engine.store_retry import StoreRetry
 from mulligan.engine.tracing import Tracing, store_traced

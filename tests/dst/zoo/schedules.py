@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from mulligan.app import schedules as app_schedules
 from mulligan.core.reschedule import Reschedule
-from mulligan.core.schedule import put
+from mulligan.core.ticks import put
 from mulligan.stores.memory import schedules
 from mulligan.stores.memory.state import State
 from tests.dst.zoo.cage import plant
