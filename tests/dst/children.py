@@ -14,7 +14,8 @@ from mulligan.core.settings import Settings
 from mulligan.engine.attempt_records import TaskRecords
 from mulligan.engine.child import Arrived
 from mulligan.engine.child_messages import Ended, Kill, Run, Setup, ended
-from mulligan.engine.processes import ChildProcess, DiedError, ForkServerProcess, Processes
+from mulligan.engine.child_process import ChildProcess, DiedError
+from mulligan.engine.processes import ForkServerProcess, Processes
 from mulligan.engine.result_gate import asked
 from mulligan.engine.task_caller import Target, TaskCaller, predicate_of
 
@@ -59,7 +60,7 @@ class Child(ChildProcess):
     """A child whose attempts are tasks on the loop. A pool in order gives it one at a time."""
 
     def __init__(self, pid: int, children: Children) -> None:
-        super().__init__(pid, cast("ForkServerProcess", children))
+        super().__init__(pid, children.send)
         self._children = children
         self._attempts: set[asyncio.Task[Result]] = set()
 

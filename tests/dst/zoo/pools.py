@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from mulligan.engine.processes import ChildProcess, Processes
+from mulligan.engine.child_process import ChildProcess
+from mulligan.engine.processes import Processes
 from tests.dst.zoo.cage import plant
 
 child_of = Processes.child
