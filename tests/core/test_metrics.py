@@ -13,7 +13,8 @@ from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.fetch import RetryFirst
 from mulligan.core.health import Breaker, Health
 from mulligan.core.lane import Lane, Priority
-from mulligan.core.metrics import Metric, Sample, build_info, metrics, quantile, summary
+from mulligan.core.metric import Metric, Sample
+from mulligan.core.metrics import build_info, metrics, quantile, summary
 from mulligan.core.stats import DelayedStats, LaneStats, Stats
 from mulligan.core.worker import Worker, WorkerView
 

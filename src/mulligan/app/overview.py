@@ -14,14 +14,8 @@ from mulligan.core.facts import Facts
 from mulligan.core.fleets import PREFIX, fleets
 from mulligan.core.job import Job
 from mulligan.core.limit_metrics import limit_metrics
-from mulligan.core.metrics import (
-    Metric,
-    Sample,
-    build_info,
-    metrics,
-    schedule_metrics,
-    summary,
-)
+from mulligan.core.metric import Metric, Sample
+from mulligan.core.metrics import build_info, metrics, schedule_metrics, summary
 from mulligan.core.page import Selection
 from mulligan.core.schedule_view import ScheduleView, problems
 from mulligan.core.settings import AN_APP

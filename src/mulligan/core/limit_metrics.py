@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from mulligan.core.counts import OTHER
 from mulligan.core.limits import LimitView, covering
-from mulligan.core.metrics import Metric, Sample, gauge
+from mulligan.core.metric import Metric, Sample, gauge
 
 # How many limits have a name of their own.
 MOST_LIMITS = 200

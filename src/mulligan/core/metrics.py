@@ -4,11 +4,10 @@ The command line, the API and Prometheus all show these.
 """
 
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from math import inf
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any
 
 from mulligan.core.counts import (
     BOUNDS,
@@ -32,53 +31,36 @@ from mulligan.core.counts import (
     STARTED,
     STEP,
     SUCCEEDED,
-    SUM,
-    read_failure,
-    read_runtime,
 )
 from mulligan.core.facts import Facts
-from mulligan.core.lane import Lane
-from mulligan.core.load import startable
-from mulligan.core.plan import Rate
+from mulligan.core.gauges import (
+    breakers,
+    budgets,
+    delayed,
+    ended,
+    gathering,
+    live_workers,
+    oldest_waits,
+    running,
+    startable_jobs,
+    unserved_jobs,
+    waiting,
+    worker_slots,
+)
+from mulligan.core.metric import (
+    Metric,
+    Sample,
+    Sums,
+    counted,
+    failures,
+    gauge,
+    histogram,
+    outcomes,
+    plain,
+    runtimes,
+)
 from mulligan.core.schedule_view import ScheduleView
 from mulligan.core.status import Snapshot
-from mulligan.core.unserved import region_of, unserved
-from mulligan.core.worker import Worker
-
-Key = tuple[str, str, str]
-
-Kind = Literal["counter", "gauge", "histogram"]
-
-
-class Sums(Protocol):
-    """What was counted, ever and in the last minute."""
-
-    @property
-    def ever(self) -> Mapping[Key, float]:
-        """Since the store was made."""
-        ...
-
-    @property
-    def recent(self) -> Mapping[Key, float]:
-        """In the last minute."""
-        ...
-
-
-class Sample(NamedTuple):
-    """One value, or for a histogram the count in each bucket and the sum."""
-
-    labels: dict[str, str]
-    value: float
-    buckets: tuple[float, ...] = ()
-
-
-class Metric(NamedTuple):
-    """A metric, what it means, and its values."""
-
-    name: str
-    kind: Kind
-    help: str
-    samples: list[Sample]
 
 
 def metrics(snapshot: Snapshot, sums: Sums, facts: Facts) -> list[Metric]:
@@ -258,178 +240,3 @@ def share_of(part: float, whole: float) -> float | None:
 def is_retry_start(name: str) -> bool:
     """Whether the name counts starts of retries."""
     return name.startswith(STARTED) and name.endswith("retry")
-
-
-def gauge(name: str, meaning: str, samples: Iterator[Sample]) -> Metric:
-    """A metric that may go up and down."""
-    return Metric(name, "gauge", meaning, list(samples))
-
-
-def labels(queue: str, region: str, **more: str) -> dict[str, str]:
-    """The labels that nearly every metric has."""
-    return {"queue": queue, "region": region, **more}
-
-
-def plain(name: str, key: str, meaning: str, sums: Sums) -> Metric:
-    """A counter with one count name."""
-    samples = [
-        Sample(labels(q, r), v) for (q, r, each), v in sorted(sums.ever.items()) if each == key
-    ]
-    return Metric(name, "counter", meaning, samples)
-
-
-def counted(name: str, meaning: str, sums: Sums, prefix: str, label: str) -> Metric:
-    """A counter whose count names differ in one label."""
-    samples = [
-        Sample(labels(q, r, **{label: each.removeprefix(prefix)}), value)
-        for (q, r, each), value in sorted(sums.ever.items())
-        if each.startswith(prefix)
-    ]
-    return Metric(name, "counter", meaning, samples)
-
-
-def outcomes(sums: Sums, names: Sequence[str], prefix: str = "") -> Iterator[Sample]:
-    """Counters of outcomes."""
-    for (queue, region, name), value in sorted(sums.ever.items()):
-        if name in names:
-            yield Sample(labels(queue, region, outcome=name.removeprefix(prefix)), value)
-
-
-def histogram(name: str, meaning: str, sums: Sums, prefix: str) -> Metric:
-    """Counts in buckets."""
-    found: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-    for (queue, region, each), value in sums.ever.items():
-        if each.startswith(prefix):
-            found[queue, region][each.removeprefix(prefix)] = value
-    samples = [
-        Sample(
-            labels(queue, region),
-            counts.get(SUM, 0.0),
-            tuple(counts.get(bucket, 0.0) for bucket in BUCKETS),
-        )
-        for (queue, region), counts in sorted(found.items())
-    ]
-    return Metric(name, "histogram", meaning, samples)
-
-
-def runtimes(sums: Sums) -> Iterator[Sample]:
-    """Runtimes in buckets, by task and outcome."""
-    found: dict[tuple[str, str, str, str], dict[str, float]] = defaultdict(dict)
-    for (queue, region, each), value in sums.ever.items():
-        if (name := read_runtime(each)) is not None:
-            found[queue, region, name.task, name.outcome][name.bucket] = value
-    for (queue, region, task, outcome), counts in sorted(found.items()):
-        buckets = tuple(counts.get(bucket, 0.0) for bucket in BUCKETS)
-        about = labels(queue, region, task=task, outcome=outcome)
-        yield Sample(about, counts.get(SUM, 0.0), buckets)
-
-
-def failures(sums: Sums) -> Iterator[Sample]:
-    """Failed attempts, by task and type of failure."""
-    for (queue, region, each), value in sorted(sums.ever.items()):
-        if (name := read_failure(each)) is not None:
-            yield Sample(labels(queue, region, task=name.task, type=name.type), value)
-
-
-def waiting(snapshot: Snapshot) -> Iterator[Sample]:
-    """Due, waiting jobs, by lane; the lanes that any region may take from are one."""
-    found: dict[tuple[str, str, str], int] = defaultdict(int)
-    for each in snapshot.lanes:
-        found[place_of(each.lane)] += each.ready
-    for (queue, region, lane), ready in found.items():
-        yield Sample(labels(queue, region, lane=lane), ready)
-
-
-def oldest_waits(snapshot: Snapshot) -> Iterator[Sample]:
-    """How long the first due job of each lane has waited."""
-    found: dict[tuple[str, str, str], float] = defaultdict(float)
-    for each in snapshot.lanes:
-        if each.ready:
-            place = place_of(each.lane)
-            found[place] = max(found[place], snapshot.now - each.oldest_due)
-    for (queue, region, lane), seconds in found.items():
-        yield Sample(labels(queue, region, lane=lane), seconds)
-
-
-def place_of(lane: Lane) -> tuple[str, str, str]:
-    """The queue, the region whose workers take from the lane (`*` is any), and its label."""
-    return lane.queue, region_of(lane), lane.label
-
-
-def startable_jobs(snapshot: Snapshot, facts: Facts) -> Iterator[Sample]:
-    """Due jobs that one more worker could start now, by queue and region."""
-    for (queue, region), jobs in sorted(startable(snapshot, facts).items()):
-        yield Sample(labels(queue, region), jobs)
-
-
-def delayed(snapshot: Snapshot) -> Iterator[Sample]:
-    """Jobs that are not due yet."""
-    for queue, counts in sorted(snapshot.delayed.items()):
-        yield Sample({"queue": queue}, counts.total - counts.ready_now)
-
-
-def running(snapshot: Snapshot, facts: Facts) -> Iterator[Sample]:
-    """Jobs that run, by the region that runs them; 0 where a live worker serves the queue."""
-    found = {(queue, region.name): 0 for region in facts.regions for queue in region.serves}
-    for (queue, region), count in sorted((found | dict(snapshot.running)).items()):
-        yield Sample(labels(queue, region), count)
-
-
-def live_workers(snapshot: Snapshot, facts: Facts) -> Iterator[Sample]:
-    """How many workers live in each region that ever had one."""
-    return by_region(snapshot, facts, lambda _: 1)
-
-
-def worker_slots(snapshot: Snapshot, facts: Facts) -> Iterator[Sample]:
-    """How many jobs the live workers of each region can run at a time."""
-    return by_region(snapshot, facts, lambda worker: worker.concurrency)
-
-
-def by_region(
-    snapshot: Snapshot, facts: Facts, number: Callable[[Worker], int]
-) -> Iterator[Sample]:
-    """A sum over the live workers of each region that ever had one."""
-    found = dict.fromkeys((region.name for region in facts.regions), 0)
-    for view in snapshot.workers:
-        found.setdefault(view.worker.region, 0)
-        found[view.worker.region] += number(view.worker) if view.live else 0
-    for region, count in sorted(found.items()):
-        yield Sample({"region": region}, count)
-
-
-def unserved_jobs(snapshot: Snapshot, facts: Facts) -> Iterator[Sample]:
-    """Due jobs that no live worker may take, by queue and region."""
-    found: dict[tuple[str, str], int] = {}
-    for each in unserved(snapshot, facts):
-        queue_region = each.queue, each.region
-        found[queue_region] = found.get(queue_region, 0) + each.jobs
-    for (queue, region), jobs in sorted(found.items()):
-        yield Sample(labels(queue, region), jobs)
-
-
-def gathering(snapshot: Snapshot) -> Iterator[Sample]:
-    """Jobs that are in no lane, because they await others."""
-    for queue, count in sorted(snapshot.gathering.items()):
-        yield Sample({"queue": queue}, count)
-
-
-def ended(snapshot: Snapshot) -> Iterator[Sample]:
-    """Dead letters that are stored."""
-    for (queue, status), count in sorted(snapshot.ended.items()):
-        if status == "failed":
-            yield Sample({"queue": queue}, count)
-
-
-def budgets(facts: Facts, number: Callable[[Rate], float | None]) -> Iterator[Sample]:
-    """A number of each queue's budget, where it has one."""
-    for queue, settings in sorted(facts.queues.items()):
-        if settings.budget is not None:
-            value = number(settings.budget.retry_limit(queue))
-            if value is not None:
-                yield Sample({"queue": queue}, value)
-
-
-def breakers(facts: Facts) -> Iterator[Sample]:
-    """Whether each breaker is open."""
-    for (queue, region), health in sorted(facts.health.items()):
-        yield Sample(labels(queue, region), float(health.breaker.open))

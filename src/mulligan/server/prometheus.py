@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from mulligan.app.overview import measure
 from mulligan.core.counts import BOUNDS
-from mulligan.core.metrics import Metric
+from mulligan.core.metric import Metric
 from mulligan.stores.contract import Store
 
 # However many scrapes there are, the store is read at most this often.

@@ -2,7 +2,7 @@
 
 from msgspec import UNSET, Struct, UnsetType
 
-from mulligan.core.metrics import Kind
+from mulligan.core.metric import Kind
 
 
 class SampleView(Struct, frozen=True, omit_defaults=True):
