@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from mulligan.app.annotations import hints_of, shown, signature_of
 from mulligan.app.partial import Bound
 from mulligan.app.resources import resources_of
 from mulligan.app.types import (
@@ -17,10 +18,7 @@ from mulligan.app.types import (
     codec_of,
     encode,
     encode_finite,
-    hints_of,
     reason,
-    shown,
-    signature_of,
 )
 from mulligan.core.checks import DEPTH_LIMIT, check_depth, too_deep
 from mulligan.core.errors import InvalidError

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mulligan.app.types import signature_of
+from mulligan.app.annotations import signature_of
 from mulligan.core.errors import InvalidError
 from mulligan.core.event import EVENTS, EventName, enqueued
 from mulligan.core.job import Enqueued, NewJob

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mulligan.app.types import signature_of
+from mulligan.app.annotations import signature_of
 from mulligan.core.errors import InvalidError
 from mulligan.engine.current import CurrentCall, current_call
 from mulligan.engine.middleware import Around, Middleware, surround, surround_plain, without_waiting

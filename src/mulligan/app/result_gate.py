@@ -5,8 +5,9 @@ from collections.abc import Callable
 from types import UnionType
 from typing import Any
 
+from mulligan.app.annotations import hints_of, shown
 from mulligan.app.result_type import without_signals
-from mulligan.app.types import MISFIT, CannotCarryError, codec_of, hints_of, shown
+from mulligan.app.types import MISFIT, CannotCarryError, codec_of
 from mulligan.core.errors import InvalidError
 
 Gate = Callable[[Any], bool]

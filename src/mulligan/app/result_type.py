@@ -6,6 +6,7 @@ from typing import Any, Never, NoReturn, Union, get_args, get_origin
 
 import msgspec
 
+from mulligan.app.annotations import hints_of, shown
 from mulligan.app.types import (
     MISFIT,
     CannotCarryError,
@@ -13,9 +14,7 @@ from mulligan.app.types import (
     Encode,
     codec_of,
     encode_finite,
-    hints_of,
     reason,
-    shown,
 )
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import Job

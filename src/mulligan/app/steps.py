@@ -7,17 +7,9 @@ from typing import Any, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
+from mulligan.app.annotations import hints_of, shown
 from mulligan.app.result_type import UNDECLARED
-from mulligan.app.types import (
-    MISFIT,
-    CannotCarryError,
-    Codec,
-    codec_of,
-    encode_finite,
-    hints_of,
-    reason,
-    shown,
-)
+from mulligan.app.types import MISFIT, CannotCarryError, Codec, codec_of, encode_finite, reason
 from mulligan.core.checks import check_name
 from mulligan.core.errors import InvalidError
 from mulligan.core.record import checked_value
