@@ -13,7 +13,7 @@ from mulligan.core.known_tasks import Registration, Unknown, unknown_note
 from mulligan.core.page import Selection
 from mulligan.core.worker import Worker
 from mulligan.core.worker_notes import ORDER
-from mulligan.engine.worker_note import WorkerNote
+from mulligan.engine.heartbeat import WorkerNote
 from tests.cli.running import (
     APP,
     claim,

@@ -18,7 +18,7 @@ import pytest
 import requests
 
 from mulligan import Delays, JobFailedError, Mulligan, Retry, Settings
-from mulligan.engine.retry_after import asked_wait, seconds_in
+from mulligan.engine.result_gate import asked_wait, seconds_in
 from tests.engine.running import engine, found
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)

@@ -15,8 +15,8 @@ from mulligan.core.worker_notes import (
     encode,
     read_about,
 )
-from mulligan.engine import worker_note
-from mulligan.engine.worker_note import WorkerNote, memory
+from mulligan.engine import heartbeat
+from mulligan.engine.heartbeat import WorkerNote, memory
 from tests.engine.test_on_every_store import app, working
 
 __all__ = ["app"]
@@ -44,7 +44,7 @@ async def test_an_order_is_obeyed_once_and_another_after_it(store):
 
 @pytest.mark.parametrize(("order", "cut_off"), [("drain", False), ("stop", True)])
 async def test_a_worker_that_is_ordered_to_exits(app, monkeypatch, order, cut_off):
-    monkeypatch.setattr(worker_note, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(heartbeat, "LOOK_EVERY", 0.01)
     started, may_end = asyncio.Event(), asyncio.Event()
 
     @app.task

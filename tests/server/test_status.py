@@ -7,7 +7,7 @@ from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Weighted
 from mulligan.core.status import region_status
 from mulligan.core.worker import Worker
-from mulligan.engine.worker_note import WorkerNote
+from mulligan.engine.heartbeat import WorkerNote
 from mulligan.server.overview import full_overview
 from mulligan.server.shapes.status import Overview
 from tests.cli.running import claim, fail, new_job

@@ -30,7 +30,7 @@ from mulligan.engine.committer import Committer
 from mulligan.engine.events import Events, Hooks
 from mulligan.engine.executor import Executor
 from mulligan.engine.fetcher import Fetcher
-from mulligan.engine.heartbeat import Heartbeat, OwnThread
+from mulligan.engine.heartbeat import Heartbeat, OwnThread, WorkerNote
 from mulligan.engine.known_tasks import KnownTasks, UnknownTasks
 from mulligan.engine.loop_watch import LoopWatch
 from mulligan.engine.recorder import Recorder
@@ -39,7 +39,6 @@ from mulligan.engine.task_caller import Target, TaskCaller, claim_in
 from mulligan.engine.threads import Threads
 from mulligan.engine.ticker import Ticker
 from mulligan.engine.tracing import Tracing
-from mulligan.engine.worker_note import WorkerNote
 from mulligan.stores.contract import Store
 
 if TYPE_CHECKING:
