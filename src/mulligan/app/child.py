@@ -8,9 +8,9 @@ from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from mulligan.app.lifespan import entered
 from mulligan.app.module_of import module_of
 from mulligan.app.mulligan import Mulligan
+from mulligan.app.resources import entered
 from mulligan.core.errors import InvalidError
 from mulligan.core.settings import AN_APP
 from mulligan.engine.child_messages import AppPath, Setup

@@ -18,6 +18,7 @@ from mulligan.app.gather import (
 from mulligan.app.gather_handle import GatherHandle
 from mulligan.app.handle import JobHandle
 from mulligan.app.limits import DeclaredLimits
+from mulligan.app.resources import Lifespan, check_lifespan
 from mulligan.app.task import AsyncTask, PlainTask, Prepared, Task
 from mulligan.core.budget import Budget
 from mulligan.core.checks import Seconds, check_name, check_word
@@ -38,7 +39,6 @@ from mulligan.stores.contract import Store
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from mulligan.app.lifespan import Lifespan
     from mulligan.app.schedules import Schedules
     from mulligan.app.store_access import StoreAccess
     from mulligan.app.stored_limits import Limits
@@ -84,7 +84,7 @@ class Mulligan:
         *,
         settings: Settings | None = None,
         signing_keys: Sequence[str | bytes] | None = None,
-        lifespan: "Lifespan | None" = None,
+        lifespan: Lifespan | None = None,
         retry: Retry | str | None = None,
         on_dead: str | None = None,
         timeout: Seconds | None = None,
@@ -102,8 +102,6 @@ class Mulligan:
         self.defaults: TaskOptions = {k: v for k, v in given.items() if v is not None}  # type: ignore[assignment]
         TaskDecorator(self, {})  # refuses defaults that no task could have
         if lifespan is not None:
-            from mulligan.app.lifespan import check_lifespan  # noqa: PLC0415 - few apps have one
-
             check_lifespan(lifespan)
         self.lifespan = lifespan
         self.middlewares: list[Middleware] = []

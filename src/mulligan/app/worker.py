@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from mulligan.app.lifespan import entered
 from mulligan.app.mulligan import Mulligan
+from mulligan.app.resources import entered
 from mulligan.core.checks import check_name, check_region
 from mulligan.core.errors import InvalidError
 from mulligan.core.fetch import Only

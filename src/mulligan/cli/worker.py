@@ -14,7 +14,7 @@ import click
 from msgspec.structs import replace
 
 from mulligan.app import Mulligan
-from mulligan.app.lifespan import name_of
+from mulligan.app.resources import name_of
 from mulligan.app.worker import new_worker, run_loop, work
 from mulligan.cli.exit_reasons import ExitReason, end_when, exit_reasons, supervised
 from mulligan.cli.find_app import app_option, check_url, load_app, named_app, with_variables

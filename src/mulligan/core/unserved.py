@@ -1,14 +1,16 @@
 """Jobs that no live worker may take, and the command that starts a worker for them."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan.core.facts import Facts
 from mulligan.core.fairness import groups_of
 from mulligan.core.lane import ANYWHERE, Lane
 from mulligan.core.settings import AN_APP
-from mulligan.core.status import Snapshot
 from mulligan.core.worker import DEFAULT_REGION, Worker
+
+if TYPE_CHECKING:
+    from mulligan.core.status import Snapshot
 
 
 class Unserved(NamedTuple):
@@ -38,7 +40,7 @@ class Unserved(NamedTuple):
         return start_one(self.queue, self.region, app)
 
 
-def unserved(snapshot: Snapshot, facts: Facts) -> list[Unserved]:
+def unserved(snapshot: "Snapshot", facts: Facts) -> list[Unserved]:
     """Due jobs that no live worker may take, without those of paused queues."""
     taken = served((view.worker for view in snapshot.workers if view.live), facts)
     found: dict[tuple[str, str, bool], int] = {}

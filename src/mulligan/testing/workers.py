@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from mulligan.app.lifespan import entered
-from mulligan.app.resources import check_resources
+from mulligan.app.resources import check_resources, entered
 from mulligan.core.worker import Worker
 from mulligan.engine import Engine
 from mulligan.stores.contract import Store
