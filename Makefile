@@ -51,7 +51,7 @@ test-fast: setup ## run the quick tests on memory and SQLite: no servers, few pr
 	$(SERVERS) --stores memory,sqlite -- $(BIN)/python -m $(PYTEST) -m 'not prove and not slow' \
 	  -k 'not redis and not postgres and not mongo' $(ARGS)
 
-prove: setup ## run the long proofs: chaos, simulated days, failpoints, the dashboard in a browser
+prove: .venv/.docs ## run the long proofs: chaos, simulated days, failpoints, the dashboard in a browser
 	$(SERVERS) --stores $(STORES) -- $(BIN)/python -m $(PYTEST) -m prove $(ARGS)
 
 fresh: ## run the README's commands on a bare Debian, made by debootstrap (needs root)
@@ -60,7 +60,7 @@ fresh: ## run the README's commands on a bare Debian, made by debootstrap (needs
 dist: setup ## build wheel and sdist, and use each in an empty environment
 	$(BIN)/python -m tests.dist
 
-matrix: setup ## run a part of the tests with every version that is claimed, and write docs/versions.md
+matrix: setup ## run a part of the tests with every version that is claimed, and write docs/reference/versions.md
 	$(BIN)/python -m tests.matrix $(ARGS)
 
 check: setup ## lint, format, types and layers
@@ -94,8 +94,14 @@ explore: setup ## compare the stores with memory by new commands: ARGS='--minute
 mutation: setup ## change the code a little, and see whether a test notices
 	$(BIN)/python -m tests.mutation $(ARGS)
 
-docs: setup ## check that the documentation is true: run its examples, follow its links
+docs: .venv/.docs ## build the site into site/, strictly, and check that it is true: examples, links
+	$(BIN)/python -m sphinx -q -E -W --keep-going -j auto -b html -d .venv/doctrees docs site
 	$(BIN)/python -m pytest -q tests/test_docs.py tests/cli -k 'docs or documented'
+	@echo "open site/index.html"
+
+.venv/.docs: $(STAMP) requirements/docs.txt
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@touch $@
 
 charts: setup ## draw the pictures of the documentation, from simulations
 	$(BIN)/mulligan simulate retry-storm --policy fifo --policy retry-first --policy 'weighted(retry=0.2)' \
@@ -124,7 +130,7 @@ bench-progress: setup ## measure what 100 jobs that report progress cost their w
 bench-pools: setup ## measure work in child processes beside peers, and coroutines beside it
 	$(SERVERS) --stores redis -- $(BIN)/python -m benchmarks.pools $(ARGS)
 
-bench-docs: setup ## write docs/benchmarks.md from benchmarks/results/reference.json
+bench-docs: setup ## write docs/proof/benchmarks.md from benchmarks/results/reference.json
 	$(BIN)/python -m benchmarks.report
 
 audit: .venv-audit/bin/pip-audit ## ask for known weaknesses in what is pinned (needs the network)
@@ -143,8 +149,11 @@ lock: ## pin every requirement anew, with hashes (needs uv; installs it into .ve
 	.venv-lock/bin/uv pip compile pyproject.toml --quiet --all-extras --group dev --universal --upgrade \
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
 	  --custom-compile-command 'make lock' --output-file requirements/dev.txt
+	.venv-lock/bin/uv pip compile pyproject.toml --quiet --group docs --constraint requirements/dev.txt --universal \
+	  --upgrade --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
+	  --custom-compile-command 'make lock' --output-file requirements/docs.txt
 
 clean: ## remove everything that the other targets made
-	rm -rf .venv .venv-lock .venv-audit sbom.json .coverage .coverage.* htmlcov dist build
+	rm -rf .venv .venv-lock .venv-audit sbom.json .coverage .coverage.* htmlcov dist build site
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

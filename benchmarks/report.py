@@ -1,4 +1,4 @@
-"""Writes docs/benchmarks.md and its pictures from the results of a comparison.
+"""Writes docs/proof/benchmarks.md and its pictures from the results of a comparison.
 
     python -m benchmarks.report [RESULTS.json]
 
@@ -47,7 +47,7 @@ def main() -> None:
     for name, groups in pictures(result).items():
         drawn = bars(CAPTIONS[name], groups, logarithmic=name != "bench-drain")
         (IMAGES / f"{name}.svg").write_text(drawn)
-    (ROOT / "docs" / "benchmarks.md").write_text(page(result))
+    (ROOT / "docs/proof/benchmarks.md").write_text(page(result))
 
 
 def page(result: Mapping[str, Any]) -> str:
@@ -89,7 +89,7 @@ def remark(result: Mapping[str, Any]) -> str:
 
 def picture(name: str) -> str:
     """A picture with its caption."""
-    return f"![{CAPTIONS[name]}](images/{name}.svg)\n\n"
+    return f"![{CAPTIONS[name]}](../images/{name}.svg)\n\n"
 
 
 def section(result: Mapping[str, Any], store: str) -> str:
@@ -115,7 +115,7 @@ def settings(result: Mapping[str, Any]) -> str:
     for peer in result["versions"]:
         script = next(PEERS.glob(f"with_{peer}.*"))
         words = " ".join(header(script).split())
-        parts.append(f"- [{script.name}](../benchmarks/peers/{script.name}): {words}\n")
+        parts.append(f"- [{script.name}](../../benchmarks/peers/{script.name}): {words}\n")
     return "".join([*parts, "\n"])
 
 

@@ -2,7 +2,7 @@
 
 python -m examples.headline     # three workers, one after the other, each for about 21 s
 
-Attempts take 3 s and the backoff is 0.2 s: a tenth of the 30 s and 2 s of docs/fairness.md.
+Attempts take 3 s and the backoff is 0.2 s: a tenth of the 30 s and 2 s of fairness.md.
 """
 
 import asyncio

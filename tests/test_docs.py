@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
+import mulligan
 from mulligan.app.handle import JobHandle
 from mulligan.app.mulligan import Mulligan
 from mulligan.app.options import CHECKS
@@ -75,14 +76,30 @@ def test_commands_have_the_options_that_examples_give_them(page):
         assert set(given) <= known, f"{page.name} has mulligan {name} {rest}"
 
 
+@pytest.mark.parametrize("page", PAGES[1:], ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_says_first_whom_it_is_for(page):
+    text = page.read_text()
+    if not page.name.startswith("00") and "<!-- the file" not in text:
+        title, empty, whom = text.splitlines()[:3]
+        assert title.startswith("# ")
+        assert not empty
+        assert whom.startswith("*For "), whom
+
+
+def test_the_reference_has_every_public_name():
+    page = (ROOT / "docs/reference/api.md").read_text()
+    for name in mulligan.__all__:
+        assert re.search(rf":: mulligan\.{name}$|`{name}`", page, re.MULTILINE), name
+
+
 def test_the_guide_names_every_option():
-    guide = (ROOT / "docs/guide.md").read_text()
+    guide = (ROOT / "docs/reference/guide.md").read_text()
     for option in CHECKS:
         assert f"`{option}`" in guide, option
 
 
 def test_the_guide_names_every_way_to_ask_about_a_job():
-    guide = (ROOT / "docs/guide.md").read_text()
+    guide = (ROOT / "docs/reference/guide.md").read_text()
     for name in dir(JobHandle):
         if not name.startswith("_") and name != "is_over":
             assert re.search(rf"[.`]{name}\b", guide), name
@@ -96,7 +113,7 @@ def test_the_readme_is_short_and_has_one_picture():
 
 
 def test_the_glossary_leads_from_what_people_call_things_to_what_they_are():
-    glossary = (ROOT / "docs/glossary.md").read_text()
+    glossary = (ROOT / "docs/reference/glossary.md").read_text()
     rows = [line for line in glossary.partition("## One word")[0].splitlines() if line[:2] == "| "]
     for words in (
         *("delayed queue processor", "retry pool", "retry fetch ratio", "visibility timeout"),

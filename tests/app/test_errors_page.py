@@ -1,4 +1,4 @@
-"""docs/errors.md: each message in it is what mulligan says, word for word."""
+"""docs/reference/errors.md: each message in it is what mulligan says, word for word."""
 
 import asyncio
 import importlib
@@ -28,7 +28,7 @@ from mulligan.core.decide import SNOOZE_LIMIT
 from mulligan.stores import make_store
 from tests.cli.running import run
 
-PAGE = (Path(__file__).parents[2] / "docs/errors.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/reference/errors.md").read_text()
 MESSAGES = [line[4:] for line in PAGE.splitlines() if line.startswith("    ")]
 
 

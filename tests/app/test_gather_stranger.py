@@ -1,4 +1,4 @@
-"""A stranger's day of prices, written from docs/flows.md, docs/guide.md and docs/cli.md alone."""
+"""A stranger's day of prices, written from flows.md, guide.md and cli.md alone."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""A stranger's schedules, written from docs/schedules.md and docs/cli.md alone."""
+"""A stranger's schedules, written from schedules.md and cli.md alone."""
 
 import json
 import os

@@ -60,8 +60,8 @@ def test_the_settings_of_every_contender_are_its_own_words(written):
 
 
 def test_the_page_links_to_files_that_exist(written):
-    for target in re.findall(r"\]\((?!images|#)([^)]+)\)", written):
-        assert (ROOT / "docs" / target).resolve().exists(), target
+    for target in re.findall(r"\]\((?!\.\./images|#)([^)]+)\)", written):
+        assert (ROOT / "docs/proof" / target).resolve().exists(), target
 
 
 def test_a_picture_has_a_bar_for_a_number_and_words_for_words():

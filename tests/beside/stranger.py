@@ -1,4 +1,4 @@
-"""A program that knows of mulligan what docs/stores/mongodb.md says, and has only pymongo.
+"""A program that knows of mulligan what stores/mongodb.md says, and has only pymongo.
 
     python stranger.py URL DATABASE insert COUNT     inserts tasks with a field of its own
     python stranger.py URL DATABASE work COUNT       pops so many: finishes one, puts back the next

@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/dashboard.md: `python -m tests.browser.screenshots [FOLDER]`."""
+"""Takes the pictures of docs/howto/dashboard.md: `python -m tests.browser.screenshots [FOLDER]`."""
 
 from __future__ import annotations
 

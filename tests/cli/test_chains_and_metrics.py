@@ -150,7 +150,7 @@ def test_status_tells_what_supervisors_run(store):
 
 
 def test_every_metric_is_documented():
-    page = Path(__file__).parents[2].joinpath("docs/metrics.md").read_text()
+    page = Path(__file__).parents[2].joinpath("docs/reference/metrics.md").read_text()
     empty = Stats(0.0, [], {}, {}, {}, [])
     for metric in metrics(empty, Counts({}, {}), Facts()):
         assert f"`{metric.name}`" in page, metric.name

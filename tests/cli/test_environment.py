@@ -41,7 +41,7 @@ def test_every_option_of_a_worker_has_its_variable_in_help_and_docs(option):
     variable = f"MULLIGAN_{option.name.upper()}"
     assert option.envvar == variable
     assert variable in good("worker", "--help", COLUMNS="400").replace("\n", "")
-    assert f"`{variable}`" in (ROOT / "docs/cli.md").read_text()
+    assert f"`{variable}`" in (ROOT / "docs/reference/cli.md").read_text()
 
 
 def test_a_worker_obeys_its_variables_and_the_command_line_goes_first(monkeypatch):
@@ -60,7 +60,7 @@ def test_a_worker_obeys_its_variables_and_the_command_line_goes_first(monkeypatc
 
 def commands() -> dict[str, list[str]]:
     """The options that the guide and the Kubernetes example give to a worker."""
-    guide = (ROOT / "docs/guide.md").read_text()
+    guide = (ROOT / "docs/reference/guide.md").read_text()
     match = re.search(r"^    mulligan worker myapp:app (.+)$", guide, re.MULTILINE)
     assert match is not None
     documents = yaml.safe_load_all((ROOT / "deploy/kubernetes/workers.yaml").read_text())

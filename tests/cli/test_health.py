@@ -230,7 +230,7 @@ PROCFILE = Path(__file__).parents[2] / "deploy/Procfile"
 
 
 def test_the_line_of_the_procfile_runs_an_app_as_a_stranger_has_it(tmp_path):
-    """Knows only docs/deployment.md: the line, the variables of options, and the probes."""
+    """Knows only docs/howto/deployment.md: the line, the variables of options, and the probes."""
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop/jobs.py").write_text(SHOP)
     [line] = [each for each in PROCFILE.read_text().splitlines() if each.startswith("worker: ")]

@@ -11,7 +11,7 @@ import pytest
 from mulligan.cli import COMMANDS, cli
 from tests.cli.running import good, run
 
-DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
+DOCS = Path(__file__).parents[2] / "docs/reference/cli.md"
 
 
 def commands():

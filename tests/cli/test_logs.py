@@ -158,7 +158,7 @@ def test_a_worker_process_writes_one_object_a_line_whatever_jobs_say(tmp_path):
 
 
 def test_every_key_is_documented():
-    page = (DOCS / "observability.md").read_text()
+    page = (DOCS / "howto/observability.md").read_text()
     for key in ("time", "level", "logger", "message", "exception", *JOB_FIELDS):
         assert re.search(rf"^\| `{key}` \|", page, re.MULTILINE), key
     assert "| `trace_id`, `span_id` |" in page

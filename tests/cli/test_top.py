@@ -326,6 +326,6 @@ def read_terminal(ours: int, text: str | None = None) -> str:
 
 
 def test_every_look_is_documented():
-    page = Path(__file__).parents[2].joinpath("docs/cli.md").read_text()
+    page = Path(__file__).parents[2].joinpath("docs/reference/cli.md").read_text()
     for look in (*LOOKS, "watch"):
         assert f"\n## mulligan {look}\n" in page

@@ -1,4 +1,4 @@
-"""The bounds of docs/fairness.md, counted in starts, over whatever arrives and whoever claims."""
+"""The bounds of fairness.md, counted in starts, over whatever arrives and whoever claims."""
 
 from math import ceil
 from typing import NamedTuple

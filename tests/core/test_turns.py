@@ -1,4 +1,4 @@
-"""The bound of docs/fairness.md for fairness keys, over random arrivals, weights and delays."""
+"""The bound of fairness.md for fairness keys, over random arrivals, weights and delays."""
 
 import asyncio
 from math import floor
@@ -96,7 +96,7 @@ class Game:
             assert took <= self.bound(job), (claim.id, job, took, self.weights)
 
     def bound(self, job: Watched) -> int:
-        """As docs/fairness.md states it."""
+        """As docs/concepts/fairness.md states it."""
         weight = self.weights[job.key]
         each = (floor(job.k * self.weights[other] / weight) + 1 for other in job.others)
         return job.k + sum(each)

@@ -1,4 +1,4 @@
-"""Somebody who knows docs/django.md alone: its code as it stands there, in a new project."""
+"""Somebody who knows docs/howto/django.md alone: its code as it stands there, in a new project."""
 
 import re
 import sys
@@ -9,7 +9,7 @@ import httpx
 
 from tests.web.started import ADDRESS, PATIENCE, started
 
-PAGE = (Path(__file__).parents[2] / "docs/django.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/howto/django.md").read_text("utf-8")
 BLOCKS = re.findall(r"```py\n# (\S+)\n(.*?)```", PAGE, re.DOTALL)
 IS_5 = django.VERSION < (6,)
 

@@ -1,4 +1,4 @@
-"""docs/policy.md says what a policy is as JSON: its defaults and presets are those of the code."""
+"""policy.md says what a policy is as JSON: its defaults and presets are those of the code."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ from mulligan.core.retry import (
     Sessions,
 )
 
-PAGE = (Path(__file__).parents[2] / "docs/policy.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/reference/policy.md").read_text()
 
 
 def row(name: str, within: str = PAGE) -> str:

@@ -1,4 +1,4 @@
-"""A stranger's shop, written from docs/long-jobs.md alone, with the commands it names."""
+"""A stranger's shop, written from docs/concepts/long-jobs.md alone, with the commands it names."""
 
 import json
 import subprocess

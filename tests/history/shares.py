@@ -19,7 +19,7 @@ Kinds = tuple[Kind, ...]
 
 
 class SharesAreKept(Invariant):
-    """Neither kind of work starves the other: see the bounds of docs/fairness.md.
+    """Neither kind of work starves the other: see the bounds of docs/concepts/fairness.md.
 
     While retries wait, one worker starts at most ceil(1/s) - 1 fresh jobs before the next of
     them, where s is their share; none under retry-first. For fresh jobs it is 1 - s, for urgent

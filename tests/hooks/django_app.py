@@ -33,7 +33,7 @@ if "FRESH" in os.environ:
 
     @app.middleware(plain_only=True)
     def fresh_connections(call: Callable[[], Any], job: CurrentCall) -> Any:
-        """As docs/hooks.md has it."""
+        """As docs/concepts/hooks.md has it."""
         close_old_connections()
         try:
             return call()

@@ -132,7 +132,7 @@ async def test_lines_of_structlog_have_the_fields_of_the_job(tmp_path):
     assert json.loads(lines[-1]) == {"event": "outside", "level": "info"}
 
 
-PAGE = Path(__file__).parents[2] / "docs/observability.md"
+PAGE = Path(__file__).parents[2] / "docs/howto/observability.md"
 SHOP = """
 from mulligan import Mulligan
 
@@ -151,7 +151,7 @@ ask_first = ask.using(id="q1")
 
 @pytest.mark.slow
 def test_the_lines_of_the_page_give_a_worker_these_logs(tmp_path):
-    """A stranger's trial: what docs/observability.md says, in a module, and a worker."""
+    """A stranger's trial: what docs/howto/observability.md says, in a module, and a worker."""
     found = re.findall(r"```py\n(.*?)```", PAGE.read_text(), re.DOTALL)
     lines = [each for each in found if "contrib.logs" in each]
     assert len(lines) == 2

@@ -1,4 +1,4 @@
-"""Three things that people write for Celery and Dramatiq, by the words of docs/hooks.md alone."""
+"""Three things that people write for Celery and Dramatiq, by the words of hooks.md alone."""
 
 import logging
 import socket

@@ -14,7 +14,7 @@ from sentry_sdk.transport import Transport
 from mulligan import Delays, Mulligan, Retry, current_job
 from tests.hooks.running import worked
 
-PAGE = Path(__file__).parents[2] / "docs/observability.md"
+PAGE = Path(__file__).parents[2] / "docs/howto/observability.md"
 
 
 class Kept(Transport):
@@ -46,7 +46,7 @@ def sent(kept):
 
 @pytest.fixture
 def app(kept, monkeypatch):
-    """An app with the lines that docs/observability.md has for Sentry."""
+    """An app with the lines that docs/howto/observability.md has for Sentry."""
     app = Mulligan("memory://")
     init = sentry_sdk.init
 

@@ -1,1 +1,1 @@
-"""What went wrong elsewhere, and must not here: docs/lessons.md lists each with its test."""
+"""What went wrong elsewhere, and must not here: docs/proof/lessons.md lists each with its test."""

@@ -1,10 +1,10 @@
-"""The table of docs/lessons.md names tests that exist, and every test of this folder."""
+"""The table of docs/proof/lessons.md names tests that exist, and every test of this folder."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-TABLE = (ROOT / "docs/lessons.md").read_text()
+TABLE = (ROOT / "docs/proof/lessons.md").read_text()
 NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", TABLE)
 
 

@@ -2,7 +2,7 @@
 
 A row is a version of Python, PostgreSQL, Redis or Valkey, or a resolution of the dependencies. It
 is installed into `~/.cache/mulligan`, a part of the tests is run with it, and what came of it goes
-into docs/versions.md. WORDs choose rows by their names. Exit code 1 if a row failed, or if one that
+into versions.md. WORDs choose rows by their names. Exit code 1 if a row failed, or if one that
 was asked for by a word could not be had.
 """
 
@@ -23,7 +23,7 @@ def main() -> int:
     parser.add_argument("words", nargs="*", metavar="WORD", help="a part of a row's name")
     parser.add_argument("--list", action="store_true", help="name the rows, and run none")
     parser.add_argument("--jobs", type=int, default=2, help="test processes (2)")
-    parser.add_argument("--dry", action="store_true", help="leave docs/versions.md as it is")
+    parser.add_argument("--dry", action="store_true", help="leave versions.md as it is")
     options = parser.parse_args()
     if options.list:
         print("\n".join(row.name for row in ROWS))

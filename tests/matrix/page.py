@@ -11,9 +11,11 @@ from tests.matrix.install import home
 from tests.matrix.rows import DJANGO, NOT_RUN, ROWS, SERVER, SHARED, WIDE
 
 RESULTS = Path(__file__).parent / "results.json"
-PAGE = Path(__file__).parents[2] / "docs/versions.md"
+PAGE = Path(__file__).parents[2] / "docs/reference/versions.md"
 Result = dict[str, Any]
 HEAD = """# Versions
+
+*For you if you ask whether it runs with your Python, your server, your framework.*
 
 What mulligan has been run with, written by `make matrix`: each row installs what it names into
 `~/.cache/mulligan` and runs a part of the tests that speaks for it. `make matrix ARGS=postgres`

@@ -1,4 +1,4 @@
-"""Somebody who knows docs/testing.md alone: its code as it stands there, in a new project."""
+"""Somebody who knows docs/howto/testing.md alone: its code as it stands there, in a new project."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from tests.plugin.test_plugin import run
 
 pytest_plugins = ("pytester",)
 
-PAGE = (Path(__file__).parents[2] / "docs/testing.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/howto/testing.md").read_text("utf-8")
 
 
 def blocks(language: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""A stranger's pictures, written from docs/where-tasks-run.md alone, with the commands it names."""
+"""A stranger's pictures, written from where-tasks-run.md alone, with the commands it names."""
 
 import json
 import subprocess

@@ -7,7 +7,7 @@ from mulligan.app.mulligan import KEYS_VARIABLE
 from mulligan.core.settings import Settings
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/security.md").read_text()
+PAGE = (ROOT / "docs/proof/security.md").read_text()
 POLICY = (ROOT / "SECURITY.md").read_text()
 
 

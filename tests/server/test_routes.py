@@ -11,7 +11,7 @@ from mulligan.server.routes import ROUTES
 from mulligan.server.static import MEDIA_TYPES, Static
 from tests.server.conftest import good
 
-DOCS = (Path(__file__).parents[2] / "docs" / "server.md").read_text()
+DOCS = (Path(__file__).parents[2] / "docs/reference/server.md").read_text()
 ROWS = [pytest.param(row, id=f"{row.method} {row.path}") for row in ROUTES]
 
 

@@ -1,4 +1,4 @@
-"""The bounds of docs/fairness.md hold in whole simulations over random work."""
+"""The bounds of docs/concepts/fairness.md hold in whole simulations over random work."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

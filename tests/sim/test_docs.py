@@ -13,7 +13,7 @@ from mulligan.core.limits import Limit
 from mulligan.sim import builtin_names, load_scenario, read_scenario, simulate, summary
 from tests.sim.kit import play_builtin
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs/concepts"
 PAGE = (DOCS / "simulator.md").read_text()
 FAIRNESS = (DOCS / "fairness.md").read_text()
 STORM = (

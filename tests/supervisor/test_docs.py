@@ -20,7 +20,7 @@ from mulligan.supervisor.decide import Phase
 from mulligan.supervisor.fleet_file import OF_WORKER, TOP, AppFacts, read_fleet
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "supervisor.md").read_text()
+PAGE = (ROOT / "docs/howto/supervisor.md").read_text()
 UNIT = ROOT / "deploy" / "systemd" / "mulligan-fleet.service"
 MANIFEST = ROOT / "deploy" / "kubernetes" / "workers.yaml"
 

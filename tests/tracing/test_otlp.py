@@ -1,6 +1,6 @@
 """`opentelemetry-instrument` sends traces and metrics of an app that does not know about it.
 
-A stranger's trial: the app and the commands are those of docs/observability.md, and what is sent
+A stranger's trial: the app and the commands are those of observability.md, and what is sent
 arrives at a receiver over real OTLP.
 """
 

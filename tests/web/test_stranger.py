@@ -1,4 +1,4 @@
-"""Somebody who knows docs/fastapi.md alone: each page's code as it stands there, really started."""
+"""Somebody who knows fastapi.md alone: each page's code as it stands there, really started."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.web.started import ADDRESS, PATIENCE, started
 from tests.web.test_examples import client_of
 from tests.web.test_starlette import told
 
-PAGE = (Path(__file__).parents[2] / "docs/fastapi.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/howto/fastapi.md").read_text("utf-8")
 BLOCKS = re.findall(r"```py\n(.*?)```", PAGE, re.DOTALL)
 SECTIONS = {
     "FastAPI": ("uvicorn main:api", True),

@@ -10,7 +10,7 @@ from mulligan.stores import make_store
 from mulligan.stores.mongo import schema
 from tests.store_kit import handle
 
-DOCUMENTATION = Path(__file__).parents[3] / "docs" / "stores" / "mongodb.md"
+DOCUMENTATION = Path(__file__).parents[3] / "docs/reference/stores/mongodb.md"
 
 
 async def test_every_index_is_there_and_documented(store, tasks):

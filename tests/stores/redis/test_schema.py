@@ -39,7 +39,7 @@ from tests.contract.making import (
 from tests.store_kit import VirtualClock, require, with_query
 from tests.stores.redis.kit import key, keys_of, opened
 
-PAGE = Path(__file__).parents[3] / "docs/stores/redis.md"
+PAGE = Path(__file__).parents[3] / "docs/reference/stores/redis.md"
 
 
 @pytest.mark.parametrize("read_only", [False, True])

@@ -1,7 +1,7 @@
 """mulligan in Django: a backend for its tasks, a command, its admin, and the dashboard.
 
 `TASKS = {"default": {"BACKEND": "mulligan.contrib.django.Backend", "OPTIONS": {"url": …}}}`, and
-"mulligan.contrib.django" among the INSTALLED_APPS. See docs/django.md.
+"mulligan.contrib.django" among the INSTALLED_APPS. See docs/howto/django.md.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -251,7 +251,7 @@ class PostgresStore:
         return await read.tail(self._database, lane, due)
 
     async def doctor(self) -> list[Finding]:
-        """What is well and what is not, each with what to do about it; see docs/stores."""
+        """What is well and what is not, each with what to do about it."""
         return await doctor.examine(self._database.pool, self._sleepers)
 
     # -- operators -----------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from mulligan.core.errors import StoreError
 from mulligan.stores.redis import doctor
 from mulligan.stores.redis.connection import Server
 
-# docs/stores/redis.md has the table of the keys.
+# docs/reference/stores/redis.md has the table of the keys.
 LAYOUT = "1"
 
 
