@@ -74,13 +74,10 @@ def drain(tier: tuple[Source, ...], lanes: Lanes, room: int) -> int:
         if not ready:
             break
         row, source, allowed = min(ready, key=lambda each: each[0][:2])
-        if row[SPECIAL] is not None:
-            taken = lanes.take_special(source.lane)
-        else:
-            others = [r for r, s, _ in ready if s.lane != source.lane]
-            most = 1 if one_by_one or lanes.is_lined(source.lane) else min(rest, allowed)
-            bound = min(others, default=None)
-            taken = lanes.take_plain(source.lane, most, bound, lanes.waits(source))
+        others = [r for r, s, _ in ready if s.lane != source.lane]
+        most = 1 if one_by_one else min(rest, allowed)
+        take = lanes.take_plain if row[SPECIAL] is None else lanes.take_special
+        taken = take(source.lane, most, min(others, default=None), lanes.waits(source))
         charge(source, lanes, taken)
     return lanes.number - before
 

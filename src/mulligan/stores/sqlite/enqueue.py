@@ -22,7 +22,7 @@ from mulligan.stores.sqlite.fields import (
     plain_row,
     shared_row,
 )
-from mulligan.stores.sqlite.lines import stand_in_lines
+from mulligan.stores.sqlite.line_members import stand_in_lines
 from mulligan.stores.sqlite.standing import join_lanes, leave_lane
 from mulligan.stores.sqlite.statements import load
 from mulligan.stores.sqlite.transaction import Transaction

@@ -1,7 +1,7 @@
 """The lanes of a plan as a walk sees them, each read once per claim, in runs of rows."""
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from mulligan.core.checks import rounded
 from mulligan.core.job import EXPIRED, Claim
@@ -12,19 +12,21 @@ from mulligan.core.lines import (
     Line,
     advance,
     due_of,
+    first_line,
+    go_on,
     lacks,
     next_at,
     next_line,
     set_aside,
-    started,
-    take_turn,
 )
 from mulligan.core.plan import ClaimPlan, Group, Limit, Source
 from mulligan.core.worker import Worker
 from mulligan.stores.sqlite.fields import CLAIMED, CLAIMED_LIST, WALKED, Row, claims_of
 from mulligan.stores.sqlite.gather import member_of, miss
 from mulligan.stores.sqlite.limits import Limits
-from mulligan.stores.sqlite.lines import LineBook, at, lined_lanes
+from mulligan.stores.sqlite.lines import LineBook, lined_lanes, text_of
+from mulligan.stores.sqlite.runs import SQL as RUNS
+from mulligan.stores.sqlite.runs import Bounds, of_keys, of_line, take_turns
 from mulligan.stores.sqlite.standing import cancel_stored
 from mulligan.stores.sqlite.statements import as_json, load
 from mulligan.stores.sqlite.transaction import Transaction
@@ -35,8 +37,6 @@ _ROWS = SQL["rows"]
 _ROW_IN_LINE = SQL["row_in_line"]
 _LEASE = SQL["lease"]
 _TAKE = SQL["take"]
-_LEASE_IN_LINE = SQL["lease_in_line"]
-_TAKE_IN_LINE = SQL["take_in_line"]
 _SOONER = SQL["sooner"]
 
 DUE, SEQUENCE, NUMBER, SPECIAL = range(len(WALKED))
@@ -115,17 +115,32 @@ class Lanes:
         line = self.next_line(lane) if lane in self._lined else None
         if line is None:
             return self._first(lane, waited)
-        row: Row = self._tx.db.execute(_ROW_IN_LINE, at(line.name)).fetchone()
+        row = self._first_in(line)
         return row if rounded(row[DUE] + waited) <= self._tx.now else None
+
+    def _first_in(self, line: Line) -> Row:
+        """The first row of a line."""
+        asked = (*line.lane, text_of(line.name))
+        row: Row = self._tx.db.execute(_ROW_IN_LINE, asked).fetchone()
+        return row
 
     def next_line(self, lane: Lane) -> Line | None:
         """The line of the lane that is next; None if no line is ready, or the lane itself is."""
         first = self._first(lane)
         return next_line(self._book, lane, None if first is None else (first[DUE], first[SEQUENCE]))
 
-    def is_lined(self, lane: Lane) -> bool:
-        """Whether jobs stand in lines of the lane, so that it is taken from one by one."""
-        return lane in self._lined
+    def before_lines(self, lane: Lane, most: int) -> tuple[int, tuple[float, int] | None]:
+        """How many of those that stand in the lane itself go one after the other, and before what.
+
+        Where fairness keys take turns it is one.
+        """
+        found = first_line(self._book, lane) if lane in self._lined else None
+        if found is None:
+            return most, None
+        key, line = found
+        if key.name != NO_KEY or self._book.first_other_key(lane, NO_KEY) is not None:
+            return 1, None
+        return most, (line.due, line.sequence)
 
     def _first(self, lane: Lane, waited: float = 0.0) -> Row | None:
         """The first row of those that stand in the lane itself."""
@@ -169,6 +184,9 @@ class Lanes:
     def take_plain(self, lane: Lane, most: int, before: Row | None, waited: float) -> list[Row]:
         """Take up to `most` rows that do not expire, and that go before another."""
         read = self._lanes[lane]
+        most, bound = self.before_lines(lane, most)
+        if bound is not None:
+            before = bound if before is None else min(before[:2], bound)
         rows, start = read.rows, read.position
         stop = min(start + most, read.plain)
         if before is not None or waited:
@@ -183,14 +201,14 @@ class Lanes:
                 stop,
             )
         read.position = stop
-        taken = self._lease(lane, rows[start:stop])
-        self._take_turn(lane)
-        return taken
+        return self._start(lane, rows[start:stop])
 
-    def _take_turn(self, lane: Lane) -> None:
-        """A job that stood in the lane itself has started."""
+    def _start(self, lane: Lane, run: list[Row]) -> list[Row]:
+        """Start neighbours that stand in the lane itself."""
+        taken = self._lease(lane, run)
         if lane in self._lined:
-            take_turn(self._book, lane, NO_KEY, self._weight(lane, NO_KEY))
+            self._book.take_turns(lane, NO_KEY, self._weight(lane, NO_KEY), len(run))
+        return taken
 
     def _weight(self, lane: Lane, key: str) -> float:
         return self._weights.get(lane.queue, NO_WEIGHTS).get(key, 1.0)
@@ -205,11 +223,14 @@ class Lanes:
         self.number += len(run)
         return run
 
-    def take_special(self, lane: Lane) -> list[Row]:
-        """Take the first row, of a line or one that may expire; or set it aside, or end it."""
+    def take_special(self, lane: Lane, most: int, before: Row | None, waited: float) -> list[Row]:
+        """Take the first row, of a line or one that may expire; or set it aside, or end it.
+
+        From lines as many are taken, up to `most`, as would be taken one by one.
+        """
         line = self.next_line(lane) if lane in self._lined else None
         if line is not None:
-            return self._take_from_line(line)
+            return self._take_from_line(line, Bounds(most, before, waited, self._first(lane)))
         read = self._lanes[lane]
         row = read.rows[read.position]
         read.position += 1
@@ -217,13 +238,18 @@ class Lanes:
         if row[SPECIAL] <= self._tx.now:
             self._expire(row)
             return []
-        taken = self._lease(lane, [row])
-        self._take_turn(lane)
-        return taken
+        return self._start(lane, [row])
 
-    def _take_from_line(self, line: Line) -> list[Row]:
-        """Take the first job of a ready line; or set the line aside, or end what has expired."""
-        row: Row = self._tx.db.execute(_ROW_IN_LINE, at(line.name)).fetchone()
+    def _take_from_line(self, line: Line, bounds: Bounds) -> list[Row]:
+        """Take from a ready line, and others; or set it aside, or end what has expired."""
+        lane, key, limits = line.name
+        if bounds.most > 1 and not limits:
+            turns = of_keys(self._tx, self._book, lane, partial(self._weight, lane), bounds)
+            if turns:
+                run = self._lease_in_lines(lane, [each.row for each in turns])
+                take_turns(self._tx, self._book, lane, turns)
+                return run
+        row = self._first_in(line)
         if 0 <= row[SPECIAL] <= self._tx.now:
             self._expire(row)
             return []
@@ -231,14 +257,22 @@ class Lanes:
         if name is not None:
             set_aside(self._book, line, name)
             return []
+        weight = self._weight(lane, key)
+        run = self._lease_in_lines(lane, of_line(self._tx, self._book, line, weight, bounds))
+        self._book.start(line.costs, len(run))
+        self._book.take_turns(lane, key, weight, len(run))
+        go_on(self._book, line)
+        return run
+
+    def _lease_in_lines(self, lane: Lane, run: list[Row]) -> list[Row]:
+        """Let jobs run that stood in lines of the lane."""
+        numbers = as_json([row[NUMBER] for row in run])
         worker, now = self._worker, self._tx.now
-        self._tx.db.execute(_LEASE_IN_LINE, (worker.id, worker.region, now, now, row[NUMBER]))
-        self._tx.db.execute(_TAKE_IN_LINE, (row[NUMBER],))
-        self._book.start(line.costs)
-        started(self._book, line, self._weight(line.lane, line.name.key))
-        self._taken.append((line.lane, [row]))
-        self.number += 1
-        return [row]
+        self._tx.db.execute(RUNS["lease"], (worker.id, worker.region, now, now, numbers))
+        self._tx.db.execute(RUNS["leave"], (numbers,))
+        self._taken.append((lane, run))
+        self.number += len(run)
+        return run
 
     def tell_awaiting(self) -> None:
         """Tell those that await what was found expired, now that the walk is over."""

@@ -1,6 +1,6 @@
 """The lines of lanes, and what is used of limits that jobs name: the book of `core.lines`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -10,76 +10,69 @@ from mulligan.core.lane import Lane
 from mulligan.core.limits import (
     FOREVER,
     SECOND,
-    KeyView,
     Limit,
     LimitState,
-    LimitView,
     StoredLimit,
+    allowance,
     charge,
     costs_of,
     costs_text,
     covering,
     idle_from,
     micros,
+    price,
     refund,
     room_at,
-    view_of,
 )
 from mulligan.core.lines import (
     NO_KEY,
-    TURN,
     First,
     Key,
     Line,
     LineName,
     joined,
-    left,
-    line_of,
     opened,
+    step_of,
 )
 from mulligan.stores.sqlite.fields import Row
 from mulligan.stores.sqlite.statements import as_json, load
 from mulligan.stores.sqlite.transaction import Transaction
 
 SQL = load("lines")
-_LANES = SQL["lanes"]
-_STAND = SQL["stand"]
 _FIRST_OF = SQL["first_of"]
+_READY_AFTER = SQL["ready_after"]
+_NEXT_ALARM = SQL["next_alarm"]
+_STATE = SQL["state"]
+_IS_FAIR = SQL["is_fair"]
+_PRESENT_TURN = SQL["present_turn"]
+_KEY = SQL["key"]
+_FIRST_OTHER_KEY = SQL["first_other_key"]
+_FIRST_KEY = SQL["first_key"]
 _GET = SQL["get"]
-_PUT = SQL["put"]
-_LIFT = SQL["lift"]
-_DROP = SQL["drop"]
 _FIRST_LATER = SQL["first_later"]
 _FIRST_READY = SQL["first_ready"]
 _FIRST_WAITING = SQL["first_waiting"]
-_LANES_AT = SQL["lanes_at"]
-_WAITED_FOR = SQL["waited_for"]
-_SET_ALARM = SQL["set_alarm"]
+_LIFT = SQL["lift"]
+_PUT = SQL["put"]
+_DROP = SQL["drop"]
 _CLEAR_ALARM = SQL["clear_alarm"]
-_NEXT_ALARM = SQL["next_alarm"]
-_IS_FAIR = SQL["is_fair"]
-_PRESENT_TURN = SQL["present_turn"]
+_SET_ALARM = SQL["set_alarm"]
+_FORGET_LIMIT = SQL["forget_limit"]
+_STORE_LIMIT = SQL["store_limit"]
+_FORGET_STATE = SQL["forget_state"]
+_PUT_STATE = SQL["put_state"]
+_FORGET_KEY = SQL["forget_key"]
+_PUT_KEY = SQL["put_key"]
 _PASS_TO = SQL["pass_to"]
 _FORGET_PAST = SQL["forget_past"]
+_STAND = SQL["stand"]
+_LIMITS = SQL["limits"]
+_WAITED_FOR = SQL["waited_for"]
 _END_TURNS = SQL["end_turns"]
 _END_KEYS = SQL["end_keys"]
 _END_KEY = SQL["end_key"]
-_KEY = SQL["key"]
-_PUT_KEY = SQL["put_key"]
-_FORGET_KEY = SQL["forget_key"]
-_FIRST_KEY = SQL["first_key"]
-_LIMITS = SQL["limits"]
-_STORE_LIMIT = SQL["store_limit"]
-_FORGET_LIMIT = SQL["forget_limit"]
-_STATE = SQL["state"]
-_STATES = SQL["states"]
-_PUT_STATE = SQL["put_state"]
-_FORGET_STATE = SQL["forget_state"]
-_WAITING_JOBS = SQL["waiting_jobs"]
-_KEYS = SQL["keys"]
-_LINE_OF = SQL["line_of"]
-_STANDING = SQL["standing"]
-_LEAVE = SQL["leave"]
+_NEXT_LANE_AT = SQL["next_lane_at"]
+_NEXT_LANE = SQL["next_lane"]
 decode_name = msgspec.json.Decoder(list[str]).decode
 decode_limit = msgspec.json.Decoder(Limit).decode
 decode_starts = msgspec.json.Decoder(list[tuple[int, int]]).decode
@@ -103,7 +96,7 @@ class LineBook:
 
     def first_row(self, name: LineName) -> Row | None:
         """(due, sequence, limits, number, expires_at) of the first job of a line."""
-        row: Row | None = self._one(_FIRST_OF, *at(name))
+        row: Row | None = self._one(_FIRST_OF, *name.lane, text_of(name))
         return row
 
     def first_of(self, name: LineName) -> First | None:
@@ -126,14 +119,19 @@ class LineBook:
         """Keep the line as it is now."""
         costs = costs_text(dict(line.costs))
         said = (line.due, line.sequence, costs, line.turn, line.stage, line.at)
-        self._do(_PUT, *at(line.name), *said, line.name.key)
+        self._do(_PUT, *at(line.name), *said)
 
     def drop(self, line: Line) -> None:
         """Forget a line that has no jobs any more; the last one with a key ends the turns."""
         self._do(_DROP, *at(line.name))
-        if line.name.key != NO_KEY and not self.is_fair(line.lane):
+        if line.name.key != NO_KEY:
+            self.end_turns(line.lane)
+
+    def end_turns(self, lane: Lane) -> None:
+        """Forget the turns of a lane of which no line has a key any more."""
+        if not self.is_fair(lane):
             for statement in (_END_TURNS, _END_KEYS, _END_KEY):
-                self._do(statement, *line.lane)
+                self._do(statement, *lane)
 
     def first_later(self, lane: Lane) -> Line | None:
         """Of the lines whose first job is not due, the one that is due first."""
@@ -141,7 +139,15 @@ class LineBook:
 
     def first_ready(self, lane: Lane, key: str) -> Line | None:
         """Of the ready lines of the key the first by (due, sequence)."""
-        return self._line(_FIRST_READY, *lane, key)
+        return self._line(_FIRST_READY, *lane, key, pure(key), *lane, key)
+
+    def ready_after(self, line: Line) -> tuple[float, int] | None:
+        """(due, sequence) of the first ready line of the same key but for this one."""
+        name = line.name
+        of_key = (*name.lane, name.key)
+        found: tuple[float, int] | None = self._one(_READY_AFTER, *of_key, pure(name.key), *of_key, text_of(name)
+        )
+        return found
 
     def first_waiting(self, limit: str, lane: Lane) -> Line | None:
         """Of the lines of the lane that wait at the limit, the first in order."""
@@ -149,9 +155,9 @@ class LineBook:
 
     # -- limits ----------------------------------------------------------------------------------
 
-    def lanes_at(self, limit: str) -> Iterable[Lane]:
+    def lanes_at(self, limit: str) -> list[Lane]:
         """The lanes of which a line waits at the limit."""
-        return [Lane(*row) for row in self._tx.db.execute(_LANES_AT, (limit,))]
+        return lanes_from(self._tx, _NEXT_LANE_AT, limit)
 
     def alarm(self, limit: str, lane: Lane, at: float | None) -> None:
         """Look at the limit for this lane again at that time; None: not by itself."""
@@ -214,12 +220,20 @@ class LineBook:
             row = (state.used, as_json(state.starts), state.full_at, state.paused_until)
             self._do(_PUT_STATE, name, *row)
 
-    def start(self, costs: Iterable[tuple[str, int]]) -> None:
-        """A job starts that names these limits: it holds a permit of each, and is charged."""
+    def rooms(self, costs: Iterable[tuple[str, int]], most: int) -> int:
+        """How many jobs of these costs could start now, up to `most`, if one could."""
+        for name, cost in costs:
+            most = rooms(self.limit_of(name), self.state(name), cost, most, micros(self.now))
+        return most
+
+    def start(self, costs: Iterable[tuple[str, int]], many: int) -> None:
+        """Jobs start that name these limits: each holds a permit of each, and is charged."""
         for name, cost in costs:
             state = self.state(name)
-            state.used += 1
-            charge(self.limit_of(name), state, cost, micros(self.now))
+            state.used += many
+            limit = self.limit_of(name)
+            for each in (cost,) * many if limit and limit.burst else (cost * many,):
+                charge(limit, state, each, micros(self.now))
             self.keep_state(name)
 
     def end(self, limits: str | None, refund_from: float | None = None) -> None:
@@ -232,6 +246,23 @@ class LineBook:
                 refund(self.limit_of(name), state, cost, started, now)
             self.keep_state(name)
             opened(self, name)
+
+    def end_many(self, held: Iterable[tuple[str, int]]) -> None:
+        """The same for jobs that ran: the limits of each sort, and how many of them there are.
+
+        Each permit lets at most one line of a lane go on.
+        """
+        freed: dict[str, int] = {}
+        for limits, many in held:
+            for name, _ in costs_of(limits):
+                freed[name] = freed.get(name, 0) + many
+        for name, many in sorted(freed.items()):
+            self.state(name).used -= many
+            self.keep_state(name)
+            for _ in range(many):
+                if self.room_at(name, 1) > self.now or not self.lanes_at(name):
+                    break
+                opened(self, name)
 
     def spend(self, name: str, cost: int) -> None:
         """Charge what a job has spent besides."""
@@ -270,6 +301,20 @@ class LineBook:
         else:
             self._do(_PUT_KEY, *key.lane, key.name, key.turn, *(key.ready or (None, None)))
 
+    def first_other_key(self, lane: Lane, name: str) -> tuple[int, float, int] | None:
+        """(turn, due, sequence) of the first key with a ready line but for this one."""
+        found: tuple[int, float, int] | None = self._one(_FIRST_OTHER_KEY, *lane, name)
+        return found
+
+    def take_turns(self, lane: Lane, name: str, weight: float, many: int) -> None:
+        """So many jobs of the key have started one after the other."""
+        if self.is_fair(lane):
+            key, step = self.key(lane, name), step_of(weight)
+            last = max(key.turn, self.present_turn(lane)) + (many - 1) * step
+            key.turn = last + step
+            self.put_key(key)
+            self.pass_to(lane, last)
+
     def first_key(self, lane: Lane) -> Key | None:
         """Of the keys with a ready line the one with the lowest (turn, due, sequence)."""
         row = self._one(_FIRST_KEY, *lane)
@@ -306,15 +351,20 @@ def text_of(name: LineName) -> str:
     return as_json([name.key, *name.limits])
 
 
-def at(name: LineName) -> tuple[str, str, int, str]:
+def pure(key: str) -> str:
+    """The same of the line of this key that names no limits."""
+    return as_json([key])
+
+
+def at(name: LineName) -> tuple[str, str, int, str, str]:
     """The columns by which a line is found."""
-    return (*name.lane, text_of(name))
+    return (*name.lane, name.key, text_of(name))
 
 
 def line_from(row: Row) -> Line:
     """A line as it was kept."""
-    queue, scope, priority, text, due, sequence, costs, turn, stage, waits_for = row
-    key, *limits = decode_name(text)
+    queue, scope, priority, key, text, due, sequence, costs, turn, stage, waits_for = row
+    _, *limits = decode_name(text)
     line = Line(LineName(Lane(queue, scope, priority), key, tuple(limits)))
     line.due, line.sequence, line.costs = due, sequence, costs_of(costs)
     line.turn, line.stage, line.at = turn, stage, waits_for
@@ -337,86 +387,31 @@ def text_from(limit: Limit | None) -> str | None:
     return None if limit is None else as_json(limit)
 
 
-# -- what operators and readers ask --------------------------------------------------------------
-
-
-def set_limit(tx: Transaction, name: str, limit: Limit | None, *, declared: bool) -> None:
-    """Store what an app declares or an operator sets."""
-    book = LineBook(tx)
-    before = book.stored().get(name, StoredLimit())
-    after = before.with_declared(limit) if declared else before.with_set(limit)
-    if after != before:
-        book.store(name, after)
-
-
-def pause_limit(tx: Transaction, name: str, seconds: float) -> None:
-    """Start nobody of the limit for so long; 0 ends a pause."""
-    book = LineBook(tx)
-    book.pause(name, rounded(tx.now + seconds), at_least=False)
-    opened(book, name)
-
-
-def prune_states(tx: Transaction) -> None:
-    """Forget what says no more than a new state would."""
-    book = LineBook(tx)
-    for name, *_ in tx.db.execute(_STATES).fetchall():
-        book.keep_state(name)
-
-
-def limits(tx: Transaction, most: int) -> list[LimitView]:
-    """The limits that are stored or in use, in order of names."""
-    book = LineBook(tx)
-    states = {name: state_from(row) for name, *row in tx.db.execute(_STATES)}
-    waiting = dict(tx.db.execute(_WAITING_JOBS).fetchall())
-    names = sorted({*book.stored(), *states, *waiting})
-    return [
-        view_of(
-            name,
-            book.stored().get(name, StoredLimit()),
-            book.limit_of(name),
-            states.get(name) or LimitState(),
-            waiting=waiting.get(name, 0),
-            now=tx.now,
-        )
-        for name in names[:most]
-    ]
-
-
-def keys(tx: Transaction, queue: str, most: int) -> list[KeyView]:
-    """The fairness keys of the queue with work waiting, those with most work first."""
-    rows = tx.db.execute(_KEYS, (queue, most))
-    return [
-        KeyView(Lane(queue, scope, priority), key, waiting, max(0, turn - present) / TURN)
-        for scope, priority, key, waiting, turn, present in rows
-    ]
+def rooms(limit: Limit | None, state: LimitState, cost: int, most: int, now: int) -> int:
+    """How many jobs of this cost could start under the limit, up to `most`, if one could."""
+    if limit is None:
+        return most
+    if limit.concurrency is not None:
+        most = min(most, limit.concurrency - state.used)
+    if limit.burst is not None:
+        left = now + allowance(limit) - max(state.full_at, now)
+        most = min(most, left // max(1, price(limit, cost)))
+    elif limit.rate is not None:
+        counted = sum(spent for when, spent in state.starts if when + limit.window > now)
+        most = min(most, (limit.rate - counted) // cost)
+    return max(1, most)
 
 
 def lined_lanes(tx: Transaction) -> frozenset[Lane]:
     """The lanes in lines of which jobs stand."""
-    return frozenset(Lane(*row) for row in tx.db.execute(_LANES))
+    return frozenset(lanes_from(tx, _NEXT_LANE))
 
 
-# -- jobs that join and leave lines --------------------------------------------------------------
-
-
-def stand_in_lines(tx: Transaction, numbers: Sequence[int]) -> None:
-    """Let those of the jobs join their lines, in order, that name limits or have a fairness key."""
-    book = LineBook(tx)
-    for number, due, sequence, limits, key, *lane in tx.db.execute(
-        _STANDING, (as_json(list(numbers)),)
-    ).fetchall():
-        name = line_of(Lane(*lane), key, limits)
-        if name is not None:
-            book.stand(number, name, First(due, sequence, costs_of(limits)))
-
-
-def leave_line(tx: Transaction, number: int) -> bool:
-    """Take a pending job out of its line; False if it stands in none."""
-    row = tx.db.execute(_LINE_OF, (number,)).fetchone()
-    if row is None:
-        return False
-    queue, scope, priority, text, sequence = row
-    tx.db.execute(_LEAVE, (number,))
-    key, *limits = decode_name(text)
-    left(LineBook(tx), LineName(Lane(queue, scope, priority), key, tuple(limits)), sequence)
-    return True
+def lanes_from(tx: Transaction, statement: str, *values: str) -> list[Lane]:
+    """Every lane that the statement gives, from one to the next."""
+    lanes: list[Lane] = []
+    last: tuple[str, str, int] = ("", "", -1)
+    while row := tx.db.execute(statement, (*values, *last)).fetchone():
+        last = row
+        lanes.append(Lane(*row))
+    return lanes

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mulligan.stores.sqlite.lines import leave_line, stand_in_lines
+from mulligan.stores.sqlite.line_members import leave_line, stand_in_lines
 from mulligan.stores.sqlite.statements import as_json, load
 from mulligan.stores.sqlite.transaction import Transaction, close
 

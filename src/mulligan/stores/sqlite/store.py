@@ -23,7 +23,7 @@ from mulligan.core.reschedule import Reschedule
 from mulligan.core.stats import Stats
 from mulligan.core.worker import Worker
 from mulligan.stores.batches import batches_of
-from mulligan.stores.sqlite import lines, operate, read, record, schedules, wakeup, workers
+from mulligan.stores.sqlite import named_limits, operate, read, record, schedules, wakeup, workers
 from mulligan.stores.sqlite.claim import claim
 from mulligan.stores.sqlite.commit import commit, commit_within
 from mulligan.stores.sqlite.connection import Work
@@ -283,12 +283,12 @@ class SqliteStore:
 
     async def limits(self, most: int) -> list[LimitView]:
         views: list[LimitView] = await self._runner.run(
-            partial(lines.limits, most=most), writes=False
+            partial(named_limits.limits, most=most), writes=False
         )
         return views
 
     async def keys(self, queue: str, most: int) -> list[KeyView]:
-        work = partial(lines.keys, queue=queue, most=most)
+        work = partial(named_limits.keys, queue=queue, most=most)
         views: list[KeyView] = await self._runner.run(work, writes=False)
         return views
 
@@ -307,11 +307,11 @@ class SqliteStore:
         return last
 
     async def set_limit(self, name: str, limit: Limit | None, *, declared: bool) -> None:
-        work = partial(lines.set_limit, name=name, limit=limit, declared=declared)
+        work = partial(named_limits.set_limit, name=name, limit=limit, declared=declared)
         await self._runner.run(work)
 
     async def pause_limit(self, name: str, seconds: float) -> None:
-        await self._runner.run(partial(lines.pause_limit, name=name, seconds=seconds))
+        await self._runner.run(partial(named_limits.pause_limit, name=name, seconds=seconds))
 
     async def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
         work = partial(operate.replay, jobs=jobs, from_start=from_start)

@@ -222,22 +222,24 @@ CREATE TABLE line (
     queue TEXT NOT NULL,
     scope TEXT NOT NULL,
     lane_priority INTEGER NOT NULL,
-    line TEXT NOT NULL,
     key TEXT NOT NULL,                      -- the fairness key, or ''
+    line TEXT NOT NULL,                     -- as in held
     due REAL NOT NULL,                      -- of its first job, as sequence and costs
     sequence INTEGER NOT NULL,
-    costs TEXT,
-    turn INTEGER NOT NULL,                  -- of its key when it began to wait
+    costs TEXT,                             -- NULL of lines that name no limits
+    turn INTEGER NOT NULL,                  -- of its key when it first began to wait, or -1
     stage TEXT NOT NULL,                    -- later, ready, waiting
     waits_for TEXT,                         -- the limit where it waits
-    PRIMARY KEY (queue, scope, lane_priority, line)
+    PRIMARY KEY (queue, scope, lane_priority, key, line)
 ) WITHOUT ROWID, STRICT;
-CREATE INDEX line_stage ON line (queue, scope, lane_priority, stage, due, sequence);
+-- A key has one line that names no limits, which is found by its name: where there are many keys,
+-- most lines are such, and are in no index.
+CREATE INDEX line_later ON line (queue, scope, lane_priority, due, sequence)
+    WHERE stage = 'later';
 CREATE INDEX line_ready ON line (queue, scope, lane_priority, key, due, sequence)
-    WHERE stage = 'ready';
+    WHERE stage = 'ready' AND costs IS NOT NULL;
 CREATE INDEX line_waiting ON line (waits_for, queue, scope, lane_priority, turn, due, sequence)
     WHERE waits_for IS NOT NULL;
-CREATE INDEX line_keyed ON line (queue, scope, lane_priority) WHERE key <> '';
 
 -- The turns of fairness keys, and the first ready line of each that has one.
 CREATE TABLE fairness_key (
@@ -250,7 +252,10 @@ CREATE TABLE fairness_key (
     sequence INTEGER,
     PRIMARY KEY (queue, scope, lane_priority, key)
 ) WITHOUT ROWID, STRICT;
-CREATE INDEX fairness_key_turn ON fairness_key (queue, scope, lane_priority, turn, due, sequence);
+CREATE INDEX fairness_key_turn ON fairness_key (queue, scope, lane_priority, turn, due, sequence)
+    WHERE due IS NOT NULL;
+CREATE INDEX fairness_key_idle ON fairness_key (queue, scope, lane_priority, turn)
+    WHERE due IS NULL;
 
 -- The highest turn that has started in a lane with fairness keys.
 CREATE TABLE lane_turn (

@@ -64,15 +64,6 @@ DELETE FROM lane
 WHERE queue = ? AND scope = ? AND lane_priority = ?
     AND (due, sequence) BETWEEN (?, ?) AND (?, ?)
 
--- name: lease_in_line
--- ?1 worker, ?2 its region, ?3 and ?4 now, ?5 number
-INSERT INTO running (number, worker, worker_region, token, started_at, leased_at, limits)
-SELECT number, ?, ?, token + 1, ?, ?, limits FROM job WHERE number = ?
-
--- name: take_in_line
--- ?1 number
-DELETE FROM held WHERE number = ?
-
 -- name: sooner
 -- ?1 queue, ?2 scope, ?3 lane_priority, ?4 waited, ?5 the worker that asks, ?6 now
 -- gives a row if another waits, alive, that may take from the lane sooner than after this wait

@@ -4,11 +4,16 @@
 queue = ? AND scope = ? AND lane_priority = ?
 
 -- fragment: line
-queue, scope, lane_priority, line, due, sequence, costs, turn, stage, waits_for
+queue, scope, lane_priority, key, line, due, sequence, costs, turn, stage, waits_for
 
--- name: lanes
--- gives (queue, scope, lane_priority) of each lane with lines
-SELECT DISTINCT queue, scope, lane_priority FROM line
+-- name: next_lane
+-- ?1 queue, ?2 scope, ?3 lane_priority
+-- gives (queue, scope, lane_priority) of the lane with lines that comes after this one by name, if
+-- any: from one to the next, not through all lines
+SELECT queue, scope, lane_priority FROM line
+WHERE (queue, scope, lane_priority) > (?, ?, ?)
+ORDER BY queue, scope, lane_priority
+LIMIT 1
 
 -- name: stand
 -- ?1 line, ?2 number
@@ -34,34 +39,62 @@ ORDER BY held.due, held.sequence
 LIMIT 1
 
 -- name: get
--- ?1 queue, ?2 scope, ?3 lane_priority, ?4 line
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 key, ?5 line
 -- gives the line
-SELECT {line} FROM line WHERE {of_lane} AND line = ?
+SELECT {line} FROM line WHERE {of_lane} AND key = ? AND line = ?
 
 -- name: put
--- ?1 queue, ?2 scope, ?3 lane_priority, ?4 line, ?5 due, ?6 sequence, ?7 costs, ?8 turn, ?9 stage,
--- ?10 waits_for, ?11 key
-INSERT INTO line ({line}, key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (queue, scope, lane_priority, line) DO UPDATE
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 key, ?5 line, ?6 due, ?7 sequence, ?8 costs, ?9 turn,
+-- ?10 stage, ?11 waits_for
+INSERT INTO line ({line}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (queue, scope, lane_priority, key, line) DO UPDATE
 SET due = excluded.due, sequence = excluded.sequence, costs = excluded.costs,
     turn = excluded.turn, stage = excluded.stage, waits_for = excluded.waits_for
 
 -- name: lift
--- ?1 queue, ?2 scope, ?3 lane_priority, ?4 line
-UPDATE line SET stage = 'lifted', waits_for = NULL WHERE {of_lane} AND line = ?
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 key, ?5 line
+UPDATE line SET stage = 'lifted', waits_for = NULL WHERE {of_lane} AND key = ? AND line = ?
 
 -- name: drop
--- ?1 queue, ?2 scope, ?3 lane_priority, ?4 line
-DELETE FROM line WHERE {of_lane} AND line = ?
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 key, ?5 line
+DELETE FROM line WHERE {of_lane} AND key = ? AND line = ?
 
 -- name: first_later
 -- ?1 queue, ?2 scope, ?3 lane_priority
 SELECT {line} FROM line WHERE {of_lane} AND stage = 'later' ORDER BY due, sequence LIMIT 1
 
 -- name: first_ready
--- ?1 queue, ?2 scope, ?3 lane_priority, ?4 key
-SELECT {line} FROM line
-WHERE {of_lane} AND stage = 'ready' AND key = ?
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 key, ?5 its line without limits, ?6 to ?9 as ?1 to ?4
+SELECT {line} FROM (
+    SELECT {line} FROM line
+    WHERE {of_lane} AND key = ? AND line = ? AND stage = 'ready' AND costs IS NULL
+    UNION ALL
+    SELECT * FROM (
+        SELECT {line} FROM line
+        WHERE {of_lane} AND key = ? AND stage = 'ready' AND costs IS NOT NULL
+        ORDER BY due, sequence
+        LIMIT 1
+    )
+)
+ORDER BY due, sequence
+LIMIT 1
+
+-- name: ready_after
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 key, ?5 its line without limits, ?6 to ?9 as ?1 to ?4,
+-- ?10 line
+-- gives (due, sequence) of the first ready line of the key but for this one
+SELECT due, sequence FROM (
+    SELECT due, sequence, line FROM line
+    WHERE {of_lane} AND key = ? AND line = ? AND stage = 'ready' AND costs IS NULL
+    UNION ALL
+    SELECT * FROM (
+        SELECT due, sequence, line FROM line
+        WHERE {of_lane} AND key = ? AND stage = 'ready' AND costs IS NOT NULL
+        ORDER BY due, sequence
+        LIMIT 2
+    )
+)
+WHERE line <> ?
 ORDER BY due, sequence
 LIMIT 1
 
@@ -72,10 +105,13 @@ WHERE waits_for = ? AND {of_lane}
 ORDER BY turn, due, sequence
 LIMIT 1
 
--- name: lanes_at
--- ?1 limit
--- gives the lanes of which a line waits there
-SELECT DISTINCT queue, scope, lane_priority FROM line WHERE waits_for = ?
+-- name: next_lane_at
+-- ?1 limit, ?2 queue, ?3 scope, ?4 lane_priority
+-- gives the lane of which a line waits there that comes after this one by name, if any
+SELECT queue, scope, lane_priority FROM line
+WHERE waits_for = ? AND (queue, scope, lane_priority) > (?, ?, ?)
+ORDER BY queue, scope, lane_priority
+LIMIT 1
 
 -- name: waited_for
 -- gives the limits at which lines wait
@@ -97,7 +133,7 @@ SELECT at, limit_name FROM alarm WHERE {of_lane} ORDER BY at, limit_name LIMIT 1
 -- name: is_fair
 -- ?1 queue, ?2 scope, ?3 lane_priority
 -- gives 1 if a line of the lane has a fairness key
-SELECT EXISTS (SELECT 1 FROM line WHERE {of_lane} AND key <> '')
+SELECT EXISTS (SELECT 1 FROM line WHERE {of_lane} AND key > '')
 
 -- name: present_turn
 -- ?1 queue, ?2 scope, ?3 lane_priority
@@ -147,6 +183,34 @@ DELETE FROM fairness_key WHERE {of_lane} AND key = ?
 SELECT key, turn, due, sequence FROM fairness_key
 WHERE {of_lane} AND due IS NOT NULL
 ORDER BY turn, due, sequence
+LIMIT 1
+
+-- name: known_lines
+-- ?1 a JSON object: lines by their keys, ?2 queue, ?3 scope, ?4 lane_priority
+-- gives (key, due, sequence) of those that have jobs
+SELECT line.key, line.due, line.sequence
+FROM json_each(?) AS each
+CROSS JOIN line ON line.queue = ? AND line.scope = ? AND line.lane_priority = ?
+    AND line.key = each.key AND line.line = each.value
+
+-- name: known_keys
+-- ?1 keys, a JSON array, ?2 queue, ?3 scope, ?4 lane_priority
+-- gives (key, turn, due, sequence) of those that the lane knows
+SELECT known.key, known.turn, known.due, known.sequence
+FROM json_each(?) AS each
+CROSS JOIN fairness_key AS known ON known.queue = ? AND known.scope = ? AND known.lane_priority = ?
+    AND known.key = each.value
+
+-- name: first_other_key
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 key
+-- gives (turn, due, sequence) of the first key with a ready line but for this one
+SELECT turn, due, sequence FROM (
+    SELECT key, turn, due, sequence FROM fairness_key
+    WHERE {of_lane} AND due IS NOT NULL
+    ORDER BY turn, due, sequence
+    LIMIT 2
+)
+WHERE key <> ?
 LIMIT 1
 
 -- name: limits

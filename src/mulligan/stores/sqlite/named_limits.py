@@ -1,0 +1,63 @@
+"""Limits that jobs name, and fairness keys, as operators set them and readers see them."""
+
+from mulligan.core.checks import rounded
+from mulligan.core.lane import Lane
+from mulligan.core.limits import KeyView, Limit, LimitState, LimitView, StoredLimit, view_of
+from mulligan.core.lines import TURN, opened
+from mulligan.stores.sqlite.lines import SQL, LineBook, state_from
+from mulligan.stores.sqlite.transaction import Transaction
+
+_STATES = SQL["states"]
+_WAITING_JOBS = SQL["waiting_jobs"]
+_KEYS = SQL["keys"]
+
+
+def set_limit(tx: Transaction, name: str, limit: Limit | None, *, declared: bool) -> None:
+    """Store what an app declares or an operator sets."""
+    book = LineBook(tx)
+    before = book.stored().get(name, StoredLimit())
+    after = before.with_declared(limit) if declared else before.with_set(limit)
+    if after != before:
+        book.store(name, after)
+
+
+def pause_limit(tx: Transaction, name: str, seconds: float) -> None:
+    """Start nobody of the limit for so long; 0 ends a pause."""
+    book = LineBook(tx)
+    book.pause(name, rounded(tx.now + seconds), at_least=False)
+    opened(book, name)
+
+
+def prune_states(tx: Transaction) -> None:
+    """Forget what says no more than a new state would."""
+    book = LineBook(tx)
+    for name, *_ in tx.db.execute(_STATES).fetchall():
+        book.keep_state(name)
+
+
+def limits(tx: Transaction, most: int) -> list[LimitView]:
+    """The limits that are stored or in use, in order of names."""
+    book = LineBook(tx)
+    states = {name: state_from(row) for name, *row in tx.db.execute(_STATES)}
+    waiting = dict(tx.db.execute(_WAITING_JOBS).fetchall())
+    names = sorted({*book.stored(), *states, *waiting})
+    return [
+        view_of(
+            name,
+            book.stored().get(name, StoredLimit()),
+            book.limit_of(name),
+            states.get(name) or LimitState(),
+            waiting=waiting.get(name, 0),
+            now=tx.now,
+        )
+        for name in names[:most]
+    ]
+
+
+def keys(tx: Transaction, queue: str, most: int) -> list[KeyView]:
+    """The fairness keys of the queue with work waiting, those with most work first."""
+    rows = tx.db.execute(_KEYS, (queue, most))
+    return [
+        KeyView(Lane(queue, scope, priority), key, waiting, max(0, turn - present) / TURN)
+        for scope, priority, key, waiting, turn, present in rows
+    ]

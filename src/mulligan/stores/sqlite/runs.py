@@ -1,0 +1,156 @@
+"""Runs: what a claim takes at once from the lines of a lane, as if it was taken one by one.
+
+A run is of one line, or of the first jobs of lines that name no limits, one of each of many keys.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from mulligan.core.checks import rounded
+from mulligan.core.lane import Lane
+from mulligan.core.lines import NO_KEY, Line, step_of
+from mulligan.stores.sqlite.fields import CLAIMED_LIST, WALKED, Row
+from mulligan.stores.sqlite.line_members import stage_at
+from mulligan.stores.sqlite.lines import _DROP, LineBook, text_of
+from mulligan.stores.sqlite.statements import as_json, load
+from mulligan.stores.sqlite.transaction import Transaction
+
+SQL = load("runs", claimed=CLAIMED_LIST)
+_LINE = SQL["line"]
+_KEYS = SQL["keys"]
+_FOLLOWING = SQL["following"]
+_GO_ON = SQL["go_on"]
+_TURN = SQL["turn"]
+DUE, SEQUENCE, NUMBER, SPECIAL = range(len(WALKED))
+
+
+class Bounds(NamedTuple):
+    """What ends a run: how many jobs, a job of another lane, a wait, and the lane's own first job.
+
+    `before` and `first` begin with (due, sequence).
+    """
+
+    most: int
+    before: Row | None
+    waited: float
+    first: Row | None
+
+    def admit(self, row: Row, now: float) -> bool:
+        """Whether the row may start now, before that of another lane."""
+        return (
+            rounded(row[DUE] + self.waited) <= now
+            and not 0 <= row[SPECIAL] <= now
+            and (self.before is None or row[:2] < self.before[:2])
+        )
+
+    def passes(self, turn: int, row: Row, turn_of_lane: int) -> bool:
+        """Whether the row is before the first job that stands in the lane itself."""
+        return self.first is None or (turn, *row[:2]) < (turn_of_lane, *self.first[:2])
+
+
+def of_line(
+    tx: Transaction, book: LineBook, line: Line, weight: float, bounds: Bounds
+) -> list[Row]:
+    """The first job of a ready line that lacks nothing, and those behind it that are next too."""
+    lane, key, limits = line.name
+    most, step = bounds.most, step_of(weight)
+    turn = plain_turn = 0
+    other = rival = None
+    if most > 1 and any(book.first_waiting(name, lane) is not None for name in limits):
+        most = 1
+    if most > 1:
+        most = book.rooms(line.costs, most)
+    fair = most > 1 and book.is_fair(lane)
+    if most > 1:
+        rival = book.ready_after(line)
+    if fair:
+        present = book.present_turn(lane)
+        turn = max(book.key(lane, key).turn, present)
+        plain_turn = max(book.key(lane, NO_KEY).turn, present)
+        other = book.first_other_key(lane, key)
+        if other is not None:  # no more are read than turns come before the other key's
+            most = min(most, max(0, other[0] - turn) // step + 2)
+    rows = tx.db.execute(_LINE, (*lane, text_of(line.name), most)).fetchall()
+    named = rows[0][-1]
+    taken = [rows[0][:-1]]
+    for ahead, row in enumerate(rows[1:], 1):
+        mine = turn + ahead * step if fair else 0
+        lanes_own = mine if key == NO_KEY else max(plain_turn, mine - step)
+        if not (
+            row[-1] == named
+            and bounds.admit(row, tx.now)
+            and (rival is None or row[:2] < rival)
+            and (other is None or (mine, *row[:2]) < other)
+            and bounds.passes(mine, row, lanes_own)
+        ):
+            break
+        taken.append(row[:-1])
+    return taken
+
+
+class Turn(NamedTuple):
+    """A job that starts in a turn of its key, and the key's next one."""
+
+    key: str
+    line: str
+    turn: int
+    following: int
+    row: Row
+
+
+def of_keys(
+    tx: Transaction, book: LineBook, lane: Lane, weight: Callable[[str], float], bounds: Bounds
+) -> list[Turn]:
+    """The first jobs of the keys whose turns are next, of lines that name no limits.
+
+    A key's second job is left for the next run: it ends where that could be next.
+    """
+    found = tx.db.execute(_KEYS, (*lane, bounds.most)).fetchall()
+    if not found[1:]:
+        return []
+    present = book.present_turn(lane)
+    own = book.key(lane, NO_KEY)
+    taken: list[Turn] = []
+    ends: int | None = None  # the next turn of a key that is taken from
+    for key, turn, line, named, *rest in found:
+        row = tuple(rest)
+        order = (turn, *row[:2])
+        if (
+            named
+            or (ends is not None and turn >= ends)
+            or (own.ready is not None and (own.turn, *own.ready) < order)
+            or not bounds.admit(row, tx.now)
+            or not bounds.passes(turn, row, max(own.turn, present))
+        ):
+            break
+        present = max(turn, present)
+        following = present + step_of(weight(key))
+        ends = following if ends is None else min(ends, following)
+        taken.append(Turn(key, line, present, following, row))
+    return taken
+
+
+def take_turns(tx: Transaction, book: LineBook, lane: Lane, turns: Sequence[Turn]) -> None:
+    """The jobs have started and left their lines: as `started` would say of each."""
+    lines = as_json([each.line for each in turns])
+    following = {
+        line: (due, sequence)
+        for line, due, sequence in tx.db.execute(_FOLLOWING, (lines, *lane))
+    }
+    keys, kept, gone = [], [], []
+    for each in turns:
+        position = following.get(each.line)
+        if position is None:
+            gone.append((*lane, each.key, each.line))
+        else:
+            stage = stage_at(position[0], tx.now)
+            kept.append((*position, stage, *lane, each.key, each.line))
+            book.wake(lane, position[0])
+        ready = position if position is not None and position[0] <= tx.now else (None, None)
+        keys.append((each.following, *ready, *lane, each.key))
+    tx.db.executemany(_DROP, gone)
+    tx.db.executemany(_GO_ON, kept)
+    tx.db.executemany(_TURN, keys)
+    book.pass_to(lane, turns[-1].turn)
+    if gone:
+        book.end_turns(lane)
