@@ -430,6 +430,18 @@ async def test_an_outcome_may_pause_a_limit_for_everybody(store, clock):
     assert sorted(names(await claim(store, FRESH, EU, demand=9))) == ["e1", "k2"]
 
 
+async def test_a_permit_is_free_before_a_later_outcome_of_the_batch_pauses_its_limit(store):
+    """Each outcome is written whole, what it frees included, before the next one is."""
+    await one_at_a_time(store, concurrency=2)
+    first, second = await begin(store, *limited("k1", "k2"))
+    await store.enqueue(limited("k3"))
+    await claim(store)
+    assert await waits_for(store, "k3") == ["k"]
+    pausing = Done(second.lease, use=LimitUse(pauses=(("k", 60.0),)))
+    assert await store.commit([done(first), pausing]) == ["written"] * 2
+    assert await waits_for(store, "k3") == [None]
+
+
 async def test_a_retry_after_pauses_those_limits_of_the_job_that_say_so(store):
     await one_at_a_time(store, "api", concurrency=9, pause_on_retry_after=True)
     await one_at_a_time(store, "other", concurrency=9)

@@ -22,7 +22,7 @@ from mulligan.core.outcome import (
     Verdict,
 )
 from mulligan.core.settings import HISTORY_LIMIT, check_batch
-from mulligan.stores.sqlite.enqueue import add
+from mulligan.stores.sqlite.enqueue import add, stands_in_lane
 from mulligan.stores.sqlite.fields import ATTEMPT_ROW, attempt_row, listed, marks
 from mulligan.stores.sqlite.gather import Arrival, Member, arrive, miss
 from mulligan.stores.sqlite.limits import Held, release
@@ -39,6 +39,7 @@ from mulligan.stores.sqlite.transaction import (
 SQL = load("commit", attempt_row=listed(ATTEMPT_ROW), attempt_marks=marks(ATTEMPT_ROW))
 _ROWS = SQL["rows"]
 _DONE_IF_HELD = SQL["done_if_held"]
+_HELD = SQL["held"]
 _KEEP_ATTEMPT = SQL["keep_attempt"]
 _END = SQL["end"]
 _PUT_OFF = SQL["put_off"]
@@ -56,8 +57,7 @@ def commit(tx: Transaction, outcomes: Sequence[Outcome]) -> list[Verdict]:
         return ["written"] * len(outcomes)
     batch = Batch(tx, outcomes)
     verdicts = [batch.add(outcome) for outcome in outcomes]
-    batch.flush()
-    release(tx, batch.written)
+    batch.settle()
     return verdicts
 
 
@@ -70,7 +70,7 @@ def commit_within(tx: Transaction, outcome: Done, work: Callable[[Any], Any]) ->
 
 
 def written_at_once(tx: Transaction, outcomes: Sequence[Outcome]) -> bool:
-    """The common case, in few statements: all done and held, no permits, nothing to arrive."""
+    """The common case, in few statements: all done and held, and nothing to arrive."""
     dones = [o for o in outcomes if type(o) is Done and not o.next and o.use is None]
     try:
         leases = {o.lease.job: token_and_result(o.lease.token, o.result) for o in dones}
@@ -84,7 +84,11 @@ def written_at_once(tx: Transaction, outcomes: Sequence[Outcome]) -> bool:
     except sqlite3.IntegrityError:
         return False
     if ended:
-        close(tx, [o.lease.token // TOKENS_PER_LIFE for o in dones])
+        numbers = [o.lease.token // TOKENS_PER_LIFE for o in dones]
+        held = tx.db.execute(_HELD, (as_json(numbers),)).fetchall()
+        close(tx, numbers)
+        if held:
+            LineBook(tx).end_many(held)
     return bool(ended)
 
 
@@ -117,10 +121,25 @@ class Row(NamedTuple):
         """The lane that it was taken from."""
         return Lane(self.queue, self.scope, self.lane_priority)
 
-    @property
-    def stands_in_lane(self) -> bool:
-        """Whether it stands in a lane itself when it is pending, and in no line of it."""
-        return self.limits is None and self.fairness_key is None
+
+def changes_lines(outcome: Outcome, row: Row) -> bool:
+    """Whether a job joins a line by the outcome, or may, or a limit is used.
+
+    Permits that were freed before it let other lines go on first, and its own do so after it.
+    """
+    match outcome:
+        case Done(_, _, following, _, use) | Dead(_, _, following, use):
+            return (
+                use is not None or row.gather is not None or not all(map(stands_in_lane, following))
+            )
+        case Again(use=use) | Later(use=use):
+            return use is not None or not stands_in_lane(row)
+        case Limited():
+            return outcome.limits is not None or outcome.fairness_key is not None
+        case Cancelled():
+            return row.gather is not None
+        case _:
+            return not stands_in_lane(row)
 
 
 class Batch:
@@ -132,7 +151,7 @@ class Batch:
         self._rows = {row[0]: Row(*row) for row in tx.db.execute(_ROWS, (ids,))}
         needed = sum(self._sequences(outcome) for outcome in outcomes)
         self._sequence = count(tx.reserve(needed) if needed else 0)
-        self.written: list[Held] = []
+        self._written: list[Held] = []
         self._writes: dict[str, list[tuple[Any, ...]]] = {statement: [] for statement in _WRITES}
         self._ending: list[int] = []
         self._going_on: list[int] = []
@@ -162,10 +181,21 @@ class Batch:
         if row.token != token:
             return "already" if row.committed == token else "stale"
         self._rows[job] = row._replace(committed=token, token=None)
+        alone = changes_lines(outcome, row)
+        if alone:
+            self.settle()
         self._collect(outcome, row)
         refunded = isinstance(outcome, Returned | Limited)
-        self.written.append(Held(job, row.holds, row.started_at, refunded))
+        self._written.append(Held(job, row.holds, row.started_at, refunded))
+        if alone:
+            self.settle()
         return "written"
+
+    def settle(self) -> None:
+        """Write what was collected, and free what those held that were written."""
+        self.flush()
+        release(self._tx, self._written)
+        self._written.clear()
 
     def _collect(self, outcome: Outcome, row: Row) -> None:
         number = row.number
@@ -211,7 +241,7 @@ class Batch:
 
     def _go_on(self, row: Row, lane: Lane, due: float) -> None:
         self._going_on.append(row.number)
-        if row.stands_in_lane:
+        if stands_in_lane(row):
             self._tx.join(lane, due)
 
     def _end(

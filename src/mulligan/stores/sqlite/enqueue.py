@@ -120,7 +120,19 @@ def are_alike(jobs: Sequence[NewJob]) -> bool:
     return True
 
 
-def stands_in_lane(job: NewJob) -> bool:
+class MayStandInLine(Protocol):
+    """What may name limits, or have a fairness key."""
+
+    @property
+    def limits(self) -> str | None:
+        """The limits that it names."""
+
+    @property
+    def fairness_key(self) -> str | None:
+        """Its fairness key."""
+
+
+def stands_in_lane(job: MayStandInLine) -> bool:
     """Whether it stands in its lane itself, and in no line of it."""
     return job.limits is None and job.fairness_key is None
 

@@ -20,7 +20,7 @@ WHERE job.id IN (SELECT value FROM json_each(?))
 -- ?1 and ?2 now, ?3 a JSON object: the token of each job by its id, or text: the token, a space, the
 -- result, ?4 tokens per number
 -- Ends all or none. A lease that is not held, or a job that is to arrive somewhere, finds no job, and
--- `ended` takes no row without a queue. Nothing is done while there are permits to be freed.
+-- `ended` takes no row without a queue. Nothing is done while there are permits of plans to be freed.
 INSERT INTO ended (
     number, queue, status, ended_at, token, started_at, worker_region, result, keep_until
 )
@@ -34,8 +34,16 @@ LEFT JOIN running
     ON running.number = CAST(outcome.value AS INTEGER) / ?
     AND running.token = CAST(outcome.value AS INTEGER)
 LEFT JOIN job ON job.number = running.number AND job.id = outcome.key AND job.gather IS NULL
-    AND job.limits IS NULL
 WHERE NOT EXISTS (SELECT 1 FROM permit)
+
+-- name: held
+-- ?1 numbers, a JSON array
+-- gives (limits of which they hold permits, how many of these jobs do)
+SELECT running.limits, count(*)
+FROM json_each(?) AS each
+CROSS JOIN running ON running.number = each.value
+WHERE running.limits IS NOT NULL AND EXISTS (SELECT 1 FROM limit_state)
+GROUP BY running.limits
 
 -- name: keep_attempt
 -- ?1 numbers, a JSON array
