@@ -7,7 +7,7 @@ import pytest
 from tests.stores.sqlite.kit import explain
 
 IN_LANE = "lane USING PRIMARY KEY (queue=? AND scope=? AND lane_priority=?"
-TABLES = "job|lane|held|running|ended|attempt|permit|note"
+TABLES = "job|lane|held|line|fairness_key|running|ended|attempt|permit|note"
 
 
 @pytest.mark.parametrize(
@@ -19,8 +19,13 @@ TABLES = "job|lane|held|running|ended|attempt|permit|note"
         ("lanes", "take", "lane_priority=? AND (due,sequence)>(?,?) AND (due,sequence)<(?,?))"),
         ("standing", "leave_lane", "lane_priority=? AND due=? AND sequence=?)"),
         ("lines", "first_of", "held_line"),
-        ("lines", "first_later", "line_stage"),
-        ("lines", "first_ready", "line_ready"),
+        ("lines", "next_lane", "line USING PRIMARY KEY ((queue,scope,lane_priority)>(?,?,?))"),
+        ("lines", "next_lane_at", "line_waiting (waits_for=? AND (queue,scope,lane_priority)>"),
+        ("lines", "first_later", "line_later"),
+        ("lines", "forget_past", "fairness_key_idle"),
+        ("lines", "is_fair", "lane_priority=? AND key>?"),
+        ("runs", "line", "held_line"),
+        ("runs", "keys", "fairness_key_turn"),
         ("lines", "first_waiting", "line_waiting"),
         ("lines", "first_key", "fairness_key_turn"),
         ("workers", "next_holder", "running_worker"),
@@ -45,6 +50,17 @@ def test_a_query_uses_its_index_and_sorts_nothing(db, room, name, index):
     assert index in plan
     assert not re.search(rf"SCAN ({TABLES})\b(?! USING)", plan), plan
     assert "TEMP B-TREE" not in plan
+
+
+@pytest.mark.parametrize("name", ["first_ready", "ready_after"])
+def test_the_first_ready_line_of_a_key_is_one_of_few(db, name):
+    plan = explain(db, "lines", name)
+    assert (
+        "line USING PRIMARY KEY (queue=? AND scope=? AND lane_priority=? AND key=? AND line=?)"
+        in plan
+    )
+    assert "line USING INDEX line_ready (queue=? AND scope=? AND lane_priority=? AND key=?)" in plan
+    assert plan.count("TEMP B-TREE") <= 1, plan
 
 
 def test_the_last_job_of_a_lane_is_one_of_two(db):

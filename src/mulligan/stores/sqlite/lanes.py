@@ -25,7 +25,6 @@ from mulligan.stores.sqlite.fields import CLAIMED, CLAIMED_LIST, WALKED, Row, cl
 from mulligan.stores.sqlite.gather import member_of, miss
 from mulligan.stores.sqlite.limits import Limits
 from mulligan.stores.sqlite.lines import LineBook, lined_lanes, text_of
-from mulligan.stores.sqlite.runs import SQL as RUNS
 from mulligan.stores.sqlite.runs import Bounds, of_keys, of_line, take_turns
 from mulligan.stores.sqlite.standing import cancel_stored
 from mulligan.stores.sqlite.statements import as_json, load
@@ -38,6 +37,8 @@ _ROW_IN_LINE = SQL["row_in_line"]
 _LEASE = SQL["lease"]
 _TAKE = SQL["take"]
 _SOONER = SQL["sooner"]
+_LEASE_IN_LINES = SQL["lease_in_lines"]
+_LEAVE_LINES = SQL["leave_lines"]
 
 DUE, SEQUENCE, NUMBER, SPECIAL = range(len(WALKED))
 ID = len(WALKED) + CLAIMED.index("id")
@@ -268,8 +269,8 @@ class Lanes:
         """Let jobs run that stood in lines of the lane."""
         numbers = as_json([row[NUMBER] for row in run])
         worker, now = self._worker, self._tx.now
-        self._tx.db.execute(RUNS["lease"], (worker.id, worker.region, now, now, numbers))
-        self._tx.db.execute(RUNS["leave"], (numbers,))
+        self._tx.db.execute(_LEASE_IN_LINES, (worker.id, worker.region, now, now, numbers))
+        self._tx.db.execute(_LEAVE_LINES, (numbers,))
         self._taken.append((lane, run))
         self.number += len(run)
         return run

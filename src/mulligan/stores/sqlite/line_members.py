@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from mulligan.core.lane import Lane
 from mulligan.core.limits import costs_of
 from mulligan.core.lines import NO_TURN, First, LineName, joined, left, line_of
-from mulligan.stores.sqlite.lines import SQL, LineBook, decode_name, pure, text_of
-from mulligan.stores.sqlite.statements import as_json
+from mulligan.stores.sqlite.fields import Row
+from mulligan.stores.sqlite.lines import LineBook, decode_name, pure, text_of
+from mulligan.stores.sqlite.statements import as_json, load
 from mulligan.stores.sqlite.transaction import Transaction
 
+SQL = load("line_members")
 _STANDING = SQL["standing"]
 _STAND = SQL["stand"]
 _KNOWN_LINES = SQL["known_lines"]
-_PUT = SQL["put"]
 _KNOWN_KEYS = SQL["known_keys"]
-_PUT_KEY = SQL["put_key"]
 _LINE_OF = SQL["line_of"]
 _LEAVE = SQL["leave"]
 
@@ -58,46 +58,41 @@ def join_by_key(tx: Transaction, book: LineBook, lane: Lane, firsts: Mapping[str
     As `joined` would say of each: such lines wait for nothing, so that those which are new are
     ready or later.
     """
-    lines = as_json({key: pure(key) for key in firsts})
-    known = {key: position for key, *position in tx.db.execute(_KNOWN_LINES, (lines, *lane))}
+    names = as_json({key: pure(key) for key in firsts})
+    known = {key: position for key, *position in tx.db.execute(_KNOWN_LINES, (names, *lane))}
     for key, position in known.items():
         if [*firsts[key][:2]] < position:
             joined(book, LineName(lane, key, ()), firsts[key])
     new = {key: first for key, first in firsts.items() if key not in known}
     if not new:
         return
-    tx.db.executemany(
-        _PUT,
-        [
-            (*lane, key, pure(key), due, sequence, None, NO_TURN, stage_at(due, tx.now), None)
-            for key, (due, sequence, _) in new.items()
-        ],
-    )
+    lines = [
+        (*lane, key, pure(key), due, sequence, None, NO_TURN, stage_at(due, tx.now), None)
+        for key, (due, sequence, _) in new.items()
+    ]
     ready = {key: (due, sequence) for key, (due, sequence, _) in new.items() if due <= tx.now}
-    put_ready(tx, book, lane, ready)
+    book.put_rows(lines, keys_with(tx, book, lane, ready))
     for due, *_ in new.values():
         book.wake(lane, due)
 
 
-def put_ready(
+def keys_with(
     tx: Transaction, book: LineBook, lane: Lane, ready: Mapping[str, tuple[float, int]]
-) -> None:
-    """Keys of the lane have such a line more that is ready, as `renew_key` would see."""
+) -> list[Row]:
+    """Those of the keys that change with such a line more that is ready, as `renew_key` says."""
     present = book.present_turn(lane)
     turns = {
         key: (turn, None if due is None else (due, sequence))
-        for key, turn, due, sequence in tx.db.execute(
-            _KNOWN_KEYS, (as_json(list(ready)), *lane)
-        )
+        for key, turn, due, sequence in tx.db.execute(_KNOWN_KEYS, (as_json(list(ready)), *lane))
     }
-    rows = []
+    rows: list[Row] = []
     for key, position in ready.items():
         turn, before = turns.get(key, (0, None))
         if before is None:
             rows.append((*lane, key, max(turn, present), *position))
         elif position < before:
             rows.append((*lane, key, turn, *position))
-    tx.db.executemany(_PUT_KEY, rows)
+    return rows
 
 
 def stage_at(due: float, now: float) -> str:

@@ -1,6 +1,6 @@
 """The lines of lanes, and what is used of limits that jobs name: the book of `core.lines`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -30,7 +30,6 @@ from mulligan.core.lines import (
     Key,
     Line,
     LineName,
-    joined,
     opened,
     step_of,
 )
@@ -65,7 +64,6 @@ _FORGET_KEY = SQL["forget_key"]
 _PUT_KEY = SQL["put_key"]
 _PASS_TO = SQL["pass_to"]
 _FORGET_PAST = SQL["forget_past"]
-_STAND = SQL["stand"]
 _LIMITS = SQL["limits"]
 _WAITED_FOR = SQL["waited_for"]
 _END_TURNS = SQL["end_turns"]
@@ -88,11 +86,6 @@ class LineBook:
         self._states: dict[str, LimitState] = {}
 
     # -- jobs ------------------------------------------------------------------------------------
-
-    def stand(self, number: int, name: LineName, first: First) -> None:
-        """A job of this number joins its line."""
-        self._tx.db.execute(_STAND, (text_of(name), number))
-        joined(self, name, first)
 
     def first_row(self, name: LineName) -> Row | None:
         """(due, sequence, limits, number, expires_at) of the first job of a line."""
@@ -127,6 +120,15 @@ class LineBook:
         if line.name.key != NO_KEY:
             self.end_turns(line.lane)
 
+    def put_rows(self, lines: Sequence[Row], keys: Sequence[Row]) -> None:
+        """Keep many lines and keys, as rows."""
+        self._tx.db.executemany(_PUT, lines)
+        self._tx.db.executemany(_PUT_KEY, keys)
+
+    def drop_rows(self, lines: Sequence[Row]) -> None:
+        """Forget many lines, as `at` names them."""
+        self._tx.db.executemany(_DROP, lines)
+
     def end_turns(self, lane: Lane) -> None:
         """Forget the turns of a lane of which no line has a key any more."""
         if not self.is_fair(lane):
@@ -145,7 +147,8 @@ class LineBook:
         """(due, sequence) of the first ready line of the same key but for this one."""
         name = line.name
         of_key = (*name.lane, name.key)
-        found: tuple[float, int] | None = self._one(_READY_AFTER, *of_key, pure(name.key), *of_key, text_of(name)
+        found: tuple[float, int] | None = self._one(
+            _READY_AFTER, *of_key, pure(name.key), *of_key, text_of(name)
         )
         return found
 

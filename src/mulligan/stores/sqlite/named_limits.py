@@ -4,9 +4,11 @@ from mulligan.core.checks import rounded
 from mulligan.core.lane import Lane
 from mulligan.core.limits import KeyView, Limit, LimitState, LimitView, StoredLimit, view_of
 from mulligan.core.lines import TURN, opened
-from mulligan.stores.sqlite.lines import SQL, LineBook, state_from
+from mulligan.stores.sqlite.lines import LineBook, state_from
+from mulligan.stores.sqlite.statements import load
 from mulligan.stores.sqlite.transaction import Transaction
 
+SQL = load("named_limits")
 _STATES = SQL["states"]
 _WAITING_JOBS = SQL["waiting_jobs"]
 _KEYS = SQL["keys"]

@@ -11,7 +11,7 @@ from mulligan.core.lane import Lane
 from mulligan.core.lines import NO_KEY, Line, step_of
 from mulligan.stores.sqlite.fields import CLAIMED_LIST, WALKED, Row
 from mulligan.stores.sqlite.line_members import stage_at
-from mulligan.stores.sqlite.lines import _DROP, LineBook, text_of
+from mulligan.stores.sqlite.lines import LineBook, text_of
 from mulligan.stores.sqlite.statements import as_json, load
 from mulligan.stores.sqlite.transaction import Transaction
 
@@ -134,8 +134,7 @@ def take_turns(tx: Transaction, book: LineBook, lane: Lane, turns: Sequence[Turn
     """The jobs have started and left their lines: as `started` would say of each."""
     lines = as_json([each.line for each in turns])
     following = {
-        line: (due, sequence)
-        for line, due, sequence in tx.db.execute(_FOLLOWING, (lines, *lane))
+        line: (due, sequence) for line, due, sequence in tx.db.execute(_FOLLOWING, (lines, *lane))
     }
     keys, kept, gone = [], [], []
     for each in turns:
@@ -148,7 +147,7 @@ def take_turns(tx: Transaction, book: LineBook, lane: Lane, turns: Sequence[Turn
             book.wake(lane, position[0])
         ready = position if position is not None and position[0] <= tx.now else (None, None)
         keys.append((each.following, *ready, *lane, each.key))
-    tx.db.executemany(_DROP, gone)
+    book.drop_rows(gone)
     tx.db.executemany(_GO_ON, kept)
     tx.db.executemany(_TURN, keys)
     book.pass_to(lane, turns[-1].turn)

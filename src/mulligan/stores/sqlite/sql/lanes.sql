@@ -64,6 +64,17 @@ DELETE FROM lane
 WHERE queue = ? AND scope = ? AND lane_priority = ?
     AND (due, sequence) BETWEEN (?, ?) AND (?, ?)
 
+-- name: lease_in_lines
+-- ?1 worker, ?2 its region, ?3 and ?4 now, ?5 numbers, a JSON array
+INSERT INTO running (number, worker, worker_region, token, started_at, leased_at, limits)
+SELECT job.number, ?, ?, job.token + 1, ?, ?, job.limits
+FROM json_each(?) AS each
+CROSS JOIN job ON job.number = each.value
+
+-- name: leave_lines
+-- ?1 numbers, a JSON array
+DELETE FROM held WHERE number IN (SELECT value FROM json_each(?))
+
 -- name: sooner
 -- ?1 queue, ?2 scope, ?3 lane_priority, ?4 waited, ?5 the worker that asks, ?6 now
 -- gives a row if another waits, alive, that may take from the lane sooner than after this wait

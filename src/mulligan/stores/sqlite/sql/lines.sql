@@ -15,18 +15,6 @@ WHERE (queue, scope, lane_priority) > (?, ?, ?)
 ORDER BY queue, scope, lane_priority
 LIMIT 1
 
--- name: stand
--- ?1 line, ?2 number
--- The job stands in this line of its lane. What has started does not expire.
-INSERT INTO held (
-    number, why, line, queue, scope, lane_priority, due, sequence, delayed, expires_at
-)
-SELECT
-    number, 'line', ?, queue, scope, lane_priority, due, sequence, delayed,
-    CASE WHEN retry_count = 0 AND snoozes = 0 AND replay = 0 THEN expires_at END
-FROM job
-WHERE number = ?
-
 -- name: first_of
 -- ?1 queue, ?2 scope, ?3 lane_priority, ?4 line
 -- gives (due, sequence, limits, number, expires_at) of its first job
@@ -185,22 +173,6 @@ WHERE {of_lane} AND due IS NOT NULL
 ORDER BY turn, due, sequence
 LIMIT 1
 
--- name: known_lines
--- ?1 a JSON object: lines by their keys, ?2 queue, ?3 scope, ?4 lane_priority
--- gives (key, due, sequence) of those that have jobs
-SELECT line.key, line.due, line.sequence
-FROM json_each(?) AS each
-CROSS JOIN line ON line.queue = ? AND line.scope = ? AND line.lane_priority = ?
-    AND line.key = each.key AND line.line = each.value
-
--- name: known_keys
--- ?1 keys, a JSON array, ?2 queue, ?3 scope, ?4 lane_priority
--- gives (key, turn, due, sequence) of those that the lane knows
-SELECT known.key, known.turn, known.due, known.sequence
-FROM json_each(?) AS each
-CROSS JOIN fairness_key AS known ON known.queue = ? AND known.scope = ? AND known.lane_priority = ?
-    AND known.key = each.value
-
 -- name: first_other_key
 -- ?1 queue, ?2 scope, ?3 lane_priority, ?4 key
 -- gives (turn, due, sequence) of the first key with a ready line but for this one
@@ -232,10 +204,6 @@ DELETE FROM named_limit WHERE name = ?
 -- gives what is used of it
 SELECT used, starts, full_at, paused_until FROM limit_state WHERE name = ?
 
--- name: states
--- gives (name, and the same)
-SELECT name, used, starts, full_at, paused_until FROM limit_state
-
 -- name: put_state
 -- ?1 name, ?2 used, ?3 starts, ?4 full_at, ?5 paused_until
 INSERT INTO limit_state (name, used, starts, full_at, paused_until) VALUES (?, ?, ?, ?, ?)
@@ -246,48 +214,3 @@ SET used = excluded.used, starts = excluded.starts, full_at = excluded.full_at,
 -- name: forget_state
 -- ?1 name
 DELETE FROM limit_state WHERE name = ?
-
--- name: waiting_jobs
--- gives (limit, how many jobs stand in the lines that wait there)
-SELECT line.waits_for, count(*)
-FROM line
-CROSS JOIN held ON held.why = 'line' AND held.queue = line.queue AND held.scope = line.scope
-    AND held.lane_priority = line.lane_priority AND held.line = line.line
-WHERE line.waits_for IS NOT NULL
-GROUP BY line.waits_for
-
--- name: keys
--- ?1 queue, ?2 limit
--- gives (scope, lane_priority, key, how many jobs, its turn, that of the lane)
-SELECT line.scope, line.lane_priority, line.key, count(*),
-    max(coalesce(fairness_key.turn, 0)), max(coalesce(lane_turn.turn, 0))
-FROM line
-CROSS JOIN held ON held.why = 'line' AND held.queue = line.queue AND held.scope = line.scope
-    AND held.lane_priority = line.lane_priority AND held.line = line.line
-LEFT JOIN fairness_key ON fairness_key.queue = line.queue AND fairness_key.scope = line.scope
-    AND fairness_key.lane_priority = line.lane_priority AND fairness_key.key = line.key
-LEFT JOIN lane_turn ON lane_turn.queue = line.queue AND lane_turn.scope = line.scope
-    AND lane_turn.lane_priority = line.lane_priority
-WHERE line.queue = ? AND line.key <> ''
-GROUP BY line.scope, line.lane_priority, line.key
-ORDER BY count(*) DESC, line.scope, line.lane_priority, line.key
-LIMIT ?
-
--- name: line_of
--- ?1 number
--- gives (queue, scope, lane_priority, line, sequence) of a job that stands in a line
-SELECT queue, scope, lane_priority, line, sequence FROM held WHERE number = ? AND why = 'line'
-
--- name: standing
--- ?1 numbers, a JSON array
--- gives (number, due, sequence, limits, fairness_key, queue, scope, lane_priority) of those that
--- stand in lines
-SELECT number, due, sequence, limits, fairness_key, queue, scope, lane_priority
-FROM job
-WHERE number IN (SELECT value FROM json_each(?)) AND awaits = 0
-    AND (limits IS NOT NULL OR fairness_key IS NOT NULL)
-ORDER BY sequence
-
--- name: leave
--- ?1 number
-DELETE FROM held WHERE number = ?

@@ -49,17 +49,6 @@ WHERE fairness_key.queue = ? AND fairness_key.scope = ? AND fairness_key.lane_pr
 ORDER BY fairness_key.turn, fairness_key.due, fairness_key.sequence
 LIMIT ?
 
--- name: lease
--- ?1 worker, ?2 its region, ?3 and ?4 now, ?5 numbers, a JSON array
-INSERT INTO running (number, worker, worker_region, token, started_at, leased_at, limits)
-SELECT job.number, ?, ?, job.token + 1, ?, ?, job.limits
-FROM json_each(?) AS each
-CROSS JOIN job ON job.number = each.value
-
--- name: leave
--- ?1 numbers, a JSON array
-DELETE FROM held WHERE number IN (SELECT value FROM json_each(?))
-
 -- name: following
 -- ?1 lines, a JSON array, ?2 queue, ?3 scope, ?4 lane_priority
 -- gives (line, due, sequence) of the first job of each that has one
