@@ -133,6 +133,12 @@ class ThreadBatches:
     def add(self, job: NewJob) -> Enqueued:
         """Have the job stored, alone or with those that came meanwhile."""
         self._check_process()
+        if self._turn.acquire(blocking=False):
+            try:
+                if not self._waiting:  # nobody else: most come so, and need no more than this
+                    return self._enqueue((job,))[0]
+            finally:
+                self._turn.release()
         mine = Call(job)
         self._waiting.append(mine)
         with self._turn:

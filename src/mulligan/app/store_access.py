@@ -310,7 +310,7 @@ class DirectAccess:
         return self._plain_batches.add(job)
 
     def _enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
-        return at_once(self._opened().enqueue(jobs))
+        return at_once((self._store or self._opened()).enqueue(jobs))
 
     async def sleep(self, seconds: float) -> None:
         """Sleep on the loop, or where there is none, in this thread."""

@@ -53,6 +53,7 @@ def sizes(monkeypatch):
     monkeypatch.setattr(wal, "STEP", 20)
     monkeypatch.setattr(wal, "LITTLE", 10)
     monkeypatch.setattr(wal, "LONGEST", 100)
+    monkeypatch.setattr(wal, "FEW", 1)
 
 
 @pytest.fixture

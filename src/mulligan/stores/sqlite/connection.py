@@ -87,11 +87,11 @@ class Connection:
 
         Each is answered on its own: where one fails, the others are done without it.
         """
-        if len(works) > 1:
-            try:
-                return self._run_together(works)
-            except Exception:  # noqa: BLE001, S110 - each is tried alone below
-                pass
+        try:
+            return self._run_together(works)
+        except Exception as error:  # noqa: BLE001 - belongs to the one who asked
+            if len(works) == 1:
+                return [Reply(None, error)], []
         replies: list[Reply] = []
         wakeups: list[WakeUp | Ended] = []
         for work in works:

@@ -25,6 +25,8 @@ sync_file = getattr(os, "fdatasync", os.fsync)
 # In pages: every so many the log is copied by the thread; so few are not worth its while;
 # with so many the log is too long, and whoever writes waits for the thread, or does the rest.
 STEP, LITTLE, LONGEST = 1000, 100, 8000
+# In rows: after fewer changes the log is not looked at. They rarely fill as many pages as are little.
+FEW = 16
 # Seconds; no checkpoint takes as long, unless its thread has failed.
 TIMEOUT = 30.0
 # The log, as SQLite documents it: a header, then pages, each after a header of its own. What was
@@ -79,6 +81,7 @@ class Checkpointer:
         self._wal = os.open(wal_path(path), os.O_RDONLY)
         self._header = b""
         self._copied = 0
+        self._changes = 0
         self._idle = threading.Event()
         self._idle.set()
         self._asked: SimpleQueue[Literal["copy", "end"]] = SimpleQueue()
@@ -89,8 +92,11 @@ class Checkpointer:
 
         Raises nothing: what was committed is, whatever becomes of the log.
         """
-        with suppress(OSError):
-            self._look()
+        changes = self._db.total_changes
+        if changes - self._changes >= FEW:
+            self._changes = changes
+            with suppress(OSError):
+                self._look()
 
     def _look(self) -> None:
         before, self._header = self._header, os.pread(self._wal, HEADER, 0)
