@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from mulligan.core.errors import StoreUnavailableError
 from mulligan.core.fields import FIELDS
-from mulligan.stores.postgres.enqueue import call_of
-from mulligan.stores.postgres.fields import packed_columns
+from mulligan.stores.postgres.fields import one_job, packed_columns
 from tests.contract.making import claim, job, jobs, names
 from tests.stores.postgres.kit import SEE_WHO_WAITS, connected, opened, server_of, until_waiting
 
@@ -90,9 +89,8 @@ async def test_a_deadlock_among_many_batches_is_tried_again_on_the_same_connecti
 )
 def test_one_job_goes_the_short_way_unless_it_has_an_option(option):
     plain = job("a", delay=5.0, priority=2)
-    assert call_of([plain])[0] == "accept_one"
-    assert call_of([plain, job("b")])[0] == "accept"
-    assert call_of([replace(plain, **{option.name: OTHERS[option.kind]})])[0] == "accept"
+    assert one_job(plain) is not None
+    assert one_job(replace(plain, **{option.name: OTHERS[option.kind]})) is None
 
 
 async def test_a_job_that_goes_the_short_way_is_stored_as_it_is(store):

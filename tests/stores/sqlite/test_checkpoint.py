@@ -119,6 +119,14 @@ def test_a_log_is_copied_once_for_every_step_that_it_grows(db, path, checkpointe
             assert thread.copied == steps
 
 
+def test_a_log_is_looked_at_only_after_a_few_changes(db, path, checkpointer, thread, monkeypatch):
+    monkeypatch.setattr(wal, "FEW", 4)
+    for copied in (0, 0, 0, 1):
+        write(db, 20)
+        look(checkpointer)
+        assert thread.copied == copied
+
+
 def test_a_log_that_was_reset_is_short_again(db, path, checkpointer, thread):
     write(db, 60)
     look(checkpointer)

@@ -34,6 +34,7 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
     """
 
     answer_within = ANSWER_WITHIN
+    knows_accept_one = False
     _asked: float | None = None
     _watch: asyncio.TimerHandle | None = None
     _hung_up = False

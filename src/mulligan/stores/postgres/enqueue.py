@@ -7,20 +7,27 @@ from mulligan.core.job import Enqueued, NewJob, all_created
 from mulligan.stores.batches import Batch, one_ahead
 from mulligan.stores.postgres.database import Database
 from mulligan.stores.postgres.fields import one_job, packed_columns
+from mulligan.stores.postgres.one_job import Values, accept_one
 
 
 async def enqueue(database: Database, jobs: Sequence[NewJob]) -> list[Enqueued]:
     """Accept every job or none."""
-    name, values = call_of(jobs)
-    [[before]] = await database.call(name, **values)
+    values = values_of_one(database, jobs)
+    if values is not None:
+        statement, job = database.statements.accept_one, jobs[0]
+        return await database.pool.attempt(
+            lambda connection: connection.wait(accept_one(connection, statement, job, values))
+        )
+    [[before]] = await database.call("accept", jobs=packed_columns(jobs))
     return enqueued(jobs, before)
 
 
-def call_of(jobs: Sequence[NewJob]) -> tuple[str, dict[str, Any]]:
-    """The call that accepts these jobs, and its values."""
-    if len(jobs) == 1 and (values := one_job(jobs[0])):
-        return "accept_one", values
-    return "accept", {"jobs": packed_columns(jobs)}
+def values_of_one(database: Database, jobs: Sequence[NewJob]) -> Values | None:
+    """The values of `accept_one`, if that can accept them: a single job, without options."""
+    if len(jobs) != 1 or (values := one_job(jobs[0])) is None:
+        return None
+    now = database.now()
+    return [None if now is None else b"%d" % now, *values]
 
 
 async def enqueue_batches(database: Database, batches: Sequence[Batch]) -> list[Enqueued]:

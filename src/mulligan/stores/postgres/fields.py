@@ -136,17 +136,15 @@ ENCODERS = {field.name: encoder(field) for field in in_order_of(NewJob)}
 PLAIN = tuple((ENCODERS | {"id": texts, "body": bytestrings}).values())
 PACKED = tuple((ENCODERS | {"id": packed_texts, "body": packed_bytes}).values())
 
-# Numbers are sent as texts, whose type is not another for each size: a statement is prepared once.
-VALUES: dict[str, Callable[[Any], str | bytes]] = {
-    "text": str,
-    "integer": lambda number: str(int(number)),
+# How the fields of one job are sent: numbers in digits, all else as it is.
+VALUES: dict[str, Callable[[Any], bytes]] = {
+    "text": str.encode,
+    "integer": lambda number: b"%d" % number,
     "bytes": bytes,
-    "seconds": lambda seconds: str(micros(seconds)),
+    "seconds": lambda seconds: b"%d" % micros(seconds),
 }
-ONE = [
-    (name, VALUES[field.kind])
-    for name, field in zip(ONE_JOB, plain_of(in_order_of(NewJob)), strict=True)
-]
+ONE = [VALUES[field.kind] for field in plain_of(in_order_of(NewJob))]
+ONE_FORMATS = [field.kind in ("text", "bytes") for field in plain_of(in_order_of(NewJob))]
 
 
 def job_columns(jobs: Sequence[NewJob]) -> Columns:
@@ -159,14 +157,12 @@ def packed_columns(jobs: Sequence[NewJob]) -> Columns:
     return encoded(PACKED, jobs)
 
 
-def one_job(job: NewJob) -> dict[str, str | bytes] | None:
-    """One job as the values of `accept_one`; None if it has options."""
+def one_job(job: NewJob) -> list[bytes] | None:
+    """One job as the values of `accept_one`, but for the time; None if it has options."""
     values = astuple(job)
     if options_of(values) != NO_OPTIONS:
         return None
-    return {
-        name: encode(value) for (name, encode), value in zip(ONE, plain_of(values), strict=True)
-    }
+    return [encode(value) for encode, value in zip(ONE, plain_of(values), strict=True)]
 
 
 def encoded(encoders: Sequence[Encoder], jobs: Sequence[NewJob]) -> Columns:

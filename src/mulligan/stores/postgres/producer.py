@@ -13,7 +13,9 @@ from mulligan.core.job import Enqueued, NewJob
 from mulligan.stores.contract import NotDoneError
 from mulligan.stores.postgres.connection import options_of, translated
 from mulligan.stores.postgres.database import Database
-from mulligan.stores.postgres.enqueue import call_of, enqueued
+from mulligan.stores.postgres.enqueue import enqueued, values_of_one
+from mulligan.stores.postgres.fields import packed_columns
+from mulligan.stores.postgres.one_job import accept_one
 from mulligan.stores.postgres.pool import (
     FIRST_PAUSE,
     PASSING,
@@ -33,6 +35,7 @@ class BlockingConnection(psycopg.Connection[tuple[Any, ...]]):
     """Waits for the answer to each message for a limited time, as `Connection` does."""
 
     answer_within = ANSWER_WITHIN
+    knows_accept_one = False
 
     def wait(self, gen: Any, *_: Any, **__: Any) -> Any:
         """Wait as the driver does, for so long; then the connection is of no more use."""
@@ -66,24 +69,27 @@ class BlockingProducer:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._queries = {
-            name: database.statements[name].encode() for name in ("accept", "accept_one")
-        }
+        self._accept = database.statements["accept"].encode()
         self._connection: BlockingConnection | None = None
         self._cursor: Any = None
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         """As the store does; never suspends."""
-        name, given = call_of(jobs)
-        query, values = self._queries[name], self._database.values(name, given)
+        one = values_of_one(self._database, jobs)
+        many = None if one else self._database.values("accept", {"jobs": packed_columns(jobs)})
         pause = FIRST_PAUSE
         for left in reversed(range(TRIES)):
-            cursor = self._open_cursor()
+            connection = self._open()
             try:
-                cursor.execute(query, values)
-                [[before]] = cursor.fetchall()
+                if one is not None:
+                    statement = self._database.statements.accept_one
+                    steps = accept_one(connection, statement, jobs[0], one)
+                    answer: list[Enqueued] = connection.wait(steps)
+                    return answer
+                [[before]] = self._cursor.execute(self._accept, many).fetchall()
+                return enqueued(jobs, before)
             except psycopg.Error as error:
-                if cursor.connection.closed:
+                if connection.closed:
                     self.close()
                     raise translated(self._database.url, error) from None
                 if error.sqlstate not in PASSING or not left:
@@ -91,8 +97,6 @@ class BlockingProducer:
             except BaseException:
                 self.close()
                 raise
-            else:
-                return enqueued(jobs, before)
             time.sleep(pause * (1 + random.random()))  # noqa: ASYNC251 - plain code waits here
             pause *= 2
         raise AssertionError("the last try returns or raises")
@@ -103,15 +107,13 @@ class BlockingProducer:
         if connection is not None:
             connection.close()
 
-    def _open_cursor(self) -> Any:
-        """A cursor on a connection that the server has not ended meanwhile."""
+    def _open(self) -> BlockingConnection:
+        """A connection that the server has not ended meanwhile."""
         if self._connection is not None and not is_quiet(self._connection):
             self.close()
-        if self._connection is None:
-            self._connect()
-        return self._cursor
+        return self._connection or self._connect()
 
-    def _connect(self) -> None:
+    def _connect(self) -> BlockingConnection:
         url = self._database.url
         try:
             conninfo, options = options_of(url)
@@ -124,3 +126,4 @@ class BlockingProducer:
             raise NotDoneError from error
         connection.prepare_threshold = 0
         self._cursor = connection.cursor(binary=True)
+        return connection

@@ -1,6 +1,7 @@
 """The calls that the store makes, each written once: its parameters by name, each with its type."""
 
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Any
 
 from msgspec import Struct
@@ -258,8 +259,11 @@ class Statements(dict[str, str]):
         self["commit_last"] = f"SELECT {self._commit}, {self._watching}, {hurry}"
         # answered when the disk has it, and before
         self["accept"] = f"CALL {name}.accept({arguments(name, 'receive')}, before => NULL)"
-        one = arguments(name, "accept_one")
-        self["accept_one"] = f"CALL {name}.accept_one({one}, before => NULL)"
+        numbers = count(1)
+        one = arguments(name, "accept_one", lambda kind: f"${next(numbers)}::{kind}")
+        # sent as it is, and not by way of the driver's placeholders
+        call = f"{name}.accept_one({one}, before => NULL)".replace("%%", "%")
+        self.accept_one = f"CALL {call}".encode()
         soon = "set_config('synchronous_commit', 'off', true)"
         self["accept_soon"] = f"SELECT before, {soon} FROM {calls['receive']}"  # noqa: S608
 

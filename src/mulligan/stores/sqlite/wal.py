@@ -25,7 +25,7 @@ sync_file = getattr(os, "fdatasync", os.fsync)
 # In pages: every so many the log is copied by the thread; so few are not worth its while;
 # with so many the log is too long, and whoever writes waits for the thread, or does the rest.
 STEP, LITTLE, LONGEST = 1000, 100, 8000
-# In rows: after fewer changes the log is not looked at. They rarely fill as many pages as are little.
+# In rows: after fewer changes the log is not looked at. They rarely fill so many pages.
 FEW = 16
 # Seconds; no checkpoint takes as long, unless its thread has failed.
 TIMEOUT = 30.0
