@@ -148,6 +148,15 @@ async def test_a_held_job_may_start_when_the_tick_before_it_is_withdrawn(store, 
     assert (await start(store)).id == "next"
 
 
+async def test_a_tick_that_names_a_limit_starts_in_its_turn(store):
+    await store.set_limit("k", Limit(concurrency=1), declared=True)
+    await store.reschedule(new(A, job("a@1", limits=ONE), job("a@2", limits=ONE)))
+    first = await start(store)
+    assert first.id == "a@1"
+    await store.commit([done(first)])
+    assert (await start(store)).id == "a@2"
+
+
 async def test_an_edit_is_news_to_who_makes_plans_and_a_tick_is_not(store):
     await store.beat(ANN, [])
     before = (await store.facts()).epoch

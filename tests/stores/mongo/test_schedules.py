@@ -7,7 +7,8 @@ import pytest
 from mulligan.core.page import Selection
 from mulligan.core.reschedule import Reschedule
 from mulligan.stores.mongo import schedules
-from mulligan.stores.mongo.document import PLACING
+from mulligan.stores.mongo.bookkeeper import GRACE
+from mulligan.stores.mongo.document import PLACING, SECOND
 from tests.contract.making import FRESH, done, job, start
 from tests.stores.mongo.making import crash
 
@@ -141,3 +142,17 @@ async def test_a_change_that_was_left_with_ticks_in_no_lane_is_finished(
     assert await ids(store) == ["t1", "t2"]
     clock.advance(91)
     assert await store.depth(FRESH, 9) == 2
+
+
+async def test_a_tick_that_names_a_limit_joins_its_line_whoever_finishes_the_change(
+    store, another, monkeypatch, clock
+):
+    """The book must not be told of it before: it would find it in no line, and forget it."""
+    with monkeypatch.context() as patched:
+        patched.setattr(schedules, "write", crash)
+        with pytest.raises(asyncio.CancelledError):
+            await store.reschedule(Reschedule("a", None, A, place=(job("t1", limits='{"k":1}'),)))
+    clock.advance(GRACE / SECOND)
+    await another._book.tell_left(await another._connection.now())
+    await another.promote(100)
+    assert (await start(another)).id == "t1"

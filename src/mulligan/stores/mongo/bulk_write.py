@@ -34,6 +34,7 @@ TRIES = 20
 PAUSE = 0.01
 # Nobody claims a job so often between a read and the write that follows it.
 APART = TOKENS_PER_LIFE // 4
+TOKEN, SEQUENCE = "mulligan.token", "mulligan.sequence"
 # So many writes may follow one whose stamp is kept before it is forgotten.
 KEPT_STAMPS = 8
 
@@ -150,7 +151,8 @@ class Change(Struct):
     """One fenced write: it happens only if the document still matches, and has the token.
 
     The next write replaces its stamp, unless it is `kept`: after a write that leaves the job for
-    others to claim, they may be quicker than the look at what was written.
+    others to claim, they may be quicker than the look at what was written. With a `sequence` it
+    happens only while the job stands in its line by that: no two jobs have one in common either.
     """
 
     key: Any
@@ -158,27 +160,30 @@ class Change(Struct):
     update: Doc
     token: int | None = None
     kept: bool = False
+    sequence: int | None = None
 
     @property
     def query(self) -> Doc:
         """The document, if it is still as it was."""
-        fence = {} if self.token is None else {"mulligan.token": self.token}
+        fences = {TOKEN: self.token, SEQUENCE: self.sequence}
+        fence = {name: value for name, value in fences.items() if value is not None}
         return {"_id": self.key, **self.match, **fence}
 
 
 def statements(changes: Sequence[Change], stamp: str) -> list[UpdateOne | UpdateMany]:
     """The changes as updates, in the order of their keys, so that two such writes rarely collide.
 
-    Those that are alike but for key and token become one.
+    Those that are alike but for key, token and sequence become one.
     """
-    alike: dict[tuple[bytes, bool], list[Change]] = {}
+    alike: dict[tuple[bytes, bool, bool], list[Change]] = {}
     forms: dict[tuple[int, int], bytes] = {}  # changes that share their parts are encoded once
     for change in sorted(changes, key=lambda each: str(each.key)):
         parts = id(change.match), id(change.update)
         if parts not in forms:
             put_stamp(change, stamp)
             forms[parts] = encode({"m": change.match, "u": change.update})
-        alike.setdefault((forms[parts], change.token is None), []).append(change)
+        kind = forms[parts], change.token is None, change.sequence is None
+        alike.setdefault(kind, []).append(change)
     groups = [part for group in alike.values() for part in split_by_token(group)]
     return [statement(group) for group in sorted(groups, key=lambda each: str(each[0].key))]
 
@@ -215,7 +220,9 @@ def statement(group: list[Change]) -> UpdateOne | UpdateMany:
         return UpdateOne(first.query, first.update)
     query: Doc = {"_id": {"$in": [change.key for change in group]}, **first.match}
     if first.token is not None:
-        query["mulligan.token"] = {"$in": [change.token for change in group]}
+        query[TOKEN] = {"$in": [change.token for change in group]}
+    if first.sequence is not None:
+        query[SEQUENCE] = {"$in": [change.sequence for change in group]}
     return UpdateMany(query, first.update)
 
 

@@ -32,7 +32,7 @@ from mulligan.stores.mongo.document import (
 from mulligan.stores.mongo.fields import claim_of
 from mulligan.stores.mongo.gather import Gatherer, Owed, owed_if_cancelled
 from mulligan.stores.mongo.heads import NO_LANE, Heads
-from mulligan.stores.mongo.leases import Leases, from_line
+from mulligan.stores.mongo.leases import Leases, from_lines
 from mulligan.stores.mongo.pages import MissingPageError
 from mulligan.stores.mongo.snapshot import Candidate, MissingError, Snapshot, Taken, Trial
 from mulligan.stores.mongo.validate import stands_as_put
@@ -284,8 +284,8 @@ class Claimer:
         book = trial.book
         taken = [t for t in trial.taken if t.line]
         expired = [c for c in trial.expired if stands_in_line(c.doc)]
-        made = [from_line(t, call.worker, stamp, trial.now) for t in taken]
-        book.jobs = [change for _, change in made] + [ended_late(c, trial.now) for c in expired]
+        leases, changes = from_lines(taken, call.worker, stamp, trial.now)
+        book.jobs = changes + [ended_late(c, trial.now) for c in expired]
         refused = any(needs_any(t, contested) for t in taken)
         written = None if refused else await self.book.ledger.make(book)
         if written is None:
@@ -296,7 +296,6 @@ class Claimer:
             each for c in expired if c.key in written for each in owed_if_cancelled(c.doc, EXPIRED)
         ]
         call.unused += [t for t in taken if t.candidate.key not in written]
-        leases = {t.candidate.key: lease for t, (lease, _) in zip(taken, made, strict=True)}
         return await self.leases.documents(taken, leases, written & leases.keys(), book.stamp)
 
     async def make_good(self, lost: list[Taken]) -> None:

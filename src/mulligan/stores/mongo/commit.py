@@ -230,7 +230,7 @@ class OutcomeWriter:
     def __init__(self, now: int, number: int) -> None:
         self.now = now
         self._number = number
-        self._done: dict[tuple[bytes | None, int | None], Doc] = {}
+        self._done: dict[tuple[bytes | None, int | None, bool], Doc] = {}
 
     def plan(self, index: int, outcome: Outcome, doc: Doc) -> Write:
         """The write that an outcome stands for."""
@@ -273,9 +273,9 @@ class OutcomeWriter:
     def _finish(self, write: Write, outcome: Done) -> None:
         """The job is done; one that hands on owes nothing to who awaits it."""
         private, hands_on = write.doc["mulligan"], outcome.hands_on
-        together = bool(outcome.next or write.before or write.after) or hands_on
-        alone = together or stays_taken(private, self.now)
-        write.change.update = self._done_with(outcome.result, private.get("keep"), alone=alone)
+        alone = bool(outcome.next or write.before or hands_on) or stays_taken(private, self.now)
+        shared = outcome.result, private.get("keep"), bool(write.after)
+        write.change.update = self._done_with(*shared, alone=alone)
         if "owes" in private and not hands_on:
             write.owed = owed_by(write.doc, "done", outcome.result, self._next_number())
         self._follow_up(write, outcome.next)
@@ -290,9 +290,14 @@ class OutcomeWriter:
         lost = lost_value(str(doc["_id"]), failure)
         return owed_by(doc, "failed", lost, self._next_number())
 
-    def _done_with(self, result: bytes | None, keep: int | None, *, alone: bool) -> Doc:
-        """The update of a job that is done; jobs with the same result share one unless alone."""
-        shared = (result, keep)
+    def _done_with(
+        self, result: bytes | None, keep: int | None, held: bool, *, alone: bool  # noqa: FBT001
+    ) -> Doc:
+        """The update of a job that is done; jobs with the same result share one unless alone.
+
+        So do those that held permits, and those that held none.
+        """
+        shared = (result, keep, held)
         if alone or shared not in self._done:
             fields = ended("done", self.now, keep=keep) | {"mulligan.result": result}
             update = self._update(fields)

@@ -3,6 +3,9 @@
 A job owes the book each of them from the write on by which it happened, in its own document, and
 until the book knows: the change of the book that says so takes it from the job. So none is lost
 with its process, and none counts twice. Whoever finds a job that has owed one for a while tells it.
+
+Only the end of a lease is not owed, unless something is to be refunded: a permit names its lease,
+so that one which nobody frees is found, and none can be freed twice.
 """
 
 from collections.abc import Sequence
@@ -29,6 +32,11 @@ class Event(Struct, frozen=True):
     kind: str
     line: LineName | None = None
     data: Doc = {}
+
+    @property
+    def owed(self) -> bool:
+        """Whether the job must remember it. That a lease is over is seen by its permits."""
+        return self.kind != ENDED or self.data["since"] is not None
 
     @property
     def field(self) -> Doc:
@@ -89,10 +97,9 @@ def holder_of(key: Any, token: int) -> str:
 
 
 def owing(change: Change, events: Sequence[Event]) -> None:
-    """Have the change leave the events with its job."""
-    if events:
-        fields = {"$each": [event.field for event in events]}
-        change.update.setdefault("$push", {})[UNBOOKED] = fields
+    """Have the change leave with its job those of the events that would be lost otherwise."""
+    if owed := [event.field for event in events if event.owed]:
+        change.update.setdefault("$push", {})[UNBOOKED] = {"$each": owed}
 
 
 def events_in(doc: Doc) -> list[Event]:

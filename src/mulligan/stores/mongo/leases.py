@@ -108,16 +108,26 @@ def lease_of(taken: Taken, worker: Worker, stamp: str, now: int) -> Doc:
     return fields
 
 
-def from_line(taken: Taken, worker: Worker, stamp: str, now: int) -> tuple[Doc, Change]:
-    """The private fields of a job that the worker takes from a line, and the write of that.
+def from_lines(
+    wanted: Iterable[Taken], worker: Worker, stamp: str, now: int
+) -> tuple[dict[Any, Doc], list[Change]]:
+    """The private fields of jobs that the worker takes from lines, and the writes of that.
 
-    It fits but once, however often it is sent: what comes back stands there by another sequence.
+    Each fits but once, however often it is sent: what comes back stands there by another sequence.
     """
-    job = taken.candidate
-    lease = lease_of(taken, worker, stamp, now)
-    lease["holds"] = job.doc["mulligan"].get("limits")
-    match = ready(job, now) | unique.call_of(job.doc) | {"mulligan.sequence": job.sequence}
-    return lease, Change(job.key, match, handed_over(lease), job.token)
+    kinds: dict[tuple[Any, ...], tuple[Doc, Doc, Doc]] = {}
+    leases: dict[Any, Doc] = {}
+    changes = []
+    for taken in wanted:
+        job = taken.candidate
+        holds, call = job.doc["mulligan"].get("limits"), unique.call_of(job.doc)
+        kind = (job.attempts, taken.permits, holds, *call.values())
+        if kind not in kinds:
+            lease = lease_of(taken, worker, stamp, now) | {"holds": holds}
+            kinds[kind] = lease, ready(job, now) | call, handed_over(lease)
+        leases[job.key], match, update = kinds[kind]
+        changes.append(Change(job.key, match, update, job.token, sequence=job.sequence))
+    return leases, changes
 
 
 def handed_over(lease: Doc) -> Doc:

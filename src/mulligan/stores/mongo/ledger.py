@@ -126,8 +126,13 @@ class Redo(Struct):
 
     def encoded(self) -> bytes:
         """As the root keeps it."""
-        jobs = [[c.key, c.match, c.update, c.token, c.kept] for c in self.jobs]
-        fields = {"stamp": self.stamp, "put": self.put, "gone": self.gone, "jobs": jobs}
+        alike: dict[tuple[int, int, bool], list[Any]] = {}
+        for each in self.jobs:
+            kind = id(each.match), id(each.update), each.kept
+            shared = alike.setdefault(kind, [each.match, each.update, each.kept, []])
+            shared[-1].append([each.key, each.token, each.sequence])
+        fields = {"stamp": self.stamp, "put": self.put, "gone": self.gone}
+        fields["jobs"] = list(alike.values())
         return bson.encode(fields | {"settled": [list(each) for each in self.settled]})
 
     def pages(self) -> list[Statement]:
@@ -152,7 +157,11 @@ class Redo(Struct):
 def redo_from(serial: int, text: bytes) -> Redo:
     """What the root keeps."""
     doc = bson.decode(text, TO_READ)
-    jobs = [Change(*each) for each in doc["jobs"]]
+    jobs = [
+        Change(key, match, update, token, kept, sequence)
+        for match, update, kept, each_one in doc["jobs"]
+        for key, token, sequence in each_one
+    ]
     settled = [(keys, ids) for keys, ids in doc["settled"]]
     return Redo(serial, doc["stamp"], doc["put"], doc["gone"], jobs, settled)
 

@@ -23,6 +23,7 @@ from mulligan.stores.mongo.bulk_write import new_stamp, write
 from mulligan.stores.mongo.connection import rows
 from mulligan.stores.mongo.document import NEVER, NEVER_STARTED, PLACING, TO_WRITE, Doc
 from mulligan.stores.mongo.enqueue import insert_where_free
+from mulligan.stores.mongo.events import UNBOOKED
 from mulligan.stores.mongo.facts import StoredFacts
 from mulligan.stores.mongo.fields import new_document
 from mulligan.stores.mongo.gather import cancelled
@@ -160,7 +161,7 @@ class Schedules:
             if (await write(self.connection.tasks, joins)).documents == ours:
                 break
             ours = 0
-        await self.operator.wakeup.wake(news_of(doing.place))
+        await self.operator.wakeup.wake(await self.operator.book.accept(doing.place))
 
     async def is_under_way(self, stamp: str) -> bool:
         """Whether the change of this stamp is not over yet; once over, it is for ever."""
@@ -229,15 +230,19 @@ def unplaced(**placing: Any) -> Doc:
 
 
 def without_a_lane(doc: Doc, stamp: str, mark: str) -> Doc:
-    """A new document that nobody claims."""
+    """A new document that nobody claims, and of which the book need not know yet."""
     placing = {"stamp": stamp, "mark": mark}
     private = doc["mulligan"] | {"lane": PLACING, "placing": placing}
+    private.pop("unbooked", None)
     return doc | {"next_retry_at": NEVER, "mulligan": private}
 
 
 def joins_its_lane(doc: Doc, mark: str) -> UpdateOne:
     """The write by which an inserted tick can be claimed, if it still has our mark."""
-    fields = {"mulligan.lane": doc["mulligan"]["lane"], "next_retry_at": doc["next_retry_at"]}
+    private = doc["mulligan"]
+    fields = {"mulligan.lane": private["lane"], "next_retry_at": doc["next_retry_at"]}
+    if "unbooked" in private:
+        fields[UNBOOKED] = private["unbooked"]
     this = {"_id": doc["_id"], **unplaced(mark=mark)}
     return UpdateOne(this, {"$set": fields, "$unset": {"mulligan.placing": ""}})
 

@@ -20,7 +20,8 @@ def needs_of_events(events: Iterable[Event], root: Root) -> list[Need]:
     """What the book needs to know for these."""
     needs: list[Need] = []
     for event in events:
-        needs.append((JOB, event.key))
+        if event.owed:
+            needs.append((JOB, event.key))
         if event.line is not None:
             needs += needs_of(event.line, root)
         if event.kind == ENDED:
@@ -34,14 +35,15 @@ def needs_of_events(events: Iterable[Event], root: Root) -> list[Need]:
 
 def tell(book: LineBook, events: Sequence[Event]) -> list[list[News]]:
     """Tell the book what it does not know yet, in this order; returns whom each is news for."""
-    docs: dict[Any, Doc | None] = {e.key: book.draft.pages.get((JOB, e.key)) for e in events}
-    new = {event.id: event for event in events if owes(docs[event.key], event)}
+    owed = [event for event in events if event.owed]
+    docs: dict[Any, Doc | None] = {e.key: book.draft.pages.get((JOB, e.key)) for e in owed}
+    new = {event.id: event for event in owed if owes(docs[event.key], event)}
     for event in new.values():
         wait_to_happen(book, event, docs[event.key])
     news: list[list[News]] = []
     for event in events:
-        if event.id in new:
-            happen(book, event, docs[event.key])
+        if event.id in new or not event.owed:
+            happen(book, event, docs.get(event.key))
         news.append(book.news)
         book.news = []
     if new:
