@@ -291,7 +291,12 @@ class OutcomeWriter:
         return owed_by(doc, "failed", lost, self._next_number())
 
     def _done_with(
-        self, result: bytes | None, keep: int | None, held: bool, *, alone: bool  # noqa: FBT001
+        self,
+        result: bytes | None,
+        keep: int | None,
+        held: bool,
+        *,
+        alone: bool,  # noqa: FBT001
     ) -> Doc:
         """The update of a job that is done; jobs with the same result share one unless alone.
 
