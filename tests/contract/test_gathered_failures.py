@@ -104,6 +104,16 @@ async def test_an_expired_member_arrives_as_a_failure(store, clock, by):
     assert names(await claim(store, ELSEWHERE)) == ["all"]
 
 
+async def test_members_that_expire_in_one_claim_arrive_in_the_order_in_which_they_stood(
+    store, clock
+):
+    lined, plain = members(2, expires=5.0, limits='{"k":1}'), members(3, expires=5.0)[2]
+    await store.enqueue([gathering(2), *lined, plain])
+    clock.advance(6)
+    await claim(store, demand=5)
+    assert sorted(await store.arrivals("all")) == [0, 1]
+
+
 async def test_attempts_are_counted_in_what_arrives(store):
     [one] = await gathered(store, 1)
     await store.commit([again(one)])

@@ -168,7 +168,7 @@ class Claimer:
         trial, walked, heads = await self.walk_on_copy(call, plan, snapshot, desk)
         if len(trial.taken) < plan.demand and self.heads.come_forward(snapshot.lanes):
             return Round([], again=True)
-        call.owed += await self.set_aside(trial)
+        await self.set_aside(trial)
         wakes = until(now, walked.again_in)
         registers = len(trial.taken) < plan.demand and call.registered != wakes
         taking = self.take(trial, call, stamp)
@@ -176,6 +176,8 @@ class Claimer:
             (docs, limited), _ = await asyncio.gather(taking, self.register(call, wakes))
         else:
             docs, limited = await taking
+        over = [c.doc for c in trial.expired if c.key in trial.ended]
+        call.owed += [each for doc in over for each in owed_if_cancelled(doc, EXPIRED)]
         got = [docs[t.candidate.key] for t in trial.taken if t.candidate.key in docs]
         claims = [claim_of(doc) for doc in got]
         self.leases.keep(got)
@@ -241,13 +243,10 @@ class Claimer:
 
     # -- writing ---------------------------------------------------------------------------
 
-    async def set_aside(self, trial: Trial) -> list[Owed]:
-        """End what the walk met in lanes that has expired; returns what that owes."""
+    async def set_aside(self, trial: Trial) -> None:
+        """End what the walk met in lanes that has expired."""
         found = [c for c in trial.expired if not stands_in_line(c.doc)]
-        written = await self.connection.apply([ended_late(c, trial.now) for c in found])
-        return [
-            each for c in found if c.key in written for each in owed_if_cancelled(c.doc, EXPIRED)
-        ]
+        trial.ended |= await self.connection.apply([ended_late(c, trial.now) for c in found])
 
     async def take(
         self, trial: Trial, call: ClaimCall, stamp: str
@@ -292,9 +291,7 @@ class Claimer:
             trial.in_vain = True
             return {}
         call.news += book.news
-        call.owed += [
-            each for c in expired if c.key in written for each in owed_if_cancelled(c.doc, EXPIRED)
-        ]
+        trial.ended |= {c.key for c in expired if c.key in written}
         call.unused += [t for t in taken if t.candidate.key not in written]
         return await self.leases.documents(taken, leases, written & leases.keys(), book.stamp)
 

@@ -274,8 +274,8 @@ class OutcomeWriter:
         """The job is done; one that hands on owes nothing to who awaits it."""
         private, hands_on = write.doc["mulligan"], outcome.hands_on
         alone = bool(outcome.next or write.before or hands_on) or stays_taken(private, self.now)
-        shared = outcome.result, private.get("keep"), bool(write.after)
-        write.change.update = self._done_with(*shared, alone=alone)
+        held, keep = bool(write.after), private.get("keep")
+        write.change.update = self._done_with(outcome.result, keep, held=held, alone=alone)
         if "owes" in private and not hands_on:
             write.owed = owed_by(write.doc, "done", outcome.result, self._next_number())
         self._follow_up(write, outcome.next)
@@ -290,14 +290,7 @@ class OutcomeWriter:
         lost = lost_value(str(doc["_id"]), failure)
         return owed_by(doc, "failed", lost, self._next_number())
 
-    def _done_with(
-        self,
-        result: bytes | None,
-        keep: int | None,
-        held: bool,
-        *,
-        alone: bool,  # noqa: FBT001
-    ) -> Doc:
+    def _done_with(self, result: bytes | None, keep: int | None, *, held: bool, alone: bool) -> Doc:
         """The update of a job that is done; jobs with the same result share one unless alone.
 
         So do those that held permits, and those that held none.

@@ -189,6 +189,8 @@ class Trial:
         self.starts = defaultdict(list, {k: list(g.starts) for k, g in snapshot.limits.items()})
         self.taken: list[Taken] = []
         self.expired: list[Candidate] = []
+        # The keys of those that were ended for it.
+        self.ended: set[Any] = set()
         # Set if another changed what the walk went by, so that it took nothing.
         self.in_vain = False
 
