@@ -55,6 +55,19 @@ async def test_a_commit_tells_who_waits_in_another_process(store, another, end):
         assert await caller.is_told()
 
 
+async def test_each_commit_tells_who_waits_and_no_longer_once_nobody_does(store, another):
+    for name in ("a", "b", "c"):
+        [claimed] = await begin(store, job(name))
+        async with Caller(another, name) as caller:
+            assert await store.commit([done(claimed)]) == ["written"]
+            assert await caller.is_told()
+        assert await store.commit([done(claimed)]) == ["already"]
+    await another.close()
+    for name in ("d", "e"):
+        [claimed] = await begin(store, job(name))
+        assert await store.commit([done(claimed)]) == ["written"]
+
+
 async def test_a_commit_tells_who_waits_in_the_same_process(store):
     [claimed] = await begin(store, job("a"))
     async with Caller(store, "a") as caller:

@@ -28,6 +28,7 @@ from mulligan.stores.postgres.database import Database
 from mulligan.stores.postgres.fields import NO_JOBS, failure_json, job_columns, micros, plain
 from mulligan.stores.postgres.limits import pause_micros
 from mulligan.stores.postgres.statements import OUTCOMES
+from mulligan.stores.postgres.url import ended_key
 
 Work = Callable[[Connection], Awaitable[Any]]
 
@@ -46,33 +47,40 @@ KINDS: dict[type, int] = {
 
 
 class Written(NamedTuple):
-    """What became of each outcome, and whether anybody waits for jobs to end."""
+    """What became of each outcome, whether anybody waits for jobs to end, and was told of these."""
 
     verdicts: list[Verdict]
     any_watching: bool
+    told: bool = False
 
 
-async def commit(database: Database, outcomes: Sequence[Outcome]) -> Written:
+async def commit(
+    database: Database, outcomes: Sequence[Outcome], told: str | None = None
+) -> Written:
     """Write each outcome whose lease is still held, and say what became of each.
 
-    Those that are plainly done are written by one quick statement, others by a full one.
+    Those that are plainly done are written by one quick statement, others by a full one. Where
+    somebody is likely to wait for jobs to end, `told` is what the quick one says to them.
     """
     if not outcomes:
         return Written([], any_watching=False)
     if plainly_done(outcomes):
-        return await finish(database, outcomes)
+        return await finish(database, outcomes, told)
     return await commit_parts(database, outcomes)
 
 
-async def finish(database: Database, outcomes: Sequence[Any]) -> Written:
+async def finish(database: Database, outcomes: Sequence[Any], told: str | None) -> Written:
     """Write outcomes that are plainly done."""
     ids, tokens = zip(*[outcome.lease for outcome in outcomes], strict=True)
     results = sparse(bytestrings, alike([outcome.result for outcome in outcomes]))
-    [[answers, any_watching]] = await database.call(
-        "finish", ids=texts(ids), tokens=numbers(tokens), results=results
-    )
+    values: dict[str, Any] = {"ids": texts(ids), "tokens": numbers(tokens), "results": results}
+    name = "finish"
+    if told is not None:
+        name = "finish_and_tell"
+        values |= {"watch_key": ended_key(database.url.schema), "told": told}
+    [[answers, any_watching]] = await database.call(name, **values)
     answers = [1] * len(outcomes) if answers is None else answers
-    return Written([VERDICTS[answer] for answer in answers], any_watching)
+    return Written([VERDICTS[answer] for answer in answers], any_watching, told is not None)
 
 
 async def commit_parts(database: Database, outcomes: Sequence[Outcome]) -> Written:

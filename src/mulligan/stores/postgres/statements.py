@@ -92,6 +92,14 @@ CALLS: dict[str, Parameters] = {
     "enqueue_in": GIVEN | {"jobs": NEW_JOBS},
     "claim": GIVEN | {"self": "jsonb", "channel": "text", "plan": PLAN},
     "finish": GIVEN | {"ids": "text[]", "tokens": "bigint[]", "results": "bytea[]"},
+    "finish_and_tell": GIVEN
+    | {
+        "ids": "text[]",
+        "tokens": "bigint[]",
+        "results": "bytea[]",
+        "watch_key": "bigint",
+        "told": "text",
+    },
     "commit": GIVEN
     | {
         "outcomes": OUTCOMES,
@@ -251,6 +259,10 @@ class Statements(dict[str, str]):
         key = ended_key(schema)
         self._watching = f"NOT (pg_try_advisory_lock({key}) AND pg_advisory_unlock({key}))"
         self["finish"] = f"SELECT {calls['finish']}, {self._watching}"
+        tell = arguments(name, "finish_and_tell")
+        self["finish_and_tell"] = (
+            f"CALL {name}.finish_and_tell({tell}, verdicts => NULL, watching => NULL)"
+        )
         self._commit = calls["commit"]
         self._lock = calls["lock_leases"]
         # Nothing but the end of the transaction follows, and what the job locked others wait for:

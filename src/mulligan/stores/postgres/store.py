@@ -132,10 +132,10 @@ class PostgresStore:
 
     async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
         check_batch(len(outcomes))
-        verdicts, any_watching = await commit.commit(self._database, outcomes)
-        if any_watching:
-            self._watcher.written(outcomes, verdicts)
-        return verdicts
+        told = self._watcher.payload(outcomes)
+        written = await commit.commit(self._database, outcomes, told)
+        self._watcher.written(outcomes, written)
+        return written.verdicts
 
     async def commit_within(self, outcome: Done, work: Work) -> Verdict:
         """Have the work done on a connection, and write the outcome, in one transaction.
@@ -143,10 +143,9 @@ class PostgresStore:
         `work` is called with a psycopg AsyncConnection, and not at all if the lease is no longer
         held or the outcome already written. What it raises is raised when all is undone.
         """
-        [verdict], any_watching = await self._sink.commit(outcome, work)
-        if any_watching:
-            self._watcher.written([outcome], [verdict])
-        return verdict
+        written = await self._sink.commit(outcome, work)
+        self._watcher.written([outcome], written)
+        return written.verdicts[0]
 
     async def record(self, recordings: Sequence[Recording]) -> list[RecordVerdict]:
         check_batch(len(recordings))

@@ -3,7 +3,8 @@
 It holds a shared advisory lock for as long, by which committers know that anybody waits: nothing is
 stored, and a user who may only read may wait. NOTIFY makes transactions commit one after the other,
 so what workers commit is told by a transaction of its own, which waits for no disk, and only while
-somebody waits. What ends otherwise is told by watch.sql.
+somebody waits: the second one of the same statement, if somebody waited at the last commit too.
+What ends otherwise is told by watch.sql.
 """
 
 import asyncio
@@ -17,8 +18,9 @@ import psycopg
 from psycopg import sql
 
 from mulligan.core.errors import StoreError
-from mulligan.core.outcome import Cancelled, Dead, Done, Outcome, Verdict
+from mulligan.core.outcome import Cancelled, Dead, Done, Outcome
 from mulligan.stores.postgres.arrays import texts
+from mulligan.stores.postgres.commit import Written
 from mulligan.stores.postgres.connection import Connection
 from mulligan.stores.postgres.database import Database
 from mulligan.stores.postgres.listen import received
@@ -50,6 +52,7 @@ class Watcher:
         self._to_tell: list[str] = []
         self._telling: asyncio.Task[None] | None = None
         self._is_told = False
+        self._any_watching = False  # when this store last committed
 
     # -- waiting -------------------------------------------------------------------------------
 
@@ -108,15 +111,29 @@ class Watcher:
 
     # -- telling -------------------------------------------------------------------------------
 
-    def written(self, outcomes: Sequence[Outcome], verdicts: Sequence[Verdict]) -> None:
+    def payload(self, outcomes: Sequence[Outcome]) -> str | None:
+        """What a commit of these is to tell, if somebody waited at the last one and it is short.
+
+        Then whoever waits is told a way to the server and back earlier.
+        """
+        if not self._any_watching:
+            return None
+        told, *more = payloads(outcome.lease.job for outcome in outcomes)
+        return None if more else told
+
+    def written(self, outcomes: Sequence[Outcome], written: Written) -> None:
         """Tell of what has ended, here and elsewhere, without holding up the caller."""
+        self._any_watching = written.any_watching
+        if not written.any_watching:
+            return
         ended = [
             outcome.lease.job
-            for outcome, verdict in zip(outcomes, verdicts, strict=True)
+            for outcome, verdict in zip(outcomes, written.verdicts, strict=True)
             if verdict == "written" and isinstance(outcome, Done | Dead | Cancelled)
         ]
         self._watches.tell(ended)
-        self._to_tell += ended
+        if not written.told:
+            self._to_tell += ended
         if self._to_tell and (self._telling is None or self._telling.done()):
             self._telling = asyncio.create_task(self._tell())
 

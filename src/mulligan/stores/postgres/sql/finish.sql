@@ -61,6 +61,28 @@ BEGIN
 END
 $$;
 
+-- finish_and_tell(given, ids, tokens, results, watch_key, told, verdicts, watching): as `finish`, and
+-- then, if anybody waits for jobs to end, tell of these, without another way to the server and back.
+-- told: the payload, which names them all. The second transaction waits for no disk: NOTIFY makes
+-- transactions commit one after the other. (Hence @schema@, as in `accept`.)
+CREATE PROCEDURE finish_and_tell(
+    given bigint, ids text[], tokens bigint[], results bytea[], watch_key bigint, told text,
+    INOUT verdicts smallint[], INOUT watching boolean
+)
+LANGUAGE plpgsql
+AS $finish$
+BEGIN
+    verdicts := @schema@.finish(given, ids, tokens, results);
+    COMMIT;
+    watching := NOT (pg_catalog.pg_try_advisory_lock(watch_key)
+                     AND pg_catalog.pg_advisory_unlock(watch_key));
+    IF watching THEN
+        SET LOCAL synchronous_commit = off;
+        PERFORM pg_catalog.pg_notify('mulligan_ended_' || watch_key, told);
+    END IF;
+END
+$finish$;
+
 -- settle(now, ids): jobs that are done now, in this order, free what they held and arrive where
 -- they are awaited.
 CREATE FUNCTION settle(now bigint, ids text[]) RETURNS void
