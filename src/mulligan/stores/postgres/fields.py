@@ -171,7 +171,10 @@ def encoded(encoders: Sequence[Encoder], jobs: Sequence[NewJob]) -> Columns:
     columns = [encode(values) for encode, values in zip(encoders, fields_of_all, strict=True)]
     no_options = not any(other_options_of(columns))
     if no_options and any(line_of(columns)):
-        no_options = all(len(alike(values)) == 1 for values in line_of(fields_of_all))
+        limits, keys = line_of(fields_of_all)
+        no_options = len(alike(limits)) == 1 and (
+            len(alike(keys)) == 1 or (limits[0] is None and None not in keys)
+        )
     return (*columns, no_options)
 
 

@@ -169,7 +169,8 @@ CREATE TABLE line (
         autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX line_name ON line (lane, hashtextextended(name, 0));
 CREATE INDEX line_later ON line (lane, due, sequence) WHERE stage = 'later';
-CREATE INDEX line_ready ON line (lane, key, due, sequence) WHERE stage = 'ready';
+-- A key has one line that names no limits, which is found by its name.
+CREATE INDEX line_ready ON line (lane, key, due, sequence) WHERE stage = 'ready' AND names <> '{}';
 CREATE INDEX line_waiting ON line (waits_for, lane, turn, due, sequence)
     WHERE waits_for IS NOT NULL;
 

@@ -1,7 +1,7 @@
 -- Accepting jobs. They come as `new_jobs`, which has an array for each field of a new job, by the
 -- field's name. A field that new jobs may leave out (core/fields.py: OPTIONS) is NULL if all of
 -- them do, and NULL in its array where one does; `no_options` is true if all are NULL, but for limits
--- and fairness_key, in which all jobs are alike then. Any other
+-- and fairness_key: then all jobs are alike in both, or name no limits and each has a key. Any other
 -- but id and body may be of length one if all jobs are alike in it: most batches are of one kind,
 -- and an array costs as much to read as a column to write.
 
@@ -159,6 +159,10 @@ BEGIN
         IF coalesce(jobs.limits, jobs.fairness_key) IS NULL THEN
             PERFORM add_alike(now, woken, jobs.id, jobs.body, jobs.queue[1], jobs.task[1],
                               jobs.region[1], jobs.priority[1], jobs.delay[1]);
+        ELSIF jobs.fairness_key[1] <> ANY (jobs.fairness_key) THEN
+            PERFORM add_by_key(now, jobs.id, jobs.body, jobs.queue[1], jobs.task[1],
+                               jobs.region[1], jobs.priority[1], jobs.delay[1], jobs.fairness_key,
+                               lets_in);
         ELSE
             PERFORM add_to_line(now, jobs.id, jobs.body, jobs.queue[1], jobs.task[1],
                                 jobs.region[1], jobs.priority[1], jobs.delay[1], jobs.limits[1],
@@ -326,6 +330,44 @@ BEGIN
     FROM unnest(ids, numbers) AS u (id, number);
     IF NOT lets_in THEN
         PERFORM joined(now, line_id, in_due, numbers[1], in_limits);
+    END IF;
+END
+$$;
+
+-- add_by_key(now, ids, bodies, what they have in common, keys, lets_in): the same for jobs that name
+-- no limits, each with a fairness key.
+CREATE FUNCTION add_by_key(
+    now bigint, ids text[], bodies bytea[], in_queue text, in_task text, in_region text,
+    in_priority smallint, in_delay bigint, keys text[], lets_in boolean
+) RETURNS void
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    in_due bigint := now + in_delay;
+    in_delayed boolean := in_delay > 0;
+    in_lane text := lane_name(in_queue, in_region, in_priority);
+    many integer[] := ARRAY[cardinality(ids)];
+    numbers bigint[];
+BEGIN
+    WITH new AS MATERIALIZED (
+        SELECT nextval('counter') AS number, u.id, u.body, u.key
+        FROM unnest(ids, bodies, keys) AS u (id, body, key)
+    ), stored AS (
+        INSERT INTO job (number, sequence, due, created_at, token, priority, lane_priority, delayed,
+                         id, queue, scope, region, task, fairness_key, body)
+        SELECT n.number, n.number, in_due, now, first_token(n.number), in_priority, in_priority,
+               in_delayed, n.id, in_queue, in_region, in_region, in_task, n.key, n.body
+        FROM new n
+    )
+    SELECT array_agg(n.number) INTO numbers FROM new n;
+    IF lets_in THEN
+        INSERT INTO waiting (due, sequence, line, held, delayed, lane, id)
+        SELECT in_due, u.number, 0, true, in_delayed, in_lane, u.id
+        FROM unnest(ids, numbers) AS u (id, number);
+    ELSE
+        PERFORM lock_limits();
+        PERFORM stand_by_key(now, in_lane, ids, keys, array_fill(in_due, many), numbers, NULL,
+                             array_fill(in_delayed, many));
     END IF;
 END
 $$;

@@ -82,7 +82,12 @@ BEGIN
                CASE WHEN j.limits IS NOT NULL THEN j.fairness_key END AS key,
                CASE WHEN j.limits IS NOT NULL
                     THEN array_to_string(names_in(j.limits), chr(31)) END AS names,
-               array_agg(j.id ORDER BY j.due, j.sequence) AS ids
+               array_agg(j.id ORDER BY j.due, j.sequence) AS ids,
+               array_agg(j.fairness_key ORDER BY j.due, j.sequence) AS keys,
+               array_agg(j.due ORDER BY j.due, j.sequence) AS dues,
+               array_agg(j.sequence ORDER BY j.due, j.sequence) AS sequences,
+               array_agg(expires(j) ORDER BY j.due, j.sequence) AS expires,
+               array_agg(j.delayed ORDER BY j.due, j.sequence) AS delayed
         FROM unnest(stand_all.ids) AS u (id)
         CROSS JOIN LATERAL (SELECT h.* FROM job h WHERE h.id = u.id LIMIT 1) j
         GROUP BY 1, 2, 3, 4 ORDER BY min(j.sequence)
@@ -91,7 +96,8 @@ BEGIN
             PERFORM stand(now, standing.ids[1]);
             CONTINUE;
         ELSIF standing.unlimited THEN
-            PERFORM stand_by_key(now, standing.lane, standing.ids);
+            PERFORM stand_by_key(now, standing.lane, standing.ids, standing.keys, standing.dues,
+                                 standing.sequences, standing.expires, standing.delayed);
             CONTINUE;
         END IF;
         line_id := line_of(standing.lane, standing.key,
@@ -107,9 +113,12 @@ BEGIN
 END
 $$;
 
--- stand_by_key(now, lane, ids): the same for jobs of one lane that name no limits, in few
--- statements: their lines wait for nothing.
-CREATE FUNCTION stand_by_key(now bigint, in_lane text, ids text[]) RETURNS void
+-- stand_by_key(now, lane, ids, keys, dues, sequences, expires, delayed): the same for jobs of one
+-- lane that name no limits, in few statements: their lines wait for nothing.
+CREATE FUNCTION stand_by_key(
+    now bigint, in_lane text, ids text[], keys text[], dues bigint[], sequences bigint[],
+    expires bigint[], all_delayed boolean[]
+) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     here lined_lane;
@@ -120,38 +129,37 @@ BEGIN
         INSERT INTO lined_lane (id, lane) VALUES (nextval('counter'), in_lane)
         RETURNING * INTO here;
     END IF;
-    WITH known AS MATERIALIZED (
-        SELECT g.*, coalesce(l.id, nextval('counter')) AS line, l.id IS NULL AS is_new,
-               (g.dues[1], g.sequences[1]) < (l.due, l.sequence) AS is_sooner
-        FROM (
-            SELECT j.fairness_key AS key, array_agg(j.id ORDER BY j.due, j.sequence) AS ids,
-                   array_agg(j.due ORDER BY j.due, j.sequence) AS dues,
-                   array_agg(j.sequence ORDER BY j.due, j.sequence) AS sequences,
-                   array_agg(expires(j) ORDER BY j.due, j.sequence) AS expires,
-                   array_agg(j.delayed ORDER BY j.due, j.sequence) AS delayed
-            FROM unnest(stand_by_key.ids) AS u (id)
-            CROSS JOIN LATERAL (SELECT h.* FROM job h WHERE h.id = u.id LIMIT 1) j
-            GROUP BY 1
-        ) g
+    WITH members AS (
+        SELECT u.*, row_number() OVER (PARTITION BY u.key COLLATE "C" ORDER BY u.due, u.sequence)
+                    AS place
+        FROM unnest(stand_by_key.ids, keys, dues, sequences, stand_by_key.expires, all_delayed)
+             AS u (id, key, due, sequence, expires_at, delayed)
+    ), firsts AS (  -- of each key the first job stands for all
+        SELECT m.*, m.place = 1 AND l.id IS NULL AS is_new,
+               (m.due, m.sequence) < (l.due, l.sequence) AS is_sooner,
+               CASE WHEN m.place = 1 THEN coalesce(l.id, nextval('counter')) END AS own_line
+        FROM members m
         LEFT JOIN LATERAL (
             SELECT l.id, l.due, l.sequence FROM line l
-            WHERE l.lane = here.id AND hashtextextended(l.name, 0) = hashtextextended(g.key, 0)
-              AND l.name = g.key LIMIT 1
+            WHERE m.place = 1 AND l.lane = here.id AND l.name = m.key
+              AND hashtextextended(l.name, 0) = hashtextextended(m.key COLLATE "C", 0)
+            LIMIT 1
         ) l ON true
+    ), known AS MATERIALIZED (
+        SELECT f.*, max(f.own_line) OVER (PARTITION BY f.key COLLATE "C") AS line FROM firsts f
     ), lines AS (
         INSERT INTO line (id, lane, due, sequence, stage, key, name, names, costs)
-        SELECT k.line, here.id, k.dues[1], k.sequences[1],
-               CASE WHEN k.dues[1] > now THEN 'later' ELSE 'ready' END, k.key, k.key, '{}', '{}'
+        SELECT k.line, here.id, k.due, k.sequence,
+               CASE WHEN k.due > now THEN 'later' ELSE 'ready' END, k.key, k.key, '{}', '{}'
         FROM known k WHERE k.is_new
     ), stood AS (
         INSERT INTO waiting (due, sequence, expires_at, line, held, delayed, lane, id)
-        SELECT m.due, m.sequence, m.expires_at, k.line, true, m.delayed, in_lane, m.id
-        FROM known k CROSS JOIN LATERAL unnest(k.ids, k.dues, k.sequences, k.expires, k.delayed)
-            AS m (id, due, sequence, expires_at, delayed)
+        SELECT k.due, k.sequence, k.expires_at, k.line, true, k.delayed, in_lane, k.id
+        FROM known k
     ), turns AS (
         INSERT INTO fairness_key AS k (lane, key, turn, due, sequence, line)
-        SELECT here.id, n.key, here.turn, n.dues[1], n.sequences[1], n.line
-        FROM known n WHERE n.is_new AND n.dues[1] <= now
+        SELECT here.id, n.key, here.turn, n.due, n.sequence, n.line
+        FROM known n WHERE n.is_new AND n.due <= now
         ON CONFLICT (lane, key) DO UPDATE SET
             turn = CASE WHEN k.due IS NULL THEN greatest(k.turn, excluded.turn) ELSE k.turn END,
             line = CASE WHEN (k.due, k.sequence) < (excluded.due, excluded.sequence) THEN k.line
@@ -161,14 +169,17 @@ BEGIN
                             THEN k.sequence ELSE excluded.sequence END
     )
     SELECT count(*) FILTER (WHERE k.is_new) AS many,
-           count(*) FILTER (WHERE k.is_new AND k.dues[1] <= now) AS ready,
-           min(k.dues[1]) FILTER (WHERE k.is_new AND k.dues[1] <= now) AS due,
-           min(k.dues[1]) FILTER (WHERE k.is_new AND k.dues[1] > now) AS later,
-           array_agg(k.ids[1]) FILTER (WHERE k.is_sooner) AS sooner
+           count(*) FILTER (WHERE k.is_new AND k.due <= now) AS ready,
+           min(k.due) FILTER (WHERE k.is_new AND k.due <= now) AS due,
+           min(k.due) FILTER (WHERE k.is_new AND k.due > now) AS later,
+           array_agg(k.id) FILTER (WHERE k.is_sooner) AS sooner
     INTO made FROM known k;
-    UPDATE lined_lane SET lines = lines + made.many, keyed = keyed + made.many WHERE id = here.id;
-    PERFORM joined(now, w.line, w.due, w.sequence, NULL)
-    FROM job j JOIN waiting w ON row_of(w, j) WHERE j.id = ANY (made.sooner);
+    UPDATE lined_lane SET lines = lines + made.many, keyed = keyed + made.many
+    WHERE id = here.id AND made.many > 0;
+    IF made.sooner IS NOT NULL THEN
+        PERFORM joined(now, w.line, w.due, w.sequence, NULL)
+        FROM job j JOIN waiting w ON row_of(w, j) WHERE j.id = ANY (made.sooner);
+    END IF;
     IF made.many > 0 AND any_asleep() THEN
         PERFORM wake_lane(now, in_lane, made.due, made.ready),
                 wake_lane(now, in_lane, made.later, made.many - made.ready);
@@ -319,9 +330,8 @@ LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO fairness_key AS k (lane, key, turn, due, sequence, line)
     SELECT this.lane, this.key, (SELECT n.turn FROM lined_lane n WHERE n.id = this.lane),
-           l.due, l.sequence, l.id
-    FROM line l WHERE l.lane = this.lane AND l.key = this.key AND l.stage = 'ready'
-    ORDER BY l.due, l.sequence LIMIT 1
+           l.due, l.sequence, l.line
+    FROM first_ready(this.lane, this.key, NULL) l WHERE l.line IS NOT NULL
     ON CONFLICT (lane, key) DO UPDATE SET
         turn = CASE WHEN k.due IS NULL THEN greatest(k.turn, excluded.turn) ELSE k.turn END,
         due = excluded.due, sequence = excluded.sequence, line = excluded.line;
@@ -334,6 +344,26 @@ BEGIN
             WHERE k.lane = this.lane AND k.key = this.key AND k.due IS NOT NULL;
         END IF;
     END IF;
+END
+$$;
+
+-- first_ready(lane, key, other): of the ready lines of the key the first, but for the other.
+CREATE FUNCTION first_ready(
+    lane_id bigint, in_key text, other bigint, OUT line bigint, OUT due bigint, OUT sequence bigint
+)
+LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT l.id, l.due, l.sequence INTO line, due, sequence
+    FROM (
+        SELECT l.id, l.due, l.sequence FROM line l
+        WHERE l.lane = lane_id AND l.name = in_key AND l.stage = 'ready' AND l.names = '{}'
+          AND hashtextextended(l.name, 0) = hashtextextended(in_key COLLATE "C", 0)
+        UNION ALL
+        (SELECT l.id, l.due, l.sequence FROM line l
+         WHERE l.lane = lane_id AND l.key = in_key AND l.stage = 'ready' AND l.names <> '{}'
+         ORDER BY l.due, l.sequence LIMIT 2)
+    ) l
+    WHERE l.id IS DISTINCT FROM other ORDER BY l.due, l.sequence LIMIT 1;
 END
 $$;
 
