@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from mulligan.core.limits import Limit
+from mulligan.core.limits import FOREVER, Limit
 from mulligan.stores.postgres.claim import plan_values
 from mulligan.stores.postgres.fields import job_columns
 from mulligan.stores.postgres.workers import worker_json
@@ -126,6 +126,17 @@ async def test_lines_leave_nothing_behind(store, url):
             counted = psycopg.sql.SQL("SELECT count(*) FROM {}")
             rows = connection.execute(counted.format(psycopg.sql.Identifier(table)))
             assert rows.fetchone() == (0,), table
+
+
+async def test_a_claim_that_sets_many_lines_aside_leaves_the_rest_to_the_next_one(store):
+    """It holds the limits no longer than for so many, says that there is more, and never spins."""
+    await store.enqueue([job(f"t{n}", limits=f'{{"all":1,"t:{n}":1}}') for n in range(300)])
+    await store.enqueue([job("plain")])
+    await store.pause_limit("all", FOREVER)
+    first, second, third = [await claim(store, FRESH, demand=5) for _ in range(3)]
+    assert (names(first), first.left, first.again_in) == ([], (True,), 0.0)
+    assert (names(second), second.left, second.again_in) == (["plain"], (False,), None)
+    assert (names(third), third.again_in) == ([], None)
 
 
 async def test_a_run_of_one_line_is_what_one_by_one_gives(store):
