@@ -55,7 +55,8 @@ class Journal:
             file.writelines(f"- {each}\n" for each in ids)
 
     def most_at_a_time(self) -> int:
-        running, most = set(), 0
+        most = 0
+        running: set[str] = set()
         for sign, each, *_ in self.lines():
             if each.startswith("few"):
                 running ^= {each}
