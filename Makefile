@@ -127,6 +127,9 @@ bench-results: setup ## measure how long after its commit a result reaches who w
 bench-progress: setup ## measure what 100 jobs that report progress cost their worker
 	$(SERVERS) --stores redis,postgres -- $(BIN)/python -m benchmarks.progress $(ARGS)
 
+bench-limits: setup ## measure what limits and fairness keys cost, and whether they hold
+	$(SERVERS) --stores redis,postgres,mongo -- $(BIN)/python -m benchmarks.limits $(ARGS)
+
 bench-pools: setup ## measure work in child processes beside peers, and coroutines beside it
 	$(SERVERS) --stores redis -- $(BIN)/python -m benchmarks.pools $(ARGS)
 
