@@ -62,6 +62,16 @@ async def test_a_job_that_waits_for_a_permit_is_not_claimable_work(store):
     assert (names(claimed), claimed.left, claimed.again_in) == (["k1"], (False,), None)
 
 
+async def test_a_claim_says_which_limits_its_job_names(store, clock):
+    await one_at_a_time(store, concurrency=9)
+    await store.enqueue([*limited("k1", limits={"k": 2, "l": 1}), *limited("k2"), job("free")])
+    claimed = (await claim(store, demand=9)).claims
+    found = {"k1": '{"k":2,"l":1}', "k2": '{"k":1}', "free": None}
+    assert {each.id: each.limits for each in claimed} == found
+    clock.advance(60)
+    assert {each.id: each.limits for each in await store.reclaim(9, REAPER)} == found
+
+
 async def test_a_name_that_no_limit_covers_limits_nothing(store):
     await store.enqueue(limited("k1", "k2", "k3"))
     assert names(await claim(store, demand=9)) == ["k1", "k2", "k3"]

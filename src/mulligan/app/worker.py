@@ -75,6 +75,7 @@ async def work(
                 app=app.called,
                 processes=processes,
                 pool_queues=pool_queues(app, worker),
+                limits=app.declared_limits,
                 hooks=app.event_hooks,
             )
             ready(engine)

@@ -36,6 +36,8 @@ HOOK_FAILED = "hook-failed."
 SAVED = "saved"
 SAVED_SECONDS = "saved-seconds"
 STARTED = "started."
+# By the name of a limit, as it is declared.
+LIMIT_STARTED = "limit-started."
 RETRY_WAIT = "retry-wait."
 RETRY_RETURN = "retry-return."
 FRESH_WAIT = "fresh-wait."

@@ -56,7 +56,7 @@ FIELDS = (
     Field("delay", "seconds", NEW_JOB, 0.0),
     Field("unique_key", "text", NEW_JOB | JOB, None, option=True),
     # The limits that it names: a JSON object of costs by name, in order of names.
-    Field("limits", "text", NEW_JOB | JOB, None, option=True, changes=True),
+    Field("limits", "text", ALL, None, option=True, changes=True),
     Field("fairness_key", "text", NEW_JOB | JOB, None, option=True, changes=True),
     Field("expires", "seconds", NEW_JOB, None, option=True),
     Field("unique_in", "text", NEW_JOB | JOB, None, option=True, shown=False, readers_only=True),

@@ -134,7 +134,8 @@ class Claim(Struct, frozen=True, gc=False):
     """A claimed job, and who runs the attempt; for a reclaimed one, who lost it.
 
     `scope` and `lane_priority` say which lane it came from, `due` when it could have started,
-    `started_at` when it did, in the store's time. `trail` is what its last failure left behind.
+    `started_at` when it did, in the store's time. `trail` is what its last failure left behind,
+    `limits` are those that it names, as they are stored.
     """
 
     id: str
@@ -154,6 +155,7 @@ class Claim(Struct, frozen=True, gc=False):
     worker_region: str
     started_at: float
     trail: str = ""
+    limits: str | None = None
 
     @property
     def lease(self) -> Lease:

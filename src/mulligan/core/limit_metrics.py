@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from mulligan.core.counts import OTHER
+from mulligan.core.counts import LIMIT_STARTED, OTHER
 from mulligan.core.limits import LimitView, covering
 from mulligan.core.metric import Metric, Sample, gauge
 
@@ -45,3 +45,12 @@ def limit_metrics(limits: Iterable[LimitView]) -> list[Metric]:
         gauge(name, words, (Sample({"limit": limit}, value) for limit, value in values.items()))
         for name, words, values in numbers
     ]
+
+
+def started_by_limit(counts: Mapping[tuple[str, str, str], float]) -> dict[str, int]:
+    """How many attempts began, by limit as it is declared, in all queues and regions."""
+    found: dict[str, int] = defaultdict(int)
+    for (_, _, name), value in sorted(counts.items()):
+        if name.startswith(LIMIT_STARTED):
+            found[name.removeprefix(LIMIT_STARTED)] += int(value)
+    return dict(found)

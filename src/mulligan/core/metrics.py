@@ -19,6 +19,7 @@ from mulligan.core.counts import (
     FRESH_WAIT,
     HOOK_FAILED,
     JOB_FAULT,
+    LIMIT_STARTED,
     RECLAIMED,
     RETRY_FAILED,
     RETRY_RETURN,
@@ -89,6 +90,13 @@ def metrics(snapshot: Snapshot, sums: Sums, facts: Facts) -> list[Metric]:
         ),
         gauge("mulligan_dead_letters_stored", "failed jobs that are stored", ended(snapshot)),
         counted("mulligan_starts_total", "attempts started, by lane", sums, STARTED, "lane"),
+        counted(
+            "mulligan_limit_starts_total",
+            "attempts started, by limit",
+            sums,
+            LIMIT_STARTED,
+            "limit",
+        ),
         Metric(
             "mulligan_attempts_total",
             "counter",

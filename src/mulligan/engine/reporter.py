@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections import defaultdict
+from collections.abc import Collection
 from typing import NamedTuple
 
 from mulligan.core.counts import (
@@ -29,6 +30,7 @@ from mulligan.core.job import ENDED, Claim, Job
 from mulligan.core.lane import ANYWHERE, Lane, Priority
 from mulligan.core.outcome import Done, Outcome, Result, Verdict
 from mulligan.engine.breakers import Breakers, Ending
+from mulligan.engine.limit_names import LimitNames
 from mulligan.engine.task_times import TaskTimes
 from mulligan.stores.contract import Store
 
@@ -50,8 +52,11 @@ def ending_of(claim: Claim, result: Result, outcome: Outcome, facts: Facts) -> E
 class Reporter:
     """Collects counts on the worker's loop and sends them to the store."""
 
-    def __init__(self, store: Store, breakers: Breakers | None = None) -> None:
+    def __init__(
+        self, store: Store, breakers: Breakers | None = None, limits: Collection[str] = ()
+    ) -> None:
         self._store = store
+        self._limits = LimitNames(limits)
         self.breakers = breakers or Breakers()
         self._counts: dict[tuple[str, str, str], float] = defaultdict(float)
         self._probes: dict[tuple[str, str], list[Probe]] = defaultdict(list)
@@ -65,6 +70,9 @@ class Reporter:
         queue, region = claim.queue, claim.worker_region
         for name, value in at_start(claim):
             self._counts[queue, region, name] += value
+        if claim.limits is not None:
+            for name in self._limits.counts(claim.limits):
+                self._counts[queue, region, name] += 1
         if claim.retry_count:
             self._time_saved.watch(claim)
         else:

@@ -61,7 +61,7 @@ class Engine:
     slot of a failed attempt stays idle until its retry is due. With `app`, the name that commands
     have for the app, the worker registers its tasks and warns of work that no live worker may take.
     `declared` are the schedules of its tasks. With `processes`, tasks with pool="process" run
-    there; `pool_queues` have no other tasks.
+    there; `pool_queues` have no other tasks. `limits` are the names by which starts are counted.
     """
 
     def __init__(
@@ -80,6 +80,7 @@ class Engine:
         app: str | None = None,
         processes: "Processes | None" = None,
         pool_queues: Collection[str] = (),
+        limits: Collection[str] = (),
         hooks: Hooks | None = None,
     ) -> None:
         self.worker = worker
@@ -94,7 +95,7 @@ class Engine:
             self._watch = LoopWatch(lambda: self.slots.is_busy, claim_in)
             self._threads = Threads(self._loop, settings.threads, self._watch.held)
         self.breakers = Breakers(worker.region, monotonic)
-        self.reporter = Reporter(store, self.breakers)
+        self.reporter = Reporter(store, self.breakers, limits)
         # Hooks have a thread of their own: a slow one takes none from tasks.
         self._hook_thread = None if heart is None else Threads(self._loop, 1)
         self.events = Events({} if hooks is None else hooks, self.reporter, self._hook_thread)

@@ -236,6 +236,7 @@ def claim_of(job: Job) -> Claim:
         job.worker_region or job.region,
         job.started_at or 0.0,
         job.trail,
+        job.limits,
     )
 
 

@@ -4,6 +4,7 @@ from msgspec.structs import asdict
 
 from mulligan.app import stored_limits
 from mulligan.core.checks import check_name
+from mulligan.core.limit_metrics import started_by_limit
 from mulligan.core.limits import LimitView
 from mulligan.server.service import Service
 from mulligan.server.shapes.limits import (
@@ -18,7 +19,8 @@ from mulligan.server.shapes.limits import (
 async def list_limits(service: Service) -> LimitList:
     """The limits that are stored or in use, with who runs, who waits and when there is room."""
     views = await stored_limits.list_limits(service.store)
-    return LimitList(views, (await service.store.facts()).now)
+    started = started_by_limit((await service.store.counts()).recent)
+    return LimitList(views, (await service.store.facts()).now, started)
 
 
 async def one_limit(service: Service, limit: str) -> LimitView:

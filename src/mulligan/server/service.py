@@ -45,7 +45,7 @@ class Service:
         self.redaction = redaction or Redaction((), self.tasks)
         self.chance = random.Random()
         self.stopping = asyncio.Event()
-        self.reporter = Reporter(store)
+        self.reporter = Reporter(store, limits=app.declared_limits)
         self.sessions = Sessions(store, self.stopping)
         self.attempts = Attempts(
             store,

@@ -39,7 +39,7 @@ def worker_of(
 def engine_of(app: "Mulligan", store: Store, worker: Worker, **own: Any) -> Engine:
     """What runs the worker, with the hooks of the app."""
     settings = replace(app.settings, concurrency=worker.concurrency)
-    own |= {"tracing": app.tracing, "hooks": app.event_hooks}
+    own |= {"tracing": app.tracing, "hooks": app.event_hooks, "limits": app.declared_limits}
     return Engine(store, app.tasks, worker, settings, **own)
 
 

@@ -12,10 +12,14 @@ Rate = Annotated[int, Meta(ge=1, le=MOST_RATE)]
 
 
 class LimitList(Struct, frozen=True):
-    """The limits that are stored or in use, by name, and the store's time."""
+    """The limits that are stored or in use, by name, and the store's time.
+
+    `started` are the attempts that began in the last minute, by limit as it is declared.
+    """
 
     limits: list[LimitView]
     now: float
+    started: dict[str, int]
 
 
 class SetLimit(Struct, frozen=True, forbid_unknown_fields=True):

@@ -169,6 +169,7 @@ def claim_of(record: Record) -> Claim:
         record.worker_region or new.region,
         record.started_at or 0.0,
         record.trail,
+        new.limits,
     )
 
 

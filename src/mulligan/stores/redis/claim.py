@@ -168,10 +168,11 @@ def read_claimed(answer: list[Any], lanes: tuple[Lane, ...], worker: Worker) -> 
     claims: list[Claim] = []
     jobs = zip(ids, texts, strict=True)
     for about, count, state in zip(abouts[::3], abouts[1::3], abouts[2::3], strict=True):
-        number, _, counts = about.partition(b"\t")
+        number, counts, *named = about.split(b"\t", 2)
         queue, scope, lane_priority = lanes[int(number) - 1]
         used, retry_count, replay, snoozes = read_counts(counts)
         due = state[0] if state else None
+        limits = name_of(named[0]) if named else None
         header = UNKNOWN_HEADER
         for id_, text in islice(jobs, count):
             # Jobs that were enqueued together have all but their sequences and bodies in common.
@@ -199,6 +200,8 @@ def read_claimed(answer: list[Any], lanes: tuple[Lane, ...], worker: Worker) -> 
                     holder,
                     region,
                     started,
+                    "",
+                    limits,
                 )
             )
         if state:  # of one job

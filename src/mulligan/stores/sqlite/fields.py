@@ -156,11 +156,12 @@ def claims_of(lane: Lane, rows: Sequence[Row], worker: Worker, now: float) -> li
     return [
         Claim(
             id_, token, queue, task, body, own, priority, scope, lane_priority, due,
-            retry_count, replay, snoozes, me, region, now, trail,
+            retry_count, replay, snoozes, me, region, now, trail, limits,
         )
         for (
             due, _, _, _,
             id_, token, task, body, own, priority, retry_count, replay, snoozes, trail,
+            limits,
         ) in rows
     ]
     # fmt: on

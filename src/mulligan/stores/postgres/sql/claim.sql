@@ -37,7 +37,7 @@
 CREATE FUNCTION claim(given bigint, self jsonb, channel text, plan claim_plan) RETURNS TABLE (
     ordinal integer, source integer, id text, token bigint, task text, body bytea, region text,
     priority smallint, due bigint, retry_count integer, replay integer, snoozes integer,
-    trail text
+    trail text, limits text
 )
 LANGUAGE plpgsql ROWS 100
 SET search_path FROM CURRENT SET enable_seqscan = off SET enable_bitmapscan = off
@@ -391,7 +391,7 @@ BEGIN
         FROM unnest(taken_ids) WITH ORDINALITY AS u (id, ord)
         WHERE j.id = ANY (ARRAY[u.id])
         RETURNING u.ord::integer, taken_sources[u.ord], j.id, j.token, j.task, j.body, j.region,
-                  j.priority, j.due, j.retry_count, j.replay, j.snoozes, j.trail;
+                  j.priority, j.due, j.retry_count, j.replay, j.snoozes, j.trail, j.limits;
     END IF;
     IF array_remove(expired, NULL) <> '{}' THEN
         PERFORM tell_awaiting(now, array_remove(expired, NULL));

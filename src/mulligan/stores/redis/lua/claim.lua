@@ -10,8 +10,9 @@
 -- Result   false if the plan is of another epoch; otherwise now, seconds until the plan could
 --          yield more or '', a 0 or 1 for each group that says whether a job of it could start; and
 --          the ids of the jobs, their texts, and what is not in their texts: number of the lane in
---          the shape and counts, with a tab between, then the number of jobs in a row of which it
---          is true, then '' or what was read of their state: due, counts, marks, claim fields
+--          the shape, counts and, of those without more in their state, limits, with tabs between,
+--          then the number of jobs in a row of which it is true, then '' or what was read of their
+--          state: due, counts, marks, claim fields
 -- include: base, short_claim
 
 local short = short_claim()
@@ -66,6 +67,11 @@ local function add_about(count, lane_number, counts, state)
   else
     abouts[at + 1], abouts[at + 2], abouts[at + 3] = about, count, state
   end
+end
+
+-- Counts, with the limits of jobs that have nothing more in their state.
+local function with_limits(counts, named)
+  return named == '' and counts or counts .. '\t' .. named
 end
 
 local expired = {}
@@ -150,8 +156,9 @@ local function take(source)
   local id, text, state, member, line = take_next(reader)
   if not text then return end
   if state == PLAIN_IN_LINE and #source.limits == 0 and find(text, HAS_SEQUENCE) then
-    add_lined(source, id, text, start_in_turn(reader, line))
-    add_about(1, source.lane_number, FIRST_COUNTS, '')
+    local named = start_in_turn(reader, line)
+    add_lined(source, id, text, named)
+    add_about(1, source.lane_number, with_limits(FIRST_COUNTS, named), '')
     return
   end
   -- The worker sees that the text is invalid; it can end the job only under a token.
@@ -182,7 +189,11 @@ local function take(source)
   ids[taken], texts[taken] = id, text
   leases[2 * taken - 1], leases[2 * taken] = id, token_of(text, used) .. '\t'
     .. common_text(counts, flags .. named, stamp, stamp, region, reader.lane)
-  add_about(1, source.lane_number, counts, #state == 0 and '' or state)
+  if #state == 0 then
+    add_about(1, source.lane_number, with_limits(counts, named), '')
+  else
+    add_about(1, source.lane_number, counts, state)
+  end
 end
 
 -- Take plain jobs from a lane whose head is one, up to so many. The same as `take`, for most of all
@@ -214,7 +225,7 @@ local function take_run(source, most)
   for at = 1, count do add_lined(source, from_ids[at], from_texts[at], line.base) end
   line_book().pop(line, count)
   lines().started(line, step_of(reader.lane, line.key), count)
-  add_about(count, source.lane_number, FIRST_COUNTS, '')
+  add_about(count, source.lane_number, with_limits(FIRST_COUNTS, line.base), '')
   return true
 end
 

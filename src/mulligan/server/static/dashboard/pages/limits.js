@@ -16,7 +16,7 @@ export default {
   title: () => "Limits",
   load: () => get("/api/limits"),
   stale: (data, age) => age > 2000,
-  view({ data: { limits, now: at }, now, memory, readOnly, reload }) {
+  view({ data: { limits, now: at, started }, now, memory, readOnly, reload }) {
     remember(limits, at, memory);
     return [
       heading("Limits", counted(limits.length, "limit")),
@@ -30,7 +30,7 @@ export default {
           { title: "Allows", cell: (row) => allows(row.in_force) },
           { title: "Running", number: true, cell: (row) => count(row.running) },
           { title: "Waiting", number: true, cell: (row) => count(row.waiting) },
-          { title: "Lets through", cell: (row) => letsThrough(row, memory.samples[row.name]) },
+          { title: "Lets through", cell: (row) => letsThrough(row, memory.samples[row.name], Object.hasOwn(started, row.name) ? started[row.name] : 0) },
           { title: "Room", brief: true, cell: (row) => room(row, now) },
           { title: "State", cell: (row) => stateOf(row, now) },
           !readOnly && { title: "Change", cell: (row) => actions(row, reload) },
@@ -68,12 +68,12 @@ export function allows(limit) {
 }
 
 /** How much of it is used now, and was since the page is open. */
-function letsThrough({ in_force: limit, used, running }, samples) {
+function letsThrough({ in_force: limit, used, running }, samples, started) {
   const { rate, burst, per = 1, concurrency } = limit ?? {};
   const most = rate ? burst ?? rate : concurrency;
   if (!most) return "";
   const words = rate ? `${count(used)} of ${count(most)}${burst ? "" : ` in the last ${span(per)}`}` : `${count(running)} of ${count(most)} run`;
-  return h("div.through", {}, bar(rate ? used : running, most, "fresh"), h("span.below", {}, words), sparkline(samples, "fresh"));
+  return h("div.through", {}, bar(rate ? used : running, most, "fresh"), h("span.below", {}, words), started > 0 && h("span.below", {}, `${count(started)} started in the last minute`), sparkline(samples, "fresh"));
 }
 
 function room({ room_at: at, in_force: limit }, now) {

@@ -2,4 +2,4 @@
 -- include: base
 
 -- The fields that a claim carries, in the order of core/fields.py.
-local CLAIM_FIELDS = { 'trail' }
+local CLAIM_FIELDS = { 'limits', 'trail' }
