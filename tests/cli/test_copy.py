@@ -12,6 +12,8 @@ from mulligan.cli.group import RefusalError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import RetryFirst
 from mulligan.core.job import Adopted
+from mulligan.core.limits import Limit, StoredLimit, costs_text
+from mulligan.core.outcome import Done, LimitUse
 from mulligan.core.page import Selection
 from mulligan.stores.memory import MemoryStore
 from tests.cli.running import (
@@ -294,3 +296,62 @@ def test_schedules_are_moved_with_the_ticks_that_are_placed(url, other):
     assert job.id.partition("@")[0] == "acme"
     assert job.due == pytest.approx(before.next_tick, abs=60)
     assert good_json("copy", url, other, "--yes")["schedules"] == 0
+
+
+async def fill_limits(store):
+    """Limits of either kind with a debt, a pause and jobs that wait, and permits held before."""
+    await store.configure("mail", QueueSettings(weights=(("acme", 3.0),)))
+    await store.set_limit("openai", Limit(rate=5, per=3600), declared=True)
+    await store.set_limit("tokens", Limit(rate=100, per=86_400, burst=100), declared=True)
+    await store.set_limit("tenant:*", Limit(concurrency=1), declared=True)
+    await store.set_limit("tenant:acme", Limit(concurrency=2), declared=False)
+    costs = {"openai": 1, "tenant:acme": 1}
+    await store.enqueue(
+        [
+            *(new_job(f"o{n}", limits=costs_text(costs), fairness_key="acme") for n in range(4)),
+            new_job("t0", limits=costs_text({"tokens": 60})),
+            new_job("t1", limits=costs_text({"tokens": 60})),
+        ]
+    )
+    first, *others = await claim(store, 9)
+    await store.commit([Done(first.lease, b"1", use=LimitUse(spent=(("openai", 2),)))])
+    await finish(store, others)
+    await store.pause_limit("tenant:acme", 3000.0)
+    await gone(store)
+
+
+def seen(views):
+    """What a copy must keep of limits."""
+    return {view.name: (view.stored, view.used, view.paused_until is not None) for view in views}
+
+
+def test_limits_are_moved_with_what_is_owed_and_their_pauses_and_without_permits(url, other):
+    do(url, fill_limits)
+    before = do(url, lambda s: s.limits(99))
+    assert {view.name: view.used for view in before if view.used} == {"openai": 4, "tokens": 60}
+    good("copy", url, other, "--yes")
+    after = do(other, lambda s: s.limits(99))
+    assert seen(after) == seen(before)
+    [paused] = [view.paused_until for view in before if view.paused_until]
+    assert [v.paused_until for v in after if v.paused_until] == [pytest.approx(paused, abs=30)]
+    assert [view.running for view in after] == [0] * 4
+    assert do(other, lambda s: s.facts()).queue("mail").weights == (("acme", 3.0),)
+    # Two of four have run; the others wait for the pause, and the one for tokens.
+    assert [each.id for each in do(other, lambda s: claim(s, 9))] == []
+    do(other, lambda s: s.pause_limit("tenant:acme", 0.0))
+    assert [each.id for each in do(other, lambda s: claim(s, 9))] == ["o2"]
+
+
+def test_what_is_owed_is_moved_once_however_often_it_is_copied(url, other):
+    do(url, fill_limits)
+    good("copy", url, other, "--yes")
+    good("copy", url, other, "--yes")
+    assert seen(do(other, lambda s: s.limits(99))) == seen(do(url, lambda s: s.limits(99)))
+
+
+def test_what_an_operator_set_in_the_target_stays(url, other):
+    do(url, fill_limits)
+    do(other, lambda s: s.set_limit("openai", Limit(rate=9), declared=False))
+    good("copy", url, other, "--yes")
+    [openai] = [v for v in do(other, lambda s: s.limits(99)) if v.name == "openai"]
+    assert openai.stored == StoredLimit(Limit(rate=5, per=3600), Limit(rate=9))

@@ -250,6 +250,10 @@ class Comparison:
         """Pause a limit, or end its pause."""
         self.pair.ask("pause_limit", name, seconds)
 
+    def spend(self, name, cost):
+        """Charge a limit."""
+        self.pair.ask("spend", name, cost)
+
     def limits(self):
         """Look at all limits."""
         self.pair.ask("limits", 100)

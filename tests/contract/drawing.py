@@ -383,6 +383,7 @@ COMMANDS: dict[str, tuple[int, Callable[[Random, Choices], dict[str, Any]]]] = {
         2,
         lambda c, _: {"name": c.choice(("k", "l", "t:1")), "seconds": c.choice((0.0, 0.0, *SPANS))},
     ),
+    "spend": (1, lambda c, _: {"name": c.choice(("k", "l", "t:1")), "cost": c.randint(1, 5)}),
     "limits": (2, lambda *_: {}),
     "keys": (2, lambda c, _: {"queue": c.choice(QUEUES)}),
     "configure": (3, lambda c, _: {"a": settings_a(c), "b": settings_b(c)}),

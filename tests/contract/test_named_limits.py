@@ -72,6 +72,25 @@ async def test_a_claim_says_which_limits_its_job_names(store, clock):
     assert {each.id: each.limits for each in await store.reclaim(9, REAPER)} == found
 
 
+@pytest.mark.parametrize("burst", [None, 5])
+async def test_what_is_spent_is_waited_off_by_who_comes_next(store, clock, burst):
+    await one_at_a_time(store, rate=5, per=10, burst=burst)
+    await store.spend("k", 4)
+    await store.enqueue(limited("k1", "k2"))
+    assert names(await claim(store, demand=9)) == ["k1"]
+    await store.spend("k", 1)
+    assert [view.used for view in await store.limits(9)] == [6]
+    clock.advance(2 if burst else 5)
+    assert names(await claim(store, demand=9)) == []
+    clock.advance(2 if burst else 5)
+    assert names(await claim(store, demand=9)) == ["k2"]
+
+
+async def test_what_is_spent_of_no_limit_leaves_nothing_behind(store):
+    await store.spend("k", 4)
+    assert await store.limits(9) == []
+
+
 async def test_a_name_that_no_limit_covers_limits_nothing(store):
     await store.enqueue(limited("k1", "k2", "k3"))
     assert names(await claim(store, demand=9)) == ["k1", "k2", "k3"]

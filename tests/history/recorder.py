@@ -179,6 +179,10 @@ class Recorder:
         await self._ask(event, lambda: self.store.pause_limit(name, seconds))
         self.clerk.end(event)
 
+    async def spend(self, name: str, cost: int) -> None:
+        """Let it through: what jobs spend is not held to anything."""
+        await self.store.spend(name, cost)
+
     async def count(self, counts: Sequence[Count]) -> dict[tuple[str, str], Health]:
         """Write down what was counted."""
         event = events.Tally(counts=list(counts))

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import click
 from msgspec.structs import replace
 
+from mulligan.app.stored_limits import ALL_LIMITS
 from mulligan.cli.dead import confirm
 from mulligan.cli.find_app import bare_app, json_option, opened, yes_option
 from mulligan.cli.group import RefusalError, printable
@@ -18,6 +19,7 @@ from mulligan.cli.show import print_json, progress
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import Adopted, Attempt, Job, Status, decode_call, encode
 from mulligan.core.lane import ANYWHERE, Priority
+from mulligan.core.limits import StoredLimit
 from mulligan.core.page import Selection
 from mulligan.core.reschedule import Reschedule
 from mulligan.core.schedule import read_schedules
@@ -107,6 +109,7 @@ async def move_between(from_url: str, to_url: str, *, yes: bool) -> Moved:
         # After an earlier move all queues are paused, and that pause was not the user's.
         own = frozenset[str]() if await began(source, reason) else was_paused
         await take_over_queues(source, target, own)
+        await take_over_limits(source, target)
         schedules = await take_over_schedules(source, target)
         moved = await move_all(source, target, reason)
         for name, record in schedules.items():
@@ -161,6 +164,32 @@ async def take_over_queues(source: Store, target: Store, paused: frozenset[str])
             " it there when it should go on",
             err=True,
         )
+
+
+async def take_over_limits(source: Store, target: Store) -> None:
+    """Give the target the limits that it lacks, what is owed of them, and their pauses.
+
+    Nothing is owed twice if the move is made again: it is topped up to what is owed in the source.
+    """
+    now = (await source.facts()).now
+    views = await source.limits(ALL_LIMITS)
+    known = {view.name: view.stored for view in await target.limits(ALL_LIMITS)}
+    for view in views:
+        there = known.get(view.name, StoredLimit())
+        if view.stored.declared is not None and there.declared is None:
+            await target.set_limit(view.name, view.stored.declared, declared=True)
+        if view.stored.set is not None and there.set is None:
+            await target.set_limit(view.name, view.stored.set, declared=False)
+    later = (await target.facts()).now
+    used = {view.name: view for view in await target.limits(ALL_LIMITS)}
+    for view in views:
+        beside = used.get(view.name)
+        owed = view.used - (beside.used if beside else 0)
+        if owed > 0:
+            await target.spend(view.name, owed)
+        rest = (view.paused_until or now) - now
+        if rest > ((beside and beside.paused_until) or later) - later:
+            await target.pause_limit(view.name, rest)
 
 
 async def take_over_schedules(source: Store, target: Store) -> dict[str, bytes]:

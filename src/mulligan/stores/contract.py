@@ -285,6 +285,9 @@ class OperatorStore(Protocol):
         An outcome that pauses a limit never shortens a pause; this may.
         """
 
+    async def spend(self, name: str, cost: int) -> None:
+        """Charge a limit now, room or not, as an attempt does that says what it has spent."""
+
     async def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
         """Make failed jobs pending again, retry_count 0, history kept; False where not failed.
 

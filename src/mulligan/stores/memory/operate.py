@@ -87,6 +87,12 @@ def pause_limit(state: State, name: str, seconds: float) -> None:
         opened(state.lines, name)
 
 
+def spend(state: State, name: str, cost: int) -> None:
+    """Charge a limit so much."""
+    with state.lock:
+        state.limits.spend(name, cost, state.tick())
+
+
 # -- counts and notes ----------------------------------------------------------------------------
 
 

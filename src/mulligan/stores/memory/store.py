@@ -153,6 +153,9 @@ class MemoryStore:
     async def pause_limit(self, name: str, seconds: float) -> None:
         operate.pause_limit(self.state, name, seconds)
 
+    async def spend(self, name: str, cost: int) -> None:
+        operate.spend(self.state, name, cost)
+
     async def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
         return operate.replay(self.state, jobs, from_start=from_start)
 

@@ -145,6 +145,10 @@ class Bookkeeper(BookReader):
         book, _ = await self.change(work, lambda root: needs_of_limit(name, root))
         await self.wakeup.wake(book.news)
 
+    async def spend(self, name: str, cost: int) -> None:
+        """Charge a limit so much."""
+        await self.change(lambda book: book.spend(name, cost), lambda r: needs_of_limit(name, r))
+
     # -- repair ----------------------------------------------------------------------------------
 
     async def repair(self, signs: Container[str], now: int) -> None:

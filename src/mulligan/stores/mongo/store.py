@@ -195,6 +195,11 @@ class MongoStore:
         await self._book.pause_limit(name, seconds)
 
     @guarded
+    async def spend(self, name: str, cost: int) -> None:
+        """Charge a limit so much."""
+        await self._book.spend(name, cost)
+
+    @guarded
     async def limits(self, most: int) -> list[LimitView]:
         """The limits that are stored or in use, in order of names."""
         return await self._book.limits(most)

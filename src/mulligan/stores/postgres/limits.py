@@ -35,6 +35,11 @@ async def pause_limit(database: Database, name: str, length: float) -> None:
     await database.call("pause_limit", in_name=name, length=pause_micros(length))
 
 
+async def spend(database: Database, name: str, cost: int) -> None:
+    """Charge a limit so much."""
+    await database.call("spend", in_name=name, cost=cost)
+
+
 async def limits(database: Database, most: int) -> list[LimitView]:
     """The limits that are stored or in use, in order of names."""
     return [view(*row) for row in await database.call("limits", most=most)]

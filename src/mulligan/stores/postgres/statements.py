@@ -122,6 +122,7 @@ CALLS: dict[str, Parameters] = {
     "pause": {"in_queue": "text", "in_paused": "boolean"},
     "set_limit": GIVEN | {"in_name": "text", "in_limit": "text", "in_declared": "boolean"},
     "pause_limit": GIVEN | {"in_name": "text", "length": "bigint"},
+    "spend": GIVEN | {"in_name": "text", "cost": "bigint"},
     "limits": GIVEN | {"most": "integer"},
     "keys": {"in_queue": "text", "most": "integer"},
     "count": GIVEN

@@ -267,6 +267,9 @@ class PostgresStore:
     async def pause_limit(self, name: str, seconds: float) -> None:
         await limits.pause_limit(self._database, name, seconds)
 
+    async def spend(self, name: str, cost: int) -> None:
+        await limits.spend(self._database, name, cost)
+
     async def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
         check_batch(len(jobs))
         return await operate.replay(self._database, jobs, from_start=from_start)

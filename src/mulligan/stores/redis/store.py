@@ -158,6 +158,9 @@ class RedisStore:
     async def pause_limit(self, name: str, seconds: float) -> None:
         await self._run("pause_limit", spell_limit(name), float_text(seconds))
 
+    async def spend(self, name: str, cost: int) -> None:
+        await self._run("spend", spell_limit(name), str(cost))
+
     async def count(self, counts: Sequence[Count]) -> dict[tuple[str, str], Health]:
         if not counts:
             return {}

@@ -30,6 +30,11 @@ def pause_limit(tx: Transaction, name: str, seconds: float) -> None:
     opened(book, name)
 
 
+def spend(tx: Transaction, name: str, cost: int) -> None:
+    """Charge a limit so much."""
+    LineBook(tx).spend(name, cost)
+
+
 def prune_states(tx: Transaction) -> None:
     """Forget what says no more than a new state would."""
     book = LineBook(tx)

@@ -313,6 +313,9 @@ class SqliteStore:
     async def pause_limit(self, name: str, seconds: float) -> None:
         await self._runner.run(partial(named_limits.pause_limit, name=name, seconds=seconds))
 
+    async def spend(self, name: str, cost: int) -> None:
+        await self._runner.run(partial(named_limits.spend, name=name, cost=cost))
+
     async def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
         work = partial(operate.replay, jobs=jobs, from_start=from_start)
         answers: list[bool] = await self._runner.run(work)

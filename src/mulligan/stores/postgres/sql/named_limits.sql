@@ -331,6 +331,19 @@ BEGIN
 END
 $$;
 
+-- spend(given, name, cost): charge a limit so much, room or not.
+CREATE FUNCTION spend(given bigint, in_name text, cost bigint) RETURNS void
+LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    now bigint;
+BEGIN
+    PERFORM lock_limits();
+    now := instant(given);
+    PERFORM charge(now, in_name, cost, 1, 0);
+    PERFORM forget_idle(now, in_name);
+END
+$$;
+
 -- limits(given, most): the limits that are stored or in use, in order of names; `holds` is what
 -- holds for each, as JSON, and `jobs` how many stand in lines that wait there.
 CREATE FUNCTION limits(given bigint, most integer) RETURNS TABLE (
