@@ -21,6 +21,7 @@ from mulligan import (
     Settings,
     StoreUnavailableError,
     UnknownJobError,
+    UnknownLimitError,
     current_job,
 )
 from mulligan.cli.health import answer, bind
@@ -59,6 +60,14 @@ def app():
         await asyncio.sleep(60)
 
     return made
+
+
+@pytest.fixture
+def limited(app):
+    app.limit("openai", rate=60, per=60)
+    app.limit("tokens", rate=500, burst=50)
+    app.limit("tenant:*", concurrency=2)
+    return app
 
 
 def test_a_type_that_cannot_be_carried():
@@ -196,6 +205,51 @@ def test_a_wrong_region(app):
     with app.testing(), pytest.raises(ResultTimeoutError) as told:
         app.tasks["charge"].using(region="EU").enqueue(3).result(timeout=1)
     is_on_the_page(str(told.value))
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        "opnai",
+        {"tokens": 90},
+        {"openai": -1},
+        [f"tenant:{number}" for number in range(9)],
+        "tenant:*",
+    ],
+)
+def test_limits_that_a_job_cannot_name(limited, limits):
+    with pytest.raises(InvalidError) as told:
+        limited.tasks["refund"].using(limits=limits).enqueue("note")
+    is_on_the_page(str(told.value))
+
+
+@pytest.mark.parametrize("numbers", [{}, {"rate": 0}])
+def test_a_limit_that_says_nothing_or_allows_nothing(app, numbers):
+    with pytest.raises(InvalidError) as told:
+        app.limit("openai", **numbers)
+    is_on_the_page(str(told.value))
+
+
+def test_a_weight_that_starves(app):
+    with pytest.raises(InvalidError) as told:
+        app.queue("default", weights={"acme": 0})
+    is_on_the_page(str(told.value))
+
+
+def test_limits_that_are_not_there_and_why_one_waits(app):
+    app.limit("openai", rate=2, per=60)
+    app.limit("tenant:*", concurrency=1)
+    with app.testing() as t:
+        app.configure()
+        with pytest.raises(UnknownLimitError) as told:
+            app.limits.get("opnai")
+        is_on_the_page(str(told.value))
+        with pytest.raises(InvalidError) as refused:
+            app.limits.pause("tenant:*", 5)
+        is_on_the_page(str(refused.value))
+        jobs = [app.tasks["refund"].using(limits="openai").enqueue(str(n)) for n in range(3)]
+        t.advance(0)
+        is_on_the_page(jobs[2].explain())
 
 
 def test_a_job_that_is_not_stored(app):

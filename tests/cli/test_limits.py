@@ -131,6 +131,31 @@ def test_fairness_shows_keys_by_waiting_and_by_share(store):
     assert "1 more; see them with -n 2" in shown
 
 
+def test_weights_are_set_and_the_others_stay(store):
+    do(store, lambda s: s.configure("mail", QueueSettings(grace=5.0, weights=(("big", 2.0),))))
+    do(store, lambda s: s.enqueue([new_job("a", fairness_key="a=b"), new_job("b")]))
+    keys = good_json("fairness", "mail", "--weight", "a=b=3", "--app", APP)["keys"]
+    assert {each["key"]: each["weight"] for each in keys} == {"a=b": 3.0}
+    good("fairness", "mail", "--weight", "big=1", "--weight", "free=0.5", "--app", APP)
+    settings = do(store, lambda s: s.facts()).queue("mail")
+    assert settings == QueueSettings(grace=5.0, weights=(("a=b", 3.0), ("free", 0.5)))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("acme", "--weight 'acme' must be a fairness key and a number: acme=3"),
+        ("=3", "--weight '=3' must be"),
+        ("acme=much", "--weight 'acme=much' must be"),
+        ("acme=nan", "weight nan of fairness key 'acme' must be a number from 0.001 to 1000"),
+        ("acme=0", "weight 0.0 of fairness key 'acme' must be"),
+    ],
+)
+def test_a_weight_that_is_none_is_refused_and_nothing_is_set(store, text, words):
+    assert words in refused(2, "fairness", "mail", "--weight", text, "--app", APP)
+    assert do(store, lambda s: s.facts()).queues == {}
+
+
 def test_fairness_of_a_queue_that_nobody_knows_says_so():
     result = run("fairness", "mial", "--app", APP)
     assert "No fairness key has work waiting." in result.output

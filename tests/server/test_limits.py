@@ -75,6 +75,17 @@ async def test_what_cannot_be_is_refused(  # noqa: PLR0917 - a table
     assert await limited.limits(10) == before
 
 
+async def test_weights_are_set(client, store):
+    await store.configure("mail", QueueSettings(weights=(("big", 2.0),)))
+    answer = await good(client.post("/api/queues/mail/weights", json={"weights": {"acme": 3}}))
+    assert answer == {"queue": "mail", "weights": {"acme": 3.0, "big": 2.0}}
+    answer = await good(client.post("/api/queues/mail/weights", json={"weights": {"big": 1}}))
+    assert answer["weights"] == {"acme": 3.0}
+    post = client.post("/api/queues/mail/weights", json={"weights": {"acme": 0}})
+    await refused(post, 400, ">= 0.001")
+    assert (await store.facts()).queue("mail").weights == (("acme", 3.0),)
+
+
 async def test_keys_are_seen_by_those_who_may_read(client, store):
     await store.configure("mail", QueueSettings(weights=(("big", 3.0),)))
     await store.enqueue([job(f"a{n}", fairness_key="acme") for n in range(2)])

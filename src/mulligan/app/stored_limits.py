@@ -1,10 +1,10 @@
 """Limits of a store: listed, set, reset, paused and resumed, while workers run."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, UnsetType
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from mulligan.core.checks import Seconds, check_name, check_seconds
 from mulligan.core.errors import InvalidError, UnknownLimitError
@@ -18,6 +18,7 @@ from mulligan.core.limits import (
     check_limit_name,
     covering,
 )
+from mulligan.core.lines import check_weights
 from mulligan.stores.contract import Store
 
 if TYPE_CHECKING:
@@ -218,6 +219,19 @@ async def check_one(store: Store, name: str) -> None:
             f"limit {name!r} is a family; pause its names one by one, such as {name[:-1]}acme"
         )
     await find_limit(store, name)
+
+
+async def set_weights(store: Store, queue: str, said: Mapping[str, float]) -> dict[str, float]:
+    """Set the weights of these fairness keys of a queue, and say all; one of 1 is as any other's.
+
+    They are settings of the queue: an app that sets the queue sets them anew when it starts.
+    """
+    settings = (await store.facts()).queue(check_name("queue", queue))
+    weights = dict(settings.weights) | dict(said)
+    check_weights(weights.items())
+    kept = {key: weight for key, weight in sorted(weights.items()) if weight != 1}
+    await store.configure(queue, replace(settings, weights=tuple(kept.items())))
+    return kept
 
 
 async def key_shares(store: Store, queue: str) -> list[KeyShare]:

@@ -185,6 +185,8 @@ def room(view: LimitView, now: float) -> str:
 
 @click.command()
 @click.argument("queue", metavar="QUEUE")
+@click.option("--weight", "weights", multiple=True, metavar="KEY=W",
+              help="Give a key this weight; may be repeated.")  # fmt: skip
 @click.option("--by", "by", type=click.Choice(("waiting", "share")), default="waiting",
               show_default=True, help="Which keys are first.")  # fmt: skip
 @click.option("-n", "--count", type=click.IntRange(1, kept.MOST_KEYS), default=MOST_SHOWN,
@@ -192,20 +194,32 @@ def room(view: LimitView, now: float) -> str:
 @json_option
 @about_a_store
 def fairness(
-    queue: str, *, by: str, count: int, as_json: bool, app: str | None, store: str | None
+    queue: str,
+    *,
+    weights: tuple[str, ...],
+    by: str,
+    count: int,
+    as_json: bool,
+    app: str | None,
+    store: str | None,
 ) -> None:
     """Show the fairness keys of a queue that have work waiting, with weights and shares.
 
     A share is what a key gets of the starts of its lane while all of these have work and room.
+    With --weight, keys get other weights first: at once, and until an app that sets the queue
+    starts.
     """
     check_name("queue", queue)
+    given = dict(map(weight_of, weights))
 
     async def read(opened: Store) -> tuple[list[KeyShare], list[str]]:
+        if given:
+            await kept.set_weights(opened, queue, given)
         found = await kept.key_shares(opened, queue)
         known = names(await opened.stats(), await opened.facts())
         return found, known
 
-    found, known = with_store(find_app(None, app, store), read)
+    found, known = with_store(find_app(None, app, store), read, writes=bool(given))
     if by == "share":
         found.sort(key=lambda each: (-each.share, -each.waiting, each.key))
     if as_json:
@@ -224,3 +238,15 @@ def fairness(
             click.echo(f"{len(found) - count} more; see them with -n {len(found)}")
     if queue not in known:
         click.echo(f"note: queue {queue!r} has no job, worker or setting so far", err=True)
+
+
+def weight_of(text: str) -> tuple[str, float]:
+    """A key and its weight; the key may have an equals sign too."""
+    key, _, weight = text.rpartition("=")
+    try:
+        number = float(weight)
+    except ValueError:
+        number = None
+    if not key or number is None:
+        raise InvalidError(f"--weight {text!r} must be a fairness key and a number: acme=3")
+    return key, number

@@ -13,6 +13,8 @@ from mulligan.server.shapes.limits import (
     QueueKeys,
     ResetLimit,
     SetLimit,
+    SetWeights,
+    Weights,
 )
 
 
@@ -32,6 +34,11 @@ async def keys(service: Service, queue: str) -> QueueKeys:
     """The fairness keys of a queue that have work waiting, with their weights and shares."""
     found = await stored_limits.key_shares(service.store, check_name("queue", queue))
     return QueueKeys(queue, found)
+
+
+async def set_weights(service: Service, queue: str, body: SetWeights) -> Weights:
+    """Set weights of fairness keys, until an app that sets the queue starts; they hold at once."""
+    return Weights(queue, await stored_limits.set_weights(service.store, queue, body.weights))
 
 
 async def set_limit(service: Service, limit: str, body: SetLimit) -> LimitView:

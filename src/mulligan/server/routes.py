@@ -85,6 +85,7 @@ ROUTES: tuple[Row, ...] = (
     Row("POST", "/api/limits/{limit}/reset", "operate", limits_api.reset_limit),
     Row("POST", "/api/limits/{limit}/pause", "operate", limits_api.pause_limit),
     Row("POST", "/api/limits/{limit}/resume", "operate", limits_api.resume_limit),
+    Row("POST", "/api/queues/{queue}/weights", "operate", limits_api.set_weights),
     Row("POST", "/api/queues/{queue}/pause", "operate", change_api.pause),
     Row("POST", "/api/queues/{queue}/resume", "operate", change_api.resume),
     Row("GET", "/api/openapi.json", "read", description),

@@ -1,6 +1,6 @@
 """The bug zoo: every mistake in it is seen by the checker, within a few seeds."""
 
-from tests.dst.zoo import ends, engine, lanes, leases, pools, records, schedules
+from tests.dst.zoo import ends, engine, lanes, leases, limits, pools, records, schedules
 from tests.dst.zoo.cage import SEEDS, ZOO, Bug, Caught, catch
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "engine",
     "lanes",
     "leases",
+    "limits",
     "pools",
     "records",
     "schedules",

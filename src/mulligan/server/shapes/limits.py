@@ -6,6 +6,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from mulligan.core.key_share import KeyShare
 from mulligan.core.limits import LONGEST_PER, MOST_COST, MOST_RATE, LimitView
+from mulligan.core.lines import LEAST_WEIGHT, MOST_WEIGHT
 
 Per = Annotated[float, Meta(ge=0.001, le=LONGEST_PER)]
 Rate = Annotated[int, Meta(ge=1, le=MOST_RATE)]
@@ -42,6 +43,22 @@ class ResetLimit(Struct, frozen=True):
     """The limit as apps declare it; null if none does."""
 
     limit: LimitView | None
+
+
+Weight = Annotated[float, Meta(ge=LEAST_WEIGHT, le=MOST_WEIGHT)]
+
+
+class SetWeights(Struct, frozen=True, forbid_unknown_fields=True):
+    """Weights of fairness keys; those that are not named stay as they are."""
+
+    weights: Annotated[dict[Annotated[str, Meta(min_length=1)], Weight], Meta(max_length=1000)]
+
+
+class Weights(Struct, frozen=True):
+    """The weights of a queue's fairness keys, where they are not 1."""
+
+    queue: str
+    weights: dict[str, float]
 
 
 class QueueKeys(Struct, frozen=True):
