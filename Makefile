@@ -130,6 +130,10 @@ bench-progress: setup ## measure what 100 jobs that report progress cost their w
 bench-limits: setup ## measure what limits and fairness keys cost, and whether they hold
 	$(SERVERS) --stores redis,postgres,mongo -- $(BIN)/python -m benchmarks.limits $(ARGS)
 
+bench-limiters: setup ## measure limits beside the limiters of peers, and a provider that says 429
+	$(SERVERS) --stores redis,postgres -- $(BIN)/python -m benchmarks.limiters $(ARGS)
+	$(BIN)/python -m benchmarks.provider
+
 bench-pools: setup ## measure work in child processes beside peers, and coroutines beside it
 	$(SERVERS) --stores redis -- $(BIN)/python -m benchmarks.pools $(ARGS)
 

@@ -22,7 +22,9 @@ ENDED_WITHIN = 10.0
 class Driver:
     """Starts a client on an emptied store and does what a measure asks for."""
 
-    def __init__(self, contender: Contender) -> None:
+    def __init__(
+        self, contender: Contender, more: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.contender = contender
         self.folder = Path(tempfile.mkdtemp(prefix="mulligan-bench-"))
         self.notes = Notes(self.folder / "notes")
@@ -37,6 +39,7 @@ class Driver:
                 "BENCH_FOLDER": str(self.folder),
                 "BENCH_CONCURRENCY": "0",
             }
+            | dict(more)
         )
         self._log = (self.folder / "log").open("ab")
         self._processes: list[subprocess.Popen[str]] = []

@@ -7,6 +7,8 @@ const readline = require("node:readline");
 
 const { BENCH_URL: url, BENCH_VARIANT: variant, BENCH_FOLDER: folder } = process.env;
 const concurrency = Number(process.env.BENCH_CONCURRENCY);
+// how many may start in a second, over all workers; 0: any number
+const rate = Number(process.env.BENCH_RATE ?? 0);
 const notes = fs.openSync(path.join(folder, "notes"), "a");
 
 function note(job, what) {
@@ -49,4 +51,4 @@ async function serve(distribution, client) {
   process.exit();
 }
 
-module.exports = { url, variant, concurrency, work, serve, isWorker: process.argv[2] === "worker" };
+module.exports = { url, variant, concurrency, rate, work, serve, isWorker: process.argv[2] === "worker" };

@@ -13,6 +13,9 @@ VARIANT = os.environ["BENCH_VARIANT"]
 FOLDER = Path(os.environ["BENCH_FOLDER"])
 # 0: whatever suits the peer best
 CONCURRENCY = int(os.environ["BENCH_CONCURRENCY"])
+# how many may start in a second, and how many may run at a time, over all workers; 0: any number
+RATE = int(os.environ.get("BENCH_RATE", "0"))
+PERMITS = int(os.environ.get("BENCH_PERMITS", "0"))
 # appended to by all processes; a line so short is written as a whole
 NOTES = os.open(FOLDER / "notes", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 

@@ -1,10 +1,10 @@
 // BullMQ on Redis: 100 jobs at a time in one process; ended jobs are kept, as by default.
 //
 // Left: waiting, active, delayed and prioritized jobs, as its queue counts them. Every job is a
-// coroutine; there are no plain functions.
+// coroutine; there are no plain functions. Its limiter is one of the queue, for all workers.
 
 const { Queue, Worker } = require("bullmq");
-const { url, concurrency, work, serve, isWorker } = require("./jobs.cjs");
+const { url, concurrency, rate, work, serve, isWorker } = require("./jobs.cjs");
 
 const address = new URL(url);
 const connection = {
@@ -18,7 +18,11 @@ if (isWorker) {
   const run = async (job) => {
     if (job.name === "work" && (await work(...job.data))) throw new Error("once");
   };
-  new Worker("bench", run, { connection, concurrency: concurrency || 100 });
+  new Worker("bench", run, {
+    connection,
+    concurrency: concurrency || 100,
+    ...(rate && { limiter: { max: rate, duration: 1000 } }),
+  });
 } else {
   const queue = new Queue("bench", { connection });
   const count = async (...states) =>

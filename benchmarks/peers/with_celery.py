@@ -3,12 +3,13 @@
 Pools: prefork with two children, or four threads; a prefetch of 4 a child, as by default. Messages
 are acknowledged before they run, as by default. Left: messages in the list and not acknowledged.
 Retries: `self.retry(countdown=...)`, which the worker keeps in memory. No call enqueues in bulk.
+Its rate limit is one of each worker.
 """
 
 import time
 
 from celery import Celery
-from jobs import CONCURRENCY, URL, VARIANT
+from jobs import CONCURRENCY, RATE, URL, VARIANT
 from jobs import work as do_work
 from redis import Redis
 from talk import become
@@ -23,7 +24,7 @@ def noop(_number):
     """Do nothing."""
 
 
-@app.task(bind=True, max_retries=1)
+@app.task(bind=True, max_retries=1, rate_limit=f"{RATE}/s" if RATE else None)
 def work(self, job, seconds, delay):
     """Take so long, and fail once if there is a delay."""
     if do_work(job, seconds, delay):

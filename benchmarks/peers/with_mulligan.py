@@ -4,7 +4,7 @@ The policy of the queue is the default, balanced, or the one in brackets. uvloop
 `depth` and `stats` of the store.
 """
 
-from jobs import CONCURRENCY, URL, VARIANT, work_async
+from jobs import CONCURRENCY, PERMITS, RATE, URL, VARIANT, work_async
 from talk import become
 
 from mulligan import Mulligan, Retry, RetryAfter, __version__
@@ -27,7 +27,13 @@ def plain_noop(_number: int) -> None:
     """Do nothing in a thread."""
 
 
-@app.task(retry=Retry(1))
+LIMITED = {}
+if RATE or PERMITS:
+    app.limit("bench", rate=RATE or None, concurrency=PERMITS or None)
+    LIMITED = {"limits": "bench"}
+
+
+@app.task(retry=Retry(1), **LIMITED)
 async def work(job: str, seconds: float, delay: float) -> None:
     """Take so long, and fail once if there is a delay."""
     if await work_async(job, seconds, delay):

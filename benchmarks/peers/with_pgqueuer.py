@@ -1,7 +1,8 @@
 """PgQueuer on PostgreSQL: asyncpg, uvloop, batches of 100, no limit; done jobs go to its log.
 
 At a concurrency of 4 batches are of 2, as it allows no more. Left: rows of its queue table. Failed:
-what its log calls an exception. It has no plain functions.
+what its log calls an exception. It has no plain functions. Its limit is one of the entrypoint, for
+all workers.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from datetime import timedelta
 
 import asyncpg
 import uvloop
-from jobs import CONCURRENCY, URL, work_async
+from jobs import CONCURRENCY, PERMITS, URL, work_async
 from pgqueuer import PgQueuer, RetryRequested
 from pgqueuer.db import AsyncpgDriver
 from pgqueuer.queries import Queries
@@ -72,7 +73,7 @@ async def main():
     async def noop(_job):
         """Do nothing."""
 
-    @queuer.entrypoint("work")
+    @queuer.entrypoint("work", concurrency_limit=PERMITS)
     async def work(job):
         """Take so long, and fail once if there is a delay."""
         call = json.loads(job.payload)
