@@ -82,7 +82,7 @@ async def test_weights_are_set(client, store):
     answer = await good(client.post("/api/queues/mail/weights", json={"weights": {"big": 1}}))
     assert answer["weights"] == {"acme": 3.0}
     post = client.post("/api/queues/mail/weights", json={"weights": {"acme": 0}})
-    await refused(post, 400, ">= 0.001")
+    await refused(post, 422, ">= 0.001")
     assert (await store.facts()).queue("mail").weights == (("acme", 3.0),)
 
 
