@@ -123,3 +123,21 @@ def test_the_glossary_leads_from_what_people_call_things_to_what_they_are():
         found = [row for row in rows if words in row.split("|")[1] + ","]
         assert found, words
         assert all("](" in row for row in found), words
+
+
+def test_the_comparison_with_peers_has_the_figures_of_the_benchmarks():
+    measured = (ROOT / "docs/proof/benchmarks.md").read_text()
+    compared = (ROOT / "docs/concepts/why-not-celery.md").read_text().partition("## Measured")[2]
+    redis, _, postgres = compared.partition("And on PostgreSQL:")
+    rows = 0
+    for store, text in (("Redis", redis), ("PostgreSQL", postgres)):
+        section = re.split(r"^## ", measured.partition(f"\n## {store}\n")[2], flags=re.MULTILINE)[0]
+        for who, *figures in re.findall(r"^\| (\w.*?) \|(.*)\|$", text, re.MULTILINE):
+            name = re.sub(r", (coroutines|plain functions)| \(python\)", "", who.lower())
+            name = re.sub(r", (.*)", r" (\1)", name)
+            theirs = re.findall(rf"^\| {re.escape(name)} \|(.*)$", section, re.MULTILINE)
+            known = set(re.findall(r"[\w.,]*\d|lost", " ".join(theirs)))
+            for figure in re.findall(r"[\w.,]*\d|lost", " ".join(figures)):
+                assert figure in known, f"{who} on {store}: {figure}"
+                rows += 1
+    assert rows > 60
