@@ -104,6 +104,7 @@ docs: .venv/.docs ## build the site into site/, strictly, and check that it is t
 	@touch $@
 
 charts: setup ## draw the pictures of the documentation, from simulations
+	$(BIN)/python docs/images/diagrams.py
 	$(BIN)/mulligan simulate retry-storm --policy fifo --policy retry-first --policy 'weighted(retry=0.2)' \
 	  --policy balanced --policy 'capped(4)' --policy separate --chart docs/images/retry-storm.svg
 	$(BIN)/mulligan simulate regional-outage --chart docs/images/regional-outage.svg
