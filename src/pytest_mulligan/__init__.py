@@ -23,7 +23,7 @@ NO_APP = (
 )
 MARKERS = (
     "mulligan(**options): options of app.testing() for mulligan_test, as regions=('US', 'EU')",
-    "mulligan_store(*urls): run on a place of its own in each of these stores; $NAME is a variable",
+    "mulligan_store(*urls): run on a scratch store in each of these; $NAME is a variable",
 )
 
 
@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--mulligan-store",
         metavar="URL",
-        help="a store in which each test that asks for mulligan_test has a place of its own;"
+        help="a store in which each test that asks for mulligan_test has a part of its own;"
         f" also {STORE_VARIABLE}, or mulligan_store in the ini file",
     )
     parser.addini("mulligan_app", "the app under test, as module:attribute")
@@ -73,9 +73,9 @@ def mulligan_store(request: pytest.FixtureRequest, tmp_path: "Path") -> Iterator
 
     In memory, unless a marker, an option, the environment or the ini file names another.
     """
-    from mulligan.testing.places import place  # noqa: PLC0415 - as above
+    from mulligan.testing.scratch import scratch_url  # noqa: PLC0415 - as above
 
-    with place(store_of(request), tmp_path) as url:
+    with scratch_url(store_of(request), tmp_path) as url:
         yield url
 
 

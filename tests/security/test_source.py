@@ -48,7 +48,7 @@ BUILDS_SQL = {
     ("stores/postgres/schema.py", "here.encode()"): "a file of the package, the schema quoted",
     ("stores/postgres/sweep.py", "statement"): "composed by psycopg of names in constants",
     (
-        "testing/places.py",
+        "testing/scratch.py",
         "drop.format(sql.Identifier(place.schema))",
     ): "composed by psycopg; the name is made here",
     ("stores/sqlite/schema.py", "statement"): "a statement of a file of the package",

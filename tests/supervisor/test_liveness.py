@@ -46,7 +46,7 @@ def test_a_lock_is_held_by_one(lock):
     opened = acquire(lock)
     assert opened is not None
     assert is_held(lock)
-    assert acquire(lock, patience=0.05) is None
+    assert acquire(lock, wait=0.05) is None
     os.close(opened)
     assert not is_held(lock)
 

@@ -81,8 +81,8 @@ def path_of(app: Mulligan) -> AppPath:
     if app.called != AN_APP:
         named, _, attribute = app.called.rpartition(":")
         return AppPath(named, attribute)
-    if (place := module_of(app)) is not None:
-        return path_in(*place)
+    if (found := module_of(app)) is not None:
+        return path_in(*found)
     pooled = ", ".join(task.name for task in app.tasks.values() if task.runs.pool is not None)
     raise InvalidError(
         f'tasks {pooled} have pool="process", and child processes cannot import an app that is no'

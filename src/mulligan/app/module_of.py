@@ -33,12 +33,12 @@ def name_of(app: "Mulligan") -> str:
 
     The module of a script that was run is named as its file is.
     """
-    place = None if app.called != AN_APP else module_of(app)
-    if place is None:
+    found = None if app.called != AN_APP else module_of(app)
+    if found is None:
         return app.called
-    if place.name != "__main__":
-        return f"{place.name}:{place.attribute}"
-    spec, file = getattr(place.module, "__spec__", None), getattr(place.module, "__file__", None)
+    if found.name != "__main__":
+        return f"{found.name}:{found.attribute}"
+    spec, file = getattr(found.module, "__spec__", None), getattr(found.module, "__file__", None)
     if spec is not None:
-        return f"{spec.name}:{place.attribute}"
-    return app.called if file is None else f"{Path(file).stem}:{place.attribute}"
+        return f"{spec.name}:{found.attribute}"
+    return app.called if file is None else f"{Path(file).stem}:{found.attribute}"

@@ -20,8 +20,8 @@ def alerts(snapshot: Snapshot, facts: Facts, app: str = AN_APP) -> list[str]:
         said.append(f"{depth} global retries wait, more than {GLOBAL_DEPTH_LIMIT}")
     oldest = {(count.lane.queue, count.lane.label): snapshot.now for count in waiting}
     for count in waiting:
-        place = count.lane.queue, count.lane.label
-        oldest[place] = min(oldest[place], count.oldest_due)
+        key = count.lane.queue, count.lane.label
+        oldest[key] = min(oldest[key], count.oldest_due)
     for (queue, lane), due in oldest.items():
         wait = snapshot.now - due
         if wait > RETRY_WAIT_LIMIT:

@@ -17,7 +17,7 @@ def waiting(snapshot: Snapshot) -> Iterator[Sample]:
     """Due, waiting jobs, by lane; the lanes that any region may take from are one."""
     found: dict[tuple[str, str, str], int] = defaultdict(int)
     for each in snapshot.lanes:
-        found[place_of(each.lane)] += each.ready
+        found[labels_of(each.lane)] += each.ready
     for (queue, region, lane), ready in found.items():
         yield Sample(labels(queue, region, lane=lane), ready)
 
@@ -27,13 +27,13 @@ def oldest_waits(snapshot: Snapshot) -> Iterator[Sample]:
     found: dict[tuple[str, str, str], float] = defaultdict(float)
     for each in snapshot.lanes:
         if each.ready:
-            place = place_of(each.lane)
-            found[place] = max(found[place], snapshot.now - each.oldest_due)
+            key = labels_of(each.lane)
+            found[key] = max(found[key], snapshot.now - each.oldest_due)
     for (queue, region, lane), seconds in found.items():
         yield Sample(labels(queue, region, lane=lane), seconds)
 
 
-def place_of(lane: Lane) -> tuple[str, str, str]:
+def labels_of(lane: Lane) -> tuple[str, str, str]:
     """The queue, the region whose workers take from the lane (`*` is any), and its label."""
     return lane.queue, region_of(lane), lane.label
 

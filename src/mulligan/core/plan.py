@@ -205,9 +205,9 @@ def walk(
         if len(taken) >= plan.demand:
             break
         room = step.room(counts, plan.demand)
-        for place in range(len(tiers)):
+        for tier in range(len(tiers)):
             while room > 0:
-                source = first_due(standing[step.group][place], lanes, now)
+                source = first_due(standing[step.group][tier], lanes, now)
                 if source is None:
                     break
                 entry = lanes.take(source.lane, source.limits)

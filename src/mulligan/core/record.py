@@ -28,7 +28,7 @@ LOG = "log:"
 class Record(Struct, frozen=True, gc=False):
     """One record. A step has a `name`; `value` is JSON, None where a reader left it out.
 
-    `number` is its place among the records of its attempt, from 1. The store keeps it with the
+    `number` is its number among the records of its attempt, from 1. The store keeps it with the
     token of that attempt, and stamps `at`; `size` is the length of the value.
     """
 
@@ -164,7 +164,7 @@ decode_json = msgspec.json.Decoder().decode
 
 
 def shown(records: Iterable[Record]) -> Records:
-    """The records, each kind by itself; what another program spoilt is left out."""
+    """The records, each kind by itself; invalid ones are left out."""
     steps: list[Step] = []
     lines: list[LogLine] = []
     progress: Progress | None = None

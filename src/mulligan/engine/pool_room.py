@@ -18,9 +18,9 @@ MOMENT, LONGEST_MOMENT = 0.25, 60.0
 # How long the worker takes nothing from a queue after it has given back jobs of it, so that others
 # get them; and at most, if it could not even keep them waiting.
 REST, LONGEST_REST = 0.05, 5.0
-# While attempts take no longer on average, jobs are claimed ahead: for each child as many as it
+# While attempts take no longer on average, jobs are prefetched: for each child as many as it
 # runs in this time, up to a number.
-SHORT, MOST_AHEAD = 0.1, 25
+SHORT, MOST_PREFETCHED = 0.1, 25
 # The weight of the last attempt in that average.
 WEIGHT = 1 / 8
 
@@ -67,18 +67,18 @@ class PoolRoom:
     def room(self) -> int:
         """How many more jobs to claim from the queues that have no other tasks.
 
-        What is claimed ahead is refilled when half of it has started, not one by one.
+        What is prefetched is refilled when half of it has started, not one by one.
         """
-        ahead, held = self._ahead, max(self._held(), self._running + len(self._waiting))
-        if held >= self.size and 2 * (held - self.size) > ahead:
+        more, held = self._prefetch, max(self._held(), self._running + len(self._waiting))
+        if held >= self.size and 2 * (held - self.size) > more:
             return 0
-        return max(0, self.size + ahead - held)
+        return max(0, self.size + more - held)
 
     @property
-    def _ahead(self) -> int:
+    def _prefetch(self) -> int:
         if self._average > SHORT:
             return 0
-        each = min(SHORT / max(self._average, SHORT / MOST_AHEAD), MOST_AHEAD)
+        each = min(SHORT / max(self._average, SHORT / MOST_PREFETCHED), MOST_PREFETCHED)
         return min(int(each * self.size), self._most_waiting)
 
     async def enter(self, queue: str) -> bool:

@@ -47,7 +47,7 @@ async def keep_house(store: Store, settings: Settings, declared: Sequence[Schedu
 def say_if_failed(doing: "asyncio.Task[None]") -> None:
     """Log a bug that ended the chores; requests are answered all the same."""
     if not doing.cancelled() and doing.exception() is not None:
-        log.error("upkeep ended; leave it to workers", exc_info=doing.exception())
+        log.error("housekeeping ended; leave it to workers", exc_info=doing.exception())
 
 
 async def first_region(store: Store) -> str:

@@ -19,7 +19,7 @@ from mulligan.core.errors import UNREADABLE
 # The supervisor's own, in its state folder.
 LOCK = "supervisor.lock"
 # A worker that checks whether a lock is held takes it for an instant.
-PATIENCE, PAUSE = 1.0, 0.02
+WAIT, PAUSE = 1.0, 0.02
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -33,10 +33,10 @@ class Record(msgspec.Struct, frozen=True):
     began: float = 0.0
 
 
-def acquire(path: Path, patience: float = PATIENCE) -> int | None:
+def acquire(path: Path, wait: float = WAIT) -> int | None:
     """The open file, locked; None if another holds it."""
     opened = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + wait
     while True:
         try:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)

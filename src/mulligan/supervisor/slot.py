@@ -140,7 +140,7 @@ class Slot:
 
         Refuses while children of an earlier process still hold the slot.
         """
-        lock = acquire(self._lock, patience=0.0)
+        lock = acquire(self._lock, wait=0.0)
         if lock is None:
             found = self.adopt()
             if found is not None:

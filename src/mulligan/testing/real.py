@@ -1,4 +1,4 @@
-"""Testing an app on a real store, in real time: a place of its own, and workers in this process."""
+"""Testing an app on a real store, in real time: a scratch store, and workers in this process."""
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence

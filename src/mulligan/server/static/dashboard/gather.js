@@ -1,7 +1,7 @@
 /** A gather on the page of its gathering job: how far it has come, what failed, and what to do with all of it. */
 
 import { get, path } from "./api.js";
-import { changeGather } from "./changing.js";
+import { changeGather } from "./change.js";
 import { h } from "./dom.js";
 import { count } from "./format.js";
 import { button, link, name, panel, table } from "./parts.js";

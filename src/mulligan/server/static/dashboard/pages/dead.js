@@ -1,7 +1,7 @@
 /** Dead letters, grouped by what they died of. */
 
 import { get } from "../api.js";
-import { changeJobs } from "../changing.js";
+import { changeJobs } from "../change.js";
 import { h } from "../dom.js";
 import { count, counted } from "../format.js";
 import { choosing, ordering, selectionBar } from "../lists.js";

@@ -1,7 +1,7 @@
 /** One job: why it is where it is, its attempts across regions, what it carries and what came of it. */
 
 import { get, path } from "../api.js";
-import { changeJobs } from "../changing.js";
+import { changeJobs } from "../change.js";
 import { timeline } from "../charts.js";
 import { h } from "../dom.js";
 import { gatherPanel, loadGather } from "../gather.js";

@@ -1,7 +1,7 @@
 /** A page of the jobs that match, and what can be done with all of them. */
 
 import { get } from "../api.js";
-import { changeJobs, changeSelection } from "../changing.js";
+import { changeJobs, changeSelection } from "../change.js";
 import { h } from "../dom.js";
 import { argumentsOf, count, counted, runtimeOf, span } from "../format.js";
 import { choosing, ordering, selectionBar } from "../lists.js";

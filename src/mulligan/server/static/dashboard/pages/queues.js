@@ -2,7 +2,7 @@
 
 import { count, counted } from "../format.js";
 import { at, badge, button, heading, link, name, table } from "../parts.js";
-import { switchQueue } from "../changing.js";
+import { switchQueue } from "../change.js";
 
 export default {
   title: () => "Queues",

@@ -1,4 +1,4 @@
-"""Empty places for tests in stores of the user's: a file, a prefix, a schema, a database."""
+"""Scratch stores for tests, within the user's own: a file, a prefix, a schema, a database."""
 
 import secrets
 from collections.abc import Callable, Iterator
@@ -14,8 +14,8 @@ LONGEST_NAME = 40
 
 
 @contextmanager
-def place(url: str, folder: Path) -> Iterator[str]:
-    """The URL of an empty place in the store, which is removed afterwards.
+def scratch_url(url: str, folder: Path) -> Iterator[str]:
+    """The URL of an empty part of the store, which is removed afterwards.
 
     Nothing else in the store is touched. SQLite's is a file in the folder.
     """
@@ -32,16 +32,16 @@ def place(url: str, folder: Path) -> Iterator[str]:
             yield f"sqlite:///{folder / f'{mark}.db'}"
         case "redis":
             prefix = ":".join(filter(None, (given.get("prefix"), mark)))
-            with removed(with_query(url, prefix=prefix), remove_keys) as placed:
-                yield placed
+            with removed(with_query(url, prefix=prefix), remove_keys) as made:
+                yield made
         case "postgres":
-            with removed(with_query(url, schema=mark), drop_schema) as placed:
-                yield placed
+            with removed(with_query(url, schema=mark), drop_schema) as made:
+                yield made
         case _:
             parts = urlsplit(url)
             name = f"{(parts.path.strip('/') or 'mulligan')[:LONGEST_NAME]}_{mark}"
-            with removed(parts._replace(path=f"/{name}").geturl(), drop_database) as placed:
-                yield placed
+            with removed(parts._replace(path=f"/{name}").geturl(), drop_database) as made:
+                yield made
 
 
 @contextmanager
@@ -61,38 +61,38 @@ def with_query(url: str, **more: str) -> str:
 
 
 def remove_keys(url: str) -> None:
-    """Delete what is at the place in Redis."""
+    """Delete the keys of this URL's prefix in Redis."""
     import redis  # noqa: PLC0415 - a driver is needed only where its server is
 
     from mulligan.stores.redis.url import read_url  # noqa: PLC0415 - as above
 
-    place = read_url(url)
-    with redis.Redis.from_url(place.driver) as client:
-        keys = list(client.scan_iter(f"{place.tag}*", count=1000))
+    read = read_url(url)
+    with redis.Redis.from_url(read.driver) as client:
+        keys = list(client.scan_iter(f"{read.tag}*", count=1000))
         if keys:
             client.delete(*keys)
 
 
 def drop_schema(url: str) -> None:
-    """Drop the schema of the place in PostgreSQL."""
+    """Drop the schema of this URL in PostgreSQL."""
     import psycopg  # noqa: PLC0415 - as above
     from psycopg import sql  # noqa: PLC0415 - as above
 
     from mulligan.stores.postgres.url import read_url  # noqa: PLC0415 - as above
 
-    place = read_url(url)
-    with psycopg.connect(place.conninfo, autocommit=True) as connection:
+    read = read_url(url)
+    with psycopg.connect(read.conninfo, autocommit=True) as connection:
         drop = sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE")
-        connection.execute(drop.format(sql.Identifier(place.schema)))
+        connection.execute(drop.format(sql.Identifier(read.schema)))
 
 
 def drop_database(url: str) -> None:
-    """Drop the database of the place in MongoDB."""
+    """Drop the database of this URL in MongoDB."""
     import pymongo  # noqa: PLC0415 - as above
 
     from mulligan.stores.mongo.url import parse_url  # noqa: PLC0415 - as above
 
-    place = parse_url(url)
-    client: pymongo.MongoClient[dict[str, object]] = pymongo.MongoClient(place.for_driver)
+    read = parse_url(url)
+    client: pymongo.MongoClient[dict[str, object]] = pymongo.MongoClient(read.for_driver)
     with client:
-        client.drop_database(place.database)
+        client.drop_database(read.database)
