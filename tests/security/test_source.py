@@ -49,7 +49,7 @@ BUILDS_SQL = {
     ("stores/postgres/sweep.py", "statement"): "composed by psycopg of names in constants",
     (
         "testing/scratch.py",
-        "drop.format(sql.Identifier(place.schema))",
+        "drop.format(sql.Identifier(read.schema))",
     ): "composed by psycopg; the name is made here",
     ("stores/sqlite/schema.py", "statement"): "a statement of a file of the package",
     ("stores/sqlite/schema.py", "f'PRAGMA user_version = {len(STEPS)}'"): "a number",
