@@ -1,4 +1,5 @@
--- Lines of jobs, the turns of fairness keys, and what is used of limits that jobs name.
+-- Lines of jobs, the turns of fairness keys, and what is used of limits that jobs name: what the
+-- functions of core/lines.py, which are the oracle, ask of their book.
 
 -- fragment: of_lane
 queue = ? AND scope = ? AND lane_priority = ?

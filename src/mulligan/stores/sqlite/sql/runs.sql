@@ -1,4 +1,4 @@
--- What a claim takes at once from the lines of a lane.
+-- What a claim takes at once from the lines of a lane, and core/lines.py would one by one.
 
 -- fragment: of_lane
 queue = ? AND scope = ? AND lane_priority = ?
