@@ -3,12 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from mulligan.core.counts import LIMIT_STARTED, OTHER
+from mulligan.core.counts import LIMIT_STARTED, MOST_LIMITS, OTHER
 from mulligan.core.limits import LimitView, covering
 from mulligan.core.metric import Metric, Sample, gauge
-
-# How many limits have a name of their own.
-MOST_LIMITS = 200
 
 
 def limit_metrics(limits: Iterable[LimitView]) -> list[Metric]:

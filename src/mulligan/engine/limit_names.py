@@ -2,8 +2,7 @@
 
 from collections.abc import Collection
 
-from mulligan.core.counts import LIMIT_STARTED, OTHER
-from mulligan.core.limit_metrics import MOST_LIMITS
+from mulligan.core.counts import LIMIT_STARTED, MOST_LIMITS, OTHER
 from mulligan.core.limits import costs_of, covering
 
 
