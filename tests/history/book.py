@@ -62,9 +62,12 @@ class Book:
     def find(self, job: str, lane: Lane | None = None) -> Known | None:
         """The job; one that may have been created, and is asked for, was.
 
-        Of several ways it is the first, or the first that puts the job into this lane.
+        Of several ways it is the first, or the first that puts the job into this lane. One that is
+        claimed though it had ended was pruned before.
         """
         known = self.jobs.get(job)
+        if lane is not None and job in self._may_exist and known is not None and known.over:
+            known.gone = known.gone or self.prunable(known, self._may_exist[job][-1][1])
         if job in self._may_exist and (known is None or known.gone):
             ways = self._may_exist.pop(job)
             new, event, parent = next((way for way in ways if way[0].lane == lane), ways[0])
@@ -159,8 +162,15 @@ class Book:
             case "returned":
                 job.status, job.joined = "pending", event
         for new in ending.next:
-            if new.id not in self.jobs or self.jobs[new.id].gone:
-                self.create(new, event)
+            self._follow(new, event)
+
+    def _follow(self, new: New, event: AnyEvent) -> None:
+        """A job that follows was accepted, unless it is there from before."""
+        before = self.jobs.get(new.id)
+        if before is None or before.gone:
+            self.create(new, event)
+        elif self.prunable(before, event):
+            self.perhaps(new, event)
 
     def _die(self, job: Known, event: AnyEvent) -> None:
         """The job has failed for good, and arrives where failures do."""

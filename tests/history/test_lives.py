@@ -33,6 +33,21 @@ def test_a_purged_job_is_not_stored():
     assert story.stock(Kept("a", "done")).broken() == {"nothing is invented"}
 
 
+def test_what_follows_once_more_runs_once_more_only_if_the_first_was_pruned():
+    def again(*, pruned: bool) -> Story:
+        sent = New("a.dead.0", max_retries=5, region="default")
+        story = Story().enqueue("a", max_retries=0).claim(lease("a", 1))
+        story.commit("a", 1, "dead", next=[sent]).claim(lease("a.dead.0", 1))
+        story.commit("a.dead.0", 1, "done").wait(100)
+        story = story.prune(50) if pruned else story
+        story.operate("purge", "a").enqueue("a", max_retries=0).claim(lease("a", 2))
+        story.commit("a", 2, "dead", next=[sent])
+        return story.claim(lease("a.dead.0", 2))
+
+    assert again(pruned=True).broken() == set()
+    assert "ended is ended" in again(pruned=False).broken()
+
+
 def test_a_job_whose_enqueue_was_not_answered_may_be_there():
     assert Story().enqueue("a", lost=True).claim(lease("a", 1)).broken() == set()
 

@@ -20,11 +20,12 @@ WRITERS = {
     *("demo", "worker", "supervise", "housekeep", "serve", "enqueue", "cancel", "pause", "resume"),
     *("drain", "migrate", "copy", "bench", "dead replay", "dead purge"),
     *(f"schedules {each}" for each in ("put", "pause", "resume", "remove", "run-now")),
+    *(f"limits {each}" for each in ("set", "reset", "pause", "resume")),
 }
 # What is given where a command or a route asks for something by name.
 UNENDED, ENDED, GATHERING, REGION = "running", "done", "gathering", "default"
-SCHEDULE = "nightly"
-ARGUMENTS = {"job_id": UNENDED}
+SCHEDULE, LIMIT, QUEUE = "nightly", "k", "limited"
+ARGUMENTS = {"job_id": UNENDED, "queue": QUEUE}
 # `watch` ends with its job.
 OTHERS = {"watch": {"job_id": ENDED}, "gather": {"job_id": GATHERING}}
 # What else is said.
@@ -78,6 +79,8 @@ def reading_routes(
         .replace("{region}", REGION)
         .replace("{worker}", worker)
         .replace("{schedule}", SCHEDULE)
+        .replace("{limit}", LIMIT)
+        .replace("{queue}", QUEUE)
         for row in ROUTES
         if row.method == "GET"
     ]

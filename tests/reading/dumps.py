@@ -9,7 +9,7 @@ from mulligan.stores.contract import Store
 from tests.hostile import vandal
 
 Dump = dict[str, Any]
-# What a store in memory is besides its data.
+# What a store in memory, and what it is made of, is besides its data.
 NO_DATA = ("lock", "clock", "now", "_read")
 
 
@@ -57,7 +57,7 @@ def flat(value: Any, above: set[int]) -> str:
     if fields:
         return str([(name, flat(getattr(value, name), above)) for name in fields])
     if hasattr(value, "__dict__") and not isinstance(value, type):
-        return flat(vars(value), above)
+        return flat({n: v for n, v in vars(value).items() if n not in NO_DATA}, above)
     return repr(value)
 
 

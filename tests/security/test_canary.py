@@ -63,6 +63,8 @@ ON_A_STORE = {
     "job": ["j"],
     "gather": ["j"],
     "schedules": ["list"],
+    "limits": ["list"],
+    "fairness": ["q"],
     "jobs": [],
     "explain": ["j"],
     "dead": ["list"],

@@ -183,9 +183,12 @@ class Breakers:
         self._merge()
 
     def _merge(self) -> None:
+        """Put what was judged here beside the store's facts, unless those know a later probe."""
         facts, region = self._stored, self._region
         for queue, breaker in self._own.items():
-            facts = facts.with_breaker(queue, region, breaker)
+            stored = facts.health_of(queue, region).breaker
+            if not (stored.open and stored.probed_at > breaker.probed_at):
+                facts = facts.with_breaker(queue, region, breaker)
         self.facts.current = facts
         self.probe_only = frozenset(
             q for q, r in facts.health if r == region and facts.is_open(q, r)

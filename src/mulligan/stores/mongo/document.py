@@ -291,7 +291,8 @@ def last_written(doc: Doc) -> int:
 def permits_of(doc: Doc) -> list[str]:
     """The limits whose permits the job holds; what is no name of one was put there by others."""
     permits = private_of(doc).get("permits")
-    return [each for each in permits if isinstance(each, str)] if isinstance(permits, list) else []
+    # Code that is kept as a value is a text too, and of no use as a name.
+    return [each for each in permits if type(each) is str] if isinstance(permits, list) else []
 
 
 def public_date(private: Doc) -> datetime | None:

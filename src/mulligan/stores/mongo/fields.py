@@ -8,6 +8,7 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 import msgspec
+from bson import Code
 from msgspec import UNSET
 
 from mulligan.core.fields import CLAIM, FIELDS, JOB, NEW_JOB
@@ -232,10 +233,12 @@ def plain_fields(private: Doc) -> Doc:
     """
     found: Doc = {}
     for field in PLAIN:
-        if field.default is UNSET or field.name in ALWAYS:
-            found[field.name] = private[field.name]
-            continue
         value = private.get(field.name)
+        if type(value) is Code:  # a text that cannot be sent as one
+            value = str(value)
+        if field.default is UNSET or field.name in ALWAYS:
+            found[field.name] = value if value is not None else private[field.name]
+            continue
         if field.kind == "time":
             if is_time(value):
                 found[field.name] = seconds(value)

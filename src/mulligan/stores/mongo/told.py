@@ -95,9 +95,9 @@ def line_where(doc: Doc | None) -> LineName | None:
     try:
         line = line_in(doc)
         whole = isinstance(private["due"], int) and isinstance(private["sequence"], int)
+        stands = line is not None and private.get("lane") == line_text(line)
     except INVALID_RECORD:  # another program wrote into it
         return None
-    stands = line is not None and private.get("lane") == line_text(line)
     return line if whole and stands else None
 
 

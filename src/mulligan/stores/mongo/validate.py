@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
-from bson import ObjectId
+from bson import Code, ObjectId
 from msgspec import UNSET, UnsetType
 from pymongo import UpdateMany
 
@@ -109,6 +109,9 @@ def invalid_key(doc: Doc) -> str | None:
 
 def invalid_kind(private: Doc) -> str | None:
     """The first of the private fields that is not of its kind; None if all are."""
+    if Code in map(type, private.values()):  # a text that is none: it cannot be a key, nor be sent
+        name = next(name for name, value in private.items() if type(value) is Code)
+        return f"mulligan.{name} {private[name]!r:.80} is code; {REMEDY}"
     with suppress(msgspec.ValidationError):
         msgspec.convert(private, Kinds, builtin_types=(bytes,))
         return None
