@@ -80,7 +80,10 @@ BEGIN
                 FROM fairness_key f WHERE f.lane = lane_id AND f.due IS NOT NULL
                 ORDER BY f.turn, f.due, f.sequence LIMIT most
             ) k
-            JOIN waiting w ON w.line = k.line AND w.due = k.due AND w.sequence = k.sequence
+            CROSS JOIN LATERAL (
+                SELECT h.ctid, h.id, h.expires_at FROM waiting h
+                WHERE h.line = k.line AND h.due = k.due AND h.sequence = k.sequence LIMIT 1
+            ) w
             WINDOW o AS (ORDER BY k.turn, k.due, k.sequence)
         ) m
     ) g WHERE g.goes;
