@@ -65,6 +65,13 @@ def test_a_pool_has_at_least_one_process_or_one_per_processor():
     assert Settings(pool_size=1).pool_size == 1
 
 
+@pytest.mark.parametrize("nice", [-1, 20])
+def test_a_pool_is_as_nice_as_a_process_can_be(nice):
+    with refused(f"pool_nice {nice} must be from 0 to 19, as nice has it"):
+        Settings(pool_nice=nice)
+    assert (Settings(pool_nice=0).pool_nice, Settings(pool_nice=19).pool_nice) == (0, 19)
+
+
 def test_settings_may_be_as_small_as_their_limits():
     least = Settings(beat=0.5, concurrency=1, abandoned_limit=1, payload_limit=1, result_limit=1)
     assert (least.beat, least.concurrency) == (0.5, 1)

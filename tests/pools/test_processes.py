@@ -43,11 +43,16 @@ async def failure(app: Mulligan, task: str, *args: object) -> tuple[str, str]:
     return last.type, last.message
 
 
+def niceness(pid):
+    return os.getpriority(os.PRIO_PROCESS, pid)
+
+
 async def test_attempts_run_in_children_which_are_kept(app):
     async with working(app):
         assert await run(app, "square", 7) == 49
         first, again = await run(app, "pid"), await run(app, "pid")
         assert first == again != ME
+        assert niceness(first) == min(niceness(ME) + 5, 19)
         assert await run(app, "elsewhere") == ME
         [number, pid] = await run(app, "coroutine", 3)
         assert (number, pid) == (3, first)

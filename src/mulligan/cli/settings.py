@@ -42,6 +42,7 @@ MEANINGS = {
     "retry_after_limit": "seconds that a retry waits at most because a Retry-After asks for it",
     "threads": "plain functions that a worker runs at a time; if none, min(32, processors + 4)",
     "pool_size": "child processes of a worker for tasks with pool=process; if none, processors",
+    "pool_nice": "by how much child processes are nicer than their worker, as nice(1) has it",
     "hold_through_backoff": "whether a slot stays idle while the job that failed in it waits",
 }
 QUEUE_MEANINGS = {

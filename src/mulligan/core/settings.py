@@ -10,6 +10,10 @@ from mulligan.core.checks import check_seconds
 from mulligan.core.errors import InvalidError
 
 
+# The lowest priority that a process of Unix can have.
+MOST_NICE = 19
+
+
 class Settings(Struct, frozen=True):
     """How workers behave; an app may change any of these.
 
@@ -29,6 +33,7 @@ class Settings(Struct, frozen=True):
     threads: int | None = None
     hold_through_backoff: bool = False
     pool_size: int | None = None
+    pool_nice: int = 5
 
     def __post_init__(self) -> None:
         """Refuse settings under which a healthy worker would lose its leases."""
@@ -61,6 +66,9 @@ class Settings(Struct, frozen=True):
             raise InvalidError(message)
         if self.pool_size is not None and self.pool_size < 1:
             message = f"pool_size {self.pool_size!r} must be at least 1; None is one per processor"
+            raise InvalidError(message)
+        if not 0 <= self.pool_nice <= MOST_NICE:
+            message = f"pool_nice {self.pool_nice!r} must be from 0 to {MOST_NICE}, as nice has it"
             raise InvalidError(message)
 
 

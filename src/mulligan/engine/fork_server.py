@@ -14,11 +14,13 @@ import socket
 import sys
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
 import msgspec
 
+from mulligan.core.settings import MOST_NICE
 from mulligan.engine.child_messages import (
     Exited,
     Fork,
@@ -34,6 +36,8 @@ from mulligan.engine.child_messages import (
 PR_SET_PDEATHSIG = 1
 CHUNK = 1 << 16
 MOST_SOCKETS = 64
+# Where Linux shares processors among sessions first, it is the session's niceness that counts.
+AUTOGROUP = "/proc/self/autogroup"
 # Serves one child on its end of a socket until the other is closed.
 Serve = Callable[[socket.socket], None]
 
@@ -55,7 +59,7 @@ def run(control: socket.socket, load: Callable[[Setup], Serve]) -> None:
     # What was imported is never collected: its memory stays shared with the children.
     gc.collect()
     gc.freeze()
-    ForkServer(control, serve).run()
+    ForkServer(control, serve, setup.settings.pool_nice).run()
 
 
 def why(error: BaseException) -> str:
@@ -82,9 +86,10 @@ def die_with_parent(number: signal.Signals) -> bool:
 class ForkServer:
     """Forks children, kills them when told, and says how each ended."""
 
-    def __init__(self, control: socket.socket, serve: Serve) -> None:
+    def __init__(self, control: socket.socket, serve: Serve, nice: int = 0) -> None:
         self._control = control
         self._serve = serve
+        self._nice = nice
         self._children: set[int] = set()
         self._frames = Frames()
         self._sockets: deque[int] = deque()
@@ -153,7 +158,9 @@ class ForkServer:
             for number in (signal.SIGCHLD, signal.SIGTERM):
                 signal.signal(number, signal.SIG_DFL)
             # Ctrl-C is for the worker. And what the task starts can be killed with it.
+            session = session_niceness()
             os.setsid()
+            be_nice(self._nice, session)
             dies = die_with_parent(signal.SIGKILL)
             for each in (self._control, self._signals, self._signalled):
                 each.close()
@@ -193,6 +200,22 @@ class ForkServer:
     def _tell(self, answer: Any) -> None:
         with contextlib.suppress(OSError):  # the next read says that the worker is gone
             self._control.sendall(framed(answer))
+
+
+def session_niceness() -> int:
+    """How nice this session is, where that is counted."""
+    try:
+        return int(Path(AUTOGROUP).read_text("ascii").split()[-1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def be_nice(by: int, session: int) -> None:
+    """Leave the processor to the worker, which other jobs wait for, whenever it wants it."""
+    if by:
+        os.nice(by)
+        with contextlib.suppress(OSError):  # only where it is counted, and not many times a second
+            Path(AUTOGROUP).write_text(str(min(session + by, MOST_NICE)), "ascii")
 
 
 def kill(pid: int) -> None:
