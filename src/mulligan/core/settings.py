@@ -9,7 +9,6 @@ from msgspec.structs import force_setattr
 from mulligan.core.checks import check_seconds
 from mulligan.core.errors import InvalidError
 
-
 # The lowest priority that a process of Unix can have.
 MOST_NICE = 19
 
