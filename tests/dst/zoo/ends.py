@@ -169,9 +169,8 @@ async def prune_does_not_wait(self: Any, keep_done: float, limit: int) -> int:
 @plant(commit, "end")
 def keep_ignored(state: State, record: Record, status: Any) -> None:
     """A job that is to be kept for days is deleted with the others."""
-    new, record.new = record.new, replace(record.new, keep=None)
+    record.new = replace(record.new, keep=None)
     end(state, record, status)
-    record.new = new
 
 
 @plant(commit, "commit_one")
