@@ -39,7 +39,8 @@ def test_an_example_survives_being_killed(example):
 @pytest.mark.parametrize("example", FEW)
 async def test_an_example_survives_ten_kills_on_every_store(example, store, tmp_path):
     async with fresh_url(store, tmp_path) as url:
-        assert is_right(run(example, "--store", url))
+        slower = ("--seconds", "0.015") if example == "etl" else ()
+        assert is_right(run(example, "--store", url, *slower))
 
 
 @pytest.mark.parametrize(
