@@ -43,6 +43,32 @@ def test_several_policies_are_drawn_on_one_scale_of_time():
     assert len(of_kind(picture, "attempt")) == 14
 
 
+def test_starts_of_keys_but_the_one_with_most_jobs_are_marked_and_their_wait_is_said():
+    run = play(
+        """
+        [regions.US]
+        concurrency = 1
+
+        [[jobs]]
+        id = "loud"
+        count = 20
+        duration = 1
+        fairness_key = "loud"
+
+        [[jobs]]
+        id = "quiet"
+        at = 2
+        count = 2
+        duration = 1
+        fairness_key = "{id}"
+        """
+    )
+    picture = drawn(run)
+    assert len(of_kind(picture, "other")) == 2 + 1  # and the legend
+    said = [each.text or "" for each in picture.iter(f"{SVG}text")]
+    assert [text for text in said if "longest wait of the other keys" in text]
+
+
 @pytest.mark.prove
 def test_of_many_attempts_it_shows_how_busy_each_region_was():
     run = play_builtin("retry-storm")

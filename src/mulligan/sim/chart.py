@@ -6,7 +6,7 @@ from itertools import groupby
 
 from mulligan.sim.log import Ending
 from mulligan.sim.run import Run
-from mulligan.sim.summary import backlog, waits
+from mulligan.sim.summary import backlog, of_others, waits
 from mulligan.sim.svg import (
     LEFT,
     RIGHT,
@@ -27,6 +27,10 @@ BACKLOG = 84
 GAP = 14
 LANES = ("fresh", "urgent", "global-retry", "region-retry", "urgent-retry")
 LETTER = 6.6
+# A letter of the summary, and of a title.
+QUIET_LETTER, TITLE_LETTER = 6.1, 9.0
+# How high the mark of a start of another key is.
+OTHERS = 12
 MANY_STEPS = 500
 DOT = 1.5
 ENDINGS: list[tuple[Ending, str]] = [
@@ -79,6 +83,9 @@ def panel(
         line(scale(at), top + 22, scale(at), floor, "grid") for at in time_ticks(scale.most) if at
     ]
     parts += [*grid, *drawn, *areas(lanes, scale, counts, floor, run.ended_at)]
+    for attempt in of_others(run, run.log.attempts):
+        x = scale(attempt.started)
+        parts.append(rect(x - 1, floor - BACKLOG, 2, OTHERS, "other"))
     parts.append(line(LEFT, floor, WIDTH - RIGHT, floor, "axis"))
     for at in time_ticks(scale.most):
         parts.append(text(scale(at), floor + 15, f"{at:g}", "quiet", "middle"))
@@ -90,11 +97,18 @@ def remarks(run: Run, y: float) -> list[str]:
     """The summary of the run, at the right."""
     log = run.log
     words = f"{len(log.attempts):,} attempts, {log.done:,} jobs done, {log.dead:,} failed"
-    for kind, retry in (("fresh job", False), ("due retry", True)):
-        waited = waits(attempt for attempt in log.attempts if attempt.is_retry == retry)
-        if waited:
-            words += f"; longest wait of a {kind} {seconds(max(waited))}"
-    return [text(WIDTH - RIGHT, y, f"{words}; ended at {seconds(run.ended_at)}", "quiet", "end")]
+    end = f"; ended at {seconds(run.ended_at)}"
+    room = (WIDTH - RIGHT - 16 - TITLE_LETTER * len(run.title)) / QUIET_LETTER
+    for kind, attempts in (
+        ("a fresh job", [each for each in log.attempts if not each.is_retry]),
+        ("the other keys", of_others(run, log.attempts)),
+        ("a due retry", [each for each in log.attempts if each.is_retry]),
+    ):
+        waited = waits(attempts)
+        more = f"; longest wait of {kind} {seconds(max(waited))}" if waited else ""
+        if len(words + more + end) < room:
+            words += more
+    return [text(WIDTH - RIGHT, y, words + end, "quiet", "end")]
 
 
 def seconds(value: float) -> str:
@@ -164,6 +178,8 @@ def legend(runs: Sequence[Run], y: float) -> list[str]:
     if any(attempt.is_retry for run in runs for attempt in run.log.attempts):
         entries.append(("again", "done by a retry") if many else ("retry", "a retry"))
     entries += [(f"area {lane}", f"waiting: {lane}") for lane in LANES if lane in lanes]
+    if any(of_others(run, run.log.attempts) for run in runs):
+        entries.append(("other", "starts of other keys"))
     if any(region.outage for region in runs[0].scenario.regions):
         entries.append(("outage", "out of order"))
     if any(run.log.switches for run in runs):

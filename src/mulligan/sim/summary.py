@@ -46,13 +46,21 @@ def summary(run: Run) -> dict[str, Any]:
     }
 
 
+def of_others(run: Run, attempts: Iterable[Attempt]) -> list[Attempt]:
+    """The attempts of fairness keys but the one with most jobs; none where there are no keys."""
+    if not run.keys:
+        return []
+    [(busiest, _)] = Counter(run.keys.values()).most_common(1)
+    return [attempt for attempt in attempts if run.keys.get(attempt.job, busiest) != busiest]
+
+
 def of_keys(run: Run, fresh: Iterable[Attempt]) -> dict[str, Any] | None:
     """How long first starts waited: of the fairness key with most jobs, and of all the others."""
     if not run.keys:
         return None
     [(busiest, jobs)] = Counter(run.keys.values()).most_common(1)
     own = [attempt for attempt in fresh if run.keys.get(attempt.job) == busiest]
-    others = [attempt for attempt in fresh if run.keys.get(attempt.job, busiest) != busiest]
+    others = of_others(run, fresh)
     return {
         "busiest": {"key": busiest, "jobs": jobs, "wait": spread(waits(own))},
         "others": {"keys": len({*run.keys.values()}) - 1, "wait": spread(waits(others))},

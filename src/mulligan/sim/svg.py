@@ -24,7 +24,7 @@ text { font: 12px system-ui, "DejaVu Sans", sans-serif; fill: #30343b; }
 .region-retry { fill: #9c6bb0; stroke: #774a8a; } .urgent { fill: #c65b7c; stroke: #9d3a59; }
 .urgent-retry { fill: #b8a13a; stroke: #8b7820; }
 .area { fill-opacity: 0.45; stroke-width: 1; }
-.outage { fill: #cf4a3f; } .breaker { fill: #2b4a9b; }
+.other { fill: #c2410c; } .outage { fill: #cf4a3f; } .breaker { fill: #2b4a9b; }
 @media (prefers-color-scheme: dark) {
   text { fill: #d7dae0; } .paper { fill: #1b1d21; } .quiet { fill: #9aa1ac; }
   .grid { stroke: #33373e; } .axis { stroke: #6a717c; } .band { fill: #2b2f36; }
