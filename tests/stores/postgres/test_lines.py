@@ -74,6 +74,31 @@ async def test_plain_jobs_touch_no_table_of_lines_and_limits(store, url):
     assert [each[1:] for each in touched if each[0] == "lined_lane"] in ([], [(1, 0)])
 
 
+@pytest.mark.parametrize("analyzed", [False, True])
+async def test_a_claim_reads_of_many_keys_only_those_that_it_starts(store, url, analyzed):
+    """Whatever the planner believes of the tables: each row is found a few times at most."""
+    await store.beat(ANN, [])
+    for turn in "ab":
+        await store.enqueue([job(f"{turn}{n}", fairness_key=f"c{n}") for n in range(1000)])
+    plan = replace(in_turn(20, group(FRESH)), epoch=(await store.facts()).epoch)
+    database = store._database
+    values = {"self": worker_json(ANN), "channel": "c", "plan": plan_values(plan)}
+    with connected(url) as connection:
+        if analyzed:
+            connection.execute("ANALYZE waiting, line, fairness_key")
+        with connection.transaction():
+            statement = database.statements["claim"].encode()
+            rows = connection.execute(statement, database.values("claim", values)).fetchall()
+            assert len(rows) == 21
+            read = connection.execute(
+                "SELECT relname, seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables"
+                " WHERE schemaname = current_schema()"
+                " AND relname IN ('waiting', 'line', 'fairness_key')"
+            ).fetchall()
+    assert len(read) == 3
+    assert all(tuples <= 8 * 20 for _, tuples in read), read
+
+
 @pytest.mark.parametrize("level", ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"])
 async def test_a_callers_open_transaction_holds_up_nobody_of_its_limit(store, url, level):
     await store.set_limit("k", Limit(concurrency=1), declared=True)
