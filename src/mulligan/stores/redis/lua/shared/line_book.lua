@@ -21,6 +21,9 @@ local function line_book()
   -- By limit, the lanes of which lines wait there; and whether any did when this script began.
   local waited_lanes, anything_waits = {}, nil
 
+  -- The turn of a line that has not waited with its first job.
+  book.NO_TURN = -1
+
   -- What is known of the lane. Nothing of it is written before `write`, unless it says so.
   local function lane_of(lane)
     local known = lanes[lane]
@@ -62,7 +65,7 @@ local function line_book()
   -- A line that the book does not have.
   function book.new_line(lane, tag, base)
     return { lane = lane, tag = tag, key = match(tag, '^[^\t]*'), base = base, due = 0, sequence = 0,
-      limits = base, turn = 0, stage = 'lifted', joined = {} }
+      limits = base, turn = book.NO_TURN, stage = 'lifted', joined = {} }
   end
 
   function book.read_line(known, tag, text)

@@ -9,6 +9,7 @@ local function lines()
   if the_lines then return the_lines end
   local lines, book, costs_of = {}, line_book(), named_limits().costs_of
   local FOREVER, NO_KEY, TURN, AFTER_ALL = math.huge, '', 1000000, 'later than any'
+  local NO_TURN = book.NO_TURN
   local look
 
   -- -- a line and its first job -----------------------------------------------------------------
@@ -36,7 +37,9 @@ local function lines()
 
   -- The line waits at the limit, in order.
   local function wait(line, name)
-    line.turn = math.max(book.key(line.lane, line.key).turn, book.present_turn(line.lane))
+    if line.turn == NO_TURN then
+      line.turn = math.max(book.key(line.lane, line.key).turn, book.present_turn(line.lane))
+    end
     put(line, 'waiting', name)
     look(name, line.lane)
   end
@@ -45,6 +48,7 @@ local function lines()
   local function enter(line, due, sequence, limits)
     book.lift(line)
     line.due, line.sequence, line.limits = due, sequence, limits
+    line.turn = NO_TURN
     if due > now then
       put(line, 'later')
       book.wake(line.lane, due)
@@ -174,7 +178,8 @@ local function lines()
 
   -- The first of its limits that has no room for a ready line, or where an earlier one waits.
   function lines.lacks(line)
-    local turn, costs = book.key(line.lane, line.key).turn, costs_of(line.limits)
+    local turn, costs = line.turn, costs_of(line.limits)
+    if turn == NO_TURN then turn = book.key(line.lane, line.key).turn end
     for _, name in ipairs(costs.names) do
       local first = book.first_waiting(name, line.lane)
       if first and is_before(first, turn, line.due, line.sequence) then return name end
