@@ -29,7 +29,7 @@ end
 -- When a job of the lane or of its lines could start; nil if none could by itself.
 local function first_due_in(lane)
   local due = own_due_in(lane)
-  if call('EXISTS', p .. 'lines:' .. lane) == 0 then return due end
+  if call('EXISTS', p .. 'lines:' .. lane, p .. 'keys:' .. lane) == 0 then return due end
   local at = lines().due_of(lane)
   return earlier(due, at < math.huge and at or nil)
 end

@@ -29,11 +29,12 @@ end
 -- See whether there is more to the lane than its jobs in order: lines, and jobs that are gone from
 -- the list.
 local function look_beside(reader)
-  local gone, lines_key = p .. 'gone:' .. reader.lane, p .. 'lines:' .. reader.lane
+  local gone = p .. 'gone:' .. reader.lane
+  local lines_key, keys_key = p .. 'lines:' .. reader.lane, p .. 'keys:' .. reader.lane
   if not reader.has_list then
-    reader.lined = call('EXISTS', lines_key) == 1
-  elseif call('EXISTS', gone, lines_key) > 0 then
-    reader.gone, reader.lined = call('EXISTS', gone) == 1, call('EXISTS', lines_key) == 1
+    reader.lined = call('EXISTS', lines_key, keys_key) > 0
+  elseif call('EXISTS', gone, lines_key, keys_key) > 0 then
+    reader.gone, reader.lined = call('EXISTS', gone) == 1, call('EXISTS', lines_key, keys_key) > 0
   end
 end
 
@@ -201,7 +202,9 @@ local function close_readers(readers)
   for _, reader in pairs(readers) do
     local is_empty = not own_head(reader)
     write_taken(reader)
-    if is_empty and not (reader.lined and call('EXISTS', p .. 'lines:' .. reader.lane) == 1) then
+    local has_lines = is_empty and reader.lined
+      and call('EXISTS', p .. 'lines:' .. reader.lane, p .. 'keys:' .. reader.lane) > 0
+    if is_empty and not has_lines then
       call('SREM', p .. 'lanes', reader.lane)
     end
   end

@@ -2,12 +2,11 @@
 -- names. It is made when it is first asked for, as the limits are.
 --
 -- A line of a lane is known by its key and the names of its limits, with tabs between: its tag.
--- `lines:LANE` has by tag: stage, limit where it waits, turn, due time and sequence of its first
--- job, the limits of that job, the limits of jobs that have no state to be asked for theirs, and its
--- only job. `line:LANE:TAG` has its jobs by due time where there are more, and `lined:LANE` those of
--- all lines of the lane. Stages: `later:LANE` by due time, `ready:LANE` in order of key, due time and
--- sequence, and `waits:LANE:LIMIT` by turn, due time and sequence.
--- include: insert, line_jobs, line_turns, many, named_limits, ordered, sequences, times
+-- line_records.lua says where it is stored. `line:LANE:TAG` has its jobs by due time where there are
+-- more than one, and `lined:LANE` those of all lines of the lane. Stages: `later:LANE` by due time,
+-- `ready:LANE` in order of key, due time and sequence, and `waits:LANE:LIMIT` by turn, due time and
+-- sequence.
+-- include: insert, line_jobs, line_records, line_turns, many, named_limits, ordered, sequences, times
 
 -- Set by the claim: by lane, whether somebody is to be woken for what is ready there in the end.
 local wakes_put_off
@@ -15,8 +14,7 @@ local the_book
 
 local function line_book()
   if the_book then return the_book end
-  local NO_KEY, AFTER_ALL, DUE_WIDTH, ORDER_WIDTH = '', '\255', 22, 39
-  local LINE = '^' .. string.rep('([^\t]*)\t', 6) .. '([^\t]*)$'
+  local NO_KEY, AFTER_ALL, ORDER_WIDTH = '', '\255', 39
   local book, limits, lanes = {}, named_limits(), {}
   -- By limit, the lanes of which lines wait there; and whether any did when this script began.
   local waited_lanes, anything_waits = {}, nil
@@ -28,8 +26,8 @@ local function line_book()
   local function lane_of(lane)
     local known = lanes[lane]
     if not known then
-      known = { name = lane, lines = {}, changed = {}, joined = {}, taken = {}, waits = {},
-        keys = {}, changed_keys = {}, first_ready = {}, ready_changes = {}, more_keys = 0,
+      known = { name = lane, lines = {}, keys = {}, changed = {}, joined = {}, taken = {},
+        waits = {}, first_ready = {}, ready_changes = {}, more_keys = 0,
         later = ordered(p .. 'later:' .. lane), alarms = ordered(p .. 'alarms:' .. lane),
         turns = ordered(p .. 'turns:' .. lane) }
       known.turns.on_read = function(members) book.read_ahead(known, members) end
@@ -39,15 +37,33 @@ local function line_book()
   end
 
   -- What sorts by due time and sequence as text.
+  local function due_text(due)
+    return format('%022.6f', due)
+  end
+
+  local now_text = due_text(now)
+
   function book.order_of(due, sequence)
-    return format('%022.6f %s', due, sequence_text(sequence))
+    return due_text(due) .. ' ' .. sequence_text(sequence)
+  end
+
+  -- The line's first job is this one.
+  function book.set_first(line, due, member, limits_text)
+    line.due, line.sequence, line.limits = due, sequence_of(member), limits_text
+    line.due_text, line.first = due == now and now_text or due_text(due), member
+  end
+
+  -- The line's first job is gone; it is still known by that, until it is lifted.
+  function book.unset_first(line)
+    book.member_for(line)
+    line.first = nil
   end
 
   -- The line as a member of a sorted set: the order of its first job, a tab, its tag.
   function book.member_for(line)
     if line.member_of ~= line.sequence then
-      line.order = book.order_of(line.due, line.sequence)
-      line.member, line.member_of = line.order .. '\t' .. line.tag, line.sequence
+      line.member = line.due_text .. ' ' .. sub(line.first, 1, 16) .. '\t' .. line.tag
+      line.member_of = line.sequence
     end
     return line.member
   end
@@ -57,39 +73,11 @@ local function line_book()
   end
 
   local member_for, tag_in = book.member_for, book.tag_in
+  keep_records(book, lane_of)
   keep_jobs(book, lane_of)
   keep_turns(book, lane_of)
 
   -- -- lines ------------------------------------------------------------------------------------
-
-  -- A line that the book does not have.
-  function book.new_line(lane, tag, base)
-    return { lane = lane, tag = tag, key = match(tag, '^[^\t]*'), base = base, due = 0, sequence = 0,
-      limits = base, turn = book.NO_TURN, stage = 'lifted', joined = {} }
-  end
-
-  function book.read_line(known, tag, text)
-    local line = false
-    if text then
-      local stage, at, turn, order, limits_text, base, only = match(text, LINE)
-      line = book.new_line(known.name, tag, base)
-      line.only, line.has_set = only ~= '' and only or nil, only == ''
-      line.stage, line.at, line.turn = stage, at ~= '' and at or nil, tonumber(turn)
-      line.due, line.sequence = tonumber(sub(order, 1, DUE_WIDTH)), tonumber(sub(order, -16))
-      line.limits, line.order, line.member = limits_text, order, order .. '\t' .. tag
-      line.member_of = line.sequence
-    end
-    known.lines[tag] = line
-    return line
-  end
-
-  -- The line, if it has jobs.
-  function book.line(lane, tag)
-    local known = lane_of(lane)
-    local line = known.lines[tag]
-    if line ~= nil then return line end
-    return book.read_line(known, tag, call('HGET', p .. 'lines:' .. lane, tag))
-  end
 
   -- The lines of the lane that wait at the limit.
   local function waits_at(lane, limit)
@@ -278,31 +266,11 @@ local function line_book()
 
   -- -- writing ----------------------------------------------------------------------------------
 
-  local function line_text(line)
-    member_for(line)
-    return table.concat({ line.stage, line.at or '', format('%.0f', line.turn), line.order,
-      line.limits, line.base, line.only or '' }, '\t')
-  end
-
-  local function write_lines(known)
-    local kept, gone = {}, {}
-    for tag in pairs(known.changed) do
-      local line = known.lines[tag]
-      if line then
-        kept[#kept + 1], kept[#kept + 2] = tag, line_text(line)
-      else
-        gone[#gone + 1] = tag
-      end
-    end
-    call_many('HSET', p .. 'lines:' .. known.name, kept)
-    call_many('HDEL', p .. 'lines:' .. known.name, gone)
-  end
-
   -- Write what was put off, and know nothing any more.
   function book.write()
     for _, known in pairs(lanes) do
       book.write_jobs(known)
-      write_lines(known)
+      book.write_records(known)
       write_ready(known)
       write_ordered(known.later)
       write_ordered(known.alarms)

@@ -30,24 +30,6 @@ local function keep_turns(book, lane_of)
     return turns_of(lane).present
   end
 
-  -- A key as it is kept: turn, how many of its lines are ready, and the first of them.
-  local function read_key(known, name, text)
-    local turn, ready_count, ready = match(text or '0\t0\t', '^(%d+)\t(%d+)\t(.*)$')
-    local key = { lane = known.name, name = name, turn = tonumber(turn),
-      ready_count = tonumber(ready_count), ready = ready ~= '' and ready or nil }
-    key.put_turn, key.put_ready, key.put_count = key.turn, key.ready, key.ready_count
-    key.is_idle = text and not key.ready
-    known.keys[name] = key
-    return key
-  end
-
-  -- The fairness key; one that the lane does not know has turn 0. Its `ready` is the first of its
-  -- ready lines, as `turns:LANE` has it.
-  function book.key(lane, name)
-    local known = lane_of(lane)
-    return known.keys[name] or read_key(known, name, call('HGET', p .. 'keys:' .. lane, name))
-  end
-
   -- The `ready` of a key whose first ready line is this one.
   function book.ready_of(line)
     return line and book.member_for(line) or nil
@@ -69,26 +51,19 @@ local function keep_turns(book, lane_of)
     elseif key.put_count == key.ready_count then
       return
     end
-    known.changed_keys[key.name] = true
+    known.changed[key.name .. '\t'] = true
     key.put_turn, key.put_ready, key.put_count = key.turn, key.ready, key.ready_count
   end
 
-  -- Those who take turns are read in pieces: read their lines and keys at once too.
+  -- Those who take turns are read in pieces: read their lines and first jobs at once too.
   function book.read_ahead(known, members)
-    local tags, names = {}, {}
-    for at = 1, #members, 2 do
-      local tag = book.tag_in(members[at])
-      local name = match(tag, '^[^\t]*')
-      if known.lines[tag] == nil then tags[#tags + 1] = tag end
-      if not known.keys[name] then names[#names + 1] = name end
+    local tags, ids = {}, {}
+    for at = 1, #members, 2 do tags[#tags + 1] = book.tag_in(members[at]) end
+    book.read_lines(known, tags)
+    for _, tag in ipairs(tags) do
+      local line = known.lines[tag]
+      if line then ids[#ids + 1] = id_of(line.first) end
     end
-    local texts, ids = read_many(p .. 'lines:' .. known.name, tags, 1, #tags), {}
-    for at, tag in ipairs(tags) do
-      local line = book.read_line(known, tag, texts[at])
-      if line and line.only then ids[#ids + 1] = id_of(line.only) end
-    end
-    texts = read_many(p .. 'keys:' .. known.name, names, 1, #names)
-    for at, name in ipairs(names) do read_key(known, name, texts[at]) end
     book.keep_texts(ids, read_many(p .. 'jobs', ids, 1, #ids))
   end
 
@@ -121,32 +96,9 @@ local function keep_turns(book, lane_of)
     call('DEL', p .. 'turns:' .. lane, p .. 'keys:' .. lane, p .. 'idle:' .. lane)
     known.present, known.turns_changed, known.key_count, known.more_keys = 0, true, 0, 0
     known.turns, known.first_key = ordered(known.turns.key, true), nil
-    known.keys, known.changed_keys = { [NO_KEY] = key }, {}
+    known.keys = { [NO_KEY] = key }
     key.turn, key.put_turn, key.put_ready, key.put_count, key.is_idle = 0, 0, nil, 0, nil
     book.put_key(key)
-  end
-
-  -- Keys with ready lines, and in `idle:LANE` those without whose last turn is not past.
-  local function write_keys(known)
-    local kept, idle, gone, busy = {}, {}, {}, {}
-    turns_of(known.name)
-    for name in pairs(known.changed_keys) do
-      local key = known.keys[name]
-      local is_past = not key.ready and key.turn <= known.present
-      local turn = format('%.0f', key.turn)
-      if is_past then
-        gone[#gone + 1] = name
-      else
-        kept[#kept + 1] = name
-        kept[#kept + 1] = turn .. '\t' .. format('%.0f', key.ready_count) .. '\t' .. (key.ready or '')
-        if not key.ready then idle[#idle + 1], idle[#idle + 2] = turn, name end
-      end
-      if key.is_idle and (key.ready or is_past) then busy[#busy + 1] = name end
-    end
-    call_many('HSET', p .. 'keys:' .. known.name, kept)
-    call_many('HDEL', p .. 'keys:' .. known.name, gone)
-    call_many('ZADD', p .. 'idle:' .. known.name, idle)
-    call_many('ZREM', p .. 'idle:' .. known.name, busy)
   end
 
   local function write_present(known)
@@ -164,7 +116,6 @@ local function keep_turns(book, lane_of)
   -- Write what was put off of the turns of a lane.
   function book.write_turns(known)
     write_ordered(known.turns)
-    if next(known.changed_keys) then write_keys(known) end
     if known.turns_changed then write_present(known) end
   end
 end

@@ -45,9 +45,9 @@ local function lines()
   end
 
   -- The line has a new first job: see in which stage it is with that.
-  local function enter(line, due, sequence, limits)
+  local function enter(line, due, member, limits)
     book.lift(line)
-    line.due, line.sequence, line.limits = due, sequence, limits
+    book.set_first(line, due, member, limits)
     line.turn = NO_TURN
     if due > now then
       put(line, 'later')
@@ -81,13 +81,13 @@ local function lines()
 
   -- The line's first job is gone: the next is first, and other lines may have room.
   local function go_on(line)
-    local due, sequence, limits = book.first_of(line)
+    local due, member, limits = book.first_of(line)
     if not due then
       book.lift(line)
       book.drop(line)
       renew_key(line)
     else
-      enter(line, due, sequence, limits)
+      enter(line, due, member, limits)
     end
     for _, name in ipairs(costs_of(line.limits).names) do look(name, line.lane) end
   end
@@ -99,8 +99,8 @@ local function lines()
     local line = book.line(lane, tag)
     local is_first = not line or due < line.due or (due == line.due and sequence < line.sequence)
     line = line or book.new_line(lane, tag, limits)
-    book.add(line, id, due, sequence, limits, is_plain)
-    if is_first then enter(line, due, sequence, limits) end
+    local member = book.add(line, id, due, sequence, limits, is_plain)
+    if is_first then enter(line, due, member, limits) end
   end
 
   -- A job leaves its line without starting; if it was the first, another is.
@@ -125,7 +125,7 @@ local function lines()
   function lines.advance(lane)
     local line = book.first_later(lane)
     while line and line.due <= now do
-      enter(line, line.due, line.sequence, line.limits)
+      enter(line, line.due, line.first, line.limits)
       line = book.first_later(lane)
     end
     local at, name = book.next_alarm(lane)

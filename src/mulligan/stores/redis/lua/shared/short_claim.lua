@@ -27,7 +27,8 @@ end
 
 -- Ids, texts and leases of all jobs in the lane; nil if some have a state, or there are many.
 local function few_of(lane, most)
-  if call('EXISTS', p .. 'due:' .. lane, p .. 'gone:' .. lane, p .. 'lines:' .. lane) > 0 then
+  if call('EXISTS', p .. 'due:' .. lane, p .. 'gone:' .. lane, p .. 'lines:' .. lane,
+    p .. 'keys:' .. lane) > 0 then
     return nil
   end
   local members, ids, leases = call('LRANGE', p .. lane, 0, most), {}, {}
