@@ -16,11 +16,14 @@ from mulligan.stores.redis.fields import (
     untabbed,
 )
 
-NO_OPTIONS = b"{}"
-RUN_WIDTH, JOB_WIDTH = 4, 2  # as in shared/add.lua
+NOTHING = Options()
+# As in shared/add.lua: what the options are of jobs that say nothing but a fairness key each.
+KEYED = "*"
 
-# What the jobs of a run have in common.
-run_of = attrgetter("queue", "region", "priority", "delay", *[field.name for field in OPTIONS])
+# What the jobs of a run have in common, but for their fairness keys.
+COMMON = [field.name for field in OPTIONS if field.name != "fairness_key"]
+run_of = attrgetter("queue", "region", "priority", "delay", *COMMON)
+key_of = attrgetter("fairness_key")
 
 
 async def enqueue(run: Run, jobs: Sequence[NewJob]) -> list[Enqueued]:
@@ -36,16 +39,19 @@ async def enqueue(run: Run, jobs: Sequence[NewJob]) -> list[Enqueued]:
 def runs_values(jobs: Iterable[NewJob]) -> list[Value]:
     """Jobs in runs, cut where the lane or what goes with it changes."""
     values: list[Value] = []
-    for (queue, region, priority, delay, *options), run in groupby(jobs, run_of):
-        encoded = JSON.encode(Options(*options))
-        start = len(values)
-        values += (
-            spell_lane(queue, region, priority),
-            float_text(delay) if delay else "0",
-            b"" if encoded == NO_OPTIONS else encoded,
-            0,
-        )
-        for job in run:
-            values += (untabbed(job.id), heading(job.task) + job.body)
-        values[start + 3] = (len(values) - start - RUN_WIDTH) // JOB_WIDTH
+    for (queue, region, priority, delay, *common), alike in groupby(jobs, run_of):
+        run = list(alike)
+        options = Options(**dict(zip(COMMON, common, strict=True)))
+        place = spell_lane(queue, region, priority), float_text(delay) if delay else "0"
+        keys = set(map(key_of, run))
+        if len(keys) > 1 and None not in keys and options == NOTHING:
+            values += (*place, KEYED, len(run))
+            for job in run:
+                values += (untabbed(job.id), heading(job.task) + job.body, job.fairness_key)
+            continue
+        for options.fairness_key, same in groupby(run, key_of):
+            members = run if len(keys) == 1 else list(same)
+            values += (*place, b"" if options == NOTHING else JSON.encode(options), len(members))
+            for job in members:
+                values += (untabbed(job.id), heading(job.task) + job.body)
     return values

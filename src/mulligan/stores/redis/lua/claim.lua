@@ -229,6 +229,21 @@ local function take_run(source, most)
   return true
 end
 
+-- Take jobs that have nothing but a fairness key, each key in its turn, up to so many; whether there
+-- were any. The same as `take` where no job that stands in the lane itself is due.
+local function take_keyed(source, most)
+  local reader, count = source.reader, 0
+  if own_due(reader) then return false end
+  while count < most do
+    local id, text = lines().start_plain(reader.lane, step_of)
+    if not id then break end
+    add_lined(source, id, text, '')
+    count = count + 1
+  end
+  if count > 0 then add_about(count, source.lane_number, FIRST_COUNTS, '') end
+  return count > 0
+end
+
 -- Whether the tier is one lane whose jobs may start as soon as they are due.
 local function is_unlimited(tier)
   local source = tier[1]
@@ -260,7 +275,8 @@ local function take_from(tier, most)
     if not source then return end
     if unlimited and has_plain(source.reader) then
       take_many(source, most - taken)
-    elseif not (unlimited and source.reader.line and take_run(source, most - taken)) then
+    elseif not unlimited or not source.reader.line
+      or not (take_run(source, most - taken) or take_keyed(source, most - taken)) then
       take(source)
     end
   end

@@ -30,9 +30,9 @@ end
 -- All ids are asked for at once.
 local ids, count, at = {}, 0, 3
 while at <= #values do
-  local first = at + RUN_WIDTH
-  at = first + JOB_WIDTH * values[at + 3]
-  for each = first, at - 1, JOB_WIDTH do
+  local first, width = at + RUN_WIDTH, width_of(values[at + 2])
+  at = first + width * values[at + 3]
+  for each = first, at - 1, width do
     count = count + 1
     ids[count] = values[each]
   end

@@ -1,9 +1,10 @@
 -- Accepting new jobs. They come in runs: jobs one after another that join the same lane in the same
 -- way. A run takes four values and two for each job: lane, delay, options as JSON or '', how many
--- jobs; and of each its id, and its task and body with a tab between.
+-- jobs; and of each its id, and its task and body with a tab between. Where the options are `*`, three
+-- for each job: it has a fairness key, which comes last, and no other option.
 -- include: new_jobs, unique, gather, debounce
 
-local RUN_WIDTH, JOB_WIDTH = 4, 2
+local RUN_WIDTH, JOB_WIDTH, KEYED, KEYED_WIDTH = 4, 2, '*', 3
 local NOTHING = {}
 local MARKS = { unique_key = 'u', gather = 'g', keep = 't' }
 -- Durations that are kept as the times that they make.
@@ -105,12 +106,33 @@ local function add_lined(first, last, lane, heading, options)
   new_count = at / 2
 end
 
+-- The same for jobs that have a fairness key each, and nothing else.
+local function add_keyed(first, last, lane, heading)
+  local ids, sequences, keys, at = {}, {}, {}, 2 * new_count
+  for each = first, last, KEYED_WIDTH do
+    local id, key, sequence, number = ARGV[each], ARGV[each + 2], next_sequence(), #ids + 1
+    local text = sequence_text(sequence)
+    ids[number], sequences[number], keys[number] = id, sequence, key
+    call('HSET', p .. 'state:' .. id, 'marks', 'l', 'fairness_key', key)
+    new_sequences[at + 1], new_sequences[at + 2] = text, id
+    new_jobs[at + 1], new_jobs[at + 2] = id, text .. heading .. ARGV[each + 1]
+    at = at + 2
+  end
+  new_count = at / 2
+  lines().stand_keyed(lane, ids, sequences, keys)
+end
+
 -- Whether a job with these options has nothing in its state but what says where it stands.
 local function only_lined(options)
   for name in pairs(options) do
     if name ~= 'limits' and name ~= 'fairness_key' then return false end
   end
   return true
+end
+
+-- How many values each job of a run with these options takes.
+local function width_of(options)
+  return options == KEYED and KEYED_WIDTH or JOB_WIDTH
 end
 
 -- Accept the runs from ARGV[at] to ARGV[last]. `before` is called for each job that is not
@@ -121,20 +143,23 @@ local function add_runs(at, last, before, all_new)
   while at <= last do
     local lane, delay, options = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2]
     local heading = '\t' .. stamp .. '\t' .. lane .. '\t'
-    local first = at + RUN_WIDTH
-    at = first + JOB_WIDTH * ARGV[at + 3]
-    local said = options == '' and NOTHING or cjson.decode(options)
-    local is_lined = said ~= NOTHING and only_lined(said)
+    local first, width, is_keyed = at + RUN_WIDTH, width_of(options), options == KEYED
+    at = first + width * ARGV[at + 3]
+    local said = (options == '' or is_keyed) and NOTHING or cjson.decode(options)
+    local is_lined = is_keyed or said ~= NOTHING and only_lined(said)
     if all_new and delay == 0 and options == '' and has_list(lane) then
       add_plain(first, at - 1, lane, heading)
+    elseif all_new and delay == 0 and is_keyed then
+      add_keyed(first, at - 1, lane, heading)
     elseif all_new and delay == 0 and is_lined then
       add_lined(first, at - 1, lane, heading, said)
     else
-      for each = first, at - 1, JOB_WIDTH do
+      for each = first, at - 1, width do
+        if is_keyed then said = { fairness_key = ARGV[each + 2] } end
         local known = add(ARGV[each], lane, delay, said, is_lined, heading, ARGV[each + 1])
-        if known then before(number + (each - first) / JOB_WIDTH, known) end
+        if known then before(number + (each - first) / width, known) end
       end
     end
-    number = number + (at - first) / JOB_WIDTH
+    number = number + (at - first) / width
   end
 end

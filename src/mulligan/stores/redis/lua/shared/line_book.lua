@@ -42,15 +42,17 @@ local function line_book()
   end
 
   local now_text = due_text(now)
+  book.now_text = now_text
 
   function book.order_of(due, sequence)
     return due_text(due) .. ' ' .. sequence_text(sequence)
   end
 
   -- The line's first job is this one.
-  function book.set_first(line, due, member, limits_text)
-    line.due, line.sequence, line.limits = due, sequence_of(member), limits_text
+  function book.set_first(line, due, sequence, member, limits_text)
+    line.due, line.sequence, line.limits = due, sequence, limits_text
     line.due_text, line.first = due == now and now_text or due_text(due), member
+    line.member = nil
   end
 
   -- The line's first job is gone; it is still known by that, until it is lifted.
@@ -61,11 +63,12 @@ local function line_book()
 
   -- The line as a member of a sorted set: the order of its first job, a tab, its tag.
   function book.member_for(line)
-    if line.member_of ~= line.sequence then
-      line.member = line.due_text .. ' ' .. sub(line.first, 1, 16) .. '\t' .. line.tag
-      line.member_of = line.sequence
+    local member = line.member
+    if not member then
+      member = line.due_text .. ' ' .. sub(line.first, 1, 16) .. '\t' .. line.tag
+      line.member = member
     end
-    return line.member
+    return member
   end
 
   function book.tag_in(member)
@@ -119,7 +122,7 @@ local function line_book()
   -- A line of the key is ready.
   local function note_ready(known, line)
     local key, first = book.key(line.lane, line.key), book.first_ready(line.lane, line.key)
-    key.ready_count = key.ready_count + 1
+    key.ready_count, known.changed[line.key .. '\t'] = key.ready_count + 1, true
     if first then
       change_ready(known, line, true)
       if key.ready_count == 2 then change_ready(known, first, true) end
@@ -132,7 +135,7 @@ local function line_book()
   -- A line of the key is ready no more.
   local function note_unready(known, line)
     local key, first = book.key(line.lane, line.key), book.first_ready(line.lane, line.key)
-    key.ready_count = key.ready_count - 1
+    key.ready_count, known.changed[line.key .. '\t'] = key.ready_count - 1, true
     if key.ready_count == 0 then
       known.first_ready[line.key] = false
       return

@@ -110,6 +110,12 @@ local function keep_jobs(book, lane_of)
     return reader.jobs, reader.at
   end
 
+  -- The job behind the first one, and its due time; nil if there is none.
+  function book.second_job(line)
+    local jobs, first = book.first_jobs(line, 2)
+    return jobs[first + 2], tonumber(jobs[first + 3])
+  end
+
   -- Take the first jobs out of the line, so many that were read.
   function book.pop(line, count)
     local reader, taken = reader_of(line), lane_of(line.lane).taken

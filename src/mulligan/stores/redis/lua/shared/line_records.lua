@@ -17,14 +17,16 @@ local function keep_records(book, lane_of)
     return string.byte(tag, #tag) ~= TAB
   end
 
-  -- A line that the book does not have.
-  local function new_line(lane, tag, base)
-    return { lane = lane, tag = tag, key = match(tag, '^[^\t]*'), base = base, due = 0, sequence = 0,
-      limits = base, turn = NO_TURN, stage = 'lifted' }
+  -- A line that the book does not have. All of a table's fields are named where it is made: adding one
+  -- later takes longer.
+  local function new_line(lane, tag, key, base)
+    return { lane = lane, tag = tag, key = key, base = base, limits = base, turn = NO_TURN,
+      stage = 'lifted', at = nil, due = 0, due_text = '', sequence = 0, first = nil, has_set = false,
+      joined = nil, reader = nil, member = nil }
   end
 
-  local function read_line(known, tag, base, stage, due, more, first)
-    local line = new_line(known.name, tag, base)
+  local function read_line(known, tag, key, base, stage, due, more, first)
+    local line = new_line(known.name, tag, key, base)
     line.stage, line.due, line.due_text, line.has_set = stage, tonumber(due), due, more ~= ''
     line.first, line.sequence = first, sequence_of(first)
     known.lines[tag] = line
@@ -38,27 +40,29 @@ local function keep_records(book, lane_of)
       return
     end
     local stage, at, turn, due, limits, base, more, first = match(text, LINE)
-    local line = read_line(known, tag, base, stage, due, more, first)
+    local line = read_line(known, tag, match(tag, '^[^\t]*'), base, stage, due, more, first)
     line.at, line.turn, line.limits = at ~= '' and at or nil, tonumber(turn), limits
   end
 
   -- A key, and its line without limits; one that the lane does not know has turn 0.
   local function read_key(known, name, text)
-    local key, line = { lane = known.name, name = name, turn = 0, ready_count = 0 }, false
+    local line = false
+    local key = { lane = known.name, name = name, turn = 0, ready = false, ready_count = 0,
+      put_turn = 0, put_ready = false, is_idle = false }
+    known.keys[name] = key
     if text then
       local turn, count, stage, due, more, first, ready = match(text, KEY)
       key.turn, key.ready_count = tonumber(turn), tonumber(count)
-      if stage ~= '' then line = read_line(known, name .. '\t', '', stage, due, more, first) end
+      if stage ~= '' then line = read_line(known, name .. '\t', name, '', stage, due, more, first) end
       if ready == '=' then
         key.ready = book.member_for(line)
       elseif ready ~= '' then
         key.ready = ready
       end
       key.is_idle = not line and not key.ready
+      key.put_turn, key.put_ready = key.turn, key.ready
     end
     if not line then known.lines[name .. '\t'] = false end
-    key.put_turn, key.put_ready, key.put_count = key.turn, key.ready, key.ready_count
-    known.keys[name] = key
     return key
   end
 
@@ -82,8 +86,8 @@ local function keep_records(book, lane_of)
   end
 
   -- Read these lines with their keys at once, those that are not known yet.
-  function book.read_lines(known, tags)
-    local limited, names, asked = {}, {}, {}
+  function book.read_lines(lane, tags)
+    local known, limited, names, asked = lane_of(lane), {}, {}, {}
     for _, tag in ipairs(tags) do
       local name = match(tag, '^[^\t]*')
       if known.lines[tag] == nil and has_limits(tag) then limited[#limited + 1] = tag end
@@ -91,10 +95,10 @@ local function keep_records(book, lane_of)
         names[#names + 1], asked[name] = name, true
       end
     end
-    for at, text in ipairs(read_many(p .. 'lines:' .. known.name, limited, 1, #limited)) do
+    for at, text in ipairs(read_many(p .. 'lines:' .. lane, limited, 1, #limited)) do
       read_limited(known, limited[at], text)
     end
-    for at, text in ipairs(read_many(p .. 'keys:' .. known.name, names, 1, #names)) do
+    for at, text in ipairs(read_many(p .. 'keys:' .. lane, names, 1, #names)) do
       read_key(known, names[at], text)
     end
   end
@@ -108,8 +112,19 @@ local function keep_records(book, lane_of)
       line.limits, line.base, more_text(line), line.first }, '\t')
   end
 
+  -- Turns as they are written; many keys have the same.
+  local turn_texts = {}
+  local function turn_text(turn)
+    local text = turn_texts[turn]
+    if not text then
+      text = format('%.0f', turn)
+      turn_texts[turn] = text
+    end
+    return text
+  end
+
   local function key_text(key, line)
-    local heading = format('%.0f\t%.0f\t', key.turn, key.ready_count)
+    local heading = turn_text(key.turn) .. '\t' .. key.ready_count .. '\t'
     if not line then return heading .. '\t\t\t\t' .. (key.ready or '') end
     local ready = key.ready == book.member_for(line) and '=' or key.ready or ''
     return heading .. line.stage .. '\t' .. line.due_text .. '\t' .. more_text(line) .. '\t'
@@ -137,7 +152,7 @@ local function keep_records(book, lane_of)
           keys.kept[#keys.kept + 1] = name
           keys.kept[#keys.kept + 1] = key_text(key, line)
           if is_idle then
-            idle[#idle + 1], idle[#idle + 2] = format('%.0f', key.turn), name
+            idle[#idle + 1], idle[#idle + 2] = turn_text(key.turn), name
           elseif key.is_idle then
             busy[#busy + 1] = name
           end

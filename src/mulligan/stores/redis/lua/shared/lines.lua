@@ -47,7 +47,7 @@ local function lines()
   -- The line has a new first job: see in which stage it is with that.
   local function enter(line, due, member, limits)
     book.lift(line)
-    book.set_first(line, due, member, limits)
+    book.set_first(line, due, sequence_of(member), member, limits)
     line.turn = NO_TURN
     if due > now then
       put(line, 'later')
@@ -98,9 +98,33 @@ local function lines()
     local tag = tag_of(key, limits)
     local line = book.line(lane, tag)
     local is_first = not line or due < line.due or (due == line.due and sequence < line.sequence)
-    line = line or book.new_line(lane, tag, limits)
+    line = line or book.new_line(lane, tag, match(tag, '^[^\t]*'), limits)
     local member = book.add(line, id, due, sequence, limits, is_plain)
     if is_first then enter(line, due, member, limits) end
+  end
+
+  -- Jobs with a key each and nothing else join their lines, due now. The same as `stand` for each of
+  -- them: the line of a key of which nothing is kept is ready, and none of its others is before it.
+  function lines.stand_keyed(lane, ids, sequences, keys)
+    local names, begun, firsts, others, tags = {}, {}, {}, {}, {}
+    for at, key in ipairs(keys) do names[at] = key_name(key) end
+    local unknown = book.unknown_keys(lane, names)
+    for at, name in ipairs(names) do
+      if unknown[name] then
+        unknown[name] = nil
+        begun[#begun + 1], firsts[#firsts + 1] = name, sequence_text(sequences[at]) .. '=' .. ids[at]
+      else
+        others[#others + 1], tags[#tags + 1] = at, name .. '\t'
+      end
+    end
+    book.begin_lines(lane, begun, firsts)
+    for _ = 1, #begun do
+      if not wake_for(lane, now) then break end
+    end
+    book.read_lines(lane, tags)
+    for _, at in ipairs(others) do
+      lines.stand(ids[at], lane, now, sequences[at], keys[at], '', true)
+    end
   end
 
   -- A job leaves its line without starting; if it was the first, another is.
@@ -219,6 +243,10 @@ local function lines()
     pass_turns(line.lane, line.key, step, count)
     go_on(line)
   end
+
+  -- The first job of the key whose turn is next starts, if it has nothing but its key and that is all
+  -- there is to see: its id and text. `take` of the claim looks closer.
+  lines.start_plain = book.start_plain
 
   -- Jobs of the line that is next in the lane may start one after the other while they are ordered
   -- before this, as long as there is room; nil if others may come between. Due time and sequence are

@@ -43,6 +43,10 @@ end
 local function add_to(set, member, score)
   local entry, added = { member = member, score = score }, set.added
   local low, high = set.added_at, #added + 1
+  local last = added[high - 1]
+  if last and (last.score < score or (last.score == score and last.member < member)) then
+    low = high
+  end
   while low < high do
     local middle = math.floor((low + high) / 2)
     local other = added[middle]
@@ -57,10 +61,12 @@ local function add_to(set, member, score)
 end
 
 local function write_ordered(set)
-  local removed, added = {}, {}
+  local removed, added, count, score, text = {}, {}, 0, nil, nil
   for member, entry in pairs(set.changes) do
     if entry then
-      added[#added + 1], added[#added + 2] = format('%.17g', entry.score), member
+      if entry.score ~= score then score, text = entry.score, format('%.17g', entry.score) end
+      added[count + 1], added[count + 2] = text, member
+      count = count + 2
     else
       removed[#removed + 1] = member
     end
