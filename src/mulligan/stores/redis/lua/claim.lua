@@ -35,7 +35,7 @@ local slept_in = end_sleep(worker)
 
 local steps, lane_count, lanes_from = cmsgpack.unpack(ARGV[9]), tonumber(ARGV[14]), 14
 local readers = open_readers(lanes_from, lane_count, demand)
-open_lines(readers)
+open_lines(readers, demand)
 local turn_steps = ARGV[lanes_from + 2 * lane_count + 1]
 turn_steps = turn_steps ~= '' and cjson.decode(turn_steps) or {}
 
@@ -53,7 +53,7 @@ for number, reader in pairs(readers) do
     if yields and not has_sooner_sleeper(reader.lane, waited) then waited = 0 end
     local sources = groups[group][tier]
     sources[#sources + 1] = { reader = reader, lane_number = number, waited = waited,
-      limits = read_limits(limits) }
+      limits = read_limits(limits), tails = {} }
   end
 end
 
@@ -137,13 +137,11 @@ end
 
 -- Add a job that starts for the first time and has nothing in its state but where it stands. What is
 -- not in its text is the same for all of its lane and limits.
-local tails = {}
 local function add_lined(source, id, text, named)
-  local lane = source.reader.lane
-  local tail = tails[lane .. named]
+  local tail = source.tails[named]
   if not tail then
-    tail = '\t' .. common_text(FIRST_COUNTS, 'h' .. named, stamp, stamp, region, lane)
-    tails[lane .. named] = tail
+    tail = '\t' .. common_text(FIRST_COUNTS, 'h' .. named, stamp, stamp, region, source.reader.lane)
+    source.tails[named] = tail
   end
   taken = taken + 1
   ids[taken], texts[taken] = id, text

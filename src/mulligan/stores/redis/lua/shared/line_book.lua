@@ -10,6 +10,8 @@
 
 -- Set by the claim: by lane, whether somebody is to be woken for what is ready there in the end.
 local wakes_put_off
+-- Set by the claim: how many of those that take turns to read at once.
+local turns_piece = 1
 local the_book
 
 local function line_book()
@@ -30,19 +32,25 @@ local function line_book()
         waits = {}, first_ready = {}, ready_changes = {}, more_keys = 0,
         later = ordered(p .. 'later:' .. lane), alarms = ordered(p .. 'alarms:' .. lane),
         turns = ordered(p .. 'turns:' .. lane) }
+      known.turns.size = turns_piece
       known.turns.on_read = function(members) book.read_ahead(known, members) end
       lanes[lane] = known
     end
     return known
   end
 
-  -- What sorts by due time and sequence as text.
+  -- What sorts by due time and sequence as text. Jobs that came together have the same due time.
+  local due_texts = {}
   local function due_text(due)
-    return format('%022.6f', due)
+    local text = due_texts[due]
+    if not text then
+      text = format('%022.6f', due)
+      due_texts[due] = text
+    end
+    return text
   end
 
-  local now_text = due_text(now)
-  book.now_text = now_text
+  book.due_text = due_text
 
   function book.order_of(due, sequence)
     return due_text(due) .. ' ' .. sequence_text(sequence)
@@ -51,7 +59,7 @@ local function line_book()
   -- The line's first job is this one.
   function book.set_first(line, due, sequence, member, limits_text)
     line.due, line.sequence, line.limits = due, sequence, limits_text
-    line.due_text, line.first = due == now and now_text or due_text(due), member
+    line.due_text, line.first = due_text(due), member
     line.member = nil
   end
 

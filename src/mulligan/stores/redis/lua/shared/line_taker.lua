@@ -8,7 +8,8 @@ local HAS_SEQUENCE = '^' .. string.rep('%d', 16) .. '\t'
 
 -- Bring the lines of these lanes up to the present. A lane is mixed if a line of it is ready or has
 -- a key: then its jobs take turns. In others lines only wait, and no claim makes one ready.
-local function open_lines(readers)
+local function open_lines(readers, demand)
+  turns_piece = math.min(demand + 1, 128)
   for _, reader in pairs(readers) do
     if reader.lined then
       lines().advance(reader.lane)

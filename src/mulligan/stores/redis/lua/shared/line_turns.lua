@@ -2,8 +2,7 @@
 -- include: many, members, ordered
 
 local function keep_turns(book, lane_of)
-  local NO_KEY, TURN = '', 1000000
-  local HAS_SEQUENCE = '^' .. string.rep('%d', 16) .. '\t'
+  local NO_KEY, TURN, TAB, byte = '', 1000000, 9, string.byte
 
   local function turns_of(lane)
     local known = lane_of(lane)
@@ -73,7 +72,7 @@ local function keep_turns(book, lane_of)
   -- Lines without limits begin, each with one job that is due now: the first ready ones of keys of which
   -- nothing was kept. They are written at once.
   function book.begin_lines(lane, names, firsts)
-    local known, due, turns, records = turns_of(lane), book.now_text, {}, {}
+    local known, due, turns, records = turns_of(lane), book.due_text(now), {}, {}
     local turn, joined, all = format('%.0f', known.present), known.joined, #known.joined
     local heading = turn .. '\t1\tready\t' .. due .. '\t\t'
     for number, name in ipairs(names) do
@@ -96,9 +95,9 @@ local function keep_turns(book, lane_of)
     local line = member and known.lines[book.tag_in(member)]
     local key = line and known.keys[line.key]
     if not key or line.limits ~= '' or key.ready_count ~= 1 then return nil end
-    local first, tag = line.first, line.tag
-    local id, text = sub(first, 18), book.text_of(sub(first, 18))
-    if sub(first, 17, 17) ~= '=' or not text or not find(text, HAS_SEQUENCE) then return nil end
+    local first, tag, id = line.first, line.tag, sub(line.first, 18)
+    local text = book.text_of(id)
+    if sub(first, 17, 17) ~= '=' or not text or byte(text, 17) ~= TAB then return nil end
     local second, due
     if line.has_set then
       second, due = book.second_job(line)
@@ -108,7 +107,7 @@ local function keep_turns(book, lane_of)
       known.taken[#known.taken + 1] = first
     end
 
-    turn = math.max(turn, known.present)
+    if turn < known.present then turn = known.present end
     key.turn = turn + (step_of(lane, key.name) or TURN)
     known.present, known.turns_changed, known.first_key = turn, true, nil
     known.changed[tag] = true

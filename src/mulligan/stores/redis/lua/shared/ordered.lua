@@ -12,7 +12,7 @@ local function read_piece(set)
   set.from, set.read_at = set.from + #set.read / 2, 1
   set.read = call('ZRANGE', set.key, set.from, set.from + set.size - 1, 'WITHSCORES')
   set.is_over = #set.read < 2 * set.size
-  set.size = math.min(4 * set.size, 32)
+  set.size = math.max(set.size, math.min(4 * set.size, 32))
   if set.on_read then set.on_read(set.read) end
 end
 
