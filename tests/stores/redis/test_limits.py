@@ -2,13 +2,15 @@
 
 import asyncio
 import json
+import signal
 import sys
 
 import pytest
 from redis.asyncio import Redis
 
+from mulligan.core.job import Claim
 from mulligan.core.limits import Limit
-from tests.contract.making import claim, done, job, jobs, names
+from tests.contract.making import REAPER, claim, done, job, jobs, names
 from tests.stores.redis.kit import commands_of, opened
 
 RACERS, JOBS = 3, 300
@@ -50,6 +52,40 @@ async def test_racing_processes_never_exceed_a_limit(url, burst):
         most, least = (20, 0.2) if burst is None else (25 + 20, 0.2)
         for first, last in zip(starts, starts[most:], strict=False):
             assert last - first >= least - 1e-6
+        assert {(each.running, each.waiting) for each in await store.limits(9)} == {(0, 0)}
+
+
+async def killed_holder(url: str, demand: int, lease: float) -> int:
+    """How many jobs a process claimed that was killed while it held them."""
+    command = [sys.executable, "-m", "tests.stores.redis.holder", url, str(demand), str(lease)]
+    pipe = asyncio.subprocess.PIPE
+    holder = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
+    held = int(await holder.stdout.readline())
+    holder.kill()
+    await holder.communicate()
+    assert holder.returncode == -signal.SIGKILL
+    return held
+
+
+@pytest.mark.prove
+async def test_permits_survive_a_killed_process_until_its_jobs_are_reclaimed(url):
+    async with opened(url) as store:
+        await store.set_limit("k", Limit(concurrency=3, rate=40, per=0.2), declared=True)
+        await store.enqueue(jobs(*(f"j{n}" for n in range(JOBS + 3)), limits='{"k":1}'))
+        assert await killed_holder(url, demand=10, lease=2.0) == 3
+        assert names(await claim(store, demand=10)) == []
+        lost: list[Claim] = []
+        while len(lost) < 3:
+            await asyncio.sleep(0.02)
+            assert (await store.limits(9))[0].running == 3
+            lost += await store.reclaim(10, REAPER)
+        assert (await store.limits(9))[0].running == 0
+        highest, starts = await raced(url)
+        assert len(starts) == JOBS
+        assert 1 < highest <= 3
+        for first, last in zip(starts, starts[40:], strict=False):
+            assert last - first >= 0.2 - 1e-6
+        assert await store.commit([done(each) for each in lost]) == ["written"] * 3
         assert {(each.running, each.waiting) for each in await store.limits(9)} == {(0, 0)}
 
 

@@ -1,5 +1,5 @@
--- What is kept of lines, and of the turns of fairness keys: the book of core/lines.py, under the same
--- names. It is made when it is first asked for, as the limits are.
+-- What is kept of lines, and of the turns of fairness keys: the book of core/lines.py, which is the
+-- oracle, under the same names. It is made when it is first asked for, as the limits are.
 --
 -- A line of a lane is known by its key and the names of its limits, with tabs between: its tag.
 -- line_records.lua says where it is stored. `line:LANE:TAG` has its jobs by due time where there are

@@ -1,4 +1,4 @@
--- The jobs of lines, for the book: see line_book.lua.
+-- The jobs of lines, for the book: see line_book.lua; core/lines.py is the oracle.
 -- include: insert, many, members, sequences, times
 
 local function keep_jobs(book, lane_of)

@@ -1,4 +1,4 @@
--- Fairness keys and their turns, for the book: see line_book.lua.
+-- Fairness keys and their turns, for the book: see line_book.lua; core/lines.py is the oracle.
 -- include: many, members, ordered
 
 local function keep_turns(book, lane_of)
@@ -72,6 +72,7 @@ local function keep_turns(book, lane_of)
   -- Lines without limits begin, each with one job that is due now: the first ready ones of keys of which
   -- nothing was kept. They are written at once.
   function book.begin_lines(lane, names, firsts)
+    if not names[1] then return end
     local known, due, turns, records = turns_of(lane), book.due_text(now), {}, {}
     local turn, joined, all = format('%.0f', known.present), known.joined, #known.joined
     local heading = turn .. '\t1\tready\t' .. due .. '\t\t'
