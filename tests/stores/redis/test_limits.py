@@ -6,14 +6,17 @@ import signal
 import sys
 
 import pytest
+from msgspec.structs import replace
 from redis.asyncio import Redis
 
-from mulligan.core.job import Claim
+from mulligan.core.job import Claim, NewJob
 from mulligan.core.limits import Limit
 from tests.contract.making import REAPER, claim, done, job, jobs, names
-from tests.stores.redis.kit import commands_of, opened
+from tests.stores.redis.kit import commands_of, keys_of, opened
 
 RACERS, JOBS = 3, 300
+# What the keys begin with in which lines and turns are kept.
+LINES = ("fair", "idle", "keys", "later", "line", "lined", "lines", "ready", "turns")
 
 
 async def raced(url: str) -> tuple[int, list[float]]:
@@ -107,6 +110,36 @@ async def test_many_jobs_of_one_line_cost_few_commands(own_server):
         await claim(store)
         few = await commands_of(client, claim(store, demand=10))
         assert await commands_of(client, claim(store, demand=200)) <= few + 5
+
+
+async def test_many_fairness_keys_cost_few_commands(own_server):
+    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as client:
+
+        def keyed(first: int, last: int) -> list[NewJob]:
+            return [job(f"j{n}", fairness_key=f"key-{n}") for n in range(first, last)]
+
+        await store.enqueue(keyed(0, 10))
+        few = await commands_of(client, store.enqueue(keyed(10, 20)))
+        # Each job has a state of its own, which is a command; nothing else is written one by one.
+        assert await commands_of(client, store.enqueue(keyed(20, 400))) <= few + 370
+        await claim(store)
+        few = await commands_of(client, claim(store, demand=10))
+        assert await commands_of(client, claim(store, demand=100)) <= few + 10
+
+
+async def test_keys_that_were_used_once_leave_nothing_behind(own_server):
+    client = Redis.from_url(own_server.url, decode_responses=True)
+    async with opened(own_server.url) as store, client:
+        for first in range(0, 60, 20):
+            # Each key comes twice, and one job of each is in a line of its own with a limit.
+            new = [job(f"j{n}", fairness_key=f"key-{n // 2}") for n in range(first, first + 20)]
+            new += [job(f"k{n}", fairness_key=f"key-{n}", limits='{"k":1}') for n in (1, 2)]
+            await store.enqueue([replace(each, id=f"{each.id}-{first}") for each in new])
+            await store.commit([done(each) for each in (await claim(store, demand=15)).claims])
+        while claims := (await claim(store, demand=15)).claims:
+            await store.commit([done(each) for each in claims])
+        left = {name.partition(":")[0] for name in await keys_of(client, store)}
+        assert left.isdisjoint(LINES)
 
 
 async def test_a_job_without_limits_costs_no_more_for_those_that_others_name(own_server):

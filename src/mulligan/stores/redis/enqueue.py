@@ -16,12 +16,13 @@ from mulligan.stores.redis.fields import (
     untabbed,
 )
 
-NOTHING = Options()
+NO_OPTIONS = b"{}"
 # As in shared/add.lua: what the options are of jobs that say nothing but a fairness key each.
 KEYED = "*"
 
 # What the jobs of a run have in common, but for their fairness keys.
 COMMON = [field.name for field in OPTIONS if field.name != "fairness_key"]
+KEY_AT = [field.name for field in OPTIONS].index("fairness_key")
 run_of = attrgetter("queue", "region", "priority", "delay", *COMMON)
 key_of = attrgetter("fairness_key")
 
@@ -40,18 +41,35 @@ def runs_values(jobs: Iterable[NewJob]) -> list[Value]:
     """Jobs in runs, cut where the lane or what goes with it changes."""
     values: list[Value] = []
     for (queue, region, priority, delay, *common), alike in groupby(jobs, run_of):
-        run = list(alike)
-        options = Options(**dict(zip(COMMON, common, strict=True)))
-        place = spell_lane(queue, region, priority), float_text(delay) if delay else "0"
-        keys = set(map(key_of, run))
-        if len(keys) > 1 and None not in keys and options == NOTHING:
+        run, place = list(alike), (spell_lane(queue, region, priority), delay_text(delay))
+        keys = {job.fairness_key for job in run}
+        if len(keys) == 1:
+            add_run(values, place, options_text(common, *keys), run)
+        elif None in keys or options_text(common, None):
+            for key, same in groupby(run, key_of):
+                add_run(values, place, options_text(common, key), list(same))
+        else:
             values += (*place, KEYED, len(run))
             for job in run:
-                values += (untabbed(job.id), heading(job.task) + job.body, job.fairness_key)
-            continue
-        for options.fairness_key, same in groupby(run, key_of):
-            members = run if len(keys) == 1 else list(same)
-            values += (*place, b"" if options == NOTHING else JSON.encode(options), len(members))
-            for job in members:
-                values += (untabbed(job.id), heading(job.task) + job.body)
+                values += (untabbed(job.id), heading(job.task) + job.body, job.fairness_key or "")
     return values
+
+
+def add_run(
+    values: list[Value], place: tuple[str, str], options: bytes, run: Sequence[NewJob]
+) -> None:
+    """Add jobs that have their place and these options in common."""
+    values += (*place, options, len(run))
+    for job in run:
+        values += (untabbed(job.id), heading(job.task) + job.body)
+
+
+def delay_text(delay: float) -> str:
+    """The delay as the script reads it."""
+    return float_text(delay) if delay else "0"
+
+
+def options_text(common: list[object], key: str | None) -> bytes:
+    """The options of a run with this fairness key; nothing if all have their defaults."""
+    encoded = JSON.encode(Options(*common[:KEY_AT], key, *common[KEY_AT:]))
+    return b"" if encoded == NO_OPTIONS else encoded
