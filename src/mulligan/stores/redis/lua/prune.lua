@@ -11,11 +11,12 @@ local before, limit = now - tonumber(ARGV[2]), tonumber(ARGV[3])
 local erased, count = {}, 0
 
 -- Erase the job, if it is still the one that ended then: it may have been purged since, and another
--- enqueued under its id.
+-- enqueued under its id, which may even have ended in the same moment and say how long it is kept.
 local function erase_old(id, ended_at, text)
   local lease = text and read_common(text)
   local ended = lease and lease.ended_at or call('HGET', p .. 'state:' .. id, 'ended_at')
   if ended ~= ended_at then return end
+  if (not lease or lease.has_state) and call('ZSCORE', p .. 'kept', id) then return end
   local status, queue = ending_of(id, lease)
   if not lease or lease.has_state then erase_state(id, status, queue) end
   count_ended(status, queue, -1)
