@@ -63,6 +63,7 @@ async def killed_holder(url: str, demand: int, lease: float) -> int:
     command = [sys.executable, "-m", "tests.stores.redis.holder", url, str(demand), str(lease)]
     pipe = asyncio.subprocess.PIPE
     holder = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
+    assert holder.stdout is not None
     held = int(await holder.stdout.readline())
     holder.kill()
     await holder.communicate()
