@@ -72,7 +72,7 @@ class Journal:
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("name", ["sqlite", "postgres"])
+@pytest.mark.parametrize("name", ["sqlite", "postgres", "mongo"])
 async def test_limits_hold_among_processes_of_which_some_are_killed(name, tmp_path):
     """Whoever dies keeps its permits until its jobs are reclaimed, and nobody else has them."""
     require(name)

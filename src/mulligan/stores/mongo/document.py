@@ -9,6 +9,7 @@ the key that has not ended, whoever ends it. The second (`kept_key`) is on until
 """
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, TypeGuard
 
@@ -202,12 +203,14 @@ def lane_name(lane: Lane) -> str:
     return f"{lane.priority}\x1f{lane.queue}\x1f{lane.scope}"
 
 
+@lru_cache(1024)
 def lane_from(name: str) -> Lane:
     """The lane of this name."""
     priority, queue, scope = name.split("\x1f")
     return Lane(queue, scope, int(priority))
 
 
+@lru_cache(4096)
 def line_text(name: LineName) -> str:
     """The line as documents name it: its lane, its fairness key and its limits, as unambiguous.
 
