@@ -15,6 +15,7 @@ from mulligan.stores.mongo.connection import Connection
 from mulligan.stores.mongo.document import (
     AWAITING,
     LAST_DATE,
+    PLACING,
     Doc,
     lane_name,
     lane_of,
@@ -90,7 +91,8 @@ def invalid_place(doc: Doc) -> str | None:
     except msgspec.MsgspecError as error:
         return f"mulligan.limits {private['limits']!r:.80} are none ({error}); {REMEDY}"
     place = lane_name(lane_of(doc)) if line is None else line_text(line)
-    if doc.get("status") == "pending" and private.get("lane") not in (None, AWAITING, place):
+    standing = (None, AWAITING, PLACING, place)
+    if doc.get("status") == "pending" and private.get("lane") not in standing:
         return "mulligan.lane is not the lane that queue, scope and lane_priority name"
     return None
 
