@@ -23,6 +23,7 @@ exclude_patterns = ["extension", "theme"]
 source_suffix = {".md": "markdown"}
 highlight_language = "none"
 myst_heading_anchors = 4
+copybutton_prompt_text = "$ "
 myst_enable_extensions = ["colon_fence", "html_image"]
 
 # the reader's own fonts, and scripts from the site itself: nothing is fetched
@@ -49,7 +50,7 @@ html_theme_options = {
     "pygments_light_style": "tango",
     "pygments_dark_style": "github-dark",
 }
-html_sidebars = {"index": []}
+html_sidebars = {"index": [], "tutorial/index": []}  # they have no pages below them
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

@@ -20,7 +20,9 @@ NARROW: ViewportSize = {"width": 390, "height": 844}
 PICTURES: dict[str, tuple[str, ViewportSize, Literal["light", "dark"]]] = {
     "front": ("index.html", WIDE, "light"),
     "tutorial": ("tutorial/index.html", WIDE, "light"),
-    "howto": ("howto/index.html", WIDE, "light"),
+    "howto": ("howto/rate-limit-an-api.html", WIDE, "light"),
+    "life": ("concepts/life-of-a-job.html", WIDE, "light"),
+    "life-dark": ("concepts/life-of-a-job.html", WIDE, "dark"),
     "api": ("reference/api.html", WIDE, "light"),
     "http-api": ("reference/http-api.html", WIDE, "light"),
     "commands": ("reference/commands.html", WIDE, "light"),
