@@ -15,7 +15,7 @@ from mulligan.stores import make_store
 from mulligan.stores.contract import Store
 from tests.databases import url_variable
 
-STORES = ("memory", "sqlite", "redis", "postgres", "mongo")
+STORES = ("memory", "sqlite", "redis", "postgres", "mongo", "shards")
 START = 1_000_000.0
 
 
@@ -40,7 +40,7 @@ def require(name: str) -> None:
     spec = find_spec(f"mulligan.stores.{name}")
     if spec is None or spec.origin is None:
         pytest.skip(f"store {name}: there is no module mulligan.stores.{name}")
-    if name in ("memory", "sqlite"):
+    if name in ("memory", "sqlite", "shards"):
         plugin.note(name)
     else:
         plugin.server_url(name)
@@ -51,10 +51,12 @@ async def fresh_url(name: str, folder: Path) -> AsyncIterator[str]:
     """The URL of an empty place for a store, which is removed afterwards."""
     require(name)
     mark = secrets.token_hex(6)
-    server = os.environ.get(url_variable(name), "")
+    server = "" if name == "shards" else os.environ.get(url_variable(name), "")
     match name:
         case "memory":
             yield "memory://"
+        case "shards":
+            yield "memory://?shards=4"
         case "sqlite":
             yield f"sqlite:///{folder / f'{mark}.db'}"
         case "redis":

@@ -130,6 +130,11 @@ class ClaimPlan(Struct, frozen=True, dict=True):
         return tuple(s for group in self.groups for tier in group.tiers for s in tier)
 
     @cached_property
+    def reach(self) -> frozenset[Source]:
+        """Its sources, in whatever order: what a worker that waits by this plan is woken for."""
+        return frozenset(self.sources)
+
+    @cached_property
     def lanes(self) -> tuple[Lane, ...]:
         """Every lane that the plan takes from."""
         return tuple(source.lane for source in self.sources)

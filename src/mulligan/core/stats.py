@@ -28,10 +28,21 @@ class DelayedStats(Struct, frozen=True):
     ready_in_hour: int = 0
 
 
+class ShardView(Struct, frozen=True):
+    """One of several shards: how many jobs wait and run there, or why it is away."""
+
+    shard: int
+    url: str
+    waiting: int = 0
+    running: int = 0
+    away: str | None = None
+
+
 class Stats(Struct, frozen=True):
     """A store at one instant. Only lanes, queues and regions with something in them appear.
 
-    `gathering` counts, by queue, jobs that are in no lane because they await others.
+    `gathering` counts, by queue, jobs that are in no lane because they await others. `shards` are
+    those of an app that has several.
     """
 
     now: float
@@ -41,6 +52,7 @@ class Stats(Struct, frozen=True):
     delayed: dict[str, DelayedStats]
     workers: list[WorkerView]
     gathering: dict[str, int] = {}
+    shards: tuple[ShardView, ...] = ()
 
 
 def due_lanes(plan: ClaimPlan, stats: Stats) -> list[LaneStats]:

@@ -28,6 +28,8 @@ ENGINES: dict[str, tuple[str, str, str]] = {
 PASSWORD = re.compile(r"^((?:[\w+.-]*:)?//(?:[^:/?#@]*:)?|[^:/?#@]*:).*@", re.DOTALL)
 OPTION = re.compile(r"([?&](\w++)=)[^&#]*+")
 SECRET = re.compile(r"(?i)pass|pwd|secret|token|credential|[a-z_]key")
+# A list of stores has blanks between its URLs.
+LIST = re.compile(r"\s[a-z][a-z+]*:", re.ASCII)
 # Engines whose operations can be done at once, without an event loop.
 EMBEDDED = ("memory", "sqlite")
 
@@ -50,6 +52,14 @@ def make_store(
     `clock` replaces the store's own clock, for tests and simulations. With `inline` the operations
     of an embedded store do not wait for a thread: plain code may run them to their end itself.
     """
+    if may_be_sharded(url):
+        from mulligan.stores.shards import ShardedStore, shard_urls  # noqa: PLC0415 - few apps are
+
+        urls = shard_urls(url)
+        if len(urls) > 1:
+            shards = [make_store(each, clock, inline=inline) for each in urls]
+            return ShardedStore(url, shards, clock, inline=inline)
+        url = urls[0]
     scheme = scheme_of(url)
     if scheme not in ENGINES:
         known = ", ".join(f"{name}://" for name in ENGINES)
@@ -78,8 +88,15 @@ def make_store(
     return store
 
 
+def may_be_sharded(url: str) -> bool:
+    """Whether the URL asks for shards, or is a list of several."""
+    return "shards=" in url or LIST.search(url) is not None
+
+
 def redact(url: str) -> str:
     """The URL as it may be shown: without its password, also where it is no URL."""
+    if LIST.search(url) is not None:
+        return " ".join([redact(each) for each in url.split()])
     return OPTION.sub(hide_secret, PASSWORD.sub(r"\1***@", url))
 
 

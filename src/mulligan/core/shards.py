@@ -1,0 +1,292 @@
+"""Shards: in which of an app's stores a job lives, whose turn it is, and what each is given of a cap.
+
+An app may be spread over several whole stores, its shards. A job lives in one of them, with all
+that must be atomic with it. The rule is here, once; `stores/shards` carries it out.
+
+What mulligan names itself is spread over all shards, and its id begins with the number of one:
+`3~0mb5…`. What a caller names, an id or a unique key, has its home among the shards that there were
+at `first`, so that a list which grows moves no key.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from zlib import crc32
+
+from msgspec import Struct, json
+from msgspec.structs import replace
+
+from mulligan.core.errors import UNREADABLE, InvalidError
+from mulligan.core.facts import QueueSettings
+from mulligan.core.fetch import Capped
+from mulligan.core.job import Job, NewJob
+from mulligan.core.plan import ClaimPlan, Limit, Source
+
+MOST_SHARDS = 1024
+# The shard of what belongs to no one job: limits, schedules, counts and notes.
+HOME = 0
+# Under this name of a schedule each shard keeps which one it is; no schedule can have it.
+CARD = "\x01shard"
+_TAG = re.compile(r"(0|[1-9]\d{0,3})~")
+# What follows from a job has its id, and then one of these.
+_END_OF_ROOT = re.compile(r"[.~@]")
+LIMITED = b'"limits":'
+
+
+# -- where a job lives ---------------------------------------------------------------------------
+
+
+class Layout(Struct, frozen=True):
+    """How many shards there are, and how many there were at first: the homes of names."""
+
+    count: int
+    first: int
+
+
+def tagged(job: str, shard: int) -> str:
+    """An id that names its shard."""
+    return f"{shard}~{job}"
+
+
+def tag_of(job: str) -> int | None:
+    """The shard that the id names; None if it names none."""
+    found = _TAG.match(job)
+    return None if found is None else int(found[1])
+
+
+def root_of(job: str) -> str:
+    """The part of an id that all have in common that follow from one job."""
+    return _END_OF_ROOT.split(job, 1)[0]
+
+
+def home_of_name(name: str, layout: Layout) -> int:
+    """The home of what a caller names."""
+    return crc32(name.encode()) % layout.first
+
+
+def home_of_id(job: str, layout: Layout) -> int:
+    """Where a job of this id is looked for first."""
+    tag = tag_of(job)
+    if tag is not None and tag < layout.count:
+        return tag
+    return home_of_name(root_of(job), layout)
+
+
+def home_of_key(queue: str, key: str, layout: Layout) -> int:
+    """The home of a unique key."""
+    return home_of_name(f"{queue}\x00{key}", layout)
+
+
+def names_limits(job: NewJob | Job) -> bool:
+    """Whether the job, or perhaps one that follows from it, names limits."""
+    return job.limits is not None or LIMITED in job.body
+
+
+def home_of(job: NewJob | Job, layout: Layout) -> int:
+    """Where a new job is stored.
+
+    Members of a gather are with the job that gathers them, jobs that name limits in the home of
+    limits, those of a unique key in that of the key, and all others where their id says.
+    """
+    if job.gather is not None or job.awaits:
+        home = home_of_id(job.gather or job.id, layout)
+        if home != HOME and names_limits(job):
+            raise InvalidError(
+                f"job {job.id!r} names limits, which live in shard {HOME}, and its gather lives in"
+                f" shard {home}; leave id= of the gather away, so that it is put there"
+            )
+        return home
+    if names_limits(job):
+        return HOME
+    if job.unique_key is not None:
+        return home_of_key(job.key_queue, job.unique_key, layout)
+    check_tag(job.id, layout)
+    return home_of_id(job.id, layout)
+
+
+def check_tag(job: str, layout: Layout) -> None:
+    """Refuse an id that names a shard which there is not."""
+    tag = tag_of(job)
+    if tag is not None and tag >= layout.count:
+        raise InvalidError(
+            f"id {job!r} names shard {tag}, and there are {layout.count}, from 0; give an id that"
+            " does not begin with a number and ~"
+        )
+
+
+def candidates(job: str, layout: Layout) -> list[int]:
+    """All shards, in the order in which a job of this id is looked for."""
+    first = dict.fromkeys((home_of_id(job, layout), HOME))
+    return [*first, *(shard for shard in range(layout.count) if shard not in first)]
+
+
+# -- whose turn it is ----------------------------------------------------------------------------
+
+
+class Turns:
+    """Whose turn it is among shards with work: who is owed most, in starts.
+
+    What a claim takes from a shard is owed to the others that had work as well, in equal parts. A
+    shard without work is owed nothing, so that none saves up for a burst.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.owed = [0.0] * count
+        self._last = count - 1
+
+    def order(self, among: Iterable[int]) -> list[int]:
+        """The shards in the order in which to ask them; of equals, who was asked longest ago."""
+        count = len(self.owed)
+        return sorted(among, key=lambda shard: (-self.owed[shard], (shard - self._last - 1) % count))
+
+    def settle(self, taken: Mapping[int, int], dry: Iterable[int]) -> None:
+        """Note what a claim took from each shard that it asked, and which of them have no more."""
+        for shard in dry:
+            self.owed[shard] = 0.0
+        emptied = set(dry)
+        waiting = [shard for shard in range(len(self.owed)) if shard not in emptied]
+        for shard, number in taken.items():
+            self._last = shard
+            if shard in emptied or not waiting:
+                continue
+            for each in waiting:
+                self.owed[each] += number / len(waiting)
+            self.owed[shard] -= number
+
+
+# -- what each is given of a cap -----------------------------------------------------------------
+
+
+def share(limit: int, shard: int, count: int) -> int:
+    """The part of a shard in a limit that is divided among all of them."""
+    return limit // count + (shard < limit % count)
+
+
+def check_settings(queue: str, settings: QueueSettings, count: int) -> None:
+    """Refuse a cap or a budget of which some shard would have nothing, so that it never retries."""
+    said: list[tuple[str, int | None]] = []
+    if isinstance(settings.policy, Capped):
+        said.append(("cap", settings.policy.limit))
+    if settings.budget is not None:
+        said.append(("budget", settings.budget.limit))
+    for what, limit in said:
+        if limit is not None and limit < count:
+            raise InvalidError(
+                f"queue {queue!r}: a {what} of {limit} cannot be divided among {count} shards, as"
+                f" each needs at least 1; raise it to {count}, or use app.limit(), which is not"
+                " divided"
+            )
+
+
+def divided(plan: ClaimPlan, shard: int, count: int) -> ClaimPlan:
+    """The plan as one shard walks it: with its part of each cap and budget."""
+    if count == 1 or not plan.limit_keys:
+        return plan
+    plans: dict[tuple[int, int], ClaimPlan] = plan.__dict__.setdefault("divided", {})
+    made = plans.get((shard, count))
+    if made is None:
+        groups = tuple(
+            replace(
+                group,
+                tiers=tuple(
+                    tuple(divided_source(source, shard, count) for source in tier)
+                    for tier in group.tiers
+                ),
+            )
+            for group in plan.groups
+        )
+        made = plans[shard, count] = replace(plan, groups=groups)
+    return made
+
+
+def divided_source(source: Source, shard: int, count: int) -> Source:
+    """The source with this shard's part of its limits."""
+    if not source.limits:
+        return source
+    limits = tuple([divided_limit(limit, shard, count) for limit in source.limits])
+    return replace(source, limits=limits)
+
+
+def divided_limit(limit: Limit, shard: int, count: int) -> Limit:
+    """The part of the shard, at least 1: probes, and the floor of a ratio, are for each shard."""
+    if limit.limit is None:
+        return limit
+    return replace(limit, limit=max(1, share(limit.limit, shard, count)))
+
+
+def less(plan: ClaimPlan, taken: int, epoch: int) -> ClaimPlan:
+    """The plan for the next shard, after others have given so many jobs."""
+    if not taken:
+        return plan if plan.epoch == epoch else replace(plan, epoch=epoch)
+    steps = tuple([replace(step, until=max(0, step.until - taken)) for step in plan.steps])
+    return replace(plan, demand=plan.demand - taken, steps=steps, epoch=epoch)
+
+
+# -- which shard a store is ----------------------------------------------------------------------
+
+
+class Card(Struct, frozen=True):
+    """What each shard keeps of itself: of which app it is which one, of how many.
+
+    `first` is how many there were at first. The list of shards only grows. `turn` grows with every
+    change that plans made before must not outlive.
+    """
+
+    app: str
+    shard: int
+    count: int
+    first: int
+    turn: int = 0
+
+
+_decode_card = json.Decoder(Card).decode
+_encode_card = json.Encoder().encode
+
+
+def write_card(card: Card) -> bytes:
+    """The card as a shard keeps it."""
+    return _encode_card(card)
+
+
+def read_card(written: bytes | None) -> Card | None:
+    """The card of a shard; None if it has none."""
+    try:
+        return None if written is None else _decode_card(written)
+    except UNREADABLE:
+        raise InvalidError(
+            "what a shard says of itself cannot be read; if a newer release wrote it, upgrade"
+            " mulligan here too"
+        ) from None
+
+
+def check_cards(cards: Sequence[Card | None], shown: Sequence[str]) -> None:
+    """Refuse a list of shards that is not the one that was, or more: before anything is written.
+
+    Of a shard that is away nothing is known, and its card is None here.
+    """
+    apps = {card.app for card in cards if card is not None}
+    for place, card in enumerate(cards):
+        if card is None:
+            continue
+        if len(apps) > 1:
+            raise InvalidError(
+                f"shard {place} ({shown[place]}) belongs to another app than the others in the"
+                " list; list only shards of one app"
+            )
+        if card.shard != place:
+            raise InvalidError(
+                f"{shown[place]} is shard {card.shard} of its app, and the list has it as shard"
+                f" {place}; list shards in the order in which they were first listed, each once,"
+                " and new ones at the end"
+            )
+        if card.count > len(cards):
+            raise InvalidError(
+                f"the app has {card.count} shards, and the list has {len(cards)}; list all of them,"
+                " as jobs may be in each: to have fewer, copy the jobs to a new app with"
+                " mulligan copy"
+            )
+
+
+def first_of(cards: Iterable[Card | None], *, used: bool, count: int) -> int:
+    """How many shards there were at first: one, if there is no card and the store was in use."""
+    known = [card.first for card in cards if card is not None]
+    return known[0] if known else (1 if used else count)

@@ -1,0 +1,6 @@
+"""Several whole stores behind the one contract: the shards of an app. None of them knows of it."""
+
+from mulligan.stores.shards.store import ShardedStore
+from mulligan.stores.shards.url import shard_urls
+
+__all__ = ["ShardedStore", "shard_urls"]

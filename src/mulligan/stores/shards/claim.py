@@ -1,0 +1,129 @@
+"""Walks a plan in one shard after the other, in their turns, until the demand is met."""
+
+from msgspec.structs import replace
+
+from mulligan.core.answers import Claimed
+from mulligan.core.errors import StoreUnavailableError
+from mulligan.core.job import Claim
+from mulligan.core.plan import ClaimPlan
+from mulligan.core.settings import check_batch
+from mulligan.core.shards import divided, less
+from mulligan.core.worker import Worker
+from mulligan.stores.shards import workers
+from mulligan.stores.shards.connection import Shards
+from mulligan.stores.shards.wakeup import WorkerSleep
+
+
+async def claim(shards: Shards, sleep: WorkerSleep, plan: ClaimPlan, worker: Worker) -> Claimed:
+    """Take from the shard that is owed most, and from the others what is lacking then.
+
+    A shard that is known to have nothing is not asked. When the demand is met, those that wait for
+    this worker are told that it will not come.
+    """
+    check_batch(plan.demand)
+    await introduce(shards, sleep, worker)
+    epochs = shards.memory.epochs.get(plan.epoch)
+    if epochs is None:
+        facts = await workers.facts(shards)
+        epochs = shards.memory.epochs[facts.epoch]
+        if facts.epoch != plan.epoch:
+            return Claimed([], stale=True)
+    walk = Walk(shards, sleep, plan, worker, epochs)
+    return await walk.run()
+
+
+class Walk:
+    """One claim over all shards."""
+
+    def __init__(
+        self,
+        shards: Shards,
+        sleep: WorkerSleep,
+        plan: ClaimPlan,
+        worker: Worker,
+        epochs: tuple[int, ...],
+    ) -> None:
+        self.shards = shards
+        self.sleep = sleep
+        self.plan = plan
+        self.worker = worker
+        self.epochs = epochs
+        self.now = shards.now()
+        self.claims: list[Claim] = []
+        self.left = [False] * len(plan.groups)
+        self.again: list[float] = []
+
+    async def run(self) -> Claimed:
+        """Ask the shards in their turns."""
+        present = [shard.number for shard in self.shards.present]
+        idle = [each for each in present if self.sleep.is_dry(each, self.plan, self.now)]
+        asked = self.sleep.turns.order(set(present) - set(idle))
+        taken: dict[int, int] = {}
+        dry = list(idle)
+        failed: StoreUnavailableError | None = None
+        for number in asked:
+            if len(self.claims) >= self.plan.demand and self.plan.demand:
+                break
+            try:
+                answer = await self._ask(number, self.plan.demand - len(self.claims))
+            except StoreUnavailableError as error:
+                failed = error
+                continue
+            if answer is None:
+                if not self.claims:
+                    return Claimed([], stale=True)
+                self.again.append(0.0)
+                continue
+            taken[number] = len(answer.claims)
+            if number in self.sleep.asleep and not any(answer.left):
+                dry.append(number)
+        if failed is not None and not taken and not idle:
+            raise failed
+        met = len(self.claims) >= self.plan.demand
+        if met and self.plan.demand:
+            await self._resign(set(present) - set(taken))
+        self.sleep.turns.settle(taken, dry)
+        self.again += [self.sleep.asleep[each].again_at - self.now for each in idle]
+        again_in = None if met else min(self.again, default=None)
+        return Claimed(self.claims, tuple(self.left), again_in if again_in != float("inf") else None)
+
+    async def _ask(self, number: int, demand: int) -> Claimed | None:
+        """Claim so many in one shard; None if its facts are newer than the plan."""
+        await self.sleep.stop_waiting([number])
+        part = less(
+            divided(self.plan, number, self.shards.count),
+            self.plan.demand - demand,
+            self.epochs[number],
+        )
+        if part.demand != demand:
+            part = replace(part, demand=demand)
+        answer = await self.shards.at(number, lambda store: store.claim(part, self.worker))
+        if answer.stale:
+            return None
+        for claim in answer.claims:
+            self.shards.memory.remember(claim.id, number, self.shards.layout)
+        self.claims += answer.claims
+        self.left = [one or other for one, other in zip(self.left, answer.left, strict=True)]
+        if len(answer.claims) < demand:
+            again_in = answer.again_in
+            dry = not any(answer.left) and again_in != 0
+            self.sleep.sleeps(number, self.plan, again_in, self.now, dry=dry)
+            self.again += [] if again_in is None else [again_in]
+        else:
+            self.sleep.asleep.pop(number, None)
+        return answer
+
+    async def _resign(self, others: set[int]) -> None:
+        """Have shards that would wake this worker wake another; what waits there is told."""
+        for number in sorted(others):
+            if number in self.sleep.asleep or self.shards.cheap:
+                await self._ask(number, 0)
+
+
+async def introduce(shards: Shards, sleep: WorkerSleep, worker: Worker) -> None:
+    """Let every shard know the worker before its first claim: a new region changes the facts."""
+    new = [shard for shard in shards.present if shard.number not in sleep.met]
+    if new:
+        unknown = ClaimPlan(0, (), (), epoch=-1)
+        met = await shards.each(lambda shard: shard.store.claim(unknown, worker), new)
+        sleep.met.update(number for number, _ in met)

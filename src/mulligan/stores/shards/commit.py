@@ -1,0 +1,94 @@
+"""Outcomes and records, each written in the shard of its job."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from mulligan.core.outcome import Cancelled, Limited, LimitUse, Outcome, Verdict
+from mulligan.core.record import Recording, RecordVerdict
+from mulligan.core.settings import check_batch
+from mulligan.core.shards import HOME
+from mulligan.stores.contract import Store
+from mulligan.stores.shards.connection import Shards, by_shard
+
+Item = TypeVar("Item", Outcome, Recording)
+Answer = TypeVar("Answer", bound=str)
+ALL_LIMITS = 1_000_000
+ELSEWHERE = (
+    "its task has limits, which live in shard 0, and another program put it into shard {}; put jobs"
+    " of tasks with limits into shard 0"
+)
+
+
+async def commit(shards: Shards, outcomes: Sequence[Outcome]) -> list[Verdict]:
+    """Write each outcome where its job is."""
+    check_batch(len(outcomes))
+
+    async def send(number: int, part: list[Outcome]) -> list[Verdict]:
+        meant = part if number == HOME else [allowed(each, number) for each in part]
+        verdicts = await shards.at(number, lambda store: store.commit(meant))
+        if number != HOME:
+            for outcome, verdict in zip(part, verdicts, strict=True):
+                use: LimitUse | None = getattr(outcome, "use", None)
+                if verdict == "written" and use is not None and use.pauses:
+                    await pause(shards, use)
+        return verdicts
+
+    return await written(shards, outcomes, send)
+
+
+def allowed(outcome: Outcome, number: int) -> Outcome:
+    """The outcome as it can be in a shard that has no limits."""
+    if isinstance(outcome, Limited) and outcome.limits is not None:
+        return Cancelled(outcome.lease, ELSEWHERE.format(number))
+    return outcome
+
+
+async def pause(shards: Shards, use: LimitUse) -> None:
+    """Pause limits in their home, after a job of another shard asked for it; never for shorter."""
+    async def longer(store: Store) -> None:
+        now = (await store.facts()).now
+        views = {view.name: view for view in await store.limits(ALL_LIMITS)}
+        for name, seconds in use.pauses:
+            view = views.get(name)
+            if view is None or (view.paused_until or 0.0) < now + seconds:
+                await store.pause_limit(name, seconds)
+
+    await shards.home_at(longer)
+
+
+async def record(shards: Shards, recordings: Sequence[Recording]) -> list[RecordVerdict]:
+    """Keep each recording where its job is."""
+    check_batch(len(recordings))
+
+    async def send(number: int, part: list[Recording]) -> list[RecordVerdict]:
+        return await shards.at(number, lambda store: store.record(part))
+
+    return await written(shards, recordings, send)
+
+
+async def written(
+    shards: Shards,
+    items: Sequence[Item],
+    send: Callable[[int, list[Item]], Awaitable[list[Answer]]],
+) -> list[Answer]:
+    """Send each to the shard where its job should be; what is stale there, to all others."""
+    places = [shards.where(item.lease.job) for item in items]
+    parts = by_shard(places, items)
+    sent = await shards.together(
+        [send(number, [items[index] for index in indexes]) for number, indexes in parts.items()]
+    )
+    verdicts: dict[int, Answer] = {}
+    for indexes, part in zip(parts.values(), sent, strict=True):
+        verdicts.update(zip(indexes, part, strict=True))
+    stale = [index for index, verdict in verdicts.items() if verdict == "stale"]
+    for shard in shards.present:
+        again = [index for index in stale if places[index] != shard.number]
+        if not again:
+            continue
+        part = await send(shard.number, [items[index] for index in again])
+        for index, verdict in zip(again, part, strict=True):
+            if verdict != "stale":
+                verdicts[index] = verdict
+                stale.remove(index)
+                shards.memory.remember(items[index].lease.job, shard.number, shards.layout)
+    return [verdicts[index] for index in range(len(items))]

@@ -1,0 +1,256 @@
+"""The shards of an app, reached one by one or together, and which of them are away.
+
+A shard that does not answer is away: claims and readers go on without it, and what is for it alone
+is refused until it is back. Where there is an event loop, one task asks an absent shard until it
+answers, so that nobody else waits for it.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
+
+from mulligan.core.errors import StoreUnavailableError
+from mulligan.core.shards import HOME, Layout, candidates, home_of_id
+from mulligan.core.stats import ShardView
+from mulligan.stores import is_embedded, redact
+from mulligan.stores.contract import Store
+
+log = logging.getLogger("mulligan.shards")
+T = TypeVar("T")
+Operation = Callable[[Store], Awaitable[T]]
+AWAY = (StoreUnavailableError, OSError)
+# How long an absent shard is left alone before it is asked again.
+FIRST_LOOK, LONGEST_LOOK = 0.1, 5.0
+# How many jobs are remembered that are not where their id says, and how many epochs.
+MOST_STRAYS = 100_000
+MOST_EPOCHS = 64
+
+
+class Shard:
+    """One shard: its store, and why it is away, if it is."""
+
+    def __init__(self, number: int, store: Store) -> None:
+        self.number = number
+        self.store = store
+        self.shown = redact(store.url)
+        self.away: str | None = None
+        self.look_at = 0.0
+        self.looks = 0
+
+
+class Memory:
+    """What the handles of one process remember of an app: where odd jobs are, and epochs.
+
+    An epoch of the app is the sum of those of its shards, each of which only grows.
+    """
+
+    def __init__(self) -> None:
+        self.strays: dict[str, int] = {}
+        self.epochs: dict[int, tuple[int, ...]] = {}
+        self.latest: tuple[int, ...] | None = None
+
+    def remember(self, job: str, shard: int, layout: Layout) -> None:
+        """The job is in this shard: note it if its id says another."""
+        if home_of_id(job, layout) != shard:
+            self.strays[job] = shard
+            while len(self.strays) > MOST_STRAYS:
+                with contextlib.suppress(KeyError, StopIteration, RuntimeError):
+                    del self.strays[next(iter(self.strays))]
+
+    def add_epochs(self, epochs: tuple[int, ...]) -> int:
+        """Remember what each shard's epoch was; returns that of the app."""
+        total = sum(epochs)
+        self.epochs[total] = epochs
+        while len(self.epochs) > MOST_EPOCHS:
+            with contextlib.suppress(KeyError, StopIteration, RuntimeError):
+                del self.epochs[next(iter(self.epochs))]
+        return total
+
+
+_memories: "WeakValueDictionary[str, Memory]" = WeakValueDictionary()
+
+
+def memory_of(url: str) -> Memory:
+    """What this process remembers of the app; an embedded store has one handle, or is another."""
+    if is_embedded(url):
+        return Memory()
+    return _memories.setdefault(url, Memory())
+
+
+class Shards:
+    """All shards of an app, in their order."""
+
+    def __init__(
+        self,
+        url: str,
+        stores: Sequence[Store],
+        clock: Callable[[], float] | None = None,
+        *,
+        inline: bool = False,
+    ) -> None:
+        self.all = [Shard(number, store) for number, store in enumerate(stores)]
+        self.layout = Layout(len(stores), len(stores))
+        self.memory = memory_of(url)
+        self.now = clock or time.monotonic
+        # Whether one is asked after the other, as where asking costs no round trip.
+        self.in_order = inline or url.startswith("memory:")
+        self.cheap = is_embedded(url)
+        self._looking: set[asyncio.Task[None]] = set()
+        # What is done with a shard that is back, before anybody else reaches it.
+        self.on_return: Callable[[Shard], Awaitable[None]] | None = None
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.all)
+
+    @property
+    def present(self) -> list[Shard]:
+        """Those that answer, as far as is known."""
+        return [shard for shard in self.all if self.answers(shard)]
+
+    def answers(self, shard: Shard) -> bool:
+        """Whether the shard is to be asked."""
+        return shard.away is None or (not self._looking and time.monotonic() >= shard.look_at)
+
+    def where(self, job: str) -> int:
+        """In which shard the job is, as far as is known here."""
+        return self.memory.strays.get(job, -1) if job in self.memory.strays else self.home(job)
+
+    def home(self, job: str) -> int:
+        """In which shard a job of this id is looked for first."""
+        return home_of_id(job, self.layout)
+
+    def others(self, job: str) -> list[int]:
+        """Where else the job may be, in the order in which it is looked for."""
+        known = self.where(job)
+        return [shard for shard in candidates(job, self.layout) if shard != known]
+
+    async def at(self, number: int, operation: Operation[T]) -> T:
+        """Run the operation on one shard; one that is away is told by its number."""
+        shard = self.all[number]
+        if not self.answers(shard):
+            raise StoreUnavailableError(f"shard {number} ({shard.shown}) is away: {shard.away}")
+        try:
+            answer = await operation(shard.store)
+        except AWAY as error:
+            self.lost(shard, error)
+            raise StoreUnavailableError(f"shard {number} ({shard.shown}): {error}") from error
+        if shard.away is not None:
+            await self.returned(shard)
+        return answer
+
+    async def home_at(self, operation: Operation[T]) -> T:
+        """Run the operation on the shard of what belongs to no one job."""
+        return await self.at(HOME, operation)
+
+    async def each(
+        self, operation: Callable[[Shard], Awaitable[T]], among: Iterable[Shard] | None = None
+    ) -> list[tuple[int, T]]:
+        """Run the operation on all that answer; refused if none does."""
+        asked = list(self.present if among is None else among)
+        answers = await self.together([self._tried(shard, operation) for shard in asked])
+        found = [(shard.number, each[0]) for shard, each in zip(asked, answers, strict=True) if each]
+        if not found:
+            away = next((shard for shard in self.all if shard.away is not None), self.all[HOME])
+            raise StoreUnavailableError(
+                f"no shard answers; shard {away.number} ({away.shown}): {away.away}"
+            )
+        return found
+
+    async def _tried(
+        self, shard: Shard, operation: Callable[[Shard], Awaitable[T]]
+    ) -> tuple[T] | None:
+        try:
+            answer = await self.at(shard.number, lambda _: operation(shard))
+        except StoreUnavailableError:
+            return None
+        return (answer,)
+
+    async def together(self, calls: Sequence[Awaitable[T]]) -> list[T]:
+        """The answers to all calls; an error is raised when all have ended."""
+        if self.in_order or len(calls) == 1:
+            return [await call for call in calls]
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+        return answers  # type: ignore[return-value]
+
+    # -- away and back ---------------------------------------------------------------------
+
+    def lost(self, shard: Shard, error: BaseException) -> None:
+        """The shard did not answer: it is away until it does."""
+        if shard.away is None:
+            log.warning("shard %d (%s) is away: %s", shard.number, shard.shown, error)
+        shard.away = str(error)
+        shard.looks += 1
+        wait = min(LONGEST_LOOK, FIRST_LOOK * 2 ** min(shard.looks, 10))
+        shard.look_at = time.monotonic() + wait
+        if shard.looks == 1 and not self.in_order:
+            with contextlib.suppress(RuntimeError):  # plain code has no loop
+                look = asyncio.get_running_loop().create_task(self._look_for(shard))
+                self._looking.add(look)
+                look.add_done_callback(self._looking.discard)
+
+    async def _look_for(self, shard: Shard) -> None:
+        """Ask an absent shard from time to time, until it is back."""
+        while shard.away is not None:
+            await asyncio.sleep(max(0.0, shard.look_at - time.monotonic()))
+            try:
+                await shard.store.open()
+                await shard.store.facts()
+                await self.returned(shard)
+            except AWAY as error:
+                self.lost(shard, error)
+            except Exception as error:  # noqa: BLE001 - said by status and doctor
+                shard.away = str(error)
+                self.lost(shard, error)
+
+    async def returned(self, shard: Shard) -> None:
+        """The shard answers again."""
+        if self.on_return is not None:
+            await self.on_return(shard)
+        if shard.away is not None:
+            log.warning("shard %d (%s) is back", shard.number, shard.shown)
+        shard.away, shard.looks = None, 0
+
+    async def close(self) -> None:
+        """Stop looking for absent shards, and close all."""
+        looking = list(self._looking)
+        for task in looking:
+            task.cancel()
+        for task in looking:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        errors: list[Exception] = []
+        for shard in self.all:
+            try:
+                await shard.store.close()
+            except AWAY as error:
+                errors.append(error)
+
+    def views(self, waiting: dict[int, int], running: dict[int, int]) -> tuple[ShardView, ...]:
+        """Each shard as a reader sees it."""
+        return tuple(
+            ShardView(
+                each.number,
+                each.shown,
+                waiting.get(each.number, 0),
+                running.get(each.number, 0),
+                each.away,
+            )
+            for each in self.all
+        )
+
+
+def by_shard(shards: Iterable[int], values: Iterable[Any]) -> dict[int, list[int]]:
+    """The indexes of values by their shards."""
+    found: dict[int, list[int]] = {}
+    for index, (shard, _) in enumerate(zip(shards, values, strict=True)):
+        found.setdefault(shard, []).append(index)
+    return found

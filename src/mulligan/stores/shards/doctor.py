@@ -1,0 +1,24 @@
+"""What an operator should know of the shards, and of each store by itself."""
+
+from mulligan.core.finding import Finding
+from mulligan.stores.shards.connection import Shards
+
+
+async def examine(shards: Shards) -> list[Finding]:
+    """How many shards there are, which are away, and what each store says of itself."""
+    findings: list[Finding] = []
+    answers = await shards.each(lambda shard: shard.store.doctor())
+    absent = [shard for shard in shards.all if shard.away is not None]
+    if not absent:
+        findings.append(Finding("ok", f"{shards.count} shards, all of which answer"))
+    for shard in absent:
+        findings.append(
+            Finding(
+                "bad",
+                f"shard {shard.number} ({shard.shown}) is away: {shard.away}",
+                "bring it back; its jobs wait until then, and those of the others go on",
+            )
+        )
+    for number, found in answers:
+        findings += [each._replace(sentence=f"shard {number}: {each.sentence}") for each in found]
+    return findings

@@ -1,0 +1,49 @@
+"""Accepts jobs, each in its home. Those of one shard are accepted as a whole or not at all."""
+
+from collections.abc import Sequence
+
+from mulligan.core.job import Adopted, Enqueued, NewJob
+from mulligan.core.settings import check_batch
+from mulligan.core.shards import home_of
+from mulligan.stores.shards.connection import Shards, by_shard
+
+
+async def enqueue(shards: Shards, jobs: Sequence[NewJob], *, whole: bool) -> list[Enqueued]:
+    """Accept the jobs of each shard together; with `whole` a batch that may be of any length."""
+    homes = homes_of(shards, jobs)
+    if not whole:
+        check_batch(len(jobs))
+    parts = by_shard(homes, jobs)
+
+    async def send(home: int, indexes: list[int]) -> list[Enqueued]:
+        part = jobs if len(parts) == 1 else [jobs[index] for index in indexes]
+        return await shards.at(
+            home, lambda store: store.enqueue_all(part) if whole else store.enqueue(part)
+        )
+
+    sent = await shards.together([send(home, indexes) for home, indexes in parts.items()])
+    answers: list[Enqueued] = [Enqueued("", created=False)] * len(jobs)
+    for (home, indexes), part in zip(parts.items(), sent, strict=True):
+        for index, answer in zip(indexes, part, strict=True):
+            answers[index] = answer
+            shards.memory.remember(answer.id, home, shards.layout)
+    return answers
+
+
+def homes_of(shards: Shards, jobs: Sequence[NewJob]) -> list[int]:
+    """The home of each job; refuses what has none before anything is written."""
+    return [home_of(job, shards.layout) for job in jobs]
+
+
+async def adopt(shards: Shards, jobs: Sequence[Adopted]) -> list[bool]:
+    """Take over jobs of another store, each into its home."""
+    check_batch(len(jobs))
+    homes = [home_of(each.job, shards.layout) for each in jobs]
+    answers = [False] * len(jobs)
+    for home, indexes in by_shard(homes, jobs).items():
+        part = [jobs[index] for index in indexes]
+        taken = await shards.at(home, lambda store, part=part: store.adopt(part))
+        for index, answer in zip(indexes, taken, strict=True):
+            answers[index] = answer
+            shards.memory.remember(jobs[index].job.id, home, shards.layout)
+    return answers

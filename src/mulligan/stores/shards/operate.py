@@ -1,0 +1,99 @@
+"""What operators and chores do: in all shards, in the home of what is meant, or where a job is."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from mulligan.core.errors import InvalidError
+from mulligan.core.facts import QueueSettings
+from mulligan.core.health import Breaker, changes_plans
+from mulligan.core.reschedule import Reschedule
+from mulligan.core.settings import check_batch
+from mulligan.core.shards import CARD, HOME, check_settings
+from mulligan.stores.contract import Store
+from mulligan.stores.shards.connection import Shards, by_shard
+from mulligan.stores.shards.schema import refuse_older_plans
+
+
+async def configure(shards: Shards, queue: str, settings: QueueSettings) -> None:
+    """Store the settings in every shard; one that is away is told when it is back."""
+    check_settings(queue, settings, shards.count)
+    await shards.home_at(lambda store: store.configure(queue, settings))
+    others = [each for each in shards.present if each.number != HOME]
+    if others:
+        await shards.each(lambda shard: shard.store.configure(queue, settings), others)
+
+
+async def pause(shards: Shards, queue: str, *, paused: bool) -> None:
+    """Stop or resume claims from a queue, in every shard."""
+    await shards.home_at(lambda store: store.pause(queue, paused=paused))
+    others = [each for each in shards.present if each.number != HOME]
+    if others:
+        await shards.each(lambda shard: shard.store.pause(queue, paused=paused), others)
+
+
+async def switch(
+    shards: Shards, queue: str, region: str, before: Breaker, after: Breaker
+) -> bool:
+    """Replace a breaker, in the home of counts; the other shards refuse plans made before."""
+    done = await shards.home_at(lambda store: store.switch(queue, region, before, after))
+    if done and changes_plans(before, after):
+        await refuse_older_plans(shards)
+    return done
+
+
+async def reschedule(shards: Shards, change: Reschedule) -> bool:
+    """Replace the record of a schedule, and its ticks, in the home of schedules."""
+    for job in change.place:
+        if job.unique_key is not None:
+            raise InvalidError(
+                f"schedule {change.name!r}: its call has the unique key {job.unique_key!r}, whose"
+                " home may be another shard than that of schedules; leave unique_key away, as a"
+                " schedule places each tick once"
+            )
+    return await shards.home_at(lambda store: store.reschedule(change))
+
+
+async def schedules(shards: Shards) -> dict[str, bytes]:
+    """The records by name."""
+    records = await shards.home_at(lambda store: store.schedules())
+    return {name: record for name, record in records.items() if name != CARD}
+
+
+async def until_met(
+    shards: Shards, limit: int, work: Callable[[Store, int], Awaitable[int]]
+) -> int:
+    """Do a chore in one shard after the other, so much in all."""
+    done = 0
+    for shard in shards.present:
+        if done >= limit:
+            break
+        left = limit - done
+        [(_, number)] = await shards.each(lambda each, left=left: work(each.store, left), [shard])
+        done += number
+    return done
+
+
+async def change_jobs(
+    shards: Shards,
+    jobs: Sequence[str],
+    change: Callable[[Store, list[str]], Awaitable[list[bool]]],
+) -> list[bool]:
+    """Change each job where it should be; what was not changed there, wherever else it may be."""
+    check_batch(len(jobs))
+    places = [shards.where(job) for job in jobs]
+    answers = [False] * len(jobs)
+
+    async def send(number: int, indexes: list[int]) -> None:
+        part = [jobs[index] for index in indexes]
+        done = await shards.at(number, lambda store: change(store, part))
+        for index, answer in zip(indexes, done, strict=True):
+            answers[index] = answer
+
+    for number, indexes in by_shard(places, jobs).items():
+        await send(number, indexes)
+    for shard in shards.present:
+        number = shard.number
+        left = [index for index in range(len(jobs)) if not answers[index]]
+        again = [index for index in left if places[index] != number]
+        if again:
+            await send(number, again)
+    return answers
