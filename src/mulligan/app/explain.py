@@ -1,5 +1,7 @@
 """Reads from a store what `explain` needs."""
 
+from typing import cast
+
 from mulligan.app.stored_limits import limits_named
 from mulligan.core.checks import clean
 from mulligan.core.errors import UnknownJobError
@@ -13,8 +15,9 @@ from mulligan.core.known_tasks import (
 )
 from mulligan.core.limits import costs_of
 from mulligan.core.settings import AN_APP
+from mulligan.core.shards import in_shard
 from mulligan.core.unserved import served
-from mulligan.stores.contract import Store
+from mulligan.stores.contract import HasShards, Store
 
 
 async def explain_job(store: Store, job_id: str, app: str = AN_APP) -> str:
@@ -30,7 +33,11 @@ async def explain_job(store: Store, job_id: str, app: str = AN_APP) -> str:
     unknown = await unknown_task(store, job.task, stats.now) if pending else None
     named = [name for name, _ in costs_of(job.limits)] if pending else []
     limits = await limits_named(store, named) if named else {}
-    return explain(job, Surroundings(stats.now, ahead, facts, able, app, unknown, limits))
+    said = explain(job, Surroundings(stats.now, ahead, facts, able, app, unknown, limits))
+    if not stats.shards:
+        return said
+    shard = await cast("HasShards", store).shard_of(job_id)
+    return said if shard is None else f"{in_shard(shard, stats.shards)} {said}"
 
 
 async def unknown_task(store: Store, task: str, now: float) -> str | None:

@@ -31,6 +31,7 @@ from mulligan.core.flow import (
 from mulligan.core.job import Enqueued, NewJob, encode
 from mulligan.core.lane import ANYWHERE
 from mulligan.core.settings import BATCH_LIMIT
+from mulligan.core.shards import names_limits
 from mulligan.stores.contract import Store
 
 if TYPE_CHECKING:
@@ -90,7 +91,12 @@ async def send_gathered(
     if app.joins(connection):
         refuse_id(job)
     if job is None:
-        flow, jobs = gathered(new_id(), list(calls), parts, return_exceptions=return_exceptions)
+        flow, jobs = gathered(
+            root_id(app, calls := list(calls), parts),
+            calls,
+            parts,
+            return_exceptions=return_exceptions,
+        )
         await app.asend(jobs, together=True, connection=connection)
         return GatherHandle(app, flow.root, created=True, _flow=flow)
     root = check_root(check_name("id", job))
@@ -116,6 +122,14 @@ def gather_in(
     flow, jobs = gathered(new_id(), list(calls), parts, return_exceptions=return_exceptions)
     app.user_transactions.send(connection, jobs, together=True)
     return GatherHandle(app, flow.root, created=True, _flow=flow)
+
+
+def root_id(app: "Mulligan", calls: Sequence[AnyCall], parts: tuple[Part, ...]) -> str:
+    """The id that those of all its jobs begin with; with shards, in the home of what they name."""
+    if app.sharded_ids is None:
+        return new_id()
+    _, jobs = gathered(new_id(), calls, parts)
+    return app.sharded_ids.new(limited=any(names_limits(job) for job in jobs))
 
 
 def gather_value(

@@ -33,13 +33,14 @@ from mulligan.core.retry import Retry
 from mulligan.core.settings import AN_APP, BATCH_LIMIT, Settings
 from mulligan.engine.current import CurrentCall
 from mulligan.engine.tracing import Tracing, store_traced
-from mulligan.stores import is_embedded, make_store, redact
+from mulligan.stores import is_embedded, make_store, may_be_sharded, redact
 from mulligan.stores.contract import Store
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from mulligan.app.schedules import Schedules
+    from mulligan.app.sharded_ids import ShardedIds
     from mulligan.app.store_access import StoreAccess
     from mulligan.app.stored_limits import Limits
     from mulligan.app.user_transaction import UserTransactions
@@ -130,6 +131,17 @@ class Mulligan:
         )
 
         return UserTransactions(self)
+
+    @cached_property
+    def sharded_ids(self) -> "ShardedIds | None":
+        """What makes ids that name a shard; None for an app with one store, as nearly all are."""
+        if not may_be_sharded(self.url):
+            return None
+        from mulligan.app.sharded_ids import ShardedIds  # noqa: PLC0415 - few apps have shards
+        from mulligan.stores.shards import shard_urls  # noqa: PLC0415 - as above
+
+        count = len(shard_urls(self.url))
+        return ShardedIds(count) if count > 1 else None
 
     @property
     def shown_url(self) -> str:

@@ -19,6 +19,8 @@ from mulligan.core.metrics import build_info, metrics, schedule_metrics, summary
 from mulligan.core.page import Selection
 from mulligan.core.schedule_view import ScheduleView, problems
 from mulligan.core.settings import AN_APP
+from mulligan.core.shard_metrics import shard_metrics
+from mulligan.core.shards import absent
 from mulligan.core.stats import Stats
 from mulligan.core.status import status
 from mulligan.core.worker_notes import ABOUT, WorkerAbout, read_about
@@ -65,7 +67,9 @@ def overview_of(reading: StoreReading, app: str = AN_APP) -> dict[str, Any]:
     return whole | {
         "workers": workers,
         "recent": summary(reading.counts, reading.facts),
+        "shards": [asdict(each) for each in reading.stats.shards],
         "alerts": [
+            *absent(reading.stats.shards),
             *alerts(reading.stats, reading.facts, app),
             *problems(reading.schedules),
         ],
@@ -86,10 +90,12 @@ async def overview(store: Store, app: str = AN_APP) -> dict[str, Any]:
 
 async def measure(store: Store) -> list[Metric]:
     """Every metric of a store, and what measures it."""
-    found = metrics(await store.stats(), await store.counts(), await store.facts())
+    stats = await store.stats()
+    found = metrics(stats, await store.counts(), await store.facts())
     return [
         build_info(BUILD),
         *found,
+        *shard_metrics(stats.shards),
         *schedule_metrics(await list_schedules(store)),
         *limit_metrics(await store.limits(ALL_LIMITS)),
     ]

@@ -289,12 +289,16 @@ class Task(Generic[P, R]):
             placement = replace(placement, on_dead=self.placement.on_dead)
         packed_args, packed_kwargs = self._arguments.pack(args, kwargs)
         limit = self.app.settings.payload_limit
-        job = placement.id or new_id()
         limited: tuple[str | None, str | None] = (None, None)
         if placement.limits is not None or placement.fairness_key is not None:
             limited = limits_for(placement.limits, placement.fairness_key, args, kwargs)
             if limited[0] is not None:
                 self.app.declared_limits.check(limited[0])
+        ids = self.app.sharded_ids
+        if ids is None:
+            job = placement.id or new_id()
+        else:
+            job = ids.of(placement, limited=limited[0] is not None)
         made = None if flow is None else flow(job)
         return placement.job(
             job, self.name, packed_args, packed_kwargs, limit, flow=made, limited=limited

@@ -80,6 +80,7 @@ def tables(whole: dict[str, Any]) -> RenderableType:
             "Global retry queue: ", (str(whole["global_retry_queue_size"]), "bold"), "\n"
         ),
         *recent_table(whole),
+        *shards_table(whole),
         workers_table(whole),
         *fleets_table(whole),
         *(Text(f"! {printable(warning)}", "yellow") for warning in whole["warnings"]),
@@ -102,6 +103,22 @@ def queues_table(whole: dict[str, Any]) -> RenderableType:
         return Text("No queue has a job, a worker or a setting so far.\n")
     columns = ("queue", "#fresh", "#urgent", "#retry", "#running", "#done", "#failed", "policy")
     return table("Queues", columns, rows)
+
+
+def shards_table(whole: dict[str, Any]) -> list[RenderableType]:
+    """The shards, of an app that has several."""
+    rows = [
+        (
+            each["shard"],
+            each["url"],
+            each["waiting"],
+            each["running"],
+            Text("yes", "green") if each["away"] is None else Text(printable(each["away"]), "red"),
+        )
+        for each in whole["shards"]
+    ]
+    columns = ("#shard", "store", "#waiting", "#running", "answers")
+    return [table("Shards", columns, rows)] if rows else []
 
 
 def delayed_table(whole: dict[str, Any]) -> RenderableType:

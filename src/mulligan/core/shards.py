@@ -20,6 +20,7 @@ from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Capped
 from mulligan.core.job import Job, NewJob
 from mulligan.core.plan import ClaimPlan, Limit, Source
+from mulligan.core.stats import ShardView
 
 MOST_SHARDS = 1024
 # The shard of what belongs to no one job: limits, schedules, counts and notes.
@@ -117,6 +118,21 @@ def candidates(job: str, layout: Layout) -> list[int]:
     """All shards, in the order in which a job of this id is looked for."""
     first = dict.fromkeys((home_of_id(job, layout), HOME))
     return [*first, *(shard for shard in range(layout.count) if shard not in first)]
+
+
+def in_shard(shard: int, shards: Sequence[ShardView]) -> str:
+    """Where a job is, before what is said of it."""
+    return f"Shard {shard} of {len(shards)} ({shards[shard].url}):"
+
+
+def absent(shards: Sequence[ShardView]) -> list[str]:
+    """A sentence for each shard that is away."""
+    return [
+        f"shard {each.shard} ({each.url}) is away: {each.away}; its jobs wait until it is back, and"
+        " those of the others go on"
+        for each in shards
+        if each.away is not None
+    ]
 
 
 # -- whose turn it is ----------------------------------------------------------------------------

@@ -320,7 +320,7 @@ class OperatorStore(Protocol):
 
 
 class Store(OpenStore, ProducerStore, WorkerStore, ReaderStore, OperatorStore, Protocol):
-    """One contract, five engines."""
+    """One contract, five engines, alone or several as shards."""
 
 
 class EnqueuesInTransaction(Protocol):
@@ -371,6 +371,13 @@ class HasBlockingProducer(Protocol):
 
     def producer(self) -> BlockingProducer | None:
         """A producer for plain code, of a store that is open; None if there can be none."""
+
+
+class HasShards(Protocol):
+    """What a store can do that is spread over several."""
+
+    async def shard_of(self, job: str) -> int | None:
+        """The number of the shard in which the job is; None if it is in none."""
 
 
 class CommitsInTransaction(Protocol):

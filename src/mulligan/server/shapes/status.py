@@ -202,10 +202,21 @@ class Tasks(Struct, frozen=True):
     tasks: list[TaskView]
 
 
+class ShardRow(Struct, frozen=True):
+    """A shard: its store, how many jobs wait and run there, and why it is away, if it is."""
+
+    shard: int
+    url: str
+    waiting: int
+    running: int
+    away: str | None
+
+
 class Overview(Struct, frozen=True):
     """The overview. `now` is the store's time; `recent` is the last minute, by queue and region.
 
     `gathering` are jobs, by queue, that wait for others to arrive; `fleets` are run by supervisors.
+    `shards` are those of an app that has several stores.
     """
 
     global_retry_queue_size: int
@@ -221,6 +232,7 @@ class Overview(Struct, frozen=True):
     alerts: list[str]
     gathering: dict[str, int]
     fleets: dict[str, Any]
+    shards: list[ShardRow]
     read_only: bool
     store: str
     version: str

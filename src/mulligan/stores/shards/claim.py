@@ -1,5 +1,7 @@
 """Walks a plan in one shard after the other, in their turns, until the demand is met."""
 
+from math import inf
+
 from msgspec.structs import replace
 
 from mulligan.core.answers import Claimed
@@ -56,7 +58,9 @@ class Walk:
     async def run(self) -> Claimed:
         """Ask the shards in their turns."""
         present = [shard.number for shard in self.shards.present]
-        idle = [each for each in present if self.sleep.is_dry(each, self.plan, self.now)]
+        idle: list[int] = []
+        if self.plan.demand:
+            idle = [each for each in present if self.sleep.is_dry(each, self.plan, self.now)]
         asked = self.sleep.turns.order(set(present) - set(idle))
         taken: dict[int, int] = {}
         dry = list(idle)
@@ -83,9 +87,11 @@ class Walk:
         if met and self.plan.demand:
             await self._resign(set(present) - set(taken))
         self.sleep.turns.settle(taken, dry)
+        if met:
+            return Claimed(self.claims, tuple(self.left))
         self.again += [self.sleep.asleep[each].again_at - self.now for each in idle]
-        again_in = None if met else min(self.again, default=None)
-        return Claimed(self.claims, tuple(self.left), again_in if again_in != float("inf") else None)
+        again_in = min(self.again, default=inf)
+        return Claimed(self.claims, tuple(self.left), None if again_in == inf else again_in)
 
     async def _ask(self, number: int, demand: int) -> Claimed | None:
         """Claim so many in one shard; None if its facts are newer than the plan."""

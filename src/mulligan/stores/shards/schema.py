@@ -4,7 +4,7 @@ The card is kept as the record of a schedule that no app can have, because that 
 replaces only if it is still as it was, and what makes plans made before be refused.
 """
 
-import secrets
+import os
 
 from msgspec.structs import replace
 
@@ -66,7 +66,7 @@ async def read_cards(shards: Shards) -> dict[int, Card | None]:
 
 async def check_apart(shards: Shards, known: list[Card | None]) -> None:
     """Refuse two names of one store, before anything of it is written."""
-    mark = f"{PROBE}{secrets.token_hex(8)}:"
+    mark = f"{PROBE}{os.urandom(8).hex()}:"
     added = [shard for shard in shards.all if known[shard.number] is None]
     for shard in added:
         await shard.store.note(f"{mark}{shard.number}", b"1", KEEP_PROBE)
@@ -95,7 +95,7 @@ async def write_cards(shards: Shards, known: list[Card | None]) -> bool:
     used = known[HOME] is None and is_used(await home.stats())
     first = first_of(known, used=used, count=shards.count)
     apps = [card.app for card in known if card is not None]
-    app = apps[0] if apps else secrets.token_hex(8)
+    app = apps[0] if apps else os.urandom(8).hex()
     for shard in sorted(shards.all, key=lambda shard: known[shard.number] is not None):
         before = known[shard.number]
         turn = 0 if before is None else before.turn + 1

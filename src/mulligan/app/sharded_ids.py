@@ -1,0 +1,34 @@
+"""Ids of an app that has several shards: each begins with the number of the shard it is made for."""
+
+from itertools import cycle
+
+from mulligan.app.ids import new_id
+from mulligan.app.options import Placement
+from mulligan.core.errors import InvalidError
+from mulligan.core.shards import HOME, Layout, home_of_key, tagged
+
+
+class ShardedIds:
+    """New ids that name a shard: one after the other, or the home of what the job names."""
+
+    def __init__(self, count: int) -> None:
+        self.layout = Layout(count, count)
+        self._turn = cycle(range(count))
+
+    def new(self, *, limited: bool = False, key: tuple[str, str] | None = None) -> str:
+        """A new id, of a job that names limits, or holds a unique key of a queue, or neither."""
+        if limited:
+            return tagged(new_id(), HOME)
+        shard = next(self._turn) if key is None else home_of_key(*key, self.layout)
+        return tagged(new_id(), shard)
+
+    def of(self, placement: Placement, *, limited: bool) -> str:
+        """The id of a job that is placed so; refuses an id of the caller's beside a unique key."""
+        if placement.unique_key is None:
+            return placement.id or self.new(limited=limited)
+        if placement.id is not None:
+            raise InvalidError(
+                f"id {placement.id!r} beside unique_key {placement.unique_key!r}: an app with"
+                " several shards keeps a job in the home of one of them; leave id= away"
+            )
+        return self.new(limited=limited, key=(placement.queue, placement.unique_key))
