@@ -1,4 +1,4 @@
-"""Ids of an app that has several shards: each begins with the number of the shard it is made for."""
+"""Ids of an app that has several shards: each begins with the number of its shard."""
 
 from itertools import cycle
 

@@ -2,15 +2,17 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
 from mulligan.core.facts import Facts, Region
-from mulligan.core.lane import Lane
 from mulligan.core.limits import KeyView
 from mulligan.core.stats import DelayedStats, LaneStats, ShardView, Stats
 from mulligan.core.worker import WorkerView
+
+if TYPE_CHECKING:
+    from mulligan.core.lane import Lane
 
 K = TypeVar("K")
 

@@ -1,10 +1,10 @@
-"""Shards: in which of an app's stores a job lives, whose turn it is, and what each is given of a cap.
+"""Shards: in which of several stores a job lives, whose turn it is, and what each gets of a cap.
 
 An app may be spread over several whole stores, its shards. A job lives in one of them, with all
 that must be atomic with it. The rule is here, once; `stores/shards` carries it out.
 
 What mulligan names itself is spread over all shards, and its id begins with the number of one:
-`3~0mb5…`. What a caller names, an id or a unique key, has its home among the shards that there were
+`3_0mb5…`. What a caller names, an id or a unique key, has its home among the shards that there were
 at `first`, so that a list which grows moves no key.
 """
 
@@ -19,7 +19,7 @@ from mulligan.core.errors import UNREADABLE, InvalidError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Capped
 from mulligan.core.job import Job, NewJob
-from mulligan.core.plan import ClaimPlan, Limit, Source
+from mulligan.core.plan import ONE, ClaimPlan, Limit, Source
 from mulligan.core.stats import ShardView
 
 MOST_SHARDS = 1024
@@ -27,7 +27,8 @@ MOST_SHARDS = 1024
 HOME = 0
 # Under this name of a schedule each shard keeps which one it is; no schedule can have it.
 CARD = "\x01shard"
-_TAG = re.compile(r"(0|[1-9]\d{0,3})~")
+# Not a mark that ids of what follows have: a caller may choose a number as an id.
+_TAG = re.compile(r"(0|[1-9]\d{0,3})_")
 # What follows from a job has its id, and then one of these.
 _END_OF_ROOT = re.compile(r"[.~@]")
 LIMITED = b'"limits":'
@@ -45,7 +46,7 @@ class Layout(Struct, frozen=True):
 
 def tagged(job: str, shard: int) -> str:
     """An id that names its shard."""
-    return f"{shard}~{job}"
+    return f"{shard}_{job}"
 
 
 def tag_of(job: str) -> int | None:
@@ -110,7 +111,7 @@ def check_tag(job: str, layout: Layout) -> None:
     if tag is not None and tag >= layout.count:
         raise InvalidError(
             f"id {job!r} names shard {tag}, and there are {layout.count}, from 0; give an id that"
-            " does not begin with a number and ~"
+            " does not begin with a number and _"
         )
 
 
@@ -139,25 +140,27 @@ def absent(shards: Sequence[ShardView]) -> list[str]:
 
 
 class Turns:
-    """Whose turn it is among shards with work: who is owed most, in starts.
+    """Whose turn it is among shards with work: who is owed most, in millionths of a start.
 
     What a claim takes from a shard is owed to the others that had work as well, in equal parts. A
     shard without work is owed nothing, so that none saves up for a burst.
     """
 
     def __init__(self, count: int) -> None:
-        self.owed = [0.0] * count
+        self.owed = [0] * count
         self._last = count - 1
 
     def order(self, among: Iterable[int]) -> list[int]:
         """The shards in the order in which to ask them; of equals, who was asked longest ago."""
         count = len(self.owed)
-        return sorted(among, key=lambda shard: (-self.owed[shard], (shard - self._last - 1) % count))
+        return sorted(
+            among, key=lambda shard: (-self.owed[shard], (shard - self._last - 1) % count)
+        )
 
     def settle(self, taken: Mapping[int, int], dry: Iterable[int]) -> None:
         """Note what a claim took from each shard that it asked, and which of them have no more."""
         for shard in dry:
-            self.owed[shard] = 0.0
+            self.owed[shard] = 0
         emptied = set(dry)
         waiting = [shard for shard in range(len(self.owed)) if shard not in emptied]
         for shard, number in taken.items():
@@ -165,8 +168,8 @@ class Turns:
             if shard in emptied or not waiting:
                 continue
             for each in waiting:
-                self.owed[each] += number / len(waiting)
-            self.owed[shard] -= number
+                self.owed[each] += number * ONE // len(waiting)
+            self.owed[shard] -= number * ONE
 
 
 # -- what each is given of a cap -----------------------------------------------------------------

@@ -1,12 +1,12 @@
 """Walks a plan in one shard after the other, in their turns, until the demand is met."""
 
 from math import inf
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from mulligan.core.answers import Claimed
 from mulligan.core.errors import StoreUnavailableError
-from mulligan.core.job import Claim
 from mulligan.core.plan import ClaimPlan
 from mulligan.core.settings import check_batch
 from mulligan.core.shards import divided, less
@@ -14,6 +14,9 @@ from mulligan.core.worker import Worker
 from mulligan.stores.shards import workers
 from mulligan.stores.shards.connection import Shards
 from mulligan.stores.shards.wakeup import WorkerSleep
+
+if TYPE_CHECKING:
+    from mulligan.core.job import Claim
 
 
 async def claim(shards: Shards, sleep: WorkerSleep, plan: ClaimPlan, worker: Worker) -> Claimed:
@@ -54,70 +57,69 @@ class Walk:
         self.claims: list[Claim] = []
         self.left = [False] * len(plan.groups)
         self.again: list[float] = []
+        self.taken: dict[int, int] = {}
+        self.dry: list[int] = []
 
     async def run(self) -> Claimed:
         """Ask the shards in their turns."""
+        demand = self.plan.demand
         present = [shard.number for shard in self.shards.present]
         idle: list[int] = []
-        if self.plan.demand:
+        if demand:
             idle = [each for each in present if self.sleep.is_dry(each, self.plan, self.now)]
-        asked = self.sleep.turns.order(set(present) - set(idle))
-        taken: dict[int, int] = {}
-        dry = list(idle)
         failed: StoreUnavailableError | None = None
-        for number in asked:
-            if len(self.claims) >= self.plan.demand and self.plan.demand:
+        for number in self.sleep.turns.order(set(present) - set(idle)):
+            if demand and len(self.claims) >= demand:
                 break
             try:
-                answer = await self._ask(number, self.plan.demand - len(self.claims))
+                fresh = await self._ask(number, demand - len(self.claims))
             except StoreUnavailableError as error:
                 failed = error
                 continue
-            if answer is None:
-                if not self.claims:
-                    return Claimed([], stale=True)
-                self.again.append(0.0)
-                continue
-            taken[number] = len(answer.claims)
-            if number in self.sleep.asleep and not any(answer.left):
-                dry.append(number)
-        if failed is not None and not taken and not idle:
+            if not fresh and not self.claims:
+                return Claimed([], stale=True)
+        if failed is not None and not self.taken and not idle:
             raise failed
-        met = len(self.claims) >= self.plan.demand
-        if met and self.plan.demand:
-            await self._resign(set(present) - set(taken))
-        self.sleep.turns.settle(taken, dry)
+        met = len(self.claims) >= demand
+        if met and demand:
+            await self._resign(set(present) - set(self.taken))
+        self.sleep.turns.settle(self.taken, [*idle, *self.dry])
         if met:
             return Claimed(self.claims, tuple(self.left))
         self.again += [self.sleep.asleep[each].again_at - self.now for each in idle]
         again_in = min(self.again, default=inf)
         return Claimed(self.claims, tuple(self.left), None if again_in == inf else again_in)
 
-    async def _ask(self, number: int, demand: int) -> Claimed | None:
-        """Claim so many in one shard; None if its facts are newer than the plan."""
+    async def _ask(self, number: int, demand: int) -> bool:
+        """Claim so many in one shard; False if its facts are newer than the plan.
+
+        What others have given meanwhile is for them to keep: the next claim is told, and soon.
+        """
         await self.sleep.stop_waiting([number])
         part = less(
-            divided(self.plan, number, self.shards.count),
-            self.plan.demand - demand,
-            self.epochs[number],
+            divided(self.plan, number, self.shards.count), len(self.claims), self.epochs[number]
         )
         if part.demand != demand:
             part = replace(part, demand=demand)
         answer = await self.shards.at(number, lambda store: store.claim(part, self.worker))
         if answer.stale:
-            return None
+            self.again.append(0.0)
+            return False
         for claim in answer.claims:
             self.shards.memory.remember(claim.id, number, self.shards.layout)
         self.claims += answer.claims
         self.left = [one or other for one, other in zip(self.left, answer.left, strict=True)]
         if len(answer.claims) < demand:
             again_in = answer.again_in
-            dry = not any(answer.left) and again_in != 0
-            self.sleep.sleeps(number, self.plan, again_in, self.now, dry=dry)
+            dry = not any(answer.left)
+            self.sleep.sleeps(number, self.plan, again_in, self.now, dry=dry and again_in != 0)
             self.again += [] if again_in is None else [again_in]
+            self.dry += [number] if dry else []
         else:
             self.sleep.asleep.pop(number, None)
-        return answer
+        if demand:
+            self.taken[number] = len(answer.claims)
+        return True
 
     async def _resign(self, others: set[int]) -> None:
         """Have shards that would wake this worker wake another; what waits there is told."""

@@ -45,6 +45,7 @@ def allowed(outcome: Outcome, number: int) -> Outcome:
 
 async def pause(shards: Shards, use: LimitUse) -> None:
     """Pause limits in their home, after a job of another shard asked for it; never for shorter."""
+
     async def longer(store: Store) -> None:
         now = (await store.facts()).now
         views = {view.name: view for view in await store.limits(ALL_LIMITS)}

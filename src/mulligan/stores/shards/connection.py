@@ -154,7 +154,9 @@ class Shards:
         """Run the operation on all that answer; refused if none does."""
         asked = list(self.present if among is None else among)
         answers = await self.together([self._tried(shard, operation) for shard in asked])
-        found = [(shard.number, each[0]) for shard, each in zip(asked, answers, strict=True) if each]
+        found = [
+            (shard.number, each[0]) for shard, each in zip(asked, answers, strict=True) if each
+        ]
         if not found:
             away = next((shard for shard in self.all if shard.away is not None), self.all[HOME])
             raise StoreUnavailableError(

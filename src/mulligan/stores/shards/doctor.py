@@ -11,14 +11,14 @@ async def examine(shards: Shards) -> list[Finding]:
     absent = [shard for shard in shards.all if shard.away is not None]
     if not absent:
         findings.append(Finding("ok", f"{shards.count} shards, all of which answer"))
-    for shard in absent:
-        findings.append(
-            Finding(
-                "bad",
-                f"shard {shard.number} ({shard.shown}) is away: {shard.away}",
-                "bring it back; its jobs wait until then, and those of the others go on",
-            )
+    findings += [
+        Finding(
+            "bad",
+            f"shard {shard.number} ({shard.shown}) is away: {shard.away}",
+            "bring it back; its jobs wait until then, and those of the others go on",
         )
+        for shard in absent
+    ]
     for number, found in answers:
         findings += [each._replace(sentence=f"shard {number}: {each.sentence}") for each in found]
     return findings

@@ -30,9 +30,7 @@ async def pause(shards: Shards, queue: str, *, paused: bool) -> None:
         await shards.each(lambda shard: shard.store.pause(queue, paused=paused), others)
 
 
-async def switch(
-    shards: Shards, queue: str, region: str, before: Breaker, after: Breaker
-) -> bool:
+async def switch(shards: Shards, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
     """Replace a breaker, in the home of counts; the other shards refuse plans made before."""
     done = await shards.home_at(lambda store: store.switch(queue, region, before, after))
     if done and changes_plans(before, after):

@@ -66,7 +66,11 @@ async def page(
 def parts_of(found: Sequence[tuple[int, Sequence[Job]]], limit: int) -> dict[int, int]:
     """How many jobs of each shard are on the page: of all, those that were accepted last."""
     newest = sorted(
-        ((-job.created_at, index, number) for number, jobs in found for index, job in enumerate(jobs))
+        (
+            (-job.created_at, index, number)
+            for number, jobs in found
+            for index, job in enumerate(jobs)
+        )
     )
     counts: dict[int, int] = {}
     for _, _, number in newest[:limit]:

@@ -1,4 +1,4 @@
-"""The sharded store: the contract's operations over several whole stores that know nothing of it."""
+"""The sharded store: the contract's operations over several whole stores."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

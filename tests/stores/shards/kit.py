@@ -1,0 +1,40 @@
+"""Shards of memory that a test can take away, and that count what they are asked."""
+
+from collections import Counter
+from typing import Any
+
+from mulligan.core.errors import StoreUnavailableError
+from mulligan.stores.memory import MemoryStore
+from mulligan.stores.shards import ShardedStore
+from tests.store_kit import VirtualClock
+
+
+class Switched:
+    """A store of memory that answers, or is `down`."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self.url = "memory://"
+        self.down = False
+        self.asked: Counter[str] = Counter()
+        self.store = MemoryStore(clock=clock)
+
+    def __getattr__(self, name: str) -> Any:
+        operation = getattr(self.store, name)
+
+        async def ask(*args: Any, **options: Any) -> Any:
+            self.asked[name] += 1
+            if self.down:
+                raise StoreUnavailableError("nobody answers")
+            return await operation(*args, **options)
+
+        return ask
+
+    @property
+    def jobs(self) -> list[str]:
+        """The ids that are stored here."""
+        return list(self.store.state.jobs)
+
+
+def spread(clock: VirtualClock, *shards: Switched) -> ShardedStore:
+    """A store over these shards."""
+    return ShardedStore("memory://?shards", shards, clock)

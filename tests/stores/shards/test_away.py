@@ -1,0 +1,79 @@
+"""A shard that is away holds up its own jobs only, is told by its number, and comes back."""
+
+import pytest
+
+from mulligan.core.errors import StoreUnavailableError
+from mulligan.core.facts import QueueSettings
+from mulligan.core.fetch import RetryFirst
+from mulligan.core.shards import absent, tagged
+from mulligan.stores.shards import connection
+from tests.contract.making import ANN, claim, done, job, jobs, names
+from tests.stores.shards.kit import spread
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """Ask an absent shard again whenever it is needed, so that no test waits."""
+    monkeypatch.setattr(connection, "FIRST_LOOK", 0.0)
+
+
+@pytest.fixture
+async def three(store, shards):
+    """The store with a job in each shard, and the third of them away."""
+    await store.enqueue(jobs(*(tagged("j", number) for number in range(4))))
+    shards[2].down = True
+    return store
+
+
+async def test_the_others_go_on(three):
+    first = await claim(three, demand=10)
+    assert sorted(names(first)) == ["0_j", "1_j", "3_j"]
+    assert await three.commit([done(each) for each in first.claims]) == ["written"] * 3
+    assert (await three.beat(ANN, [])).lost == []
+    assert await three.reclaim(10, ANN) == []
+    assert await three.promote(10) == 0
+
+
+async def test_its_own_jobs_are_refused_by_its_number(three):
+    with pytest.raises(StoreUnavailableError, match=r"shard 2 \(memory://\): nobody answers"):
+        await three.enqueue([job("2_new")])
+    with pytest.raises(StoreUnavailableError, match="shard 2"):
+        await three.get("2_j")
+
+
+async def test_a_job_that_may_be_there_is_not_said_to_be_nowhere(three):
+    with pytest.raises(StoreUnavailableError, match="shard 2"):
+        await three.get("0_unknown")
+
+
+async def test_status_and_doctor_say_so(three):
+    stats = await three.stats()
+    assert [each.away for each in stats.shards] == [None, None, "nobody answers", None]
+    [sentence] = absent(stats.shards)
+    assert sentence.startswith("shard 2 (memory://) is away: nobody answers; its jobs wait")
+    [bad] = [each for each in await three.doctor() if each.level == "bad"]
+    assert "shard 2 (memory://) is away" in bad.sentence
+
+
+async def test_it_comes_back_with_what_it_missed(three, shards):
+    await claim(three, demand=10)
+    await three.configure("mail", QueueSettings(RetryFirst()))
+    await three.pause("sms", paused=True)
+    assert "mail" not in shards[2].store.state.queues
+    shards[2].down = False
+    assert names(await claim(three, demand=10)) == ["2_j"]
+    assert shards[2].store.state.queues["mail"] == QueueSettings(RetryFirst())
+    assert shards[2].store.state.paused == {"sms"}
+    assert [each.away for each in (await three.stats()).shards] == [None] * 4
+
+
+async def test_a_process_may_start_while_one_is_away_but_not_while_all_are(three, shards, clock):
+    other = spread(clock, *shards)
+    await other.open()
+    assert len((await claim(other, demand=10)).claims) == 3
+    for shard in shards:
+        shard.down = True
+    with pytest.raises(StoreUnavailableError, match="no shard answers"):
+        await spread(clock, *shards).open()
+    with pytest.raises(StoreUnavailableError):
+        await other.stats()
