@@ -69,7 +69,7 @@ async def test_settings_of_every_kind_survive_unchanged(store, another):
         "c": QueueSettings(RetryFirst(), Budget(100, 60.0), 2.5),
         "d": QueueSettings(Weighted(0.2), Budget(ratio=0.2)),
         "e": QueueSettings(Capped(7)),
-        "f": QueueSettings(Separate(), Budget(1, 0.5)),
+        "f": QueueSettings(Separate(), Budget(9, 0.5)),
         "g": QueueSettings(Balanced(), grace=10.0),
     }
     for queue, each in settings.items():

@@ -42,7 +42,7 @@ async def test_a_name_of_any_characters_is_that_name_everywhere(store, clock, od
     assert await store.enqueue([new]) == [(odd, True)]
     assert await store.enqueue([replace(new, id="other")]) == [(odd, False)]
     worker = replace(ANN, id=f"{odd}-1", region=odd, queues=(odd,), name=odd)
-    await store.configure(odd, QueueSettings(Capped(3)))
+    await store.configure(odd, QueueSettings(Capped(8)))
     await store.pause(odd, paused=True)
     gates = (Cap(f"cap:{odd}", 1), Rate(f"budget:{odd}", 5, 10.0, 0.5, f"fresh:{odd}"))
     lane = Lane(odd, odd, 2)

@@ -62,7 +62,7 @@ def root_of(job: str) -> str:
 
 def home_of_name(name: str, layout: Layout) -> int:
     """The home of what a caller names."""
-    return crc32(name.encode()) % layout.first
+    return crc32(name.encode("utf-8", "surrogatepass")) % layout.first
 
 
 def home_of_id(job: str, layout: Layout) -> int:

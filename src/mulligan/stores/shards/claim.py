@@ -32,9 +32,14 @@ async def claim(shards: Shards, sleep: WorkerSleep, plan: ClaimPlan, worker: Wor
         facts = await workers.facts(shards)
         epochs = shards.memory.epochs[facts.epoch]
         if facts.epoch != plan.epoch:
-            return Claimed([], stale=True)
-    walk = Walk(shards, sleep, plan, worker, epochs)
-    return await walk.run()
+            epochs = None
+    if epochs is not None:
+        claimed = await Walk(shards, sleep, plan, worker, epochs).run()
+        if not claimed.stale:
+            return claimed
+    sleep.met.clear()  # it is alive: each shard is told so, though its plan is refused
+    await introduce(shards, sleep, worker)
+    return Claimed([], stale=True)
 
 
 class Walk:

@@ -151,22 +151,23 @@ class Shards:
     async def each(
         self, operation: Callable[[Shard], Awaitable[T]], among: Iterable[Shard] | None = None
     ) -> list[tuple[int, T]]:
-        """Run the operation on all that answer; refused if none does."""
+        """Run the operation on all that answer; refused if none does of all that there are."""
         asked = list(self.present if among is None else among)
-        answers = await self.together([self._tried(shard, operation) for shard in asked])
+        answers = await self.together([self.tried(shard, operation) for shard in asked])
         found = [
             (shard.number, each[0]) for shard, each in zip(asked, answers, strict=True) if each
         ]
-        if not found:
+        if not found and (among is None or len(asked) == self.count):
             away = next((shard for shard in self.all if shard.away is not None), self.all[HOME])
             raise StoreUnavailableError(
                 f"no shard answers; shard {away.number} ({away.shown}): {away.away}"
             )
         return found
 
-    async def _tried(
+    async def tried(
         self, shard: Shard, operation: Callable[[Shard], Awaitable[T]]
     ) -> tuple[T] | None:
+        """The answer of one shard; None if it is away."""
         try:
             answer = await self.at(shard.number, lambda _: operation(shard))
         except StoreUnavailableError:

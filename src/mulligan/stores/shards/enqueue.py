@@ -40,9 +40,12 @@ async def adopt(shards: Shards, jobs: Sequence[Adopted]) -> list[bool]:
     check_batch(len(jobs))
     homes = [home_of(each.job, shards.layout) for each in jobs]
     answers = [False] * len(jobs)
+
+    async def take(home: int, part: list[Adopted]) -> list[bool]:
+        return await shards.at(home, lambda store: store.adopt(part))
+
     for home, indexes in by_shard(homes, jobs).items():
-        part = [jobs[index] for index in indexes]
-        taken = await shards.at(home, lambda store, part=part: store.adopt(part))
+        taken = await take(home, [jobs[index] for index in indexes])
         for index, answer in zip(indexes, taken, strict=True):
             answers[index] = answer
             shards.memory.remember(jobs[index].job.id, home, shards.layout)

@@ -9,7 +9,7 @@ from mulligan.core.reschedule import Reschedule
 from mulligan.core.settings import check_batch
 from mulligan.core.shards import CARD, HOME, check_settings
 from mulligan.stores.contract import Store
-from mulligan.stores.shards.connection import Shards, by_shard
+from mulligan.stores.shards.connection import Shard, Shards, by_shard
 from mulligan.stores.shards.schema import refuse_older_plans
 
 
@@ -61,12 +61,15 @@ async def until_met(
 ) -> int:
     """Do a chore in one shard after the other, so much in all."""
     done = 0
+
+    async def some(shard: Shard) -> int:
+        return await work(shard.store, limit - done)
+
     for shard in shards.present:
         if done >= limit:
             break
-        left = limit - done
-        [(_, number)] = await shards.each(lambda each, left=left: work(each.store, left), [shard])
-        done += number
+        answer = await shards.tried(shard, some)
+        done += 0 if answer is None else answer[0]
     return done
 
 

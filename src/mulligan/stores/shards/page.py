@@ -54,8 +54,7 @@ async def page(
             if not first.jobs:
                 cursor[number] = first.after if first.after is not None else False
             continue
-        shard = shards.all[number]
-        [(_, got)] = await shards.each(lambda each, n=wanted: read(each, n, bodies=bodies), [shard])
+        got = await read(shards.all[number], wanted, bodies=bodies)
         cursor[number] = got.after if got.after is not None else False
         jobs += got.jobs
     jobs.sort(key=lambda job: -job.created_at)

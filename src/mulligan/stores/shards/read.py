@@ -72,8 +72,12 @@ async def tail(shards: Shards, lane: Lane, due: float) -> str | None:
     """Of the last of each shard that which is due last."""
     answers = await shards.each(lambda shard: shard.store.tail(lane, due))
     last: list[tuple[float, int, str]] = []
+
+    async def look(number: int, job: str) -> Job | None:
+        return await shards.at(number, lambda store: store.get(job))
+
     for number, job in answers:
         if job is not None:
-            seen = await shards.at(number, lambda store, job=job: store.get(job))
+            seen = await look(number, job)
             last += [] if seen is None else [(seen.due, number, job)]
     return max(last)[2] if last else None

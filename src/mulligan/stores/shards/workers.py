@@ -7,7 +7,7 @@ from mulligan.core.facts import Facts
 from mulligan.core.job import Claim, Lease
 from mulligan.core.shard_merge import merged_facts
 from mulligan.core.worker import Worker
-from mulligan.stores.shards.connection import Shards
+from mulligan.stores.shards.connection import Shard, Shards
 from mulligan.stores.shards.locate import found_at
 from mulligan.stores.shards.schema import check_not_grown
 
@@ -69,13 +69,14 @@ async def reclaim(shards: Shards, limit: int, worker: Worker) -> list[Claim]:
     """Claim what dead workers held, in one shard after the other."""
     claims: list[Claim] = []
 
-    async def take(number: int) -> list[Claim]:
-        return await shards.at(number, lambda store: store.reclaim(limit - len(claims), worker))
+    async def take(shard: Shard) -> list[Claim]:
+        return await shard.store.reclaim(limit - len(claims), worker)
 
     for shard in shards.present:
         if len(claims) >= limit:
             break
-        [(_, found)] = await shards.each(lambda each: take(each.number), [shard]) or [(0, [])]
+        answer = await shards.tried(shard, take)
+        found = [] if answer is None else answer[0]
         for claim in found:
             shards.memory.remember(claim.id, shard.number, shards.layout)
         claims += found

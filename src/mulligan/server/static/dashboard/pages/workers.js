@@ -11,6 +11,7 @@ export default {
     return [
       heading("Workers", h("span.below", {}, counted(serving(overview).length, "live worker"))),
       workerTable(overview.workers, now),
+      overview.shards.length > 0 && shardPanel(overview.shards),
       Object.entries(overview.fleets).map(([where, fleet]) => fleetPanel(where, fleet, now)),
     ];
   },
@@ -35,6 +36,23 @@ function workerTable(workers, now) {
       { title: "Joined", cell: (worker) => when(worker.joined_at, now) },
     ],
   });
+}
+
+function shardPanel(shards) {
+  return panel("Shards", table({
+    caption: "Shards",
+    empty: "The app has one store.",
+    key: (shard) => shard.shard,
+    rows: shards,
+    columns: [
+      { title: "Shard", number: true, cell: (shard) => count(shard.shard) },
+      { title: "State", cell: (shard) => badge(shard.away ? "away" : "answers", shard.away ? "bad" : "good") },
+      { title: "Store", cell: (shard) => name(shard.url) },
+      { title: "Waiting", number: true, cell: (shard) => count(shard.waiting) },
+      { title: "Running", number: true, cell: (shard) => count(shard.running) },
+      { title: "Why", cell: (shard) => shard.away ?? NOTHING },
+    ],
+  }));
 }
 
 function queuesOf({ queues }) {
