@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -100,6 +100,7 @@ class Shards:
         self.in_order = inline or url.startswith("memory:")
         self.cheap = is_embedded(url)
         self._looking: set[asyncio.Task[None]] = set()
+        self._awaited: set[asyncio.Future[None]] = set()
         # What is done with a shard that is back, before anybody else reaches it.
         self.on_return: Callable[[Shard], Awaitable[None]] | None = None
 
@@ -221,6 +222,22 @@ class Shards:
         if shard.away is not None:
             log.warning("shard %d (%s) is back", shard.number, shard.shown)
         shard.away, shard.looks = None, 0
+        for end in list(self._awaited):
+            end.get_loop().call_soon_threadsafe(end_wait, end)
+
+    @contextlib.contextmanager
+    def any_return(self) -> Iterator[set["asyncio.Future[None]"]]:
+        """What ends when a shard that is away is back; nothing while none is away."""
+        if all(shard.away is None for shard in self.all):
+            yield set()
+            return
+        end = asyncio.get_running_loop().create_future()
+        self._awaited.add(end)
+        try:
+            yield {end}
+        finally:
+            self._awaited.discard(end)
+            end.cancel()
 
     async def close(self) -> None:
         """Stop looking for absent shards, and close all."""
@@ -249,6 +266,12 @@ class Shards:
             )
             for each in self.all
         )
+
+
+def end_wait(end: "asyncio.Future[None]") -> None:
+    """End a wait, once."""
+    if not end.done():
+        end.set_result(None)
 
 
 def by_shard(shards: Iterable[int], values: Iterable[Any]) -> dict[int, list[int]]:

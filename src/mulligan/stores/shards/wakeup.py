@@ -74,12 +74,12 @@ class WorkerSleep:
             if shard.number in self.asleep and shard.number not in self.waits:
                 wait = asyncio.ensure_future(wait_at(shards, shard, worker))
                 self.waits[shard.number] = wait
-        if not self.waits:
-            await asyncio.sleep(seconds)
-            return
-        await asyncio.wait(
-            self.waits.values(), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
-        )
+        with shards.any_return() as back:
+            ends = {*self.waits.values(), *back}
+            if not ends:
+                await asyncio.sleep(seconds)
+                return
+            await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for number, task in list(self.waits.items()):
             if task.done():
                 del self.waits[number]
