@@ -35,6 +35,6 @@ class Switched:
         return list(self.store.state.jobs)
 
 
-def spread(clock: VirtualClock, *shards: Switched) -> ShardedStore:
-    """A store over these shards."""
-    return ShardedStore("memory://?shards", shards, clock)
+def spread(clock: VirtualClock, *shards: Switched, url: str = "memory://") -> ShardedStore:
+    """A store over these shards; by the URL of a server they are asked together."""
+    return ShardedStore(url, shards, clock)  # type: ignore[arg-type]

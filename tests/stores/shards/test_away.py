@@ -1,14 +1,16 @@
 """A shard that is away holds up its own jobs only, is told by its number, and comes back."""
 
+import asyncio
+
 import pytest
 
-from mulligan.core.errors import StoreUnavailableError
+from mulligan.core.errors import InvalidError, StoreUnavailableError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import RetryFirst
 from mulligan.core.shards import absent, tagged
 from mulligan.stores.shards import connection
 from tests.contract.making import ANN, claim, done, job, jobs, names
-from tests.stores.shards.kit import spread
+from tests.stores.shards.kit import Switched, spread
 
 
 @pytest.fixture(autouse=True)
@@ -77,3 +79,31 @@ async def test_a_process_may_start_while_one_is_away_but_not_while_all_are(three
         await spread(clock, *shards).open()
     with pytest.raises(StoreUnavailableError):
         await other.stats()
+
+
+async def test_a_task_looks_for_it_and_wakes_who_sleeps(shards, clock):
+    store = spread(clock, *shards, url="redis://shards-away")
+    await store.open()
+    await store.enqueue(jobs(*(tagged("j", number) for number in range(4))))
+    shards[2].down = True
+    assert len((await claim(store, demand=10)).claims) == 3
+    waiting = asyncio.ensure_future(store.wait(ANN, 60.0))
+    await asyncio.sleep(0)
+    assert [each.away for each in (await store.stats()).shards] == [
+        *(None, None, "nobody answers", None)
+    ]
+    shards[2].down = False
+    await asyncio.wait_for(waiting, 5)
+    assert names(await claim(store, demand=10)) == ["2_j"]
+    await store.close()
+
+
+async def test_one_that_is_another_when_it_is_back_stays_away(store, shards, clock):
+    await store.enqueue([job("2_j")])
+    shards[2].down = True
+    await claim(store)
+    other = [Switched(clock) for _ in range(3)]
+    await spread(clock, *other).open()
+    shards[2].store, shards[2].down = other[1].store, False
+    with pytest.raises(InvalidError, match="is shard 1 of its app, and the list has it as shard 2"):
+        await store.get("2_j")

@@ -137,13 +137,13 @@ class Shards:
         if not self.answers(shard):
             raise StoreUnavailableError(f"shard {number} ({shard.shown}) is away: {shard.away}")
         try:
-            answer = await operation(shard.store)
+            if shard.away is not None:
+                await shard.store.open()
+                await self.returned(shard)
+            return await operation(shard.store)
         except AWAY as error:
             self.lost(shard, error)
             raise StoreUnavailableError(f"shard {number} ({shard.shown}): {error}") from error
-        if shard.away is not None:
-            await self.returned(shard)
-        return answer
 
     async def home_at(self, operation: Operation[T]) -> T:
         """Run the operation on the shard of what belongs to no one job."""
