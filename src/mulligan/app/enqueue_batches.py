@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
 from typing import NamedTuple, TypeVar
 
-from mulligan.core.errors import StoreUnavailableError
+from mulligan.core.errors import ShardAwayError, StoreUnavailableError
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.settings import BATCH_LIMIT
 
@@ -22,6 +22,11 @@ BYTES_LIMIT = 1024 * 1024
 # What says nothing of one job or another: whether any of the batch is stored is not known.
 AWAY = (StoreUnavailableError, OSError)
 W = TypeVar("W", bound="Waiting | Call")
+
+
+def is_of_all(error: Exception) -> bool:
+    """Whether the error is that of all jobs of a batch, and not of those of one shard."""
+    return isinstance(error, AWAY) and not isinstance(error, ShardAwayError)
 
 
 class Waiting(NamedTuple):
@@ -93,7 +98,7 @@ class LoopBatches:
 
     async def _fail(self, batch: Sequence[Waiting], error: Exception) -> None:
         """Tell them all; or find out whose error it is, by sending one at a time."""
-        if len(batch) > 1 and not isinstance(error, AWAY):
+        if len(batch) > 1 and not is_of_all(error):
             for each in batch:
                 await self._send([each])
             return
@@ -172,7 +177,7 @@ class ThreadBatches:
         try:
             answers = self._enqueue([each.job for each in batch])
         except Exception as error:  # noqa: BLE001 - it belongs to those who wait
-            if len(batch) > 1 and not isinstance(error, AWAY):
+            if len(batch) > 1 and not is_of_all(error):
                 for each in batch:
                     self._send([each])
                 return

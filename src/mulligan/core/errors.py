@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mulligan.core.job import Attempt
+    from mulligan.core.outcome import Verdict
 
 # Stored data may be no JSON, of another type, no UTF-8, or nested too deeply.
 UNREADABLE = (MsgspecError, UnicodeDecodeError, RecursionError)
@@ -27,6 +28,17 @@ class StoreError(MulliganError):
 
 class StoreUnavailableError(StoreError):
     """The store cannot be reached now; trying again later may help."""
+
+
+class ShardAwayError(StoreUnavailableError):
+    """One of several shards cannot be reached now; what is for the others is not concerned.
+
+    After a commit, `verdicts` are what the others have said; None where nothing was.
+    """
+
+    def __init__(self, message: str, verdicts: "Sequence[Verdict | None]" = ()) -> None:
+        self.verdicts = list(verdicts)
+        super().__init__(message)
 
 
 class UnknownJobError(MulliganError, LookupError):

@@ -1,15 +1,16 @@
 """The committer: sends outcomes in batches, and sends them again until they are answered."""
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mulligan.core.errors import StoreError, StoreUnavailableError
+from mulligan.core.errors import ShardAwayError, StoreError, StoreUnavailableError
 from mulligan.core.event import JobEvent
 from mulligan.core.job import Lease
 from mulligan.core.outcome import Again, Cancelled, Later, Outcome, Verdict
@@ -22,6 +23,8 @@ from mulligan.stores.contract import Store
 
 AWAY = (StoreUnavailableError, OSError)
 DELAYED = (Again, Later)
+# How often outcomes are sent again that are all for shards which are away.
+LOOK_EVERY = 0.5
 log = logging.getLogger("mulligan.worker")
 
 
@@ -56,6 +59,7 @@ class Committer:
         self._progress = asyncio.Event()
         self._store_retry = StoreRetry("commit")
         self._size = BATCH_LIMIT
+        self._more: asyncio.Event | None = None  # while only what is for absent shards waits
         self.written = 0
         self.stale = 0
 
@@ -76,6 +80,8 @@ class Committer:
         """
         if not self._waiting:
             self._wake.set()
+        elif self._more is not None:
+            self._more.set()
         self._waiting.append(Unanswered(outcome, self._monotonic(), ending, event))
         self._reporter.ended(ending)
 
@@ -85,11 +91,15 @@ class Committer:
             await self._wake.wait()
             batch = self._waiting[: self._size]
             try:
-                verdicts = await self._store_retry.call(partial(self._send, batch), AWAY)
+                answers = await self._store_retry.call(partial(self._send, batch), AWAY)
             except Exception as error:  # noqa: BLE001 - one bad outcome must not hold up the rest
                 await self._put_aside(batch, error)
                 continue
-            self._forget(len(batch))
+            verdicts = [verdict for verdict in answers if verdict is not None]
+            if len(verdicts) < len(batch):
+                batch = await self._put_off(batch, answers)
+            else:
+                self._forget(len(batch))
             self._size = min(BATCH_LIMIT, 2 * self._size)
             endings = zip([waiting.ending for waiting in batch], verdicts, strict=True)
             for (ending, verdict), alike in groupby(endings):
@@ -103,8 +113,30 @@ class Committer:
             if stale:
                 self._report(batch, verdicts)
 
-    async def _send(self, batch: list[Unanswered]) -> list[Verdict]:
-        return await self._store.commit(self._aged(batch))
+    async def _send(self, batch: list[Unanswered]) -> Sequence[Verdict | None]:
+        try:
+            return await self._store.commit(self._aged(batch))
+        except ShardAwayError as error:
+            return error.verdicts or [None] * len(batch)
+
+    async def _put_off(
+        self, batch: list[Unanswered], answers: Sequence[Verdict | None]
+    ) -> list[Unanswered]:
+        """Send what is for a shard that is away after all others; returns what was answered.
+
+        If that is nothing, there is a pause, until there is more to send.
+        """
+        pairs = list(zip(batch, answers, strict=True))
+        answered = [waiting for waiting, answer in pairs if answer is not None]
+        self._waiting.extend([waiting for waiting, answer in pairs if answer is None])
+        self._forget(len(batch))
+        self._answered -= len(batch) - len(answered)
+        if not answered:
+            self._more = asyncio.Event()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._more.wait(), LOOK_EVERY)
+            self._more = None
+        return answered
 
     async def _put_aside(self, batch: list[Unanswered], error: Exception) -> None:
         """Find the outcome of the batch that the store refuses, by sending one at a time.

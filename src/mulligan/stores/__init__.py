@@ -29,7 +29,7 @@ PASSWORD = re.compile(r"^((?:[\w+.-]*:)?//(?:[^:/?#@]*:)?|[^:/?#@]*:).*@", re.DO
 OPTION = re.compile(r"([?&](\w++)=)[^&#]*+")
 SECRET = re.compile(r"(?i)pass|pwd|secret|token|credential|[a-z_]key")
 # A list of stores has blanks between its URLs.
-LIST = re.compile(r"\s[a-z][a-z+]*:", re.ASCII)
+LIST = re.compile(r"\s[a-z][a-z+]*://", re.ASCII)
 # Engines whose operations can be done at once, without an event loop.
 EMBEDDED = ("memory", "sqlite")
 

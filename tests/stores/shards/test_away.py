@@ -1,13 +1,19 @@
 """A shard that is away holds up its own jobs only, is told by its number, and comes back."""
 
 import asyncio
+import time
 
 import pytest
 
-from mulligan.core.errors import InvalidError, StoreUnavailableError
+from mulligan.core.errors import InvalidError, ShardAwayError, StoreUnavailableError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import RetryFirst
 from mulligan.core.shards import absent, tagged
+from mulligan.engine import committer
+from mulligan.engine.breakers import Ending
+from mulligan.engine.committer import Committer
+from mulligan.engine.events import Events
+from mulligan.engine.reporter import Reporter
 from mulligan.stores.shards import connection
 from tests.contract.making import ANN, claim, done, job, jobs, names
 from tests.stores.shards.kit import Switched, spread
@@ -107,3 +113,38 @@ async def test_one_that_is_another_when_it_is_back_stays_away(store, shards, clo
     shards[2].store, shards[2].down = other[1].store, False
     with pytest.raises(InvalidError, match="is shard 1 of its app, and the list has it as shard 2"):
         await store.get("2_j")
+
+
+async def test_a_commit_says_what_the_others_have_answered(three, shards):
+    shards[2].down = False
+    claims = (await claim(three, demand=10)).claims
+    shards[2].down = True
+    with pytest.raises(ShardAwayError, match="shard 2") as raised:
+        await three.commit([done(each) for each in claims])
+    said = {each.id: verdict for each, verdict in zip(claims, raised.value.verdicts, strict=True)}
+    assert said == {"0_j": "written", "1_j": "written", "2_j": None, "3_j": "written"}
+    shards[2].down = False
+    again = dict(zip(said, await three.commit([done(each) for each in claims]), strict=True))
+    assert again == {"0_j": "already", "1_j": "already", "2_j": "written", "3_j": "already"}
+
+
+async def test_what_is_for_an_absent_shard_holds_up_no_other_outcome(three, shards, monkeypatch):
+    monkeypatch.setattr(committer, "LOOK_EVERY", 0.0)
+    shards[2].down = False
+    claims = {each.id: each for each in (await claim(three, demand=10)).claims}
+    shards[2].down = True
+    reporter = Reporter(three)
+    running = Committer(three, reporter, Events({}, reporter, None), time.monotonic)
+    sending = asyncio.ensure_future(running.run())
+    for name in ("2_j", "0_j", "3_j"):
+        running.add(done(claims[name]), Ending("default", "default"))
+    while running.written < 2:
+        await asyncio.sleep(0)
+    running.add(done(claims["1_j"]), Ending("default", "default"))
+    while running.written < 3:
+        await asyncio.sleep(0)
+    assert [lease.job for lease in running.holding] == ["2_j"]
+    shards[2].down = False
+    await asyncio.wait_for(running.flushed(), 5)
+    assert (running.written, running.stale, running.backlog) == (4, 0, 0)
+    sending.cancel()

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from mulligan.core.errors import ShardAwayError
 from mulligan.core.outcome import Cancelled, Limited, LimitUse, Outcome, Verdict
 from mulligan.core.record import Recording, RecordVerdict
 from mulligan.core.settings import check_batch
@@ -75,21 +76,32 @@ async def written(
     """Send each to the shard where its job should be; what is stale there, to all others."""
     places = [shards.where(item.lease.job) for item in items]
     parts = by_shard(places, items)
-    sent = await shards.together(
-        [send(number, [items[index] for index in indexes]) for number, indexes in parts.items()]
-    )
+    absent: list[ShardAwayError] = []
+
+    async def tried(number: int, indexes: list[int]) -> list[Answer] | None:
+        try:
+            return await send(number, [items[index] for index in indexes])
+        except ShardAwayError as error:
+            absent.append(error)
+            return None
+
+    sent = await shards.together([tried(number, indexes) for number, indexes in parts.items()])
     verdicts: dict[int, Answer] = {}
     for indexes, part in zip(parts.values(), sent, strict=True):
-        verdicts.update(zip(indexes, part, strict=True))
+        if part is not None:
+            verdicts.update(zip(indexes, part, strict=True))
     stale = [index for index, verdict in verdicts.items() if verdict == "stale"]
     for shard in shards.present:
         again = [index for index in stale if places[index] != shard.number]
         if not again:
             continue
-        part = await send(shard.number, [items[index] for index in again])
-        for index, verdict in zip(again, part, strict=True):
+        part = await tried(shard.number, again)
+        for index, verdict in zip(again, part or (), strict=part is not None):
             if verdict != "stale":
                 verdicts[index] = verdict
                 stale.remove(index)
                 shards.memory.remember(items[index].lease.job, shard.number, shards.layout)
+    if absent:
+        said = [verdicts.get(index) for index in range(len(items))]
+        raise ShardAwayError(str(absent[0]), said)  # type: ignore[arg-type]
     return [verdicts[index] for index in range(len(items))]

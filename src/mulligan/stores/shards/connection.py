@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from mulligan.core.errors import StoreUnavailableError
+from mulligan.core.errors import ShardAwayError, StoreUnavailableError
 from mulligan.core.shards import HOME, Layout, candidates, home_of_id
 from mulligan.core.stats import ShardView
 from mulligan.stores import is_embedded, redact
@@ -135,7 +135,7 @@ class Shards:
         """Run the operation on one shard; one that is away is told by its number."""
         shard = self.all[number]
         if not self.answers(shard):
-            raise StoreUnavailableError(f"shard {number} ({shard.shown}) is away: {shard.away}")
+            raise ShardAwayError(f"shard {number} ({shard.shown}) is away: {shard.away}")
         try:
             if shard.away is not None:
                 await shard.store.open()
@@ -143,7 +143,7 @@ class Shards:
             return await operation(shard.store)
         except AWAY as error:
             self.lost(shard, error)
-            raise StoreUnavailableError(f"shard {number} ({shard.shown}): {error}") from error
+            raise ShardAwayError(f"shard {number} ({shard.shown}): {error}") from error
 
     async def home_at(self, operation: Operation[T]) -> T:
         """Run the operation on the shard of what belongs to no one job."""
