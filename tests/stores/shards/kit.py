@@ -37,4 +37,4 @@ class Switched:
 
 def spread(clock: VirtualClock, *shards: Switched, url: str = "memory://") -> ShardedStore:
     """A store over these shards; by the URL of a server they are asked together."""
-    return ShardedStore(url, shards, clock)  # type: ignore[arg-type]
+    return ShardedStore(url, shards, clock)
