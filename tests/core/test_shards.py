@@ -103,6 +103,7 @@ def test_a_plan_is_divided_and_what_cannot_be_is_left_to_each():
     assert {part[2].limit for part in parts} == {None}
     assert {part[3].limit for part in parts} == {1}
     assert divided(plan, 0, 1) is plan
+    assert divided(plan, 2, 4) is divided(plan, 2, 4)
 
 
 def test_the_next_shard_is_asked_for_what_is_lacking():

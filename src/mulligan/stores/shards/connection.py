@@ -247,12 +247,9 @@ class Shards:
         for task in looking:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-        errors: list[Exception] = []
         for shard in self.all:
-            try:
+            with contextlib.suppress(*AWAY):
                 await shard.store.close()
-            except AWAY as error:
-                errors.append(error)
 
     def views(self, waiting: dict[int, int], running: dict[int, int]) -> tuple[ShardView, ...]:
         """Each shard as a reader sees it."""
