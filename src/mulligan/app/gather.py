@@ -31,7 +31,6 @@ from mulligan.core.flow import (
 from mulligan.core.job import Enqueued, NewJob, encode
 from mulligan.core.lane import ANYWHERE
 from mulligan.core.settings import BATCH_LIMIT
-from mulligan.core.shards import names_limits
 from mulligan.stores.contract import Store
 
 if TYPE_CHECKING:
@@ -128,6 +127,8 @@ def root_id(app: "Mulligan", calls: Sequence[AnyCall], parts: tuple[Part, ...]) 
     """The id that those of all its jobs begin with; with shards, in the home of what they name."""
     if app.sharded_ids is None:
         return new_id()
+    from mulligan.core.shards import names_limits  # noqa: PLC0415 - few apps have shards
+
     _, jobs = gathered(new_id(), calls, parts)
     return app.sharded_ids.new(limited=any(names_limits(job) for job in jobs))
 
