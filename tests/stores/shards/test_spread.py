@@ -132,16 +132,24 @@ async def test_jobs_with_limits_are_in_the_home_of_limits_which_holds(store, sha
     assert (view.running, view.waiting) == (2, 2)
 
 
-async def test_a_job_of_another_shard_pauses_a_limit_in_its_home_and_never_for_shorter(store):
+async def test_a_job_of_another_shard_charges_and_pauses_limits_in_their_home(store):
     await store.set_limit("api", Limit(concurrency=2), declared=True)
+    await store.set_limit("tokens", Limit(rate=100, per=60), declared=True)
     await store.enqueue([job("3_a"), job("3_b")])
     for pause in (60.0, 5.0):
         held = await start(store)
         outcome = done(held)
         await store.commit(
-            [type(outcome)(outcome.lease, b"1", (), use=LimitUse(pauses=(("api", pause),)))]
+            [
+                type(outcome)(
+                    outcome.lease,
+                    b"1",
+                    use=LimitUse(spent=(("tokens", 3),), pauses=(("api", pause),)),
+                )
+            ]
         )
-    [view] = await store.limits(10)
+    [view, tokens] = await store.limits(10)
+    assert tokens.used == 6
     assert view.paused_until == (await store.facts()).now + 60
 
 

@@ -30,8 +30,8 @@ async def commit(shards: Shards, outcomes: Sequence[Outcome]) -> list[Verdict]:
         if number != HOME:
             for outcome, verdict in zip(part, verdicts, strict=True):
                 use: LimitUse | None = getattr(outcome, "use", None)
-                if verdict == "written" and use is not None and use.pauses:
-                    await pause(shards, use)
+                if verdict == "written" and use is not None and (use.pauses or use.spent):
+                    await tell_home(shards, use)
         return verdicts
 
     return await written(shards, outcomes, send)
@@ -44,10 +44,14 @@ def allowed(outcome: Outcome, number: int) -> Outcome:
     return outcome
 
 
-async def pause(shards: Shards, use: LimitUse) -> None:
-    """Pause limits in their home, after a job of another shard asked for it; never for shorter."""
+async def tell_home(shards: Shards, use: LimitUse) -> None:
+    """Charge and pause limits in their home, after a job of another shard; never for shorter."""
 
     async def longer(store: Store) -> None:
+        for name, cost in use.spent:
+            await store.spend(name, cost)
+        if not use.pauses:
+            return
         now = (await store.facts()).now
         views = {view.name: view for view in await store.limits(ALL_LIMITS)}
         for name, seconds in use.pauses:

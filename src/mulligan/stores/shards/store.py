@@ -207,6 +207,9 @@ class ShardedStore:
     async def pause_limit(self, name: str, seconds: float) -> None:
         await self.shards.home_at(lambda store: store.pause_limit(name, seconds))
 
+    async def spend(self, name: str, cost: int) -> None:
+        await self.shards.home_at(lambda store: store.spend(name, cost))
+
     async def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
         return await operate.change_jobs(
             self.shards, jobs, lambda store, part: store.replay(part, from_start=from_start)
