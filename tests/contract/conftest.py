@@ -30,6 +30,7 @@ OTHERWISE = {
     "test_merged_sources_behind_different_gates_keep_their_order": DIVIDED,
     "test_no_more_run_than_the_gate_allows": DIVIDED,
     "test_no_window_sees_more_starts_than_the_rate_allows": DIVIDED,
+    "test_the_smallest_gates_survive_unchanged": "a cap below the number of shards is refused",
     "test_the_ratio_budget_always_allows_ten_a_minute": DIVIDED,
     "test_a_text_is_sought_in_so_many_jobs_and_then_the_page_ends": LOOKS,
     "test_what_is_placed_is_enqueued_with_all_its_options": KEYED,

@@ -78,6 +78,12 @@ async def test_settings_of_every_kind_survive_unchanged(store, another):
     assert (await another.beat(ANN, [])).facts.queues == settings
 
 
+async def test_the_smallest_gates_survive_unchanged(store, another):
+    settings = QueueSettings(Capped(1), Budget(1, 0.5))
+    await store.configure("a", settings)
+    assert (await another.facts()).queues == {"a": settings}
+
+
 async def test_configuring_again_replaces(store):
     await store.configure("default", QueueSettings(Capped(7)))
     await store.configure("default", QueueSettings(Capped(8)))
