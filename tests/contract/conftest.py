@@ -39,7 +39,7 @@ OTHERWISE = {
 }
 
 
-@pytest.fixture(params=(*STORES, "shards"))
+@pytest.fixture(params=(*STORES, pytest.param("shards", marks=pytest.mark.prove)))
 async def store_url(request, tmp_path) -> AsyncIterator[str]:
     """The URL of an empty store, of each engine in turn; new if the test opens it itself."""
     name = request.param

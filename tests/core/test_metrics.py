@@ -179,8 +179,8 @@ def test_counters_say_what_was_counted_ever():
 
 
 def test_every_metric_has_its_kind_and_the_labels_that_monitors_ask_for():
-    names = ("retry-wait.1", "retry-return.1", "fresh-wait.1", "runtime.failed.1/a", "failure.E/a")
-    waits = {("q", "US", name): 1.0 for name in names}
+    names = ["retry-wait.1", "retry-return.1", "fresh-wait.1", "runtime.failed.1/a", "failure.E/a"]
+    waits = {("q", "US", name): 1.0 for name in [*names, "limit-started.openai"]}
     facts = Facts(
         queues={"q": QueueSettings(RetryFirst(), Budget(ratio=0.2))},
         regions=(Region("US"),),
@@ -201,6 +201,7 @@ def test_every_metric_has_its_kind_and_the_labels_that_monitors_ask_for():
         "mulligan_unserved_jobs": ("gauge", *place),
         "mulligan_dead_letters_stored": ("gauge", *queue),
         "mulligan_starts_total": ("counter", *place, "lane"),
+        "mulligan_limit_starts_total": ("counter", *place, "limit"),
         "mulligan_attempts_total": ("counter", *outcome),
         "mulligan_retries_total": ("counter", *outcome),
         "mulligan_retries_elsewhere_total": ("counter", *place),

@@ -15,8 +15,11 @@ from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.fetch import RetryFirst
 from mulligan.core.health import Breaker, Health
 from mulligan.core.lane import Lane, Priority
+from mulligan.core.limit_metrics import limit_metrics
+from mulligan.core.limits import Limit, LimitState, StoredLimit, view_of
 from mulligan.core.metrics import build_info, metrics
-from mulligan.core.stats import DelayedStats, LaneStats, Stats
+from mulligan.core.shard_metrics import shard_metrics
+from mulligan.core.stats import DelayedStats, LaneStats, ShardView, Stats
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 WAITS = (("retry", "wait"), ("retry", "return"), ("fresh", "wait"))
@@ -24,6 +27,7 @@ NAMES = (
     "succeeded", "failed", "job-fault", "dead", "stale", "reclaimed", "saved", "saved-seconds",
     "retry-succeeded", "retry-failed", "retry-elsewhere", "started.fresh", "started.global-retry",
     "failure.TimeoutError/ask", "hook-failed.dead", "event-dropped", STEP, STALE_RECORD,
+    "limit-started.openai",
     *(f"runtime.succeeded.{bound:g}/ask" for bound in BOUNDS),
     *(f"{wait}-{of}.{bound:g}" for wait, of in WAITS for bound in BOUNDS),
 )  # fmt: skip
@@ -42,7 +46,22 @@ FACTS = Facts(
     regions=(Region("US"),),
     health={("q", "US"): Health(1, 1, Breaker(open=True))},
 )
-EVERYTHING = [build_info(BUILD), *metrics(STATS, Counts(COUNTED, COUNTED), FACTS)]
+LIMITS = [
+    view_of(
+        "openai",
+        StoredLimit(Limit(concurrency=1)),
+        Limit(concurrency=1),
+        LimitState(),
+        waiting=1,
+        now=0.0,
+    )
+]
+EVERYTHING = [
+    build_info(BUILD),
+    *metrics(STATS, Counts(COUNTED, COUNTED), FACTS),
+    *limit_metrics(LIMITS),
+    *shard_metrics([ShardView(0, "memory://")]),
+]
 
 
 def exposed() -> dict[str, set[str]]:
