@@ -35,15 +35,31 @@ SERVERS = ("redis", "postgres", "mongo")
 # Tests that drive whole systems, for long or through faults: `make prove` runs them. What they
 # reach is covered by the others, so their coverage is not measured.
 PROOFS = (
-    *("beside/", "browser/", "chaos/test_chaos.py", "chaos/test_shared.py", "collateral/"),
+    *(
+        "beside/",
+        "browser/",
+        "chaos/test_chaos.py",
+        "chaos/test_shared.py",
+        "cli/test_encodings.py",
+    ),
+    *("cli/test_health.py", "collateral/"),
     *("dst/test_same_seed.py", "dst/test_zoo.py", "examples/", "failpoints/test_"),
     *("hostile/test_unknown_tasks.py", "lessons/test_batches.py", "lessons/test_blocked.py"),
     *("lessons/test_killed.py", "lessons/test_restarts.py", "reading/"),
     *("resources/", "security/test_canary.py", "server/test_clients.py"),
     *("server/test_connections.py", "server/test_whatever_is_allowed.py"),
     *("sim/test_bounds.py", "sim/test_docs.py", "sim/test_real_run.py"),
+    *("stores/redis/test_failover.py",),
     *("supervisor/test_command.py", "supervisor/test_fleet_at_work.py"),
     *("tracing/test_processes.py", "typing/"),
+)
+# Tests that take long on servers, and there are proofs too; memory and SQLite have them every time.
+LONG_ON_SERVERS = (
+    *("app/test_wait.py", "django/"),
+    *("contract/test_names.py", "doors/test_same_job.py", "engine/test_chains_on_every_store.py"),
+    *("engine/test_known_tasks.py", "engine/test_on_every_store.py", "hostile/"),
+    *("plugin/test_plugin.py", "pools/test_steps.py", "security/test_running_data.py"),
+    *("server/test_on_every_store.py",),
 )
 # Tests that start processes or another program such as mypy, or wait in real time: `make test-fast`
 # leaves them out.
@@ -102,7 +118,8 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     """Mark what `make prove` runs, and let a driver's habit not fail the tests of its store."""
     for item in items:
         path = str(item.path.relative_to(TESTS))
-        if path.startswith(PROOFS):
+        on_server = any(server in item.name for server in SERVERS)
+        if path.startswith(PROOFS) or (on_server and path.startswith(LONG_ON_SERVERS)):
             item.add_marker("prove")
         if path.startswith(SLOW):
             item.add_marker("slow")

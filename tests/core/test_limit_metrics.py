@@ -45,3 +45,13 @@ def test_many_limits_share_a_label(monkeypatch):
 
 def test_without_limits_there_is_no_value():
     assert all(values == {} for values in samples([]).values())
+
+
+def test_starts_are_added_up_over_queues_and_regions():
+    counts = {
+        ("a", "EU", "limit-started.openai"): 2.0,
+        ("b", "US", "limit-started.openai"): 3.0,
+        ("a", "EU", "limit-started.tenant:*"): 1.0,
+        ("a", "EU", "succeeded"): 9.0,
+    }
+    assert metrics.started_by_limit(counts) == {"openai": 5, "tenant:*": 1}

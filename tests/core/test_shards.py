@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mulligan.core.budget import Budget
 from mulligan.core.errors import InvalidError
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Capped
@@ -115,7 +116,9 @@ def test_the_next_shard_is_asked_for_what_is_lacking():
 def test_a_cap_that_leaves_a_shard_nothing_is_refused():
     with pytest.raises(InvalidError, match="a cap of 3 cannot be divided among 4 shards"):
         check_settings("mail", QueueSettings(Capped(3)), 4)
-    check_settings("mail", QueueSettings(Capped(4)), 4)
+    with pytest.raises(InvalidError, match=r"a budget of 1 cannot be divided among 4 shards"):
+        check_settings("mail", QueueSettings(budget=Budget(1, 60.0)), 4)
+    check_settings("mail", QueueSettings(Capped(4), Budget(ratio=0.2)), 4)
 
 
 @given(st.integers(2, 8), st.lists(st.integers(1, 50), min_size=1, max_size=200))
