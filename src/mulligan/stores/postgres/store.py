@@ -132,8 +132,8 @@ class PostgresStore:
 
     async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
         check_batch(len(outcomes))
-        told = self._watcher.payload(outcomes)
-        written = await commit.commit(self._database, outcomes, told)
+        with self._watcher.telling(outcomes) as told:
+            written = await commit.commit(self._database, outcomes, told)
         self._watcher.written(outcomes, written)
         return written.verdicts
 

@@ -11,7 +11,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 
 import psycopg
@@ -53,6 +53,7 @@ class Watcher:
         self._telling: asyncio.Task[None] | None = None
         self._is_told = False
         self._any_watching = False  # when this store last committed
+        self._tells_now = False  # with a commit that is under way
 
     # -- waiting -------------------------------------------------------------------------------
 
@@ -111,15 +112,22 @@ class Watcher:
 
     # -- telling -------------------------------------------------------------------------------
 
-    def payload(self, outcomes: Sequence[Outcome]) -> str | None:
-        """What a commit of these is to tell, if somebody waited at the last one and it is short.
+    @contextmanager
+    def telling(self, outcomes: Sequence[Outcome]) -> Iterator[str | None]:
+        """What a commit of these is to tell by itself, a way to the server and back earlier.
 
-        Then whoever waits is told a way to the server and back earlier.
+        So a lonely caller is told, one commit at a time: those who tell wait for each other, and
+        what many commits have to tell is quicker told together.
         """
-        if not self._any_watching:
-            return None
-        told, *more = payloads(outcome.lease.job for outcome in outcomes)
-        return None if more else told
+        if not self._any_watching or self._tells_now or len(outcomes) != 1:
+            yield None
+            return
+        self._tells_now = True
+        try:
+            [told] = payloads(outcome.lease.job for outcome in outcomes)
+            yield told
+        finally:
+            self._tells_now = False
 
     def written(self, outcomes: Sequence[Outcome], written: Written) -> None:
         """Tell of what has ended, here and elsewhere, without holding up the caller."""
