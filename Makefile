@@ -95,7 +95,7 @@ mutation: setup ## change the code a little, and see whether a test notices
 	$(BIN)/python -m tests.mutation $(ARGS)
 
 docs: .venv/.docs ## build the site into site/, strictly, and check that it is true: examples, links
-	$(BIN)/python -m sphinx -q -E -W --keep-going -j auto -b html -d .venv/doctrees docs site
+	$(BIN)/python docs/build.py -q -E -W --keep-going -j auto -b html -d .venv/doctrees docs site
 	$(BIN)/python -m pytest -q tests/test_docs.py tests/cli -k 'docs or documented'
 	@echo "open site/index.html"
 

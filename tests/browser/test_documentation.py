@@ -22,7 +22,7 @@ pytestmark = pytest.mark.prove
 def site(tmp_path_factory):
     assert find_spec("sphinx"), "Sphinx is not installed; run: make docs"
     built = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-b", "html"]
+    command = [sys.executable, "docs/build.py", "-q", "-E", "-W", "--keep-going", "-b", "html"]
     done = subprocess.run(
         [*command, "-d", built / "read", "docs", built / "html"],
         cwd=ROOT,
