@@ -255,14 +255,16 @@ local function line_book()
     local alarms = lane_of(lane).alarms
     if at then
       add_to(alarms, limit, at)
-    elseif anything_waits or alarms.changes[limit] then
+    elseif anything_waits or alarms.changes[limit] or alarms.next == limit then
       remove_from(alarms, limit)
     end
   end
 
   -- The lane's next alarm: when, and at which limit.
   function book.next_alarm(lane)
-    local limit, at = first_in(lane_of(lane).alarms)
+    local alarms = lane_of(lane).alarms
+    local limit, at = first_in(alarms)
+    alarms.next = limit
     return at, limit
   end
 
