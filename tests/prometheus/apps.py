@@ -9,9 +9,10 @@ from mulligan.core.budget import Budget
 app = Mulligan(os.environ["TEST_STORE"])
 app.queue("mail", budget=Budget(ratio=0.5))
 app.queue("calls", budget=Budget(limit=600, per=60))
+app.limit("provider", concurrency=100, rate=100_000)
 
 
-@app.task(queue="mail", retry=Retry(2, Delays((0.05, 0.05))))
+@app.task(queue="mail", retry=Retry(2, Delays((0.05, 0.05))), limits="provider")
 def send(number: int) -> int:
     """Every third fails at first."""
     time.sleep(0.01)
