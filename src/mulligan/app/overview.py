@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 from msgspec.structs import asdict
 
 from mulligan.app.schedules import list_schedules
-from mulligan.app.stored_limits import ALL_LIMITS
 from mulligan.core.alerts import alerts
 from mulligan.core.counts import BUCKETS, Counts
 from mulligan.core.facts import Facts
 from mulligan.core.fleets import PREFIX, fleets
 from mulligan.core.job import Job
 from mulligan.core.limit_metrics import limit_metrics
+from mulligan.core.limits import ALL_LIMITS
 from mulligan.core.metric import Metric, Sample
 from mulligan.core.metrics import build_info, metrics, schedule_metrics, summary
 from mulligan.core.page import Selection

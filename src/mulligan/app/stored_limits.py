@@ -10,6 +10,7 @@ from mulligan.core.checks import Seconds, check_name, check_seconds
 from mulligan.core.errors import InvalidError, UnknownLimitError
 from mulligan.core.key_share import KeyShare, shares
 from mulligan.core.limits import (
+    ALL_LIMITS,
     ANY,
     LONGEST_PER,
     Limit,
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 # How many limits, and how many fairness keys of a queue, are shown.
 MOST_LIMITS = 1000
-# Among how many a name is looked for: a family may have many names in use.
-ALL_LIMITS = 1_000_000
 MOST_KEYS = 1000
 # How many names an error lists.
 MOST_TOLD = 20

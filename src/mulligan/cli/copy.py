@@ -11,7 +11,6 @@ from typing import NamedTuple
 import click
 from msgspec.structs import replace
 
-from mulligan.app.stored_limits import ALL_LIMITS
 from mulligan.cli.dead import confirm
 from mulligan.cli.find_app import bare_app, json_option, opened, yes_option
 from mulligan.cli.group import RefusalError, printable
@@ -19,7 +18,7 @@ from mulligan.cli.show import print_json, progress
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import Adopted, Attempt, Job, Status, decode_call, encode
 from mulligan.core.lane import ANYWHERE, Priority
-from mulligan.core.limits import StoredLimit
+from mulligan.core.limits import ALL_LIMITS, StoredLimit
 from mulligan.core.page import Selection
 from mulligan.core.reschedule import Reschedule
 from mulligan.core.schedule import read_schedules

@@ -21,6 +21,8 @@ from mulligan.core.lane import Lane
 ANY = "*"
 # How many limits a job may name.
 MOST_NAMES = 8
+# Among how many limits a name is looked for: a family may have many names in use.
+ALL_LIMITS = 1_000_000
 MOST_COST = 1_000_000
 MOST_RATE = 1_000_000_000
 SECOND = 1_000_000

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from mulligan.core.errors import ShardAwayError
+from mulligan.core.limits import ALL_LIMITS
 from mulligan.core.outcome import Cancelled, Limited, LimitUse, Outcome, Verdict
 from mulligan.core.record import Recording, RecordVerdict
 from mulligan.core.settings import check_batch
@@ -13,7 +14,6 @@ from mulligan.stores.shards.connection import Shards, by_shard
 
 Item = TypeVar("Item", Outcome, Recording)
 Answer = TypeVar("Answer", bound=str)
-ALL_LIMITS = 1_000_000
 ELSEWHERE = (
     "its task has limits, which live in shard 0, and another program put it into shard {}; put jobs"
     " of tasks with limits into shard 0"
@@ -79,7 +79,7 @@ async def written(
 ) -> list[Answer]:
     """Send each to the shard where its job should be; what is stale there, to all others."""
     places = [shards.where(item.lease.job) for item in items]
-    parts = by_shard(places, items)
+    parts = by_shard(places)
     absent: list[ShardAwayError] = []
 
     async def tried(number: int, indexes: list[int]) -> list[Answer] | None:

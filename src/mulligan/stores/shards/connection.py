@@ -57,18 +57,21 @@ class Memory:
         """The job is in this shard: note it if its id says another."""
         if home_of_id(job, layout) != shard:
             self.strays[job] = shard
-            while len(self.strays) > MOST_STRAYS:
-                with contextlib.suppress(KeyError, StopIteration, RuntimeError):
-                    del self.strays[next(iter(self.strays))]
+            forget_oldest(self.strays, MOST_STRAYS)
 
     def add_epochs(self, epochs: tuple[int, ...]) -> int:
         """Remember what each shard's epoch was; returns that of the app."""
         total = sum(epochs)
         self.epochs[total] = epochs
-        while len(self.epochs) > MOST_EPOCHS:
-            with contextlib.suppress(KeyError, StopIteration, RuntimeError):
-                del self.epochs[next(iter(self.epochs))]
+        forget_oldest(self.epochs, MOST_EPOCHS)
         return total
+
+
+def forget_oldest(kept: dict[Any, Any], most: int) -> None:
+    """Keep no more than so many; threads that share them may forget at the same time."""
+    while len(kept) > most:
+        with contextlib.suppress(KeyError, StopIteration, RuntimeError):
+            del kept[next(iter(kept))]
 
 
 _memories: "WeakValueDictionary[str, Memory]" = WeakValueDictionary()
@@ -120,7 +123,8 @@ class Shards:
 
     def where(self, job: str) -> int:
         """In which shard the job is, as far as is known here."""
-        return self.memory.strays.get(job, -1) if job in self.memory.strays else self.home(job)
+        stray = self.memory.strays.get(job)
+        return self.home(job) if stray is None else stray
 
     def home(self, job: str) -> int:
         """In which shard a job of this id is looked for first."""
@@ -209,10 +213,7 @@ class Shards:
                 await shard.store.open()
                 await shard.store.facts()
                 await self.returned(shard)
-            except AWAY as error:
-                self.lost(shard, error)
             except Exception as error:  # noqa: BLE001 - said by status and doctor
-                shard.away = str(error)
                 self.lost(shard, error)
 
     async def returned(self, shard: Shard) -> None:
@@ -271,9 +272,9 @@ def end_wait(end: "asyncio.Future[None]") -> None:
         end.set_result(None)
 
 
-def by_shard(shards: Iterable[int], values: Iterable[Any]) -> dict[int, list[int]]:
-    """The indexes of values by their shards."""
+def by_shard(shards: Iterable[int]) -> dict[int, list[int]]:
+    """The indexes at which each shard is named."""
     found: dict[int, list[int]] = {}
-    for index, (shard, _) in enumerate(zip(shards, values, strict=True)):
+    for index, shard in enumerate(shards):
         found.setdefault(shard, []).append(index)
     return found

@@ -13,7 +13,7 @@ async def enqueue(shards: Shards, jobs: Sequence[NewJob], *, whole: bool) -> lis
     homes = homes_of(shards, jobs)
     if not whole:
         check_batch(len(jobs))
-    parts = by_shard(homes, jobs)
+    parts = by_shard(homes)
 
     async def send(home: int, indexes: list[int]) -> list[Enqueued]:
         part = jobs if len(parts) == 1 else [jobs[index] for index in indexes]
@@ -44,7 +44,7 @@ async def adopt(shards: Shards, jobs: Sequence[Adopted]) -> list[bool]:
     async def take(home: int, part: list[Adopted]) -> list[bool]:
         return await shards.at(home, lambda store: store.adopt(part))
 
-    for home, indexes in by_shard(homes, jobs).items():
+    for home, indexes in by_shard(homes).items():
         taken = await take(home, [jobs[index] for index in indexes])
         for index, answer in zip(indexes, taken, strict=True):
             answers[index] = answer

@@ -9,25 +9,27 @@ from mulligan.core.reschedule import Reschedule
 from mulligan.core.settings import check_batch
 from mulligan.core.shards import CARD, HOME, check_settings
 from mulligan.stores.contract import Store
-from mulligan.stores.shards.connection import Shard, Shards, by_shard
+from mulligan.stores.shards.connection import Operation, Shard, Shards, by_shard
 from mulligan.stores.shards.schema import refuse_older_plans
 
 
 async def configure(shards: Shards, queue: str, settings: QueueSettings) -> None:
     """Store the settings in every shard; one that is away is told when it is back."""
     check_settings(queue, settings, shards.count)
-    await shards.home_at(lambda store: store.configure(queue, settings))
-    others = [each for each in shards.present if each.number != HOME]
-    if others:
-        await shards.each(lambda shard: shard.store.configure(queue, settings), others)
+    await home_first(shards, lambda store: store.configure(queue, settings))
 
 
 async def pause(shards: Shards, queue: str, *, paused: bool) -> None:
     """Stop or resume claims from a queue, in every shard."""
-    await shards.home_at(lambda store: store.pause(queue, paused=paused))
+    await home_first(shards, lambda store: store.pause(queue, paused=paused))
+
+
+async def home_first(shards: Shards, change: Operation[None]) -> None:
+    """Make a change in the home, which must answer, and then in all others that do."""
+    await shards.home_at(change)
     others = [each for each in shards.present if each.number != HOME]
     if others:
-        await shards.each(lambda shard: shard.store.pause(queue, paused=paused), others)
+        await shards.each(lambda shard: change(shard.store), others)
 
 
 async def switch(shards: Shards, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
@@ -89,7 +91,7 @@ async def change_jobs(
         for index, answer in zip(indexes, done, strict=True):
             answers[index] = answer
 
-    for number, indexes in by_shard(places, jobs).items():
+    for number, indexes in by_shard(places).items():
         await send(number, indexes)
     for shard in shards.present:
         number = shard.number

@@ -53,8 +53,7 @@ async def prepare(shards: Shards, *, read_only: bool) -> None:
                 " shards is made, and grows, while all of them answer"
             )
         await check_apart(shards, known)
-        if await write_cards(shards, known):
-            continue  # and read what is there now
+        await write_cards(shards, known)  # and read what is there now
     raise StoreUnavailableError("other processes change the list of shards; try again")
 
 
@@ -87,7 +86,7 @@ async def check_apart(shards: Shards, known: list[Card | None]) -> None:
         )
 
 
-async def write_cards(shards: Shards, known: list[Card | None]) -> bool:
+async def write_cards(shards: Shards, known: list[Card | None]) -> None:
     """Tell each shard which one it is; new ones first, so that a list has grown when all have."""
     home = shards.all[HOME].store
     for queue, settings in (await home.facts()).queues.items():
@@ -106,8 +105,7 @@ async def write_cards(shards: Shards, known: list[Card | None]) -> bool:
             # Another process may have been first: what is there now names the app.
             there = read_card((await shard.store.schedules()).get(CARD))
             if there is None or there.app != app:
-                return True
-    return True
+                return
 
 
 def is_used(stats: Stats) -> bool:

@@ -40,7 +40,7 @@ class ShardedStore:
     """Jobs in several stores, each in the home that `core/shards.py` gives it.
 
     Each operation is atomic in each shard. What the contract promises over all jobs holds for those
-    of a shard: `docs/shards.md` says what that makes of the whole.
+    of a shard: docs/concepts/shards.md says what that makes of the whole.
     """
 
     def __init__(
