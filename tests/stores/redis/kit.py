@@ -28,6 +28,14 @@ def key(store: RedisStore, name: str) -> str:
     return f"{store._server.url.tag}:{name}"
 
 
+class counted(opened):  # noqa: N801 - reads as a word
+    """An open store that does not listen to its inbox, whose commands would be counted too."""
+
+    async def __aenter__(self) -> RedisStore:
+        self.store._inbox.listen = lambda: None  # type: ignore[method-assign]
+        return await super().__aenter__()
+
+
 async def keys_of(client: Redis, store: RedisStore) -> dict[str, str]:
     """Every key of the store without its prefix, and its type."""
     pattern = key(store, "*")

@@ -26,11 +26,11 @@ from tests.contract.making import (
 )
 from tests.contract.sleeping import woken
 from tests.store_kit import fresh_url
-from tests.stores.redis.kit import commands_of, opened
+from tests.stores.redis.kit import commands_of, counted, opened
 
 
 async def test_a_claim_costs_the_same_however_many_jobs_have_ended_or_wait(own_server):
-    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as client:
+    async with counted(own_server.url) as store, Redis.from_url(own_server.url) as client:
         await store.enqueue(jobs(*(f"first{n}" for n in range(21))))
         await claim(store, demand=10)  # the server learns the script
         few = await commands_of(client, claim(store, demand=10))
@@ -42,7 +42,7 @@ async def test_a_claim_costs_the_same_however_many_jobs_have_ended_or_wait(own_s
 
 
 async def test_a_source_that_yields_costs_nothing_while_its_lane_is_empty(own_server):
-    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as client:
+    async with counted(own_server.url) as store, Redis.from_url(own_server.url) as client:
         await store.enqueue(jobs("a", "b", "c", "d"))
         await claim(store, FRESH)
         waits = source(RETRY, waited=2.0)
@@ -101,7 +101,7 @@ async def test_a_worker_that_slept_is_found_by_the_next_job(store):
 
 
 async def test_a_worker_that_slept_asks_the_server_for_less(own_server):
-    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as client:
+    async with counted(own_server.url) as store, Redis.from_url(own_server.url) as client:
         await claim(store, demand=5)
         await store.enqueue(jobs("a"))
         short = await commands_of(client, claim(store, demand=5))

@@ -9,13 +9,13 @@ from tests.contract.making import (
     done,
     jobs,
 )
-from tests.stores.redis.kit import commands_of, opened
+from tests.stores.redis.kit import commands_of, counted
 
 
 async def test_jobs_that_somebody_else_holds_are_asked_for_at_once(own_server):
     async with (
-        opened(own_server.url) as store,
-        opened(own_server.url) as other,
+        counted(own_server.url) as store,
+        counted(own_server.url) as other,
         Redis.from_url(own_server.url) as client,
     ):
         taken = await begin(store, *jobs(*(f"j{n}" for n in range(101))))

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from mulligan.core.job import Claim, NewJob
 from mulligan.core.limits import Limit
 from tests.contract.making import REAPER, claim, done, job, jobs, names
-from tests.stores.redis.kit import commands_of, keys_of, opened
+from tests.stores.redis.kit import commands_of, counted, keys_of, opened
 
 RACERS, JOBS = 3, 300
 # What the keys begin with in which lines and turns are kept.
@@ -94,7 +94,7 @@ async def test_permits_survive_a_killed_process_until_its_jobs_are_reclaimed(url
 
 
 async def test_a_claim_costs_the_same_however_many_wait_for_a_limit(own_server):
-    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as client:
+    async with counted(own_server.url) as store, Redis.from_url(own_server.url) as client:
         await store.set_limit("k", Limit(concurrency=1), declared=True)
         await store.enqueue(jobs("k1", "k2", limits='{"k":1}'))
         await store.enqueue(jobs(*(f"a{n}" for n in range(40))))
@@ -105,7 +105,7 @@ async def test_a_claim_costs_the_same_however_many_wait_for_a_limit(own_server):
 
 
 async def test_many_jobs_of_one_line_cost_few_commands(own_server):
-    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as client:
+    async with counted(own_server.url) as store, Redis.from_url(own_server.url) as client:
         await store.set_limit("k", Limit(concurrency=1000, rate=1000), declared=True)
         await store.enqueue(jobs(*(f"k{n}" for n in range(400)), limits='{"k":1}'))
         await claim(store)
@@ -114,7 +114,7 @@ async def test_many_jobs_of_one_line_cost_few_commands(own_server):
 
 
 async def test_many_fairness_keys_cost_few_commands(own_server):
-    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as client:
+    async with counted(own_server.url) as store, Redis.from_url(own_server.url) as client:
 
         def keyed(first: int, last: int) -> list[NewJob]:
             return [job(f"j{n}", fairness_key=f"key-{n}") for n in range(first, last)]
@@ -144,7 +144,7 @@ async def test_keys_that_were_used_once_leave_nothing_behind(own_server):
 
 
 async def test_a_job_without_limits_costs_no_more_for_those_that_others_name(own_server):
-    async with opened(own_server.url) as store, Redis.from_url(own_server.url) as client:
+    async with counted(own_server.url) as store, Redis.from_url(own_server.url) as client:
 
         async def cost(*ids: str) -> list[int]:
             """How many commands these jobs take to be enqueued, claimed and committed."""

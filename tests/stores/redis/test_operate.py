@@ -10,7 +10,7 @@ from tests.contract.making import (
     jobs,
 )
 from tests.store_kit import VirtualClock
-from tests.stores.redis.kit import commands_of, key, keys_of, opened
+from tests.stores.redis.kit import commands_of, counted, key, keys_of, opened
 
 
 async def test_notes_are_found_without_reading_the_others(own_server):
@@ -36,7 +36,7 @@ async def test_counts_of_a_few_seconds_expire_by_themselves(store, client):
 
 async def test_facts_cost_the_same_however_much_was_counted_long_ago(own_server):
     clock = VirtualClock()
-    async with opened(own_server.url, clock) as store, Redis.from_url(own_server.url) as client:
+    async with counted(own_server.url, clock) as store, Redis.from_url(own_server.url) as client:
         await store.count([Count("q", "US", "failed", 1)])
         await store.facts()  # the server learns the script
         few = await commands_of(client, store.facts())
