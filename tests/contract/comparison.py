@@ -246,9 +246,9 @@ class Comparison:
         """Change a limit."""
         self.pair.ask("set_limit", name, limit, declared=declared)
 
-    def pause_limit(self, name, seconds):
+    def pause_limit(self, name, seconds, *, at_least):
         """Pause a limit, or end its pause."""
-        self.pair.ask("pause_limit", name, seconds)
+        self.pair.ask("pause_limit", name, seconds, at_least=at_least)
 
     def spend(self, name, cost):
         """Charge a limit."""

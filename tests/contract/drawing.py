@@ -381,7 +381,11 @@ COMMANDS: dict[str, tuple[int, Callable[[Random, Choices], dict[str, Any]]]] = {
     "set_limit": (4, limit),
     "pause_limit": (
         2,
-        lambda c, _: {"name": c.choice(("k", "l", "t:1")), "seconds": c.choice((0.0, 0.0, *SPANS))},
+        lambda c, _: {
+            "name": c.choice(("k", "l", "t:1")),
+            "seconds": c.choice((0.0, 0.0, *SPANS)),
+            "at_least": c.random() < 0.25,
+        },
     ),
     "spend": (1, lambda c, _: {"name": c.choice(("k", "l", "t:1")), "cost": c.randint(1, 5)}),
     "limits": (2, lambda *_: {}),

@@ -38,6 +38,13 @@ async def one_at_a_time(store, name="k", **limit):
     await store.set_limit(name, Limit(**(limit or {"concurrency": 1})), declared=True)
 
 
+async def pause_left(store, name="k"):
+    """How long the limit is still paused."""
+    now = (await store.facts()).now
+    [until] = [view.paused_until for view in await store.limits(9) if view.name == name]
+    return until - now
+
+
 async def waits_for(store, *ids):
     return [(await store.get(each)).waits_for for each in ids]
 
@@ -500,6 +507,15 @@ async def test_an_operator_pauses_a_limit_and_ends_the_pause(store):
     assert (names(claimed), claimed.again_in) == ([], None)
     await store.pause_limit("k", 0.0)
     assert names(await claim(store)) == ["k1"]
+
+
+async def test_a_pause_for_at_least_so_long_leaves_a_longer_one(store):
+    await store.pause_limit("k", 20.0)
+    for seconds, rest in ((5.0, 20.0), (0.0, 20.0), (30.0, 30.0), (FOREVER, FOREVER)):
+        await store.pause_limit("k", seconds, at_least=True)
+        assert await pause_left(store) == rest
+    await store.pause_limit("k", 5.0)
+    assert await pause_left(store) == 5.0
 
 
 async def test_a_stale_outcome_pauses_and_spends_nothing(store):

@@ -173,10 +173,10 @@ class Recorder:
         await self._ask(event, lambda: self.store.set_limit(name, limit, declared=declared))
         self.clerk.end(event)
 
-    async def pause_limit(self, name: str, seconds: float) -> None:
+    async def pause_limit(self, name: str, seconds: float, *, at_least: bool = False) -> None:
         """Write down which limit, for how long."""
         event = events.PauseLimit(name=name, seconds=seconds)
-        await self._ask(event, lambda: self.store.pause_limit(name, seconds))
+        await self._ask(event, lambda: self.store.pause_limit(name, seconds, at_least=at_least))
         self.clerk.end(event)
 
     async def spend(self, name: str, cost: int) -> None:

@@ -279,10 +279,10 @@ class OperatorStore(Protocol):
         nothing back.
         """
 
-    async def pause_limit(self, name: str, seconds: float) -> None:
+    async def pause_limit(self, name: str, seconds: float, *, at_least: bool = False) -> None:
         """Let nobody of the limit start for so long, from now; 0 ends a pause.
 
-        An outcome that pauses a limit never shortens a pause; this may.
+        With `at_least` a longer pause stays, as it does where an outcome pauses a limit.
         """
 
     async def spend(self, name: str, cost: int) -> None:

@@ -101,9 +101,7 @@ def note_use(state: State, record: Record, outcome: Outcome) -> None:
         state.limits.spend(name, cost, state.now)
     names = [(name, state.limits.limit_of(name)) for name, _ in costs_of(record.new.limits)]
     for name, pause in pauses_of(use.pauses, use.retry_after, names):
-        until = rounded(state.now + pause)
-        if until > state.limits.paused_until(name):
-            state.limits.pause(name, until)
+        state.limits.pause(name, rounded(state.now + pause), at_least=True)
 
 
 def give_back(state: State, record: Record) -> None:

@@ -127,13 +127,10 @@ class Limits:
         charge(self.limit_of(name), self.states.setdefault(name, LimitState()), cost, micros(now))
         self.forget(name, now)
 
-    def pause(self, name: str, until: float) -> None:
-        """Nobody starts before then."""
-        self.states.setdefault(name, LimitState()).paused_until = until * SECOND
-
-    def paused_until(self, name: str) -> float:
-        """Until when nobody starts."""
-        return self.state(name).paused_until / SECOND
+    def pause(self, name: str, until: float, *, at_least: bool) -> None:
+        """Nobody starts before then; `at_least` never shortens a pause."""
+        if not at_least or until * SECOND > self.state(name).paused_until:
+            self.states.setdefault(name, LimitState()).paused_until = until * SECOND
 
     def end(self, record: Record, now: float, *, refunded: bool) -> tuple[str, ...]:
         """A job holds no permit any more; it is refunded what it never used. Says of which."""

@@ -79,10 +79,10 @@ def set_limit(state: State, name: str, limit: Limit | None, *, declared: bool) -
                     opened(state.lines, waited_for)
 
 
-def pause_limit(state: State, name: str, seconds: float) -> None:
+def pause_limit(state: State, name: str, seconds: float, *, at_least: bool) -> None:
     """Start nobody of the limit for so long; 0 ends a pause."""
     with state.lock:
-        state.limits.pause(name, rounded(state.tick() + seconds))
+        state.limits.pause(name, rounded(state.tick() + seconds), at_least=at_least)
         state.limits.forget(name, state.now)
         opened(state.lines, name)
 

@@ -150,8 +150,8 @@ class MemoryStore:
     async def set_limit(self, name: str, limit: Limit | None, *, declared: bool) -> None:
         operate.set_limit(self.state, name, limit, declared=declared)
 
-    async def pause_limit(self, name: str, seconds: float) -> None:
-        operate.pause_limit(self.state, name, seconds)
+    async def pause_limit(self, name: str, seconds: float, *, at_least: bool = False) -> None:
+        operate.pause_limit(self.state, name, seconds, at_least=at_least)
 
     async def spend(self, name: str, cost: int) -> None:
         operate.spend(self.state, name, cost)

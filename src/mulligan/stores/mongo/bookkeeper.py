@@ -135,11 +135,11 @@ class Bookkeeper(BookReader):
         book, _ = await self.change(work, lambda _: [(WAITED_FOR,), (PAGE_OF, stored_key(name))])
         await self.wakeup.wake(book.news)
 
-    async def pause_limit(self, name: str, length: float) -> None:
+    async def pause_limit(self, name: str, length: float, *, at_least: bool) -> None:
         """Start nobody of the limit for so long; 0 ends a pause."""
 
         def work(book: LineBook) -> None:
-            book.pause(name, rounded(book.now + length), at_least=False)
+            book.pause(name, rounded(book.now + length), at_least=at_least)
             opened(book, name)
 
         book, _ = await self.change(work, lambda root: needs_of_limit(name, root))

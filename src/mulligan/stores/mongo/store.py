@@ -190,9 +190,9 @@ class MongoStore:
         await self._book.set_limit(name, limit, declared=declared)
 
     @guarded
-    async def pause_limit(self, name: str, seconds: float) -> None:
+    async def pause_limit(self, name: str, seconds: float, *, at_least: bool = False) -> None:
         """Let nobody of the limit start for so long."""
-        await self._book.pause_limit(name, seconds)
+        await self._book.pause_limit(name, seconds, at_least=at_least)
 
     @guarded
     async def spend(self, name: str, cost: int) -> None:

@@ -30,9 +30,10 @@ async def set_limit(database: Database, name: str, limit: Limit | None, *, decla
     await database.call("set_limit", in_name=name, in_limit=text_of(limit), in_declared=declared)
 
 
-async def pause_limit(database: Database, name: str, length: float) -> None:
+async def pause_limit(database: Database, name: str, length: float, *, at_least: bool) -> None:
     """Start nobody of the limit for so long; 0 ends a pause."""
-    await database.call("pause_limit", in_name=name, length=pause_micros(length))
+    micros = pause_micros(length)
+    await database.call("pause_limit", in_name=name, length=micros, at_least=at_least)
 
 
 async def spend(database: Database, name: str, cost: int) -> None:

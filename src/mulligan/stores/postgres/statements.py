@@ -121,7 +121,7 @@ CALLS: dict[str, Parameters] = {
     "configure": {"in_queue": "text", "in_settings": "text"},
     "pause": {"in_queue": "text", "in_paused": "boolean"},
     "set_limit": GIVEN | {"in_name": "text", "in_limit": "text", "in_declared": "boolean"},
-    "pause_limit": GIVEN | {"in_name": "text", "length": "bigint"},
+    "pause_limit": GIVEN | {"in_name": "text", "length": "bigint", "at_least": "boolean"},
     "spend": GIVEN | {"in_name": "text", "cost": "bigint"},
     "limits": GIVEN | {"most": "integer"},
     "keys": {"in_queue": "text", "most": "integer"},

@@ -264,8 +264,8 @@ class PostgresStore:
     async def set_limit(self, name: str, limit: Limit | None, *, declared: bool) -> None:
         await limits.set_limit(self._database, name, limit, declared=declared)
 
-    async def pause_limit(self, name: str, seconds: float) -> None:
-        await limits.pause_limit(self._database, name, seconds)
+    async def pause_limit(self, name: str, seconds: float, *, at_least: bool = False) -> None:
+        await limits.pause_limit(self._database, name, seconds, at_least=at_least)
 
     async def spend(self, name: str, cost: int) -> None:
         await limits.spend(self._database, name, cost)

@@ -155,8 +155,8 @@ class RedisStore:
         which = "declared" if declared else "set"
         await self._run("set_limit", spell_limit(name), which, limits.limit_text(limit))
 
-    async def pause_limit(self, name: str, seconds: float) -> None:
-        await self._run("pause_limit", spell_limit(name), float_text(seconds))
+    async def pause_limit(self, name: str, seconds: float, *, at_least: bool = False) -> None:
+        await self._run("pause_limit", spell_limit(name), float_text(seconds), int(at_least))
 
     async def spend(self, name: str, cost: int) -> None:
         await self._run("spend", spell_limit(name), str(cost))

@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from mulligan.core.errors import ShardAwayError
-from mulligan.core.limits import ALL_LIMITS
 from mulligan.core.outcome import Cancelled, Limited, LimitUse, Outcome, Verdict
 from mulligan.core.record import Recording, RecordVerdict
 from mulligan.core.settings import check_batch
@@ -45,21 +44,15 @@ def allowed(outcome: Outcome, number: int) -> Outcome:
 
 
 async def tell_home(shards: Shards, use: LimitUse) -> None:
-    """Charge and pause limits in their home, after a job of another shard; never for shorter."""
+    """Charge and pause limits in their home shard, after a job of another shard."""
 
-    async def longer(store: Store) -> None:
+    async def tell(home: Store) -> None:
         for name, cost in use.spent:
-            await store.spend(name, cost)
-        if not use.pauses:
-            return
-        now = (await store.facts()).now
-        views = {view.name: view for view in await store.limits(ALL_LIMITS)}
+            await home.spend(name, cost)
         for name, seconds in use.pauses:
-            view = views.get(name)
-            if view is None or (view.paused_until or 0.0) < now + seconds:
-                await store.pause_limit(name, seconds)
+            await home.pause_limit(name, seconds, at_least=True)
 
-    await shards.home_at(longer)
+    await shards.home_at(tell)
 
 
 async def record(shards: Shards, recordings: Sequence[Recording]) -> list[RecordVerdict]:

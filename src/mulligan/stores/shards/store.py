@@ -204,8 +204,8 @@ class ShardedStore:
     async def set_limit(self, name: str, limit: Limit | None, *, declared: bool) -> None:
         await self.shards.home_at(lambda store: store.set_limit(name, limit, declared=declared))
 
-    async def pause_limit(self, name: str, seconds: float) -> None:
-        await self.shards.home_at(lambda store: store.pause_limit(name, seconds))
+    async def pause_limit(self, name: str, seconds: float, *, at_least: bool = False) -> None:
+        await self.shards.home_at(lambda home: home.pause_limit(name, seconds, at_least=at_least))
 
     async def spend(self, name: str, cost: int) -> None:
         await self.shards.home_at(lambda store: store.spend(name, cost))

@@ -23,10 +23,10 @@ def set_limit(tx: Transaction, name: str, limit: Limit | None, *, declared: bool
         book.store(name, after)
 
 
-def pause_limit(tx: Transaction, name: str, seconds: float) -> None:
+def pause_limit(tx: Transaction, name: str, seconds: float, *, at_least: bool) -> None:
     """Start nobody of the limit for so long; 0 ends a pause."""
     book = LineBook(tx)
-    book.pause(name, rounded(tx.now + seconds), at_least=False)
+    book.pause(name, rounded(tx.now + seconds), at_least=at_least)
     opened(book, name)
 
 

@@ -310,8 +310,9 @@ class SqliteStore:
         work = partial(named_limits.set_limit, name=name, limit=limit, declared=declared)
         await self._runner.run(work)
 
-    async def pause_limit(self, name: str, seconds: float) -> None:
-        await self._runner.run(partial(named_limits.pause_limit, name=name, seconds=seconds))
+    async def pause_limit(self, name: str, seconds: float, *, at_least: bool = False) -> None:
+        work = partial(named_limits.pause_limit, name=name, seconds=seconds, at_least=at_least)
+        await self._runner.run(work)
 
     async def spend(self, name: str, cost: int) -> None:
         await self._runner.run(partial(named_limits.spend, name=name, cost=cost))

@@ -219,11 +219,7 @@ BEGIN
         WHERE use ? 'retry_after'
           AND (SELECT l.pauses FROM limit_of(n.name) l)
     LOOP
-        INSERT INTO limit_state AS s (name, paused_until)
-        VALUES (said.name, coalesce(now + said.length, 9223372036854775807))
-        ON CONFLICT (name) DO UPDATE
-        SET paused_until = greatest(s.paused_until, excluded.paused_until);
-        PERFORM forget_idle(now, said.name);
+        PERFORM set_pause(now, said.name, said.length, true);
     END LOOP;
 END
 $$;
@@ -314,19 +310,29 @@ BEGIN
 END
 $$;
 
--- pause_limit(given, name, length): start nobody of the limit for so long; 0 ends a pause, and NULL
--- is for ever.
-CREATE FUNCTION pause_limit(given bigint, in_name text, length bigint) RETURNS void
+-- set_pause(now, name, length, at_least): let nobody of the limit start for so long, or for ever if
+-- it is NULL; `at_least` never shortens a pause.
+CREATE FUNCTION set_pause(now bigint, in_name text, length bigint, at_least boolean) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO limit_state AS s (name, paused_until)
+    VALUES (in_name, coalesce(now + length, 9223372036854775807))
+    ON CONFLICT (name) DO UPDATE
+    SET paused_until = greatest(excluded.paused_until, CASE WHEN at_least THEN s.paused_until END);
+    PERFORM forget_idle(now, in_name);
+END
+$$;
+
+-- pause_limit(given, name, length, at_least): as `set_pause`; a length of 0 ends a pause.
+CREATE FUNCTION pause_limit(given bigint, in_name text, length bigint, at_least boolean)
+RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     now bigint;
 BEGIN
     PERFORM lock_limits();
     now := instant(given);
-    INSERT INTO limit_state (name, paused_until)
-    VALUES (in_name, coalesce(now + length, 9223372036854775807))
-    ON CONFLICT (name) DO UPDATE SET paused_until = excluded.paused_until;
-    PERFORM forget_idle(now, in_name);
+    PERFORM set_pause(now, in_name, length, at_least);
     PERFORM opened(now, in_name, 1);
 END
 $$;
