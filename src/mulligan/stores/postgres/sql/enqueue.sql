@@ -6,12 +6,8 @@
 -- and an array costs as much to read as a column to write.
 
 -- accept(given, jobs, before): receive jobs as an operation of its own.
--- Whoever was woken learns of it when the jobs are committed, and need not wait until they are on
--- the disk: they are committed without, so that the claim is under way while the disk is waited for
--- in a second transaction, which writes an empty message to the log for no other reason. The log
--- keeps the order of commits, so that a claim which is on the disk has the job there, too. Where jobs
--- join lines it is the same: nobody waits for the disk with the limits locked.
--- (A procedure that commits may have no search path of its own. Hence @schema@.)
+-- Where jobs join lines they are committed first, too: nobody waits for the disk with the limits
+-- locked. (A procedure that commits may have no search path of its own. Hence @schema@.)
 CREATE PROCEDURE accept(given bigint, jobs new_jobs, INOUT before text[])
 LANGUAGE plpgsql
 AS $accept$
@@ -20,12 +16,24 @@ DECLARE
 BEGIN
     before := received.before;
     IF received.soon THEN
-        SET LOCAL synchronous_commit = off;
-        COMMIT;
-        PERFORM pg_catalog.pg_logical_emit_message(true, 'mulligan', ''::text);
+        CALL @schema@.commit_first();
     END IF;
 END
 $accept$;
+
+-- commit_first(): commit what was stored, and wait for the disk afterwards.
+-- Whoever was woken learns of it when the jobs are committed, and need not wait until they are on
+-- the disk: they are committed without, so that the claim is under way while the disk is waited for
+-- in a second transaction, which writes an empty message to the log for no other reason. The log
+-- keeps the order of commits, so that a claim which is on the disk has the job there, too.
+CREATE PROCEDURE commit_first() LANGUAGE plpgsql
+AS $$
+BEGIN
+    SET LOCAL synchronous_commit = off;
+    COMMIT;
+    PERFORM pg_catalog.pg_logical_emit_message(true, 'mulligan', ''::text);
+END
+$$;
 
 -- accept_one(given, id, body, queue, task, region, priority, delay, before): as `accept`, for one job
 -- that leaves out all that may be left out. Most jobs come so, and to carry them through what serves
@@ -58,9 +66,7 @@ BEGIN
         PERFORM pg_catalog.pg_logical_emit_message(true, 'mulligan', ''::text);
     END IF;
     IF in_woken THEN
-        SET LOCAL synchronous_commit = off;
-        COMMIT;
-        PERFORM pg_catalog.pg_logical_emit_message(true, 'mulligan', ''::text);
+        CALL @schema@.commit_first();
     END IF;
 END
 $accept$;
