@@ -4,15 +4,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.admin.utils import unquote
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import path, reverse
+from django.urls import path
 
 from mulligan import Mulligan
 from mulligan.contrib.django.admin import job_rows
-from mulligan.contrib.django.admin.pages import StoreAdmin, app_of
+from mulligan.contrib.django.admin.pages import StoreAdmin
 from mulligan.contrib.django.models import Job
 from mulligan.contrib.django.registry import our_aliases
 from mulligan.core.page import Page
@@ -48,9 +47,7 @@ class JobAdmin(StoreAdmin):
         extra_context: Any = None,  # noqa: ARG002 - as Django calls it
     ) -> HttpResponse:
         """The jobs that the filters leave, newest first; a POST replays or cancels those chosen."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
-        app, alias = app_of(request)
+        app, alias = self.app_to_view(request)
         if request.method == "POST":
             self._act(request, app, request.POST.getlist("job"))
             return HttpResponseRedirect(request.get_full_path())
@@ -77,33 +74,27 @@ class JobAdmin(StoreAdmin):
         extra_context: Any = None,  # noqa: ARG002
     ) -> HttpResponse:
         """Everything about one job; a POST replays or cancels it."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
-        app, _ = app_of(request)
+        app, _ = self.app_to_view(request)
         job = unquote(object_id)
         if request.method == "POST":
             self._act(request, app, [job])
             return HttpResponseRedirect(request.get_full_path())
         seen = self.answer(request, partial(read_job, app, job))
         if seen is None:
-            messages.warning(request, f"There is no job {job}; done ones are kept for a while.")
-            return HttpResponseRedirect(reverse("admin:mulligan_job_changelist"))
+            why = f"There is no job {job}; done ones are kept for a while."
+            return self.to_list(request, why)
         return self.render(request, ONE, {**seen, "title": f"Job {job}"})
 
     def _act(self, request: HttpRequest, app: Mulligan, jobs: Sequence[str]) -> None:
         """Replay or cancel, and say how many jobs that was; those are in Django's log."""
-        if not self.has_change_permission(request):
-            raise PermissionDenied
-        asked = request.POST.get("action")
         name = request.user.get_username()
-        acts: dict[Any, tuple[str, Callable[[], Any]]] = {
+        actions: dict[str, tuple[str, Callable[[], Any]]] = {
             "replay": ("replayed", lambda: app.areplay(jobs)),
             "cancel": ("cancelled", lambda: cancel(app, jobs, f"cancelled by {name}")),
         }
-        if asked not in acts:
-            messages.warning(request, "No action was chosen.")
+        if (chosen := self.chosen(request, actions)) is None:
             return
-        done, act = acts[asked]
+        done, act = chosen
         changed = self.answer(request, lambda: app.run(act))
         if changed is None:
             return

@@ -1,22 +1,47 @@
 """What the admin's pages have in common, which show what is in no table."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from django.contrib import admin, messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
+from django.urls import reverse
 
 from mulligan import Mulligan
 from mulligan.contrib.django.registry import discover, our_aliases
 from mulligan.core.errors import MulliganError
 
 AWAY = (MulliganError, OSError)
+Action = TypeVar("Action")
 
 
 class StoreAdmin(admin.ModelAdmin):
     """Views of what a store keeps."""
+
+    def app_to_view(self, request: HttpRequest) -> tuple[Mulligan, str]:
+        """The app that was asked for and the name of its backend, for those who may look."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        return app_of(request)
+
+    def chosen(self, request: HttpRequest, actions: Mapping[str, Action]) -> Action | None:
+        """The action that was chosen, by one who may change things; the page says if none was."""
+        if not self.has_change_permission(request):
+            raise PermissionDenied
+        action = actions.get(request.POST.get("action", ""))
+        if action is None:
+            messages.warning(request, "No action was chosen.")
+        return action
+
+    def to_list(self, request: HttpRequest, why: str | None = None) -> HttpResponse:
+        """Go to the list of these, which says why."""
+        if why is not None:
+            messages.warning(request, why)
+        url = reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
+        return HttpResponseRedirect(url + backend_query(request))
 
     def answer(self, request: HttpRequest, ask: Callable[[], Any]) -> Any:
         """What the store answers; None if it cannot, which the page then says."""

@@ -9,12 +9,12 @@ from django.contrib import admin, messages
 from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import path, reverse
+from django.urls import path
 
 from mulligan import Mulligan
 from mulligan.app.schedules import retime_schedule
 from mulligan.contrib.django.admin.job_rows import shown_time, written
-from mulligan.contrib.django.admin.pages import AWAY, StoreAdmin, app_of, backend_query
+from mulligan.contrib.django.admin.pages import AWAY, StoreAdmin, app_of
 from mulligan.contrib.django.admin.schedule_form import (
     MISSED,
     ScheduleForm,
@@ -51,9 +51,7 @@ class ScheduleAdmin(StoreAdmin):
         extra_context: Any = None,  # noqa: ARG002 - as Django calls it
     ) -> HttpResponse:
         """All schedules by name; a POST pauses, resumes or runs those chosen."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
-        app, _ = app_of(request)
+        app, _ = self.app_to_view(request)
         if request.method == "POST":
             self._act(request, app, request.POST.getlist("schedule"))
             return HttpResponseRedirect(request.get_full_path())
@@ -81,7 +79,7 @@ class ScheduleAdmin(StoreAdmin):
             if said(form, lambda: stored(app, form)):
                 self.log_addition(request, Schedule(name=name), "Added.")
                 messages.success(request, f"Schedule {name} was added.")
-                return self._list(request)
+                return self.to_list(request)
         context = {"form": form, "ticks": ticks_of(app, form), "title": "Add schedule"}
         return self.render(request, f"{FOLDER}/schedule.html", context)
 
@@ -93,16 +91,14 @@ class ScheduleAdmin(StoreAdmin):
         extra_context: Any = None,  # noqa: ARG002
     ) -> HttpResponse:
         """One schedule; a POST pauses, resumes or runs it, or gives it another timing."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
-        app, _ = app_of(request)
+        app, _ = self.app_to_view(request)
         name = unquote(object_id)
         if "action" in request.POST:
             self._act(request, app, [name])
             return HttpResponseRedirect(request.get_full_path())
         found = self.answer(request, lambda: app.schedules.get(name))
         if found is None:
-            return self._missing(request, name)
+            return self.to_list(request, f"There is no schedule {name}.")
         can_edit = self.has_change_permission(request) and not found.declared
         if request.method == "POST" and not can_edit:
             raise PermissionDenied
@@ -135,40 +131,28 @@ class ScheduleAdmin(StoreAdmin):
         name = unquote(object_id)
         found = self.answer(request, lambda: app.schedules.get(name))
         if found is None:
-            return self._missing(request, name)
+            return self.to_list(request, f"There is no schedule {name}.")
         if request.method == "POST":
             if self.did(request, partial(app.schedules.remove, name)):
                 self.log_change(request, Schedule(name=name), "Removed.")
                 messages.success(request, f"Schedule {name} was removed; jobs that run go on.")
-            return self._list(request)
+            return self.to_list(request)
         context = {"schedule": found, "quoted": quote(name), "title": f"Remove schedule {name}?"}
         return self.render(request, f"{FOLDER}/remove.html", context)
 
     def _act(self, request: HttpRequest, app: Mulligan, names: Sequence[str]) -> None:
         """Pause, resume or run the schedules, and say how many that was."""
-        if not self.has_change_permission(request):
-            raise PermissionDenied
         kept = app.schedules
-        acts: dict[Any, tuple[str, Callable[[str], Any]]] = {
+        actions: dict[str, tuple[str, Callable[[str], Any]]] = {
             "pause": ("paused", kept.pause),
             "resume": ("resumed", kept.resume),
             "run": ("run", kept.run_now),
         }
-        asked = request.POST.get("action")
-        if asked not in acts:
-            messages.warning(request, "No action was chosen.")
+        if (chosen := self.chosen(request, actions)) is None:
             return
-        done, act = acts[asked]
+        done, act = chosen
         changed = [name for name in names if self.did(request, partial(act, name))]
         self.tell(request, done, [Schedule(name=name) for name in changed], "schedule")
-
-    def _missing(self, request: HttpRequest, name: str) -> HttpResponse:
-        messages.warning(request, f"There is no schedule {name}.")
-        return self._list(request)
-
-    def _list(self, request: HttpRequest) -> HttpResponse:
-        url = reverse("admin:mulligan_schedule_changelist")
-        return HttpResponseRedirect(url + backend_query(request))
 
 
 def said(form: forms.Form, act: Callable[[], object]) -> bool:
