@@ -38,7 +38,7 @@ def test_each_limit_is_measured_and_a_family_as_one():
 
 
 def test_many_limits_share_a_label(monkeypatch):
-    monkeypatch.setattr(metrics, "MOST_LIMITS", 2)
+    monkeypatch.setattr(metrics, "MOST_COUNTED_LIMITS", 2)
     found = samples([view(name, running=1) for name in "abcd"])
     assert found["mulligan_limit_running_jobs"] == {"a": 1, "b": 1, "(other)": 2}
 

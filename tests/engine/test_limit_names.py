@@ -22,7 +22,7 @@ def test_the_names_of_a_family_are_counted_under_its_pattern():
 
 
 def test_names_that_no_limit_covers_have_a_bound(monkeypatch):
-    monkeypatch.setattr(limit_names, "MOST_LIMITS", 2)
+    monkeypatch.setattr(limit_names, "MOST_COUNTED_LIMITS", 2)
     names = LimitNames()
     assert counted(names, *(f'{{"{name}":1}}' for name in "abcab")) == [
         *("a", "b", "(other)", "a", "b"),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mulligan.app.mulligan import Mulligan
 
 # How many limits, and how many fairness keys of a queue, are shown.
-MOST_LIMITS = 1000
+MOST_LISTED = 1000
 MOST_KEYS = 1000
 # How many names an error lists.
 MOST_TOLD = 20
@@ -148,7 +148,7 @@ def changes(
 
 async def list_limits(store: Store) -> list[LimitView]:
     """All that are stored or in use, by name."""
-    return await store.limits(MOST_LIMITS)
+    return await store.limits(MOST_LISTED)
 
 
 async def find_limit(store: Store, name: str) -> LimitView:

@@ -54,8 +54,8 @@ def list_(*, named: str | None, as_json: bool, app: str | None, store: str | Non
         return
     columns = ("=name", "allows", "by", "#running", "#waiting", "#used", "room", "state")
     console().print(table("", columns, [row(view, now) for view in views]))
-    if len(views) == kept.MOST_LIMITS:
-        click.echo(f"note: these are the first {kept.MOST_LIMITS:,} by name", err=True)
+    if len(views) == kept.MOST_LISTED:
+        click.echo(f"note: these are the first {kept.MOST_LISTED:,} by name", err=True)
 
 
 @limits.command("set")

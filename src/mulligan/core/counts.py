@@ -49,7 +49,7 @@ SNOOZED = "snoozed"
 # The task, or type of failure, of all beyond the most that a process counts by name.
 OTHER = "(other)"
 # How many limits have a name of their own.
-MOST_LIMITS = 200
+MOST_COUNTED_LIMITS = 200
 
 # The counts of nearly every start and end, made once.
 FRESH_START = ((f"{STARTED}fresh", 1.0),)

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from mulligan.core.counts import LIMIT_STARTED, MOST_LIMITS, OTHER
+from mulligan.core.counts import LIMIT_STARTED, MOST_COUNTED_LIMITS, OTHER
 from mulligan.core.limits import LimitView, covering
 from mulligan.core.metric import Metric, Sample, gauge
 
@@ -15,7 +15,7 @@ def limit_metrics(limits: Iterable[LimitView]) -> list[Metric]:
     """
     views = list(limits)
     stored = [view.name for view in views if view.stored.in_force is not None]
-    shown = set(stored[:MOST_LIMITS])
+    shown = set(stored[:MOST_COUNTED_LIMITS])
     waiting: dict[str, int] = defaultdict(int)
     running: dict[str, int] = defaultdict(int)
     used: dict[str, int] = defaultdict(int)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from mulligan.core.counts import LIMIT_STARTED, MOST_LIMITS, OTHER
+from mulligan.core.counts import LIMIT_STARTED, MOST_COUNTED_LIMITS, OTHER
 from mulligan.core.limits import costs_of, covering
 
 
@@ -25,7 +25,7 @@ class LimitNames:
         by = covering(name, self._declared)
         if by is not None:
             return by
-        if name not in self._others and len(self._others) >= MOST_LIMITS:
+        if name not in self._others and len(self._others) >= MOST_COUNTED_LIMITS:
             return OTHER
         self._others.add(name)
         return name
