@@ -11,14 +11,12 @@ from threading import Thread
 from typing import Any
 
 import aiohttp
-import anthropic
 import httpx
-import openai
 import pytest
 import requests
 
 from mulligan import Delays, JobFailedError, Mulligan, Retry, Settings
-from mulligan.engine.result_gate import asked_wait, seconds_in
+from mulligan.engine.retry_after import asked_wait, seconds_in
 from tests.engine.running import engine, found
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
@@ -173,11 +171,15 @@ async def with_aiohttp(url: str) -> None:
 
 
 async def with_openai(url: str) -> None:
+    import openai  # noqa: PLC0415 - slow, and only this test needs it
+
     async with openai.AsyncOpenAI(api_key="k", base_url=url, max_retries=0) as client:
         await client.models.list()
 
 
 async def with_anthropic(url: str) -> None:
+    import anthropic  # noqa: PLC0415 - slow, and only this test needs it
+
     async with anthropic.AsyncAnthropic(api_key="k", base_url=url, max_retries=0) as client:
         await client.messages.create(
             model="m", max_tokens=1, messages=[{"role": "user", "content": "hello"}]
