@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import _lru_cache_wrapper
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Literal
@@ -162,11 +163,17 @@ def confine(seconds: float) -> None:
 
 
 def become(target: Target, mutant: Mutant, functions: list[FunctionType]) -> None:
-    """Put the mutant's code into the function, wherever it has been imported to."""
+    """Put the mutant's code into the function, wherever it has been imported to.
+
+    What the function has answered before is forgotten: it would hide the mutant.
+    """
     mutant.apply()
     code = code_of(compile(target.tree, str(target.path), "exec"), mutant.function)
     for function in functions:
         function.__code__ = code
+    for each in gc.get_objects():
+        if isinstance(each, _lru_cache_wrapper):
+            each.cache_clear()
 
 
 def code_of(module: CodeType, name: str) -> CodeType:
