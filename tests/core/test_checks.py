@@ -2,7 +2,7 @@
 
 import pytest
 
-from mulligan.core.checks import DEPTH_LIMIT, check_depth, clean, is_too_deep, rounded
+from mulligan.core.checks import DEPTH_LIMIT, all_finite, check_depth, clean, is_too_deep, rounded
 from mulligan.core.errors import InvalidError
 from tests.core.test_redaction import seconds
 
@@ -60,3 +60,11 @@ def test_the_refusal_names_the_value_the_rule_and_the_remedy():
     with pytest.raises(InvalidError, match=r"an answer is nested more than 200 levels.*flatten it"):
         check_depth("an answer", lists(201))
     check_depth("an answer", lists(200))
+
+
+@pytest.mark.parametrize("wrap", [lambda x: x, lambda x: [1, x, 2], lambda x: {"a": {"b": (x,)}}])
+def test_a_number_that_is_not_finite_is_found_wherever_it_is(wrap):
+    assert all_finite(wrap(1.5))
+    assert all_finite(wrap("inf"))
+    assert not all_finite(wrap(float("inf")))
+    assert not all_finite(wrap(float("nan")))

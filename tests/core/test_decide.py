@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.structs import replace
 
-from mulligan.core.decide import SNOOZE_LIMIT, beyond, blames_region, decide
+from mulligan.core.decide import SNOOZE_LIMIT, beyond, blames_region, decide, with_use
 from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.fetch import Fifo
 from mulligan.core.health import Breaker, Health
@@ -13,11 +13,14 @@ from mulligan.core.job import Attempt, Claim, decode_call, decode_policy, encode
 from mulligan.core.lane import Lane, Priority
 from mulligan.core.outcome import (
     Again,
+    Cancelled,
     Dead,
     Done,
     Drained,
     Failed,
     Later,
+    Limited,
+    LimitUse,
     Lost,
     Result,
     Returned,
@@ -458,3 +461,46 @@ def test_free_probes_are_remembered_through_later_failures():
     trail = Trail().after("US", 2.0, free=True).after("EU", 2.0).after("US", 2.0, free=True)
     assert trail.probes == 2
     assert read_trail(trail.write()) == trail
+
+
+DONE = Done(claimed().lease, b"1")
+
+
+def use_of(result: Result, spent: dict[str, int]) -> LimitUse | None:
+    outcome = with_use(DONE, result, spent)
+    assert isinstance(outcome, Done)
+    return outcome.use
+
+
+def test_an_outcome_without_anything_about_limits_is_as_it_was():
+    assert with_use(DONE, Succeeded(b"1"), {}) is DONE
+    assert with_use(DONE, OOPS, {}) is DONE
+
+
+def test_an_outcome_says_what_its_attempt_spent_in_order_of_names():
+    spent = {"tokens": 30, "calls": 1}
+    assert use_of(Succeeded(b"1"), spent) == LimitUse((("calls", 1), ("tokens", 30)))
+
+
+def test_a_failure_that_asks_for_a_wait_tells_it_to_the_limits_of_its_job():
+    for failed in (replace(OOPS, delay=20.0), replace(OOPS, least_delay=20.0)):
+        assert use_of(failed, {}) == LimitUse((), (), 20.0)
+    both = replace(OOPS, delay=5.0, least_delay=20.0)
+    assert use_of(both, {}) == LimitUse((), (), 5.0)
+
+
+def test_a_failure_pauses_the_limits_that_it_names_for_as_long_as_it_asks():
+    failed = replace(OOPS, delay=20.0, pause=("openai", "tenant:a"))
+    pauses = (("openai", 20.0), ("tenant:a", 20.0))
+    assert use_of(failed, {}) == LimitUse((), pauses, 20.0)
+    assert use_of(replace(failed, delay=0.0), {}) == LimitUse(
+        (), (("openai", 0.0), ("tenant:a", 0.0)), None
+    )
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [Returned(DONE.lease), Limited(DONE.lease, None, None), Cancelled(DONE.lease, "enough")],
+)
+def test_an_attempt_that_did_not_run_says_nothing_of_limits(outcome):
+    assert with_use(outcome, Succeeded(None), {"calls": 1}) is outcome
