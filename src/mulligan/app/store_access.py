@@ -17,7 +17,13 @@ from mulligan.app.enqueue_batches import LoopBatches, ThreadBatches
 from mulligan.app.wait import LoopWaiter, ThreadWaiter, Waiter
 from mulligan.core.errors import StoreError
 from mulligan.core.job import Enqueued, NewJob
-from mulligan.stores.contract import BlockingProducer, HasBlockingProducer, NotDoneError, Store
+from mulligan.stores.contract import (
+    BlockingProducer,
+    EnqueuesHere,
+    HasBlockingProducer,
+    NotDoneError,
+    Store,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -27,6 +33,7 @@ Work = Callable[[], Coroutine[Any, Any, T]]
 Operation = Callable[[Store], Coroutine[Any, Any, T]]
 # Whether plain code runs this coroutine without a loop, perhaps inside a coroutine on one.
 PLAIN: ContextVar[bool] = ContextVar("mulligan_plain", default=False)
+Enqueue = Callable[[Sequence[NewJob]], list[Enqueued]]
 LoopStore = tuple[asyncio.AbstractEventLoop, Store]
 # How long the store, and the calls under way, may take to end.
 END_WITHIN = 5.0
@@ -278,6 +285,7 @@ class DirectAccess:
     def __init__(self, make: Callable[[], Store]) -> None:
         self._make = make
         self._store: Store | None = None
+        self._enqueue_here: Enqueue
         self._lock = threading.Lock()
         self._loop_store: LoopStore | None = None
         self._batches = Batches(self.acall)
@@ -310,7 +318,9 @@ class DirectAccess:
         return self._plain_batches.add(job)
 
     def _enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
-        return at_once((self._store or self._opened()).enqueue(jobs))
+        if self._store is None:
+            self._opened()
+        return self._enqueue_here(jobs)
 
     async def sleep(self, seconds: float) -> None:
         """Sleep on the loop, or where there is none, in this thread."""
@@ -343,8 +353,16 @@ class DirectAccess:
             if self._store is None:
                 store = self._make()
                 at_once(store.open())
+                self._enqueue_here = enqueue_here_of(store)
                 self._store = store
             return self._store
+
+
+def enqueue_here_of(store: Store) -> Enqueue:
+    """How plain code enqueues: without a coroutine, where the store can."""
+    if getattr(store, "enqueue_here", None) is None:
+        return lambda jobs: at_once(store.enqueue(jobs))
+    return cast("EnqueuesHere", store).enqueue_here
 
 
 def at_once(coroutine: Coroutine[Any, Any, T]) -> T:

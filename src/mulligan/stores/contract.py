@@ -373,6 +373,13 @@ class HasBlockingProducer(Protocol):
         """A producer for plain code, of a store that is open; None if there can be none."""
 
 
+class EnqueuesHere(Protocol):
+    """What a store can do that is embedded in the process."""
+
+    def enqueue_here(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """As `enqueue`, done by the caller itself, without a coroutine or an event loop."""
+
+
 class HasShards(Protocol):
     """What a store can do that is spread over several."""
 

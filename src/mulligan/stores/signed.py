@@ -79,6 +79,8 @@ class Signed:
                 return lambda connection, jobs, *identity: operation(
                     connection, self._keys.sign_all(jobs), *identity
                 )
+            case "enqueue_here":
+                return lambda jobs: operation(self._keys.sign_all(jobs))
             case "producer":
                 return lambda: (made := operation()) and Signed(made, self._keys)
             case "commit_within":

@@ -82,6 +82,27 @@ class Connection:
             self.wal.close()
         self._db.close()
 
+    def write(self, call: Callable[[Transaction], T]) -> tuple[T, Sequence[WakeUp | Ended]]:
+        """Do one operation that writes, in the fewest steps; gives its answer and whom to wake.
+
+        Raises what SQLite raises, also that the file is locked, and then nothing is written: `run`
+        knows what to do about it.
+        """
+        db = self._db
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            tx = Transaction(db, rounded(self._clock()))
+            value = call(tx)
+            pick(tx)
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+        if self._checkpointer is not None:
+            self._checkpointer.look()
+        return value, [*tx.wakeups, Ended(tx.ended)] if tx.ended else tx.wakeups
+
     def run(self, works: Sequence[Work]) -> tuple[list[Reply], list[WakeUp | Ended]]:
         """Do the operations, several in one transaction where that is possible.
 

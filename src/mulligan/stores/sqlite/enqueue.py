@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Protocol
 
-from mulligan.core.job import TOKENS_PER_LIFE, Enqueued, NewJob, all_created
+from mulligan.core.job import NEW_ANSWER, TOKENS_PER_LIFE, Enqueued, NewJob, all_created
 from mulligan.core.lane import Lane
 from mulligan.core.settings import check_batch
 from mulligan.core.unique import debounced_due
@@ -59,11 +59,24 @@ id_of = attrgetter("id")
 
 def enqueue(tx: Transaction, jobs: Sequence[NewJob]) -> list[Enqueued]:
     """Add the jobs, unless they are there already."""
+    if len(jobs) == 1 and are_alike(jobs):
+        return [enqueue_one(tx, jobs[0])]
     check_batch(len(jobs))
     if not jobs:
         return []
     first = tx.next_number()
     return add(tx, jobs, range(first, first + len(jobs)))
+
+
+def enqueue_one(tx: Transaction, job: NewJob) -> Enqueued:
+    """As `enqueue`, for one job that has no options: most come so, in the fewest steps."""
+    number = tx.next_number()
+    if not insert_one(tx, job, number):
+        return existing(tx, job, number)
+    if tx.anyone_asleep:
+        tx.join(job.lane, tx.due(job.delay))
+    answer: Enqueued = NEW_ANSWER((job.id, True))
+    return answer
 
 
 def add(tx: Transaction, jobs: Sequence[NewJob], numbers: Sequence[int]) -> list[Enqueued]:
@@ -164,11 +177,13 @@ def insert_plain(tx: Transaction, jobs: Sequence[NewJob], numbers: Sequence[int]
 
 def insert_one(tx: Transaction, job: NewJob, number: int) -> int:
     """As `insert`, for a job that has no options: most come so, in the fewest steps."""
+    now = tx.now
     due = tx.due(job.delay)
-    inserted = tx.db.execute(_INSERT_PLAIN, plain_row(job, number, due, tx.now)).rowcount
+    row = plain_row(job, number, due, now)
+    inserted = tx.db.execute(_INSERT_PLAIN, row).rowcount
     if inserted:
-        lane = (job.queue, job.region, int(job.priority))
-        tx.db.execute(_JOIN_ALONE, (*lane, due, number, number, due > tx.now))
+        lane = (job.queue, job.region, int(job.priority), due, number, number, due > now)
+        tx.db.execute(_JOIN_ALONE, lane)
     return inserted
 
 

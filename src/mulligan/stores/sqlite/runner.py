@@ -7,17 +7,19 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple
+from sqlite3 import Error
+from typing import Any, NamedTuple, TypeVar, cast
 
 from mulligan.core.errors import StoreError
 from mulligan.stores.sqlite.connection import Connection, Reply, Work
 from mulligan.stores.sqlite.reader import Reader
-from mulligan.stores.sqlite.transaction import Ended, WakeUp
+from mulligan.stores.sqlite.transaction import Ended, Transaction, WakeUp
 from mulligan.stores.sqlite.url import SqliteUrl
 from mulligan.stores.sqlite.wal import WriteAheadLog
 
 # So many small operations share a transaction.
 GROUP = 128
+T = TypeVar("T")
 
 
 class Task(NamedTuple):
@@ -185,6 +187,24 @@ class Runner:
         self._queue.put(Task(work, future, loop))
         return await future
 
+    def write_here(self, call: Callable[[Transaction], T]) -> T:
+        """As `run` does for plain code, without a coroutine: what is written is on the disk."""
+        if not self._opened:
+            raise self._closed()
+        with self._lock:
+            connection = self._connection
+            if type(connection) is not Connection or self._url.in_memory:
+                return cast("T", self._inline(Work(call, writes=True, durable=True)))
+            try:
+                value, wakeups = connection.write(call)
+            except Error:
+                return cast("T", self._inline(Work(call, writes=True, durable=True)))
+            if wakeups:
+                self._wake_all(connection, wakeups)
+            if connection.wal is not None:
+                connection.wal.sync()
+        return value
+
     def _closed(self) -> StoreError:
         return StoreError(f"the store {self._url.path} is not open; call open() first")
 
@@ -245,11 +265,14 @@ class Runner:
             replies, wakeups = self._connection.run(works)
         except Exception as error:  # noqa: BLE001 - belongs to those who asked
             return [Reply(None, error)] * len(works)
+        self._wake_all(self._connection, wakeups)
+        return replies
+
+    def _wake_all(self, connection: Connection | Reader, wakeups: Sequence[WakeUp | Ended]) -> None:
         while wakeups:
             # What a dead sleeper was to be woken for, another is woken for now.
-            passed_on = [self._connection.run([work]) for work in self._wake(wakeups)]
+            passed_on = [connection.run([work]) for work in self._wake(wakeups)]
             wakeups = [each for _, more in passed_on for each in more]
-        return replies
 
     def before_fork(self) -> None:
         """Run nothing from now on, and close the file."""

@@ -80,6 +80,10 @@ class SqliteStore:
         answers: list[Enqueued] = await self._runner.run(partial(enqueue, jobs=jobs))
         return answers
 
+    def enqueue_here(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """As `enqueue`, for plain code: without a coroutine, which takes a quarter of the time."""
+        return self._runner.write_here(partial(enqueue, jobs=jobs))
+
     async def enqueue_all(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
         """As the contract says; only the last batch waits for the disk, and so for all of them."""
         *first, last = batches_of(jobs) or [jobs]

@@ -26,7 +26,7 @@ sync_file = getattr(os, "fdatasync", os.fsync)
 # with so many the log is too long, and whoever writes waits for the thread, or does the rest.
 STEP, LITTLE, LONGEST = 1000, 100, 8000
 # In rows: after fewer changes the log is not looked at. They rarely fill so many pages.
-FEW = 16
+FEW = 32
 # Seconds; no checkpoint takes as long, unless its thread has failed.
 TIMEOUT = 30.0
 # The log, as SQLite documents it: a header, then pages, each after a header of its own. What was
