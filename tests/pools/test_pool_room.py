@@ -309,3 +309,46 @@ def test_after_a_child_was_free_the_next_wait_is_short_again():
         assert await refused_after() == pytest.approx(MOMENT)
 
     play(main())
+
+
+def test_while_more_wait_than_get_a_child_the_next_waits_stay_long():
+    async def main() -> None:
+        made = room(size=1)
+        assert await made.enter("mixed")
+
+        async def three_wait() -> "list[asyncio.Task[bool]]":
+            tasks = [asyncio.create_task(made.enter("mixed")) for _ in range(3)]
+            await asyncio.sleep(MOMENT / 2)
+            return tasks
+
+        assert await asyncio.gather(*await three_wait()) == [False] * 3
+        waiting = await three_wait()
+        made.leave(1.0)  # one of them gets the child, and the others wait on
+        assert await asyncio.gather(*waiting) == [True, False, False]
+        began = asyncio.get_running_loop().time()
+        assert not await made.enter("mixed")
+        assert asyncio.get_running_loop().time() - began == pytest.approx(4 * MOMENT)
+
+    play(main())
+
+
+def test_jobs_over_what_may_wait_are_not_claimed_again_before_half_of_those_have_started():
+    async def main() -> None:
+        rests: list[float] = []
+
+        async def leave(_queue: str, rest: float) -> None:
+            rests.append(rest)
+
+        made = PoolRoom(2, 10, {"pool"}, changed=lambda: None, leave=leave)
+        assert await made.enter("mixed")
+        made.leave(0.1)
+        for _ in range(2):
+            assert await made.enter("mixed")
+        waiting = [asyncio.create_task(made.enter("mixed")) for _ in range(4)]
+        await asyncio.sleep(0)
+        assert not await made.enter("mixed")
+        assert rests == pytest.approx([0.1 * 4 / 2 / 2])
+        made.drain()
+        await asyncio.gather(*waiting)
+
+    play(main())

@@ -4,7 +4,8 @@ Jobs of a queue in which all tasks run in child processes are claimed for free c
 attempts are short, also those that will be done within SHORT. A queue with other tasks too may
 bring more: they wait for a child, in a part of the slots, so that coroutines always find some. When
 they have waited for a moment, they are given back, for other workers to claim. Each time they may
-wait twice as long: a job that waits for hours is not claimed and given back all the time.
+wait twice as long, until none waits any more: a job that waits for hours is not claimed and given
+back all the time, and neither are those that more wait of than children become free.
 """
 
 import asyncio
@@ -15,6 +16,8 @@ from typing import NamedTuple
 
 # How long jobs wait for a child at first, and at most, before they are given back.
 MOMENT, LONGEST_MOMENT = 0.25, 60.0
+# And at most while children do become free, and more jobs wait than they can take.
+BUSY_MOMENT = 4.0
 # How long the worker takes nothing from a queue after it has given back jobs of it, so that others
 # get them; and at most, if it could not even keep them waiting.
 REST, LONGEST_REST = 0.05, 5.0
@@ -89,7 +92,7 @@ class PoolRoom:
             self._running += 1
             return True
         if len(self._waiting) >= self._most_waiting:
-            await self._offer(queue, min(self._moment(queue), LONGEST_REST))
+            await self._offer(queue, self._rest(queue))
             return False
         waiting = Waiting(queue, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
@@ -121,16 +124,29 @@ class PoolRoom:
         if self._waiting:
             waiting = self._waiting.popleft()
             self._running += 1
-            self._moments.pop(waiting.queue, None)
+            self._calm(waiting.queue)
             waiting.gets.set_result(True)
         self._changed()
+
+    def _calm(self, queue: str) -> None:
+        """A job of the queue has got a child: the next ones need not wait as long, if any do."""
+        if any(each.queue == queue for each in self._waiting):
+            self._moments[queue] = min(self._moment(queue), BUSY_MOMENT)
+        else:
+            self._moments.pop(queue, None)
 
     def _moment(self, queue: str) -> float:
         return self._moments.get(queue, MOMENT)
 
+    def _rest(self, queue: str) -> float:
+        """How long to take nothing from the queue: children must not wait for the next job."""
+        until_half = self._average * len(self._waiting) / self.size / 2
+        return max(REST, min(self._moment(queue), LONGEST_REST, until_half))
+
     def _give_up(self, queue: str) -> None:
         """Give back all jobs of the queue that wait; the next ones may wait longer."""
-        self._average = inf
+        average = 0.0 if self._average == inf else self._average
+        self._average = max(self._moment(queue), average)  # several short ones make up for that
         self._moments[queue] = min(2 * self._moment(queue), LONGEST_MOMENT)
         gone = [each for each in self._waiting if each.queue == queue]
         self._waiting = deque(each for each in self._waiting if each.queue != queue)
