@@ -69,7 +69,7 @@ def test_a_locked_file_is_waited_for(ask, path, monkeypatch):
     with pytest.raises(StoreUnavailableError, match="has been locked by another"):
         ask.enqueue(1)
     monkeypatch.setattr(connection, "LOCK_TIMEOUT", 30.0)
-    monkeypatch.setattr(connection.time, "sleep", lambda _: other.execute("COMMIT"))
+    monkeypatch.setattr("time.sleep", lambda _: other.execute("COMMIT"))
     assert ask.enqueue(2).created
     other.close()
     assert rows(path, "SELECT count(*) FROM job") == [(2,)]
