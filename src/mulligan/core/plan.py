@@ -94,7 +94,7 @@ class Take(Struct, frozen=True):
         """How many jobs the step may take, given how many each group has had in this claim."""
         room = min(self.until, demand) - sum(taken)
         if self.of and room > 0:
-            shared = sum(taken[group] for group in self.of) + room
+            shared = sum([taken[group] for group in self.of]) + room
             room = min(room, (self.carry + shared * self.share) // ONE - taken[self.group])
         return max(0, room)
 
@@ -232,7 +232,8 @@ def occupied(
     plan: ClaimPlan, lanes: ReadableLanes, among: KeysView[Lane] | None
 ) -> list[list[list[Source]]]:
     """The tiers of each group without their empty lanes, which are most; none of an empty group."""
-    standing: list[list[list[Source]]] = [[] for _ in plan.groups]
+    # Empty groups share a list, which is never added to.
+    standing: list[list[list[Source]]] = [[]] * len(plan.groups)
     spots = plan.spots
     for lane in spots if among is None else spots.keys() & among:
         if lanes.head(lane) is not None:
@@ -251,10 +252,10 @@ def first_due(tier: Sequence[Source], lanes: ReadableLanes, now: float) -> Sourc
         key = lanes.head(source.lane)
         if key is None or key[0] > now or (best_key and key >= best_key):
             continue
-        wait = lanes.waits(source)
+        wait = lanes.waits(source) if source.yields else source.waited
         if wait and rounded(key[0] + wait) > now:
             continue
-        if all(lanes.room(limit) > 0 for limit in source.limits):
+        if not source.limits or all(lanes.room(limit) > 0 for limit in source.limits):
             best, best_key = source, key
     return best
 
@@ -266,7 +267,10 @@ def group_waits(group: Group, lanes: ReadableLanes, now: float) -> bool:
 
 def could_start(tiers: Tiers, lanes: ReadableLanes, now: float) -> bool:
     """Whether a job in one of the tiers could start now."""
-    return any(first_due(tier, lanes, now) is not None for tier in tiers)
+    for tier in tiers:  # not a generator: this is asked for every group of every claim
+        if tier and first_due(tier, lanes, now) is not None:
+            return True
+    return False
 
 
 def next_yield(plan: ClaimPlan, lanes: ReadableLanes, now: float) -> float | None:
@@ -276,8 +280,14 @@ def next_yield(plan: ClaimPlan, lanes: ReadableLanes, now: float) -> float | Non
 
 def soonest(groups: Iterable[Tiers], lanes: ReadableLanes, now: float) -> float | None:
     """Seconds until one of the groups could yield a job; None if none could by itself."""
-    waits = [yields_in(source, lanes, now) for tiers in groups for tier in tiers for source in tier]
-    return min((wait for wait in waits if wait is not None), default=None)
+    best: float | None = None
+    for tiers in groups:
+        for tier in tiers:
+            for source in tier:
+                wait = yields_in(source, lanes, now)
+                if wait is not None and (best is None or wait < best):
+                    best = wait
+    return best
 
 
 def yields_in(source: Source, lanes: ReadableLanes, now: float) -> float | None:
@@ -285,7 +295,7 @@ def yields_in(source: Source, lanes: ReadableLanes, now: float) -> float | None:
     head = lanes.head(source.lane)
     if head is None:
         return None
-    wait = lanes.waits(source)
+    wait = lanes.waits(source) if source.yields else source.waited
     wait = max(0.0, (rounded(head[0] + wait) if wait else head[0]) - now)
     for limit in source.limits:
         if lanes.room(limit) <= 0:

@@ -62,7 +62,8 @@ class ClaimPlanner:
 
         Cached plans are dropped if a breaker changed: one judged by this worker changes no epoch.
         """
-        self._turn = self._turn[1:] + self._turn[:1]
+        if len(self._turn) > 1:
+            self._turn = self._turn[1:] + self._turn[:1]
         if facts is not self._facts:
             known = self._facts
             same = (
@@ -73,7 +74,7 @@ class ClaimPlanner:
             self._facts = facts
             if not same or len(self._plans) > MOST_PLANS:
                 self._plans.clear()
-        queues = tuple((queue, self._carries[queue]) for queue in self._turn)
+        queues = tuple([(queue, self._carries[queue]) for queue in self._turn])
         if self._yielding or self._resting:
             return self._plan_yielding(demand, queues, facts, resting, bound)
         asked = demand, queues, resting, bound

@@ -143,5 +143,6 @@ class RankedSleepers(Sleepers):
         new = worker not in self._sleepers
         super().add(worker, plan, until)
         if new:
-            ranks = self._ranks
-            self._sleepers = dict(sorted(self._sleepers.items(), key=lambda e: ranks[e[0]]))
+            ranked = sorted(self._sleepers, key=self._ranks.__getitem__)
+            if ranked[-1] != worker:  # the newest stands last
+                self._sleepers = {each: self._sleepers[each] for each in ranked}

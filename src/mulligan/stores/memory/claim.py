@@ -38,8 +38,9 @@ def claim(state: State, plan: ClaimPlan, worker: Worker) -> Claimed:
         if plan.epoch != state.epoch:
             return Claimed([], stale=True)
         state.sleepers.remove(worker.id)  # what the walk lets go is not for it to be woken for
-        for lane in state.lines.lanes.keys() & set(plan.lanes):
-            advance(state.lines, lane)
+        if state.lines.lanes:
+            for lane in state.lines.lanes.keys() & set(plan.lanes):
+                advance(state.lines, lane)
         lanes = ClaimLanes(state, plan, worker)
         walked = walk(plan, lanes, now, occupied(state))
         if len(walked.taken) < plan.demand:
@@ -64,7 +65,7 @@ class ClaimLanes:
     Who awaits one that is found `expired` is told when the walk is over.
     """
 
-    __slots__ = ("expired", "now", "plan", "state", "worker")
+    __slots__ = ("expired", "head", "now", "plan", "state", "worker")
 
     def __init__(self, state: State, plan: ClaimPlan, worker: Worker) -> None:
         self.state = state
@@ -72,8 +73,10 @@ class ClaimLanes:
         self.worker = worker
         self.now = state.now
         self.expired: list[Record] = []
+        # A claim makes no lines, so that where there are none the lanes alone are asked.
+        self.head = self.head_with_lines if state.lines.lanes else state.lanes.head
 
-    def head(self, lane: Lane) -> tuple[float, int] | None:
+    def head_with_lines(self, lane: Lane) -> tuple[float, int] | None:
         """(due, sequence) of the job that is next in the lane, due or not."""
         first = self.state.lanes.head(lane)
         if lane not in self.state.lines.lanes:

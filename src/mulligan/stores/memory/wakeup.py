@@ -46,7 +46,7 @@ class Sleepers:
     @property
     def someone_sleeps(self) -> bool:
         """Whether there is anyone to be woken."""
-        return any(not sleeper.woken for sleeper in self._sleepers.values())
+        return False in [sleeper.woken for sleeper in self._sleepers.values()]
 
     def add(self, worker: str, plan: ClaimPlan, until: float) -> None:
         """Remember the worker as waiting for what its plan takes from."""
