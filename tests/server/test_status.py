@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from mulligan.app.overview import read_store
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Weighted
 from mulligan.core.status import region_status
@@ -76,7 +77,7 @@ async def test_an_unknown_region_is_not_found(client, busy):
 
 async def test_the_overview_is_what_core_computes_and_nothing_is_dropped(client, store, busy):
     shown = await good(client.get("/api/overview"))
-    whole = await full_overview(store)
+    whole = full_overview(await read_store(store))
     for part, value in whole.items():
         assert shown[part] == msgspec.to_builtins(value), part
     assert msgspec.to_builtins(msgspec.convert(whole | shown, Overview)) == shown

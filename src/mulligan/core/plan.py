@@ -267,10 +267,7 @@ def group_waits(group: Group, lanes: ReadableLanes, now: float) -> bool:
 
 def could_start(tiers: Tiers, lanes: ReadableLanes, now: float) -> bool:
     """Whether a job in one of the tiers could start now."""
-    for tier in tiers:  # not a generator: this is asked for every group of every claim
-        if tier and first_due(tier, lanes, now) is not None:
-            return True
-    return False
+    return any(first_due(tier, lanes, now) is not None for tier in tiers)
 
 
 def next_yield(plan: ClaimPlan, lanes: ReadableLanes, now: float) -> float | None:

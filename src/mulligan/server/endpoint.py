@@ -102,6 +102,7 @@ class Endpoint:
         taken = {name: given[name] for name in self._takes if name != "service"}
         answer = await row.handler(self._service, **taken)
         if row.role == "operate":
+            self._service.readings.forget()
             request = given["request"]
             name = self._service.guard.name_of(request)
             log.info("%s %s%s", row.method, request.url.path, f" by {name}" if name else "")

@@ -3,16 +3,14 @@
 from typing import Any
 
 from mulligan import __version__
-from mulligan.app.overview import overview_of, read_store
+from mulligan.app.overview import StoreReading, overview_of
 from mulligan.core.facts import Facts
 from mulligan.core.settings import AN_APP
 from mulligan.core.stats import LaneStats, Stats
-from mulligan.stores.contract import Store
 
 
-async def full_overview(store: Store, app: str = AN_APP) -> dict[str, Any]:
+def full_overview(reading: StoreReading, app: str = AN_APP) -> dict[str, Any]:
     """The whole overview of a store."""
-    reading = await read_store(store)
     whole = overview_of(reading, app)
     return whole | {
         "queues": with_settings(whole["queues"], reading.facts),

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from mulligan.app import Mulligan, Task
+from mulligan.app.overview import StoreReading, overview_of
 from mulligan.engine.cancel import cancel_tasks
 from mulligan.engine.chores import MinuteKeeper
 from mulligan.engine.reporter import Reporter
@@ -17,6 +18,7 @@ from mulligan.server.guard import Guard
 from mulligan.server.housekeep import housekeeping
 from mulligan.server.overview import full_overview
 from mulligan.server.prometheus import Scrapes
+from mulligan.server.readings import Readings
 from mulligan.server.redaction import Redaction
 from mulligan.server.sessions import Sessions
 from mulligan.stores import redact
@@ -55,7 +57,8 @@ class Service:
             self.chance.random,
             keys=app.keys,
         )
-        self.hub = Hub(self.overview)
+        self.readings = Readings(store)
+        self.hub = Hub(self._look)
         self.job_hubs = JobHubs(self._look_at_job)
         self.scrapes = Scrapes(store)
 
@@ -64,10 +67,20 @@ class Service:
         """The tasks that the server knows; none without an app."""
         return self.app.tasks if self.declares else {}
 
+    async def status(self) -> dict[str, Any]:
+        """What the app shows of its store."""
+        return overview_of(await self.readings.recent())
+
     async def overview(self) -> dict[str, Any]:
         """Everything at one instant."""
+        return self._overview_of(await self.readings.recent())
+
+    async def _look(self) -> dict[str, Any]:
+        return self._overview_of(await self.readings.newest())
+
+    def _overview_of(self, reading: StoreReading) -> dict[str, Any]:
         about = {"read_only": self.guard.read_only, "store": redact(self.app.url)}
-        seen = await full_overview(self.store, self.app.called)
+        seen = full_overview(reading, self.app.called)
         return seen | about | {"fleets": self.redaction.texts(seen["fleets"])}
 
     async def _look_at_job(self, job: str) -> dict[str, Any]:
@@ -106,5 +119,6 @@ class Service:
     def stop(self) -> None:
         """End all long polls and streams, so that the server can stop."""
         self.stopping.set()
+        self.readings.stop()
         self.hub.stop()
         self.job_hubs.stop()

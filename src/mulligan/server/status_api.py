@@ -6,7 +6,6 @@ import msgspec
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from mulligan.app.overview import overview as app_overview
 from mulligan.core.checks import check_name
 from mulligan.core.errors import InvalidError
 from mulligan.core.lane import ANYWHERE
@@ -41,13 +40,13 @@ def shaped(document: Any, shape: type[T]) -> T:
 
 async def status(service: Service) -> StatusDocument:
     """Sizes of the global retry queue and of each region, and what runs there."""
-    return shaped(await app_overview(service.store), StatusDocument)
+    return shaped(await service.status(), StatusDocument)
 
 
 async def one_region(service: Service, region: str) -> OneRegion:
     """One region; its running jobs also say whether they are retries."""
     check_name("region", region)
-    whole = await app_overview(service.store)
+    whole = await service.status()
     try:
         return shaped(region_status(whole, region), OneRegion)
     except InvalidError as error:
@@ -61,24 +60,24 @@ async def overview(service: Service) -> Overview:
 
 async def queues(service: Service) -> Queues:
     """What waits, runs and has ended, by queue, with pauses and settings."""
-    whole = await app_overview(service.store)
+    whole = await service.status()
     facts = await service.store.facts()
     return shaped({"queues": with_settings(whole["queues"], facts)}, Queues)
 
 
 async def lanes(service: Service) -> Lanes:
     """Every lane that is not empty."""
-    return shaped({"lanes": lanes_of(await service.store.stats())}, Lanes)
+    return shaped({"lanes": lanes_of((await service.readings.recent()).stats)}, Lanes)
 
 
 async def delayed(service: Service) -> DelayedSets:
     """The delayed jobs of each queue."""
-    return shaped(await app_overview(service.store), DelayedSets)
+    return shaped(await service.status(), DelayedSets)
 
 
 async def workers(service: Service) -> Workers:
     """The workers, their regions, and whether they are alive."""
-    return shaped(await app_overview(service.store), Workers)
+    return shaped(await service.status(), Workers)
 
 
 async def regions(service: Service) -> Regions:

@@ -1,0 +1,88 @@
+"""Readings of the store for the status routes; those of large stores are kept for a moment.
+
+Most stores count what waits, and a million jobs take a tenth of a second or more. Somebody who asks
+every second, or ten who do, would keep the store busy with counting.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from mulligan.app.overview import StoreReading, read_store
+from mulligan.core.stats import Stats
+from mulligan.stores.contract import Store
+
+log = logging.getLogger("mulligan.server")
+# With fewer jobs waiting, counting is quick: every request reads the store anew.
+MANY = 50_000
+# A kept reading that is older is read anew while it still serves,
+KEPT = 1.0
+# and one that is older than this serves nobody.
+LONGEST = 3.0
+
+
+class Kept(NamedTuple):
+    """A reading of a large store, and when it began."""
+
+    reading: StoreReading
+    at: float
+
+
+class Readings:
+    """Reads the store; with MANY jobs or more waiting, a reading serves others for a while."""
+
+    def __init__(
+        self,
+        store: Store,
+        monotonic: Callable[[], float] = time.monotonic,
+        *,
+        many: int = MANY,
+    ) -> None:
+        self._store = store
+        self._monotonic = monotonic
+        self._many = many
+        self._kept: Kept | None = None
+        self._changes = 0
+        self.refreshing: asyncio.Task[StoreReading] | None = None
+
+    async def recent(self) -> StoreReading:
+        """A reading: of now, or of a large store one at most LONGEST seconds old."""
+        kept = self._kept
+        age = LONGEST if kept is None else self._monotonic() - kept.at
+        if kept is None or age >= LONGEST:
+            return await self.newest()
+        if age >= KEPT and (self.refreshing is None or self.refreshing.done()):
+            self.refreshing = asyncio.ensure_future(self.newest())
+            self.refreshing.add_done_callback(log_error)
+        return kept.reading
+
+    async def newest(self) -> StoreReading:
+        """A reading of now, which serves others if the store is large."""
+        at, changes = self._monotonic(), self._changes
+        reading = await read_store(self._store)
+        keeps = changes == self._changes and jobs_waiting(reading.stats) >= self._many
+        self._kept = Kept(reading, at) if keeps else None
+        return reading
+
+    def forget(self) -> None:
+        """Something was changed through this server: whoever asks next shall see it."""
+        self._kept = None
+        self._changes += 1
+
+    def stop(self) -> None:
+        """End a reading that is under way for nobody."""
+        if self.refreshing is not None:
+            self.refreshing.cancel()
+
+
+def jobs_waiting(stats: Stats) -> int:
+    """How many jobs had to be counted."""
+    return sum(each.ready + each.delayed for each in stats.lanes)
+
+
+def log_error(refreshing: "asyncio.Task[StoreReading]") -> None:
+    """Log that a reading failed for which nobody waited."""
+    if not refreshing.cancelled() and refreshing.exception() is not None:
+        log.warning("status: %s", refreshing.exception())

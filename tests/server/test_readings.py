@@ -1,0 +1,159 @@
+"""A large store is not counted for every request."""
+
+import asyncio
+
+import pytest
+
+from mulligan.server.readings import KEPT, LONGEST, Readings
+from mulligan.stores.memory import MemoryStore
+from tests.cli.running import new_job
+from tests.server.conftest import good
+
+LARGE = 3
+
+
+class Counting:
+    """A store that counts how often it is counted, and waits for leave to answer."""
+
+    def __init__(self, store):
+        self._store = store
+        self.counted = 0
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+
+    async def stats(self):
+        self.counted += 1
+        stats = await self._store.stats()
+        await self.may_answer.wait()
+        return stats
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+
+class Clock:
+    """The time of the server."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+async def large(store: MemoryStore):
+    """A store with so many jobs that readings are kept."""
+    await store.enqueue([new_job(f"j{number}", region="US") for number in range(LARGE)])
+    return Counting(store)
+
+
+@pytest.fixture
+def time():
+    return Clock()
+
+
+@pytest.fixture
+def readings(large, time):
+    return Readings(large, time, many=LARGE)
+
+
+async def test_a_small_store_is_read_anew_for_every_request(large, time):
+    readings = Readings(large, time, many=LARGE + 1)
+    assert await readings.recent() is not await readings.recent()
+    assert large.counted == 2
+
+
+async def test_a_large_store_is_not_counted_again_within_a_second(readings, large, time):
+    first = await readings.recent()
+    time.now += KEPT - 0.01
+    assert await readings.recent() is first
+    assert large.counted == 1
+
+
+async def test_an_older_reading_still_serves_while_a_new_one_is_made(readings, large, time):
+    first = await readings.recent()
+    time.now += KEPT
+    large.may_answer.clear()
+    assert await readings.recent() is first
+    await asyncio.sleep(0)
+    assert await readings.recent() is first  # which asks no second time
+    await asyncio.sleep(0)
+    assert large.counted == 2
+    large.may_answer.set()
+    second = await readings.refreshing
+    assert await readings.recent() is second is not first
+    assert large.counted == 2
+
+
+async def test_after_a_silence_the_store_is_counted_first(readings, time):
+    first = await readings.recent()
+    time.now += LONGEST
+    assert await readings.recent() is not first
+
+
+async def test_a_store_that_has_become_small_is_read_anew_again(readings, large, store, time):
+    await readings.recent()
+    await store.cancel(["j0"], "no longer wanted")
+    time.now += LONGEST
+    await readings.recent()
+    await readings.recent()
+    assert large.counted == 3
+
+
+async def test_a_reading_from_before_a_change_is_not_kept(readings, large):
+    large.may_answer.clear()
+    early = asyncio.ensure_future(readings.recent())
+    await asyncio.sleep(0)
+    assert large.counted == 1
+    readings.forget()
+    large.may_answer.set()
+    before = await early
+    assert await readings.recent() is not before
+
+
+async def test_a_reading_for_nobody_that_fails_is_logged(
+    readings, large, time, caplog, monkeypatch
+):
+    first = await readings.recent()
+    time.now += KEPT
+
+    async def broken():
+        raise OSError("the store is away")
+
+    monkeypatch.setattr(large, "stats", broken)
+    assert await readings.recent() is first
+    await asyncio.wait([readings.refreshing])
+    await asyncio.sleep(0)
+    assert caplog.messages == ["status: the store is away"]
+
+
+async def test_a_server_that_stops_ends_the_reading_that_is_under_way(readings, large, time):
+    await readings.recent()
+    time.now += KEPT
+    large.may_answer.clear()
+    await readings.recent()
+    await asyncio.sleep(0)
+    readings.stop()
+    await asyncio.wait([readings.refreshing])
+    assert readings.refreshing.cancelled()
+
+
+@pytest.mark.parametrize(
+    "path", ["status", "status/US", "overview", "queues", "lanes", "delayed", "workers"]
+)
+async def test_every_route_that_counts_uses_the_kept_reading(client, readings, large, path):
+    client.service.readings = readings
+    await good(client.get("/api/overview"))
+    await good(client.get(f"/api/{path}"))
+    assert large.counted == 1
+
+
+async def test_what_was_changed_through_the_server_is_seen_at_once(client, readings):
+    client.service.readings = readings
+    await good(client.get("/api/overview"))
+    await good(client.post("/api/queues/mail/pause", json={}))
+    shown = await good(client.get("/api/overview"))
+    assert shown["queues"]["mail"]["paused"] is True
+    lanes = (await good(client.get("/api/lanes")))["lanes"]
+    assert [lane["ready"] for lane in lanes] == [LARGE]
