@@ -29,12 +29,17 @@ LARGEST_BATCH = BATCH_LIMIT
 
 
 class HeldClaim:
-    """A claim that this worker holds; `task` is set once its attempt has a task of its own."""
+    """A claim that this worker holds; `task` is set once its attempt runs in a task of its own.
 
-    __slots__ = ("claim", "cut_off", "task")
+    Not when that task is made, as `own_task`: one that is cancelled before its first step never
+    runs at all, and the claim would not be released.
+    """
+
+    __slots__ = ("claim", "cut_off", "own_task", "task")
 
     def __init__(self, claim: Claim) -> None:
         self.claim = claim
+        self.own_task: asyncio.Task[None] | None = None
         self.task: asyncio.Task[None] | None = None
         self.cut_off = False
 
@@ -86,6 +91,13 @@ class ClaimRunner:
             waiting = self._without_suspending(waiting)
         if waiting:
             self._newest = self._loop.create_task(self._run(waiting))
+
+    def start_next(self, held: HeldClaim) -> None:
+        """Run one for which a slot has become free."""
+        if held.claim.task in self._suspending and self.batch <= self._slots:
+            self._start_in_own_task(held)  # there is no surplus, and nothing to slow down
+        else:
+            self.start([held])
 
     def _without_suspending(self, waiting: deque[HeldClaim]) -> deque[HeldClaim]:
         """Start those that will suspend, as far as there are slots; returns the others."""
@@ -152,12 +164,10 @@ class ClaimRunner:
 
     def _start_in_own_task(self, held: HeldClaim) -> None:
         self._own_tasks += 1
-        self._newest = self._loop.create_task(self._run_in_own_task(held))
+        held.own_task = self._loop.create_task(self._run_in_own_task(held))
 
     async def _run_in_own_task(self, held: HeldClaim) -> None:
-        # Not before the task runs: one that is cancelled before its first step never runs at all,
-        # and the claim would not be released.
-        held.task = asyncio.current_task()
+        held.task = held.own_task
         try:
             await self._attempt(held)
         finally:

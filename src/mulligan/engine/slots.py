@@ -61,7 +61,7 @@ class Slots:
         )
         self._prefetch = Prefetch(
             count,
-            lambda held: self._runner.start([held]),
+            self._runner.start_next,
             self.put_back,
             monotonic=monotonic,
         )
@@ -122,7 +122,7 @@ class Slots:
         self._held.pop(held, None)
         if learn and held.task is not None:
             self._prefetch.learn(self._monotonic() - began)
-        if self._prefetch and self._free > 0:
+        if self._prefetch.waiting and self._free > 0:
             self._prefetch.start_next()
         self._changed.set()
 
@@ -179,7 +179,7 @@ class Slots:
 
         Prefetched claims use none.
         """
-        return len(self._held) - len(self._prefetch) + len(self._backing_off)
+        return len(self._held) - len(self._prefetch.waiting) + len(self._backing_off)
 
     @property
     def _free(self) -> int:
@@ -253,12 +253,12 @@ class Prefetch:
         self._give_back = give_back
         self._monotonic = monotonic
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[Prefetched] = deque()
+        self.waiting: deque[Prefetched] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._average = inf
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self.waiting)
 
     @property
     def room(self) -> int:
@@ -273,27 +273,27 @@ class Prefetch:
     def add(self, attempts: Iterable[HeldClaim]) -> None:
         """Have these claims wait for slots."""
         now = self._monotonic()
-        self._waiting.extend(Prefetched(held, now) for held in attempts)
+        self.waiting.extend(Prefetched(held, now) for held in attempts)
         self._set_timer()
 
     def start_next(self) -> None:
         """Start the claim that has waited longest, if there is one: a slot is free."""
-        if self._waiting:
-            self._start(self._waiting.popleft().held)
+        if self.waiting:
+            self._start(self.waiting.popleft().held)
 
     def clear(self) -> None:
         """Give all claims back."""
-        while self._waiting:
-            self._give_back(self._waiting.pop().held)
+        while self.waiting:
+            self._give_back(self.waiting.pop().held)
 
     def _set_timer(self) -> None:
-        if self._waiting and self._timer is None:
-            rest = self._waiting[0].since + LONGEST_WAIT - self._monotonic()
+        if self.waiting and self._timer is None:
+            rest = self.waiting[0].since + LONGEST_WAIT - self._monotonic()
             self._timer = self._loop.call_later(max(rest, 0.0), self._check)
 
     def _check(self) -> None:
         self._timer = None
-        if self._waiting and self._waiting[0].since + LONGEST_WAIT <= self._monotonic():
+        if self.waiting and self.waiting[0].since + LONGEST_WAIT <= self._monotonic():
             self._average = inf
             self.clear()
         self._set_timer()

@@ -122,8 +122,11 @@ class TaskCaller:
             limit = call.timeout
             soft = target.runs.soft_timeout
             if target.is_async and limit is None and soft is None:
-                # the most common case, without another coroutine
+                # the most common cases, without another coroutine
                 value = await target.function(*args, **kwargs)
+            elif self._threads is not None and target.around is None and not target.is_async:
+                plain = partial(target.function, *args, **kwargs)
+                value = await self._threads.run(plain, limit)
             else:
                 value = await self._value(target, args, kwargs, limit)
             return check_result(target.accept, value, self._settings.result_limit, target.encode)
