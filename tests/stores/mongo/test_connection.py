@@ -1,12 +1,15 @@
 """Errors and the clock."""
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pymongo
 import pytest
 
 from mulligan.core.errors import StoreUnavailableError
 from mulligan.stores import make_store
+from mulligan.stores.mongo.connection import Connection
+from mulligan.stores.mongo.url import parse_url
 from tests.contract.making import claim, job
 
 
@@ -36,3 +39,44 @@ async def test_the_servers_time_decides_where_no_clock_is_injected(store_url):
         assert abs(before - datetime.now(UTC).timestamp()) < 60
     finally:
         await store.close()
+
+
+class LateServer:
+    """A server whose clock is 1,000 s ahead, and how long questions and answers take."""
+
+    def __init__(self, *trips: tuple[float, float]) -> None:
+        self.trips = list(trips)
+        self.at = 0.0
+        self.admin = self
+
+    async def command(self, _name: str) -> dict[str, datetime]:
+        there, back = self.trips.pop(0) if len(self.trips) > 1 else self.trips[0]
+        self.at += there
+        answer = {"localTime": datetime.fromtimestamp(1000 + self.at, UTC)}
+        self.at += back
+        return answer
+
+
+async def error_of_the_clock(monkeypatch, *trips: tuple[float, float]) -> tuple[float, float]:
+    """By how many seconds the store's clock is wrong after these trips, and may be as it thinks."""
+    connection = Connection(parse_url("mongodb://127.0.0.1:9/db"), None)
+    await connection.client.close()
+    server = LateServer(*trips)
+    monkeypatch.setattr(connection, "client", server)
+    clocks = SimpleNamespace(monotonic=lambda: server.at, time=lambda: 0.0)
+    monkeypatch.setattr("mulligan.stores.mongo.connection.time", clocks)
+    now = await connection.now()
+    return now / 1e6 - (1000 + server.at), connection.doubt / 1e6
+
+
+async def test_the_clock_is_right_though_answers_come_late_at_first(monkeypatch):
+    late, soon = (0.0, 2.5), (0.001, 0.001)
+    error, doubt = await error_of_the_clock(monkeypatch, late, late, late, soon)
+    assert abs(error) <= doubt <= 0.002
+
+
+@pytest.mark.parametrize("trip", [(0.0, 2.5), (2.5, 0.0), (1.25, 1.25)])
+async def test_the_clock_knows_by_how_much_it_may_be_wrong(monkeypatch, trip):
+    error, doubt = await error_of_the_clock(monkeypatch, trip)
+    assert abs(error) <= doubt + 1e-6
+    assert doubt <= 1.251

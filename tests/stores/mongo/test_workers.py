@@ -1,7 +1,13 @@
 """Signs of life, and what becomes of jobs without one."""
 
+from contextlib import asynccontextmanager
+
+import pytest
+
 from mulligan.core.decide import decide
 from mulligan.core.outcome import Lost
+from mulligan.core.worker import Worker
+from mulligan.stores import make_store
 from tests.contract.making import ANN, BOB, REAPER, claim, done, jobs, names, start
 from tests.stores.mongo.making import TEN_MINUTES, plain, pop
 
@@ -44,3 +50,34 @@ async def test_workers_that_were_killed_are_forgotten_after_a_day(store, clock):
     clock.advance(1000)
     await store.prune(0, 10)
     assert [view.worker for view in (await store.stats()).workers] == [BOB]
+
+
+@pytest.mark.parametrize("wrong", ["reaper", "holder"])
+async def test_a_lease_is_kept_until_its_end_by_clocks_that_may_be_wrong(store_url, wrong):
+    async with both(store_url) as (holder, reaper):
+        # As if answers of the server had taken two minutes.
+        off = {"reaper": (reaper, 60), "holder": (holder, -60)}[wrong]
+        await doubt(*off)
+        ann = Worker("ann", lease=50.0)
+        await holder.enqueue(jobs("a"))
+        assert names(await claim(holder, worker=ann)) == ["a"]
+        await holder.beat(ann, [])
+        assert await reaper.reclaim(10, REAPER) == []
+
+
+@asynccontextmanager
+async def both(url):
+    """Two stores on one database, as two processes have them."""
+    stores = [make_store(url), make_store(url)]
+    for each in stores:
+        await each.open()
+    yield stores
+    for each in stores:
+        await each.close()
+
+
+async def doubt(store, seconds):
+    """Set the clock of the store's process wrong by so much, which it takes for possible."""
+    await store._connection.now()
+    store._connection._offset += seconds
+    store._connection.doubt = abs(seconds) * 1_000_000

@@ -29,7 +29,9 @@ from mulligan.stores.mongo.url import StoreUrl
 Collection = AsyncCollection[Doc]
 
 CLOCK_AGE = 30.0
-CLOCK_SAMPLES = 3
+# So often the server is asked for its time; more often while answers take longer than this.
+CLOCK_SAMPLES, MOST_CLOCK_SAMPLES = 3, 10
+SLOW_ANSWER = 0.2
 HEX_ID = 24
 PAGE = 10_000
 # How the key of a lane's document in `meta` begins; the document is there once the lane was used.
@@ -79,6 +81,8 @@ class Connection:
         self.url = url
         self._clock = clock
         self._offset = 0.0
+        # By how many microseconds `now` may be wrong.
+        self.doubt = 0
         self._measured = float("-inf")
         self._measuring = asyncio.Lock()
         self.lanes: set[str] = set()
@@ -126,16 +130,21 @@ class Connection:
 
     async def measure(self) -> float:
         """Ask the server for its time; returns by how many seconds this machine's differs."""
-        best: tuple[float, float] | None = None
-        for _ in range(CLOCK_SAMPLES):
+        low, high = float("-inf"), float("inf")
+        for sample in range(MOST_CLOCK_SAMPLES):
+            if sample >= CLOCK_SAMPLES and high - low <= SLOW_ANSWER:
+                break
             before = time.monotonic()
             reply = await self.client.admin.command("hello")
             after = time.monotonic()
-            # A date is cut to the millisecond, so on average it is half of one behind.
-            at = of_date(reply["localTime"]) / 1e6 + 0.0005
-            sample = (after - before, at - (before + after) / 2)
-            best = min(best, sample) if best else sample
-        self._offset = best[1] if best else 0.0
+            # It read its clock between the two, and cut the time to the millisecond.
+            at = of_date(reply["localTime"]) / 1e6
+            bounds = at - after, at + 0.001 - before
+            low, high = max(low, bounds[0]), min(high, bounds[1])
+            if low > high:  # its clock was set
+                low, high = bounds
+        self._offset = (low + high) / 2
+        self.doubt = micros((high - low) / 2)
         self._measured = time.monotonic()
         return time.time() - (time.monotonic() + self._offset)
 

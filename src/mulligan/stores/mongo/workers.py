@@ -70,7 +70,7 @@ class Workers:
             return until
         known = await self.connection.workers.find_one({"_id": worker.id}, {"expires": 1})
         if known is None or known["expires"] <= now:
-            known = alive(worker, now) | {"joined": now, "bumped": now}
+            known = alive(worker, now, self.lease_end(worker, now)) | {"joined": now, "bumped": now}
             await self.connection.workers.update_one(
                 {"_id": worker.id}, {"$set": known}, upsert=True
             )
@@ -80,16 +80,21 @@ class Workers:
         self._alive_until[worker.id] = until = int(known["expires"])
         return until
 
+    def lease_end(self, worker: Worker, now: int) -> int:
+        """When the worker's leases end: not too soon, though this process' clock may be behind."""
+        return now + micros(worker.lease) + self.connection.doubt
+
     async def beat(self, worker: Worker, holding: Sequence[Lease]) -> Beat:
         """Keep all leases of the worker; say which of those it shows are lost."""
         now = await self.connection.now()
+        until = self.lease_end(worker, now)
         before = await self.connection.workers.find_one_and_update(
             {"_id": worker.id},
-            {"$set": alive(worker, now), "$setOnInsert": {"joined": now, "bumped": now}},
+            {"$set": alive(worker, now, until), "$setOnInsert": {"joined": now, "bumped": now}},
             upsert=True,
             return_document=ReturnDocument.BEFORE,
         )
-        until = self._alive_until[worker.id] = now + micros(worker.lease)
+        self._alive_until[worker.id] = until
         await self.wakeup.keep(worker.id, until)
         if before is None or before["region"] != worker.region:
             await self.facts.add_region(worker.region)
@@ -174,13 +179,15 @@ class Workers:
         """Claim what nobody alive holds, each by a write that only one reaper can win."""
         now = await self.connection.now()
         await self.keep(worker, now)
-        living, asleep = await self.living_and_asleep(now)
+        # The clock of this process may be ahead of the server's: a lease is over when it surely is.
+        surely = now - self.connection.doubt
+        living, asleep = await self.living_and_asleep(surely)
         for dead in [each for each in asleep if each not in living]:
             # What it was woken for, another is woken for now.
             await self.pass_on(await self.wakeup.forget(dead))
         claims: list[Claim] = []
         for _ in range(LOOKS if limit > 0 else 0):
-            found = await self.lost(limit - len(claims), living, now)
+            found = await self.lost(limit - len(claims), living, surely)
             lost = [doc for doc in found if is_taken_in(doc) and invalid_reason(doc) is None]
             untaken = [doc for doc in found if doc not in lost]
             await inbox.take_in(self.connection, untaken, now)
@@ -240,14 +247,14 @@ async def forget_dead(connection: Connection, now: int) -> None:
     await write(connection.workers, [DeleteMany({"expires": {"$lt": now - KEPT_DEAD}})])
 
 
-def alive(worker: Worker, now: int) -> Doc:
-    """The fields of a worker that is alive now."""
+def alive(worker: Worker, now: int, until: int) -> Doc:
+    """The fields of a worker that is alive now, and until when it is."""
     return {
         "worker": encode(worker).decode(),
         "region": worker.region,
         "queues": list(worker.queues),
         "beat": now,
-        "expires": now + micros(worker.lease),
+        "expires": until,
     }
 
 
