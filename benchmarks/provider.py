@@ -5,9 +5,12 @@
 A server of this machine counts calls, and answers 429 with Retry-After: 1 to those beyond its rate
 in any second. Two worker processes in two regions run jobs that call it once each: first under a
 limit of 5 % less than the provider's rate; then without one, where the first 429 pauses all. Told
-are the calls, how many were refused, and how many of these after the first 429 was answered. The
-provider counts by the time at which calls reach it, so that a machine too busy to make them at once
-shows, too.
+are the calls, how many were refused, and how many of these after the first 429 was answered.
+
+The provider counts by the time at which calls reach it, and they take longer or shorter to get
+there. So the limit is a bucket that is filled evenly, `--burst` calls deep: in any second it lets
+fewer start than the provider allows, and what is left between the two is for calls that come late.
+With `--burst 0` it is a window, which may let all calls of a second start at once.
 """
 
 import argparse
@@ -31,11 +34,11 @@ PAUSE = 1.0
 quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 
-def make(url, rate):
+def make(url, rate, burst):
     """The app: under a rate, or with nothing but the pause."""
     made = Mulligan(url)
     if rate:
-        made.limit("provider", rate=rate, per=1)
+        made.limit("provider", rate=rate, per=1, burst=burst or None)
     else:
         made.limit("provider", rate=1_000_000, per=1, pause_on_retry_after=True)
 
@@ -56,6 +59,7 @@ def make(url, rate):
 app = make(
     os.environ.get("MULLIGAN_BENCH_URL", "memory://"),
     int(os.environ.get("MULLIGAN_BENCH_RATE", "0")),
+    int(os.environ.get("MULLIGAN_BENCH_BURST", "0")),
 )
 
 
@@ -107,6 +111,7 @@ def main():
     parser.add_argument("store", nargs="?", default="sqlite", choices=STORES[1:])
     parser.add_argument("--jobs", type=int, default=2000)
     parser.add_argument("--rate", type=int, default=400)
+    parser.add_argument("--burst", type=int, default=4)
     options = parser.parse_args()
     print(f"{'':30}{'calls':>8}{'refused':>9}{'after the first 429':>21}{'seconds':>9}")
     for name, rate in (("a limit 5 % below", int(options.rate * BELOW)), ("the pause alone", 0)):
@@ -122,11 +127,15 @@ def played(options, rate):
     provider = Provider(options.rate)
     Thread(target=provider.serve_forever, daemon=True).start()
     url = place(options.store)
-    client = make(url, rate)
+    client = make(url, rate, options.burst)
     client.configure()
     call = client.tasks["call"].call
     jobs = client.enqueue_many(call(provider.server_port) for _ in range(options.jobs))
-    environment = os.environ | {"MULLIGAN_BENCH_URL": url, "MULLIGAN_BENCH_RATE": str(rate)}
+    environment = os.environ | {
+        "MULLIGAN_BENCH_URL": url,
+        "MULLIGAN_BENCH_RATE": str(rate),
+        "MULLIGAN_BENCH_BURST": str(options.burst),
+    }
     command = [sys.executable, "-m", "mulligan", "worker", "benchmarks.provider:app"]
     command += ["--log-level", "error", "--region"]
     workers = [
