@@ -7,8 +7,8 @@ import pytest
 
 from mulligan import Fail, JobFailedError, Mulligan, Retry, RetryAfter
 from mulligan.core.classes import type_name
-from mulligan.core.settings import TRACEBACK_LIMIT
-from mulligan.engine.traceback import bounded, traceback_of
+from mulligan.core.settings import TEXT_LIMIT, TRACEBACK_LIMIT
+from mulligan.engine.traceback import bounded, kept_message, traceback_of
 
 ONCE = Retry(0)
 
@@ -168,6 +168,24 @@ def test_passwords_and_tokens_are_hidden():
     said = told(error)
     for secret in ("hunter2", "c0ffee", "abc.def"):
         assert secret not in said
+
+
+def test_the_message_of_a_failure_shows_no_secret_either(caplog):
+    app = Mulligan("memory://", retry=Retry(0))
+
+    @app.task
+    def connects() -> None:
+        raise ConnectionError("no answer from postgresql://app:hunter2@db/orders, token=c0ffee")
+
+    with app.testing() as t:
+        job = connects.enqueue()
+        t.drain()
+        [attempt] = job.history()
+        assert attempt.message == "no answer from postgresql://app:***@db/orders, token=***"
+    assert "no answer from" in caplog.text
+    assert "hunter2" not in caplog.text
+    assert len(kept_message("x" * 5000 + " token=c0ffee")) == TEXT_LIMIT
+    assert len(kept_message("token=" * 5000)) <= TEXT_LIMIT
 
 
 def test_a_quote_in_a_message_hides_no_frame():

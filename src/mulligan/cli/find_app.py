@@ -120,11 +120,11 @@ def load_app(name: str) -> Mulligan:
     if "/" in module_name or module_name.endswith(".py"):
         raise InvalidError(
             f"app {name!r} names a file; write its module, with dots and without .py, such as"
-            " examples.questions:app"
+            f" {module_of_file(module_name)}:{attribute}"
         )
     if not colon or not module_name or not attribute:
         raise InvalidError(
-            f"app {name!r} is not written module:attribute, such as examples.questions:app"
+            f"app {name!r} is not written module:attribute, such as {module_of_file(name)}:app"
         )
     here = str(Path.cwd())
     if here not in sys.path:
@@ -143,6 +143,12 @@ def load_app(name: str) -> Mulligan:
         f"app {name!r}: {attribute!r} in module {module_name} must be a Mulligan, and {what};"
         f" {there}"
     )
+
+
+def module_of_file(path: str) -> str:
+    """The module in a file, as an app is named; a guess at what was meant."""
+    parts = path.strip(":").removesuffix(".py").replace("/", ".").strip(".")
+    return parts or "shop"
 
 
 def import_app(name: str, module_name: str) -> Any:

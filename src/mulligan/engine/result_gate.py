@@ -17,7 +17,7 @@ from mulligan.core.outcome import Failed, Result, Snoozed, Succeeded
 from mulligan.core.settings import TEXT_LIMIT
 from mulligan.core.signals import Fail, RetryAfter, Snooze, SoftTimeout
 from mulligan.engine.retry_after import asked_wait
-from mulligan.engine.traceback import message_of, traceback_of
+from mulligan.engine.traceback import kept_message, message_of, traceback_of
 
 encode_plain = msgspec.json.Encoder().encode
 log = logging.getLogger("mulligan.worker")
@@ -166,8 +166,8 @@ def asked(result: Result, retry_if: Callable[[Any], bool] | None) -> Result:
 
 
 def text(error: BaseException) -> str:
-    """The error's message, shortened, safe to store and to print."""
-    return clean((message_of(error) or message_of(error, repr))[:TEXT_LIMIT])
+    """The error's message, shortened, without secrets, safe to store and to print."""
+    return kept_message(message_of(error) or message_of(error, repr))
 
 
 def code_of(error: BaseException) -> object:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from mulligan.core.checks import clean
 from mulligan.core.classes import type_name
 from mulligan.core.redaction import Redactor
-from mulligan.core.settings import TRACEBACK_LIMIT
+from mulligan.core.settings import TEXT_LIMIT, TRACEBACK_LIMIT
 
 # How many frames of an exception to show, the outermost and the innermost; fewer if there is no
 # room for as many of each exception.
@@ -65,6 +65,11 @@ def message_of(error: BaseException, shown: Callable[[BaseException], str] = str
         return str.__str__(shown(error))  # a plain str, not a subclass of it
     except BaseException:  # noqa: BLE001 - a user's exception class may be broken
         return UNSHOWABLE
+
+
+def kept_message(message: str) -> str:
+    """A message as it is stored and logged: as much as is kept, without secrets."""
+    return hide_secrets(clean(message[:TEXT_LIMIT]))[:TEXT_LIMIT]
 
 
 def bounded(text: str) -> str:

@@ -13,10 +13,9 @@ from mulligan.core.gather import raw_results
 from mulligan.core.health import DATA_ERRORS
 from mulligan.core.job import NONE_ARRIVE, Arrivals, Claim, Lease
 from mulligan.core.outcome import Drained, Failed, Result, Returned, Snoozed
-from mulligan.core.settings import TEXT_LIMIT
 from mulligan.core.signals import Fail
 from mulligan.engine.result_gate import failed
-from mulligan.engine.traceback import bounded
+from mulligan.engine.traceback import bounded, kept_message
 from mulligan.server.attempts import ResultOf
 from mulligan.server.service import Service
 from mulligan.server.sessions import check_owner
@@ -134,7 +133,7 @@ async def nack(service: Service, body: Nacks, principal: bytes) -> CommittedJobs
             )
         return Failed(
             clean(said.type),
-            clean(said.reason)[:TEXT_LIMIT],
+            kept_message(said.reason),
             None if said.code is None else clean(said.code),
             said.delay,
             said.non_retryable,
