@@ -218,6 +218,14 @@ def test_a_retry_of_a_stage_is_called_in_the_same_way(app, tasks):
             "sink .* must be a task of the app",
         ),
         (
+            lambda t: t.classify.app.task(sink=t.notify.using(id="mine")),
+            "sink notify has id=, which a job that follows from another cannot have; take id= away",
+        ),
+        (
+            lambda t: t.classify.app.task(on_dead=t.mourn.using(unique_key="k").partial()),
+            "on_dead mourn.* has unique_key=, which a job that follows from another cannot have",
+        ),
+        (
             lambda t: t.classify.app.task(on_dead=t.mourn),
             "on_dead: mourn is called with the dead letter alone: missing .*'channel'",
         ),
@@ -293,3 +301,21 @@ def test_what_a_gather_takes_is_shown_up_to_a_hundred(app, tasks):
     assert (shown.args, shown.kwargs, shown.left_out) == ([["a.png"] * 2], {"by": "+"}, 0)
     assert (left_out.args, left_out.left_out) == ([], 101)
     assert (ignored.args, ignored.left_out) == (["x"], 0)
+
+
+@pytest.mark.parametrize("kind", ["sink", "on_dead"])
+def test_what_follows_has_the_options_that_using_said(app, kind):
+    @app.task
+    def follows(value: object, key: str = "") -> None: ...
+
+    named: dict[str, Any] = {kind: follows.using(queue="slow", priority="urgent", keep=60)}
+
+    @app.task(retry=Retry(0), **named)
+    def answer() -> int:
+        return 7 if kind == "sink" else int("seven")
+
+    with app.testing() as t:
+        answer.enqueue()
+        t.drain()
+        [follower] = [each for each in t.jobs() if each.task == "follows"]
+        assert (follower.queue, follower.priority, follower.keep) == ("slow", 2, 60)

@@ -252,6 +252,16 @@ def check_later(chain: str, part: Part) -> None:
     check_call(chain, part)
 
 
+def check_follower(kind: str, part: Part) -> None:
+    """Refuse options of a sink, or of a task for dead letters, that only first jobs can have."""
+    for name in (*FIRST_ONLY, "debounce", "unique_for"):
+        if getattr(part.placement, name) is not None:
+            raise InvalidError(
+                f"{kind} {part.name} has {name}=, which a job that follows from another cannot"
+                f" have; take {name}= away, or let it enqueue a task that has it"
+            )
+
+
 def check_call(chain: str, part: Part, given: str = "the result before it") -> None:
     """Refuse a stage that cannot be called with what it is given and what was bound."""
     if part.bound.ignores:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
 from msgspec.structs import replace
 
-from mulligan.app.chain import check_call, part_of
+from mulligan.app.chain import check_call, check_follower, part_of
 from mulligan.app.options import Options, Placement, checked
 from mulligan.app.partial import BoundTask, Partial
 from mulligan.app.result_gate import gate_of
-from mulligan.app.task import AsyncTask, PlainTask, Task
+from mulligan.app.task import AsyncTask, PlainTask, Task, Using
 from mulligan.core.checks import Seconds, check_name, check_seconds
 from mulligan.core.declared import Declared
 from mulligan.core.errors import InvalidError
@@ -31,8 +31,8 @@ class TaskOptions(Options, total=False):
 
     name: str
     accept: Callable[[Any], bool] | type | bool
-    on_dead: Task[..., Any] | BoundTask[Any] | str | None
-    sink: Task[..., Any] | Partial[Any, Any]
+    on_dead: Task[..., Any] | Using[..., Any] | BoundTask[Any] | str | None
+    sink: Task[..., Any] | Using[..., Any] | Partial[Any, Any]
     cron: str
     every: Seconds
     timezone: str
@@ -66,17 +66,19 @@ class TaskDecorator:
         if self._accept not in (None, False) or transactional:
             placement = replace(placement, gated=True)
         if sink is not None:
-            if not isinstance(sink, Task | Partial):
+            if not isinstance(sink, Task | Using | Partial):
                 raise InvalidError(f"sink {sink!r} must be a task of the app; use @app.sink")
             part = part_of(sink)
+            check_follower("sink", part)
             part.task.check_call((*part.bound.args, None), part.bound.kwargs | {"key": ""})
             placement = replace(placement, sink=part.stage)
         # By name it may be declared later.
         self._told = check_name("on_dead", on_dead) if isinstance(on_dead, str) else None
         if on_dead is not None and self._told is None:
-            if not isinstance(on_dead, Task | BoundTask):
+            if not isinstance(on_dead, Task | Using | BoundTask):
                 raise InvalidError(f"on_dead {on_dead!r} must be a task of the app, or its name")
             part = part_of(on_dead)
+            check_follower("on_dead", part)
             check_call("on_dead", part, "the dead letter")
             placement = replace(placement, on_dead=part.stage)
         self._placement = placement
@@ -148,6 +150,7 @@ class TaskDecorator:
 def tell_dead(task: Task[..., Any], told: Task[..., Any]) -> None:
     """Have a task that was named told of each dead letter of the other."""
     part = part_of(told)
+    check_follower("on_dead", part)
     check_call("on_dead", part, "the dead letter")
     task.placement = replace(task.placement, on_dead=part.stage)
     task.declared = replace(task.declared, on_dead=part.stage)

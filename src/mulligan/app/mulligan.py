@@ -304,8 +304,10 @@ class Mulligan:
     @property
     def queue_names(self) -> tuple[str, ...]:
         """Every queue that a task or a setting of the app names."""
-        named = [task.placement.queue for task in self.tasks.values()]
-        return tuple(dict.fromkeys([*named, *self.queues])) or ("default",)
+        placements = [task.placement for task in self.tasks.values()]
+        named = [each.queue for each in placements]
+        followers = [stage.queue for each in placements for stage in each.followers]
+        return tuple(dict.fromkeys([*named, *followers, *self.queues])) or ("default",)
 
     @property
     def asked_resources(self) -> dict[str, Mapping[str, str]]:

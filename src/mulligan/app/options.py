@@ -104,6 +104,11 @@ class Placement(Struct, frozen=True, dict=True):
         )
 
     @property
+    def followers(self) -> list[Stage]:
+        """The sink and the task for dead letters, as far as there are."""
+        return [stage for stage in (self.sink, self.on_dead) if stage is not None]
+
+    @property
     def fixed_limits(self) -> tuple[str | None, str | None]:
         """Limits and fairness key as far as they are the same for all calls."""
         fixed = [None if callable(value) else value for value in (self.limits, self.fairness_key)]
