@@ -43,7 +43,7 @@ PROOFS = (
         "cli/test_encodings.py",
     ),
     *("cli/test_health.py", "collateral/"),
-    *("dst/test_same_seed.py", "dst/test_zoo.py", "examples/", "failpoints/test_"),
+    *("dst/test_same_seed.py", "dst/test_zoo.py", "examples/", "failover/", "failpoints/test_"),
     *("hostile/test_unknown_tasks.py", "lessons/test_batches.py", "lessons/test_blocked.py"),
     *("lessons/test_killed.py", "lessons/test_restarts.py", "reading/"),
     *("resources/", "security/test_canary.py", "server/test_clients.py"),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from tests.databases._postgres import PostgresServer
 from tests.databases._redis import RedisServer
+from tests.databases._redis_cluster import RedisCluster, RedisSentinels
 from tests.databases._server import Server, Unavailable
 from tests.databases.mongo import DocumentDBServer, MongodServer, mongo_server
 
@@ -36,6 +37,8 @@ __all__ = [
     "DocumentDBServer",
     "MongodServer",
     "PostgresServer",
+    "RedisCluster",
+    "RedisSentinels",
     "RedisServer",
     "Server",
     "Unavailable",

@@ -46,6 +46,10 @@ class RedisServer(Server):
             **self.further,
         }
         words = [word for key, value in options.items() for word in (f"--{key}", value)]
+        self.spawn_server(*words)
+
+    def spawn_server(self, *words: str) -> None:
+        """Start the program with these words."""
         self.spawn([*leash(), self.program, *words])
 
     def answers(self) -> bool:

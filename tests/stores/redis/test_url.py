@@ -65,7 +65,7 @@ async def test_options_of_the_driver_are_passed_on(url, tmp_path):
 def test_a_command_has_a_limited_time_to_be_answered(query, seconds):
     server = RedisStore(f"redis://127.0.0.1/0{query}")._server
     assert server._answer_timeout == seconds
-    assert server._driver.connection_kwargs["socket_connect_timeout"] == 5.0
+    assert server.nodes.home.connection_kwargs["socket_connect_timeout"] == 5.0
 
 
 async def test_prefixes_do_not_see_each_other(url, tmp_path):

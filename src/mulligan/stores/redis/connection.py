@@ -6,14 +6,12 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from hiredis import pack_command
-from redis.asyncio import Connection, ConnectionPool
 from redis.asyncio.connection import AbstractConnection
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from mulligan.core.errors import StoreUnavailableError
-from mulligan.stores.redis.errors import ELSEWHERE, AnswerError, explain, is_elsewhere, node_of
+from mulligan.core.errors import StoreError, StoreUnavailableError
+from mulligan.stores.redis.errors import ELSEWHERE, AnswerError, explain, is_elsewhere
+from mulligan.stores.redis.nodes import Nodes
 from mulligan.stores.redis.scripts import Script, script
 from mulligan.stores.redis.url import RedisUrl
 from mulligan.stores.redis.wire import Wire
@@ -23,8 +21,6 @@ Value = str | bytes | int | float
 Run = Callable[..., Awaitable[Any]]
 T = TypeVar("T")
 
-# How long a connection, or the answer to a command, may take; a script takes milliseconds.
-ANSWER_TIMEOUT = 5.0
 # Beyond this a blocking read is taken up anew by its caller.
 LONGEST_BLOCK = 3600.0
 # How long after its time a blocking read may still be answered before the server counts as gone.
@@ -40,10 +36,12 @@ class Server:
         self.url = url
         # Whether the server tells scripts that only read from those that write.
         self.knows_readers = False
-        # The node of a cluster that holds the keys, where another than the URL's is known to.
-        self._node: ConnectionPool | None = None
+        self.nodes = Nodes(url)
+        # Told when the keys are looked for at another server.
+        self.on_move: Callable[[], None] | None = None
         self._wires: set[Wire] = set()
         self._idle: list[Wire] = []
+        self._listening: set[Wire] = set()
 
     async def run(self, name: str, *values: Value) -> Any:
         """Run a script, in one round trip unless the server has to be sent its text first.
@@ -96,6 +94,9 @@ class Server:
             except AnswerError as error:
                 if not left or error.code not in ELSEWHERE:
                     raise
+            except (RedisError, OSError):
+                self._leave(None)
+                raise
         raise AssertionError("the last attempt returns or raises")
 
     async def _over(self, wire: Wire, packed: Sequence[bytes], within: float | None) -> list[Any]:
@@ -105,30 +106,29 @@ class Server:
             self._idle.append(wire)
         for answer in answers:
             if isinstance(answer, AnswerError):
-                self._heed(answer)
+                if is_elsewhere(answer):
+                    self._leave(answer)
                 raise answer
         return answers
 
-    def _heed(self, error: AnswerError) -> None:
-        """Connect anew, and to where the server says, if the error says that it is elsewhere.
+    def _leave(self, said: AnswerError | None) -> None:
+        """Connect anew, and to where the server says, or to another if it said nothing.
 
         After a failover the same name leads to another server, but no connection that is there.
         """
-        if not is_elsewhere(error):
-            return
-        while self._idle:
-            wire = self._idle.pop()
-            wire.close()
-            self._wires.discard(wire)
-        if error.code == "MOVED" and issubclass(self._home.connection_class, Connection):
-            host, port = node_of(error)
-            node = {
-                "host": host or self._driver.connection_kwargs.get("host", "localhost"),
-                "port": port,
-            }
-            self._node = ConnectionPool(
-                self._home.connection_class, **{**self._home.connection_kwargs, **node}
-            )
+        if said is None:
+            self.nodes.lost()
+        else:
+            self.nodes.moved(said)
+            while self._idle:
+                wire = self._idle.pop()
+                wire.close()
+                self._wires.discard(wire)
+        if self.nodes.is_several:
+            for listening in list(self._listening):
+                listening.close()
+            if self.on_move is not None:
+                self.on_move()
 
     def _free_wire(self) -> Wire | None:
         while self._idle:
@@ -145,19 +145,30 @@ class Server:
 
     async def connection(self) -> AbstractConnection:
         """Make a connection, apart: the driver may swallow a cancellation that meets it there."""
-        connection = self._driver.make_connection()  # type: ignore[no-untyped-call]
-        connecting = asyncio.create_task(connection.connect())
+        connecting = asyncio.create_task(self.nodes.connect())
         try:
             await asyncio.wait({connecting})
         except BaseException:
             await end(connecting)
-            await connection.disconnect(nowait=True)
+            if not connecting.cancelled() and connecting.exception() is None:
+                await connecting.result().disconnect(nowait=True)
             raise
-        if connecting.exception() is not None:
-            self._node = None  # the URL's own will know who holds the keys now
-        connecting.result()
-        made: AbstractConnection = connection
-        return made
+        return connecting.result()
+
+    async def connection_to_holder(self) -> AbstractConnection:
+        """Make a connection for commands of which no node says that they are for another one."""
+        if self.nodes.in_cluster:
+            await self.command("EXISTS", f"{self.url.tag}:layout")
+        return await self.connection()
+
+    async def learn_nodes(self) -> None:
+        """Have all nodes of a cluster be known, so that any of them may go."""
+        try:
+            self.nodes.learn(await self.command("CLUSTER", "SLOTS"))
+        except StoreUnavailableError:
+            raise
+        except StoreError:
+            self.nodes.in_cluster = True  # this user may not ask; the URL's hosts are known
 
     async def command(self, *words: Value) -> Any:
         """Send one plain command."""
@@ -181,14 +192,21 @@ class Server:
         packed = pack((*words, f"{min(seconds, LONGEST_BLOCK) + GRACE:.3f}"))
         clock = asyncio.get_running_loop().time
         until = clock() + seconds
+        moves = self.nodes.moves
         try:
             wire = self._free_wire() or await self._connect()
-            await self._over(wire, [packed], until - clock())
+            self._listening.add(wire)
+            try:
+                await self._over(wire, [packed], until - clock())
+            finally:
+                self._listening.discard(wire)
         except TimeoutError:
             return
         except (AnswerError, RedisError, OSError) as error:
             if isinstance(error, AnswerError) and is_elsewhere(error):
                 return  # what comes next goes where this says
+            if self.nodes.is_several and self.nodes.moves != moves:
+                return  # the keys are elsewhere by now
             raise explain(error, self.url) from error
 
     async def _answer(self, answer: Awaitable[T]) -> T:
@@ -197,27 +215,10 @@ class Server:
         except (AnswerError, RedisError, OSError) as error:
             raise explain(error, self.url) from error
 
-    @property
-    def _driver(self) -> ConnectionPool:
-        """What makes connections; it keeps none."""
-        return self._node or self._home
-
-    @cached_property
-    def _home(self) -> ConnectionPool:
-        """What makes connections to where the URL says."""
-        replicas = self.url.wait_timeout if self.url.wait_replicas else 0.0
-        defaults: dict[str, Any] = {
-            "protocol": 2,
-            "retry": Retry(NoBackoff(), 0),
-            "socket_timeout": ANSWER_TIMEOUT + replicas,
-            "socket_connect_timeout": ANSWER_TIMEOUT,
-        }
-        return ConnectionPool.from_url(self.url.driver, **defaults)
-
     @cached_property
     def _answer_timeout(self) -> float:
         """How many seconds the answer to a command is waited for."""
-        return float(self._home.connection_kwargs["socket_timeout"])
+        return float(self.nodes.home.connection_kwargs["socket_timeout"])
 
     async def close(self) -> None:
         """Close every connection; the next command opens new ones."""

@@ -21,6 +21,7 @@ async def examine(server: Server) -> list[Finding]:
         version_finding(info),
         memory_finding(info),
         *persistence_findings(info, await setting(server, "appendfsync")),
+        *(await failover_findings(server, info) if server.nodes.is_several else ()),
         await clock_finding(server),
         await permission_finding(server),
     ]
@@ -74,6 +75,49 @@ def persistence_findings(info: dict[str, str], fsync: str | None) -> list[Findin
         return [Finding("warn", "appendfsync is no: a power cut may lose half a minute", remedy)]
     lost = "nothing" if fsync == "always" else "up to a second"
     return [Finding("ok", f"the append-only file is on: a power cut loses {lost}", "")]
+
+
+async def failover_findings(server: Server, info: dict[str, str]) -> list[Finding]:
+    """Who has the keys in a cluster or behind sentinels, and what is lost when it dies."""
+    host, port = server.nodes.holder or ("?", 0)
+    who = "sentinels name" if server.url.service else "the keys are in one slot of"
+    whom = f"{host}:{port}" + (" as the primary" if server.url.service else "")
+    findings = [
+        Finding("ok", f"{who} {whom}", ""),
+        replica_finding(server.url.wait_replicas, int(info.get("connected_slaves", "0"))),
+    ]
+    if await setting(server, "cluster-require-full-coverage") == "yes" and not server.url.service:
+        findings.append(
+            Finding(
+                "warn",
+                "cluster-require-full-coverage is yes: when one primary is away, all others refuse"
+                " as well",
+                "CONFIG SET cluster-require-full-coverage no, on every node",
+            )
+        )
+    return findings
+
+
+def replica_finding(waited_for: int, connected: int) -> Finding:
+    """What a failover would lose."""
+    has = f"the primary has {connected} replica{'' if connected == 1 else 's'}"
+    if waited_for > connected:
+        return Finding(
+            "bad",
+            f"{has}, and wait_replicas is {waited_for}: no write counts as done",
+            "bring the others back, or lower wait_replicas",
+        )
+    if not connected:
+        return Finding(
+            "warn", f"{has}: its jobs wait while it is away", "give each primary a replica"
+        )
+    if not waited_for:
+        return Finding(
+            "warn",
+            f"{has}, and wait_replicas is 0: a failover loses what they had not received",
+            "add wait_replicas=1 to the store's URL",
+        )
+    return Finding("ok", f"{has}, and writes wait for {waited_for}: a failover loses nothing", "")
 
 
 async def clock_finding(server: Server) -> Finding:

@@ -13,9 +13,10 @@ from redis.retry import Retry
 
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.stores.contract import NotDoneError
-from mulligan.stores.redis.connection import ANSWER_TIMEOUT, Value, pack
+from mulligan.stores.redis.connection import Value, pack
 from mulligan.stores.redis.enqueue import enqueue
 from mulligan.stores.redis.errors import AnswerError, explain
+from mulligan.stores.redis.nodes import ANSWER_TIMEOUT
 from mulligan.stores.redis.scripts import script
 from mulligan.stores.redis.url import RedisUrl
 from mulligan.stores.redis.wire import INCOMPLETE

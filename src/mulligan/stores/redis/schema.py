@@ -17,6 +17,14 @@ async def prepare(server: Server, *, read_only: bool) -> None:
     level, sentence, remedy = doctor.version_finding(info)
     if level == "bad":
         raise StoreError(f"{server.url.shown}: {sentence}; {remedy}")
+    if info.get("cluster_enabled") == "1":
+        await server.learn_nodes()
+    elif len(server.url.hosts) > 1 and not server.url.service:
+        raise StoreError(
+            f"{server.url.shown} is no cluster, and several hosts in one URL are nodes of one; for"
+            " a primary with replicas use redis+sentinel://, for shards on several servers give"
+            " the URL of each, with blanks between them"
+        )
     server.knows_readers = doctor.version_of(info) >= doctor.KNOWS_READERS
     key = f"{server.url.tag}:layout"
     if not read_only:

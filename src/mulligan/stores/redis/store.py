@@ -85,9 +85,11 @@ class RedisStore:
         return await batch_by_batch(self.enqueue, jobs)
 
     def producer(self) -> BlockingProducer | None:
-        """What enqueues for plain code; None where replicas are waited for."""
+        """What enqueues for plain code; None where there may be more than one server to ask."""
         url = self._server.url
-        return None if url.wait_replicas else BlockingProducer(url, self._now)
+        if url.wait_replicas or url.service or len(url.hosts) > 1:
+            return None
+        return BlockingProducer(url, self._now)
 
     async def claim(self, plan: ClaimPlan, worker: Worker) -> Claimed:
         check_batch(plan.demand)

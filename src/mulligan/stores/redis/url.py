@@ -1,7 +1,7 @@
 """What the URL of a Redis store may say: the server, and the options that are mulligan's own."""
 
 from inspect import signature
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from msgspec import Struct
 from redis.asyncio import connection as driver_connection
@@ -10,17 +10,24 @@ from mulligan.core.checks import check_name, check_seconds
 from mulligan.core.errors import InvalidError
 
 OWN = ("prefix", "wait_replicas", "wait_timeout")
+OWN_OF_SENTINELS = ("sentinel_username", "sentinel_password")
+SENTINEL = "+sentinel"
+PORT, SENTINEL_PORT = 6379, 26379
 DEFAULT_PREFIX = "mulligan"
 DEFAULT_WAIT = 1.0
 # Valkey's own words, and what the driver calls the same.
 VALKEY = {"valkey": "redis", "valkeys": "rediss"}
 
 
+Address = tuple[str, int]
+
+
 class RedisUrl(Struct, frozen=True):
     """A URL as it was read.
 
     `driver` is the part that the driver connects by, `shown` what messages may say of the server,
-    and `tag` what every key begins with.
+    and `tag` what every key begins with. `hosts` are all that the URL names: nodes of a cluster, or
+    the sentinels of the `service` if there is one; none for a socket.
     """
 
     driver: str
@@ -28,32 +35,77 @@ class RedisUrl(Struct, frozen=True):
     tag: str
     wait_replicas: int = 0
     wait_timeout: float = DEFAULT_WAIT
+    hosts: tuple[Address, ...] = ()
+    service: str = ""
+    sentinel_username: str | None = None
+    sentinel_password: str | None = None
 
 
 def read_url(url: str) -> RedisUrl:
     """Read a store URL, or refuse an option that neither mulligan nor the driver knows."""
     parts = urlsplit(url)
-    _ = parts.port  # refuses one that is no number
+    scheme = parts.scheme.removesuffix(SENTINEL)
+    by_sentinel = scheme != parts.scheme
+    words = (*OWN, *OWN_OF_SENTINELS) if by_sentinel else OWN
     query = parse_qsl(parts.query, keep_blank_values=True)
-    own = {key: value for key, value in query if key in OWN}
-    others = [(key, value) for key, value in query if key not in OWN]
+    own = {key: value for key, value in query if key in words}
+    others = [(key, value) for key, value in query if key not in words]
     for key, _ in others:
         if key not in driver_options():
             message = (
-                f"{key!r} is no option of a redis store; use {', '.join(OWN)},"
+                f"{key!r} is no option of a redis store; use {', '.join(words)},"
                 " or an option of the driver redis-py"
             )
             raise InvalidError(message)
-    name = "valkey" if parts.scheme in VALKEY else "redis"
+    name = "valkey" if scheme in VALKEY else "redis"
+    user, mark, places = parts.netloc.rpartition("@")
+    hosts = read_hosts(places, SENTINEL_PORT if by_sentinel else PORT)
+    shown = f"{name} at {places or parts.path}"
+    service, path = "", parts.path
+    if by_sentinel:
+        service, path = read_service(parts.path, parts.scheme)
+        shown = f"{name} service {service} of the sentinels at {places}"
+    first = f"{user}{mark}{places.split(',')[0]}"
     return RedisUrl(
         driver=parts._replace(
-            scheme=VALKEY.get(parts.scheme, parts.scheme), query=urlencode(others)
+            scheme=VALKEY.get(scheme, scheme), netloc=first, path=path, query=urlencode(others)
         ).geturl(),
-        shown=f"{name} at {parts.netloc.rpartition('@')[2] or parts.path}",
+        shown=shown,
         tag=f"{{{check_prefix(own.get('prefix', DEFAULT_PREFIX))}}}",
         wait_replicas=check_count(own.get("wait_replicas", "0")),
         wait_timeout=check_timeout(own.get("wait_timeout", str(DEFAULT_WAIT))),
+        hosts=() if scheme == "unix" else hosts,
+        service=service,
+        sentinel_username=own.get("sentinel_username"),
+        sentinel_password=own.get("sentinel_password"),
     )
+
+
+def read_hosts(places: str, port: int) -> tuple[Address, ...]:
+    """The hosts and ports with commas between them; refuses a port that is no number."""
+    hosts = tuple(
+        [
+            (parts.hostname or "localhost", parts.port or port)
+            for parts in (urlsplit(f"//{place}") for place in places.split(","))
+        ]
+    )
+    for number, host in enumerate(hosts):
+        if host in hosts[:number]:
+            message = f"host {host[0]}:{host[1]} is named twice in {places!r}; name each once"
+            raise InvalidError(message)
+    return hosts
+
+
+def read_service(path: str, scheme: str) -> tuple[str, str]:
+    """The name of the service, and the path of the database after it."""
+    service, slash, database = path.removeprefix("/").partition("/")
+    if not service:
+        message = (
+            f"a URL of {scheme}:// must name the service that sentinels watch, as in"
+            f" {scheme}://host:26379,host:26379/mymaster"
+        )
+        raise InvalidError(message)
+    return unquote(service), f"{slash}{database}"
 
 
 def driver_options() -> set[str]:

@@ -15,15 +15,17 @@ from hiredis import ProtocolError
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError
 
-from mulligan.stores.redis.connection import ANSWER_TIMEOUT, Server, end, pack
+from mulligan.core.errors import StoreError
+from mulligan.stores.redis.connection import Server, end, pack
 from mulligan.stores.redis.errors import AnswerError
+from mulligan.stores.redis.nodes import ANSWER_TIMEOUT
 from mulligan.stores.redis.wire import INCOMPLETE, Wire
 from mulligan.stores.watches import Tell, Watch, Watches
 
 # For how many seconds the connection outlives the last wait: another one often follows.
 LINGER = 10.0
 RECONNECT_AFTER = 0.1
-LOST = (OSError, RedisError, AnswerError)
+LOST = (OSError, RedisError, AnswerError, StoreError)
 
 
 class Channels(Wire):
@@ -80,6 +82,7 @@ class Subscriber:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        server.on_move = self.moved
         self._watches: Watches[str] = Watches()
         self._channels: Channels | None = None
         self._connecting = asyncio.Lock()
@@ -123,6 +126,11 @@ class Subscriber:
             if self._watches and self._again is None:
                 self._again = asyncio.get_running_loop().create_task(self._reconnect())
 
+    def moved(self) -> None:
+        """Jobs end at another server by now: subscribe there, and have all look meanwhile."""
+        if self._channels is not None:
+            self._channels.close()
+
     async def close(self) -> None:
         """Let go of the connection."""
         channels, self._channels = self._channels, None
@@ -138,7 +146,7 @@ class Subscriber:
     async def _connected(self) -> Channels:
         async with self._connecting:
             if self._channels is None or self._channels.closed:
-                channels = Channels(await self._server.connection(), self)
+                channels = Channels(await self._server.connection_to_holder(), self)
                 try:
                     await channels.ask("SUBSCRIBE", f"{self._server.url.tag}:ended")
                 except BaseException:

@@ -9,6 +9,7 @@ from mulligan.stores import LIST, redact, scheme_of
 
 OPTION = "shards"
 REDIS = ("redis", "rediss", "valkey", "valkeys", "unix")
+SENTINEL = "+sentinel"
 DEFAULT_PREFIX = "mulligan"
 SAME = {"postgres": "postgresql", "mongodb+srv": "mongodb"}
 
@@ -30,7 +31,7 @@ def shard_urls(url: str) -> list[str]:
         return [plain] * count
     if scheme == "sqlite":
         return [plain] + [with_file(plain, number) for number in range(1, count)]
-    if scheme in REDIS:
+    if scheme.removesuffix(SENTINEL) in REDIS:
         prefix = dict(rest).get("prefix", DEFAULT_PREFIX)
         others = [each for each in rest if each[0] != "prefix"]
         return [plain] + [

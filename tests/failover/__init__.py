@@ -1,0 +1,6 @@
+"""Runs during which a server of Redis is killed, or gives its keys away, while jobs run.
+
+python -m tests.failover cluster --jobs 50000
+python -m tests.failover sentinel --jobs 50000
+python -m tests.failover cluster --jobs 50000 --wait-replicas 0
+"""

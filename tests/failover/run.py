@@ -1,0 +1,130 @@
+"""One run: a producer, some workers, something that happens to the servers, and the counts."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from mulligan import Mulligan
+from mulligan.core.errors import StoreUnavailableError
+from tests.failover.app import RUNS, URL, work
+
+PROJECT = Path(__file__).parents[2]
+BATCH = 100
+# How long after the last progress a run counts as stuck.
+PATIENCE = 60.0
+Say = Callable[[str], None]
+# Something that happens to the servers; it is told how to say what it does.
+Trouble = Callable[[Say], None]
+
+
+class Counted(NamedTuple):
+    """What came of a run: so many jobs accepted, done, neither (lost), and run more than once."""
+
+    accepted: int
+    done: int
+    lost: int
+    again: int
+    refusals: int
+    seconds: float
+
+
+async def run(url: str, jobs: int, troubles: list[Trouble], *, workers: int, say: Say) -> Counted:
+    """Enqueue so many jobs; a trouble comes whenever a further part of them is done."""
+    started = time.monotonic()
+    with tempfile.NamedTemporaryFile(prefix="mulligan-runs-") as runs:
+        app = Mulligan(url)
+        with working(url, runs.name, workers):
+            async with app.connected():
+                refusals, _ = await asyncio.gather(
+                    produce(app, jobs), disturb(app, jobs, troubles, say)
+                )
+                say(f"{jobs} jobs accepted; the producer was refused {refusals} times")
+                done = await until_still(app, jobs)
+        times = Counter(runs.read().split())
+    again = sum(1 for ran in times.values() if ran > 1)
+    return Counted(jobs, done, jobs - done, again, refusals, time.monotonic() - started)
+
+
+@contextmanager
+def working(url: str, runs: str, count: int) -> Iterator[None]:
+    """So many worker processes, ended as an operator ends them."""
+    command = [sys.executable, "-m", "mulligan", "worker", "tests.failover.app:app"]
+    env = {**os.environ, URL: url, RUNS: runs}
+    started = [
+        subprocess.Popen(
+            [*command, "--log-level", "error"], cwd=PROJECT, env=env, stdout=sys.stderr
+        )
+        for _ in range(count)
+    ]
+    try:
+        yield
+        assert [each.poll() for each in started] == [None] * count, "a worker has ended"
+    finally:
+        for process in started:
+            process.terminate()
+        for process in started:
+            process.wait(30)
+
+
+async def produce(app: Mulligan, jobs: int) -> int:
+    """Enqueue under ids of its own, each batch until it is accepted; returns the refusals.
+
+    It is never far ahead of the workers, so that it goes on while things happen.
+    """
+    refusals = 0
+    for first in range(0, jobs, BATCH):
+        await until_done(app, first - jobs // 4)
+        numbers = range(first, min(jobs, first + BATCH))
+        calls = [work.using(id=f"job-{number}").call(number) for number in numbers]
+        while True:
+            try:
+                await app.aenqueue_many(calls)
+            except StoreUnavailableError:
+                refusals += 1
+                await asyncio.sleep(0.05)
+            else:
+                break
+    return refusals
+
+
+async def disturb(app: Mulligan, jobs: int, troubles: list[Trouble], say: Say) -> None:
+    """Let each trouble come when its part of the jobs is done, and all others still go on."""
+    for number, trouble in enumerate(troubles, 1):
+        part = jobs * number // (len(troubles) + 2)
+        say(f"{await until_done(app, part)} of {jobs} done:")
+        await asyncio.to_thread(trouble, say)
+
+
+async def until_done(app: Mulligan, part: int) -> int:
+    """Return when so many jobs are done, as far as the shards that answer know."""
+    while True:
+        with suppress(StoreUnavailableError):
+            stats = await app.access.acall(lambda store: store.stats())
+            if (done := sum(stats.ended.values())) >= part:
+                return done
+        await asyncio.sleep(0.05)
+
+
+async def until_still(app: Mulligan, jobs: int) -> int:
+    """How many jobs are done when all are, or when nothing waits or runs any more."""
+    seen, since = -1, time.monotonic()
+    while time.monotonic() - since < PATIENCE:
+        with suppress(StoreUnavailableError):
+            stats = await app.access.acall(lambda store: store.stats())
+            done = sum(stats.ended.values())
+            idle = not any(lane.ready + lane.delayed for lane in stats.lanes)
+            whole = all(shard.away is None for shard in stats.shards)
+            if done == jobs or (whole and idle and not sum(stats.running.values())):
+                return done
+            if done != seen:
+                seen, since = done, time.monotonic()
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"stuck at {seen} of {jobs}")

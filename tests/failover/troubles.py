@@ -1,0 +1,70 @@
+"""What happens to the servers of a run."""
+
+import time
+from collections.abc import Callable
+
+from tests.databases import RedisCluster, RedisSentinels
+from tests.databases._server import LOOPBACK
+from tests.failover.run import Say, Trouble
+
+REPLACED_WITHIN = 60.0
+# The first shard, and two others: their keys are in one slot each.
+FIRST, SECOND, THIRD = "{mulligan}", "{mulligan:shard1}", "{mulligan:shard2}"
+
+
+def kill_a_primary(cluster: RedisCluster, key: str = FIRST) -> Trouble:
+    """SIGKILL of the primary that holds the key; when it is replaced it comes back as a replica."""
+
+    def kill(say: Say) -> None:
+        victim = cluster.holder(key)
+        before = time.monotonic()
+        victim.kill()
+        say(f"kill -9 of the primary at port {victim.port}, which holds {key}")
+        wait(lambda: cluster.holder(key) is not victim)
+        took = time.monotonic() - before
+        say(f"after {took:.1f} s its replica at port {cluster.holder(key).port} has taken over")
+        victim.start()
+        cluster.until_whole()
+        say(f"the server at port {victim.port} is back, as a replica")
+
+    return kill
+
+
+def move_a_slot(cluster: RedisCluster, key: str = THIRD) -> Trouble:
+    """Give the slot of the key to another primary, a few keys at a time."""
+
+    def move(say: Say) -> None:
+        old = cluster.holder(key)
+        new = next(each for each in cluster.primaries() if each is not old)
+        moved = cluster.move(key, new)
+        say(f"the slot of {key} moved from port {old.port} to {new.port}, with {moved} keys")
+
+    return move
+
+
+def kill_the_primary(sentinels: RedisSentinels) -> Trouble:
+    """SIGKILL of the primary; when sentinels have replaced it, it comes back as a replica."""
+
+    def kill(say: Say) -> None:
+        victim = sentinels.primary()
+        before = time.monotonic()
+        victim.kill()
+        say(f"kill -9 of the primary at port {victim.port}")
+        wait(lambda: sentinels.primary() is not victim)
+        took = time.monotonic() - before
+        primary = sentinels.primary()
+        say(f"after {took:.1f} s sentinels name the server at port {primary.port}")
+        # Sentinels would make it a replica themselves, but only after ten seconds or more.
+        victim.further = {**victim.further, "replicaof": f"{LOOPBACK} {primary.port}"}
+        victim.start()
+        say(f"the server at port {victim.port} is back, as a replica")
+
+    return kill
+
+
+def wait(holds: Callable[[], bool]) -> None:
+    """Until it holds."""
+    until = time.monotonic() + REPLACED_WITHIN
+    while not holds():
+        assert time.monotonic() < until, "nobody has taken over"
+        time.sleep(0.05)
