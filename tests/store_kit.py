@@ -14,7 +14,7 @@ import pytest
 
 from mulligan.core.reschedule import Reschedule
 from mulligan.core.shards import CARD, Card, write_card
-from mulligan.stores import make_store
+from mulligan.stores import make_store, may_be_sharded
 from mulligan.stores.contract import Store
 from tests.databases import url_variable
 
@@ -77,7 +77,7 @@ async def fresh_url(name: str, folder: Path) -> AsyncIterator[str]:
 async def handle(url: str, clock: Callable[[], float]) -> AsyncIterator[Store]:
     """An open store at the URL, closed afterwards."""
     store = make_store(url, clock=clock)
-    if url == SHARDS:
+    if may_be_sharded(url):
         await first_alone(store)
     await store.open()
     try:
@@ -88,8 +88,9 @@ async def handle(url: str, clock: Callable[[], float]) -> AsyncIterator[Store]:
 
 async def first_alone(store: Any) -> None:
     """Have the first shard be the whole app until the store is opened: that has the app grow."""
-    card = write_card(Card("test", 0, 1, 1))
-    await store.shards.all[0].store.reschedule(Reschedule(CARD, None, card))
+    first = store.shards.all[0].store
+    await first.open()
+    await first.reschedule(Reschedule(CARD, None, write_card(Card("test", 0, 1, 1))))
 
 
 def with_query(url: str, **more: str) -> str:

@@ -1,16 +1,21 @@
-"""The contract suite runs on four shards of memory too.
+"""The contract suite runs on four shards too: of memory, of Redis, PostgreSQL and MongoDB.
 
 What a test names lives in the first of them, as in an app that had one store and has grown: so all
 that is asked of four shards and put together again is held to the contract exactly. Jobs that are
-spread over shards are in `tests/stores/shards`.
+spread over shards are in `tests/stores/shards`. `make test` has a sample of it, `make prove` more;
+the whole on every server: MULLIGAN_TEST_SHARDS_WHOLE=1 pytest tests/contract -k shards.
 """
 
+import os
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 import pytest
 
+from mulligan.stores.shards import connection
 from tests.reuse import REUSED, reused_url
-from tests.store_kit import SHARDS, STORES, fresh_url, require
+from tests.store_kit import SHARDS, STORES, fresh_url, require, with_query
 
 DIVIDED = "caps and budgets are divided among shards: the first allows its part"
 KEYED = "a scheduled call with a unique key is refused where there are several shards"
@@ -39,17 +44,80 @@ OTHERWISE = {
 }
 
 
-@pytest.fixture(params=(*STORES, pytest.param("shards", marks=pytest.mark.prove)))
+# On four shards of a server; of memory they are called "shards".
+SHARDED = {"redis-shards": "redis", "postgres-shards": "postgres", "mongo-shards": "mongo"}
+# What `make test` sees of it.
+SAMPLE = {
+    "test_a_claim_says_everything_that_a_worker_needs",
+    "test_a_beat_names_the_leases_that_a_worker_holds_and_never_shows",
+    "test_a_commit_through_another_client_counts",
+    "test_a_stale_outcome_does_not_hold_up_the_others",
+    "test_pages_walk_everything_once_newest_first",
+    "test_stats_equal_a_recount",
+    "test_two_clients_share_a_lane_without_overlap",
+}
+
+
+# What `make prove` runs on those servers on which it takes minutes; on Redis it runs everything.
+PART = ("test_claim.py", "test_commit.py", "test_enqueue.py", "test_leases.py", "test_operate.py")
+LONG = ("postgres-shards", "mongo-shards")
+# Set to anything, it has all of the suite run on them too.
+WHOLE = "MULLIGAN_TEST_SHARDS_WHOLE"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Have `make test` run a sample on shards of servers, and `make prove` the rest."""
+    left_out = []
+    for item in items:
+        if not any(f"[{each}" in item.name for each in SHARDED):
+            continue
+        if getattr(item, "originalname", item.name) not in SAMPLE:
+            item.add_marker("prove")
+            is_long = any(f"[{each}" in item.name for each in LONG)
+            if is_long and item.path.name not in PART and WHOLE not in os.environ:
+                left_out.append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
+
+
+@pytest.fixture(params=(*STORES, pytest.param("shards", marks=pytest.mark.prove), *SHARDED))
 async def store_url(request, tmp_path) -> AsyncIterator[str]:
     """The URL of an empty store, of each engine in turn; new if the test opens it itself."""
     name = request.param
+    if name not in STORES and request.node.originalname in OTHERWISE:
+        pytest.skip(f"shards: {OTHERWISE[request.node.originalname]}")
     if name == "shards":
-        if request.node.originalname in OTHERWISE:
-            pytest.skip(f"shards: {OTHERWISE[request.node.originalname]}")
         yield SHARDS
         return
-    require(name)
-    reuse = "store" in request.fixturenames and name in REUSED
-    with_url = reused_url(name) if reuse else fresh_url(name, tmp_path)
+    require(SHARDED.get(name, name))
+    reuse = "store" in request.fixturenames
+    if name in SHARDED:
+        with_url = four_shards(SHARDED[name], tmp_path, reuse=reuse)
+    else:
+        with_url = empty_place(name, tmp_path, reuse=reuse)
     async with with_url as url:
         yield url
+
+
+@asynccontextmanager
+async def empty_place(name: str, folder: Path, *, reuse: bool) -> AsyncIterator[str]:
+    """The URL of an empty store, which other tests may have had before."""
+    with_url = reused_url(name) if reuse and name in REUSED else fresh_url(name, folder)
+    async with with_url as url:
+        yield url
+
+
+@asynccontextmanager
+async def four_shards(name: str, folder: Path, *, reuse: bool) -> AsyncIterator[str]:
+    """The URL of four empty shards."""
+    async with AsyncExitStack() as stack:
+        count = 1 if name == "redis" else 4
+        urls = [
+            await stack.enter_async_context(empty_place(name, folder, reuse=reuse))
+            for _ in range(count)
+        ]
+        url = with_query(urls[0], shards="4") if name == "redis" else " ".join(urls)
+        yield url
+        connection._memories.pop(url, None)  # the next to have these places begins anew
