@@ -3,8 +3,8 @@
 from mulligan import Mulligan
 from mulligan.app.overview import measure
 from mulligan.core.counts import LIMIT_STARTED
-from mulligan.engine import limit_names
-from mulligan.engine.limit_names import LimitNames
+from mulligan.engine import bounded_counts
+from mulligan.engine.bounded_counts import LimitNames
 
 
 def counted(names, *limits):
@@ -22,7 +22,7 @@ def test_the_names_of_a_family_are_counted_under_its_pattern():
 
 
 def test_names_that_no_limit_covers_have_a_bound(monkeypatch):
-    monkeypatch.setattr(limit_names, "MOST_COUNTED_LIMITS", 2)
+    monkeypatch.setattr(bounded_counts, "MOST_COUNTED_LIMITS", 2)
     names = LimitNames()
     assert counted(names, *(f'{{"{name}":1}}' for name in "abcab")) == [
         *("a", "b", "(other)", "a", "b"),

@@ -14,8 +14,8 @@ from mulligan.core.counts import (
     read_runtime,
 )
 from mulligan.core.hour import NOTES
+from mulligan.engine.bounded_counts import MOST_TASKS, MOST_TYPES, TaskTimes
 from mulligan.engine.chores import MinuteKeeper, offset_of
-from mulligan.engine.task_times import MOST_TASKS, MOST_TYPES, TaskTimes
 from tests.engine.test_on_every_store import app, working
 
 __all__ = ["app"]

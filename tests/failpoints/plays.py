@@ -10,7 +10,7 @@ from mulligan import Delays, Retry, UnknownScheduleError
 from mulligan.app.chain import part_of
 from mulligan.app.gather import gathered
 from mulligan.app.schedules import new_schedule, pause_schedule, put_schedule, remove_schedule
-from mulligan.app.task import Prepared
+from mulligan.app.using import Prepared
 from mulligan.core.decide import decide
 from mulligan.core.job import Adopted
 from mulligan.core.outcome import Failed, Succeeded

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
 from mulligan import Mulligan
-from mulligan.app.task import Prepared
+from mulligan.app.using import Prepared
 from mulligan.app.worker import new_worker, work
 from mulligan.core.fairness import Carry, plan_claim
 from mulligan.core.job import ENDED, Claim, Job

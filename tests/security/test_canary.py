@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from mulligan import InvalidError, Mulligan, StoreError
-from mulligan.app.mulligan import KEYS_VARIABLE
+from mulligan.app.app_store import KEYS_VARIABLE
 from mulligan.cli import COMMANDS
 from mulligan.server.application import make_application
 from mulligan.server.guard import Guard

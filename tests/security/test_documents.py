@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from mulligan.app.mulligan import KEYS_VARIABLE
+from mulligan.app.app_store import KEYS_VARIABLE
 from mulligan.core.settings import Settings
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from mulligan import Delays, JobFailedError, Mulligan, Retry, Settings, each
-from mulligan.app.mulligan import KEYS_VARIABLE
+from mulligan.app.app_store import KEYS_VARIABLE
 from mulligan.app.worker import new_worker
 from mulligan.core.decide import decide
 from mulligan.core.errors import InvalidError

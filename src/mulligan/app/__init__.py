@@ -8,7 +8,8 @@ from mulligan.app.handle import JobHandle
 from mulligan.app.mulligan import Mulligan
 from mulligan.app.partial import Partial, WithoutResult
 from mulligan.app.stages import ChainHandle
-from mulligan.app.task import Prepared, Task, Using
+from mulligan.app.task import Task
+from mulligan.app.using import Prepared, Using
 
 __all__ = [
     "Chain",

@@ -20,7 +20,8 @@ from mulligan.app.handle import JobHandle
 from mulligan.app.options import Placement, UsingOptions, checked
 from mulligan.app.partial import NOTHING_BOUND, Bound, BoundTask, stage_name
 from mulligan.app.stages import ChainHandle, found_chain
-from mulligan.app.task import Prepared, Task, Using
+from mulligan.app.task import Task
+from mulligan.app.using import Prepared, Using
 from mulligan.core.errors import InvalidError
 from mulligan.core.flow import Flow, check_root
 from mulligan.core.stage import Stage

@@ -12,7 +12,7 @@ from mulligan.core.job import Enqueued, NewJob
 from mulligan.engine.events import EventHook, created, log_hook_failure
 
 if TYPE_CHECKING:
-    from mulligan.app.mulligan import Mulligan
+    from mulligan.app.app_store import AppStore
 
 T = TypeVar("T")
 # The jobs that a call of plain code has enqueued so far; it tells the hooks when it is through.
@@ -44,7 +44,7 @@ def hook_of(event: EventName, function: Callable[..., Any]) -> EventHook:
     return EventHook(name, function, is_async)
 
 
-def run_and_tell(app: "Mulligan", work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+def run_and_tell(app: "AppStore", work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine for plain code, then tell the hooks, in this thread, what it enqueued."""
     jobs: list[NewJob] = []
     before = ACCEPTED.set(jobs)
@@ -56,7 +56,7 @@ def run_and_tell(app: "Mulligan", work: Callable[[], Coroutine[Any, Any, T]]) ->
     return answer
 
 
-def accepted(app: "Mulligan", jobs: Sequence[NewJob], answers: Sequence[Enqueued]) -> None:
+def accepted(app: "AppStore", jobs: Sequence[NewJob], answers: Sequence[Enqueued]) -> None:
     """The store has accepted jobs: tell the hooks, now or when plain code has its answer."""
     fresh = created(jobs, answers)
     waiting = ACCEPTED.get()
@@ -66,7 +66,7 @@ def accepted(app: "Mulligan", jobs: Sequence[NewJob], answers: Sequence[Enqueued
         waiting.extend(fresh)
 
 
-def tell(app: "Mulligan", jobs: Sequence[NewJob]) -> None:
+def tell(app: "AppStore", jobs: Sequence[NewJob]) -> None:
     """Call the hooks for each job; what one raises is logged."""
     for job in jobs:
         event = enqueued(job)

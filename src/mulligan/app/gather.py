@@ -12,8 +12,8 @@ from mulligan.app.chain import Chain, Part, check_later, part_of
 from mulligan.app.gather_handle import GatherHandle
 from mulligan.app.ids import new_id
 from mulligan.app.stages import found_chain
-from mulligan.app.task import Prepared
 from mulligan.app.types import takes_failures
+from mulligan.app.using import Prepared
 from mulligan.core.checks import check_name
 from mulligan.core.errors import InvalidError
 from mulligan.core.flow import (

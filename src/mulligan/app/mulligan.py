@@ -1,8 +1,7 @@
 """The app: a store, its tasks and its queues."""
 
-import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from mulligan.app.chain import Chain, Step, part_of
@@ -18,36 +17,26 @@ from mulligan.app.gather import (
 from mulligan.app.gather_handle import GatherHandle
 from mulligan.app.handle import JobHandle
 from mulligan.app.limits import DeclaredLimits
+from mulligan.app.operations import Operations
 from mulligan.app.resources import Lifespan, check_lifespan
-from mulligan.app.task import AsyncTask, PlainTask, Prepared, Task
+from mulligan.app.task import AsyncTask, PlainTask, Task
+from mulligan.app.using import Prepared
 from mulligan.core.budget import Budget
 from mulligan.core.checks import Seconds, check_name, check_word
-from mulligan.core.errors import InvalidError
 from mulligan.core.event import EventName, JobEvent
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import FetchPolicy, parse_policy
 from mulligan.core.gather import Failure
-from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.limits import Limit, check_limit_name
 from mulligan.core.retry import Retry
-from mulligan.core.settings import AN_APP, BATCH_LIMIT, Settings
+from mulligan.core.settings import AN_APP, Settings
 from mulligan.engine.current import CurrentCall
-from mulligan.engine.tracing import Tracing, store_traced
-from mulligan.stores import is_embedded, make_store, may_be_sharded, redact
 from mulligan.stores.contract import Store
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
     from mulligan.app.schedules import Schedules
-    from mulligan.app.sharded_ids import ShardedIds
-    from mulligan.app.store_access import StoreAccess
     from mulligan.app.stored_limits import Limits
-    from mulligan.app.user_transaction import UserTransactions
-    from mulligan.core.key_share import KeyShare
     from mulligan.core.schedule import Schedule
-    from mulligan.core.signature import Keys
-    from mulligan.engine.events import EventHook
     from mulligan.engine.middleware import Middleware
     from mulligan.testing import Testing
 
@@ -60,12 +49,9 @@ C = TypeVar("C")
 D = TypeVar("D")
 M = TypeVar("M", bound=Callable[[Callable[[], Any], CurrentCall], Any])
 H = TypeVar("H", bound=Callable[[JobEvent], Any])
-KEYS_VARIABLE = "MULLIGAN_SIGNING_KEYS"
-STORE_VARIABLE = "MULLIGAN_STORE"
-DEFAULT_STORE = "sqlite:///mulligan.db"
 
 
-class Mulligan:
+class Mulligan(Operations):
     """An application: where its jobs are stored, which tasks it has, how its queues behave.
 
     Without a URL its store is the one in MULLIGAN_STORE, or else a SQLite file in this folder. An
@@ -75,9 +61,6 @@ class Mulligan:
     yields are the resources that tasks ask for. Tasks that say nothing else have this `retry`
     policy, this `timeout`, and this task, by its name, that is told of their dead letters.
     """
-
-    # Of all apps; `instrument(app)` gives an app one of its own.
-    tracing: Tracing | None = None
 
     def __init__(
         self,
@@ -90,11 +73,10 @@ class Mulligan:
         on_dead: str | None = None,
         timeout: Seconds | None = None,
     ) -> None:
-        self.url = url = url or os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
+        super().__init__(url, signing_keys)
         # Its name in commands: module:attribute, if a command loaded it.
         self.called = AN_APP
         self.settings = settings or Settings()
-        self.keys = keys_of(signing_keys, os.environ.get(KEYS_VARIABLE))
         self.tasks: dict[str, Task[..., Any]] = {}
         self.queues: dict[str, QueueSettings] = {}
         self.declared_limits = DeclaredLimits()
@@ -106,67 +88,8 @@ class Mulligan:
             check_lifespan(lifespan)
         self.lifespan = lifespan
         self.middlewares: list[Middleware] = []
-        self.event_hooks: dict[EventName, list[EventHook]] = {}
         # Those of the worker that runs in this process.
         self.resources: Mapping[str, Any] = {}
-        self._memory: Store | None = make_store(url) if url.startswith("memory:") else None
-
-    @cached_property
-    def access(self) -> "StoreAccess":
-        """How calls reach the store; made at the first call, since it imports asyncio."""
-        from mulligan.app.store_access import (  # noqa: PLC0415 - to import quickly
-            DirectAccess,
-            ThreadAccess,
-        )
-
-        if is_embedded(self.url):
-            return DirectAccess(partial(self.make_store, inline=True))
-        return ThreadAccess(self.make_store)
-
-    @cached_property
-    def user_transactions(self) -> "UserTransactions":
-        """How jobs are enqueued on connections of the user's."""
-        from mulligan.app.user_transaction import (  # noqa: PLC0415 - to import quickly
-            UserTransactions,
-        )
-
-        return UserTransactions(self)
-
-    @cached_property
-    def sharded_ids(self) -> "ShardedIds | None":
-        """What makes ids that name a shard; None for an app with one store, as nearly all are."""
-        if not may_be_sharded(self.url):
-            return None
-        from mulligan.app.sharded_ids import ShardedIds  # noqa: PLC0415 - few apps have shards
-        from mulligan.stores.shards import shard_urls  # noqa: PLC0415 - as above
-
-        count = len(shard_urls(self.url))
-        return ShardedIds(count) if count > 1 else None
-
-    @property
-    def shown_url(self) -> str:
-        """The store's URL without its password."""
-        return redact(self.url)
-
-    def make_store(self, *, inline: bool = False) -> Store:
-        """A handle on the app's store, not yet open; all handles on memory:// share one."""
-        return self.seen(self._memory or make_store(self.url, inline=inline))
-
-    def seen(self, store: Store) -> Store:
-        """The store, wrapped so that jobs are signed and checked if the app has signing keys."""
-        if self.keys is None:
-            return store
-        from mulligan.stores.signed import signed  # noqa: PLC0415 - few apps sign
-
-        return signed(store, self.keys)
-
-    def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine of this app from plain code."""
-        if "enqueue" not in self.event_hooks:
-            return self.access.run(work)
-        from mulligan.app.events import run_and_tell  # noqa: PLC0415 - few apps have hooks
-
-        return run_and_tell(self, work)
 
     # -- tasks and queues ------------------------------------------------------------------
 
@@ -463,49 +386,6 @@ class Mulligan:
         answers = await self.asend([call.job for call in calls], connection=connection)
         return [JobHandle(self, job, created) for job, created in answers]
 
-    async def asend(
-        self, jobs: Sequence[NewJob], *, together: bool = False, connection: Any = None
-    ) -> list[Enqueued]:
-        """Store jobs in batches; those that belong `together` share a trace."""
-        if self.joins(connection):
-            return await self.user_transactions.asend(connection, jobs, together=together)
-
-        async def send(jobs: Sequence[NewJob]) -> list[Enqueued]:
-            return await self.access.acall(lambda store: store.enqueue_all(jobs))
-
-        answers = await store_traced(self.tracing, jobs, send, together=together)
-        self._tell_accepted(jobs, answers)
-        return answers
-
-    async def asend_one(self, job: NewJob) -> Enqueued:
-        """Store one job, in a batch with those that other callers have under way."""
-        if self._unwatched:
-            return await self.access.aenqueue(job)
-
-        async def send(jobs: Sequence[NewJob]) -> list[Enqueued]:
-            return [await self.access.aenqueue(job) for job in jobs]
-
-        answers = await store_traced(self.tracing, [job], send)
-        self._tell_accepted([job], answers)
-        return answers[0]
-
-    @property
-    def _unwatched(self) -> bool:
-        """Whether nobody follows what is enqueued."""
-        return self.tracing is None and "enqueue" not in self.event_hooks
-
-    def _tell_accepted(self, jobs: Sequence[NewJob], answers: Sequence[Enqueued]) -> None:
-        if "enqueue" in self.event_hooks:
-            from mulligan.app.events import accepted  # noqa: PLC0415 - few apps have hooks
-
-            accepted(self, jobs, answers)
-
-    def send_one(self, job: NewJob) -> Enqueued:
-        """As `asend_one`, from plain code."""
-        if self._unwatched:
-            return self.access.enqueue(job)
-        return self.run(lambda: self.asend_one(job))
-
     def enqueue_many(
         self, calls: Iterable[Prepared[R]], *, connection: Any = None
     ) -> list[JobHandle[R]]:
@@ -518,10 +398,6 @@ class Mulligan:
             answers = self.user_transactions.send(connection, [call.job for call in prepared])
             return [JobHandle(self, job, created) for job, created in answers]
         return self.run(lambda: self.aenqueue_many(prepared))
-
-    def joins(self, connection: Any) -> bool:
-        """Whether jobs are to be part of a transaction on the connection; never while testing."""
-        return connection is not None and self.access.joins_transactions
 
     def job(self, job: str) -> JobHandle[Any]:
         """A handle on a job by its id."""
@@ -541,63 +417,7 @@ class Mulligan:
         called = name_of(self)
         return await self.access.acall(lambda store: explain_job(store, job, called))
 
-    # -- operating -------------------------------------------------------------------------
-
-    async def apause(self, queue: str) -> None:
-        """Start no more jobs of the queue; running ones go on."""
-        check_name("queue", queue)
-        await self.access.acall(lambda store: store.pause(queue, paused=True))
-
-    def pause(self, queue: str) -> None:
-        """Start no more jobs of the queue; running ones go on."""
-        self.run(lambda: self.apause(queue))
-
-    async def aresume(self, queue: str) -> None:
-        """Undo a pause."""
-        check_name("queue", queue)
-        await self.access.acall(lambda store: store.pause(queue, paused=False))
-
-    def resume(self, queue: str) -> None:
-        """Undo a pause."""
-        self.run(lambda: self.aresume(queue))
-
-    async def afairness(self, queue: str) -> "list[KeyShare]":
-        """The fairness keys of the queue that have work waiting; as `fairness`."""
-        from mulligan.app.stored_limits import key_shares  # noqa: PLC0415 - few ask
-
-        check_name("queue", queue)
-        return await self.access.acall(lambda store: key_shares(store, queue))
-
-    def fairness(self, queue: str) -> "list[KeyShare]":
-        """The fairness keys of the queue that have work waiting, those with most work first.
-
-        Each with its weight, and its share of the starts of its lane while all of them wait.
-        """
-        return self.run(lambda: self.afairness(queue))
-
-    async def areplay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
-        """Give failed jobs all their retries again; False where a job had not failed.
-
-        They keep their steps and checkpoints, unless they begin `from_start`.
-        """
-        return await self.access.acall(
-            lambda store: in_batches(partial(store.replay, from_start=from_start), jobs)
-        )
-
-    def replay(self, jobs: Sequence[str], *, from_start: bool = False) -> list[bool]:
-        """Give failed jobs all their retries again; False where a job had not failed.
-
-        They keep their steps and checkpoints, unless they begin `from_start`.
-        """
-        return self.run(lambda: self.areplay(jobs, from_start=from_start))
-
-    async def apurge(self, jobs: Sequence[str]) -> list[bool]:
-        """Delete jobs that have ended; False where one had not."""
-        return await self.access.acall(lambda store: in_batches(store.purge, jobs))
-
-    def purge(self, jobs: Sequence[str]) -> list[bool]:
-        """Delete jobs that have ended; False where one had not."""
-        return self.run(lambda: self.apurge(jobs))
+    # -- what the app declares, stored -----------------------------------------------------
 
     async def aconfigure(self) -> None:
         """Store the settings of every queue, and every limit, that the app declares."""
@@ -640,47 +460,3 @@ class Mulligan:
             hold_through_backoff=hold_through_backoff,
             resources=resources,
         )
-
-    def connected(self) -> "AbstractAsyncContextManager[None]":
-        """Keep a connection on the running loop: `async with app.connected(): …`.
-
-        For programs with a long-lived loop, such as web servers: coroutines on it then call the
-        store directly and not through the app's own thread.
-        """
-        return self.access.connected()
-
-    def close(self) -> None:
-        """End threads and close connections."""
-        self.access.close()
-
-
-async def in_batches(
-    operate: Callable[[Sequence[str]], Awaitable[list[bool]]], jobs: Sequence[str]
-) -> list[bool]:
-    """Apply the operation to any number of jobs, a batch at a time."""
-    if isinstance(jobs, str):
-        raise InvalidError(f"jobs {jobs!r} must be a list of ids; for one job give [{jobs!r}]")
-    for job in jobs:
-        check_word("job", job)
-    return [
-        answer
-        for start in range(0, len(jobs), BATCH_LIMIT)
-        for answer in await operate(jobs[start : start + BATCH_LIMIT])
-    ]
-
-
-def keys_of(given: Sequence[str | bytes] | None, written: str | None) -> "Keys | None":
-    """The keys that were given, or else those of the environment; None if neither is set.
-
-    An empty set of keys is refused: signing must not stop because a secret is empty.
-    """
-    if given is None and written is None:
-        return None
-    from mulligan.core.signature import Keys, read_keys  # noqa: PLC0415 - few apps sign
-
-    if given is not None:
-        return Keys(given)
-    keys = read_keys(written or "")
-    if not keys:
-        raise InvalidError(f"{KEYS_VARIABLE} {written!r} has no key; unset it to sign nothing")
-    return Keys(keys)

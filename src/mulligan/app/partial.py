@@ -11,7 +11,8 @@ from mulligan.core.errors import InvalidError
 
 if TYPE_CHECKING:
     from mulligan.app.chain import Chain, Each, Step
-    from mulligan.app.task import Prepared, Task
+    from mulligan.app.task import Task
+    from mulligan.app.using import Prepared
 
 R = TypeVar("R")
 S = TypeVar("S")

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from mulligan.app.handle import JobHandle
 from mulligan.app.ids import new_id
-from mulligan.app.task import Prepared
+from mulligan.app.using import Prepared
 from mulligan.core.checks import Seconds, check_name
 from mulligan.core.errors import InvalidError, UnknownScheduleError
 from mulligan.core.job import NewJob

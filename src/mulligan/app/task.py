@@ -4,19 +4,8 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Generic,
-    ParamSpec,
-    Protocol,
-    TypeVar,
-    Unpack,
-    cast,
-    overload,
-)
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from mulligan.app.arguments import Arguments, Parameter
@@ -28,6 +17,7 @@ from mulligan.app.partial import Bound, Partial, WithoutResult
 from mulligan.app.resources import filled
 from mulligan.app.result_type import Returned
 from mulligan.app.types import Codec
+from mulligan.app.using import Prepared, Takes, Using
 from mulligan.core.declared import Declared
 from mulligan.core.errors import InvalidError
 from mulligan.core.flow import Flow
@@ -47,14 +37,6 @@ Q = ParamSpec("Q")
 R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
-T_contra = TypeVar("T_contra", contravariant=True)
-
-
-class Takes(Protocol[T_contra, Q, R]):
-    """A task by its first parameter and the others: type checkers find both for `partial`."""
-
-    def enqueue(self, value: T_contra, /, *args: Q.args, **kwargs: Q.kwargs) -> JobHandle[R]:
-        """Have it run by a worker."""
 
 
 class UndefinedNameError(InvalidError):
@@ -127,7 +109,7 @@ class Task(Generic[P, R]):
 
         return Chain([part_of(self), part_of(step)])
 
-    def using(self, **options: Unpack[UsingOptions]) -> "Using[P, R]":
+    def using(self, **options: Unpack[UsingOptions]) -> Using[P, R]:
         """The task with other options for the calls that follow.
 
         With a `connection` of your own the jobs are part of its transaction: they exist exactly if
@@ -151,7 +133,7 @@ class Task(Generic[P, R]):
         """The task with all its arguments: a stage that ignores the result before it."""
         return self.using().without_result(*args, **kwargs)
 
-    def call(self, *args: P.args, **kwargs: P.kwargs) -> "Prepared[R]":
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Prepared[R]:
         """The call as a value, for `enqueue_many`."""
         return Prepared(self.new_job(self.placement, args, kwargs))
 
@@ -243,7 +225,7 @@ class Task(Generic[P, R]):
 
     def prepared(
         self, placement: Placement, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> "Prepared[R]":
+    ) -> Prepared[R]:
         """The call with these options, checked."""
         return Prepared(self.new_job(placement, args, kwargs))
 
@@ -325,85 +307,3 @@ class AsyncTask(Task[P, R]):
         """Call the function directly, without a job."""
         coroutine: Coroutine[Any, Any, R] = self.__wrapped__(*args, **kwargs)
         return coroutine
-
-
-class Using(Generic[P, R]):
-    """A task with options for some calls, perhaps on a connection of the caller's."""
-
-    def __init__(self, task: Task[P, R], placement: Placement, connection: Any = None) -> None:
-        self.task = task
-        self.placement = placement
-        self.connection = connection
-
-    @overload
-    def __or__(self: "Using[P, list[T]]", step: "Each[T, S]") -> "Chain[P, list[S]]": ...
-    @overload
-    def __or__(self, step: "Step[R, S]") -> "Chain[P, S]": ...
-    def __or__(self, step: Any) -> "Chain[P, Any]":
-        """A chain: the result of this task is the argument of the next."""
-        from mulligan.app.chain import Chain, part_of  # noqa: PLC0415 - chains are made of tasks
-
-        return Chain([part_of(self), part_of(step)])
-
-    def partial(self: "Takes[T, Q, R]", *args: Q.args, **kwargs: Q.kwargs) -> Partial[T, R]:
-        """The task with some arguments bound, by name: a stage of a chain, or of a gather.
-
-        The result of the stage before is the first parameter that is not bound.
-        """
-        using = cast("Using[..., R]", self)
-        using.refuse_connection()
-        return using.task.bound_by(args, kwargs, using.placement)
-
-    def without_result(self, *args: P.args, **kwargs: P.kwargs) -> WithoutResult[R]:
-        """The task with all its arguments: a stage that ignores the result before it."""
-        self.refuse_connection()
-        bound = self.task.bind_all(args, kwargs)
-        return WithoutResult(self.task, self.placement, bound)
-
-    def call(self, *args: P.args, **kwargs: P.kwargs) -> "Prepared[R]":
-        """The call as a value, for `enqueue_many`."""
-        if self.connection is not None:
-            raise InvalidError(
-                f"a call of {self.task.name} is a value and carries no connection; give it to"
-                " enqueue_many(calls, connection=...) or gather(calls, then, connection=...)"
-            )
-        return self._call(args, kwargs)
-
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
-        """Have the task run by a worker. The job is stored when this returns.
-
-        On a connection of the caller's it is stored when that commits.
-        """
-        app, call = self.task.app, self._call(args, kwargs)
-        if app.joins(self.connection):
-            return app.enqueue_many([call], connection=self.connection)[0]
-        job, created = app.send_one(call.job)
-        return JobHandle(app, job, created)
-
-    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
-        """Have the task run by a worker. The job is stored when this returns.
-
-        On a connection of the caller's it is stored when that commits.
-        """
-        app, call = self.task.app, self._call(args, kwargs)
-        if app.joins(self.connection):
-            return (await app.aenqueue_many([call], connection=self.connection))[0]
-        job, created = await app.asend_one(call.job)
-        return JobHandle(app, job, created)
-
-    def refuse_connection(self) -> None:
-        """Refuse a connection, which bound arguments cannot have."""
-        if self.connection is not None:
-            raise InvalidError(
-                f"{self.task.name} has a connection, which bound arguments cannot have; say it of"
-                " the whole, by chain.using(connection=...)"
-            )
-
-    def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> "Prepared[R]":
-        return Prepared(self.task.new_job(self.placement, args, kwargs))
-
-
-class Prepared(Struct, Generic[R], gc=False):
-    """A call that has been checked and not yet enqueued."""
-
-    job: NewJob

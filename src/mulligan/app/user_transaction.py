@@ -11,7 +11,7 @@ from mulligan.stores.batches import batches_of
 from mulligan.stores.contract import EnqueuesInTransaction, Store
 
 if TYPE_CHECKING:
-    from mulligan.app.mulligan import Mulligan
+    from mulligan.app.app_store import AppStore
 
 
 class UserTransactions:
@@ -21,7 +21,7 @@ class UserTransactions:
     whether it is the same one.
     """
 
-    def __init__(self, app: "Mulligan") -> None:
+    def __init__(self, app: "AppStore") -> None:
         self._app = app
         store = app.make_store()  # which stays closed: it only knows the statements
         if not hasattr(store, "enqueue_in"):

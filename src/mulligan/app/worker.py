@@ -16,7 +16,7 @@ from mulligan.core.errors import InvalidError
 from mulligan.core.fetch import Only
 from mulligan.core.settings import Settings
 from mulligan.core.worker import DEFAULT_REGION, Worker
-from mulligan.engine import Engine
+from mulligan.engine.worker import Engine
 from mulligan.stores import is_embedded
 from mulligan.stores.contract import Store
 

@@ -6,20 +6,22 @@ the process, and is where the worker looks for orders of an operator.
 
 import asyncio
 import contextlib
+import logging
 import os
 import platform
 import socket
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Container, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 from mulligan.core.answers import Beat
-from mulligan.core.job import Lease
+from mulligan.core.job import Claim, Lease
+from mulligan.core.outcome import Outcome, Returned
 from mulligan.core.worker import Worker
 from mulligan.core.worker_notes import (
     ABOUT,
@@ -31,9 +33,11 @@ from mulligan.core.worker_notes import (
     encode,
     read_order,
 )
+from mulligan.engine.breakers import Ending
 from mulligan.engine.store_retry import StoreRetry
 from mulligan.stores.contract import Store
 
+log = logging.getLogger("mulligan.worker")
 # A dead worker is found by its lease: a slow store may stretch it to this many times its length.
 LONGEST = 10
 # The package itself is above this layer, and loaded whenever this is.
@@ -100,6 +104,46 @@ class Heartbeat:
         if times <= 1:
             return self._worker
         return replace(self._worker, lease=times * self._worker.lease)
+
+
+class LostReplies:
+    """Puts right what the store gave to this worker in a reply that never arrived.
+
+    `end` takes an outcome, `count` a job of a dead worker whose attempt counts as failed.
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        end: Callable[[Outcome, Ending], None],
+        count: Callable[[Claim], None],
+    ) -> None:
+        self._worker = worker
+        self._end = end
+        self._count = count
+
+    def return_claims(self, leases: Sequence[Lease], held: Container[Lease]) -> None:
+        """Return the jobs of leases that nobody here holds."""
+        for lease in leases:
+            if lease not in held:
+                log.warning(
+                    "job %s: the reply to its claim was lost; returning it",
+                    lease.job,
+                    extra={"job": lease.job, "worker": self._worker.id},
+                )
+                self._end(Returned(lease), Ending("", self._worker.region))
+
+    def count_reclaims(self, claims: Sequence[Claim], held: Container[Lease]) -> None:
+        """Count the attempts of dead workers that were reclaimed, and that nobody here counts."""
+        for claim in claims:
+            if claim.lease not in held:
+                log.warning(
+                    "job %s: the reply to its reclaim was lost; attempt %d counts as failed",
+                    claim.id,
+                    claim.attempt,
+                    extra={"job": claim.id, "worker": self._worker.id},
+                )
+                self._count(claim)
 
 
 class OwnThread:

@@ -29,9 +29,8 @@ from mulligan.core.health import Health, Probe, judge
 from mulligan.core.job import ENDED, Claim, Job
 from mulligan.core.lane import ANYWHERE, Lane, Priority
 from mulligan.core.outcome import Done, Outcome, Result, Verdict
+from mulligan.engine.bounded_counts import LimitNames, TaskTimes
 from mulligan.engine.breakers import Breakers, Ending
-from mulligan.engine.limit_names import LimitNames
-from mulligan.engine.task_times import TaskTimes
 from mulligan.stores.contract import Store
 
 log = logging.getLogger("mulligan.worker")

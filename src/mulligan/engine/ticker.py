@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.json import encode
 from msgspec.structs import replace
@@ -12,12 +13,14 @@ from mulligan.core.errors import StoreError
 from mulligan.core.job import Enqueued, NewJob
 from mulligan.core.known_tasks import DECLARE_EVERY, DECLARES, KEEP_DECLARED, read_declared
 from mulligan.core.reschedule import Reschedule
-from mulligan.core.schedule import Schedule, Stored, read_schedules
-from mulligan.core.ticks import declare, look_again_in, tick, undeclared
 from mulligan.engine.events import Events
 from mulligan.engine.store_retry import StoreRetry
 from mulligan.engine.tracing import Tracing, store_traced
 from mulligan.stores.contract import Store
+
+# How schedules are read and tick is imported where there are any: few stores have one.
+if TYPE_CHECKING:
+    from mulligan.core.schedule import Schedule, Stored
 
 log = logging.getLogger("mulligan.worker")
 # How long the ticker sleeps at most and at least, and where there are no schedules.
@@ -34,7 +37,7 @@ class Ticker:
     def __init__(
         self,
         store: Store,
-        declared: Sequence[Schedule],
+        declared: "Sequence[Schedule]",
         worker: str,
         *,
         offset: float = 0.0,
@@ -85,6 +88,8 @@ class Ticker:
             del self._undeclared[0]
         if not stored:
             return IDLE_SLEEP
+        from mulligan.core.ticks import look_again_in, tick, undeclared  # noqa: PLC0415
+
         live = await self._live(stored)
         pauses = [LONGEST_SLEEP]
         for name, each in stored.items():
@@ -110,21 +115,29 @@ class Ticker:
             key, names = DECLARES + self._worker, sorted(self._declared)
             await self._store.note(key, encode(names), KEEP_DECLARED)
 
-    async def _read(self) -> tuple[dict[str, Stored], float]:
+    async def _read(self) -> "tuple[dict[str, Stored], float]":
         """The schedules, and then the time: by an earlier one their ticks lie too far ahead.
 
         This process may be stopped between the two, and a clock that was set back is not meant.
         """
-        stored = read_schedules(await self._store.schedules())
-        return stored, (await self._store.facts()).now
+        found = await self._store.schedules()
+        now = (await self._store.facts()).now
+        if not found:
+            return {}, now
+        from mulligan.core.schedule import read_schedules  # noqa: PLC0415
+
+        return read_schedules(found), now
 
     async def _declare(
-        self, name: str, stored: dict[str, Stored], now: float
-    ) -> tuple[dict[str, Stored], float]:
+        self, name: str, stored: "dict[str, Stored]", now: float
+    ) -> "tuple[dict[str, Stored], float]":
         """Store a schedule that a task of this worker declares, as often as others change it.
 
         Returns the schedules as they are then, and the time at which they were read.
         """
+        from mulligan.core.schedule import read_schedules  # noqa: PLC0415
+        from mulligan.core.ticks import declare  # noqa: PLC0415
+
         while True:
             before = stored.get(name)
             if before is not None and not before.schedule.declared:
@@ -142,14 +155,14 @@ class Ticker:
             stored |= read_schedules({name: change.after or b""})
         return stored, now
 
-    async def _live(self, stored: dict[str, Stored]) -> set[str]:
+    async def _live(self, stored: "dict[str, Stored]") -> set[str]:
         """The declared schedules that a live worker declares."""
         others = any(s.declared and name not in self._declared for name, (s, _) in stored.items())
         if not others:
             return set(self._declared)
         return {*self._declared, *read_declared(await self._store.notes(DECLARES))}
 
-    def _may_tick(self, each: Stored) -> bool:
+    def _may_tick(self, each: "Stored") -> bool:
         """Whether this process can sign the jobs of the schedule, if they must be signed."""
         refusal: Callable[[str, bytes], str | None] | None
         refusal = getattr(self._store, "refusal_of_schedule", None)

@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from mulligan.core.answers import Beat
 from mulligan.core.errors import StoreError
-from mulligan.core.job import Claim, Lease
-from mulligan.core.outcome import Returned
-from mulligan.core.schedule import Schedule
 from mulligan.core.settings import Settings
 from mulligan.core.worker import Worker
 from mulligan.core.worker_notes import Order
-from mulligan.engine.breakers import Breakers, Ending
+from mulligan.engine.breakers import Breakers
 from mulligan.engine.cancel import cancel_tasks
 from mulligan.engine.chores import (
     Housekeeper,
@@ -30,7 +27,7 @@ from mulligan.engine.committer import Committer
 from mulligan.engine.events import Events, Hooks
 from mulligan.engine.executor import Executor
 from mulligan.engine.fetcher import Fetcher
-from mulligan.engine.heartbeat import Heartbeat, OwnThread, WorkerNote
+from mulligan.engine.heartbeat import Heartbeat, LostReplies, OwnThread, WorkerNote
 from mulligan.engine.known_tasks import KnownTasks, UnknownTasks
 from mulligan.engine.loop_watch import LoopWatch
 from mulligan.engine.recorder import Recorder
@@ -42,6 +39,7 @@ from mulligan.engine.tracing import Tracing
 from mulligan.stores.contract import Store
 
 if TYPE_CHECKING:
+    from mulligan.core.schedule import Schedule
     from mulligan.engine.process_pool import ProcessPool
     from mulligan.engine.processes import Processes
 
@@ -75,7 +73,7 @@ class Engine:
         chance: random.Random | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         hold_through_backoff: bool = False,
-        declared: Sequence[Schedule] = (),
+        declared: "Sequence[Schedule]" = (),
         tracing: Tracing | None = None,
         app: str | None = None,
         processes: "Processes | None" = None,
@@ -148,6 +146,7 @@ class Engine:
             every=REAP_EVERY,
             chance=chance,
         )
+        self._lost_replies = LostReplies(worker, self.committer.add, self.reaper.count)
         self._heartbeat = Heartbeat(
             store,
             worker,
@@ -302,29 +301,6 @@ class Engine:
                     ended.close()
             await self._leave()
 
-    def _return(self, forgotten: Sequence[Lease]) -> None:
-        known = {*self.slots.holding, *self.committer.holding}
-        for lease in forgotten:
-            if lease not in known:
-                log.warning(
-                    "job %s: the reply to its claim was lost; returning it",
-                    lease.job,
-                    extra={"job": lease.job, "worker": self.worker.id},
-                )
-                self.committer.add(Returned(lease), Ending("", self.worker.region))
-
-    def _count(self, reclaimed: Sequence[Claim]) -> None:
-        known = set(self.committer.holding)
-        for claim in reclaimed:
-            if claim.lease not in known:
-                log.warning(
-                    "job %s: the reply to its reclaim was lost; attempt %d counts as failed",
-                    claim.id,
-                    claim.attempt,
-                    extra={"job": claim.id, "worker": self.worker.id},
-                )
-                self.reaper.count(claim)
-
     def _heartbeat_on(self, heart: Store) -> Callable[[], Coroutine[Any, Any, None]]:
         if heart is self._store:
             return self._heartbeat.run
@@ -407,8 +383,9 @@ class Engine:
         self.slots.abandon(beat.lost)
         if not (self.fetcher.asking or self.reaper.asking):
             # Otherwise the reply under way may hold what looks forgotten.
-            self._return(beat.forgotten)
-            self._count(beat.reclaimed)
+            held = {*self.slots.holding, *self.committer.holding}
+            self._lost_replies.return_claims(beat.forgotten, held)
+            self._lost_replies.count_reclaims(beat.reclaimed, held)
         if self.worn and not self.stopping:
             log.warning("too many plain functions outlived their timeout; draining to be replaced")
             self.stop()

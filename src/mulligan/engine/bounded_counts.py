@@ -1,16 +1,18 @@
-"""What a process measures until it reports: runtimes by task, and waits of fresh jobs.
+"""What a process counts by name until it reports: runtimes by task, failures, starts by limit.
 
-A process counts the first tasks and types of failure that it meets by their names, and all others
-together, so that what a store keeps has a bound.
+A process counts the first tasks, types of failure and limits that it meets by their names, and all
+others together, so that what a store keeps has a bound.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from mulligan.core.counts import (
     BOUNDS,
     BUCKETS,
     FRESH_WAIT,
+    LIMIT_STARTED,
+    MOST_COUNTED_LIMITS,
     OTHER,
     SUM,
     Count,
@@ -18,6 +20,7 @@ from mulligan.core.counts import (
     RuntimeName,
     read_failure,
 )
+from mulligan.core.limits import costs_of, covering
 
 # How many tasks, and how many types of failure of all tasks, have a name of their own.
 MOST_TASKS = 200
@@ -103,3 +106,28 @@ class TaskTimes:
             return OTHER
         self._tasks.add(task)
         return task
+
+
+class LimitNames:
+    """Names as the app declares them: those of a family are counted together, under its pattern.
+
+    Of the names that no limit of the app covers the first have a count of their own, and all others
+    share one, so that what a store keeps has a bound.
+    """
+
+    def __init__(self, declared: Collection[str] = ()) -> None:
+        self._declared = declared
+        self._others: set[str] = set()
+
+    def counts(self, limits: str) -> list[str]:
+        """The counts of a start of a job with these limits, as they are stored."""
+        return [LIMIT_STARTED + self._counted(name) for name, _ in costs_of(limits)]
+
+    def _counted(self, name: str) -> str:
+        by = covering(name, self._declared)
+        if by is not None:
+            return by
+        if name not in self._others and len(self._others) >= MOST_COUNTED_LIMITS:
+            return OTHER
+        self._others.add(name)
+        return name

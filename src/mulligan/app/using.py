@@ -1,0 +1,112 @@
+"""A task with other options for some of its calls, and a call as a value."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+
+from msgspec import Struct
+
+from mulligan.app.handle import JobHandle
+from mulligan.app.options import Placement
+from mulligan.app.partial import Partial, WithoutResult
+from mulligan.core.errors import InvalidError
+from mulligan.core.job import NewJob
+
+if TYPE_CHECKING:
+    from mulligan.app.chain import Chain, Each, Step
+    from mulligan.app.task import Task
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+S = TypeVar("S")
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class Takes(Protocol[T_contra, Q, R]):
+    """A task by its first parameter and the others: type checkers find both for `partial`."""
+
+    def enqueue(self, value: T_contra, /, *args: Q.args, **kwargs: Q.kwargs) -> JobHandle[R]:
+        """Have it run by a worker."""
+
+
+class Using(Generic[P, R]):
+    """A task with options for some calls, perhaps on a connection of the caller's."""
+
+    def __init__(self, task: "Task[P, R]", placement: Placement, connection: Any = None) -> None:
+        self.task = task
+        self.placement = placement
+        self.connection = connection
+
+    @overload
+    def __or__(self: "Using[P, list[T]]", step: "Each[T, S]") -> "Chain[P, list[S]]": ...
+    @overload
+    def __or__(self, step: "Step[R, S]") -> "Chain[P, S]": ...
+    def __or__(self, step: Any) -> "Chain[P, Any]":
+        """A chain: the result of this task is the argument of the next."""
+        from mulligan.app.chain import Chain, part_of  # noqa: PLC0415 - chains are made of tasks
+
+        return Chain([part_of(self), part_of(step)])
+
+    def partial(self: "Takes[T, Q, R]", *args: Q.args, **kwargs: Q.kwargs) -> Partial[T, R]:
+        """The task with some arguments bound, by name: a stage of a chain, or of a gather.
+
+        The result of the stage before is the first parameter that is not bound.
+        """
+        using = cast("Using[..., R]", self)
+        using.refuse_connection()
+        return using.task.bound_by(args, kwargs, using.placement)
+
+    def without_result(self, *args: P.args, **kwargs: P.kwargs) -> WithoutResult[R]:
+        """The task with all its arguments: a stage that ignores the result before it."""
+        self.refuse_connection()
+        bound = self.task.bind_all(args, kwargs)
+        return WithoutResult(self.task, self.placement, bound)
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> "Prepared[R]":
+        """The call as a value, for `enqueue_many`."""
+        if self.connection is not None:
+            raise InvalidError(
+                f"a call of {self.task.name} is a value and carries no connection; give it to"
+                " enqueue_many(calls, connection=...) or gather(calls, then, connection=...)"
+            )
+        return self._call(args, kwargs)
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """Have the task run by a worker. The job is stored when this returns.
+
+        On a connection of the caller's it is stored when that commits.
+        """
+        app, call = self.task.app, self._call(args, kwargs)
+        if app.joins(self.connection):
+            return app.enqueue_many([call], connection=self.connection)[0]
+        job, created = app.send_one(call.job)
+        return JobHandle(app, job, created)
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """Have the task run by a worker. The job is stored when this returns.
+
+        On a connection of the caller's it is stored when that commits.
+        """
+        app, call = self.task.app, self._call(args, kwargs)
+        if app.joins(self.connection):
+            return (await app.aenqueue_many([call], connection=self.connection))[0]
+        job, created = await app.asend_one(call.job)
+        return JobHandle(app, job, created)
+
+    def refuse_connection(self) -> None:
+        """Refuse a connection, which bound arguments cannot have."""
+        if self.connection is not None:
+            raise InvalidError(
+                f"{self.task.name} has a connection, which bound arguments cannot have; say it of"
+                " the whole, by chain.using(connection=...)"
+            )
+
+    def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> "Prepared[R]":
+        return Prepared(self.task.new_job(self.placement, args, kwargs))
+
+
+class Prepared(Struct, Generic[R], gc=False):
+    """A call that has been checked and not yet enqueued."""
+
+    job: NewJob
