@@ -21,7 +21,7 @@ from tests.history import (
     load,
     take_stock,
 )
-from tests.history.events import Claim, Commit, Configure, Enqueue, Reclaim, Tally
+from tests.history.events import Claim, Commit, Configure, Enqueue, Reclaim, Report
 from tests.history.queues import LanesKeepOrder
 from tests.history.shares import SharesAreKept
 
@@ -97,7 +97,7 @@ def since(began: float, events: Iterable[AnyEvent]) -> list[AnyEvent]:
     return [
         event
         for event in events
-        if isinstance(event, Configure) or (event.began >= began and not isinstance(event, Tally))
+        if isinstance(event, Configure) or (event.began >= began and not isinstance(event, Report))
     ]
 
 
@@ -141,7 +141,7 @@ def forgetful(events: Sequence[AnyEvent]) -> list[AnyEvent]:
     kills = [e.began for e in events if isinstance(e, Fault) and e.what == "server killed"]
     return [
         replace(event, ended=None)
-        if isinstance(event, Tally)
+        if isinstance(event, Report)
         and event.ended is not None
         and any(event.began <= kill <= event.ended + UNWRITTEN for kill in kills)
         else event

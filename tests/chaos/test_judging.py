@@ -8,14 +8,14 @@ from tests.history.story import Story
 
 def counted(seconds: float) -> Story:
     """A count of 1 is answered, the server is killed so much later, a count of 2 is answered."""
-    story = Story().tally("failed", 1).wait(seconds - 1)
-    return story.tell(Fault(what="server killed")).tally("failed", 2)
+    story = Story().report("failed", 1).wait(seconds - 1)
+    return story.tell(Fault(what="server killed")).report("failed", 2)
 
 
 def broken(story: Story, *, found: float) -> set[str]:
     """What is wrong with this sum, as a store that forgets its last moments is judged."""
     story.events = forgetful(story.events)
-    return story.stock(tallies=[Count("default", "EU", "failed", found)]).broken()
+    return story.stock(counts=[Count("default", "EU", "failed", found)]).broken()
 
 
 def test_a_count_of_the_last_moment_before_a_kill_may_be_missing():
@@ -27,16 +27,16 @@ def test_a_count_of_the_last_moment_before_a_kill_may_be_there():
 
 
 def test_a_count_of_long_before_a_kill_may_not_be_missing():
-    assert broken(counted(UNWRITTEN + 1), found=2) == {"tallies add up"}
+    assert broken(counted(UNWRITTEN + 1), found=2) == {"reports add up"}
 
 
 def test_a_count_after_a_kill_may_not_be_missing():
-    assert broken(counted(UNWRITTEN), found=1) == {"tallies add up"}
+    assert broken(counted(UNWRITTEN), found=1) == {"reports add up"}
 
 
 def test_no_other_fault_excuses_a_missing_count():
-    story = Story().tally("failed", 1).tell(Fault(what="worker killed"))
-    assert broken(story, found=0) == {"tallies add up"}
+    story = Story().report("failed", 1).tell(Fault(what="worker killed"))
+    assert broken(story, found=0) == {"reports add up"}
 
 
 def test_nothing_but_counts_may_be_forgotten():

@@ -20,7 +20,7 @@ from tests.history.events import (
     Operate,
     Prune,
     Reclaim,
-    Tally,
+    Report,
 )
 from tests.history.report import words
 
@@ -74,7 +74,7 @@ def is_news(event: AnyEvent) -> bool:
             return event.taken is None or bool(event.taken)
         case Beat():
             return event.lost is None or bool(event.lost)
-        case Prune() | Tally():
+        case Prune() | Report():
             return False
         case _:
             return True

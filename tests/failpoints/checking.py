@@ -36,8 +36,8 @@ class Records(NamedTuple):
 
     async def begin(self, store: Store) -> None:
         """Write down what has been counted so far, for the process that looks in the end."""
-        tallies = await store.counts()
-        counts = [[*place, value] for place, value in tallies.ever.items()]
+        found = await store.counts()
+        counts = [[*place, value] for place, value in found.ever.items()]
         self._before.write_text(json.dumps(counts))
 
     def counted_before(self) -> list[Count]:
@@ -112,9 +112,9 @@ def ran_twice(events: Sequence[AnyEvent]) -> list[str]:
 async def contradicted(scene: Scene, records: Records) -> list[str]:
     """The history of all processes, with what is stored in the end, can be true."""
     stock = await take_stock(scene.store, rest=False)
-    counts = Counter({count[:3]: count.value for count in stock.tallies})
+    counts = Counter({count[:3]: count.value for count in stock.counts})
     counts.subtract({count[:3]: count.value for count in records.counted_before()})
-    stock.tallies = [Count(*place, value) for place, value in counts.items()]
+    stock.counts = [Count(*place, value) for place, value in counts.items()]
     found = violations([*records.events(), stock])
     return [report(found)] if found else []
 

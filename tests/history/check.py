@@ -83,7 +83,7 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     breakers.FailedProbesAreFree,
     queues.SleepersAreWoken,
     counts.CountsAddUp,
-    counts.TalliesAddUp,
+    counts.ReportsAddUp,
     counts.NothingIsCountedTwice,
 )
 

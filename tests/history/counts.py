@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from mulligan.core.counts import DEAD, SUCCEEDED
 from mulligan.core.job import ENDED
 from tests.history.book import Book
-from tests.history.events import AnyEvent, Commit, Stock, Tally
+from tests.history.events import AnyEvent, Commit, Report, Stock
 from tests.history.invariant import Ended, Invariant
 
 # Sums of floats, in whatever order.
@@ -28,13 +28,13 @@ class CountsAddUp(Invariant):
                 self.broken("counts", words)
 
 
-class TalliesAddUp(Invariant):
+class ReportsAddUp(Invariant):
     """What workers told is summed up: nothing missing, nothing double, nothing else.
 
     What was told and not answered may be in it or not.
     """
 
-    about = (Tally,)
+    about = (Report,)
 
     def __init__(self, book: Book) -> None:
         super().__init__(book)
@@ -43,7 +43,7 @@ class TalliesAddUp(Invariant):
 
     def happened(self, event: AnyEvent) -> None:
         """Add it up too."""
-        if isinstance(event, Tally):
+        if isinstance(event, Report):
             for queue, region, name, value in event.counts:
                 self._most[queue, region, name] += max(0.0, value)
                 self._least[queue, region, name] += min(0.0, value)
@@ -53,19 +53,19 @@ class TalliesAddUp(Invariant):
 
     def stored(self, stock: Stock) -> None:
         """Compare the sums."""
-        stored = {(c.queue, c.region, c.name): c.value for c in stock.tallies}
+        stored = {(c.queue, c.region, c.name): c.value for c in stock.counts}
         for place in self._most.keys() | stored.keys():
             value = stored.get(place, 0.0)
             near = NEAR * max(1.0, abs(value))
             if not self._least[place] - near <= value <= self._most[place] + near:
                 told = f"between {self._least[place]:g} and {self._most[place]:g}"
-                self.broken("/".join(place), f"the tally is {value:g}, and {told} was told")
+                self.broken("/".join(place), f"the count is {value:g}, and {told} was told")
 
 
 class NothingIsCountedTwice(Invariant):
     """No more successes and dead letters are told than were written."""
 
-    about = (Tally, Commit)
+    about = (Report, Commit)
 
     def __init__(self, book: Book) -> None:
         super().__init__(book)
@@ -81,7 +81,7 @@ class NothingIsCountedTwice(Invariant):
     def happened(self, event: AnyEvent) -> None:
         """Count what was told, and what may have been written."""
         match event:
-            case Tally():
+            case Report():
                 for count in event.counts:
                     self._told[count.name] += round(count.value)
             case Commit(verdicts=None):

@@ -274,7 +274,7 @@ class Prune(Event, tag="prune"):
     pruned: int | None = None
 
 
-class Tally(Event, tag="tally"):
+class Report(Event, tag="report"):
     """A worker told what it counted."""
 
     counts: list[Count]
@@ -324,7 +324,7 @@ class Stock(Event, tag="stock"):
     gathering: int = 0
     running: int = 0
     endings: dict[str, int] = {}
-    tallies: list[Count] = []
+    counts: list[Count] = []
     rest: bool = False
 
 
@@ -345,7 +345,7 @@ AnyEvent = (
     | PauseLimit
     | Switch
     | Prune
-    | Tally
+    | Report
     | Attempt
     | Fault
     | Stock

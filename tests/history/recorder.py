@@ -185,7 +185,7 @@ class Recorder:
 
     async def count(self, counts: Sequence[Count]) -> dict[tuple[str, str], Health]:
         """Write down what was counted."""
-        event = events.Tally(counts=list(counts))
+        event = events.Report(counts=list(counts))
         return self._told(event, await self._ask(event, lambda: self.store.count(counts)))
 
     async def switch(self, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
@@ -261,8 +261,8 @@ async def take_stock(store: Store, *, rest: bool) -> events.Stock:
     stock.running = sum(stats.running.values())
     for (_, status), ended in stats.ended.items():
         stock.endings[status] = stock.endings.get(status, 0) + ended
-    tallies = await store.counts()
-    stock.tallies = [Count(*place, value) for place, value in tallies.ever.items()]
+    found = await store.counts()
+    stock.counts = [Count(*place, value) for place, value in found.ever.items()]
     after: str | None = None
     while True:
         page = await store.page(Selection(), PAGE, after)

@@ -119,9 +119,9 @@ class Story:
         """The queue is given settings."""
         return self.tell(told.Configure(queue="default", settings=QueueSettings(**settings)))
 
-    def tally(self, name: str, value: float, *, lost: bool = False) -> Self:
+    def report(self, name: str, value: float, *, lost: bool = False) -> Self:
         """A worker tells what it counted."""
-        return self.tell(told.Tally(counts=[Count("default", "EU", name, value)]), lost=lost)
+        return self.tell(told.Report(counts=[Count("default", "EU", name, value)]), lost=lost)
 
     def switch(self, region: str, before: Breaker, after: Breaker, *, lost: bool = False) -> Self:
         """The breaker of a region is replaced."""

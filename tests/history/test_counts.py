@@ -22,25 +22,25 @@ def test_a_gathering_job_is_counted_apart():
 
 
 def test_what_was_told_is_summed_up():
-    tallies = [Count("default", "EU", "failed", 3.0)]
-    story = done().tally("failed", 1).tally("failed", 2)
-    assert story.stock(Kept("a", "done"), tallies=tallies).broken() == set()
+    counts = [Count("default", "EU", "failed", 3.0)]
+    story = done().report("failed", 1).report("failed", 2)
+    assert story.stock(Kept("a", "done"), counts=counts).broken() == set()
 
 
 def test_nothing_is_missing_from_the_sum():
-    tallies = [Count("default", "EU", "failed", 1.0)]
-    story = done().tally("failed", 1).tally("failed", 2)
-    assert story.stock(Kept("a", "done"), tallies=tallies).broken() == {"tallies add up"}
+    counts = [Count("default", "EU", "failed", 1.0)]
+    story = done().report("failed", 1).report("failed", 2)
+    assert story.stock(Kept("a", "done"), counts=counts).broken() == {"reports add up"}
 
 
 def test_what_was_not_answered_may_be_in_the_sum_or_not():
     for value in (1.0, 3.0):
-        tallies = [Count("default", "EU", "failed", value)]
-        story = done().tally("failed", 1).tally("failed", 2, lost=True)
-        assert story.stock(Kept("a", "done"), tallies=tallies).broken() == set()
+        counts = [Count("default", "EU", "failed", value)]
+        story = done().report("failed", 1).report("failed", 2, lost=True)
+        assert story.stock(Kept("a", "done"), counts=counts).broken() == set()
 
 
 def test_one_success_is_told_once():
-    story = done().tally("succeeded", 2)
+    story = done().report("succeeded", 2)
     assert "nothing is counted twice" in story.broken()
-    assert done().tally("succeeded", 1).broken() == set()
+    assert done().report("succeeded", 1).broken() == set()

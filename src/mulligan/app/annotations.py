@@ -64,7 +64,7 @@ def has_serializer(metadata: Iterable[Any]) -> bool:
 
 
 def has_fields(kind: type) -> bool:
-    """Whether its annotations are the fields of its values; those of models pydantic knows."""
+    """Whether its annotations name the fields of its values; pydantic models are read otherwise."""
     return not hasattr(kind, "__pydantic_fields__") and (
         hasattr(kind, "__struct_fields__")
         or hasattr(kind, "__attrs_attrs__")

@@ -185,7 +185,7 @@ class Chain(Generic[P, R]):
         return ChainHandle(self.app, flow.root, first.created, flow)
 
     def _uncommitted(self, call: Prepared[Any], first: JobHandle[Any]) -> ChainHandle[R]:
-        """The handle on a chain that nobody else sees yet; what differs is found out later."""
+        """The handle on a chain that is not committed yet; later looks find what differs."""
         flow = self._flow(call.job.id)
         return ChainHandle(self.app, first.id, first.created, flow, self._may_differ(first))
 

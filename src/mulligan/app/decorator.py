@@ -10,7 +10,8 @@ from mulligan.app.chain import check_call, check_follower, part_of
 from mulligan.app.options import Options, Placement, checked
 from mulligan.app.partial import BoundTask, Partial
 from mulligan.app.result_gate import gate_of
-from mulligan.app.task import AsyncTask, PlainTask, Task, Using
+from mulligan.app.task import AsyncTask, PlainTask, Task
+from mulligan.app.using import Using
 from mulligan.core.checks import Seconds, check_name, check_seconds
 from mulligan.core.declared import Declared
 from mulligan.core.errors import InvalidError
@@ -120,7 +121,8 @@ class TaskDecorator:
             transactional=self._transactional,
         )
         task.retry_if = self._retry_if
-        if self._told is not None and self._told != name:  # no task is told of its own
+        # A task is not told of its own dead letters.
+        if self._told is not None and self._told != name:
             task.awaits_on_dead = self._told
             if self._told in self._app.tasks:
                 tell_dead(task, self._app.tasks[self._told])
@@ -148,7 +150,7 @@ class TaskDecorator:
 
 
 def tell_dead(task: Task[..., Any], told: Task[..., Any]) -> None:
-    """Have a task that was named told of each dead letter of the other."""
+    """Have the task of this name told of each dead letter of the other task."""
     part = part_of(told)
     check_follower("on_dead", part)
     check_call("on_dead", part, "the dead letter")

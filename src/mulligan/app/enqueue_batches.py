@@ -19,13 +19,13 @@ from mulligan.core.settings import BATCH_LIMIT
 
 # So many bytes of bodies make a batch, however few jobs they are.
 BYTES_LIMIT = 1024 * 1024
-# What says nothing of one job or another: whether any of the batch is stored is not known.
+# Errors that concern no single job: whether any job of the batch is stored is not known.
 AWAY = (StoreUnavailableError, OSError)
 W = TypeVar("W", bound="Waiting | Call")
 
 
 def is_of_all(error: Exception) -> bool:
-    """Whether the error is that of all jobs of a batch, and not of those of one shard."""
+    """Whether the error concerns all jobs of a batch, not only those of one shard."""
     return isinstance(error, AWAY) and not isinstance(error, ShardAwayError)
 
 
@@ -63,7 +63,7 @@ class LoopBatches:
         return answer
 
     def _go_on(self) -> None:
-        """Have the next batch sent, after those who were just answered have had their turn."""
+        """Have the next batch sent, once callers that were just answered could add a job."""
         self._under_way = any(not each.future.done() for each in self._waiting)
         if self._under_way:
             # not in the context of any one of the callers
@@ -74,7 +74,7 @@ class LoopBatches:
         try:
             while self._waiting:
                 await self._send(taken(self._waiting, lambda each: each.future.done()))
-                await asyncio.sleep(0)  # who was answered may have the next one for this batch
+                await asyncio.sleep(0)  # callers that were answered may add their next job
         finally:
             self._under_way = False
             while self._waiting:  # cancelled with the loop
@@ -97,7 +97,7 @@ class LoopBatches:
                 each.future.set_result(answer)
 
     async def _fail(self, batch: Sequence[Waiting], error: Exception) -> None:
-        """Tell them all; or find out whose error it is, by sending one at a time."""
+        """Tell all callers; or find the job that caused the error, by sending one at a time."""
         if len(batch) > 1 and not is_of_all(error):
             for each in batch:
                 await self._send([each])
@@ -124,7 +124,7 @@ class Call:
 
 
 class ThreadBatches:
-    """The jobs of plain code in many threads: whose turn it is sends those of all who wait."""
+    """The jobs of plain code in many threads; one thread at a time sends the jobs of all."""
 
     def __init__(self, enqueue: Callable[[Sequence[NewJob]], list[Enqueued]]) -> None:
         self._enqueue = enqueue
@@ -140,7 +140,7 @@ class ThreadBatches:
         self._check_process()
         if self._turn.acquire(blocking=False):
             try:
-                if not self._waiting:  # nobody else: most come so, and need no more than this
+                if not self._waiting:  # nobody else enqueues: the most common case
                     return self._enqueue((job,))[0]
             finally:
                 self._turn.release()
@@ -170,7 +170,8 @@ class ThreadBatches:
                 self._turn.release()
 
     def _check_process(self) -> None:
-        if self._pid != os.getpid():  # what waits is for the process that this one was forked from
+        # After a fork, waiting jobs belong to the parent.
+        if self._pid != os.getpid():
             self._begin()
 
     def _send(self, batch: Sequence[Call]) -> None:
@@ -189,7 +190,7 @@ class ThreadBatches:
 
 
 def taken(waiting: deque[W], is_over: Callable[[W], bool]) -> list[W]:
-    """Take the next batch from those who wait, leaving out who waits no longer."""
+    """Take the next batch of waiting jobs, without those whose callers have given up."""
     batch: list[W] = []
     size = 0
     while waiting and len(batch) < BATCH_LIMIT and size < BYTES_LIMIT:
@@ -201,7 +202,7 @@ def taken(waiting: deque[W], is_over: Callable[[W], bool]) -> list[W]:
 
 
 def same(error: Exception) -> Exception:
-    """The error for one more who waits: one object cannot be raised in many places at once."""
+    """A copy of the error for one more caller: an exception object is raised in one place only."""
     try:
         copy = type(error)(*error.args)
     except Exception:  # noqa: BLE001 - an error of any class

@@ -57,7 +57,7 @@ class PreparedGather(Struct, Generic[R], gc=False):
 
     @property
     def name(self) -> str:
-        """Its name for people, as a member."""
+        """Its name as a member, in messages."""
         return " | ".join([spread_name(self.calls), *(part.name for part in self.parts)])
 
 
@@ -124,7 +124,7 @@ def gather_in(
 
 
 def root_id(app: "Mulligan", calls: Sequence[AnyCall], parts: tuple[Part, ...]) -> str:
-    """The id that those of all its jobs begin with; with shards, in the home of what they name."""
+    """The id with which those of all its jobs begin; with shards it says where they are stored."""
     if app.sharded_ids is None:
         return new_id()
     from mulligan.core.shards import names_limits  # noqa: PLC0415 - few apps have shards
@@ -259,12 +259,12 @@ def member_of(call: AnyCall, spread: Flow, gather: str, index: int, *, named: bo
 
 
 def spread_name(calls: Sequence[AnyCall]) -> str:
-    """The name for people of the stage that the calls are."""
+    """The name, in messages, of the stage that the calls make up."""
     return f"each({', '.join(dict.fromkeys(map(call_name, calls)))})"
 
 
 def call_name(call: AnyCall) -> str:
-    """The name for people of one call."""
+    """The name of one call, in messages."""
     if isinstance(call, PreparedGather):
         return call.name
     flow = flow_of(call.job.body)
@@ -317,6 +317,7 @@ def with_flow(job: NewJob, flow: Flow, *, named: bool) -> bytes:
         )
     if flow.awaited_by is None:
         return b'%b,"flow":%b,"named":%b}' % (job.body[:-1], encode(flow), encode(named))
-    # That of a chain has a flow, and names its life if its id was chosen; now its gather's was.
+    # The first job of a chain carries a flow, which names a life if the caller chose the id;
+    # here the caller may have chosen the id of the gather.
     fields = _decode(job.body) | {"flow": Raw(encode(flow)), "named": Raw(encode(named))}
     return encode(fields)

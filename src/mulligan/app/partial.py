@@ -131,7 +131,7 @@ class WithoutResult(BoundTask[R]):
 
 
 def stage_name(task: str, bound: Bound) -> str:
-    """A stage's name for people: which arguments are bound, not their values."""
+    """A stage's name in messages: which arguments are bound, not their values."""
     if bound.ignores:
         return f"{task}.without_result()"
     named = ", ".join(bound.kwargs)

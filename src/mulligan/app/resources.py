@@ -143,7 +143,7 @@ async def entered(app: "Mulligan") -> AsyncIterator[None]:
 
 
 async def enter(app: "Mulligan", lifespan: Lifespan) -> tuple[Entered, Mapping[str, Any]]:
-    """Enter the lifespan; what it is left by, and the resources that it yields."""
+    """Enter the lifespan; returns how to leave it, and the resources that it yields."""
     name = name_of(lifespan)
     try:
         context = lifespan(app)
@@ -186,5 +186,5 @@ async def leave(name: str, context: Entered) -> None:
 
 
 def name_of(lifespan: object) -> str:
-    """The function's name, for people."""
+    """The function's name, for messages."""
     return getattr(lifespan, "__name__", None) or repr(lifespan)

@@ -32,9 +32,9 @@ from mulligan.stores.contract import Store
 if TYPE_CHECKING:
     from mulligan.app.mulligan import Mulligan
 
-# How often a change is decided anew because another was first.
+# How often a change is decided again because another process changed the schedule first.
 TRIES = 100
-# How many digits of a new id a job that was run now has in its own.
+# The id of a job that `run_now` enqueues ends in so many digits of a new id.
 RUN_DIGITS = 14
 Decide = Callable[[Stored | None, float], Reschedule | None]
 
@@ -193,7 +193,7 @@ def new_schedule(  # noqa: PLR0917 - what `put` takes
 
 
 async def change_schedule(store: Store, name: str, decide: Decide) -> None:
-    """Carry out what is decided of the schedule as it is, anew as often as another is first."""
+    """Decide and store a change; decide again whenever another process was first."""
     for _ in range(TRIES):
         records = await store.schedules()
         # Not before: by an earlier time the ticks lie too far ahead, as after a clock's change.
@@ -303,7 +303,7 @@ def known_or_refused(before: Stored | None, name: str) -> Stored:
 
 
 def unknown(name: str, known: list[str]) -> UnknownScheduleError:
-    """That no schedule has this name, and which there are."""
+    """The error for a name that no schedule has; it lists those that there are."""
     there = f"there are: {', '.join(known)}" if known else "see: mulligan schedules list"
     return UnknownScheduleError(f"no schedule {name!r} is stored; {there}")
 

@@ -9,21 +9,21 @@ from mulligan.core.shards import HOME, Layout, home_of_key, tagged
 
 
 class ShardedIds:
-    """New ids that name a shard: one after the other, or the home of what the job names."""
+    """New ids that name a shard: each in turn, or the home of the key or limits of the job."""
 
     def __init__(self, count: int) -> None:
         self.layout = Layout(count, count)
         self._turn = cycle(range(count))
 
     def new(self, *, limited: bool = False, key: tuple[str, str] | None = None) -> str:
-        """A new id, of a job that names limits, or holds a unique key of a queue, or neither."""
+        """A new id for a job with limits, with a unique key in a queue, or with neither."""
         if limited:
             return tagged(new_id(), HOME)
         shard = next(self._turn) if key is None else home_of_key(*key, self.layout)
         return tagged(new_id(), shard)
 
     def of(self, placement: Placement, *, limited: bool) -> str:
-        """The id of a job that is placed so; refuses an id of the caller's beside a unique key."""
+        """The id of a job with these options; refuses an id from the caller beside a unique key."""
         if placement.unique_key is None:
             return placement.id or self.new(limited=limited)
         if placement.id is not None:

@@ -42,8 +42,8 @@ END_WITHIN = 5.0
 class StoreAccess(Protocol):
     """Runs operations on a store."""
 
-    # Whether jobs on a connection of the user's are part of its transaction, as they are but for
-    # tests, which have a store of their own.
+    # Whether jobs on a connection of the user's are part of its transaction. Not in tests, which
+    # have a store of their own.
     joins_transactions: bool
 
     def run(self, work: Work[T]) -> T:

@@ -89,12 +89,12 @@ class Limits:
         )
 
     async def areset(self, name: str) -> LimitView | None:
-        """Have a limit be what apps declare; as `reset`."""
+        """Undo `set`; as `reset`."""
         await self._app.access.acall(lambda store: reset_limit(store, name))
         return await self._app.access.acall(lambda store: seen_limit(store, name))
 
     def reset(self, name: str) -> LimitView | None:
-        """Have a limit be what apps declare again; None if none does, and it is no more."""
+        """Undo `set`: what apps declare holds again; None if no app declares it, and it is gone."""
         return self._app.run(lambda: self.areset(name))
 
     async def apause(self, name: str, seconds: Seconds) -> LimitView:
@@ -162,7 +162,7 @@ async def find_limit(store: Store, name: str) -> LimitView:
 
 
 async def seen_limit(store: Store, name: str) -> LimitView | None:
-    """The limit of this name; one that is unused is as what covers it; None if nothing does."""
+    """The limit of this name, or of the family that covers it; None if nothing does."""
     return (await limits_named(store, [check_limit_name(name)])).get(name)
 
 
@@ -193,7 +193,7 @@ async def set_limit(store: Store, name: str, said: dict[str, Any]) -> None:
 
 
 async def reset_limit(store: Store, name: str) -> None:
-    """Have a limit be what apps declare; one that no operator has set stays as it is."""
+    """Undo what an operator set; a limit that none has set stays as it is."""
     await find_limit(store, name)
     await store.set_limit(name, None, declared=False)
 
@@ -221,7 +221,7 @@ async def check_one(store: Store, name: str) -> None:
 
 
 async def set_weights(store: Store, queue: str, said: Mapping[str, float]) -> dict[str, float]:
-    """Set the weights of these fairness keys of a queue, and say all; one of 1 is as any other's.
+    """Set weights of fairness keys of a queue; returns all of them. Weight 1 is the default.
 
     They are settings of the queue: an app that sets the queue sets them anew when it starts.
     """

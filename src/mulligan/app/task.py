@@ -66,7 +66,8 @@ class Task(Generic[P, R]):
         functools.update_wrapper(cast("Callable[P, Any]", self), function)
         self.app = app
         self.name = name
-        # What workers call: with the app's middleware around it, and async one around its thread.
+        # What workers call: the function with the app's middleware around it. `around` is async
+        # middleware of a plain function, which runs on the loop, around the thread.
         self.function: Callable[..., Any] = function
         self.around: Around | None = None
         self.accept = accept
@@ -75,7 +76,7 @@ class Task(Generic[P, R]):
         self.runs = runs
         # Says which exceptions are retried, if its retry policy has a predicate.
         self.retry_if: Callable[[Any], bool] | None = None
-        # The task that is told of its dead letters, until that is declared.
+        # The name of the task that is told of its dead letters, until that is declared.
         self.awaits_on_dead: str | None = None
         # When it runs by itself, and what becomes of missed ticks.
         self.timing: Timing | None = None

@@ -23,7 +23,7 @@ class UserTransactions:
 
     def __init__(self, app: "AppStore") -> None:
         self._app = app
-        store = app.make_store()  # which stays closed: it only knows the statements
+        store = app.make_store()  # it stays closed, and only makes the statements
         if not hasattr(store, "enqueue_in"):
             raise InvalidError(
                 f"{app.shown_url} cannot take part in a transaction of your database: connection="

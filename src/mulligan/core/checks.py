@@ -92,7 +92,7 @@ def span(length: float) -> str:
 
 
 def check_seconds(name: str, value: Seconds, *, least: float = 0.0, most: float = LONGEST) -> float:
-    """Return the duration in seconds; refuse what is no duration, too short or too long."""
+    """Return the duration in seconds; refuse one that is too short or too long, or is none."""
     if isinstance(value, bool) or not isinstance(value, NUMBERS):
         message = f"{name} {value!r} must be a number of seconds or a timedelta"
         raise InvalidError(message)

@@ -31,7 +31,7 @@ class StoreUnavailableError(StoreError):
 
 
 class ShardAwayError(StoreUnavailableError):
-    """One of several shards cannot be reached now; what is for the others is not concerned.
+    """One of several shards cannot be reached now; calls that need only others go on.
 
     After a commit, `verdicts` are what the others have said; None where nothing was.
     """

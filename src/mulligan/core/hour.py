@@ -243,7 +243,7 @@ def waits_between(before: Sums, after: Sums) -> list[FreshWaits]:
 
 
 def difference(after: Buckets, before: Buckets) -> Buckets:
-    """What was added to each bucket; a store that was emptied meanwhile has nothing less than 0."""
+    """What was added to each bucket, at least 0: the store may have been emptied meanwhile."""
     known = before if len(before) == len(after) else [0.0] * len(after)
     return [max(0.0, one - other) for one, other in zip(after, known, strict=True)]
 

@@ -1,4 +1,4 @@
-"""Fairness keys as a reader sees them: who waits, and whose turns are how many."""
+"""Fairness keys as a reader sees them: who waits, and the share of turns that each has."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

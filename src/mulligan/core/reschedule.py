@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from mulligan.core.job import NewJob
 
-# Why a job is cancelled, in the moment before it is deleted. As in SQL and Lua.
+# The reason of a tick that is cancelled, and deleted right after. SQL and Lua have the same text.
 WITHDRAWN = "its schedule was changed"
 
 

@@ -245,7 +245,7 @@ def is_predicate(value: object) -> bool:
 
 
 def encode_retry(retry: Retry) -> bytes:
-    """The policy as jobs carry it; one without classes says nothing of them."""
+    """The policy as jobs carry it; fields of classes are left out where it names none."""
     said = msgspec.to_builtins(retry)
     for name in ("on", "never"):
         if not said[name]:

@@ -46,7 +46,7 @@ class Runs(Struct, frozen=True):
 
 
 def check_pool(value: object) -> Pool | None:
-    """The pool of that name; None is none."""
+    """The pool of that name; None for no pool."""
     if value is None:
         return None
     if value == "process":

@@ -24,7 +24,7 @@ CATCH_UPS: tuple[CatchUp, ...] = ("one", "none", "all")
 State = Literal["active", "paused", "undeclared"]
 # @2026-01-31T12:00:00Z
 TICK_LENGTH = 21
-# Fields of a new job that each tick has anew.
+# Fields of a new job that differ for each tick.
 OWN = {"id", "body", "delay"}
 # What makes other jobs follow from a job, with ids that derive from its own.
 FOLLOWS = ("flow", "sink", "on_dead")
@@ -164,7 +164,7 @@ def template(job: NewJob) -> tuple[dict[str, Any], Raw]:
     }
     parts = _decode_fields(job.body)
     if any(bytes(parts.get(name, NOTHING)) != b"null" for name in FOLLOWS):
-        # Its id may come again: what follows from it is told from what followed before.
+        # The id may be used again later; a life tells the jobs that follow from each use apart.
         parts["named"] = Raw(b"true")
         return said, Raw(encode(parts))
     return said, Raw(job.body)

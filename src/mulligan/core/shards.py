@@ -27,7 +27,7 @@ MOST_SHARDS = 1024
 HOME = 0
 # Under this name of a schedule each shard keeps which one it is; no schedule can have it.
 CARD = "\x01shard"
-# Not a mark that ids of what follows have: a caller may choose a number as an id.
+# None of the marks below: a caller may choose a number as an id.
 _TAG = re.compile(r"(0|[1-9]\d{0,3})_")
 # What follows from a job has its id, and then one of these.
 _END_OF_ROOT = re.compile(r"[.~@]")
@@ -106,7 +106,7 @@ def home_of(job: NewJob | Job, layout: Layout) -> int:
 
 
 def check_tag(job: str, layout: Layout) -> None:
-    """Refuse an id that names a shard which there is not."""
+    """Refuse an id that names a shard which does not exist."""
     tag = tag_of(job)
     if tag is not None and tag >= layout.count:
         raise InvalidError(
@@ -122,7 +122,7 @@ def candidates(job: str, layout: Layout) -> list[int]:
 
 
 def in_shard(shard: int, shards: Sequence[ShardView]) -> str:
-    """Where a job is, before what is said of it."""
+    """Which shard a job is in, as the beginning of a sentence about the job."""
     return f"Shard {shard} of {len(shards)} ({shards[shard].url}):"
 
 
@@ -140,7 +140,7 @@ def absent(shards: Sequence[ShardView]) -> list[str]:
 
 
 class Turns:
-    """Whose turn it is among shards with work: who is owed most, in millionths of a start.
+    """Whose turn it is among shards with work: the one that is owed most, in millionths of a start.
 
     What a claim takes from a shard is owed to the others that had work as well, in equal parts. A
     shard without work is owed nothing, so that none saves up for a burst.
@@ -151,7 +151,7 @@ class Turns:
         self._last = count - 1
 
     def order(self, among: Iterable[int]) -> list[int]:
-        """The shards in the order in which to ask them; of equals, who was asked longest ago."""
+        """The shards in the order in which to ask them; of equals the one asked longest ago."""
         count = len(self.owed)
         return sorted(
             among, key=lambda shard: (-self.owed[shard], (shard - self._last - 1) % count)
@@ -278,7 +278,7 @@ def read_card(written: bytes | None) -> Card | None:
 
 
 def check_cards(cards: Sequence[Card | None], shown: Sequence[str]) -> None:
-    """Refuse a list of shards that is not the one that was, or more: before anything is written.
+    """Refuse a list of shards other than the known one, perhaps with new ones at its end.
 
     Of a shard that is away nothing is known, and its card is None here.
     """

@@ -57,7 +57,7 @@ def put(before: Stored | None, new: Schedule, now: float) -> Reschedule:
 
 
 def declare(before: Stored | None, new: Schedule, now: float) -> Reschedule | None:
-    """Store what a task declares; None if it is stored so. Not where a stored one has its name."""
+    """Store what a task declares; None if that is stored, or a stored schedule has its name."""
     if before is not None:
         old = before.schedule
         if not old.declared:
@@ -218,7 +218,7 @@ def made_up_for(catch_up: CatchUp, missed: list[float], now: float) -> list[floa
 
 
 def overdue(schedule: Schedule, missed: list[float], now: float) -> tuple[float, ...]:
-    """The tick that lay ready while nobody was there, if another runs for it, or none does."""
+    """The placed tick that came due while no worker ran, if the rule for missed ticks drops it."""
     placed = schedule.placed
     if placed is None or schedule.catch_up == "all":
         return ()

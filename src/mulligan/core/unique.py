@@ -51,7 +51,7 @@ def waits_to_start(job: KeyHolder) -> bool:
 
 
 def holds_key(job: KeyHolder, now: float) -> bool:
-    """Whether the job, which had its unique key last, has it still."""
+    """Whether the job that was last given its unique key still holds it."""
     match job.status:
         case "cancelled":
             return False
@@ -62,7 +62,7 @@ def holds_key(job: KeyHolder, now: float) -> bool:
 
 
 def debounced_due(now: float, delay: float, until: float) -> float:
-    """When a job starts that is put off again: never later than was said at first."""
+    """When a job starts that is put off again: never later than was decided at first."""
     return min(rounded(now + delay), until)
 
 

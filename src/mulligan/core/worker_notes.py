@@ -40,7 +40,7 @@ def read_about(notes: Mapping[str, bytes]) -> dict[str, WorkerAbout]:
 
 
 def read_order(notes: Mapping[str, bytes], worker: str) -> Order | None:
-    """The order for this worker; None if there is none that is known here."""
+    """The order for this worker; None if there is none, or none that this version knows."""
     try:
         order: Order = _decode_order(notes[ORDER + worker])
     except (KeyError, *UNREADABLE):

@@ -83,7 +83,7 @@ class Known(NamedTuple):
 
 
 class Write(NamedTuple):
-    """A step or checkpoint that somebody waits for; without a kind, all that came before it."""
+    """A step or checkpoint that somebody waits for; one without a kind waits for all before it."""
 
     kind: RecordKind | None
     name: str
@@ -241,7 +241,7 @@ class AttemptRecords:
             await self._write(None)
 
     def end(self) -> None:
-        """The attempt has ended: who still waits is told that the lease is gone."""
+        """The attempt has ended: whoever still waits gets LeaseLost."""
         self.lost = True
         for each in self._writes:
             each.fail(lease_lost(self.claim))

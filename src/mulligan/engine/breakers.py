@@ -183,7 +183,7 @@ class Breakers:
         self._merge()
 
     def _merge(self) -> None:
-        """Put what was judged here beside the store's facts, unless those know a later probe."""
+        """Put what this worker judged into the store's facts, unless those know a later probe."""
         facts, region = self._stored, self._region
         for queue, breaker in self._own.items():
             stored = facts.health_of(queue, region).breaker

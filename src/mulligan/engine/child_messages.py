@@ -89,7 +89,7 @@ class Ended(Struct, frozen=True, tag=True):
 
     @property
     def result(self) -> Result:
-        """The one that is set."""
+        """The result that is set."""
         result = self.succeeded or self.failed or self.snoozed
         assert result is not None  # noqa: S101 - `ended` sets one
         return result

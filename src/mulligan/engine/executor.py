@@ -159,7 +159,7 @@ class Executor:
     def _end(
         self, held: HeldClaim, began: float, room: "PoolRoom | None", *, entered: bool
     ) -> None:
-        """The attempt is over, or was never started: others may have what it used."""
+        """The attempt is over, or was never started: free its slot and its room in the pool."""
         if self._recorder.attempts:
             self._recorder.forget(held.claim)
         self._breakers.left(held.claim)

@@ -260,7 +260,7 @@ class Fetcher:
         if self._room is not None:
             taken = sum(claim.queue in self._room.queues for claim in claims)
             self._limited = taken >= allowed
-            # The store wakes nobody who leaves work behind: tell it that this is for others.
+            # The store wakes no other worker for work that was left behind by a claim: tell it to.
             self._outdated |= self._limited and allowed > 0
 
 

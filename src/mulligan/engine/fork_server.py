@@ -36,7 +36,7 @@ from mulligan.engine.child_messages import (
 PR_SET_PDEATHSIG = 1
 CHUNK = 1 << 16
 MOST_SOCKETS = 64
-# Where Linux shares processors among sessions first, it is the session's niceness that counts.
+# With autogroups, Linux divides the processors among sessions: the session's niceness counts.
 AUTOGROUP = "/proc/self/autogroup"
 # Serves one child on its end of a socket until the other is closed.
 Serve = Callable[[socket.socket], None]
@@ -157,7 +157,8 @@ class ForkServer:
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGCHLD, signal.SIGTERM):
                 signal.signal(number, signal.SIG_DFL)
-            # Ctrl-C is for the worker. And what the task starts can be killed with it.
+            # In a group of its own: Ctrl-C reaches the worker alone, and what the task has started
+            # can be killed together with it.
             session = session_niceness()
             os.setsid()
             be_nice(self._nice, session)

@@ -264,7 +264,7 @@ class Deadline(Countdown):
 
 
 class CoroutineSoftTimeout(SoftTimeout, asyncio.CancelledError):
-    """SoftTimeout as coroutines get it: task groups and libraries know it as a cancellation.
+    """SoftTimeout as coroutines get it: task groups and libraries take it for a cancellation.
 
     So they end what they have begun, as they would when the attempt is cancelled.
     """

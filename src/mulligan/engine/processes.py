@@ -76,7 +76,8 @@ class ForkServerProcess:
         self._loaded: asyncio.Future[str] = self._loop.create_future()
         self._forking: deque[asyncio.Future[int]] = deque()
         self._children: dict[int, ChildProcess] = {}
-        self._exited: dict[int, int] = {}  # before anybody has heard that they were forked
+        # The exit codes of children that ended before the worker was told that they were forked.
+        self._exited: dict[int, int] = {}
         self.alive = True
         control.setblocking(False)  # noqa: FBT003 - the standard library's
         self._loop.add_reader(control.fileno(), self._read)
@@ -102,7 +103,7 @@ class ForkServerProcess:
         return server
 
     def send(self, message: Any, sockets: tuple[int, ...] = ()) -> None:
-        """Send a message; to one that is gone there is nothing to say."""
+        """Send a message; nothing happens if the fork server is gone."""
         # A message is far smaller than the socket's buffer.
         with contextlib.suppress(OSError):
             if sockets:

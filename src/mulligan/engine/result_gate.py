@@ -143,7 +143,7 @@ def failed(error: BaseException) -> Raised | Snoozed:
 
 
 def killed_late(limit: float | None) -> Raised:
-    """The failure of an attempt whose process was killed for it: nobody knows where it was."""
+    """The failure of an attempt whose process was killed at its timeout: no traceback is known."""
     late = AttemptTimeoutError(f"the attempt took longer than {limit:g} s")
     return Raised("Timeout", text(late), classes=TIMED_OUT, error=late)
 

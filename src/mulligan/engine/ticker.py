@@ -18,7 +18,7 @@ from mulligan.engine.store_retry import StoreRetry
 from mulligan.engine.tracing import Tracing, store_traced
 from mulligan.stores.contract import Store
 
-# How schedules are read and tick is imported where there are any: few stores have one.
+# What reads schedules and decides ticks is imported when there are schedules: few stores have any.
 if TYPE_CHECKING:
     from mulligan.core.schedule import Schedule, Stored
 
@@ -116,7 +116,7 @@ class Ticker:
             await self._store.note(key, encode(names), KEEP_DECLARED)
 
     async def _read(self) -> "tuple[dict[str, Stored], float]":
-        """The schedules, and then the time: by an earlier one their ticks lie too far ahead.
+        """The schedules, and then the time: by an earlier one ticks would seem too far ahead.
 
         This process may be stopped between the two, and a clock that was set back is not meant.
         """

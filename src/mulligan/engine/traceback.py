@@ -40,7 +40,7 @@ BEFORE_THE_TASK = tuple(
     for name in ("app", "contrib", "core", "engine", "stores", "testing")
 )
 hide_secrets = Redactor().text
-# Attributes that a subclass may shadow, as they are.
+# The attributes of BaseException itself, which a subclass may shadow.
 PLAIN = vars(BaseException)
 cause_of, context_of = PLAIN["__cause__"].__get__, PLAIN["__context__"].__get__
 suppresses_context = PLAIN["__suppress_context__"].__get__
@@ -94,7 +94,7 @@ class Budget:
 
 
 class Part(NamedTuple):
-    """One exception: its frames, its message, its members, and what leads on to the next one."""
+    """One exception: its frames, its message, its members, and the words before the next one."""
 
     frames: Sequence[str]
     message: str

@@ -94,7 +94,7 @@ class Engine:
             self._threads = Threads(self._loop, settings.threads, self._watch.held)
         self.breakers = Breakers(worker.region, monotonic)
         self.reporter = Reporter(store, self.breakers, limits)
-        # Hooks have a thread of their own: a slow one takes none from tasks.
+        # Hooks have a thread of their own: a slow hook takes no thread from tasks.
         self._hook_thread = None if heart is None else Threads(self._loop, 1)
         self.events = Events({} if hooks is None else hooks, self.reporter, self._hook_thread)
         self.committer = Committer(store, self.reporter, self.events, monotonic)
@@ -191,7 +191,7 @@ class Engine:
     def _make_pool(
         self, processes: "Processes", queues: Collection[str], tracing: Tracing | None
     ) -> "ProcessPool":
-        """The pool for tasks that run in child processes; what few apps have is imported here."""
+        """The pool for tasks that run in child processes; imported here, as few apps have one."""
         from mulligan.engine.pool_room import PoolRoom  # noqa: PLC0415
         from mulligan.engine.process_pool import ProcessPool  # noqa: PLC0415
         from mulligan.engine.processes import default_size  # noqa: PLC0415
