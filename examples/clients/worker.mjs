@@ -63,7 +63,7 @@ let stopping = false;
 for (const signal of ["SIGTERM", "SIGINT"]) process.on(signal, () => { stopping = true; });
 
 const { worker, beat } = await post("/worker/join",
-  { queues: queues.split(","), region, concurrency, name: "node" });
+  { queues: queues.split(","), region, concurrency, name: "node", tasks: Object.keys(tasks) });
 console.log(`joined as ${worker}`);
 const beating = setInterval(() => {
   post("/worker/heartbeat", { worker, holding: [...held.values()] })

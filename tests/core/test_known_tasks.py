@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from mulligan.core.known_tasks import (
     LIVE_WITHIN,
+    NO_SIGNATURE,
     Registration,
     Unknown,
     clashes,
@@ -70,6 +71,12 @@ def test_what_is_the_same_apart_or_gone_does_not_clash():
     assert clashes([MINE, replace(MINE, worker="eve")], 1001.0) == []
     assert clashes([replace(MINE, queues=("other",)), THEIRS], 1001.0) == []
     assert clashes([MINE, replace(THEIRS, left=True)], 1001.0) == []
+
+
+def test_a_task_that_is_known_without_its_signature_clashes_with_none():
+    unsaid = replace(THEIRS, tasks={"send": NO_SIGNATURE})
+    assert clashes([MINE, unsaid], 1001.0) == []
+    assert clashes([unsaid, replace(THEIRS, worker="cid")], 1001.0) == []
 
 
 def test_a_clash_of_three_is_said_once():

@@ -1,6 +1,7 @@
 """Workers over HTTP live by the same rules as workers in process."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -8,9 +9,13 @@ from mulligan import Adaptive, Delays, Retry
 from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import RetryFirst
 from mulligan.core.job import NewJob, encode
+from mulligan.core.known_tasks import KNOWS, LIVE_WITHIN, read_registrations
 from mulligan.core.lane import Lane
+from mulligan.core.outcome import Snoozed
 from mulligan.core.settings import Settings
 from mulligan.core.worker import Worker
+from mulligan.engine.known_tasks import KnownTasks
+from mulligan.server import sessions
 from mulligan.server.tokens import Tokens, digest
 from tests.cli.running import claim as claim_in_process
 from tests.cli.running import fail
@@ -201,6 +206,45 @@ async def test_a_commit_may_go_to_another_server_than_the_claim(client, serve, s
     assert (await say(serve(), "ack", held["b"]))[0]["outcome"] == "done"
     (attempt,) = await store.history("a")
     assert attempt.worker == worker
+
+
+async def known(store):
+    """The tasks that live workers have said they run."""
+    now = (await store.facts()).now
+    found = read_registrations(await store.notes(KNOWS))
+    return {task for each in found if each.is_live(now) for task in each.tasks}
+
+
+async def test_what_a_worker_says_it_runs_is_known_while_it_lives(
+    client, store, clock, monkeypatch
+):
+    worker = await join(client, tasks=["send", "résumé"])
+    assert await known(store) == {"send", "résumé"}
+    clock.advance(LIVE_WITHIN)
+    assert await known(store) == set()
+    monkeypatch.setattr(sessions, "REGISTER_EVERY", 0.0)
+    await good(client.post("/worker/heartbeat", json={"worker": worker}))
+    assert await known(store) == {"send", "résumé"}
+    await good(client.post("/worker/leave", json={"worker": worker}))
+    assert await known(store) == set()
+
+
+async def test_another_server_knows_too_what_a_worker_runs(client, serve, store, clock):
+    worker = await join(client, tasks=["send"])
+    clock.advance(LIVE_WITHIN)
+    await good(serve().post("/worker/heartbeat", json={"worker": worker}))
+    assert await known(store) == {"send"}
+
+
+async def test_a_worker_in_process_leaves_to_others_what_only_they_run(client, store):
+    await join(client, tasks=["send"])
+    mine = Worker("mine", queues=("mail",))
+    tasks = KnownTasks(store, mine, {}, monotonic=time.monotonic, longest=10.0)
+    await store.enqueue([job("a"), job("b", task="other")])
+    claims = await claim_in_process(store, 2)
+    left = {each.task: await tasks.left_to_others(each) for each in claims}
+    assert isinstance(left["send"], Snoozed)
+    assert left["other"] is None
 
 
 async def test_a_worker_that_nobody_knows_is_told_to_join(client):

@@ -23,6 +23,8 @@ LIVE_WITHIN = 3 * REGISTER_EVERY
 KEEP_KNOWLEDGE = 7 * 86_400.0
 KEEP_UNKNOWN = 60.0
 SIGNATURE_LIMIT = 200
+# Of a task that is known without one, as those of HTTP workers are.
+NO_SIGNATURE = "(…)"
 
 
 class Registration(Struct, frozen=True):
@@ -132,7 +134,7 @@ def clashes(known: Iterable[Registration], now: float) -> list[str]:
             shared = sorted(set(one.queues) & set(other.queues))
             for task in sorted(one.tasks.keys() & other.tasks.keys()) if shared else ():
                 mine, theirs = one.tasks[task], other.tasks[task]
-                if mine != theirs:
+                if mine != theirs and NO_SIGNATURE not in (mine, theirs):
                     said.setdefault(
                         task,
                         f"task {task!r} is {task}{mine} to worker {one.worker} and {task}{theirs}"

@@ -23,6 +23,7 @@ from mulligan.core.known_tasks import (
     KEEP_KNOWLEDGE,
     KEEP_UNKNOWN,
     KNOWS,
+    NO_SIGNATURE,
     REGISTER_EVERY,
     SIGNATURE_LIMIT,
     Registration,
@@ -154,7 +155,7 @@ def signature_of(function: Callable[..., Any]) -> str:
     try:
         return clean(str(signature(function)))[:SIGNATURE_LIMIT]
     except (TypeError, ValueError):
-        return "(…)"
+        return NO_SIGNATURE
 
 
 class UnknownTasks:

@@ -4,14 +4,24 @@ import asyncio
 import hmac
 import secrets
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from time import monotonic
 from typing import Any
+
+from msgspec.json import encode
 
 from mulligan.core.answers import Beat, Claimed
 from mulligan.core.checks import check_name, check_region
 from mulligan.core.facts import Facts
 from mulligan.core.job import Claim, Lease
+from mulligan.core.known_tasks import (
+    KEEP_KNOWLEDGE,
+    KNOWS,
+    NO_SIGNATURE,
+    REGISTER_EVERY,
+    Registration,
+    read_registrations,
+)
 from mulligan.core.outcome import Returned
 from mulligan.core.worker import Worker
 from mulligan.engine.claim_planner import ClaimPlanner
@@ -28,10 +38,15 @@ Gone = Callable[[], Awaitable[None]]
 
 
 class Session:
-    """A worker, its claim planner, and when it was last known to be alive."""
+    """A worker, its claim planner, and when it was last known to be alive.
 
-    def __init__(self, worker: Worker) -> None:
+    `tasks` are those that it runs, as far as it has said; `registered_at` is when that was noted.
+    """
+
+    def __init__(self, worker: Worker, tasks: Iterable[str] = ()) -> None:
         self.worker = worker
+        self.tasks = dict.fromkeys(tasks, NO_SIGNATURE)
+        self.registered_at = -REGISTER_EVERY
         self.planner = ClaimPlanner(worker)
         self.claiming = asyncio.Lock()
         self.beaten_at = -worker.lease
@@ -58,7 +73,8 @@ class Sessions:
             only=asked.only,
             name=asked.name,
         )
-        session = self._remember(Session(worker))
+        tasks = [check_name("task", task) for task in asked.tasks]
+        session = self._remember(Session(worker, tasks))
         await self.beat(session, [])
         return session
 
@@ -71,7 +87,9 @@ class Sessions:
             return session
         for view in (await self._store.stats()).workers:
             if view.worker.id == worker and view.worker.queues:
-                return self._remember(Session(view.worker))
+                known = read_registrations(await self._store.notes(KNOWS))
+                tasks = [task for each in known if each.worker == worker for task in each.tasks]
+                return self._remember(Session(view.worker, tasks))
         raise unknown(worker)
 
     async def leave(self, worker: str, principal: bytes) -> None:
@@ -79,13 +97,25 @@ class Sessions:
         session = await self.of(worker, principal)
         self._known.pop(worker, None)
         await self._store.leave(session.worker)
+        await self._register(session, left=True)
 
     async def beat(self, session: Session, holding: Sequence[Lease]) -> Beat:
         """Keep all leases of the worker."""
         beat = await self._store.beat(session.worker, holding)
         session.beaten_at = monotonic()
         self._take_in(beat.facts)
+        if monotonic() - session.registered_at >= REGISTER_EVERY:
+            await self._register(session)
         return beat
+
+    async def _register(self, session: Session, *, left: bool = False) -> None:
+        """Note which tasks the worker runs, if it has said so; `left` says that it leaves."""
+        if not session.tasks:
+            return
+        session.registered_at = monotonic()
+        worker, now = session.worker, (await self.known_facts()).now
+        mine = Registration(worker.id, now, worker.queues, session.tasks, left)
+        await self._store.note(mine.note, encode(mine), KEEP_KNOWLEDGE)
 
     async def known_facts(self) -> Facts:
         """The facts for plans and decisions; the store refuses a plan from old facts."""

@@ -22,7 +22,10 @@ class Held(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Join(Struct, frozen=True, forbid_unknown_fields=True):
-    """A worker that starts. `name` is the beginning of its id."""
+    """A worker that starts. `name` is the beginning of its id; `tasks` are those that it runs.
+
+    Other workers of its queues leave jobs of these tasks to it, and `explain` knows who runs them.
+    """
 
     region: Name = "default"
     queues: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=100)] = ("default",)
@@ -30,6 +33,7 @@ class Join(Struct, frozen=True, forbid_unknown_fields=True):
     lease: Annotated[float, Meta(ge=1, le=86_400)] | UnsetType = UNSET
     only: Literal["retries", "fresh"] | None = None
     name: Annotated[str, Meta(max_length=64, pattern=r"^[A-Za-z0-9._-]+$")] = "http"
+    tasks: Annotated[tuple[Name, ...], Meta(max_length=1000)] = ()
 
 
 class Joined(Struct, frozen=True):
