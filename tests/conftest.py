@@ -37,6 +37,7 @@ SERVERS = ("redis", "postgres", "mongo")
 PROOFS = (
     *(
         "beside/",
+        "bridge/test_real.py",
         "browser/",
         "chaos/test_chaos.py",
         "chaos/test_shared.py",

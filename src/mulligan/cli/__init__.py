@@ -58,6 +58,7 @@ COMMANDS = {
         "copy",
         "Move unfinished and failed jobs, and schedules, to another store.",
     ),
+    "bridge": ("bridge", "bridge", "Take over what waits in queues of Celery or RQ."),
     "settings": ("settings", "settings", "Print every default and limit, with its meaning."),
     "simulate": (
         "simulate",
