@@ -8,10 +8,11 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
-from benchmarks.installing import PEERS, install, with_pip
+from benchmarks.installing import PEERS, install, with_npm, with_pip
 from tests.databases._redis import RedisServer
 
 EXAMPLES = Path(__file__).parents[2] / "examples/migrating"
@@ -19,6 +20,10 @@ MULLIGAN = Path(sys.executable).parent
 WORKERS = {
     "celery": "celery -A tasks worker -Q celery,mail --pool solo --loglevel warning",
     "rq": "rq worker default mail --with-scheduler --url {url} --logging_level WARNING",
+    "dramatiq": "dramatiq tasks --processes 1 --threads 4",
+    "huey": "huey_consumer tasks.huey -w 4",
+    "arq": "arq tasks.WorkerSettings",
+    "bullmq": "node tasks.cjs",
 }
 TRANSCRIPT = """\
 the basket costs 120
@@ -29,9 +34,15 @@ the mail to bob is called back
 
 
 @pytest.fixture(scope="module")
-def redis():
-    with RedisServer(fsync="no") as server:
-        yield server.url
+def server():
+    with RedisServer(fsync="no") as started:
+        yield started.url
+
+
+@pytest.fixture
+def redis(server, left) -> str:
+    """A database for each: some queues take names that others have too."""
+    return urlsplit(str(server))._replace(path=f"/{list(WORKERS).index(left)}").geturl()
 
 
 @contextmanager
@@ -51,8 +62,9 @@ def worker(command: str, folder: Path, programs: Path, url: str):
 
 
 def run(folder: Path, programs: Path, url: str) -> str:
+    in_node = (folder / "run.cjs").exists()
     done = subprocess.run(
-        [programs / "python", "run.py"],
+        ["node", "run.cjs"] if in_node else [programs / "python", "run.py"],
         cwd=folder,
         env=environment(programs, url),
         capture_output=True,
@@ -64,12 +76,20 @@ def run(folder: Path, programs: Path, url: str) -> str:
 
 
 def environment(programs: Path, url: str) -> dict[str, str]:
-    return {**os.environ, "SHOP_REDIS": url, "PATH": f"{programs}:{os.environ['PATH']}"}
+    path = f"{programs}:{os.environ['PATH']}"
+    return {**os.environ, "SHOP_REDIS": url, "PATH": path, "NODE_PATH": str(programs)}
+
+
+def installed(left: str) -> Path:
+    """Where the programs of the old queue are, or for one in Node.js its modules."""
+    if (PEERS / f"{left}.json").exists():
+        return install(left, PEERS / f"{left}.json", with_npm) / "node_modules"
+    return install(left, PEERS / f"{left}.txt", with_pip) / "bin"
 
 
 @pytest.mark.parametrize("left", WORKERS)
 def test_the_application_did_this_before(left, redis):
-    programs = install(left, PEERS / f"{left}.txt", with_pip) / "bin"
+    programs = installed(left)
     folder = EXAMPLES / left / "before"
     with worker(WORKERS[left], folder, programs, redis):
         assert run(folder, programs, redis) == TRANSCRIPT
