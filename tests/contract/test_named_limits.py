@@ -20,6 +20,7 @@ from tests.contract.making import (
     dead,
     done,
     job,
+    jobs,
     names,
     start,
     used,
@@ -344,6 +345,15 @@ async def test_a_bucket_lets_a_burst_through_and_then_its_rate(store, clock):
     assert (await claim(store, demand=9)).again_in == 1.0
     clock.advance(3)
     assert names(await claim(store, demand=9)) == ["k3", "k4"]
+
+
+async def test_a_full_bucket_lets_as_many_start_at_once_as_it_holds(store, clock):
+    await store.set_limit("k", Limit(rate=380, burst=4), declared=True)
+    await store.enqueue(jobs(*(f"j{n}" for n in range(12)), limits='{"k":1}'))
+    for _ in range(2):
+        assert len((await claim(store, demand=9)).claims) == 4
+        assert (await store.limits(9))[0].used == 4
+        clock.advance(0.25)
 
 
 @pytest.mark.parametrize("burst", [None, 5])

@@ -129,6 +129,38 @@ def test_a_bucket_refills_evenly_and_remembers_a_debt():
     assert idle_from(limit, state) == NOW + 5 * SECOND
 
 
+@pytest.mark.parametrize(
+    ("rate", "per", "burst"),
+    [
+        (380, 1, 4),
+        (3, 1, 2),
+        (7, 60, 7),
+        (999, 1, 40),
+        (1001, 1, 40),
+        (600_000, 1, 9000),
+        (7, 1, 1),
+    ],
+)
+@pytest.mark.parametrize("cost", [1, 3])
+def test_a_bucket_lets_start_what_it_promises_and_no_more(rate, per, burst, cost):
+    limit, state, now, starts = Limit(rate=rate, per=per, burst=burst), LimitState(), NOW, []
+    cost = min(cost, burst)
+    for _ in range(300):
+        now = int(room_at(limit, state, cost, now))
+        charge(limit, state, cost, now)
+        starts.append(now)
+    for first in range(0, 300, 20):
+        for last in range(first, 300):
+            spent, lasted = cost * (last - first + 1), (starts[last] - starts[first]) / SECOND
+            assert spent <= burst + rate * lasted / per + 1e-9
+    if rate < 1000:  # as many as it holds at once
+        assert starts[burst // cost - 1] == NOW
+        assert used_of(limit, LimitState(full_at=starts[0]), starts[0]) == 0
+    # What it takes longer than it may is less than a thousandth, or a microsecond for each start.
+    most = 300 * cost * per / rate * SECOND
+    assert now - NOW <= most * 1.001 + 300
+
+
 def test_a_start_that_never_was_is_given_back_while_it_counts():
     limit, state = Limit(rate=2, per=10), LimitState()
     charge(limit, state, 1, NOW)

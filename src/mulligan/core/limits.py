@@ -25,6 +25,8 @@ MOST_NAMES = 8
 ALL_LIMITS = 1_000_000
 MOST_COST = 1_000_000
 MOST_RATE = 1_000_000_000
+# From so many microseconds on that refill a cost of 1, each is rounded up to a whole one.
+LONG_UNIT = 1000
 SECOND = 1_000_000
 LONGEST_PER = 31 * 86_400.0
 # A rate above this is counted in so many parts of its window instead of start by start.
@@ -237,17 +239,25 @@ def bounded(limit: Limit, cost: int) -> int:
 
 
 def price(limit: Limit, cost: int) -> int:
-    """How long the bucket takes to refill this cost, rounded up; no product beyond 2**53."""
+    """How long the bucket takes to refill this cost, rounded up; no product beyond 2**53.
+
+    Where that loses less than a thousandth, each unit of the cost is rounded up by itself: then as
+    many starts as the bucket holds find room in a full one.
+    """
     rate = limit.rate or 1
     whole, rest = divmod(limit.window, rate)
+    if whole >= LONG_UNIT:
+        return cost * (whole + (rest > 0))
     return cost * whole - (-cost * rest // rate)
 
 
 def allowance(limit: Limit) -> int:
-    """How long an empty bucket takes to fill, rounded down."""
+    """How long an empty bucket takes to fill: by units as above, or rounded down."""
     rate = limit.rate or 1
     whole, rest = divmod(limit.window, rate)
     burst = limit.burst or 0
+    if whole >= LONG_UNIT:
+        return burst * (whole + (rest > 0))
     return burst * whole + burst * rest // rate
 
 
@@ -310,7 +320,9 @@ def used_of(limit: Limit | None, state: LimitState, now: int) -> int:
     if limit is None or limit.rate is None:
         return 0
     if limit.burst is not None:
-        return -(-max(0, state.full_at - now) * limit.rate // limit.window)
+        left = max(0, state.full_at - now)
+        unit = price(limit, 1)
+        return -(-left // unit) if unit > LONG_UNIT else -(-left * limit.rate // limit.window)
     return sum(cost for at, cost in state.starts if at + limit.window > now)
 
 

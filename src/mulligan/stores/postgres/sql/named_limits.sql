@@ -16,14 +16,17 @@ BEGIN
 END
 $$;
 
--- price(limit, cost): how long the bucket takes to refill this cost, rounded up.
+-- price(limit, cost): how long the bucket takes to refill this cost, rounded up: unit by unit where
+-- units are long, as core/limits.py says.
 CREATE FUNCTION price(l named_limit, cost bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
-    SELECT cost * (l.per / l.rate) + (cost * (l.per % l.rate) + l.rate - 1) / l.rate
+    SELECT CASE WHEN l.per / l.rate >= 1000 THEN cost * ((l.per + l.rate - 1) / l.rate)
+        ELSE cost * (l.per / l.rate) + (cost * (l.per % l.rate) + l.rate - 1) / l.rate END
 $$;
 
--- allowance(limit): how long an empty bucket takes to fill, rounded down.
+-- allowance(limit): how long an empty bucket takes to fill: by units as above, or rounded down.
 CREATE FUNCTION allowance(l named_limit) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
-    SELECT l.burst * (l.per / l.rate) + l.burst * (l.per % l.rate) / l.rate
+    SELECT CASE WHEN l.per / l.rate >= 1000 THEN l.burst * ((l.per + l.rate - 1) / l.rate)
+        ELSE l.burst * (l.per / l.rate) + l.burst * (l.per % l.rate) / l.rate END
 $$;
 
 -- bounded(limit, cost): the cost, or what the limit was lowered to since.

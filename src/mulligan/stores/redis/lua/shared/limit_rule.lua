@@ -6,7 +6,7 @@
 -- include: base
 
 local function limit_rule()
-  local SECOND, PARTS, FOREVER = 1000000, 256, math.huge
+  local SECOND, PARTS, LONG_UNIT, FOREVER = 1000000, 256, 1000, math.huge
   local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 
   local function micros(moment)
@@ -20,17 +20,20 @@ local function limit_rule()
     return limit.most_cost and min(cost, limit.most_cost) or cost
   end
 
-  -- How long the bucket takes to refill this cost, rounded up.
+  -- How long the bucket takes to refill this cost, rounded up: unit by unit where units are long.
   local function price(limit, cost)
     local rest = limit.window % limit.rate
-    return cost * ((limit.window - rest) / limit.rate) + ceil(cost * rest / limit.rate)
+    local whole = (limit.window - rest) / limit.rate
+    if whole >= LONG_UNIT then return cost * (rest > 0 and whole + 1 or whole) end
+    return cost * whole + ceil(cost * rest / limit.rate)
   end
 
-  -- How long an empty bucket takes to fill, rounded down.
+  -- How long an empty bucket takes to fill: by units as above, or rounded down.
   local function allowance(limit)
     local rest = limit.window % limit.rate
-    return limit.burst * ((limit.window - rest) / limit.rate)
-      + floor(limit.burst * rest / limit.rate)
+    local whole = (limit.window - rest) / limit.rate
+    if whole >= LONG_UNIT then return limit.burst * (rest > 0 and whole + 1 or whole) end
+    return limit.burst * whole + floor(limit.burst * rest / limit.rate)
   end
 
   -- The time under which a start is counted: its own, or the end of its part of the window.
