@@ -8,7 +8,7 @@ from statistics import mean
 import pytest
 
 from mulligan.core.settings import Settings
-from mulligan.sim import builtin_names, load_scenario, simulate
+from mulligan.sim import builtin_names, load_scenario, run, simulate, store
 from mulligan.sim.scenario import arrivals
 from mulligan.sim.scenario_file import read_scenario
 from tests.sim.kit import QUICK, happened, play, play_builtin, starts
@@ -42,6 +42,37 @@ def test_chores_that_sleep_change_nothing(name):
         scenario = read_scenario(name, ONE_REGION + STREAM.replace("until = 600", "until = 60"))
     lazy, eager = simulate(scenario), simulate(scenario, sleepy=False)
     assert lazy.log.events == eager.log.events
+
+
+def test_jobs_that_have_ended_are_forgotten(monkeypatch):
+    monkeypatch.setattr(store, "BATCH_LIMIT", 50)
+    monkeypatch.setattr(run, "Simulation", Kept)
+    text = STREAM.replace("rate = 5.0", "rate = 0.5")
+    seen = play(f"{ONE_REGION}workers = 4\n{text}")
+    kept = Kept.last
+    assert seen.jobs == seen.log.done > 200
+    assert kept.arrived == {}
+    assert kept.most < 20
+    assert len(kept.stored) < 150
+
+
+class Kept(run.Simulation):
+    """A simulation that shows what it keeps of its jobs."""
+
+    last: "Kept"
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.arrived, self.most, self.stored = self._jobs, 0, {}
+        Kept.last = self
+
+    async def _feed(self, store):
+        self.stored = store.state.jobs
+        await super()._feed(store)
+
+    def _job_ended(self, job):
+        self.most = max(self.most, len(self.arrived))
+        super()._job_ended(job)
 
 
 STREAM = """

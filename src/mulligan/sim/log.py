@@ -1,5 +1,7 @@
 """The log of a simulation: its attempts and events."""
 
+from array import array
+from collections.abc import Iterator
 from functools import cache
 from operator import itemgetter
 from typing import Literal, NamedTuple
@@ -73,6 +75,32 @@ class Switch(NamedTuple):
     opened: bool
 
 
+class Notes:
+    """What happened when, in columns: of a million attempts there are two million notes."""
+
+    def __init__(self) -> None:
+        self._times = array("d")
+        self._names: list[EventName] = []
+        self._of: list[Attempt | Switch] = []
+        self._lanes: list[str] = []
+
+    def __iter__(self) -> Iterator[tuple[float, EventName, Attempt | Switch, str]]:
+        return zip(self._times, self._names, self._of, self._lanes, strict=True)
+
+    def add(self, at: float, name: EventName, of: Attempt | Switch, lane: str) -> None:
+        """Note that it happened."""
+        self._times.append(at)
+        self._names.append(name)
+        self._of.append(of)
+        self._lanes.append(lane)
+
+    def forget_start(self, attempt: Attempt) -> None:
+        """Drop the one note, a late one, of an attempt that never began."""
+        index = next(i for i in reversed(range(len(self._of))) if self._of[i] is attempt)
+        for column in (self._times, self._names, self._of, self._lanes):
+            del column[index]
+
+
 class Log:
     """Everything that happened, in order; `waiting` are the jobs left at the end.
 
@@ -89,7 +117,7 @@ class Log:
         self.reclaims = 0
         self.last_end = 0.0
         self._before: dict[str, str] = {}
-        self._notes: list[tuple[float, EventName, Attempt | Switch, str]] = []
+        self._notes = Notes()
 
     @property
     def events(self) -> list[Event]:
@@ -101,7 +129,7 @@ class Log:
         attempt = Attempt(claim, sequence, self._before.get(claim.id))
         self.running[attempt.job] = attempt
         self.attempts.append(attempt)
-        self._notes.append((attempt.started, "start", attempt, attempt.lane))
+        self._notes.add(attempt.started, "start", attempt, attempt.lane)
 
     def succeeded(self, job: str, at: float) -> None:
         """The attempt did its work, and the job is done."""
@@ -109,13 +137,13 @@ class Log:
         attempt.ending, attempt.ended = "done", at
         self.done += 1
         self.last_end = at
-        self._notes.append((at, "done", attempt, attempt.lane))
+        self._notes.add(at, "done", attempt, attempt.lane)
 
     def failed(self, job: str, at: float) -> None:
         """The attempt failed; what becomes of the job follows."""
         attempt = self.running[job]
         attempt.ending, attempt.ended = "failed", at
-        self._notes.append((at, "fail", attempt, attempt.lane))
+        self._notes.add(at, "fail", attempt, attempt.lane)
 
     def crashed(self, worker: str, at: float) -> None:
         """The worker died with all its attempts. The store does not know yet."""
@@ -127,32 +155,32 @@ class Log:
         """A reaper found that the attempt was lost; what becomes of the job follows."""
         attempt = self.running[job]
         self.reclaims += 1
-        self._notes.append((at, "reclaimed", attempt, attempt.lane))
+        self._notes.add(at, "reclaimed", attempt, attempt.lane)
 
     def returned(self, job: str) -> None:
         """A claimed job was given back before it started."""
         attempt = self.running.pop(job)
         self.attempts.remove(attempt)
-        self._notes = [note for note in self._notes if note[2] is not attempt]
+        self._notes.forget_start(attempt)
 
     def again(self, job: str, lane: Lane, due: float) -> None:
         """The job will be tried again."""
         attempt = self.running.pop(job)
         self._before[job] = attempt.region
-        self._notes.append((due, "retry-due", attempt, label(lane.scope, lane.priority)))
+        self._notes.add(due, "retry-due", attempt, label(lane.scope, lane.priority))
 
     def gave_up(self, job: str, at: float) -> None:
         """No retry is left: a dead letter."""
         attempt = self.running.pop(job)
         self.dead += 1
         self.last_end = at
-        self._notes.append((at, "dead", attempt, attempt.lane))
+        self._notes.add(at, "dead", attempt, attempt.lane)
 
     def switched(self, region: str, at: float, *, opened: bool) -> None:
         """A breaker opened or closed."""
         switch = Switch(at, region, opened)
         self.switches.append(switch)
-        self._notes.append((at, "breaker-open" if opened else "breaker-close", switch, ""))
+        self._notes.add(at, "breaker-open" if opened else "breaker-close", switch, "")
 
 
 def event_of(t: float, event: EventName, what: Attempt | Switch, lane: str) -> Event:

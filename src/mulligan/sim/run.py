@@ -5,7 +5,7 @@ import contextlib
 import gc
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from mulligan.sim.fleet import QUEUE, Fleet
 from mulligan.sim.log import Log
 from mulligan.sim.loop import OrderedLoop
 from mulligan.sim.provider import Calls
-from mulligan.sim.scenario import Planned, Scenario, arrivals
+from mulligan.sim.scenario import Planned, Scenario, arriving
 from mulligan.sim.store import Recorder
 from mulligan.sim.work import TASK, Work
 
@@ -31,13 +31,19 @@ YOUNG = 100_000
 class Run:
     """A scenario with one fetch policy, and the log of its run."""
 
-    def __init__(self, scenario: Scenario, jobs: Sequence[Planned]) -> None:
+    def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self.policy: FetchPolicy = scenario.queue.policy
-        self.jobs = len(jobs)
-        self.first_arrival = jobs[0].at if jobs else 0.0
+        self.jobs = 0
+        self.first_arrival = 0.0
         # The fairness key of each job that has one.
-        self.keys = {job.id: job.needs.fairness_key for job in jobs if job.needs.fairness_key}
+        self.keys: dict[str, str] = {}
+        for job in arriving(scenario):
+            if not self.jobs:
+                self.first_arrival = job.at
+            self.jobs += 1
+            if job.needs.fairness_key:
+                self.keys[job.id] = job.needs.fairness_key
         self.calls: dict[str, Calls] = {}
         self.log = Log()
         self.ended_at = 0.0
@@ -65,25 +71,25 @@ def simulate(
     The same scenario gives the same run, to the last event. `progress` gets the number of ended
     jobs and of all. Without `sleepy`, workers do every chore on time even if it has nothing to do.
     """
-    jobs = arrivals(scenario)
-    run = Run(scenario, jobs)
+    run = Run(scenario)
     loop = OrderedLoop()
     before = time.process_time()
     # A runner, since it cancels all tasks after Ctrl-C.
     with silence(), seldom_collected(), asyncio.Runner(loop_factory=lambda: loop) as runner:
-        runner.run(Simulation(run, jobs, loop, progress).play(sleepy=sleepy))
+        runner.run(Simulation(run, loop, progress).play(sleepy=sleepy))
     run.machine_seconds = time.process_time() - before
     return run
 
 
 class Simulation:
-    """The store, the workers and the arrivals of one run."""
+    """The store, the workers and the arrivals of one run.
 
-    def __init__(
-        self, run: Run, jobs: Sequence[Planned], loop: OrderedLoop, progress: Progress
-    ) -> None:
+    Of the jobs only those are kept that have arrived and not ended: there may be a million.
+    """
+
+    def __init__(self, run: Run, loop: OrderedLoop, progress: Progress) -> None:
         self._run = run
-        self._jobs = jobs
+        self._jobs: dict[str, Planned] = {}
         self._loop = loop
         self._progress = progress
         self._ended = 0
@@ -101,9 +107,10 @@ class Simulation:
         self._run.calls = calls
         fleet = Fleet(scenario, store, self._task_ended)
         regions = {region.name: region for region in scenario.regions}
-        by_id = {job.id: job for job in self._jobs}
         counted = scenario.breaker
-        fleet.start(Work(by_id, regions, scenario.seed, fleet.crash, counted=counted, calls=calls))
+        fleet.start(
+            Work(self._jobs, regions, scenario.seed, fleet.crash, counted=counted, calls=calls)
+        )
         await self._loop.quiet()
         feeding = self._loop.create_task(self._feed(store))
         feeding.add_done_callback(self._task_ended)
@@ -118,19 +125,21 @@ class Simulation:
     async def _feed(self, store: Recorder) -> None:
         """Enqueue each job at its time."""
         bodies: dict[Retry, bytes] = {}
-        for at, together in groupby(self._jobs, key=lambda job: job.at):
+        for at, together in groupby(arriving(self._run.scenario), key=lambda job: job.at):
             if at > self._loop.time():
                 await asyncio.sleep(at - self._loop.time())
-            jobs = [new_job(job, bodies, self._run.scenario) for job in together]
-            await store.enqueue_all(jobs)
-        if not self._jobs:
+            arrived = list(together)
+            self._jobs.update((job.id, job) for job in arrived)
+            await store.enqueue_all([new_job(job, bodies, self._run.scenario) for job in arrived])
+        if not self._run.jobs:
             self._over.set_result(None)
 
-    def _job_ended(self) -> None:
+    def _job_ended(self, job: str) -> None:
+        del self._jobs[job]
         self._ended += 1
         if self._ended % PROGRESS_EVERY == 0:
-            self._progress(self._ended, len(self._jobs))
-        if self._ended == len(self._jobs):
+            self._progress(self._ended, self._run.jobs)
+        if self._ended == self._run.jobs:
             self._over.set_result(None)
 
     def _task_ended(self, task: "asyncio.Task[None]") -> None:

@@ -168,7 +168,12 @@ NONE: frozenset[int] = frozenset()
 
 
 def arrivals(scenario: Scenario) -> list[Planned]:
-    """Every job of the scenario in order of time; at one time, in the order of the file.
+    """Every job of the scenario in order of time; at one time, in the order of the file."""
+    return list(arriving(scenario))
+
+
+def arriving(scenario: Scenario) -> Iterator[Planned]:
+    """The same one by one, so that they need not all be in memory.
 
     They depend on the seed alone, so that all policies get the same work.
     """
@@ -177,7 +182,7 @@ def arrivals(scenario: Scenario) -> list[Planned]:
         *(streamed(stream, scenario.seed) for stream in scenario.streams),
         iter(scenario.planned),
     ]
-    return list(merge(*parts, key=lambda job: job.at))
+    return merge(*parts, key=lambda job: job.at)
 
 
 def alike(jobs: Jobs, seed: int) -> Iterator[Planned]:

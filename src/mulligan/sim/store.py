@@ -9,7 +9,7 @@ from mulligan.core.health import Breaker
 from mulligan.core.job import Claim, Lease
 from mulligan.core.outcome import Again, Dead, Done, Outcome, Returned, Verdict
 from mulligan.core.plan import ClaimPlan
-from mulligan.core.settings import BATCH_LIMIT, Settings
+from mulligan.core.settings import BATCH_LIMIT
 from mulligan.core.worker import Worker
 from mulligan.engine.worker import REAP_EVERY
 from mulligan.sim.log import Log, Waiting
@@ -18,18 +18,22 @@ from mulligan.stores.memory import MemoryStore, workers
 from mulligan.stores.memory.state import State
 from mulligan.stores.memory.wakeup import Sleepers
 
+# Nobody asks a simulation for results. Workers look at jobs that were ahead of a retry a second
+# after those have started; this is longer.
+KEEP_DONE = 60.0
+
 
 class Recorder(MemoryStore):
     """The memory store with a log. `ranks` orders the workers.
 
-    `ended` is called for each job that is done or dead.
+    `ended` is called with the id of each job that is done or dead.
 
     With `sleepy`, chores that have nothing to do sleep: jobs of a scenario do not expire, and no
     lease is lost while every worker is alive.
     """
 
     def __init__(
-        self, loop: OrderedLoop, ended: Callable[[], None], *, sleepy: bool = True
+        self, loop: OrderedLoop, ended: Callable[[str], None], *, sleepy: bool = True
     ) -> None:
         super().__init__(clock=loop.time)
         self.ranks: dict[str, int] = {}
@@ -55,14 +59,14 @@ class Recorder(MemoryStore):
             if verdict == "written":
                 self._written(outcome)
         if self._sleepy and self.log.done % BATCH_LIMIT == 0:
-            await super().prune(Settings().keep_done, BATCH_LIMIT)
+            await super().prune(KEEP_DONE, BATCH_LIMIT)
         return verdicts
 
     def _written(self, outcome: Outcome) -> None:
         job = outcome.lease.job
         if isinstance(outcome, Done):
             self.log.succeeded(job, self.state.now)
-            self._ended()
+            self._ended(job)
         elif isinstance(outcome, Returned):
             self.log.returned(job)
         elif isinstance(outcome, Again | Dead):
@@ -72,7 +76,7 @@ class Recorder(MemoryStore):
                 self.log.again(job, outcome.lane, self.state.jobs[job].due)
             else:
                 self.log.gave_up(job, self.state.now)
-                self._ended()
+                self._ended(job)
 
     async def switch(self, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
         """Switch the breaker, and log that it opened or closed."""
