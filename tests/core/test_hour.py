@@ -68,12 +68,22 @@ def test_tasks_are_told_with_rate_runtimes_and_failures_by_type():
     ]
     first, last = sums_at(summed(*before), 0.0), sums_at(summed(*before, *after), 120.0)
     [found] = tasks_between(first, last)
-    times = Times(0.75, 0.975, 0.995)
+    times = Times(1.0, 1.0, 1.0)
     failures = {"ValueError": 5, "TimeoutError": 2}
     assert found == TaskHour("ask", "q", 0, 2, 1, 1.5, times, failures)
     assert [*found.failures] == ["ValueError", "TimeoutError"]
     [idle] = tasks_between(last, last)
     assert (idle.succeeded, idle.failed, idle.per_minute, idle.runtime) == (0, 0, 0.0, NONE)
+
+
+def test_few_attempts_do_not_look_slower_than_they_were():
+    empty = sums_at({}, 0.0)
+    [one] = tasks_between(empty, sums_at(summed(*ran(2.1)), 60.0))
+    assert one.runtime == Times(2.1, 2.1, 2.1)
+    [alike] = tasks_between(empty, sums_at(summed(*ran(2.1, 2.3, 2.2)), 60.0))
+    assert alike.runtime == Times(2.2, 2.2, 2.2)
+    [mixed] = tasks_between(empty, sums_at(summed(*ran(2.1, 0.3)), 60.0))
+    assert mixed.runtime == Times(0.5, 4.7, 4.94)
 
 
 def test_a_store_that_was_emptied_meanwhile_did_nothing_less_than_nothing():

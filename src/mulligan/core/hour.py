@@ -160,7 +160,7 @@ def intervals(
                 after.at - before.at,
                 ended(runtimes, SUCCEEDED),
                 ended(runtimes, FAILED, JOB_FAULT),
-                times(each.buckets for each in runtimes),
+                runtimes_of(runtimes),
                 times(each.buckets for each in waits if task is None),
             )
         )
@@ -186,7 +186,7 @@ def tasks_between(first: Sums, last: Sums) -> list[TaskHour]:
             ended(runtimes, FAILED, JOB_FAULT),
             ended(runtimes, "snoozed"),
             round(60.0 * sum(sum(each.buckets) for each in runtimes) / seconds, 3),
-            times(each.buckets for each in runtimes),
+            runtimes_of(runtimes),
             dict(sorted(types[key].items(), key=lambda entry: -entry[1])),
         )
         for key, runtimes in sorted(runs.items())
@@ -207,10 +207,23 @@ def quantile_of(buckets: Sequence[float], share: float) -> float | None:
     return round(lower + part * (BOUNDS[index] - lower), 6)
 
 
-def times(buckets: Iterable[Sequence[float]]) -> Times:
-    """The quantiles of several histograms together."""
+def times(buckets: Iterable[Sequence[float]], total: float | None = None) -> Times:
+    """The quantiles of several histograms together.
+
+    What is all in one bucket took about its mean, if the `total` is known: buckets are wide, and
+    few attempts do not fill one evenly.
+    """
     together = [sum(each) for each in zip(*buckets, strict=True)]
+    filled = [count for count in together if count]
+    if total is not None and len(filled) == 1:
+        mean = round(total / filled[0], 6)
+        return Times(mean, mean, mean)
     return Times(*(quantile_of(together, share) for share in (0.5, 0.95, 0.99)))
+
+
+def runtimes_of(runtimes: Sequence[Runtimes]) -> Times:
+    """How long these attempts took."""
+    return times([each.buckets for each in runtimes], sum(each.sum for each in runtimes))
 
 
 def ended(runtimes: Iterable[Runtimes], *outcomes: str) -> int:
