@@ -70,8 +70,10 @@ async def fill(kind, many):
 
 async def drain(many):
     """Run a worker until so many have started; how many a second."""
+    expect(many)
     async with at_work():
-        await wait_for(many)
+        async with asyncio.timeout(300):
+            await ended.wait()
         return many / (time.perf_counter() - state["begin"])
 
 
@@ -115,13 +117,6 @@ class at_work:  # noqa: N801 - it is used as a function
     async def __aexit__(self, *_error):
         self.engine.stop()
         await self.task
-
-
-async def wait_for(many):
-    """Until so many have started, which must be at work already."""
-    expect(many)
-    async with asyncio.timeout(300):
-        await ended.wait()
 
 
 def expect(many):
