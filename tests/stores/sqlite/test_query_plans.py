@@ -17,13 +17,19 @@ TABLES = "job|lane|held|line|fairness_key|running|ended|attempt|permit|note"
         ("lanes", "rows", "lane_priority=? AND (due,sequence)>(?,?) AND due<?)"),
         ("lanes", "lease", "lane_priority=? AND (due,sequence)>(?,?) AND (due,sequence)<(?,?))"),
         ("lanes", "take", "lane_priority=? AND (due,sequence)>(?,?) AND (due,sequence)<(?,?))"),
-        ("standing", "leave_lane", "lane_priority=? AND due=? AND sequence=?)"),
+        ("lane_members", "leave_lane", "lane_priority=? AND due=? AND sequence=?)"),
         ("lines", "first_of", "held_line"),
         ("lines", "next_lane", "line USING PRIMARY KEY ((queue,scope,lane_priority)>(?,?,?))"),
+        ("lines", "next_lane", "fairness_key USING PRIMARY KEY ((queue,scope,lane_priority)>("),
         ("lines", "next_lane_at", "line_waiting (waits_for=? AND (queue,scope,lane_priority)>"),
-        ("lines", "first_later", "line_later"),
         ("lines", "forget_past", "fairness_key_idle"),
-        ("lines", "is_fair", "lane_priority=? AND key>?"),
+        (
+            "lines",
+            "is_fair",
+            "line USING PRIMARY KEY (queue=? AND scope=? AND lane_priority=? AND key>",
+        ),
+        ("lines", "is_fair", "fairness_key_turn"),
+        ("lines", "is_fair", "fairness_key_later"),
         ("runs", "line", "held_line"),
         ("runs", "keys", "fairness_key_turn"),
         ("lines", "first_waiting", "line_waiting"),
@@ -52,14 +58,18 @@ def test_a_query_uses_its_index_and_sorts_nothing(db, room, name, index):
     assert "TEMP B-TREE" not in plan
 
 
-@pytest.mark.parametrize("name", ["first_ready", "ready_after"])
-def test_the_first_ready_line_of_a_key_is_one_of_few(db, name):
+@pytest.mark.parametrize(
+    ("name", "of_key", "of_line"),
+    [
+        ("first_ready", "PRIMARY KEY", "line_ready"),
+        ("ready_after", "PRIMARY KEY", "line_ready"),
+        ("first_later", "INDEX fairness_key_later", "line_later"),
+    ],
+)
+def test_the_first_line_in_a_stage_is_one_of_few(db, name, of_key, of_line):
     plan = explain(db, "lines", name)
-    assert (
-        "line USING PRIMARY KEY (queue=? AND scope=? AND lane_priority=? AND key=? AND line=?)"
-        in plan
-    )
-    assert "line USING INDEX line_ready (queue=? AND scope=? AND lane_priority=? AND key=?)" in plan
+    assert f"fairness_key USING {of_key} (queue=? AND scope=? AND lane_priority=?" in plan
+    assert f"line USING INDEX {of_line} (queue=? AND scope=? AND lane_priority=?" in plan
     assert plan.count("TEMP B-TREE") <= 1, plan
 
 

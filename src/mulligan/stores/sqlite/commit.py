@@ -25,9 +25,9 @@ from mulligan.core.settings import HISTORY_LIMIT, check_batch
 from mulligan.stores.sqlite.enqueue import add, stands_in_lane
 from mulligan.stores.sqlite.fields import ATTEMPT_ROW, attempt_row, listed, marks
 from mulligan.stores.sqlite.gather import Arrival, Member, arrive, miss
+from mulligan.stores.sqlite.lane_members import join_lanes
 from mulligan.stores.sqlite.limits import Held, release
 from mulligan.stores.sqlite.lines import LineBook
-from mulligan.stores.sqlite.standing import join_lanes
 from mulligan.stores.sqlite.statements import as_json, load
 from mulligan.stores.sqlite.transaction import (
     Transaction,

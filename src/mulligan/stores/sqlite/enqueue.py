@@ -22,8 +22,8 @@ from mulligan.stores.sqlite.fields import (
     plain_row,
     shared_row,
 )
+from mulligan.stores.sqlite.lane_members import join_lanes, leave_lane
 from mulligan.stores.sqlite.line_members import stand_in_lines
-from mulligan.stores.sqlite.standing import join_lanes, leave_lane
 from mulligan.stores.sqlite.statements import load
 from mulligan.stores.sqlite.transaction import Transaction
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from mulligan.core.gather import arrives_at, cancelled_value, failure_in, purged_value
 from mulligan.core.job import never_arrives
 from mulligan.core.lane import Lane
-from mulligan.stores.sqlite.standing import cancel_stored, stop_holding
+from mulligan.stores.sqlite.lane_members import cancel_stored, stop_holding
 from mulligan.stores.sqlite.statements import load
 from mulligan.stores.sqlite.transaction import Transaction
 

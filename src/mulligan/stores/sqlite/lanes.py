@@ -23,10 +23,10 @@ from mulligan.core.plan import ClaimPlan, Group, Limit, Source
 from mulligan.core.worker import Worker
 from mulligan.stores.sqlite.fields import CLAIMED, CLAIMED_LIST, WALKED, Row, claims_of
 from mulligan.stores.sqlite.gather import member_of, miss
+from mulligan.stores.sqlite.lane_members import cancel_stored
 from mulligan.stores.sqlite.limits import Limits
 from mulligan.stores.sqlite.lines import LineBook, lined_lanes, text_of
 from mulligan.stores.sqlite.runs import Bounds, of_keys, of_line, take_turns
-from mulligan.stores.sqlite.standing import cancel_stored
 from mulligan.stores.sqlite.statements import as_json, load
 from mulligan.stores.sqlite.transaction import Transaction
 

@@ -5,19 +5,21 @@ from collections.abc import Mapping, Sequence
 
 from mulligan.core.lane import Lane
 from mulligan.core.limits import costs_of
-from mulligan.core.lines import NO_TURN, First, LineName, joined, left, line_of
+from mulligan.core.lines import First, LineName, joined, left, line_of
 from mulligan.stores.sqlite.fields import Row
-from mulligan.stores.sqlite.lines import LineBook, decode_name, pure, text_of
+from mulligan.stores.sqlite.lines import LineBook, parts_of, text_of
 from mulligan.stores.sqlite.statements import as_json, load
 from mulligan.stores.sqlite.transaction import Transaction
 
 SQL = load("line_members")
-_STANDING = SQL["standing"]
+_MEMBERS = SQL["members"]
 _STAND = SQL["stand"]
-_KNOWN_LINES = SQL["known_lines"]
 _KNOWN_KEYS = SQL["known_keys"]
+_PUT_KEYS = SQL["put_keys"]
 _LINE_OF = SQL["line_of"]
 _LEAVE = SQL["leave"]
+# The row of a key that the lane does not know.
+UNKNOWN: Row = (0, None, None, None, None)
 
 
 def stand_in_lines(tx: Transaction, numbers: Sequence[int]) -> None:
@@ -29,7 +31,7 @@ def stand_in_lines(tx: Transaction, numbers: Sequence[int]) -> None:
     stand: list[tuple[str, int]] = []
     texts: dict[LineName, str] = {}
     for number, due, sequence, limits, key, *lane in tx.db.execute(
-        _STANDING, (as_json(list(numbers)),)
+        _MEMBERS, (as_json(list(numbers)),)
     ).fetchall():
         name = line_of(Lane(*lane), key, limits)
         if name is None:
@@ -56,43 +58,26 @@ def join_by_key(tx: Transaction, book: LineBook, lane: Lane, firsts: Mapping[str
     """Jobs of one lane have joined lines that name no limits, by their fairness keys.
 
     As `joined` would say of each: such lines wait for nothing, so that those which are new are
-    ready or later.
+    ready or later, and only where one is ready its key changes.
     """
-    names = as_json({key: pure(key) for key in firsts})
-    known = {key: position for key, *position in tx.db.execute(_KNOWN_LINES, (names, *lane))}
-    for key, position in known.items():
-        if [*firsts[key][:2]] < position:
-            joined(book, LineName(lane, key, ()), firsts[key])
-    new = {key: first for key, first in firsts.items() if key not in known}
-    if not new:
-        return
-    lines = [
-        (*lane, key, pure(key), due, sequence, None, NO_TURN, stage_at(due, tx.now), None)
-        for key, (due, sequence, _) in new.items()
-    ]
-    ready = {key: (due, sequence) for key, (due, sequence, _) in new.items() if due <= tx.now}
-    book.put_rows(lines, keys_with(tx, book, lane, ready))
-    for due, *_ in new.values():
-        book.wake(lane, due)
-
-
-def keys_with(
-    tx: Transaction, book: LineBook, lane: Lane, ready: Mapping[str, tuple[float, int]]
-) -> list[Row]:
-    """Those of the keys that change with such a line more that is ready, as `renew_key` says."""
+    known = {key: rest for key, *rest in tx.db.execute(_KNOWN_KEYS, (as_json([*firsts]), *lane))}
     present = book.present_turn(lane)
-    turns = {
-        key: (turn, None if due is None else (due, sequence))
-        for key, turn, due, sequence in tx.db.execute(_KNOWN_KEYS, (as_json(list(ready)), *lane))
-    }
     rows: list[Row] = []
-    for key, position in ready.items():
-        turn, before = turns.get(key, (0, None))
-        if before is None:
-            rows.append((*lane, key, max(turn, present), *position))
-        elif position < before:
-            rows.append((*lane, key, turn, *position))
-    return rows
+    for key, first in firsts.items():
+        turn, due, sequence, line_due, line_sequence = known.get(key, UNKNOWN)
+        position = first[:2]
+        if line_due is not None:
+            if position < (line_due, line_sequence):
+                joined(book, LineName(lane, key, ()), first)
+            continue
+        stage = stage_at(first.due, tx.now)
+        ready = None if due is None else (due, sequence)
+        if stage == "ready":
+            turn = max(turn, present) if ready is None else turn
+            ready = position if ready is None else min(position, ready)
+        rows.append((*lane, key, turn, *(ready or (None, None)), *position, stage))
+        book.wake(lane, first.due)
+    tx.db.executemany(_PUT_KEYS, rows)
 
 
 def stage_at(due: float, now: float) -> str:
@@ -107,6 +92,5 @@ def leave_line(tx: Transaction, number: int) -> bool:
         return False
     queue, scope, priority, text, sequence = row
     tx.db.execute(_LEAVE, (number,))
-    key, *limits = decode_name(text)
-    left(LineBook(tx), LineName(Lane(queue, scope, priority), key, tuple(limits)), sequence)
+    left(LineBook(tx), LineName(Lane(queue, scope, priority), *parts_of(text)), sequence)
     return True

@@ -1,29 +1,15 @@
-"""The lines of lanes, and what is used of limits that jobs name: the book of `core.lines`."""
+"""The lines of lanes and the turns of fairness keys: the book of `core.lines`.
 
-from collections.abc import Iterable, Sequence
+A key has one line that names no limits, its pure line, and that one is kept in the key's own row.
+"""
+
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from mulligan.core.checks import rounded
 from mulligan.core.lane import Lane
-from mulligan.core.limits import (
-    FOREVER,
-    SECOND,
-    Limit,
-    LimitState,
-    StoredLimit,
-    allowance,
-    charge,
-    costs_of,
-    costs_text,
-    covering,
-    idle_from,
-    micros,
-    price,
-    refund,
-    room_at,
-)
+from mulligan.core.limits import StoredLimit, costs_of, costs_text, covering, micros, refund
 from mulligan.core.lines import (
     NO_KEY,
     First,
@@ -34,56 +20,50 @@ from mulligan.core.lines import (
     step_of,
 )
 from mulligan.stores.sqlite.fields import Row
+from mulligan.stores.sqlite.limit_states import LimitStates
 from mulligan.stores.sqlite.statements import as_json, load
 from mulligan.stores.sqlite.transaction import Transaction
 
 SQL = load("lines")
 _FIRST_OF = SQL["first_of"]
-_READY_AFTER = SQL["ready_after"]
-_NEXT_ALARM = SQL["next_alarm"]
-_STATE = SQL["state"]
-_IS_FAIR = SQL["is_fair"]
-_PRESENT_TURN = SQL["present_turn"]
-_KEY = SQL["key"]
-_FIRST_OTHER_KEY = SQL["first_other_key"]
-_FIRST_KEY = SQL["first_key"]
 _GET = SQL["get"]
+_PUT = SQL["put"]
+_LIFT = SQL["lift"]
+_DROP = SQL["drop"]
+_PURE = SQL["pure"]
+_PUT_PURE = SQL["put_pure"]
+_LIFT_PURE = SQL["lift_pure"]
+_DROP_PURE = SQL["drop_pure"]
 _FIRST_LATER = SQL["first_later"]
 _FIRST_READY = SQL["first_ready"]
+_READY_AFTER = SQL["ready_after"]
 _FIRST_WAITING = SQL["first_waiting"]
-_LIFT = SQL["lift"]
-_PUT = SQL["put"]
-_DROP = SQL["drop"]
-_CLEAR_ALARM = SQL["clear_alarm"]
+_WAITED_FOR = SQL["waited_for"]
+_NEXT_LANE = SQL["next_lane"]
+_NEXT_LANE_AT = SQL["next_lane_at"]
+_NEXT_ALARM = SQL["next_alarm"]
 _SET_ALARM = SQL["set_alarm"]
-_FORGET_LIMIT = SQL["forget_limit"]
-_STORE_LIMIT = SQL["store_limit"]
-_FORGET_STATE = SQL["forget_state"]
-_PUT_STATE = SQL["put_state"]
-_FORGET_KEY = SQL["forget_key"]
-_PUT_KEY = SQL["put_key"]
+_CLEAR_ALARM = SQL["clear_alarm"]
+_IS_FAIR = SQL["is_fair"]
+_PRESENT_TURN = SQL["present_turn"]
 _PASS_TO = SQL["pass_to"]
 _FORGET_PAST = SQL["forget_past"]
-_LIMITS = SQL["limits"]
-_WAITED_FOR = SQL["waited_for"]
 _END_TURNS = SQL["end_turns"]
 _END_KEYS = SQL["end_keys"]
 _END_KEY = SQL["end_key"]
-_NEXT_LANE_AT = SQL["next_lane_at"]
-_NEXT_LANE = SQL["next_lane"]
+_KEY = SQL["key"]
+_PUT_KEY = SQL["put_key"]
+_REST_KEY = SQL["rest_key"]
+_FORGET_KEY = SQL["forget_key"]
+_FIRST_KEY = SQL["first_key"]
+_FIRST_OTHER_KEY = SQL["first_other_key"]
+# The names of pure lines begin with it; those of others are JSON arrays.
+PURE = "."
 decode_name = msgspec.json.Decoder(list[str]).decode
-decode_limit = msgspec.json.Decoder(Limit).decode
-decode_starts = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
 
-class LineBook:
-    """What a transaction reads and writes of lines; each limit is read once."""
-
-    def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
-        self.now = tx.now
-        self._stored: dict[str, StoredLimit] | None = None
-        self._states: dict[str, LimitState] = {}
+class LineBook(LimitStates):
+    """What a transaction reads and writes of lines, and of the limits that they name."""
 
     # -- jobs ------------------------------------------------------------------------------------
 
@@ -101,33 +81,34 @@ class LineBook:
 
     def line(self, name: LineName) -> Line | None:
         """The line, if it has jobs."""
-        return self._line(_GET, *at(name))
+        if name.limits:
+            return self._line(_GET, *at(name))
+        return self._line(_PURE, *name.lane, name.key)
 
     def lift(self, line: Line) -> None:
         """Take the line out of its stage."""
         line.stage, line.at = "lifted", None
-        self._do(_LIFT, *at(line.name))
+        if line.name.limits:
+            self._do(_LIFT, *at(line.name))
+        else:
+            self._do(_LIFT_PURE, *line.lane, line.name.key)
 
     def put(self, line: Line) -> None:
         """Keep the line as it is now."""
-        costs = costs_text(dict(line.costs))
-        said = (line.due, line.sequence, costs, line.turn, line.stage, line.at)
-        self._do(_PUT, *at(line.name), *said)
+        position = (line.due, line.sequence)
+        if line.name.limits:
+            costs = costs_text(dict(line.costs))
+            said = (*position, costs, line.turn, line.stage, line.at)
+            self._do(_PUT, *at(line.name), *said)
+        else:
+            self._do(_PUT_PURE, *line.lane, line.name.key, *position, line.stage)
 
     def drop(self, line: Line) -> None:
-        """Forget a line that has no jobs any more; the last one with a key ends the turns."""
-        self._do(_DROP, *at(line.name))
-        if line.name.key != NO_KEY:
-            self.end_turns(line.lane)
-
-    def put_rows(self, lines: Sequence[Row], keys: Sequence[Row]) -> None:
-        """Keep many lines and keys, as rows."""
-        self._tx.db.executemany(_PUT, lines)
-        self._tx.db.executemany(_PUT_KEY, keys)
-
-    def drop_rows(self, lines: Sequence[Row]) -> None:
-        """Forget many lines, as `at` names them."""
-        self._tx.db.executemany(_DROP, lines)
+        """Forget a line that has no jobs any more."""
+        if line.name.limits:
+            self._do(_DROP, *at(line.name))
+        else:
+            self._do(_DROP_PURE, *line.lane, line.name.key)
 
     def end_turns(self, lane: Lane) -> None:
         """Forget the turns of a lane of which no line has a key any more."""
@@ -137,19 +118,18 @@ class LineBook:
 
     def first_later(self, lane: Lane) -> Line | None:
         """Of the lines whose first job is not due, the one that is due first."""
-        return self._line(_FIRST_LATER, *lane)
+        return self._line(_FIRST_LATER, *lane, *lane)
 
     def first_ready(self, lane: Lane, key: str) -> Line | None:
         """Of the ready lines of the key the first by (due, sequence)."""
-        return self._line(_FIRST_READY, *lane, key, pure(key), *lane, key)
+        return self._line(_FIRST_READY, *lane, key, *lane, key)
 
     def ready_after(self, line: Line) -> tuple[float, int] | None:
         """(due, sequence) of the first ready line of the same key but for this one."""
         name = line.name
         of_key = (*name.lane, name.key)
-        found: tuple[float, int] | None = self._one(
-            _READY_AFTER, *of_key, pure(name.key), *of_key, text_of(name)
-        )
+        this = text_of(name) if name.limits else None
+        found: tuple[float, int] | None = self._one(_READY_AFTER, *of_key, *of_key, this)
         return found
 
     def first_waiting(self, limit: str, lane: Lane) -> Line | None:
@@ -160,7 +140,12 @@ class LineBook:
 
     def lanes_at(self, limit: str) -> list[Lane]:
         """The lanes of which a line waits at the limit."""
-        return lanes_from(self._tx, _NEXT_LANE_AT, limit)
+        lanes: list[Lane] = []
+        last: tuple[str, str, int] = ("", "", -1)
+        while row := self._one(_NEXT_LANE_AT, limit, *last):
+            last = row
+            lanes.append(Lane(*row))
+        return lanes
 
     def alarm(self, limit: str, lane: Lane, at: float | None) -> None:
         """Look at the limit for this lane again at that time; None: not by itself."""
@@ -174,70 +159,12 @@ class LineBook:
         alarm: tuple[float, str] | None = self._one(_NEXT_ALARM, *lane)
         return alarm
 
-    def room_at(self, limit: str, cost: int) -> float:
-        """When the limit has room for the cost."""
-        when = room_at(self.limit_of(limit), self.state(limit), cost, micros(self.now))
-        return when if when == FOREVER else max(self.now, rounded(when / SECOND))
-
-    def limit_of(self, name: str) -> Limit | None:
-        """What holds for the name."""
-        stored = self.stored()
-        by = covering(name, (n for n, each in stored.items() if each.in_force is not None))
-        return None if by is None else stored[by].in_force
-
-    def stored(self) -> dict[str, StoredLimit]:
-        """Every limit that is stored."""
-        if self._stored is None:
-            rows = self._tx.db.execute(_LIMITS)
-            self._stored = {
-                name: StoredLimit(limit_from(declared), limit_from(set_instead))
-                for name, declared, set_instead in rows
-            }
-        return self._stored
-
     def store(self, name: str, limit: StoredLimit) -> None:
         """Keep a limit, and look at who waits for what it covers."""
-        if limit.in_force is None:
-            self._do(_FORGET_LIMIT, name)
-        else:
-            self._do(_STORE_LIMIT, name, text_from(limit.declared), text_from(limit.set))
-        self._stored = None
+        self.keep(name, limit)
         for (waited_for,) in sorted(self._tx.db.execute(_WAITED_FOR)):
             if covering(waited_for, [name]) is not None:
                 opened(self, waited_for)
-
-    def state(self, name: str) -> LimitState:
-        """What is used of a name."""
-        if name not in self._states:
-            row = self._one(_STATE, name)
-            self._states[name] = LimitState(starts=[]) if row is None else state_from(row)
-        return self._states[name]
-
-    def keep_state(self, name: str) -> None:
-        """Write what is used of a name, or forget it if that says nothing."""
-        state = self.state(name)
-        if idle_from(self.limit_of(name), state) <= micros(self.now):
-            self._do(_FORGET_STATE, name)
-            del self._states[name]
-        else:
-            row = (state.used, as_json(state.starts), state.full_at, state.paused_until)
-            self._do(_PUT_STATE, name, *row)
-
-    def rooms(self, costs: Iterable[tuple[str, int]], most: int) -> int:
-        """How many jobs of these costs could start now, up to `most`, if one could."""
-        for name, cost in costs:
-            most = rooms(self.limit_of(name), self.state(name), cost, most, micros(self.now))
-        return most
-
-    def start(self, costs: Iterable[tuple[str, int]], many: int) -> None:
-        """Jobs start that name these limits: each holds a permit of each, and is charged."""
-        for name, cost in costs:
-            state = self.state(name)
-            state.used += many
-            limit = self.limit_of(name)
-            for each in (cost,) * many if limit and limit.burst else (cost * many,):
-                charge(limit, state, each, micros(self.now))
-            self.keep_state(name)
 
     def end(self, limits: str | None, refund_from: float | None = None) -> None:
         """A job holds its permits no more; refund what was charged when it started then."""
@@ -267,23 +194,11 @@ class LineBook:
                     break
                 opened(self, name)
 
-    def spend(self, name: str, cost: int) -> None:
-        """Charge what a job has spent besides."""
-        charge(self.limit_of(name), self.state(name), cost, micros(self.now))
-        self.keep_state(name)
-
-    def pause(self, name: str, until: float, *, at_least: bool) -> None:
-        """Nobody starts before then; `at_least` never shortens a pause."""
-        state = self.state(name)
-        if not at_least or until * SECOND > state.paused_until:
-            state.paused_until = until * SECOND
-            self.keep_state(name)
-
     # -- turns -----------------------------------------------------------------------------------
 
     def is_fair(self, lane: Lane) -> bool:
         """Whether a line of the lane has a fairness key."""
-        return bool(self._one(_IS_FAIR, *lane)[0])
+        return bool(self._one(_IS_FAIR, *lane, *lane, *lane)[0])
 
     def present_turn(self, lane: Lane) -> int:
         """The highest turn in which a job has started, since the lane became fair."""
@@ -298,11 +213,20 @@ class LineBook:
         return key
 
     def put_key(self, key: Key) -> None:
-        """Keep the key as it is now, or forget it if its turn is past and it has no work."""
-        if key.ready is None and key.turn <= self.present_turn(key.lane):
-            self._do(_FORGET_KEY, *key.lane, key.name)
-        else:
-            self._do(_PUT_KEY, *key.lane, key.name, key.turn, *(key.ready or (None, None)))
+        """Keep the key as it is now, or forget it if its turn is past and it has no work.
+
+        The last line with a key ends the turns.
+        """
+        asked = (*key.lane, key.name)
+        if key.ready is not None:
+            self._do(_PUT_KEY, *asked, key.turn, *key.ready)
+            return
+        if key.turn > self.present_turn(key.lane):
+            self._do(_PUT_KEY, *asked, key.turn, None, None)
+        elif not self._do(_FORGET_KEY, *asked):
+            self._do(_REST_KEY, *asked)
+        if key.name != NO_KEY:
+            self.end_turns(key.lane)
 
     def first_other_key(self, lane: Lane, name: str) -> tuple[int, float, int] | None:
         """(turn, due, sequence) of the first key with a ready line but for this one."""
@@ -338,25 +262,22 @@ class LineBook:
 
     # -- statements ------------------------------------------------------------------------------
 
-    def _one(self, statement: str, *values: Any) -> Any:
-        return self._tx.db.execute(statement, values).fetchone()
-
     def _line(self, statement: str, *values: Any) -> Line | None:
         row = self._one(statement, *values)
         return None if row is None else line_from(row)
 
-    def _do(self, statement: str, *values: Any) -> None:
-        self._tx.db.execute(statement, values)
-
 
 def text_of(name: LineName) -> str:
     """What tells a line from others of its lane."""
-    return as_json([name.key, *name.limits])
+    return as_json([name.key, *name.limits]) if name.limits else PURE + name.key
 
 
-def pure(key: str) -> str:
-    """The same of the line of this key that names no limits."""
-    return as_json([key])
+def parts_of(text: str) -> tuple[str, tuple[str, ...]]:
+    """The fairness key and the limits of a line that is called so."""
+    if text.startswith(PURE):
+        return text.removeprefix(PURE), ()
+    key, *limits = decode_name(text)
+    return key, tuple(limits)
 
 
 def at(name: LineName) -> tuple[str, str, int, str, str]:
@@ -367,54 +288,18 @@ def at(name: LineName) -> tuple[str, str, int, str, str]:
 def line_from(row: Row) -> Line:
     """A line as it was kept."""
     queue, scope, priority, key, text, due, sequence, costs, turn, stage, waits_for = row
-    _, *limits = decode_name(text)
-    line = Line(LineName(Lane(queue, scope, priority), key, tuple(limits)))
+    limits = () if text is None else parts_of(text)[1]
+    line = Line(LineName(Lane(queue, scope, priority), key, limits))
     line.due, line.sequence, line.costs = due, sequence, costs_of(costs)
     line.turn, line.stage, line.at = turn, stage, waits_for
     return line
 
 
-def state_from(row: Row) -> LimitState:
-    """What is used of a limit, as it was kept."""
-    used, starts, full_at, paused_until = row
-    return LimitState(used, decode_starts(starts), full_at, paused_until)
-
-
-def limit_from(text: str | None) -> Limit | None:
-    """A limit as it was kept."""
-    return None if text is None else decode_limit(text)
-
-
-def text_from(limit: Limit | None) -> str | None:
-    """A limit as it is kept."""
-    return None if limit is None else as_json(limit)
-
-
-def rooms(limit: Limit | None, state: LimitState, cost: int, most: int, now: int) -> int:
-    """How many jobs of this cost could start under the limit, up to `most`, if one could."""
-    if limit is None:
-        return most
-    if limit.concurrency is not None:
-        most = min(most, limit.concurrency - state.used)
-    if limit.burst is not None:
-        left = now + allowance(limit) - max(state.full_at, now)
-        most = min(most, left // max(1, price(limit, cost)))
-    elif limit.rate is not None:
-        counted = sum(spent for when, spent in state.starts if when + limit.window > now)
-        most = min(most, (limit.rate - counted) // cost)
-    return max(1, most)
-
-
 def lined_lanes(tx: Transaction) -> frozenset[Lane]:
     """The lanes in lines of which jobs stand."""
-    return frozenset(lanes_from(tx, _NEXT_LANE))
-
-
-def lanes_from(tx: Transaction, statement: str, *values: str) -> list[Lane]:
-    """Every lane that the statement gives, from one to the next."""
-    lanes: list[Lane] = []
+    lanes: set[Lane] = set()
     last: tuple[str, str, int] = ("", "", -1)
-    while row := tx.db.execute(statement, (*values, *last)).fetchone():
-        last = row
-        lanes.append(Lane(*row))
-    return lanes
+    while rows := tx.db.execute(_NEXT_LANE, (*last, *last)).fetchall():
+        last = min(rows)
+        lanes.add(Lane(*last))
+    return frozenset(lanes)

@@ -4,7 +4,8 @@ from mulligan.core.checks import rounded
 from mulligan.core.lane import Lane
 from mulligan.core.limits import KeyView, Limit, LimitState, LimitView, StoredLimit, view_of
 from mulligan.core.lines import TURN, opened
-from mulligan.stores.sqlite.lines import LineBook, state_from
+from mulligan.stores.sqlite.limit_states import state_from
+from mulligan.stores.sqlite.lines import LineBook
 from mulligan.stores.sqlite.statements import load
 from mulligan.stores.sqlite.transaction import Transaction
 
@@ -63,7 +64,7 @@ def limits(tx: Transaction, most: int) -> list[LimitView]:
 
 def keys(tx: Transaction, queue: str, most: int) -> list[KeyView]:
     """The fairness keys of the queue with work waiting, those with most work first."""
-    rows = tx.db.execute(_KEYS, (queue, most))
+    rows = tx.db.execute(_KEYS, (queue, queue, most))
     return [
         KeyView(Lane(queue, scope, priority), key, waiting, max(0, turn - present) / TURN)
         for scope, priority, key, waiting, turn, present in rows

@@ -20,10 +20,10 @@ from mulligan.stores.sqlite.commit import add_history
 from mulligan.stores.sqlite.enqueue import free_lent_keys, hold, unique_holder
 from mulligan.stores.sqlite.fields import ADOPTED_COLUMNS, adopted_row, listed, marks
 from mulligan.stores.sqlite.gather import Member, keep_arrived, miss, purge_awaited, withdraw
+from mulligan.stores.sqlite.lane_members import cancel_stored, join_lanes
 from mulligan.stores.sqlite.limits import held_by, release
 from mulligan.stores.sqlite.named_limits import prune_states
 from mulligan.stores.sqlite.read import ended_groups
-from mulligan.stores.sqlite.standing import cancel_stored, join_lanes
 from mulligan.stores.sqlite.statements import as_json, load
 from mulligan.stores.sqlite.transaction import Transaction, leave_ended
 

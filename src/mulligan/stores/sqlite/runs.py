@@ -11,7 +11,7 @@ from mulligan.core.lane import Lane
 from mulligan.core.lines import NO_KEY, Line, step_of
 from mulligan.stores.sqlite.fields import CLAIMED_LIST, WALKED, Row
 from mulligan.stores.sqlite.line_members import stage_at
-from mulligan.stores.sqlite.lines import LineBook, text_of
+from mulligan.stores.sqlite.lines import PURE, LineBook, text_of
 from mulligan.stores.sqlite.statements import as_json, load
 from mulligan.stores.sqlite.transaction import Transaction
 
@@ -19,8 +19,8 @@ SQL = load("runs", claimed=CLAIMED_LIST)
 _LINE = SQL["line"]
 _KEYS = SQL["keys"]
 _FOLLOWING = SQL["following"]
+_REST = SQL["rest"]
 _GO_ON = SQL["go_on"]
-_TURN = SQL["turn"]
 DUE, SEQUENCE, NUMBER, SPECIAL = range(len(WALKED))
 
 
@@ -92,7 +92,6 @@ class Turn(NamedTuple):
     """A job that starts in a turn of its key, and the key's next one."""
 
     key: str
-    line: str
     turn: int
     following: int
     row: Row
@@ -112,7 +111,7 @@ def of_keys(
     own = book.key(lane, NO_KEY)
     taken: list[Turn] = []
     ends: int | None = None  # the next turn of a key that is taken from
-    for key, turn, line, named, *rest in found:
+    for key, turn, named, *rest in found:
         row = tuple(rest)
         order = (turn, *row[:2])
         if (
@@ -126,30 +125,29 @@ def of_keys(
         present = max(turn, present)
         following = present + step_of(weight(key))
         ends = following if ends is None else min(ends, following)
-        taken.append(Turn(key, line, present, following, row))
+        taken.append(Turn(key, present, following, row))
     return taken
 
 
 def take_turns(tx: Transaction, book: LineBook, lane: Lane, turns: Sequence[Turn]) -> None:
     """The jobs have started and left their lines: as `started` would say of each."""
-    lines = as_json([each.line for each in turns])
-    following = {
-        line: (due, sequence) for line, due, sequence in tx.db.execute(_FOLLOWING, (lines, *lane))
-    }
-    keys, kept, gone = [], [], []
+    lines = as_json([PURE + each.key for each in turns])
+    found = tx.db.execute(_FOLLOWING, (lines, *lane))
+    following = {line.removeprefix(PURE): (due, sequence) for line, due, sequence in found}
+    kept: list[Row] = []
+    gone: dict[int, list[str]] = {}
     for each in turns:
-        position = following.get(each.line)
+        position = following.get(each.key)
         if position is None:
-            gone.append((*lane, each.key, each.line))
-        else:
-            stage = stage_at(position[0], tx.now)
-            kept.append((*position, stage, *lane, each.key, each.line))
-            book.wake(lane, position[0])
-        ready = position if position is not None and position[0] <= tx.now else (None, None)
-        keys.append((each.following, *ready, *lane, each.key))
-    book.drop_rows(gone)
+            gone.setdefault(each.following, []).append(each.key)
+            continue
+        stage = stage_at(position[0], tx.now)
+        ready = position if stage == "ready" else (None, None)
+        kept.append((each.following, *ready, *position, stage, *lane, each.key))
+        book.wake(lane, position[0])
     tx.db.executemany(_GO_ON, kept)
-    tx.db.executemany(_TURN, keys)
+    for turn, keys in gone.items():
+        tx.db.execute(_REST, (turn, *lane, as_json(keys)))
     book.pass_to(lane, turns[-1].turn)
     if gone:
         book.end_turns(lane)

@@ -67,7 +67,7 @@ CREATE INDEX lane_expires ON lane (expires_at, number) WHERE expires_at IS NOT N
 CREATE TABLE held (
     number INTEGER PRIMARY KEY,
     why TEXT NOT NULL,                      -- line, arrivals
-    line TEXT,                              -- JSON: the fairness key or "", then names of limits
+    line TEXT,                              -- which one of its lane: as text_of in lines.py says
     queue TEXT NOT NULL,
     scope TEXT NOT NULL,
     lane_priority INTEGER NOT NULL,
@@ -217,7 +217,7 @@ CREATE TABLE permit (
 ) WITHOUT ROWID;
 CREATE INDEX permit_job ON permit (job);
 
--- The lines of each lane that have jobs: who is first, and where the line stands.
+-- The lines of each lane that have jobs and name limits: who is first, and where the line stands.
 CREATE TABLE line (
     queue TEXT NOT NULL,
     scope TEXT NOT NULL,
@@ -226,36 +226,41 @@ CREATE TABLE line (
     line TEXT NOT NULL,                     -- as in held
     due REAL NOT NULL,                      -- of its first job, as sequence and costs
     sequence INTEGER NOT NULL,
-    costs TEXT,                             -- NULL of lines that name no limits
+    costs TEXT NOT NULL,
     turn INTEGER NOT NULL,                  -- of its key when it first began to wait, or -1
     stage TEXT NOT NULL,                    -- later, ready, waiting
     waits_for TEXT,                         -- the limit where it waits
     PRIMARY KEY (queue, scope, lane_priority, key, line)
 ) WITHOUT ROWID, STRICT;
--- A key has one line that names no limits, which is found by its name: where there are many keys,
--- most lines are such, and are in no index.
 CREATE INDEX line_later ON line (queue, scope, lane_priority, due, sequence)
     WHERE stage = 'later';
 CREATE INDEX line_ready ON line (queue, scope, lane_priority, key, due, sequence)
-    WHERE stage = 'ready' AND costs IS NOT NULL;
+    WHERE stage = 'ready';
 CREATE INDEX line_waiting ON line (waits_for, queue, scope, lane_priority, turn, due, sequence)
     WHERE waits_for IS NOT NULL;
 
--- The turns of fairness keys, and the first ready line of each that has one.
+-- The turns of fairness keys, the first ready line of each that has one, and its line that names no
+-- limits: where there are many keys, most lines are such, and need no row of their own.
 CREATE TABLE fairness_key (
     queue TEXT NOT NULL,
     scope TEXT NOT NULL,
     lane_priority INTEGER NOT NULL,
     key TEXT NOT NULL,
     turn INTEGER NOT NULL,
-    due REAL,
+    due REAL,                               -- of the first job of its ready lines, as sequence
     sequence INTEGER,
+    line_due REAL,                          -- of the first job of its line without limits
+    line_sequence INTEGER,
+    line_stage TEXT,                        -- later, ready
     PRIMARY KEY (queue, scope, lane_priority, key)
 ) WITHOUT ROWID, STRICT;
 CREATE INDEX fairness_key_turn ON fairness_key (queue, scope, lane_priority, turn, due, sequence)
     WHERE due IS NOT NULL;
 CREATE INDEX fairness_key_idle ON fairness_key (queue, scope, lane_priority, turn)
-    WHERE due IS NULL;
+    WHERE due IS NULL AND line_due IS NULL;
+CREATE INDEX fairness_key_later ON fairness_key (
+    queue, scope, lane_priority, line_due, line_sequence
+) WHERE line_stage = 'later';
 
 -- The highest turn that has started in a lane with fairness keys.
 CREATE TABLE lane_turn (

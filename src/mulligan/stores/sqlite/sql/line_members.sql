@@ -1,6 +1,6 @@
 -- Jobs that join and leave lines.
 
--- name: standing
+-- name: members
 -- ?1 numbers, a JSON array
 -- gives (number, due, sequence, limits, fairness_key, queue, scope, lane_priority) of those that
 -- stand in lines
@@ -22,21 +22,26 @@ SELECT
 FROM job
 WHERE number = ?
 
--- name: known_lines
--- ?1 a JSON object: lines by their keys, ?2 queue, ?3 scope, ?4 lane_priority
--- gives (key, due, sequence) of those that have jobs
-SELECT line.key, line.due, line.sequence
-FROM json_each(?) AS each
-CROSS JOIN line ON line.queue = ? AND line.scope = ? AND line.lane_priority = ?
-    AND line.key = each.key AND line.line = each.value
-
 -- name: known_keys
 -- ?1 keys, a JSON array, ?2 queue, ?3 scope, ?4 lane_priority
--- gives (key, turn, due, sequence) of those that the lane knows
-SELECT known.key, known.turn, known.due, known.sequence
+-- gives (key, turn, due, sequence, line_due, line_sequence) of those that the lane knows
+SELECT known.key, known.turn, known.due, known.sequence, known.line_due, known.line_sequence
 FROM json_each(?) AS each
 CROSS JOIN fairness_key AS known ON known.queue = ? AND known.scope = ? AND known.lane_priority = ?
     AND known.key = each.value
+
+-- name: put_keys
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 key, ?5 turn, ?6 due, ?7 sequence, ?8 line_due,
+-- ?9 line_sequence, ?10 line_stage
+-- Keys with lines that are new.
+INSERT INTO fairness_key (
+    queue, scope, lane_priority, key, turn, due, sequence, line_due, line_sequence, line_stage
+)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (queue, scope, lane_priority, key) DO UPDATE
+SET turn = excluded.turn, due = excluded.due, sequence = excluded.sequence,
+    line_due = excluded.line_due, line_sequence = excluded.line_sequence,
+    line_stage = excluded.line_stage
 
 -- name: line_of
 -- ?1 number

@@ -1,5 +1,5 @@
--- Lines of jobs, the turns of fairness keys, and what is used of limits that jobs name: what the
--- functions of core/lines.py, which are the oracle, ask of their book.
+-- Lines of jobs and the turns of fairness keys: what the functions of core/lines.py, which are the
+-- oracle, ask of their book.
 
 -- fragment: of_lane
 queue = ? AND scope = ? AND lane_priority = ?
@@ -7,14 +7,28 @@ queue = ? AND scope = ? AND lane_priority = ?
 -- fragment: line
 queue, scope, lane_priority, key, line, due, sequence, costs, turn, stage, waits_for
 
+-- fragment: pure_line
+-- A line that names no limits, as the same columns.
+queue, scope, lane_priority, key, NULL AS line, line_due AS due, line_sequence AS sequence,
+    NULL AS costs, -1 AS turn, line_stage AS stage, NULL AS waits_for
+
 -- name: next_lane
--- ?1 queue, ?2 scope, ?3 lane_priority
--- gives (queue, scope, lane_priority) of the lane with lines that comes after this one by name, if
--- any: from one to the next, not through all lines
-SELECT queue, scope, lane_priority FROM line
-WHERE (queue, scope, lane_priority) > (?, ?, ?)
-ORDER BY queue, scope, lane_priority
-LIMIT 1
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 to ?6 as ?1 to ?3
+-- gives (queue, scope, lane_priority) of the lanes that come after this one by name, of those with
+-- lines and those with fairness keys, which have lines too: from one to the next, not through all
+SELECT * FROM (
+    SELECT queue, scope, lane_priority FROM line
+    WHERE (queue, scope, lane_priority) > (?, ?, ?)
+    ORDER BY queue, scope, lane_priority
+    LIMIT 1
+)
+UNION ALL
+SELECT * FROM (
+    SELECT queue, scope, lane_priority FROM fairness_key
+    WHERE (queue, scope, lane_priority) > (?, ?, ?)
+    ORDER BY queue, scope, lane_priority
+    LIMIT 1
+)
 
 -- name: first_of
 -- ?1 queue, ?2 scope, ?3 lane_priority, ?4 line
@@ -48,19 +62,55 @@ UPDATE line SET stage = 'lifted', waits_for = NULL WHERE {of_lane} AND key = ? A
 -- ?1 queue, ?2 scope, ?3 lane_priority, ?4 key, ?5 line
 DELETE FROM line WHERE {of_lane} AND key = ? AND line = ?
 
+-- name: pure
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 key
+-- gives the line of the key that names no limits
+SELECT {pure_line} FROM fairness_key WHERE {of_lane} AND key = ? AND line_due IS NOT NULL
+
+-- name: put_pure
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 key, ?5 due, ?6 sequence, ?7 stage
+INSERT INTO fairness_key (
+    queue, scope, lane_priority, key, turn, line_due, line_sequence, line_stage
+)
+VALUES (?, ?, ?, ?, 0, ?, ?, ?)
+ON CONFLICT (queue, scope, lane_priority, key) DO UPDATE
+SET line_due = excluded.line_due, line_sequence = excluded.line_sequence,
+    line_stage = excluded.line_stage
+
+-- name: lift_pure
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 key
+UPDATE fairness_key SET line_stage = 'lifted' WHERE {of_lane} AND key = ? AND line_due IS NOT NULL
+
+-- name: drop_pure
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 key
+UPDATE fairness_key SET line_due = NULL, line_sequence = NULL, line_stage = NULL
+WHERE {of_lane} AND key = ?
+
 -- name: first_later
--- ?1 queue, ?2 scope, ?3 lane_priority
-SELECT {line} FROM line WHERE {of_lane} AND stage = 'later' ORDER BY due, sequence LIMIT 1
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 to ?6 as ?1 to ?3
+SELECT {line} FROM (
+    SELECT * FROM (
+        SELECT {line} FROM line WHERE {of_lane} AND stage = 'later' ORDER BY due, sequence LIMIT 1
+    )
+    UNION ALL
+    SELECT * FROM (
+        SELECT {pure_line} FROM fairness_key
+        WHERE {of_lane} AND line_stage = 'later'
+        ORDER BY line_due, line_sequence
+        LIMIT 1
+    )
+)
+ORDER BY due, sequence
+LIMIT 1
 
 -- name: first_ready
--- ?1 queue, ?2 scope, ?3 lane_priority, ?4 key, ?5 its line without limits, ?6 to ?9 as ?1 to ?4
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 key, ?5 to ?8 as ?1 to ?4
 SELECT {line} FROM (
-    SELECT {line} FROM line
-    WHERE {of_lane} AND key = ? AND line = ? AND stage = 'ready' AND costs IS NULL
+    SELECT {pure_line} FROM fairness_key WHERE {of_lane} AND key = ? AND line_stage = 'ready'
     UNION ALL
     SELECT * FROM (
         SELECT {line} FROM line
-        WHERE {of_lane} AND key = ? AND stage = 'ready' AND costs IS NOT NULL
+        WHERE {of_lane} AND key = ? AND stage = 'ready'
         ORDER BY due, sequence
         LIMIT 1
     )
@@ -69,21 +119,21 @@ ORDER BY due, sequence
 LIMIT 1
 
 -- name: ready_after
--- ?1 queue, ?2 scope, ?3 lane_priority, ?4 key, ?5 its line without limits, ?6 to ?9 as ?1 to ?4,
--- ?10 line
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 key, ?5 to ?8 as ?1 to ?4, ?9 line, NULL if it names no
+-- limits
 -- gives (due, sequence) of the first ready line of the key but for this one
 SELECT due, sequence FROM (
-    SELECT due, sequence, line FROM line
-    WHERE {of_lane} AND key = ? AND line = ? AND stage = 'ready' AND costs IS NULL
+    SELECT line_due AS due, line_sequence AS sequence, NULL AS line FROM fairness_key
+    WHERE {of_lane} AND key = ? AND line_stage = 'ready'
     UNION ALL
     SELECT * FROM (
         SELECT due, sequence, line FROM line
-        WHERE {of_lane} AND key = ? AND stage = 'ready' AND costs IS NOT NULL
+        WHERE {of_lane} AND key = ? AND stage = 'ready'
         ORDER BY due, sequence
         LIMIT 2
     )
 )
-WHERE line <> ?
+WHERE line IS NOT ?
 ORDER BY due, sequence
 LIMIT 1
 
@@ -120,9 +170,15 @@ DELETE FROM alarm WHERE {of_lane} AND limit_name = ?
 SELECT at, limit_name FROM alarm WHERE {of_lane} ORDER BY at, limit_name LIMIT 1
 
 -- name: is_fair
--- ?1 queue, ?2 scope, ?3 lane_priority
--- gives 1 if a line of the lane has a fairness key
-SELECT EXISTS (SELECT 1 FROM line WHERE {of_lane} AND key > '')
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 to ?6 and ?7 to ?9 as ?1 to ?3
+-- gives 1 if a line of the lane has a fairness key: one that is ready, or is later, or names limits
+SELECT
+    EXISTS (SELECT 1 FROM fairness_key WHERE {of_lane} AND due IS NOT NULL AND +key > '')
+    OR EXISTS (
+        SELECT 1 FROM fairness_key INDEXED BY fairness_key_later
+        WHERE {of_lane} AND line_stage = 'later'
+    )
+    OR EXISTS (SELECT 1 FROM line WHERE {of_lane} AND key > '')
 
 -- name: present_turn
 -- ?1 queue, ?2 scope, ?3 lane_priority
@@ -136,7 +192,7 @@ ON CONFLICT (queue, scope, lane_priority) DO UPDATE SET turn = max(turn, exclude
 -- name: forget_past
 -- ?1 queue, ?2 scope, ?3 lane_priority, ?4 turn
 -- Keys without work whose turn is past.
-DELETE FROM fairness_key WHERE {of_lane} AND due IS NULL AND turn <= ?
+DELETE FROM fairness_key WHERE {of_lane} AND due IS NULL AND line_due IS NULL AND turn <= ?
 
 -- name: end_turns
 -- ?1 queue, ?2 scope, ?3 lane_priority
@@ -164,7 +220,12 @@ SET turn = excluded.turn, due = excluded.due, sequence = excluded.sequence
 
 -- name: forget_key
 -- ?1 queue, ?2 scope, ?3 lane_priority, ?4 key
-DELETE FROM fairness_key WHERE {of_lane} AND key = ?
+DELETE FROM fairness_key WHERE {of_lane} AND key = ? AND line_due IS NULL
+
+-- name: rest_key
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4 key
+-- None of its lines is ready.
+UPDATE fairness_key SET due = NULL, sequence = NULL WHERE {of_lane} AND key = ?
 
 -- name: first_key
 -- ?1 queue, ?2 scope, ?3 lane_priority
@@ -185,33 +246,3 @@ SELECT turn, due, sequence FROM (
 )
 WHERE key <> ?
 LIMIT 1
-
--- name: limits
--- gives (name, declared, set) of every limit that is stored
-SELECT name, declared, set_instead FROM named_limit
-
--- name: store_limit
--- ?1 name, ?2 declared, ?3 set
-INSERT INTO named_limit (name, declared, set_instead) VALUES (?, ?, ?)
-ON CONFLICT (name) DO UPDATE
-SET declared = excluded.declared, set_instead = excluded.set_instead
-
--- name: forget_limit
--- ?1 name
-DELETE FROM named_limit WHERE name = ?
-
--- name: state
--- ?1 name
--- gives what is used of it
-SELECT used, starts, full_at, paused_until FROM limit_state WHERE name = ?
-
--- name: put_state
--- ?1 name, ?2 used, ?3 starts, ?4 full_at, ?5 paused_until
-INSERT INTO limit_state (name, used, starts, full_at, paused_until) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (name) DO UPDATE
-SET used = excluded.used, starts = excluded.starts, full_at = excluded.full_at,
-    paused_until = excluded.paused_until
-
--- name: forget_state
--- ?1 name
-DELETE FROM limit_state WHERE name = ?

@@ -133,6 +133,14 @@ FROM (
         AND held.lane_priority = line.lane_priority AND held.line = line.line
     WHERE line.queue = :queue AND line.scope = :scope AND line.lane_priority = :priority
         AND line.waits_for IS NULL AND held.due <= :now
+    UNION ALL
+    SELECT 1
+    FROM fairness_key AS of_key
+    CROSS JOIN held ON held.why = 'line' AND held.queue = of_key.queue
+        AND held.scope = of_key.scope AND held.lane_priority = of_key.lane_priority
+        AND held.line = '.' || of_key.key
+    WHERE of_key.queue = :queue AND of_key.scope = :scope AND of_key.lane_priority = :priority
+        AND of_key.line_due IS NOT NULL AND held.due <= :now
     LIMIT :limit
 )
 

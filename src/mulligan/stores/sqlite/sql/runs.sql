@@ -23,27 +23,24 @@ LIMIT ?
 
 -- name: keys
 -- ?1 queue, ?2 scope, ?3 lane_priority, ?4 limit
--- gives (key, turn, line, whether a ready line of it names limits, and the first job) of the keys
+-- gives (key, turn, whether a ready line of it names limits, and else its first job) of the keys
 -- that are ready, in the order of their turns, but for the key of those that have none
 SELECT
-    fairness_key.key, fairness_key.turn, line.line,
-    line.costs IS NOT NULL OR EXISTS (
+    fairness_key.key, fairness_key.turn,
+    EXISTS (
         SELECT 1
-        FROM line AS other
-        WHERE other.queue = fairness_key.queue AND other.scope = fairness_key.scope
-            AND other.lane_priority = fairness_key.lane_priority AND other.key = fairness_key.key
-            AND other.stage = 'ready' AND other.costs IS NOT NULL
+        FROM line
+        WHERE line.queue = fairness_key.queue AND line.scope = fairness_key.scope
+            AND line.lane_priority = fairness_key.lane_priority AND line.key = fairness_key.key
+            AND line.stage = 'ready'
     ),
     {walked}
 FROM fairness_key
-CROSS JOIN line ON line.queue = fairness_key.queue AND line.scope = fairness_key.scope
-    AND line.lane_priority = fairness_key.lane_priority AND line.key = fairness_key.key
-    AND line.due = fairness_key.due AND line.sequence = fairness_key.sequence
-CROSS JOIN held AS lane ON lane.why = 'line' AND lane.queue = fairness_key.queue
+LEFT JOIN held AS lane ON lane.why = 'line' AND lane.queue = fairness_key.queue
     AND lane.scope = fairness_key.scope AND lane.lane_priority = fairness_key.lane_priority
-    AND lane.line = line.line AND lane.due = fairness_key.due
+    AND lane.line = '.' || fairness_key.key AND lane.due = fairness_key.due
     AND lane.sequence = fairness_key.sequence
-CROSS JOIN job ON job.number = lane.number
+LEFT JOIN job ON job.number = lane.number
 WHERE fairness_key.queue = ? AND fairness_key.scope = ? AND fairness_key.lane_priority = ?
     AND fairness_key.due IS NOT NULL AND +fairness_key.key > ''
 ORDER BY fairness_key.turn, fairness_key.due, fairness_key.sequence
@@ -62,10 +59,16 @@ CROSS JOIN held AS first ON first.number = (
     LIMIT 1
 )
 
--- name: go_on
--- ?1 due, ?2 sequence, ?3 stage, ?4 queue, ?5 scope, ?6 lane_priority, ?7 key, ?8 line
-UPDATE line SET due = ?, sequence = ?, stage = ? WHERE {of_lane} AND key = ? AND line = ?
+-- name: rest
+-- ?1 turn, ?2 queue, ?3 scope, ?4 lane_priority, ?5 keys, a JSON array
+-- The keys have no work any more; this is when their next turn would be.
+UPDATE fairness_key
+SET turn = ?, due = NULL, sequence = NULL, line_due = NULL, line_sequence = NULL, line_stage = NULL
+WHERE {of_lane} AND key IN (SELECT value FROM json_each(?))
 
--- name: turn
--- ?1 turn, ?2 due, ?3 sequence, ?4 queue, ?5 scope, ?6 lane_priority, ?7 key
-UPDATE fairness_key SET turn = ?, due = ?, sequence = ? WHERE {of_lane} AND key = ?
+-- name: go_on
+-- ?1 turn, ?2 due, ?3 sequence, ?4 line_due, ?5 line_sequence, ?6 line_stage, ?7 queue, ?8 scope,
+-- ?9 lane_priority, ?10 key
+UPDATE fairness_key
+SET turn = ?, due = ?, sequence = ?, line_due = ?, line_sequence = ?, line_stage = ?
+WHERE {of_lane} AND key = ?

@@ -6,7 +6,7 @@ from mulligan.stores.sqlite.line_members import leave_line, stand_in_lines
 from mulligan.stores.sqlite.statements import as_json, load
 from mulligan.stores.sqlite.transaction import Transaction, close
 
-SQL = load("standing")
+SQL = load("lane_members")
 _JOIN_LANES = SQL["join_lanes"]
 _LEAVE_LANE = SQL["leave_lane"]
 _LEAVE_HELD = SQL["leave_held"]
