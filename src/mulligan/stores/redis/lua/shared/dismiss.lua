@@ -1,5 +1,5 @@
 -- Workers that left, or died long ago.
--- include: serving
+-- include: served_queues
 
 local function dismiss(worker)
   local key = p .. 'worker:' .. worker

@@ -1,5 +1,5 @@
 -- Workers that are alive, and until when without another beat.
--- include: serving, epoch, memory
+-- include: served_queues, epoch, memory
 
 -- Note that the worker is alive; a region's first worker ever changes the facts.
 local function enlist(worker, about, region, serves, lease, joined)
