@@ -19,9 +19,17 @@ TABLES = "job|lane|held|line|fairness_key|running|ended|attempt|permit|note"
         ("lanes", "take", "lane_priority=? AND (due,sequence)>(?,?) AND (due,sequence)<(?,?))"),
         ("lane_members", "leave_lane", "lane_priority=? AND due=? AND sequence=?)"),
         ("lines", "first_of", "held_line"),
-        ("lines", "next_lane", "line USING PRIMARY KEY ((queue,scope,lane_priority)>(?,?,?))"),
-        ("lines", "next_lane", "fairness_key USING PRIMARY KEY ((queue,scope,lane_priority)>("),
-        ("lines", "next_lane_at", "line_waiting (waits_for=? AND (queue,scope,lane_priority)>"),
+        (
+            "lines",
+            "next_lane",
+            "line USING PRIMARY KEY ((queue,scope,lane_priority,key)>(?,?,?,?))",
+        ),
+        ("lines", "next_lane", "fairness_key USING PRIMARY KEY ((queue,scope,lane_priority,key)>("),
+        (
+            "lines",
+            "next_lane_at",
+            "line_waiting (waits_for=? AND (queue,scope,lane_priority,turn)>",
+        ),
         ("lines", "forget_past", "fairness_key_idle"),
         (
             "lines",

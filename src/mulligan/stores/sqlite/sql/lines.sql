@@ -15,17 +15,18 @@ queue, scope, lane_priority, key, NULL AS line, line_due AS due, line_sequence A
 -- name: next_lane
 -- ?1 queue, ?2 scope, ?3 lane_priority, ?4 to ?6 as ?1 to ?3
 -- gives (queue, scope, lane_priority) of the lanes that come after this one by name, of those with
--- lines and those with fairness keys, which have lines too: from one to the next, not through all
+-- lines and those with fairness keys, which have lines too. A blob is greater than any text or
+-- number: with it the search begins behind what the lane itself has, and does not go through that.
 SELECT * FROM (
     SELECT queue, scope, lane_priority FROM line
-    WHERE (queue, scope, lane_priority) > (?, ?, ?)
+    WHERE (queue, scope, lane_priority, key) > (?, ?, ?, x'')
     ORDER BY queue, scope, lane_priority
     LIMIT 1
 )
 UNION ALL
 SELECT * FROM (
     SELECT queue, scope, lane_priority FROM fairness_key
-    WHERE (queue, scope, lane_priority) > (?, ?, ?)
+    WHERE (queue, scope, lane_priority, key) > (?, ?, ?, x'')
     ORDER BY queue, scope, lane_priority
     LIMIT 1
 )
@@ -146,9 +147,9 @@ LIMIT 1
 
 -- name: next_lane_at
 -- ?1 limit, ?2 queue, ?3 scope, ?4 lane_priority
--- gives the lane of which a line waits there that comes after this one by name, if any
+-- gives the lane of which a line waits there that comes after this one by name, if any; as next_lane
 SELECT queue, scope, lane_priority FROM line
-WHERE waits_for = ? AND (queue, scope, lane_priority) > (?, ?, ?)
+WHERE waits_for = ? AND (queue, scope, lane_priority, turn) > (?, ?, ?, x'')
 ORDER BY queue, scope, lane_priority
 LIMIT 1
 
