@@ -13,7 +13,7 @@ queue, scope, lane_priority, key, NULL AS line, line_due AS due, line_sequence A
     NULL AS costs, -1 AS turn, line_stage AS stage, NULL AS waits_for
 
 -- name: next_lane
--- ?1 queue, ?2 scope, ?3 lane_priority, ?4 to ?6 as ?1 to ?3
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4, ?5 and ?6 as ?1 to ?3
 -- gives (queue, scope, lane_priority) of the lanes that come after this one by name, of those with
 -- lines and those with fairness keys, which have lines too. A blob is greater than any text or
 -- number: with it the search begins behind what the lane itself has, and does not go through that.
@@ -88,7 +88,7 @@ UPDATE fairness_key SET line_due = NULL, line_sequence = NULL, line_stage = NULL
 WHERE {of_lane} AND key = ?
 
 -- name: first_later
--- ?1 queue, ?2 scope, ?3 lane_priority, ?4 to ?6 as ?1 to ?3
+-- ?1 queue, ?2 scope, ?3 lane_priority, ?4, ?5 and ?6 as ?1 to ?3
 SELECT {line} FROM (
     SELECT * FROM (
         SELECT {line} FROM line WHERE {of_lane} AND stage = 'later' ORDER BY due, sequence LIMIT 1
