@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from extension import made_pages, plain_docstrings
+from extension import made_pages, pictures, plain_docstrings
 
 import mulligan
 
@@ -62,4 +62,5 @@ python_maximum_signature_line_length = 80
 
 def setup(app):  # noqa: ANN001, ANN201, D103 - as Sphinx calls it
     app.connect("source-read", made_pages.read)
+    app.add_transform(pictures.Pictures)
     app.connect("autodoc-process-docstring", plain_docstrings.process)

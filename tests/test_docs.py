@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import re
+import runpy
 from pathlib import Path
 
 import click
@@ -141,3 +142,26 @@ def test_the_comparison_with_peers_has_the_figures_of_the_benchmarks():
                 assert figure in known, f"{who} on {store}: {figure}"
                 rows += 1
     assert rows > 60
+
+
+def test_every_picture_is_made_by_a_script():
+    scripts = ["Makefile", "docs/images/draw.py", "benchmarks/report.py"]
+    text = "".join((ROOT / script).read_text() for script in scripts)
+    taken = (ROOT / "tests/browser/screenshots.py").read_text().partition("PAGES = {")[2]
+    pages = re.findall(r'^    "(\w+)": "', taken.partition("}\n")[0], re.MULTILINE)
+    made = {f"dashboard-{page}-{theme}.png" for page in pages for theme in ("light", "dark")}
+    made |= {"dashboard-phone-dark.png", *diagrams()}
+    for picture in sorted(ROOT.glob("docs/images/*.[sp][vn]g")):
+        named = picture.name in text or f'"{picture.stem}"' in text
+        assert named or picture.name in made, f"{picture.name}: no script makes it"
+
+
+def test_diagrams_are_as_the_script_draws_them():
+    for name, drawn in diagrams().items():
+        assert (ROOT / "docs/images" / name).read_text() == drawn, f"{name}: run make charts"
+
+
+def diagrams() -> dict[str, str]:
+    """Each diagram by the name of its file."""
+    found: dict[str, str] = runpy.run_path(str(ROOT / "docs/images/diagrams.py"))["diagrams"]()
+    return found
