@@ -63,11 +63,12 @@ dist: setup ## build wheel and sdist, and use each in an empty environment
 matrix: setup ## run a part of the tests with every version that is claimed, and write docs/reference/versions.md
 	$(BIN)/python -m tests.matrix $(ARGS)
 
-check: setup ## lint, format, types and layers
+check: setup ## lint, format, types, layers and spelling
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell src docs examples benchmarks deploy tests *.md
 
 format: setup ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix
@@ -112,6 +113,9 @@ charts: setup ## draw the pictures of the documentation, from simulations
 	$(BIN)/mulligan simulate provider-429 --limits both --chart docs/images/provider-429.svg
 	$(BIN)/mulligan simulate noisy-tenant --fairness both --chart docs/images/noisy-tenant.svg
 	$(BIN)/mulligan simulate timeline-3 --policy retry-first --policy fifo --chart docs/images/timeline-3.svg
+
+screenshots: setup ## take the pictures of the dashboard that docs/ shows, in Debian's Chromium
+	$(BIN)/python -m tests.browser.screenshots $(ARGS)
 
 bench: setup ## measure mulligan on each store, in a few minutes
 	$(BENCH) --peers mulligan --only throughput,plain,two,latency,storm,idle,raw --rounds 1 $(ARGS)
