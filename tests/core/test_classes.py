@@ -117,3 +117,8 @@ def test_a_failure_of_the_store_under_a_task_is_retried_whatever_is_named():
     classes = class_names(StoreUnavailableError)
     assert Retry(on=TimeoutError).covers(classes[0], classes)
     assert not Retry(on=TimeoutError, never=StoreError).covers(classes[0], classes)
+
+
+@pytest.mark.parametrize("length", [1, NAME_LIMIT])
+def test_the_shortest_and_the_longest_name_of_a_class_are_taken(length):
+    assert Retry(on="x" * length).on == ("x" * length,)

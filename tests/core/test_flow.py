@@ -326,3 +326,17 @@ def test_a_job_that_another_gathers_is_kept_no_shorter_than_others():
         3600,
         86_400,
     ]
+
+
+def test_the_next_stage_of_a_member_arrives_where_the_member_is_awaited():
+    flow = Flow("root", PATH, then=(UPLOAD,), awaited_by="all.2", awaited_index=3)
+    [job] = following(finished(flow), b"1")
+    assert (job.gather, job.gather_index) == ("all.2", 3)
+    [alone] = following(finished(Flow("root", PATH, then=(UPLOAD,))), b"1")
+    assert (alone.gather, alone.gather_index) == (None, 0)
+
+
+def test_failures_arrive_only_where_a_gather_asks_for_them():
+    flow = Flow("root", PATH, members=2)
+    assert not gathering("root.2", REPORT, "EU", flow).return_exceptions
+    assert gathering("root.2", REPORT, "EU", flow, return_exceptions=True).return_exceptions

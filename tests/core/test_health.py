@@ -2,6 +2,7 @@
 
 import pytest
 
+from mulligan.core.alerts import is_failing
 from mulligan.core.health import (
     CLOSED,
     UNKNOWN,
@@ -126,3 +127,12 @@ def test_where_all_serve_three_lucky_ones_among_failures_do_not_close_it():
     assert not judge(failing, made(1, 1, 1)).open
     recovered = Health(30, 10, Breaker(open=True, since=5.0))
     assert not judge(recovered, made(1, 1, 1), enforced=False).open
+
+
+def test_an_open_breaker_is_an_alert_until_a_minute_without_failures_or_attempts_has_passed():
+    quiet = Health(0, 0, Breaker(open=True, since=100.0))
+    assert is_failing(quiet, 100.0 + WINDOW - 0.001, running=0)
+    assert not is_failing(quiet, 100.0 + WINDOW, running=0)
+    assert is_failing(quiet, 100.0 + WINDOW, running=1)
+    assert is_failing(Health(0, 1, quiet.breaker), 100.0 + WINDOW, running=0)
+    assert not is_failing(Health(0, 1, Breaker()), 100.0, running=1)

@@ -4,9 +4,17 @@ import pytest
 
 from mulligan.core.budget import Budget
 from mulligan.core.facts import Facts, QueueSettings, Region
-from mulligan.core.fairness import KINDS, Bound, Carry, ClaimCounts, plan_claim, steps_of
+from mulligan.core.fairness import (
+    KINDS,
+    Bound,
+    Carry,
+    ClaimCounts,
+    global_scopes,
+    plan_claim,
+    steps_of,
+)
 from mulligan.core.fetch import Capped, RetryFirst, Weighted
-from mulligan.core.lane import Lane, Priority
+from mulligan.core.lane import ANYWHERE, Lane, Priority, away_from, towards
 from mulligan.core.plan import Cap, ClaimPlan, Group, Rate, Source, yielding
 from tests.core.lines import Fetch
 
@@ -163,3 +171,13 @@ def test_where_the_bound_allows_none_its_queues_rest():
 
 def test_a_bound_is_no_more_than_the_demand():
     assert max(step.until for step in bounded(50, "a").steps) == 9
+
+
+def test_only_a_retry_that_is_meant_for_another_region_yields_to_a_sleeper_there():
+    assert global_scopes("EU", 2.0, ("EU", "US")) == [
+        (ANYWHERE, 0.0, False),
+        (away_from("EU"), 2.0, False),
+        (towards("EU"), 0.0, False),
+        (away_from("US"), 0.0, False),
+        (towards("US"), 2.0, True),
+    ]

@@ -43,7 +43,7 @@ def dead() -> None:
     help="How many to list.",
 )  # fmt: skip
 @click.option("--after", metavar="CURSOR", help="The cursor that the last listing ended with.")
-@click.option("--traces", is_flag=True, help="With the traceback of each last failure.")
+@click.option("--traces", is_flag=True, help="Show the traceback of each last failure.")
 @json_option
 @about_an_app_or_store
 def list_(

@@ -31,15 +31,17 @@ SHOWN = 20
 @click.option("--delay", type=float, metavar="SECONDS", help="Do not start it before this.")
 @click.option("--timeout", type=float, metavar="SECONDS", help="How long an attempt may take.")
 @click.option("--expires", type=float, metavar="SECONDS", help="Cancel it if not started by then.")
-@click.option("--keep", type=float, metavar="SECONDS", help="Keep it so long when it has ended.")
+@click.option(
+    "--keep", type=float, metavar="SECONDS", help="How long to keep it once it has ended."
+)
 @click.option("--id", "id", help="The job's id; nothing is enqueued if it is stored already.")
 @click.option("--unique-key", help="Nothing is enqueued while a job with the key is unfinished.")
 @click.option("--unique-for", type=float, metavar="SECONDS",
-              help="Hold the unique key so long, even if it has ended.")  # fmt: skip
+              help="Hold the unique key at least this long.")  # fmt: skip
 @click.option("--debounce", type=float, metavar="SECONDS",
-              help="Start so long after the last enqueue with the key.")  # fmt: skip
+              help="Start this long after the last enqueue with the key.")  # fmt: skip
 @click.option("--debounce-max", type=float, metavar="SECONDS",
-              help="Start so long after the first at the latest.")  # fmt: skip
+              help="Start this long after the first at the latest.")  # fmt: skip
 @click.option("--limits", metavar="NAME", help="A limit that it needs; several as JSON.")
 @click.option("--fairness-key", help="Whose job it is: customers take turns.")
 @json_option

@@ -60,7 +60,7 @@ def list_(*, named: str | None, as_json: bool, app: str | None, store: str | Non
 
 @limits.command("set")
 @name_argument
-@click.option("--rate", type=int, metavar="N", help="How many may start, or cost, in --per.")
+@click.option("--rate", type=int, metavar="N", help="The sum of costs that may start in --per.")
 @click.option("--per", type=float, metavar="SECONDS", help="The window of the rate.")
 @click.option("--burst", type=int, metavar="N", help="The size of a token bucket.")
 @click.option("--concurrency", type=int, metavar="N", help="How many may run at a time.")
@@ -109,7 +109,7 @@ def set_(
 @json_option
 @about_a_store
 def reset(name: str, *, as_json: bool, app: str | None, store: str | None) -> None:
-    """Have a limit be what apps declare again."""
+    """Undo `set`: what apps declare holds again."""
 
     async def work(opened: Store) -> tuple[Said, bool]:
         was_set = (await kept.find_limit(opened, name)).stored.set is not None
@@ -188,7 +188,7 @@ def room(view: LimitView, now: float) -> str:
 @click.option("--weight", "weights", multiple=True, metavar="KEY=W",
               help="Give a key this weight; may be repeated.")  # fmt: skip
 @click.option("--by", "by", type=click.Choice(("waiting", "share")), default="waiting",
-              show_default=True, help="Which keys are first.")  # fmt: skip
+              show_default=True, help="Which keys come first.")  # fmt: skip
 @click.option("-n", "--count", type=click.IntRange(1, kept.MOST_KEYS), default=MOST_SHOWN,
               show_default=True, help="How many keys.")  # fmt: skip
 @json_option

@@ -28,7 +28,9 @@ from mulligan.stores.contract import Store
 MOST_TICKS = 1000
 cron_option = click.option("--cron", help="Five fields, or six with seconds in front.")
 every_option = click.option("--every", type=float, metavar="SECONDS", help="Every so many seconds.")
-zone_option = click.option("--timezone", metavar="ZONE", help="Of --cron, such as Europe/Berlin.")
+zone_option = click.option(
+    "--timezone", metavar="ZONE", help="That of --cron, such as Europe/Berlin."
+)
 name_argument = click.argument("name", metavar="NAME")
 
 
@@ -83,7 +85,9 @@ def list_(*, named: str | None, as_json: bool, app: str | None, store: str | Non
 @cron_option
 @every_option
 @zone_option
-@click.option("--catch-up", type=click.Choice(CATCH_UPS), help="Which missed ticks run; one.")
+@click.option(
+    "--catch-up", type=click.Choice(CATCH_UPS), help="Which missed ticks run; by default one."
+)
 @click.option("-k", "--keyword", "keywords", metavar="NAME=VALUE", multiple=True,
               help="A keyword argument; may be repeated.")  # fmt: skip
 @click.option("-q", "--queue", help="The queue, if not the task's own.")
@@ -92,7 +96,7 @@ def list_(*, named: str | None, as_json: bool, app: str | None, store: str | Non
 @click.option("--retry", metavar="POLICY", help="A preset by name, or the policy as JSON.")
 @click.option("--timeout", type=float, metavar="SECONDS", help="How long an attempt may take.")
 @click.option("--expires", type=float, metavar="SECONDS", help="Cancel a tick not started by then.")
-@click.option("--keep", type=float, metavar="SECONDS", help="Keep jobs so long when they ended.")
+@click.option("--keep", type=float, metavar="SECONDS", help="How long to keep ended jobs.")
 @click.option("--unique-key", help="Skip a tick while a job with the key is unfinished.")
 @click.option("--limits", metavar="NAME", help="A limit that it needs; several as JSON.")
 @click.option("--fairness-key", help="Whose jobs they are: customers take turns.")

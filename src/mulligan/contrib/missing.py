@@ -1,4 +1,4 @@
-"""What is said when a package is missing that a module here joins mulligan to."""
+"""The error for a missing package that one of the integrations here needs."""
 
 
 def missing(error: ModuleNotFoundError, module: str, extra: str) -> ModuleNotFoundError:

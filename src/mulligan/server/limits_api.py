@@ -49,7 +49,7 @@ async def set_limit(service: Service, limit: str, body: SetLimit) -> LimitView:
 
 
 async def reset_limit(service: Service, limit: str) -> ResetLimit:
-    """Have a limit be what apps declare again."""
+    """Undo what was set: the limit that apps declare holds again."""
     await stored_limits.reset_limit(service.store, limit)
     return ResetLimit(await stored_limits.seen_limit(service.store, limit))
 

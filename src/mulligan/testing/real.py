@@ -164,7 +164,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def no_clock(app: "Mulligan") -> InvalidError:
-    """The error of who asks a real store for virtual time."""
+    """The error for asking a real store for virtual time."""
     return InvalidError(
         f"a test on {app.shown_url} has no virtual clock; run it in memory, without a store"
     )

@@ -1,4 +1,4 @@
-"""How a worker calls a task of Django's: with its context, its signals and sound connections."""
+"""How a worker calls a task of Django's: with its context, signals and usable connections."""
 
 import asyncio
 import inspect

@@ -1,4 +1,4 @@
-"""What Django's admin and permissions know of jobs and schedules: those are in their store."""
+"""Models without tables, for Django's admin and permissions: jobs and schedules are in a store."""
 
 from typing import ClassVar
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 async def claim(shards: Shards, sleep: WorkerSleep, plan: ClaimPlan, worker: Worker) -> Claimed:
-    """Take from the shard that is owed most, and from the others what is lacking then.
+    """Take from the shard that is owed most first, and the rest of the demand from the others.
 
     A shard that is known to have nothing is not asked. When the demand is met, those that wait for
     this worker are told that it will not come.
@@ -127,7 +127,7 @@ class Walk:
         return True
 
     async def _resign(self, others: set[int]) -> None:
-        """Have shards that would wake this worker wake another; what waits there is told."""
+        """Have shards that would wake this worker wake another one for what waits there."""
         for number in sorted(others):
             if number in self.sleep.asleep or self.shards.cheap:
                 await self._ask(number, 0)

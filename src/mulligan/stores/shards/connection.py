@@ -78,7 +78,7 @@ _memories: "WeakValueDictionary[str, Memory]" = WeakValueDictionary()
 
 
 def memory_of(url: str) -> Memory:
-    """What this process remembers of the app; an embedded store has one handle, or is another."""
+    """What this process remembers of the app, shared by its handles; not by embedded stores."""
     if is_embedded(url):
         return Memory()
     return _memories.setdefault(url, Memory())
@@ -150,13 +150,13 @@ class Shards:
             raise ShardAwayError(f"shard {number} ({shard.shown}): {error}") from error
 
     async def home_at(self, operation: Operation[T]) -> T:
-        """Run the operation on the shard of what belongs to no one job."""
+        """Run the operation on the home shard, which keeps what belongs to no single job."""
         return await self.at(HOME, operation)
 
     async def each(
         self, operation: Callable[[Shard], Awaitable[T]], among: Iterable[Shard] | None = None
     ) -> list[tuple[int, T]]:
-        """Run the operation on all that answer; refused if none does of all that there are."""
+        """Run the operation on all shards that answer; raises if none does."""
         asked = list(self.present if among is None else among)
         answers = await self.together([self.tried(shard, operation) for shard in asked])
         found = [

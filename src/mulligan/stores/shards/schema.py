@@ -31,7 +31,7 @@ TRIES = 10
 
 
 async def prepare(shards: Shards, *, read_only: bool) -> None:
-    """Open every shard, and see that the list is the one that was, or longer.
+    """Open every shard, and check that the list is the known one, or longer.
 
     One that is away is looked at when it is back; but a list is made, and grows, while all answer.
     """
@@ -148,7 +148,7 @@ async def check_not_grown(shards: Shards) -> None:
 
 
 async def welcome(shards: Shards, shard: Shard) -> None:
-    """A shard is back: see that it is the one that is meant, and tell it what it missed."""
+    """A shard is back: check that it is the right one, and tell it what it missed."""
     card = read_card((await shard.store.schedules()).get(CARD))
     cards: list[Card | None] = [None] * shards.count
     cards[shard.number] = card

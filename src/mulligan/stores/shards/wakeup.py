@@ -20,7 +20,7 @@ LONGEST_WAIT = 60.0
 
 
 class Asleep:
-    """That a shard knows the worker as waiting: by which sources, and until when by itself."""
+    """How a shard knows the worker as waiting: for which sources, and until when."""
 
     __slots__ = ("again_at", "dry", "sources")
 

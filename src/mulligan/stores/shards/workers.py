@@ -18,7 +18,7 @@ async def facts(shards: Shards) -> Facts:
 
 
 async def together(shards: Shards, known: Sequence[tuple[int, Facts]]) -> Facts:
-    """The facts as one; the epoch of an absent shard is that which was known last."""
+    """The facts as one; of an absent shard the last known epoch counts."""
     memory = shards.memory
     before = memory.latest or (0,) * shards.count
     epochs = list(before)

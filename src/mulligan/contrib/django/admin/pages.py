@@ -1,4 +1,4 @@
-"""What the admin's pages have in common, which show what is in no table."""
+"""What the pages of the admin have in common. They show a store, and no table."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar

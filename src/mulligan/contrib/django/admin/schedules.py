@@ -225,5 +225,5 @@ def fields_of(view: ScheduleView) -> list[tuple[str, Any]]:
 
 
 def is_removable(view: ScheduleView) -> bool:
-    """Whether it can be removed: a worker would store what its task declares anew."""
+    """Whether it can be removed: what a task declares would be stored again by a worker."""
     return not view.declared or view.state == "undeclared"
