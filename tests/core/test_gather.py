@@ -1,9 +1,27 @@
-"""Failures as values: what arrives at a gather that takes them, and what is none."""
+"""What arrives at a gathering job: results, and failures as values; and how far it has come."""
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
-from mulligan.core.gather import Failure, failure_from, failure_in, failure_value
+from mulligan.core.gather import (
+    Failure,
+    Progress,
+    arrives_at,
+    as_read,
+    cancelled_value,
+    failure_from,
+    failure_in,
+    failure_value,
+    failures_of,
+    lost_value,
+    progress_of,
+    purged_value,
+    raw_results,
+    results_of,
+)
+from mulligan.core.job import EXPIRED, Attempt
+from tests.core.jobs import WAITING
 
 FAILED = Failure("a", "ValueError", "boom", 3)
 
@@ -26,3 +44,57 @@ def test_what_begins_as_a_failure_and_is_none_is_a_result():
     assert failure_from({mark: 1}) is None
     assert failure_from({"other": 1}) is None
     assert failure_from(msgspec.json.decode(value)) == FAILED
+
+
+@pytest.mark.parametrize(
+    ("value", "failure"),
+    [
+        (
+            lost_value("a", Attempt(4, 0, "EU", "w1", 100.0, "ValueError", "boom")),
+            Failure("a", "ValueError", "boom", 4),
+        ),
+        (cancelled_value("a", "enough", 2, ran=True), Failure("a", "Cancelled", "enough", 3)),
+        (cancelled_value("a", "enough", 2, ran=False), Failure("a", "Cancelled", "enough", 2)),
+        (cancelled_value("a", EXPIRED, 0, ran=False), Failure("a", "Expired", EXPIRED, 0)),
+        (purged_value("a", "ValueError: boom", 2), Failure("a", "Purged", "ValueError: boom", 3)),
+        (purged_value("a", None, 0), Failure("a", "Purged", "", 1)),
+    ],
+)
+def test_a_failure_says_how_its_member_ended_and_after_how_many_attempts(value, failure):
+    assert failure_in(value) == failure
+
+
+def test_an_arrival_reads_the_same_however_a_store_has_spelled_it():
+    spaced = failure_value(FAILED).replace(b',"', b', "')
+    assert as_read(spaced) == failure_value(FAILED)
+    assert (as_read(b"1"), as_read(None)) == (b"1", None)
+
+
+def test_a_failure_arrives_where_it_is_asked_for_and_is_only_noted_elsewhere():
+    assert arrives_at(2, "done", return_exceptions=False) == 2
+    assert arrives_at(2, "failed", return_exceptions=True) == 2
+    assert arrives_at(2, "failed", return_exceptions=False) == -3
+    assert arrives_at(0, "cancelled", return_exceptions=False) == -1
+
+
+def test_a_gathering_job_is_called_with_results_in_order_and_not_with_what_is_noted():
+    arrived = {2: b"3", 0: None, -2: failure_value(FAILED)}
+    assert list(results_of(arrived).items()) == [(0, None), (2, b"3")]
+    assert bytes(raw_results(arrived)) == b"[null,3]"
+
+
+def test_failures_are_told_with_the_index_of_their_member():
+    failed = failure_value(FAILED)
+    assert failures_of({5: failed, -3: failed, 1: b"1", 0: failed}) == [
+        (0, FAILED),
+        (2, FAILED),
+        (5, FAILED),
+    ]
+
+
+def test_progress_counts_failures_as_arrived_only_where_they_arrive():
+    job = replace(WAITING, awaits=3, members_failed=2, members_cancelled=1)
+    assert progress_of(job, 10) == Progress(10, 7, 2, 1)
+    arriving = progress_of(replace(job, return_exceptions=True), 10)
+    assert arriving == Progress(10, 4, 2, 1)
+    assert (arriving.ended, arriving.open) == (7, 3)

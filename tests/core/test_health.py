@@ -136,3 +136,8 @@ def test_an_open_breaker_is_an_alert_until_a_minute_without_failures_or_attempts
     assert is_failing(quiet, 100.0 + WINDOW, running=1)
     assert is_failing(Health(0, 1, quiet.breaker), 100.0 + WINDOW, running=0)
     assert not is_failing(Health(0, 1, Breaker()), 100.0, running=1)
+
+
+def test_probes_in_a_row_either_went_well_or_failed():
+    went = [(Breaker(probes=n).succeeded, Breaker(probes=n).failed) for n in (-2, 0, 2)]
+    assert went == [(0, 2), (0, 0), (2, 0)]
