@@ -39,6 +39,7 @@ def test_a_job_is_kept_from_its_end_unless_it_failed():
     done = replace(WAITING, status="done", ended_at=100.0)
     assert done.kept_until(3600.0) == 3700.0
     assert replace(done, keep=15).kept_until(3600.0) == 115.0
+    assert replace(done, status="cancelled").kept_until(3600.0) == 3700.0
     assert replace(done, status="failed").kept_until(3600.0) is None
     assert WAITING.kept_until(3600.0) is None
 

@@ -225,3 +225,4 @@ def test_shares_are_by_weight_within_a_lane():
         ("b", "fresh", 0.75),
         ("a", "region-retry", 1.0),
     ]
+    assert [each.weight for each in shares(views, {"b": 3.0})] == [1.0, 3.0, 1.0]

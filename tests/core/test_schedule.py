@@ -23,7 +23,7 @@ from mulligan.core.schedule import (
     template,
     tick_id,
 )
-from mulligan.core.schedule_view import options_of, problem_of
+from mulligan.core.schedule_view import options_of, problem_of, problems, view_of
 from mulligan.core.ticks import (
     KEEP_UNDECLARED,
     LATE,
@@ -352,3 +352,39 @@ def test_a_schedule_has_a_problem_when_no_live_worker_knows_its_task():
     assert problem_of(NEW, 1000.0, [known]) is None
     other = replace(known, tasks={"other": ""})
     assert "no live worker knows" in (problem_of(NEW, 1000.0, [other]) or "")
+
+
+def test_a_reader_sees_when_a_schedule_ticks_and_what_it_calls():
+    body = Raw(b'{"task":"report","args":[7],"kwargs":{"a":1},"timeout":9}')
+    schedule = Schedule(
+        "acme", {"task": "report", "queue": "q", "priority": 2}, body, every=60.0, ticks=4
+    )
+    view = view_of(schedule, 90.0, [], ())
+    assert (view.name, view.task, view.queue) == ("acme", "report", "q")
+    assert (view.args, view.kwargs) == ([7], {"a": 1})
+    assert view.options == {"priority": 2, "timeout": 9}
+    assert (view.timing, view.state, view.ticks) == ("every 60 s", "active", 4)
+    assert (view.next_tick, view.next_ticks) == (120.0, [120.0, 180.0, 240.0, 300.0, 360.0])
+    paused = view_of(replace(schedule, paused=True), 90.0, [], ())
+    assert (paused.state, paused.next_tick, paused.next_ticks) == ("paused", None, [])
+    came = view_of(replace(schedule, placed=90.0), 90.0, [], ())
+    assert (came.ticks, came.last_tick) == (5, 90.0)
+
+
+def test_a_schedule_that_no_live_worker_declares_is_seen_as_undeclared():
+    declared = Schedule("acme", {"task": "report"}, Raw(b"{}"), every=60.0, declared=True)
+    assert view_of(declared, 90.0, [], ()).state == "undeclared"
+    assert view_of(declared, 90.0, [], {"acme"}).state == "active"
+
+
+def test_the_time_zone_of_a_timing_is_said_unless_it_is_utc():
+    hourly = Schedule("acme", {"task": "report"}, Raw(b"{}"), cron="0 * * * *")
+    for zone, words in ((None, "0 * * * *"), ("UTC", "0 * * * *")):
+        assert view_of(replace(hourly, timezone=zone), 90.0, [], ()).timing == words
+    berlin = view_of(replace(hourly, timezone="Europe/Berlin"), 90.0, [], ())
+    assert berlin.timing == "0 * * * * Europe/Berlin"
+
+
+def test_only_schedules_with_a_problem_are_told():
+    view = view_of(Schedule("acme", {"task": "report"}, Raw(b"{}"), every=60.0), 90.0, [], ())
+    assert problems([view, replace(view, problem="nobody knows it")]) == ["nobody knows it"]

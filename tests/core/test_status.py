@@ -8,7 +8,8 @@ from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.fetch import Only, Separate, Weighted
 from mulligan.core.job import Job
 from mulligan.core.lane import Lane, Priority
-from mulligan.core.stats import DelayedStats, LaneStats, Stats
+from mulligan.core.plan import ClaimPlan, Group, Source
+from mulligan.core.stats import DelayedStats, LaneStats, Stats, due_lanes
 from mulligan.core.status import region_status, status
 from mulligan.core.worker import Worker, WorkerView
 from tests.core.jobs import WAITING
@@ -222,3 +223,17 @@ def test_a_queue_under_separate_with_workers_of_one_kind_only_is_reported(worker
 def test_a_status_is_json():
     whole = busy()
     assert msgspec.json.decode(msgspec.json.encode(whole)) == whole
+
+
+def test_a_lane_is_due_for_a_plan_that_takes_from_it_and_asks_for_no_longer_a_wait():
+    here, there, other = (Lane("q", scope, Priority.NORMAL) for scope in ("EU", "US", "*"))
+    group = Group("q", "fresh", ((Source(here), Source(there, 10.0)),))
+    plan = ClaimPlan(1, (group,), ())
+
+    def due(*lanes: LaneStats) -> list[Lane]:
+        stats = Stats(100.0, list(lanes), {}, {}, {}, [])
+        return [each.lane for each in due_lanes(plan, stats)]
+
+    assert due(LaneStats(here, 1, 0, 100.0), LaneStats(there, 1, 0, 90.0)) == [here, there]
+    assert due(LaneStats(here, 0, 1, 100.0), LaneStats(there, 1, 0, 90.1)) == []
+    assert due(LaneStats(other, 1, 0, 1.0)) == []
