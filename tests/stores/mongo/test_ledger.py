@@ -7,8 +7,9 @@ import pytest
 from mulligan.core.limits import Limit
 from mulligan.core.outcome import Done, LimitUse, Returned
 from mulligan.core.page import Selection
-from mulligan.stores.mongo.bookkeeper import GRACE
+from mulligan.stores.mongo.bookkeeper import GRACE, Bookkeeper
 from mulligan.stores.mongo.document import SECOND
+from mulligan.stores.mongo.pages import Pages
 from tests.contract.making import ANN, BOB, again, begin, claim, done, job, jobs, names
 from tests.stores.mongo.making import crash
 
@@ -140,6 +141,34 @@ async def test_permits_of_leases_that_nobody_has_are_freed(limited, another, tas
     clock.advance(GRACE / SECOND)
     await another.promote(100)
     assert names(await claim(another)) == ["b"]
+
+
+async def test_only_leases_that_may_be_over_are_looked_at_before_permits_are_freed(
+    limited, another, tasks, clock, monkeypatch
+):
+    """Those that began since the first look are nobody's business, however many they are."""
+    await limited.set_limit("k", Limit(concurrency=9), declared=True)
+    [first] = await begin(limited, job("a", limits=K))
+    await limited.enqueue(jobs("b", "c", "d", limits=K))
+    tasks.update_one({"_id": first.id}, {"$set": {"status": "done"}})
+    asked: list[list[str]] = []
+    dead, read = Bookkeeper.dead, Pages._jobs
+
+    async def and_others_begin(book, holders):
+        found = await dead(book, holders)
+        assert len((await claim(limited, demand=3)).claims) == 3
+        return found
+
+    async def counted(pages, needs):
+        asked.append([key for _, key in needs])
+        await read(pages, needs)
+
+    monkeypatch.setattr(Bookkeeper, "dead", and_others_begin)
+    monkeypatch.setattr(Pages, "_jobs", counted)
+    clock.advance(GRACE / SECOND)
+    await another.promote(100)
+    assert asked == [["a"]]
+    assert (await view(limited)).running == 3
 
 
 async def test_changes_that_come_together_all_count(limited, another):

@@ -174,32 +174,32 @@ class Bookkeeper(BookReader):
     async def free_left(self) -> None:
         """Free permits of leases that nobody has: their claim or their end came to nothing."""
         states = await rows(self.connection.lines.find(IN_USE, {"state": 1, "holders": 1}))
-        suspects = [doc["state"] for doc in states if await self.dead(doc["holders"])]
-        for name in suspects:
-            await self.free(name)
+        for doc in states:
+            if suspects := await self.dead(doc["holders"]):
+                await self.free(doc["state"], suspects)
 
-    async def free(self, name: str) -> None:
-        """Free what dead leases hold of this limit, as the book has it now."""
-        page: Doc = {}
+    async def free(self, name: str, suspects: set[str]) -> None:
+        """Free what these leases hold of the limit, as far as nobody has them now either.
+
+        Others may have begun since: nobody is asked about those.
+        """
 
         def work(book: LineBook) -> None:
             holders = (book.draft.page(state_key(name)) or {}).get("holders", [])
-            page["holders"] = holders
-            if gone := [each for each in holders if not is_held(book, each)]:
+            held = [each for each in holders if each in suspects]
+            if gone := [each for each in held if not is_held(book, each)]:
                 book.free(name, gone)
 
-        held = await self.connection.lines.find_one({"_id": state_key(name)}) or {}
-        jobs = [(JOB, key) for word in held.get("holders", ()) for key in keys_of(job_in(word))]
+        jobs = [(JOB, key) for word in sorted(suspects) for key in keys_of(job_in(word))]
         book, _ = await self.change(work, lambda root: [*needs_of_limit(name, root), *jobs])
         await self.wakeup.wake(book.news)
 
-    async def dead(self, holders: Sequence[str]) -> bool:
-        """Whether one of these leases is over."""
+    async def dead(self, holders: Sequence[str]) -> set[str]:
+        """Which of these leases are over."""
         keys = [key for word in holders for key in keys_of(job_in(word))]
         query = {"_id": {"$in": keys}, "status": "processing"}
         found = await rows(self.connection.tasks.find(query, {"mulligan.token": 1}))
-        held = {lease_in(doc) for doc in found}
-        return any(word not in held for word in holders)
+        return set(holders) - {lease_in(doc) for doc in found}
 
     async def prune(self) -> None:
         """Forget what is used of limits where that says no more than nothing would."""
