@@ -183,6 +183,9 @@ class Work:
         self.settled: list[tuple[list[Any], list[str]]] = []
         self.ended: list[tuple[str, int]] = []
 
+    def close(self) -> None:
+        """Write down what was left to the end of the work."""
+
 
 W = TypeVar("W", bound=Work)
 Made = Callable[[Pages, Root, StoredLimits], W]
@@ -313,6 +316,7 @@ async def attempt(
 
 def redo_of(book: Work) -> tuple[Redo | None, list[str]]:
     """All that the work does, and which pages are new; None if it does nothing."""
+    book.close()
     put, gone, new = book.draft.changed()
     if not (put or gone or book.jobs or book.settled or book.root.fields != book.before.fields):
         return None, []

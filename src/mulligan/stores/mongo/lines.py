@@ -1,6 +1,7 @@
 """The lines of lanes, and what is used of limits that jobs name: the book of `core.lines`."""
 
 from collections.abc import Iterable
+from itertools import islice
 
 from mulligan.core.checks import rounded
 from mulligan.core.lane import Lane
@@ -73,15 +74,23 @@ class LineBook(Work):
         self.hidden: set[tuple[str, int]] = set()
         self.stay: dict[str, list[First]] = {}
         self._gone: set[tuple[str, int]] = set()
+        # Of each line how many of its first jobs are gone.
+        self._passed: dict[str, int] = {}
         self._states: dict[str, tuple[LimitState, list[str]]] = {}
+        # The limits whose pages are to be written in the end.
+        self._charged: set[str] = set()
 
     # -- jobs ------------------------------------------------------------------------------------
 
     def first_doc(self, text: str) -> Doc | None:
         """The document of the first job that stands in a line, as it was read."""
         window: Window = self.draft.pages.get((JOBS, text))
-        for doc in window.docs:
-            place = text, doc["mulligan"]["sequence"]
+        docs, at = window.docs, self._passed.get(text, 0)
+        while at < len(docs) and place_of(text, docs[at]) in self._gone:
+            at += 1
+        self._passed[text] = at
+        for doc in islice(docs, at, None):
+            place = place_of(text, doc)
             if place not in self._gone and place not in self.hidden:
                 return doc
         if window.complete:
@@ -108,8 +117,9 @@ class LineBook(Work):
     def lift(self, line: Line) -> None:
         """Take the line out of its stage."""
         line.stage, line.at = "lifted", None
-        if self.draft.page(line_key(line.name)) is not None:
-            self._put(page_of(line))
+        page = self.draft.page(line_key(line.name))
+        if page is not None:
+            self._put({**page, "stage": "lifted", "waits_for": None})
 
     def put(self, line: Line) -> None:
         """Keep the line as it is now."""
@@ -253,24 +263,30 @@ class LineBook(Work):
         return self._states[name]
 
     def keep_state(self, name: str) -> None:
-        """Write what is used of a name, or forget it if that says nothing."""
+        """Keep what is used of a name, or forget it if that says nothing."""
         state, holders = self._state(name)
         state.used = len(holders)
-        key = state_key(name)
         if idle_from(self.limit_of(name), state) <= self.at:
             del self._states[name]
-            self.draft.drop(key)
-            return
-        self.draft.put(
-            {
-                "_id": key,
-                "state": name,
-                "holders": list(holders),
-                "starts": [list(each) for each in state.starts],
-                "full_at": min(state.full_at, LATEST),
-                "paused_until": state.paused_until,
-            }
-        )
+            self._charged.discard(name)
+            self.draft.drop(state_key(name))
+        else:
+            self._charged.add(name)
+
+    def close(self) -> None:
+        """Write what is used of limits: once, however many jobs were charged to them."""
+        for name in sorted(self._charged):
+            state, holders = self._state(name)
+            self.draft.put(
+                {
+                    "_id": state_key(name),
+                    "state": name,
+                    "holders": list(holders),
+                    "starts": [list(each) for each in state.starts],
+                    "full_at": min(state.full_at, LATEST),
+                    "paused_until": state.paused_until,
+                }
+            )
 
     def start(self, costs: Iterable[tuple[str, int]], holder: str) -> None:
         """A job starts that names these limits: it holds a permit of each, and is charged."""
@@ -393,3 +409,8 @@ class LineBook(Work):
             self.root.rounds += 1
             self.root.lanes[name] = LaneFacts(round=self.root.rounds)
         return self.root.lanes[name]
+
+
+def place_of(text: str, doc: Doc) -> tuple[str, int]:
+    """The line in which a job stands, and its sequence there."""
+    return text, doc["mulligan"]["sequence"]

@@ -81,6 +81,8 @@ class LinedTrial(Trial):
         super().__init__(snapshot)
         self.book = book
         self.plan = plan
+        # The line of each lane that is next, until something is taken.
+        self._next: dict[Lane, Line | None] = {}
         for lane in dict.fromkeys(plan.lanes):
             if self.is_lined(lane):
                 advance(book, lane)
@@ -104,14 +106,18 @@ class LinedTrial(Trial):
 
     def next_line(self, lane: Lane) -> Line | None:
         """The line of the lane that is next; None if no line is ready, or the lane itself is."""
-        first = super().head(lane)
-        return next_line(self.book, lane, first if first and first[0] <= self.book.now else None)
+        if lane not in self._next:
+            first = super().head(lane)
+            due = first if first and first[0] <= self.book.now else None
+            self._next[lane] = next_line(self.book, lane, due)
+        return self._next[lane]
 
     def take(self, lane: Lane, limits: tuple[Limit, ...]) -> Taken | None:
         """As the oracle asks; or see to a line whose first job is no longer what it knows."""
         if not self.is_lined(lane):
             return super().take(lane, limits)
         line = self.next_line(lane)
+        self._next.clear()
         if line is None:
             taken = super().take(lane, limits)
             if taken is not None and self.is_lined(lane):
