@@ -9,6 +9,7 @@ from mulligan.core.job import Adopted
 from mulligan.core.lane import Lane
 from mulligan.core.page import Selection
 from mulligan.stores.memory import MemoryStore
+from mulligan.stores.mongo import repair
 from mulligan.stores.mongo.gather import Gatherer, keep
 from tests.contract.making import BOB, FRESH, claim, dead, done, job, names, start
 from tests.store_kit import handle
@@ -175,3 +176,18 @@ async def test_a_gathering_job_that_another_program_put_back_goes_on_gathering(s
     assert pop(tasks, clock.now) is None
     await store.commit([done(one)])
     assert names(await claim(store, GATHERED)) == ["all"]
+
+
+async def test_members_that_another_program_spoilt_do_not_hide_others(
+    store, tasks, clock, monkeypatch
+):
+    monkeypatch.setattr(repair, "SETTLED_AT_ONCE", 2)
+    spoilt = [job(name, gather="all", gather_index=0) for name in ("a", "b")]
+    member = job("c", gather="all", gather_index=0)
+    await store.enqueue([gathering(1), *spoilt, member])
+    tasks.update_many({"_id": {"$in": ["a", "b"]}}, {"$set": {"mulligan.gather": 5}})
+    for name in ("a", "b", "c"):
+        finish(tasks, name, clock.now)
+    for _ in range(2):
+        await store.promote(100)
+    assert await store.arrivals("all") == {0: None}

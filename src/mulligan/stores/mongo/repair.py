@@ -1,7 +1,10 @@
 """Repair: finish what a crash left half done, end what expired, delete what is old."""
 
+from pymongo import UpdateMany
+
 from mulligan.core.job import EXPIRED
 from mulligan.stores.mongo import bookkeeper, inbox, limits, outbox
+from mulligan.stores.mongo.bulk_write import write
 from mulligan.stores.mongo.connection import BOOK, Collection, rows
 from mulligan.stores.mongo.document import (
     ARRIVAL,
@@ -30,6 +33,7 @@ DATES_EVERY = TIDY_EVERY = 60 * SECOND
 LOOK_EVERY = 600 * SECOND
 # Each comes with its result.
 SETTLED_AT_ONCE = 100
+ENDED = ["done", "cancelled", "failed"]
 
 OWING = {
     "$or": [
@@ -122,7 +126,8 @@ class Repair:
     async def settle_left(self) -> None:
         """Tell gathering jobs of members that ended before they could, or by another program.
 
-        And finish purges that were begun.
+        And finish purges that were begun. What another program has spoilt is told to nobody, and
+        forgotten: it would be found again and again, before others.
         """
         for collection in self.connection.collections:
             found = await rows(collection.find(OWING).limit(SETTLED_AT_ONCE))
@@ -130,6 +135,10 @@ class Repair:
             purged = [doc for doc in found if private_of(doc).get("owes") == REMOVAL]
             if purged:
                 await self.gatherer.remove(purged)
+            spoilt = [doc["_id"] for doc in found if doc not in purged and not left_owing(doc)]
+            if spoilt:
+                query = {"_id": {"$in": spoilt}, "status": {"$in": ENDED}}
+                await write(collection, [UpdateMany(query, {"$unset": {"mulligan.owes": ""}})])
 
     async def sweep(self, now: int) -> None:
         """Free permits that died with their claim."""
