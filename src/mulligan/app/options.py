@@ -162,6 +162,7 @@ class Placement(Struct, frozen=True, dict=True):
             self._check_delay(delay)
         elif self.debounce is not None:
             delay, debounce_max = self.debounce, longest_debounce(self.debounce, self.debounce_max)
+        limits, fairness_key = self.fixed_limits if limited is None else limited
         return NewJob(
             self.id or job_id,
             self.queue,
@@ -171,7 +172,8 @@ class Placement(Struct, frozen=True, dict=True):
             self.priority,
             delay,
             self.unique_key,
-            *(self.fixed_limits if limited is None else limited),
+            limits,
+            fairness_key,
             self.expires,
             keep=throttled_keep(self.keep, self.unique_for),
             debounce_max=debounce_max,
