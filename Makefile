@@ -114,6 +114,9 @@ charts: setup ## draw the pictures of the documentation, from simulations
 	$(BIN)/mulligan simulate noisy-tenant --fairness both --chart docs/images/noisy-tenant.svg
 	$(BIN)/mulligan simulate timeline-3 --policy retry-first --policy fifo --chart docs/images/timeline-3.svg
 
+transcripts: setup ## run the commands of docs/ anew, and write down what they print
+	$(BIN)/python -m tests.tutorial.ran
+
 screenshots: setup ## take the pictures of the dashboard that docs/ shows, in Debian's Chromium
 	$(BIN)/python -m tests.browser.screenshots $(ARGS)
 
