@@ -52,3 +52,10 @@ def test_no_field_is_named_twice():
 def by_name(carrier: Carrier) -> dict[str, Any]:
     """The fields of a struct."""
     return {field.name: field for field in fields(STRUCTS[carrier])}
+
+
+def test_fields_are_found_by_their_kind():
+    found = names_of(JOB, "bytes")
+    assert {"body", "result"} <= set(found)
+    assert found == tuple(field.name for field in fields_of(JOB) if field.kind == "bytes")
+    assert len(found) < len(names_of(JOB))

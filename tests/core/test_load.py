@@ -4,7 +4,8 @@ from mulligan.core.budget import Budget
 from mulligan.core.facts import Facts, QueueSettings, Region
 from mulligan.core.fetch import Capped
 from mulligan.core.lane import Lane, Priority
-from mulligan.core.load import startable
+from mulligan.core.load import startable, tightest
+from mulligan.core.plan import Cap, Rate, Source
 from mulligan.core.stats import LaneStats, Stats
 
 REGIONS = (Region("EU", frozenset({"q"})), Region("US", frozenset({"q"})))
@@ -71,3 +72,11 @@ def test_a_retry_in_its_grace_counts_nowhere_if_only_the_region_that_failed_it_m
     left_to_others = lane("*-EU", Priority.RETRY, 1, due=999.9)
     assert load(left_to_others, facts=alone) == {}
     assert load(lane("*-EU", Priority.RETRY, 1, due=990.0), facts=alone) == {("q", "*"): 1}
+
+
+def test_of_several_limits_the_one_that_lets_the_fewest_start_counts():
+    source = Source(
+        Lane("q", "EU", Priority.NORMAL), 0.0, (Cap("a", 9), Rate("b", 2, 60.0), Cap("c", 4))
+    )
+    assert tightest(source) == (2, "b")
+    assert tightest(Source(Lane("q", "EU", Priority.NORMAL))) is None
