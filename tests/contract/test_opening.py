@@ -28,7 +28,7 @@ async def test_what_was_written_is_there_after_closing(store_url, clock):
         first, second = await begin(store, *jobs("a", "b"))
         await store.commit([again(first, delay=5.0, message="no luck")])
         await store.enqueue([job("later", delay=5.0, unique_key="k")])
-        await store.configure("default", QueueSettings(Capped(3)))
+        await store.configure("default", QueueSettings(Capped(4)))
         await store.pause("mail", paused=True)
     clock.advance(5)
     async with handle(store_url, clock) as store:
@@ -37,7 +37,7 @@ async def test_what_was_written_is_there_after_closing(store_url, clock):
         assert await store.enqueue([job("c", unique_key="k")]) == [("later", False)]
         assert [each.message for each in await store.history("a")] == ["no luck"]
         facts = await store.facts()
-        assert facts.queues == {"default": QueueSettings(Capped(3))}
+        assert facts.queues == {"default": QueueSettings(Capped(4))}
         assert facts.paused == {"mail"}
         assert sorted(names(await claim(store, demand=5))) == ["a", "later"]
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,7 +17,7 @@ from mulligan.core.errors import StoreUnavailableError
 from tests.failover.app import RUNS, URL, work
 
 PROJECT = Path(__file__).parents[2]
-BATCH = 100
+BATCH = 50
 # How long after the last progress a run counts as stuck.
 PATIENCE = 60.0
 Say = Callable[[str], None]
@@ -36,7 +36,9 @@ class Counted(NamedTuple):
     seconds: float
 
 
-async def run(url: str, jobs: int, troubles: list[Trouble], *, workers: int, say: Say) -> Counted:
+async def run(
+    url: str, jobs: int, troubles: list[Trouble], *, shards: int, workers: int, say: Say
+) -> Counted:
     """Enqueue so many jobs; a trouble comes whenever a further part of them is done."""
     started = time.monotonic()
     with tempfile.NamedTemporaryFile(prefix="mulligan-runs-") as runs:
@@ -44,7 +46,7 @@ async def run(url: str, jobs: int, troubles: list[Trouble], *, workers: int, say
         with working(url, runs.name, workers):
             async with app.connected():
                 refusals, _ = await asyncio.gather(
-                    produce(app, jobs), disturb(app, jobs, troubles, say)
+                    produce(app, jobs, shards), disturb(app, jobs, troubles, say)
                 )
                 say(f"{jobs} jobs accepted; the producer was refused {refusals} times")
                 done = await until_still(app, jobs)
@@ -74,24 +76,32 @@ def working(url: str, runs: str, count: int) -> Iterator[None]:
             process.wait(30)
 
 
-async def produce(app: Mulligan, jobs: int) -> int:
+async def produce(app: Mulligan, jobs: int, shards: int) -> int:
     """Enqueue under ids of its own, each batch until it is accepted; returns the refusals.
 
-    It is never far ahead of the workers, so that it goes on while things happen.
+    A batch is for one shard, and one that is refused waits while the others go on. The producer is
+    never far ahead of the workers, so that it goes on while things happen.
     """
-    refusals = 0
-    for first in range(0, jobs, BATCH):
-        await until_done(app, first - jobs // 4)
-        numbers = range(first, min(jobs, first + BATCH))
-        calls = [work.using(id=f"job-{number}").call(number) for number in numbers]
-        while True:
-            try:
-                await app.aenqueue_many(calls)
-            except StoreUnavailableError:
-                refusals += 1
-                await asyncio.sleep(0.05)
-            else:
-                break
+    left = deque(
+        [
+            range(jobs)[shard::shards][first : first + BATCH]
+            for first in range(0, jobs, BATCH)
+            for shard in range(shards)
+        ]
+    )
+    refusals = accepted = 0
+    while left:
+        await until_done(app, accepted - jobs // 4)
+        numbers = left.popleft()
+        calls = [work.using(id=f"{each % shards}_{each}").call(each) for each in numbers]
+        try:
+            await app.aenqueue_many(calls)
+        except StoreUnavailableError:
+            left.append(numbers)
+            refusals += 1
+            await asyncio.sleep(0.02)
+        else:
+            accepted += len(numbers)
     return refusals
 
 
@@ -104,11 +114,12 @@ async def disturb(app: Mulligan, jobs: int, troubles: list[Trouble], say: Say) -
 
 
 async def until_done(app: Mulligan, part: int) -> int:
-    """Return when so many jobs are done, as far as the shards that answer know."""
+    """Return when so many jobs are done, or when a shard is away whose jobs cannot be counted."""
     while True:
         with suppress(StoreUnavailableError):
             stats = await app.access.acall(lambda store: store.stats())
-            if (done := sum(stats.ended.values())) >= part:
+            done = sum(stats.ended.values())
+            if done >= part or any(shard.away is not None for shard in stats.shards):
                 return done
         await asyncio.sleep(0.05)
 

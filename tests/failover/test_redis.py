@@ -160,14 +160,14 @@ async def test_several_hosts_that_are_no_cluster_are_refused():
 async def test_nothing_is_lost_when_a_primary_dies_and_a_slot_moves_while_jobs_run(cluster):
     troubles = [kill_a_primary(cluster, FIRST), move_a_slot(cluster, SECOND)]
     url = f"{cluster.url}?shards=4&wait_replicas=1&wait_timeout=5"
-    counted = await run(url, 1500, troubles, workers=1, say=quiet)
+    counted = await run(url, 1500, troubles, shards=4, workers=1, say=quiet)
     assert (counted.accepted, counted.done, counted.lost) == (1500, 1500, 0)
 
 
 async def test_nothing_is_lost_when_sentinels_replace_the_primary_while_jobs_run(sentinels):
     troubles = [kill_the_primary(sentinels)]
     url = f"{sentinels.url}?shards=4&wait_replicas=1&wait_timeout=5"
-    counted = await run(url, 1500, troubles, workers=1, say=quiet)
+    counted = await run(url, 1500, troubles, shards=4, workers=1, say=quiet)
     assert (counted.accepted, counted.done, counted.lost) == (1500, 1500, 0)
 
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from tests.databases import RedisCluster, RedisSentinels
+from tests.databases import RedisCluster, RedisSentinels, Server
 from tests.databases._server import LOOPBACK
 from tests.failover.run import Say, Trouble
 
@@ -60,6 +60,19 @@ def kill_the_primary(sentinels: RedisSentinels) -> Trouble:
         say(f"the server at port {victim.port} is back, as a replica")
 
     return kill
+
+
+def stop_for(server: Server, seconds: float) -> Trouble:
+    """SIGKILL of a server, which comes back with all that it had."""
+
+    def stop(say: Say) -> None:
+        server.kill()
+        say(f"the server at port {server.port} is stopped")
+        time.sleep(seconds)
+        server.start()
+        say(f"after {seconds:g} s it is started again")
+
+    return stop
 
 
 def wait(holds: Callable[[], bool]) -> None:
