@@ -206,6 +206,26 @@ async def test_an_id_that_comes_again_is_another_job(other):
     assert all(job.startswith("report") for job in found)
 
 
+async def test_a_message_whose_id_is_taken_in_the_last_moment_stays(other, monkeypatch):
+    redis, url, prefix = other
+    app = make_app()
+    redis.lpush(f"{prefix}celery", celery_message("add", 1, id="same"))
+    await celery.abridge(app, url, key_prefix=prefix)
+
+    async def unaware(self, messages):
+        return [message.id for message in messages]
+
+    for number in (2, 3):
+        redis.lpush(f"{prefix}celery", celery_message("add", number, id=f"same{number % 2 or ''}"))
+    with monkeypatch.context() as patched:
+        patched.setattr(running.Bridge, "_ids", unaware)
+        assert (await celery.abridge(app, url, key_prefix=prefix)).taken == 1
+    assert redis.llen(f"{prefix}celery") == 1
+    assert (await celery.abridge(app, url, key_prefix=prefix)).taken == 1
+    assert len(await jobs_of(app)) == 3
+    assert rest(redis, prefix) == []
+
+
 WRITES = ("take", "adopt", "end", "purge", "forget_batch")
 
 

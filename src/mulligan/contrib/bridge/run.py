@@ -158,10 +158,16 @@ class Bridge:
         batch = uuid4().hex
         answers = await queue.take(batch, place, [(job.id, message) for message, job in jobs])
         ours = [each for each, taken in zip(jobs, answers, strict=True) if taken]
-        if ours:
-            await self._store_jobs(batch, [job for _, job in ours])
-            await self._end(queue, batch, [message for message, _ in ours])
-        return len(ours)
+        if not ours:
+            return 0
+        stored = await self._store_jobs(batch, [job for _, job in ours])
+        messages = [message for message, job in ours if job.id in stored]
+        # A job has come under the same id meanwhile: the next time it gets another one.
+        returned = [
+            Entry(job.id, place.key, message.raw) for message, job in ours if job.id not in stored
+        ]
+        await self._end(queue, batch, messages, returned)
+        return len(messages)
 
     async def _finish(self, queue: RedisQueue, batch: str) -> int:
         """Finish a batch that a killed bridge began; how many jobs came of it."""
@@ -176,14 +182,16 @@ class Bridge:
             else:  # the app no longer has its task
                 returned.append(entry)
         if jobs and await self._store.get(letter_id(batch)) is None:
+            # One whose id is there was stored before the kill.
             await self._store_jobs(batch, jobs)
         await self._end(queue, batch, messages, returned)
         return len(jobs)
 
-    async def _store_jobs(self, batch: str, jobs: list[Job]) -> None:
-        """Store the jobs and the letter. One that is there is there from before the kill."""
+    async def _store_jobs(self, batch: str, jobs: list[Job]) -> set[str]:
+        """Store the jobs and the letter; which were stored, since no job had their ids."""
         adopted = [Adopted(job, []) for job in jobs]
-        await self._store.adopt([*adopted, letter(letter_id(batch), jobs, self._system)])
+        answers = await self._store.adopt([*adopted, letter(letter_id(batch), jobs, self._system)])
+        return {job.id for job, taken in zip(jobs, answers, strict=False) if taken}
 
     async def _end(
         self,
