@@ -46,22 +46,17 @@ def test_what_begins_as_a_failure_and_is_none_is_a_result():
     assert failure_from(msgspec.json.decode(value)) == FAILED
 
 
-@pytest.mark.parametrize(
-    ("value", "failure"),
-    [
-        (
-            lost_value("a", Attempt(4, 0, "EU", "w1", 100.0, "ValueError", "boom")),
-            Failure("a", "ValueError", "boom", 4),
-        ),
+def test_a_failure_says_how_its_member_ended_and_after_how_many_attempts():
+    last = Attempt(4, 0, "EU", "w1", 100.0, "ValueError", "boom")
+    for value, failure in (
+        (lost_value("a", last), Failure("a", "ValueError", "boom", 4)),
         (cancelled_value("a", "enough", 2, ran=True), Failure("a", "Cancelled", "enough", 3)),
         (cancelled_value("a", "enough", 2, ran=False), Failure("a", "Cancelled", "enough", 2)),
         (cancelled_value("a", EXPIRED, 0, ran=False), Failure("a", "Expired", EXPIRED, 0)),
         (purged_value("a", "ValueError: boom", 2), Failure("a", "Purged", "ValueError: boom", 3)),
         (purged_value("a", None, 0), Failure("a", "Purged", "", 1)),
-    ],
-)
-def test_a_failure_says_how_its_member_ended_and_after_how_many_attempts(value, failure):
-    assert failure_in(value) == failure
+    ):
+        assert failure_in(value) == failure
 
 
 def test_an_arrival_reads_the_same_however_a_store_has_spelled_it():

@@ -71,7 +71,9 @@ def test_a_shard_that_is_away_is_not_up():
     assert [each.value for each in up.samples] == [1.0, 0.0]
     assert [each.value for each in waiting.samples] == [3.0, 0.0]
     assert [each.value for each in running.samples] == [2.0, 0.0]
-    assert up.samples[1].labels == {"shard": "1"}
+    for metric, word in ((up, "up"), (waiting, "waiting_jobs"), (running, "running_jobs")):
+        assert metric.name == f"mulligan_shard_{word}"
+        assert [each.labels for each in metric.samples] == [{"shard": "0"}, {"shard": "1"}]
 
 
 def test_an_app_with_one_store_has_no_metrics_of_shards():
