@@ -84,6 +84,23 @@ CROWDED = Choices(
 )
 
 
+def with_keys_only(choices: Choices) -> Choices:
+    """No job names a limit: lines are told apart by their fairness keys alone."""
+    return choices._replace(limits=(None,), fairness_keys=(None, "x", "x", "y", "z"))
+
+
+def with_limits_only(choices: Choices) -> Choices:
+    """No job has a fairness key: nobody takes turns."""
+    return choices._replace(fairness_keys=(None,))
+
+
+FORMS = (
+    *(SPREAD, CROWDED) * 2,
+    *(with_keys_only(choices) for choices in (SPREAD, CROWDED)),
+    *(with_limits_only(choices) for choices in (SPREAD, CROWDED)),
+)
+
+
 class Command(NamedTuple):
     """A method of the comparison, and what it is called with."""
 
@@ -107,7 +124,7 @@ def program(chance: Random, length: int) -> list[Command]:
     A longer program begins as a shorter one does.
     """
     weights = list(accumulate(weight for weight, _ in COMMANDS.values()))
-    choices = chance.choice((SPREAD, CROWDED))
+    choices = chance.choice(FORMS)
     commands = []
     for _ in range(length):
         [name] = chance.choices(list(COMMANDS), cum_weights=weights)

@@ -40,6 +40,7 @@ What = Literal[
     "configure",
     "limit",
     "reschedule",
+    "turnover",
 ]
 FAULTS: tuple[What, ...] = ("crash", "freeze", "drain", "roll", "cut", "break", "noise", "clock")
 CHAIN = tasks.split | each(tasks.member) | tasks.collect | tasks.after
@@ -49,6 +50,9 @@ OPERATORS: tuple[What, ...] = ("cancel", "replay", "pause", "purge", "reuse", "c
 
 # The days with a schedule; the last of eight is a calm one.
 TICKING = (3, 7)
+# The days on which customers crowd a queue, and others a provider; what the customers weigh.
+CROWDED = (0, 3)
+WEIGHTS = (("customer0", 4.0), ("customer2", 0.5))
 
 
 class Arrival(NamedTuple):
@@ -126,6 +130,11 @@ def drawn(seed: int) -> Plan:
     hole = hole_of(seed, regions)
     if hole is not None:
         arriving = sorted([*arriving, *calls(hole)], key=lambda arrival: arrival.at)
+    busy = [each.at for each in arriving]
+    rushed = rushes(seed, regions) if seed % 8 in CROWDED else []
+    if rushed:
+        crowded = [*arriving, *rushed, *crowds(seed, regions)]
+        arriving = sorted(crowded, key=lambda arrival: arrival.at)
     return Plan(
         seed,
         calm,
@@ -134,7 +143,7 @@ def drawn(seed: int) -> Plan:
         {queue: queue_settings(chance) for queue in QUEUES},
         chance.choice((0.1, 0.3, 0.5)),
         arriving,
-        [] if calm else [*troubles(chance, [each.at for each in arriving]), *edits(seed)],
+        [] if calm else [*troubles(chance, busy), *edits(seed), *turnovers(rushed)],
         chance.choice((20.0, 120.0, 600.0)),
         0.0 if calm else chance.choice((0.0, 0.0, 0.0, 0.05, 10.0)),
         hole,
@@ -192,6 +201,44 @@ def calls(hole: Hole) -> list[Arrival]:
     ]
 
 
+def crowds(seed: int, regions: tuple[str, ...]) -> list[Arrival]:
+    """Jobs of three customers, of whom one floods the queue first."""
+    chance = random.Random(f"crowds {seed}")
+    customers = ("customer0", "customer1", "customer2")
+    region, crowd = chance.choice(regions), []
+    for number in range(2):
+        at = chance.uniform(0, DAY)
+        keys = chance.choices(customers, (1, 6, 1), k=12) + chance.choices(customers, k=12)
+        options: dict[str, Any] = {"region": region, "retry": Retry(0)}
+        jobs = [
+            tasks.send.using(**options, id=f"k{number}x{n}", fairness_key=key).call(n).job
+            for n, key in enumerate(keys)
+        ]
+        crowd += [Arrival(round(at, 3), jobs[:12]), Arrival(round(at + 30, 3), jobs[12:])]
+    return crowd
+
+
+def rushes(seed: int, regions: tuple[str, ...]) -> list[Arrival]:
+    """More jobs of a provider at once than it takes."""
+    chance = random.Random(f"rushes {seed}")
+    options: dict[str, Any] = {"region": chance.choice(regions), "retry": Retry(0)}
+    return [
+        Arrival(
+            round(chance.uniform(0, DAY), 3),
+            [
+                tasks.after.using(**options, id=f"b{number}x{n}", limits="bucket").call(n).job
+                for n in range(6)
+            ],
+        )
+        for number in range(3)
+    ]
+
+
+def turnovers(rushed: list[Arrival]) -> list[Trouble]:
+    """As such jobs come, workers end that have just claimed: what they had is refunded."""
+    return [Trouble(each.at - 0.001, "turnover", 0.0) for each in rushed]
+
+
 def queue_settings(chance: random.Random) -> QueueSettings:
     """How a queue behaves."""
     policy: FetchPolicy = chance.choice(
@@ -200,7 +247,7 @@ def queue_settings(chance: random.Random) -> QueueSettings:
     budget = None
     if not isinstance(policy, Fifo) and chance.random() < 0.3:
         budget = Budget(chance.choice((1, 3)), 60.0) if chance.random() < 0.7 else Budget(ratio=0.5)
-    return QueueSettings(policy, budget, chance.choice((0.0, 2.0, 2.0, 30.0)))
+    return QueueSettings(policy, budget, chance.choice((0.0, 2.0, 2.0, 30.0)), WEIGHTS)
 
 
 def arrivals(chance: random.Random, regions: tuple[str, ...], lease: float) -> list[Arrival]:

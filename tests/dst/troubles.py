@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Callable
+from functools import partial
 
 from tests.dst.plan import Trouble
 from tests.dst.world import Member, World
@@ -82,6 +83,12 @@ class Troubled(World):
     async def _roll(self, chance: random.Random) -> str:
         for place, member in enumerate(list(self._members)):
             self.loop.call_later(60.0 * place, self._retire, member)
+        return "all"
+
+    async def _turnover(self, _chance: random.Random) -> str:
+        """Drain each just when the store has given it jobs, or none, that it has not heard of."""
+        for member in self._members:
+            member.line.ambush("claim", partial(self._retire, member))
         return "all"
 
     def _retire(self, member: Member) -> None:

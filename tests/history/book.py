@@ -7,6 +7,8 @@ may have happened. The next thing that is known for certain about the job settle
 from collections.abc import Callable, Iterable
 from math import inf
 
+from msgspec.structs import replace
+
 from mulligan.core.facts import DEFAULT_QUEUE, QueueSettings
 from mulligan.core.job import Status
 from mulligan.core.lane import Lane
@@ -161,6 +163,10 @@ class Book:
                 job.snoozes += 1
             case "returned":
                 job.status, job.joined = "pending", event
+                if ending.limits is not None:
+                    job.new = replace(
+                        job.new, limits=ending.limits, fairness_key=ending.fairness_key
+                    )
         for new in ending.next:
             self._follow(new, event)
 

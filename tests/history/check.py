@@ -13,8 +13,10 @@ from tests.history import (
     lives,
     queues,
     records,
+    room,
     schedules,
     shares,
+    turns,
 )
 from tests.history.book import Book
 from tests.history.events import (
@@ -74,9 +76,11 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     queues.LanesAreKept,
     queues.LanesKeepOrder,
     shares.SharesAreKept,
+    turns.KeysTakeTurns,
     limits.LimitsHold,
     limits.RatesHold,
     limits.PausesHold,
+    room.RoomIsUsed,
     limits.BudgetsHold,
     breakers.ProbesArePaced,
     breakers.OpenTakesNoGlobalRetry,
@@ -123,6 +127,8 @@ def check(
     for each in reader.invariants:
         if isinstance(each, queues.SleepersAreWoken) and woken_within is not None:
             each.within = woken_within
+            each.pools = pools
+        if isinstance(each, room.RoomIsUsed):
             each.pools = pools
         if isinstance(each, attempts.LostStops):
             each.within = told_within

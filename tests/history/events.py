@@ -100,6 +100,8 @@ class Ending(Struct, frozen=True, omit_defaults=True):
     """One outcome of a commit: what is to become of the job, and what is enqueued with it.
 
     Of its result there is a checksum. If it `hands_on`, one of the next arrives in its place.
+    `spent` and `pauses` are what the attempt says of limits; after a `retry_after`, those that the
+    job names may be paused as long. One that is returned may have other `limits` from then on.
     """
 
     job: str
@@ -114,6 +116,11 @@ class Ending(Struct, frozen=True, omit_defaults=True):
     result: int | None = None
     free: bool = False
     hands_on: bool = False
+    spent: dict[str, int] = {}
+    pauses: dict[str, float] = {}
+    retry_after: float | None = None
+    limits: dict[str, int] | None = None
+    fairness_key: str | None = None
 
     @property
     def lease(self) -> Lease:
@@ -165,13 +172,17 @@ class Enqueue(Event, tag="enqueue"):
 
 
 class Claim(Event, tag="claim"):
-    """A worker asked for jobs. `left` are the kinds of work that it could still have had."""
+    """A worker asked for jobs. `left` are the kinds of work that it could still have had.
+
+    If it got less than its demand, nothing that could start is left in the `emptied` lanes.
+    """
 
     worker: Worker
     demand: int
     taken: list[Taken] | None = None
     left: list[tuple[str, Kind]] = []
     stale: bool = False
+    emptied: list[Lane] = []
 
 
 class Reclaim(Event, tag="reclaim"):

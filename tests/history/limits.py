@@ -48,12 +48,16 @@ class Rules:
 
     def limit_of(self, name: str, event: AnyEvent) -> Limit | None:
         """The limit that surely held for this name during the event; None if there was none."""
+        near = [each for each in self._stored if covering(name, [each]) is not None]
+        if any(self._changed[each] >= event.began for each in near):
+            return None
+        return self.in_force(name)
+
+    def in_force(self, name: str) -> Limit | None:
+        """The limit that holds for this name, as far as is known; None if there is none."""
         known = [each for each, stored in self._stored.items() if stored.in_force is not None]
         by = covering(name, known)
-        near = [each for each in self._stored if covering(name, [each]) is not None]
-        if by is None or any(self._changed[each] >= event.began for each in near):
-            return None
-        return self._stored[by].in_force
+        return None if by is None else self._stored[by].in_force
 
 
 class LimitsHold(Invariant):

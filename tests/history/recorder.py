@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
+from msgspec.structs import replace
+
 from mulligan.core.answers import Beat, Claimed
 from mulligan.core.counts import Count
 from mulligan.core.decide import policy_of
@@ -23,6 +25,7 @@ from mulligan.core.outcome import (
     Done,
     Later,
     Limited,
+    LimitUse,
     Outcome,
     Returned,
     Verdict,
@@ -106,6 +109,8 @@ class Recorder:
         kinds = zip(plan.groups, claimed.left, strict=False)
         event.left = [(group.queue, group.kind) for group, left in kinds if left]
         event.stale = claimed.stale
+        if len(claimed.claims) < plan.demand and not claimed.stale:
+            event.emptied = [s.lane for s in plan.sources if not s.waited and not s.limits]
         return self._told(event, claimed)
 
     async def reclaim(self, limit: int, worker: Worker) -> list[Claim]:
@@ -365,19 +370,32 @@ def ending(outcome: Outcome) -> Ending:
     job, token = outcome.lease
     how = HOWS[type(outcome)]
     match outcome:
-        case Again(_, lane, delay, failure, _, free):
+        case Again(_, lane, delay, failure, _, free, use):
             said = (failure.number, failure.type, failure.message)
-            return Ending(job, token, how, delay, lane, *said, free=free)
-        case Later(_, delay):
-            return Ending(job, token, how, delay)
-        case Dead(_, failure, following):
+            return with_use(Ending(job, token, how, delay, lane, *said, free=free), use)
+        case Later(_, delay, use):
+            return with_use(Ending(job, token, how, delay), use)
+        case Dead(_, failure, following, use):
             said = (failure.number, failure.type, failure.message)
-            return Ending(job, token, how, 0.0, None, *said, [new(each) for each in following])
-        case Done(_, result, following, hands_on):
             follow = [new(each) for each in following]
-            return Ending(job, token, how, next=follow, result=checksum(result), hands_on=hands_on)
+            return with_use(Ending(job, token, how, 0.0, None, *said, follow), use)
+        case Done(_, result, following, hands_on, use):
+            follow = [new(each) for each in following]
+            sum_ = checksum(result)
+            done = Ending(job, token, how, next=follow, result=sum_, hands_on=hands_on)
+            return with_use(done, use)
+        case Limited(_, limits, key):
+            return Ending(job, token, how, limits=dict(costs_of(limits)), fairness_key=key)
         case _:
             return Ending(job, token, how)
+
+
+def with_use(ending: Ending, use: LimitUse | None) -> Ending:
+    """The outcome with what its attempt says of limits."""
+    if use is None:
+        return ending
+    said: dict[str, Any] = {"spent": dict(use.spent), "pauses": dict(use.pauses)}
+    return replace(ending, **said, retry_after=use.retry_after)
 
 
 def checksum(result: bytes | None) -> int | None:

@@ -64,11 +64,18 @@ class Story:
         return self.tell(told.Enqueue(jobs=[new], answers=answers), lost=lost)
 
     def claim(
-        self, *jobs: Taken, demand: int = 1, worker: str | Worker = "w", left: Any = ()
+        self,
+        *jobs: Taken,
+        demand: int = 1,
+        worker: str | Worker = "w",
+        left: Any = (),
+        emptied: Any = (),
     ) -> Self:
         """A worker claims jobs."""
         who = worker if isinstance(worker, Worker) else Worker(worker)
-        return self.tell(told.Claim(worker=who, demand=demand, taken=list(jobs), left=list(left)))
+        event = told.Claim(worker=who, demand=demand, taken=list(jobs), left=list(left))
+        event.emptied = list(emptied)
+        return self.tell(event)
 
     def claim_lost(self, worker: str = "w") -> Self:
         """A worker claims, and nobody hears what it got."""

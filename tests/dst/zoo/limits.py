@@ -12,6 +12,7 @@ from mulligan.stores.memory.limits import Limits
 from mulligan.stores.memory.state import State
 from tests.dst.zoo.cage import Change, plant
 
+end_of_use = Limits.end
 init = ClaimLanes.__init__
 join_lane = enqueue.join_lane
 reclaim = workers.reclaim
@@ -77,3 +78,9 @@ def state_of_a_limit_forgotten(self: Any, name: str, now: float) -> None:
     state = self.states.get(name)
     if state is not None and not state.used:
         del self.states[name]
+
+
+@plant(Limits, "end")
+def refund_lost(self: Any, record: Record, now: float, *, refunded: bool) -> Any:
+    """What is given back before it has begun has used the limit all the same."""
+    return end_of_use(self, record, now, refunded=False)
