@@ -272,10 +272,11 @@ class SetLimit(Event, tag="set limit"):
 
 
 class PauseLimit(Event, tag="pause limit"):
-    """A limit was paused for so many seconds, or resumed."""
+    """A limit was paused for so many seconds, or resumed; or at least for so many."""
 
     name: str
     seconds: float
+    at_least: bool = False
 
 
 class Prune(Event, tag="prune"):

@@ -180,7 +180,7 @@ class Recorder:
 
     async def pause_limit(self, name: str, seconds: float, *, at_least: bool = False) -> None:
         """Write down which limit, for how long."""
-        event = events.PauseLimit(name=name, seconds=seconds)
+        event = events.PauseLimit(name=name, seconds=seconds, at_least=at_least)
         await self._ask(event, lambda: self.store.pause_limit(name, seconds, at_least=at_least))
         self.clerk.end(event)
 

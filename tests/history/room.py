@@ -108,8 +108,9 @@ class RoomIsUsed(Invariant):
             case SetLimit():
                 self._change(event)
             case PauseLimit(name=name):
-                self._uses[name].paused_until = latest(event) + event.seconds
-                self._uses[name].known &= event.ended is not None
+                use, until = self._uses[name], latest(event) + event.seconds
+                use.paused_until = max(use.paused_until, until) if event.at_least else until
+                use.known &= event.ended is not None
 
     def _change(self, event: SetLimit) -> None:
         """Of names whose rate is another one now, nobody knows what counts against it."""
