@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.app import LEASE, URL, WEST
-from tests.chaos.faults import STOPPED, Faults
+from tests.chaos.app import LEASE, ONLY_LIMITED, URL, WEST, WINDOW
+from tests.chaos.faults import KILLED, STOPPED, Faults
 from tests.chaos.fleet import Fleet, worker_command
 from tests.chaos.judging import judge
 from tests.chaos.operating import LEAVE
@@ -47,7 +47,12 @@ def main() -> None:
     parser.add_argument("--calm", type=float, default=8, help="how long work goes on in peace")
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--every", type=float, default=1.5, help="seconds between two faults")
-    parser.add_argument("--rate", type=float, default=4, help="batches of 14 calls a second")
+    parser.add_argument("--rate", type=float, default=4, help="batches of 22 calls a second")
+    parser.add_argument(
+        "--only-limited",
+        action="store_true",
+        help="only jobs with limits and fairness keys, and workers that are killed and stopped",
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--limit", type=float, default=240, help="seconds to let all work end")
     parser.add_argument("--keep", type=Path, help="where to keep the history and the log")
@@ -70,7 +75,10 @@ def run(place: Stand, folder: Path, options: argparse.Namespace) -> dict[str, An
     open_once(place.direct)
     fleet = make_fleet(place, folder, options, chance)
     faults = Faults(place, fleet, state, clerk, chance)
-    fleet.worker_env = faults.clock
+    if options.only_limited:
+        faults.only = (KILLED, STOPPED)
+    else:
+        fleet.worker_env = faults.clock
     fleet.fill()
     began = time.monotonic()
     try:
@@ -78,14 +86,19 @@ def run(place: Stand, folder: Path, options: argparse.Namespace) -> dict[str, An
             time.sleep(LOOK_EVERY)
         began = time.monotonic()
         harm(fleet, faults, began + options.seconds, options.every)
-        insist(place, fleet, faults, options.every)
+        if options.only_limited:
+            faults.undo(every=True)
+            fleet.wake(every=True)
+        else:
+            insist(place, fleet, faults, options.every)
         fleet.retire("operator")
         fleet.run("operator", LEAVE)  # the last one may have been told to end before it had begun
         fleet.retire("producer")
         unended = let_end(fleet, place.direct, options.limit)
         calm_from = time.monotonic()
         if not unended:
-            rest(fleet, calm_from + options.calm)
+            time.sleep(WINDOW)  # of starts before that, no limit knows any more
+            rest(fleet, calm_from + WINDOW + options.calm)
             unended = let_end(fleet, place.direct, options.limit)
     finally:
         try:
@@ -118,6 +131,7 @@ def make_fleet(
     }
     sizes = {"worker": options.workers, "producer": 1, "operator": 1, "supervisor": 1}
     env = {URL: place.url, HISTORY: str(folder / "history"), EVERY: str(1 / options.rate)}
+    env |= {ONLY_LIMITED: "1"} if options.only_limited else {}
     return Fleet(commands, sizes, env, chance)
 
 

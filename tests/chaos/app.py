@@ -5,7 +5,7 @@ import os
 import random
 from typing import Any
 
-from mulligan import Budget, Delays, Exponential, Retry, Settings, current_job, each
+from mulligan import Budget, Delays, Exponential, Retry, RetryAfter, Settings, current_job, each
 from mulligan.app import Prepared
 from tests.chaos.recording import Recorded, attempt
 
@@ -23,6 +23,12 @@ app = Recorded(
 )
 
 
+# In a run with this set, there are only jobs with limits and fairness keys.
+ONLY_LIMITED = "MULLIGAN_CHAOS_ONLY_LIMITED"
+# The window of the provider's limit, in seconds.
+WINDOW = 1.0
+
+app.queue("fair", weights={"gold": 3})
 app.queue("capped", policy="capped(2)")
 app.queue("budgeted", policy="retry-first", budget=Budget(10, 1.0))
 
@@ -66,6 +72,42 @@ app.limit("few", concurrency=3)
 @app.task(queue="chaos", retry=OFTEN, limits="few")
 async def squeeze(number: int) -> int:
     """One of those of which three may run at a time."""
+    await take_a_while()
+    return number
+
+
+app.limit("provider", rate=40, per=WINDOW)
+app.limit("tokens", rate=400, per=WINDOW, burst=100)
+app.limit("tenant:*", concurrency=2)
+
+
+@app.task(queue="fair", retry=OFTEN, limits="provider", fairness_key=lambda who, _: who)
+async def ask(who: str, number: int) -> int:
+    """One of those of which so many start in a second; now and then all are to wait a little."""
+    with attempt():
+        if random.random() < 0.02:
+            raise RetryAfter(0.2, pause="provider")
+    return number
+
+
+@app.task(queue="fair", retry=OFTEN, limits={"tokens": 3}, fairness_key=lambda who, _: who)
+async def embed(who: str, number: int) -> int:
+    """One that spends more than it costs."""
+    current_job().spend("tokens", 2)
+    await take_a_while()
+    return number
+
+
+@app.task(queue="fair", retry=OFTEN, limits=lambda who, _: {f"tenant:{who}": 1, "provider": 1})
+async def serve(who: str, number: int) -> int:
+    """One that needs two limits, one of them of a family."""
+    await take_a_while()
+    return number
+
+
+@app.task(queue="fair", retry=OFTEN, fairness_key=lambda who, _: who)
+async def render(who: str, number: int) -> int:
+    """One that waits for its customer's turn."""
     await take_a_while()
     return number
 
@@ -134,4 +176,13 @@ def batch(name: str) -> list[Prepared[Any]]:
         halt.using(id=f"{name}-halt").call(12),
         guess.using(id=f"{name}-guess").call(13),
     ]
-    return [*plain, line.call(1), fan.call(1), *few, later, sad, *special]
+    return [*plain, line.call(1), fan.call(1), *few, later, sad, *special, *limited(name, 1)]
+
+
+def limited(name: str, times: int) -> list[Prepared[Any]]:
+    """Calls with limits and fairness keys, of two customers, one of whom sends more."""
+    return [
+        task.using(id=f"{name}-{task.name}{number}").call(who, number)
+        for task in (ask, embed, serve, render)
+        for number, who in enumerate(["loud"] * times + ["gold"])
+    ]

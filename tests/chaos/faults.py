@@ -23,7 +23,7 @@ from tests.history import Clerk, Fault
 # Others look for lost leases every second, if they are not busy.
 BEYOND_LEASE = 2.5 * LEASE
 MEMORY = "maxmemory"
-STOPPED, OPPOSED = "worker stopped past its lease", "opposed locks"
+KILLED, STOPPED, OPPOSED = "worker killed", "worker stopped past its lease", "opposed locks"
 CLOCK_OFF, DISK_FULL = "clock off", "disk full"
 # How far off the clocks of workers are, where that may be: most are right.
 CLOCKS = (0, 0, 0, -600, 90, 3600)
@@ -49,6 +49,8 @@ class Faults:
         self._chance = chance
         self._undo: list[Undo] = []
         self._deck: list[str] = []
+        # Which kinds strike; None: every one that can.
+        self.only: tuple[str, ...] | None = None
         self.done: Counter[str] = Counter()
         self.deadlocks = opposing.Struck()
 
@@ -56,7 +58,7 @@ class Faults:
     def kinds(self) -> dict[str, tuple[Callable[[], str | None], int]]:
         """Everything that can be done here, and how often; None is told where it could not be."""
         kinds: dict[str, tuple[Callable[[], str | None], int]] = {
-            "worker killed": (self._kill_worker, 4),
+            KILLED: (self._kill_worker, 4),
             STOPPED: (self._stop_worker, 3),
             "producer killed": (lambda: as_text(self._fleet.kill("producer")), 1),
             "operator killed": (lambda: as_text(self._fleet.kill("operator")), 1),
@@ -77,7 +79,7 @@ class Faults:
             kinds[OPPOSED] = (self._oppose, 2)
         if self._stand.disk is not None:
             kinds[DISK_FULL] = (self._fill_disk, 2)
-        return kinds
+        return {kind: kinds[kind] for kind in self.only or kinds if kind in kinds}
 
     @property
     def missing(self) -> list[str]:

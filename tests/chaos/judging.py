@@ -23,7 +23,9 @@ from tests.history import (
 )
 from tests.history.events import Claim, Commit, Configure, Enqueue, Reclaim, Report
 from tests.history.queues import LanesKeepOrder
+from tests.history.room import RoomIsUsed
 from tests.history.shares import SharesAreKept
+from tests.history.turns import KeysTakeTurns
 
 # Word that a lease is lost goes from one thread to another, on a machine that is busy.
 TOLD_WITHIN = 2.0
@@ -90,7 +92,7 @@ def judge(folder: Path, url: str, calm_from: float) -> Judgement:
 
 
 def since(began: float, events: Iterable[AnyEvent]) -> list[AnyEvent]:
-    """The events of a time that began when all work had ended, and the settings of the queues.
+    """The events of a time that began when all work had ended, and all settings and limits.
 
     Nothing is known of the jobs before, and nothing happens to them but that they are counted.
     """
@@ -104,13 +106,15 @@ def since(began: float, events: Iterable[AnyEvent]) -> list[AnyEvent]:
 def promised_by(url: str, *, in_peace: bool = False) -> list[type[Invariant]]:
     """What the store promises while processes and connections die, or in peace.
 
-    Order and shares within a lane are kept by who claims. MongoDB has no transactions: what is on
-    its way to a lane has its due time already, and others pass it; and of the jobs that a claim
-    chose by their shares others may take some, and who lost to another stands back. A claim of
-    PostgreSQL passes by jobs that another has locked, whose connection may then be cut.
+    Order, turns and shares within a lane are kept by who claims. MongoDB has no transactions: what
+    is on its way to a lane has its due time already, and others pass it; and of the jobs that a
+    claim chose by their shares others may take some, and who lost to another stands back; a permit
+    that a claim lost to another is free again a moment later. A claim of PostgreSQL passes by jobs
+    that another has locked, whose connection may then be cut.
     """
-    always = {"mongodb": (LanesKeepOrder, SharesAreKept)}
-    at_war = {"postgresql": (LanesKeepOrder,)}
+    turns = (LanesKeepOrder, KeysTakeTurns, RoomIsUsed)
+    always: dict[str, tuple[type[Invariant], ...]] = {"mongodb": (*turns, SharesAreKept)}
+    at_war = {"postgresql": turns}
     but = (always if in_peace else always | at_war).get(url.partition(":")[0], ())
     return [each for each in INVARIANTS if each not in but]
 

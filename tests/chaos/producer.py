@@ -9,7 +9,7 @@ import sys
 import time
 
 from mulligan.core.errors import StoreError
-from tests.chaos.app import app, batch
+from tests.chaos.app import ONLY_LIMITED, app, batch, limited
 
 EVERY = "MULLIGAN_CHAOS_EVERY"
 PAUSE = 0.2
@@ -31,7 +31,7 @@ def insist(name: str) -> None:
     """Enqueue the batch of this name, once."""
     while True:
         try:
-            app.enqueue_many(batch(name))
+            app.enqueue_many(limited(name, 3) if ONLY_LIMITED in os.environ else batch(name))
         except (StoreError, OSError) as error:
             print(f"producer: {error}", file=sys.stderr)
             time.sleep(PAUSE)

@@ -39,6 +39,7 @@ class Use:
         self.charges: dict[object, tuple[float, int]] = {}
         self.paused_until = -inf
         self.most_cost = 1
+        self.used = False
         self.known = True
         self.met: deque[Claim] = deque(maxlen=REMEMBERED)
 
@@ -119,7 +120,7 @@ class RoomIsUsed(Invariant):
         for name, was in before.items():
             now = self._rules.in_force(name)
             if was != now and any(each and each.rate for each in (was, now)):
-                self._uses[name].known = False
+                self._uses[name].known &= not self._uses[name].used
 
     def _price(self, jobs: Iterable[New]) -> None:
         """Note what the limits of these jobs must have room for."""
@@ -150,6 +151,7 @@ class RoomIsUsed(Invariant):
         if len(job.new.limits) == 1 and not job.doubts and not self._blind and not pooled:
             self._look(step, job, event)
         for name, cost in job.new.limits.items():
+            self._uses[name].used = True
             self._uses[name].held.add(taken.job)
             self._uses[name].charges[taken.lease] = latest(event), cost
 
@@ -193,6 +195,7 @@ class RoomIsUsed(Invariant):
     def _note_use(self, ending: Ending, job: Known, event: Commit) -> None:
         """Charge what the attempt spent besides, and pause what it says to pause."""
         for name, cost in ending.spent.items():
+            self._uses[name].used = True
             self._uses[name].charges[ending.lease, name] = latest(event), cost
         for name in self._named(ending, job):
             said = ending.pauses.get(name, 0.0), ending.retry_after or 0.0

@@ -111,6 +111,18 @@ def test_when_a_clock_is_set_nobody_knows():
     assert story.claim(lease("a", 1)).broken() == set()
 
 
+def test_a_rate_that_was_changed_may_count_otherwise():
+    story = limited(RATE, "a", "b").claim(lease("a", 1))
+    story.tell(told.SetLimit(name="k", limit=Limit(rate=3, per=60.0), declared=False))
+    assert idle(story).claim(lease("b", 1)).broken() == set()
+
+
+def test_one_that_was_declared_after_its_first_job_came_is_known():
+    story = Story().enqueue("a", limits=K)
+    story.tell(told.SetLimit(name="k", limit=RATE, declared=True))
+    assert idle(story).claim(lease("a", 1)).broken() == {"room is used"}
+
+
 def test_a_job_of_a_pool_may_have_waited_for_a_process():
     story = idle(limited(RATE, "a")).claim(lease("a", 1))
     assert story.broken(pools=["default"]) == set()

@@ -5,6 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from mulligan.core import decide, fairness
+from mulligan.core.limits import LimitState
 from mulligan.core.outcome import Again
 from mulligan.core.plan import Cap, Rate
 from mulligan.engine.claim_planner import ClaimPlanner
@@ -118,7 +119,7 @@ def permit_never_freed(self: Any, record: Record, now: float, *, refunded: bool)
 def permit_freed_twice(self: Any, record: Record, now: float, *, refunded: bool) -> Any:
     """The end of one job makes room for two."""
     for name, _ in record.charged:
-        self.states[name].used -= 1
+        self.states.setdefault(name, LimitState()).used -= 1
     return end_of_use(self, record, now, refunded=refunded)
 
 
@@ -129,7 +130,7 @@ def start_refunded_at_its_end(self: Any, record: Record, now: float, *, refunded
 
 
 @plant(Limits, "pause")
-def pause_of_a_limit_ignored(self: Any, name: str, until: float) -> None:
+def pause_of_a_limit_ignored(self: Any, name: str, until: float, *, at_least: bool = False) -> None:
     """A paused limit goes on."""
 
 
