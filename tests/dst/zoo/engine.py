@@ -11,8 +11,8 @@ from mulligan.engine import chores, result_gate
 from mulligan.engine.breakers import Ending
 from mulligan.engine.committer import AWAY, Committer
 from mulligan.engine.executor import Executor
+from mulligan.engine.heartbeat import LostReplies
 from mulligan.engine.slots import Slots
-from mulligan.engine.worker import Engine
 from tests.dst.zoo.cage import plant
 
 send = Committer._send
@@ -83,12 +83,12 @@ def class_matched_without_its_bases(self: Any, kind: str, classes: Any) -> bool:
     return covers(self, kind, classes[:1])
 
 
-@plant(Engine, "_return")
-def forgotten_claim_never_returned(self: Any, forgotten: Any) -> None:
+@plant(LostReplies, "return_claims")
+def forgotten_claim_never_returned(self: Any, leases: Any, held: Any) -> None:
     """What a claim gave whose answer was lost is held for ever."""
 
 
-@plant(Engine, "_count")
-def forgotten_reclaim_returned(self: Any, reclaimed: Any) -> None:
+@plant(LostReplies, "count_reclaims")
+def forgotten_reclaim_returned(self: Any, claims: Any, held: Any) -> None:
     """What a reclaim gave whose answer was lost goes back as if it had never begun."""
-    self._return([claim.lease for claim in reclaimed])
+    self.return_claims([claim.lease for claim in claims], held)
