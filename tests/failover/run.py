@@ -85,7 +85,7 @@ async def produce(app: Mulligan, jobs: int, shards: int) -> int:
     left = deque(
         [
             range(jobs)[shard::shards][first : first + BATCH]
-            for first in range(0, jobs, BATCH)
+            for first in range(0, -(-jobs // shards), BATCH)
             for shard in range(shards)
         ]
     )
