@@ -60,7 +60,7 @@ BUILDS_SQL = {
     ("stores/sqlite/read.py", "statement"): "one of two constants",
     ("stores/sqlite/operate.py", "statement"): "as above",
     ("stores/sqlite/commit.py", "statement"): "a key of a table of constants",
-    ("stores/sqlite/lines.py", "statement"): "a constant of the module",
+    ("stores/sqlite/limit_states.py", "statement"): "a constant of the module",
 }
 
 

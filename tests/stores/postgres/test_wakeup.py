@@ -100,6 +100,7 @@ async def test_a_worker_whose_listener_was_cut_off_is_woken_by_a_new_one(store, 
     await asyncio.wait([store._sleepers._listener])
     assert "wake-ups stopped" in caplog.text
     sleeping.cancel()
+    await asyncio.wait([sleeping])  # a look of its own would take the next one's wake-up
     sleeping = asyncio.create_task(store.wait(ANN, 60))
     await store.enqueue(jobs("a"))
     await asyncio.wait_for(sleeping, 30)
