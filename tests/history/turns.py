@@ -1,5 +1,6 @@
 """Fairness keys: whose turn it is in a lane."""
 
+from bisect import bisect_left, insort
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -45,6 +46,8 @@ class KeysTakeTurns(Invariant):
     def __init__(self, book: Book) -> None:
         super().__init__(book)
         self._starts: dict[Lane, dict[str, list[Start]]] = defaultdict(lambda: defaultdict(list))
+        # By lane and key: until when each claim may have lasted that took one, in order.
+        self._ends: dict[Lane, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         self._weights: dict[str, dict[str, Span]] = defaultdict(dict)
         self._served: set[str] = set()
         self._unheard = 0
@@ -70,6 +73,7 @@ class KeysTakeTurns(Invariant):
         key = job.new.fairness_key or NO_KEY
         self._served.add(taken.lane.queue)
         self._starts[taken.lane][key].append(Start(event, taken.started_at))
+        insort(self._ends[taken.lane][key], latest(event))
         if key != NO_KEY and not job.new.limits and job.lane == taken.lane:
             self._look(job, taken.due, event)
 
@@ -78,10 +82,8 @@ class KeysTakeTurns(Invariant):
         starts, own = self._starts[job.lane], job.new.fairness_key or NO_KEY
         weights = self._weights[job.lane.queue]
         slowest = step_of(weights.get(own, ONE).least)
-        mine = self._unheard + sum(
-            not surely_before(each.event, job.joined) and each.event.began <= latest(event)
-            for each in starts[own]
-        )
+        ends = self._ends[job.lane][own]
+        mine = self._unheard + len(ends) - bisect_left(ends, job.joined.began)
         for other, known in starts.items():
             if other == own:
                 continue
