@@ -290,6 +290,7 @@ QUEUES = {
 }
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize(
     "run_meanwhile",
     [pytest.param(False, id="waiting", marks=pytest.mark.prove), pytest.param(True, id="run")],

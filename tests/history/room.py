@@ -38,6 +38,8 @@ class Use:
         # What was charged, by lease or whatever else tells it apart: until when, and how much.
         self.charges: dict[object, tuple[float, int]] = {}
         self.paused_until = -inf
+        # Until then somebody was about to give something back.
+        self.freed_until = -inf
         self.most_cost = 1
         self.used = False
         self.known = True
@@ -45,7 +47,7 @@ class Use:
 
     def has_room(self, limit: Limit, now: float) -> bool:
         """Whether there is room for the dearest of its jobs, beyond doubt."""
-        if not self.known or now <= self.paused_until + TICK:
+        if not self.known or now <= max(self.paused_until + TICK, self.freed_until):
             return False
         if limit.concurrency is not None and len(self.held) >= limit.concurrency:
             return False
@@ -70,6 +72,10 @@ class Use:
         if full_at <= micros(now):
             self.charges.clear()
         return full_at + price(limit, cost) - allowance(limit) <= (now - TICK) * SECOND
+
+    def narrow(self, event: AnyEvent) -> None:
+        """What the event takes, it may have taken before those who were under way then looked."""
+        self.met = deque((each for each in self.met if surely_before(each, event)), REMEMBERED)
 
 
 class RoomIsUsed(Invariant):
@@ -110,12 +116,15 @@ class RoomIsUsed(Invariant):
                 self._change(event)
             case PauseLimit(name=name):
                 use, until = self._uses[name], latest(event) + event.seconds
+                use.narrow(event)
                 use.paused_until = max(use.paused_until, until) if event.at_least else until
                 use.known &= event.ended is not None
 
     def _change(self, event: SetLimit) -> None:
         """Of names whose rate is another one now, nobody knows what counts against it."""
         before = {name: self._rules.in_force(name) for name in self._uses}
+        for use in self._uses.values():
+            use.narrow(event)
         self._rules.happened(event)
         for name, was in before.items():
             now = self._rules.in_force(name)
@@ -144,13 +153,14 @@ class RoomIsUsed(Invariant):
         if job is None:
             self._blind = True
             return
-        self._free(job)
+        self._free(job, event)
         if isinstance(event, Reclaim):
             return
         pooled = taken.lane.queue in self.pools
         if len(job.new.limits) == 1 and not job.doubts and not self._blind and not pooled:
             self._look(step, job, event)
         for name, cost in job.new.limits.items():
+            self._uses[name].narrow(event)
             self._uses[name].used = True
             self._uses[name].held.add(taken.job)
             self._uses[name].charges[taken.lease] = latest(event), cost
@@ -183,10 +193,11 @@ class RoomIsUsed(Invariant):
             return
         self._price(ending.next)
         if job.token == ending.token:
-            self._free(job)
+            self._free(job, event)
         if ending.how == "returned":
             for use in self._uses.values():
-                use.charges.pop(ending.lease, None)
+                if use.charges.pop(ending.lease, None):
+                    use.freed_until = max(use.freed_until, latest(event))
         if verdict == "written":
             self._note_use(ending, job, event)
         if ending.limits:
@@ -195,19 +206,24 @@ class RoomIsUsed(Invariant):
     def _note_use(self, ending: Ending, job: Known, event: Commit) -> None:
         """Charge what the attempt spent besides, and pause what it says to pause."""
         for name, cost in ending.spent.items():
+            self._uses[name].narrow(event)
             self._uses[name].used = True
             self._uses[name].charges[ending.lease, name] = latest(event), cost
         for name in self._named(ending, job):
             said = ending.pauses.get(name, 0.0), ending.retry_after or 0.0
             use = self._uses[name]
+            use.narrow(event)
             use.paused_until = max(use.paused_until, latest(event) + max(said))
 
     def operated(self, step: Operated) -> None:
         """A cancel frees them too."""
         if step.done:
-            self._free(step.job)
+            self._free(step.job, step.event)
 
-    def _free(self, job: Known) -> None:
+    def _free(self, job: Known, event: AnyEvent) -> None:
         """The job holds no permits any more."""
         for name in job.new.limits:
-            self._uses[name].held.discard(job.new.id)
+            use = self._uses[name]
+            if job.new.id in use.held:
+                use.held.discard(job.new.id)
+                use.freed_until = max(use.freed_until, latest(event))

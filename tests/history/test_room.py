@@ -132,3 +132,17 @@ def test_limits_that_a_job_was_given_later_are_counted():
     story = limited(Limit(concurrency=1), "b").enqueue("a").claim(lease("a", 1))
     story.commit("a", 1, "returned", limits=K).claim(lease("a", 2))
     assert idle(story).wait(60).claim(lease("b", 1)).broken() == {"limits hold"}
+
+
+def test_who_looks_while_another_gives_back_may_find_no_room_yet():
+    story = limited(Limit(concurrency=1), "a", "b").claim(lease("a", 1)).commit("a", 1, "done")
+    story.events[-1].ended = story.now + 1.5
+    idle(story).wait(5)
+    assert story.claim(lease("b", 1)).broken() == set()
+
+
+def test_who_looks_while_another_takes_may_find_no_room_any_more():
+    story = idle(limited(Limit(concurrency=1), "a", "b"))
+    story.events[-1].ended = story.now + 1.5
+    story.claim(lease("a", 1)).wait(5).commit("a", 1, "done")
+    assert story.claim(lease("b", 1)).broken() == set()
