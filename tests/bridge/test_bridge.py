@@ -293,7 +293,7 @@ QUEUES = {
 @pytest.mark.prove
 @pytest.mark.parametrize(
     "run_meanwhile",
-    [pytest.param(False, id="waiting", marks=pytest.mark.prove), pytest.param(True, id="run")],
+    [pytest.param(False, id="waiting"), pytest.param(True, id="run")],
 )
 @pytest.mark.parametrize("system", QUEUES)
 async def test_killed_at_any_step_nothing_is_lost_and_nothing_doubled(
