@@ -81,7 +81,7 @@ ON_A_STORE = {
 # These go on for long where there is a store: they are tried where there is none, above and below.
 UNENDING = {"bench", "serve", "housekeep", "top"}
 # These take an app or a file, or make a store of their own.
-OTHERS = {"worker", "dev", "enqueue", "supervise", "copy", "demo", "simulate"}
+OTHERS = {"worker", "dev", "enqueue", "supervise", "copy", "bridge", "demo", "simulate"}
 KEYS = {KEYS_VARIABLE: CANARY, "MULLIGAN_TOKEN": CANARY}
 
 
@@ -117,6 +117,8 @@ def test_no_command_shows_the_password_of_its_store(url):
     searched("copy", url, "memory://")
     searched("copy", "memory://", url)
     searched("copy", url, url)
+    for system in ("celery", "rq"):
+        searched("bridge", system, APP, "--from", url)
 
 
 @pytest.mark.parametrize("command", sorted(ON_A_STORE))

@@ -15,9 +15,10 @@ from mulligan.cli.dead import confirm
 from mulligan.cli.find_app import bare_app, json_option, opened, yes_option
 from mulligan.cli.group import RefusalError, printable
 from mulligan.cli.show import print_json, progress
+from mulligan.core.batch_letter import batch_letter
 from mulligan.core.errors import InvalidError
-from mulligan.core.job import Adopted, Attempt, Job, Status, decode_call, encode
-from mulligan.core.lane import ANYWHERE, Priority
+from mulligan.core.job import Adopted, Job, Status, decode_call
+from mulligan.core.lane import ANYWHERE
 from mulligan.core.limits import ALL_LIMITS, StoredLimit
 from mulligan.core.page import Selection
 from mulligan.core.reschedule import Reschedule
@@ -310,31 +311,9 @@ def letter_id(source: Store) -> str:
 
 
 def letter(source: Store, jobs: Sequence[Job]) -> Adopted:
-    """A dead letter that names the jobs of a batch: the target has either all of them or none."""
+    """The dead letter that names the jobs of a batch."""
     why = f"a move from {redact(source.url)} was interrupted; run mulligan copy again to finish it"
-    now = time.time()
-    named = Job(
-        letter_id(source),
-        queue=jobs[0].queue,
-        task="mulligan.copy",
-        region=ANYWHERE,
-        priority=Priority.NORMAL,
-        status="failed",
-        scope=ANYWHERE,
-        lane_priority=Priority.NORMAL,
-        due=now,
-        sequence=0,
-        token=1,
-        retry_count=0,
-        replay=0,
-        snoozes=0,
-        created_at=now,
-        started_at=now,
-        ended_at=now,
-        body=encode({"task": "mulligan.copy", "args": [job.id for job in jobs], "kwargs": {}}),
-    )
-    failure = Attempt(1, 0, ANYWHERE, "mulligan copy", now, "Interrupted", why, ended_at=now)
-    return Adopted(named, [failure])
+    return batch_letter(letter_id(source), "mulligan.copy", jobs, why, time.time())
 
 
 async def finish_interrupted(source: Store, target: Store, reason: str) -> dict[Status, int]:

@@ -7,10 +7,8 @@ from mulligan.app import Mulligan
 from mulligan.app.task import Task
 from mulligan.contrib.bridge.message import Left, Message
 from mulligan.core.errors import InvalidError
-from mulligan.core.job import Adopted, Attempt, Job, encode
+from mulligan.core.job import Job
 from mulligan.core.lane import ANYWHERE, Lane, Priority
-
-TASK = "mulligan.bridge"
 
 
 class Tasks:
@@ -80,35 +78,3 @@ def job_of(task: Task[..., Any], message: Message, id_: str, now: float) -> Job:
         expires_at=expires_at,
         keep=new.keep,
     )
-
-
-def letter(id_: str, jobs: list[Job], whence: str) -> Adopted:
-    """A dead letter that is stored together with the jobs of a batch, until the batch has ended.
-
-    If the bridge dies in between, it says that they are stored, even when they have been run and
-    forgotten since.
-    """
-    now = jobs[0].created_at
-    why = f"a bridge from {whence} was interrupted; start it again to finish"
-    named = Job(
-        id_,
-        queue=jobs[0].queue,
-        task=TASK,
-        region=ANYWHERE,
-        priority=Priority.NORMAL,
-        status="failed",
-        scope=ANYWHERE,
-        lane_priority=Priority.NORMAL,
-        due=now,
-        sequence=0,
-        token=1,
-        retry_count=0,
-        replay=0,
-        snoozes=0,
-        created_at=now,
-        started_at=now,
-        ended_at=now,
-        body=encode({"task": TASK, "args": [job.id for job in jobs], "kwargs": {}}),
-    )
-    failure = Attempt(1, 0, ANYWHERE, TASK, now, "Interrupted", why, ended_at=now)
-    return Adopted(named, [failure])

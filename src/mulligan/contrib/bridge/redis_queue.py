@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Literal
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -123,7 +122,7 @@ Connect = Callable[[Any], list[RedisQueue]]
 @asynccontextmanager
 async def connected(url: str, system: str, queues: Connect) -> AsyncIterator[list[RedisQueue]]:
     """The queues of a Redis; what it says when it fails is told with its URL."""
-    if urlsplit(url).scheme not in SCHEMES:
+    if url.partition("://")[0] not in SCHEMES:
         raise InvalidError(
             f"{redact(url)!r} is no URL of Redis, where {system} keeps its queues; give"
             " redis://HOST:PORT/DATABASE"
@@ -135,7 +134,12 @@ async def connected(url: str, system: str, queues: Connect) -> AsyncIterator[lis
         raise missing(error, "the bridge", "redis") from error
     try:
         redis = Redis.from_url(url)
-    except (ValueError, TypeError) as error:
+        redis.connection_pool.make_connection()  # type: ignore[no-untyped-call]
+    except TypeError as error:
+        raise InvalidError(
+            f"{redact(url)!r} has an option that redis-py does not know; leave it out"
+        ) from error
+    except ValueError as error:
         raise InvalidError(f"{redact(url)!r} is no URL of Redis: {error}") from error
     try:
         yield queues(redis)

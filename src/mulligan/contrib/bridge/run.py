@@ -14,9 +14,10 @@ from uuid import uuid4
 from msgspec import Struct
 
 from mulligan.app import Mulligan
-from mulligan.contrib.bridge.jobs import Tasks, letter
+from mulligan.contrib.bridge.jobs import Tasks
 from mulligan.contrib.bridge.message import Left, Message
 from mulligan.contrib.bridge.redis_queue import Connect, Entry, Place, RedisQueue, connected
+from mulligan.core.batch_letter import batch_letter
 from mulligan.core.job import Adopted, Job
 from mulligan.stores.contract import Store
 
@@ -190,7 +191,9 @@ class Bridge:
     async def _store_jobs(self, batch: str, jobs: list[Job]) -> set[str]:
         """Store the jobs and the letter; which were stored, since no job had their ids."""
         adopted = [Adopted(job, []) for job in jobs]
-        answers = await self._store.adopt([*adopted, letter(letter_id(batch), jobs, self._system)])
+        why = f"a bridge from {self._system} was interrupted; start it again to finish"
+        letter = batch_letter(letter_id(batch), "mulligan.bridge", jobs, why, jobs[0].created_at)
+        answers = await self._store.adopt([*adopted, letter])
         return {job.id for job, taken in zip(jobs, answers, strict=False) if taken}
 
     async def _end(
