@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--calm", type=float, default=8, help="how long work goes on in peace")
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--every", type=float, default=1.5, help="seconds between two faults")
-    parser.add_argument("--rate", type=float, default=4, help="batches of 22 calls a second")
+    parser.add_argument("--rate", type=float, default=4, help="batches of 14 calls a second")
     parser.add_argument(
         "--only-limited",
         action="store_true",

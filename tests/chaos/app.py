@@ -176,13 +176,13 @@ def batch(name: str) -> list[Prepared[Any]]:
         halt.using(id=f"{name}-halt").call(12),
         guess.using(id=f"{name}-guess").call(13),
     ]
-    return [*plain, line.call(1), fan.call(1), *few, later, sad, *special, *limited(name, 1)]
+    return [*plain, line.call(1), fan.call(1), *few, later, sad, *special]
 
 
-def limited(name: str, times: int) -> list[Prepared[Any]]:
+def limited(name: str) -> list[Prepared[Any]]:
     """Calls with limits and fairness keys, of two customers, one of whom sends more."""
     return [
         task.using(id=f"{name}-{task.name}{number}").call(who, number)
         for task in (ask, embed, serve, render)
-        for number, who in enumerate(["loud"] * times + ["gold"])
+        for number, who in enumerate(["loud"] * 3 + ["gold"])
     ]

@@ -31,7 +31,7 @@ def insist(name: str) -> None:
     """Enqueue the batch of this name, once."""
     while True:
         try:
-            app.enqueue_many(limited(name, 3) if ONLY_LIMITED in os.environ else batch(name))
+            app.enqueue_many(limited(name) if ONLY_LIMITED in os.environ else batch(name))
         except (StoreError, OSError) as error:
             print(f"producer: {error}", file=sys.stderr)
             time.sleep(PAUSE)
