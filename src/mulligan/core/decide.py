@@ -18,7 +18,7 @@ from mulligan.core.fetch import Fifo
 from mulligan.core.flow import FlowError, called_with, follower_id, following, hands_on, new_job
 from mulligan.core.health import FREE_PROBES
 from mulligan.core.job import Attempt, Claim, NewJob, Policy, decode_policy, traced
-from mulligan.core.lane import ANYWHERE, Lane, Priority, away_from, towards
+from mulligan.core.lane import ANYWHERE, Lane, away_from, retry_priority, towards
 from mulligan.core.outcome import (
     Again,
     Cancelled,
@@ -179,11 +179,10 @@ def is_probe(claim: Claim, facts: Facts) -> bool:
 
 def route(claim: Claim, retry: Retry, facts: Facts, trail: Trail) -> Lane:
     """The lane of a job's next retry: global unless its policy pins it to its own region."""
-    urgent = claim.priority == Priority.URGENT
     settings = facts.queue(claim.queue)
     if isinstance(settings.policy, Fifo):
         return Lane(claim.queue, claim.region, claim.priority)
-    priority = Priority.URGENT_RETRY if urgent else Priority.RETRY
+    priority = retry_priority(claim.priority)
     if retry.scope == "region":
         return Lane(claim.queue, claim.region, priority)
     scope = ANYWHERE

@@ -41,6 +41,11 @@ def priority_of(said: object) -> Priority:
     raise InvalidError(f"priority {said!r} is not one of {words}")
 
 
+def retry_priority(priority: int) -> Priority:
+    """The priority of the lane in which retries of such a job wait."""
+    return Priority.URGENT_RETRY if priority >= Priority.URGENT else Priority.RETRY
+
+
 LABELS: dict[int, str] = {
     Priority.NORMAL: "fresh",
     Priority.URGENT: "urgent",

@@ -8,7 +8,7 @@ from mulligan.app.task import Task
 from mulligan.contrib.bridge.message import Left, Message
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import Job
-from mulligan.core.lane import ANYWHERE, Lane, Priority
+from mulligan.core.lane import ANYWHERE, Lane, retry_priority
 
 
 class Tasks:
@@ -51,8 +51,7 @@ def job_of(task: Task[..., Any], message: Message, id_: str, now: float) -> Job:
     new = task.using(**options).call(*message.args, **message.kwargs).job
     lane = new.lane
     if message.retries:
-        again = Priority.URGENT_RETRY if new.priority >= Priority.URGENT else Priority.RETRY
-        lane = Lane(new.queue, ANYWHERE, again)
+        lane = Lane(new.queue, ANYWHERE, retry_priority(new.priority))
     expires_at = message.expires_at
     if expires_at is None and new.expires is not None:
         expires_at = now + new.expires

@@ -4,6 +4,7 @@ A message is in its queue, or in a batch: the script moves it in one step. A bat
 was begun by a bridge that was killed; the next one finds it in the set of batches.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -38,7 +39,7 @@ class Place(Struct, frozen=True):
     index: str = ""
 
 
-class RedisQueue:
+class RedisQueue(ABC):
     """A queue of another system in Redis."""
 
     system: ClassVar[str]
@@ -49,32 +50,32 @@ class RedisQueue:
         self.prefix = prefix
         self._batches = f"{prefix}mulligan-bridge:{self.system}:{queue}"
 
+    @abstractmethod
     async def count(self) -> int:
         """About how many messages there are."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def places(self) -> list[Place]:
         """Whence messages are taken, in this order."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def page(self, place: Place, skip: int, size: int) -> list[Message | Left]:
         """Messages of a place in their order, after those that were skipped."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def others(self) -> tuple[list[Left], int]:
         """What the queue has elsewhere: what is left, and how many its own workers hold."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def read(self, entries: Sequence[Entry]) -> list[Message | Left]:
         """What a batch has kept."""
-        raise NotImplementedError
 
-    def forget(self, pipe: Any, messages: Sequence[Message]) -> None:
+    def forget(self, pipe: Any, messages: Sequence[Message]) -> None:  # noqa: B027 - Celery has none
         """Delete what else belongs to messages that have been taken over."""
 
+    @abstractmethod
     def give_back(self, pipe: Any, entry: Entry) -> None:
         """Put a message back at the head of its queue."""
-        raise NotImplementedError
 
     async def take(
         self, batch: str, place: Place, messages: Sequence[tuple[str, Message]]

@@ -19,7 +19,7 @@ from pymongo.errors import BulkWriteError, DocumentTooLarge, DuplicateKeyError
 from mulligan.core.checks import check_name
 from mulligan.core.errors import InvalidError
 from mulligan.core.job import ENDED
-from mulligan.core.lane import ANYWHERE, Lane, Priority, priority_of
+from mulligan.core.lane import ANYWHERE, Lane, priority_of, retry_priority
 from mulligan.core.settings import kept_for
 from mulligan.stores.mongo.bulk_write import Change, write
 from mulligan.stores.mongo.connection import Connection, rows
@@ -297,8 +297,7 @@ def lane_for(private: Doc, attempts: int) -> Lane:
     """Fresh work stands in its region's lane; what has failed is anyone's."""
     if not attempts:
         return Lane(private["queue"], private["region"], private["priority"])
-    urgent = private["priority"] == Priority.URGENT
-    return Lane(private["queue"], ANYWHERE, Priority.URGENT_RETRY if urgent else Priority.RETRY)
+    return Lane(private["queue"], ANYWHERE, retry_priority(private["priority"]))
 
 
 def date_of(doc: Doc, name: str) -> int | None:
