@@ -20,14 +20,14 @@ import click
 from mulligan import Mulligan
 from mulligan.sim import load_scenario, simulate
 from mulligan.sim.scenario import Scenario, arrivals
-from tests.cli.running import do
+from tests.cli.command_line import do
 from tests.sim.real_app import SCALE, SCENARIO, STARTS, STORE, make_app, scaled
 from tests.store_kit import remove_keys, with_query
 
 REAL = str(Path(__file__).with_name("real.toml"))
 # 30 s of service become 0.9 s.
 QUICK = 0.03
-PATIENCE = 120.0
+LONGEST_WAIT = 120.0
 REDIS = "MULLIGAN_TEST_REDIS_URL"
 
 
@@ -91,12 +91,12 @@ def workers(scenario: Scenario, environment: dict[str, str]) -> Iterator[None]:
         for process in started:
             process.terminate()
         for process in started:
-            process.wait(PATIENCE)
+            process.wait(LONGEST_WAIT)
 
 
 def until(holds: Callable[[], bool]) -> None:
     """Wait for it, but not for ever."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + LONGEST_WAIT
     while not holds():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.02)

@@ -13,7 +13,7 @@ from mulligan.core.facts import QueueSettings
 from mulligan.core.fetch import Balanced, Capped, Fifo, RetryFirst, Separate, Weighted
 from mulligan.core.retry import Exponential, Retry
 from mulligan.sim import Run, Scenario, simulate
-from mulligan.sim.log import Attempt
+from mulligan.sim.attempts import Attempt
 from mulligan.sim.scenario import Duration, Jobs, Region, Stream
 
 few = settings(deadline=None, max_examples=25)
@@ -62,7 +62,7 @@ shares = st.sampled_from([0.1, 0.2, 0.3, 0.5, 0.8])
 @few
 @given(scenarios(st.integers(1, 3)), shares)
 def test_weighted_keeps_its_bounds_once_for_each_worker(scenario, share):
-    attempts = under(scenario, Weighted(share)).log.attempts
+    attempts = list(under(scenario, Weighted(share)).log.attempts)
     workers = scenario.regions[0].workers
     assert longest_wait(attempts, retries=True) <= workers * (ceil(round(1 / share, 9)) - 1)
     assert longest_wait(attempts, retries=False) <= workers * (ceil(round(1 / (1 - share), 9)) - 1)
@@ -71,7 +71,7 @@ def test_weighted_keeps_its_bounds_once_for_each_worker(scenario, share):
 @few
 @given(scenarios(st.integers(1, 3)))
 def test_balanced_keeps_its_bounds_once_for_each_worker(scenario):
-    attempts = under(scenario, Balanced()).log.attempts
+    attempts = list(under(scenario, Balanced()).log.attempts)
     workers = scenario.regions[0].workers
     assert longest_wait(attempts, retries=True) <= workers
     assert longest_wait(attempts, retries=False) <= workers
@@ -80,7 +80,7 @@ def test_balanced_keeps_its_bounds_once_for_each_worker(scenario):
 @few
 @given(scenarios(st.integers(1, 3)), shares)
 def test_weighted_starts_each_job_within_its_number_of_starts(scenario, share):
-    attempts = under(scenario, Weighted(share)).log.attempts
+    attempts = list(under(scenario, Weighted(share)).log.attempts)
     workers = scenario.regions[0].workers
     for attempt, ahead, before in whole_waits(attempts):
         part = share if attempt.is_retry else 1 - share
@@ -121,10 +121,11 @@ def test_regions_add_no_more_than_the_grace_and_an_open_one_only_probes(scenario
     # What fails in the EU of its own may now and then be enough to open its breaker too.
     assume({switch.region for switch in run.log.switches} == {"US"})
     [opened, closed] = [switch.at for switch in run.log.switches]
-    probes = [a for a in run.log.attempts if a.region == "US" and opened <= a.started < closed]
+    attempts = list(run.log.attempts)
+    probes = [a for a in attempts if a.region == "US" and opened <= a.started < closed]
     assert all(a.ended <= b.started for a, b in pairwise(probes))
     bound = ceil(round(1 / share, 9)) - 1
-    for passed_by in first_in_line(run.log.attempts, grace):
+    for passed_by in first_in_line(attempts, grace):
         fresh = Counter(a.worker for a in passed_by if not a.is_retry and a not in probes)
         assert all(count <= bound for count in fresh.values())
 
@@ -143,13 +144,13 @@ def first_in_line(attempts: Sequence[Attempt], grace: float) -> Iterator[list[At
 @few
 @given(scenarios(st.integers(1, 3)))
 def test_under_retry_first_a_due_retry_waits_behind_no_fresh_start(scenario):
-    assert longest_wait(under(scenario, RetryFirst()).log.attempts, retries=True) == 0
+    assert longest_wait(list(under(scenario, RetryFirst()).log.attempts), retries=True) == 0
 
 
 @few
 @given(scenarios(st.integers(1, 4)), st.integers(1, 3))
 def test_under_a_cap_never_more_retries_run(scenario, cap):
-    attempts = under(scenario, Capped(cap)).log.attempts
+    attempts = list(under(scenario, Capped(cap)).log.attempts)
     retries = [a for a in attempts if a.is_retry]
     for each in retries:
         assert sum(a.started <= each.started < a.ended for a in retries) <= cap
@@ -158,7 +159,7 @@ def test_under_a_cap_never_more_retries_run(scenario, cap):
 @few
 @given(scenarios(st.integers(2, 4)))
 def test_under_separate_each_worker_serves_its_own_kind_alone(scenario):
-    attempts = under(scenario, Separate()).log.attempts
+    attempts = list(under(scenario, Separate()).log.attempts)
     kinds = {(a.worker, a.is_retry) for a in attempts}
     assert len(kinds) == len({worker for worker, _ in kinds})
 

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from mulligan.sim import builtin_names
-from tests.cli.running import good, good_json, refused, run
+from tests.cli.command_line import good, good_json, refused, run
 
 EVENTS = {
     "start",

@@ -3,7 +3,7 @@
 import pytest
 
 from mulligan.sim import load_scenario
-from tests.cli.running import good
+from tests.cli.command_line import good
 from tests.sim.real_run import QUICK, REAL, Start, place, real, simulated
 from tests.store_kit import require
 

@@ -15,7 +15,7 @@ from mulligan.core.fetch import Balanced
 from mulligan.sim import load_scenario, read_scenario, simulate, with_policy
 from mulligan.sim.scenario import Past
 from mulligan.sim.store import Recorder
-from tests.cli.running import do, good, good_json, new_job, refused, run
+from tests.cli.command_line import do, good, good_json, new_job, refused, run
 from tests.sim.kit import QUICK
 
 WORK = """

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 
-from mulligan.sim.log import Ending
+from mulligan.sim.attempts import Ending
 from mulligan.sim.run import Run
-from mulligan.sim.summary import backlog, of_others, waits
+from mulligan.sim.summary import FRESH, OF_OTHERS, RETRY, backlog
 from mulligan.sim.svg import (
     LEFT,
     RIGHT,
@@ -26,6 +26,7 @@ from mulligan.sim.timeline import MOST_BARS, timeline
 BACKLOG = 84
 GAP = 14
 LANES = ("fresh", "urgent", "global-retry", "region-retry", "urgent-retry")
+STARTS_OF_OTHERS = f"SELECT started FROM attempt WHERE {OF_OTHERS} ORDER BY start_event"
 LETTER = 6.6
 # A letter of the summary, and of a title.
 QUIET_LETTER, TITLE_LETTER = 6.1, 9.0
@@ -83,8 +84,8 @@ def panel(
         line(scale(at), top + 22, scale(at), floor, "grid") for at in time_ticks(scale.most) if at
     ]
     parts += [*grid, *drawn, *areas(lanes, scale, counts, floor, run.ended_at)]
-    for attempt in of_others(run, run.log.attempts):
-        x = scale(attempt.started)
+    for [started] in run.log.attempts.rows(STARTS_OF_OTHERS, run.busiest_key):
+        x = scale(started)
         parts.append(rect(x - 1, floor - BACKLOG, 2, OTHERS, "other"))
     parts.append(line(LEFT, floor, WIDTH - RIGHT, floor, "axis"))
     for at in time_ticks(scale.most):
@@ -99,13 +100,13 @@ def remarks(run: Run, y: float) -> list[str]:
     words = f"{len(log.attempts):,} attempts, {log.done:,} jobs done, {log.dead:,} failed"
     end = f"; ended at {seconds(run.ended_at)}"
     room = (WIDTH - RIGHT - 16 - TITLE_LETTER * len(run.title)) / QUIET_LETTER
-    for kind, attempts in (
-        ("a fresh job", [each for each in log.attempts if not each.is_retry]),
-        ("the other keys", of_others(run, log.attempts)),
-        ("a due retry", [each for each in log.attempts if each.is_retry]),
+    for kind, which, values in (
+        ("a fresh job", FRESH, ()),
+        ("the other keys", OF_OTHERS, (run.busiest_key,)),
+        ("a due retry", RETRY, ()),
     ):
-        waited = waits(attempts)
-        more = f"; longest wait of {kind} {seconds(max(waited))}" if waited else ""
+        longest = log.attempts.value(f"SELECT max(wait) FROM attempt WHERE {which}", *values)
+        more = "" if longest is None else f"; longest wait of {kind} {seconds(longest)}"
         if len(words + more + end) < room:
             words += more
     return [text(WIDTH - RIGHT, y, words + end, "quiet", "end")]
@@ -164,8 +165,10 @@ def thinned(points: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
 def legend(runs: Sequence[Run], y: float) -> list[str]:
     """What the colours mean; only those that occur."""
     many = any(len(run.log.attempts) > MOST_BARS for run in runs)
-    endings = {attempt.ending for run in runs for attempt in run.log.attempts}
-    lanes = {attempt.lane for run in runs for attempt in run.log.attempts}
+    kinds = "SELECT DISTINCT ending, lane, before IS NOT NULL FROM attempt"
+    found = {kind for run in runs for kind in run.log.attempts.rows(kinds)}
+    endings = {ending for ending, _, _ in found}
+    lanes = {lane for _, lane, _ in found}
     words: dict[Ending, str] = {
         "done": "done",
         "failed": "failed",
@@ -175,10 +178,10 @@ def legend(runs: Sequence[Run], y: float) -> list[str]:
     entries: list[tuple[str, str]] = [
         (kind, word) for kind, word in words.items() if kind in endings
     ]
-    if any(attempt.is_retry for run in runs for attempt in run.log.attempts):
+    if any(is_retry for _, _, is_retry in found):
         entries.append(("again", "done by a retry") if many else ("retry", "a retry"))
     entries += [(f"area {lane}", f"waiting: {lane}") for lane in LANES if lane in lanes]
-    if any(of_others(run, run.log.attempts) for run in runs):
+    if any(set(run.log.attempts.rows(STARTS_OF_OTHERS, run.busiest_key)) for run in runs):
         entries.append(("other", "starts of other keys"))
     if any(region.outage for region in runs[0].scenario.regions):
         entries.append(("outage", "out of order"))

@@ -9,7 +9,8 @@ from mulligan.core.errors import InvalidError
 from mulligan.core.fetch import Only, Separate
 from mulligan.core.settings import Settings
 from mulligan.core.worker import Worker
-from mulligan.engine import Engine, Target
+from mulligan.engine.task_caller import Target
+from mulligan.engine.worker import Engine
 from mulligan.sim.loop import RANK
 from mulligan.sim.scenario import Region, Scenario
 from mulligan.sim.store import Recorder
@@ -85,7 +86,11 @@ class Fleet:
         )
         self._store.ranks[id_] = post.rank
         loop = asyncio.get_running_loop()
-        engine = Engine(
+        # What the worker starts has its rank, the attempts too: their context is the engine's.
+        context = copy_context()
+        context.run(RANK.set, post.rank)
+        engine = context.run(
+            Engine,
             self._store,
             self._tasks,
             worker,
@@ -94,8 +99,6 @@ class Fleet:
             monotonic=loop.time,
             hold_through_backoff=self._scenario.hold_through_backoff,
         )
-        context = copy_context()
-        context.run(RANK.set, post.rank)
         task = loop.create_task(engine.run(), context=context)
         task.add_done_callback(self._ended)
         self._members[id_] = Member(post, life, engine, task)

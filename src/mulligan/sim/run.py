@@ -5,6 +5,7 @@ import contextlib
 import gc
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -36,18 +37,23 @@ class Run:
         self.policy: FetchPolicy = scenario.queue.policy
         self.jobs = 0
         self.first_arrival = 0.0
-        # The fairness key of each job that has one.
-        self.keys: dict[str, str] = {}
+        # How many jobs have each fairness key.
+        self.keys: Counter[str] = Counter()
         for job in arriving(scenario):
             if not self.jobs:
                 self.first_arrival = job.at
             self.jobs += 1
             if job.needs.fairness_key:
-                self.keys[job.id] = job.needs.fairness_key
+                self.keys[job.needs.fairness_key] += 1
         self.calls: dict[str, Calls] = {}
         self.log = Log()
         self.ended_at = 0.0
         self.machine_seconds = 0.0
+
+    @property
+    def busiest_key(self) -> str | None:
+        """The fairness key with most jobs; None if no job has one."""
+        return self.keys.most_common(1)[0][0] if self.keys else None
 
     @property
     def title(self) -> str:
@@ -98,7 +104,7 @@ class Simulation:
     async def play(self, *, sleepy: bool) -> None:
         """Run until every job has ended or the time is up."""
         scenario = self._run.scenario
-        store = Recorder(self._loop, self._job_ended, sleepy=sleepy)
+        store = Recorder(self._loop, self._key_of, self._job_ended, sleepy=sleepy)
         self._run.log = store.log
         await store.configure(QUEUE, scenario.queue)
         for name, limit in scenario.limits:
@@ -117,7 +123,7 @@ class Simulation:
         await asyncio.wait([self._over], timeout=scenario.until)
         await fleet.stop()
         feeding.cancel()
-        self._run.log.waiting = store.left()
+        self._run.log.close(store.left())
         self._run.ended_at = self._loop.time()
         if self._over.done():
             self._over.result()
@@ -133,6 +139,9 @@ class Simulation:
             await store.enqueue_all([new_job(job, bodies, self._run.scenario) for job in arrived])
         if not self._run.jobs:
             self._over.set_result(None)
+
+    def _key_of(self, job: str) -> str | None:
+        return self._jobs[job].needs.fairness_key
 
     def _job_ended(self, job: str) -> None:
         del self._jobs[job]
@@ -165,7 +174,7 @@ def new_job(job: Planned, bodies: dict[Retry, bytes], scenario: Scenario) -> New
 
 @contextlib.contextmanager
 def seldom_collected() -> Iterator[None]:
-    """Collect garbage rarely: a run keeps nearly all the objects that it makes."""
+    """Collect garbage rarely: nearly all that a run makes is freed without it."""
     before = gc.get_threshold()
     gc.set_threshold(YOUNG, before[1], before[2])
     try:

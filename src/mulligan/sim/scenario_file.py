@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from mulligan.core.checks import check_name, check_region
-from mulligan.core.classes import class_name
+from mulligan.core.checks import check_name, check_region, class_name
 from mulligan.core.lane import ANYWHERE, priority_of
 from mulligan.core.retry import Retry
 from mulligan.sim.policies import RETRY, own_retry, read_queue, read_retry

@@ -1,6 +1,7 @@
 """The store of a simulation: the memory store, with a log of its operations."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from mulligan.core.answers import Beat, Claimed
@@ -12,7 +13,8 @@ from mulligan.core.plan import ClaimPlan
 from mulligan.core.settings import BATCH_LIMIT
 from mulligan.core.worker import Worker
 from mulligan.engine.worker import REAP_EVERY
-from mulligan.sim.log import Log, Waiting
+from mulligan.sim.attempts import Waiting
+from mulligan.sim.log import Log
 from mulligan.sim.loop import OrderedLoop
 from mulligan.stores.memory import MemoryStore, workers
 from mulligan.stores.memory.state import State
@@ -26,20 +28,28 @@ KEEP_DONE = 60.0
 class Recorder(MemoryStore):
     """The memory store with a log. `ranks` orders the workers.
 
-    `ended` is called with the id of each job that is done or dead.
+    `key_of` gives the fairness key that the scenario has for a job, and `ended` is called with the
+    id of each job that is done or dead. Such jobs are deleted soon: there may be millions.
 
     With `sleepy`, chores that have nothing to do sleep: jobs of a scenario do not expire, and no
     lease is lost while every worker is alive.
     """
 
     def __init__(
-        self, loop: OrderedLoop, ended: Callable[[str], None], *, sleepy: bool = True
+        self,
+        loop: OrderedLoop,
+        key_of: Callable[[str], str | None],
+        ended: Callable[[str], None],
+        *,
+        sleepy: bool = True,
     ) -> None:
         super().__init__(clock=loop.time)
         self.ranks: dict[str, int] = {}
         self.state.sleepers = RankedSleepers(self.state, self.ranks)
         self.state.lines.sleepers = self.state.sleepers
+        self._key_of = key_of
         self._ended = ended
+        self._dead: deque[tuple[float, str]] = deque()
         self._sleepy = sleepy
         self._crashed: dict[str, float] = {}
         self._crash = asyncio.Event()
@@ -49,7 +59,8 @@ class Recorder(MemoryStore):
         """Walk the plan, and log what started."""
         claimed = await super().claim(plan, worker)
         for claim in claimed.claims:
-            self.log.started(claim, self.state.jobs[claim.id].sequence)
+            sequence = self.state.jobs[claim.id].sequence
+            self.log.started(claim, sequence, self._key_of(claim.id))
         return claimed
 
     async def commit(self, outcomes: Sequence[Outcome]) -> list[Verdict]:
@@ -60,7 +71,17 @@ class Recorder(MemoryStore):
                 self._written(outcome)
         if self._sleepy and self.log.done % BATCH_LIMIT == 0:
             await super().prune(KEEP_DONE, BATCH_LIMIT)
+            await self._purge()
         return verdicts
+
+    async def _purge(self) -> None:
+        """Delete the dead letters that are as old as what is pruned."""
+        old: list[str] = []
+        while (
+            self._dead and self._dead[0][0] < self.state.now - KEEP_DONE and len(old) < BATCH_LIMIT
+        ):
+            old.append(self._dead.popleft()[1])
+        await super().purge(old)
 
     def _written(self, outcome: Outcome) -> None:
         job = outcome.lease.job
@@ -76,6 +97,7 @@ class Recorder(MemoryStore):
                 self.log.again(job, outcome.lane, self.state.jobs[job].due)
             else:
                 self.log.gave_up(job, self.state.now)
+                self._dead.append((self.state.now, job))
                 self._ended(job)
 
     async def switch(self, queue: str, region: str, before: Breaker, after: Breaker) -> bool:
@@ -144,9 +166,11 @@ class RankedSleepers(Sleepers):
 
     def add(self, worker: str, plan: ClaimPlan, until: float) -> None:
         """Keep the sleepers in order."""
-        new = worker not in self._sleepers
+        if worker in self._sleepers:
+            super().add(worker, plan, until)
+            return
+        last = next(reversed(self._sleepers), worker)
         super().add(worker, plan, until)
-        if new:
+        if self._ranks[last] > self._ranks[worker]:  # most often the newest does stand last
             ranked = sorted(self._sleepers, key=self._ranks.__getitem__)
-            if ranked[-1] != worker:  # the newest stands last
-                self._sleepers = {each: self._sleepers[each] for each in ranked}
+            self._sleepers = {each: self._sleepers[each] for each in ranked}

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import accumulate, groupby
 
-from mulligan.sim.log import Attempt
+from mulligan.sim.attempts import Attempt
 from mulligan.sim.run import Run
 from mulligan.sim.svg import LEFT, RIGHT, WIDTH, Scale, area, line, rect, text
 
